@@ -1,0 +1,2 @@
+//! Site manager.
+fn main() {}

@@ -1,0 +1,6 @@
+//! The jobtap SDK and engine.
+
+pub mod eventlog;
+pub mod job;
+pub mod jobspec;
+pub mod resource;

@@ -1,0 +1,2 @@
+//! The plain manager.
+fn main() {}
