@@ -90,8 +90,15 @@ fn entries(handler: &Handler, krate: &TokenStream, p: &TokenStream) -> TokenStre
         .iter()
         .map(|topic| topic_type(topic, krate))
         .collect();
-    let set = match topics.as_slice() {
-        [one] => one.clone(),
+    let mut distinct: Vec<&TokenStream> = Vec::new();
+    for topic in &topics {
+        // Members of one family are one type: `Cx<'_, JobDependency>` for any number of schemes.
+        if !distinct.iter().any(|other| other.to_string() == topic.to_string()) {
+            distinct.push(topic);
+        }
+    }
+    let set = match distinct.as_slice() {
+        [one] => (*one).clone(),
         many => quote!((#(#many,)*)),
     };
     let call = call(handler, &set, p);

@@ -83,11 +83,10 @@ impl Engine {
             self.tally.leave(left);
             self.tally.add(record);
         }
-        if entry.name == "free" {
-            if let Some(resources) = &record.job.resources {
+        if entry.name == "free"
+            && let Some(resources) = &record.job.resources {
                 self.pool.release(resources);
             }
-        }
     }
 
     /// A job's owner and state; `None` when it isn't known.

@@ -306,7 +306,7 @@ impl Record {
             .map(|flag| flag.as_str().unwrap_or_default())
         {
             match flag {
-                "debug" => self.job.flags = self.job.flags | Flags::DEBUG,
+                "debug" => self.job.flags |= Flags::DEBUG,
                 "immutable" | "alloc-bypass" => {}
                 other => return Err(refuse(entry, format!("unknown flag {other:?}"))),
             }
