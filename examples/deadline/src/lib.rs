@@ -23,7 +23,10 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         let hours = |h: u64| Fsd::from(std::time::Duration::from_secs(h * 3600));
-        Self { default: hours(24), urgency_step: hours(1) }
+        Self {
+            default: hours(24),
+            urgency_step: hours(1),
+        }
     }
 }
 
@@ -38,15 +41,21 @@ impl Deadline {
     #[init]
     fn new(settings: Conf<Settings>) -> Result<Self, ConfError> {
         if settings.default.is_infinite() || settings.urgency_step.is_infinite() {
-            return Err(ConfError::new("[plugins.deadline]: a duration can't be infinite"));
+            return Err(ConfError::new(
+                "[plugins.deadline]: a duration can't be infinite",
+            ));
         }
-        Ok(Self { settings: settings.into_inner() })
+        Ok(Self {
+            settings: settings.into_inner(),
+        })
     }
 
     /// A deadline that can't be met is refused while the user still looks.
     #[on("job.validate")]
     fn validate(&self, job: &Job, cx: Cx<'_, JobValidate>) -> Result<(), Reject> {
-        let Some(deadline) = asked(job)? else { return Ok(()) };
+        let Some(deadline) = asked(job)? else {
+            return Ok(());
+        };
         let left = deadline - cx.now().as_secs();
         if left <= 0.0 {
             return Err(Reject::new("deadline: it has passed already"));
@@ -74,7 +83,9 @@ impl Deadline {
 
 /// The deadline that the user asked for, UNIX seconds.
 fn asked(job: &Job) -> Result<Option<f64>, Reject> {
-    let Some(value) = job.jobspec().attribute("deadline") else { return Ok(None) };
+    let Some(value) = job.jobspec().attribute("deadline") else {
+        return Ok(None);
+    };
     let seconds = value.as_f64().filter(|seconds| seconds.is_finite());
     seconds.map(Some).ok_or_else(|| {
         Reject::new(format!(
@@ -111,7 +122,10 @@ mod tests {
         order.sort_by(|a, b| {
             let alloc = |i: usize| {
                 let log = m.eventlog(ids[i]);
-                log.into_iter().find(|entry| entry.name == "alloc").unwrap().timestamp
+                log.into_iter()
+                    .find(|entry| entry.name == "alloc")
+                    .unwrap()
+                    .timestamp
             };
             alloc(*a).total_cmp(&alloc(*b))
         });
@@ -136,8 +150,16 @@ mod tests {
     #[test]
     fn a_job_without_a_deadline_is_due_after_the_sites_default() {
         let config = json!({"plugins": {"deadline": {"default": "10m"}}});
-        let mut m = TestManager::new().plugin::<Deadline>().cores(1).config(config).start();
-        let jobs = vec![due_in(&m, 900.0), TestJob::new().run_for(1.0), due_in(&m, 300.0)];
+        let mut m = TestManager::new()
+            .plugin::<Deadline>()
+            .cores(1)
+            .config(config)
+            .start();
+        let jobs = vec![
+            due_in(&m, 900.0),
+            TestJob::new().run_for(1.0),
+            due_in(&m, 300.0),
+        ];
         assert_eq!(order(&mut m, jobs), [2, 1, 0]);
     }
 
@@ -158,16 +180,28 @@ mod tests {
         assert_eq!(refusal(&mut m, past), "deadline: it has passed already");
         let long = due_in(&m, 60.0).duration(120.0);
         let text = refusal(&mut m, long);
-        assert_eq!(text, "deadline: the job may take 120 s, but only 60 s are left");
+        assert_eq!(
+            text,
+            "deadline: the job may take 120 s, but only 60 s are left"
+        );
         let text = refusal(&mut m, TestJob::new().attribute("deadline", "soon"));
-        assert!(text.starts_with("attributes.system.deadline must be a time"), "{text}");
+        assert!(
+            text.starts_with("attributes.system.deadline must be a time"),
+            "{text}"
+        );
     }
 
     #[test]
     fn a_misspelt_setting_is_refused_at_start() {
         let config = json!({"plugins": {"deadline": {"defualt": "10m"}}});
-        let start = TestManager::new().plugin::<Deadline>().config(config).try_start();
+        let start = TestManager::new()
+            .plugin::<Deadline>()
+            .config(config)
+            .try_start();
         let text = start.err().unwrap();
-        assert!(text.contains("[plugins.deadline]") && text.contains("defualt"), "{text}");
+        assert!(
+            text.contains("[plugins.deadline]") && text.contains("defualt"),
+            "{text}"
+        );
     }
 }

@@ -178,9 +178,10 @@ impl Engine {
 
     fn subscribe(&mut self, plugin: PluginKey, job: JobId) {
         if let Some(record) = self.jobs.get_mut(&job)
-            && !record.subscribers.contains(&plugin) {
-                record.subscribers.push(plugin);
-            }
+            && !record.subscribers.contains(&plugin)
+        {
+            record.subscribers.push(plugin);
+        }
     }
 
     fn set_data(&mut self, plugin: PluginKey, job: JobId, value: Value) {

@@ -84,9 +84,10 @@ impl Engine {
             self.tally.add(record);
         }
         if entry.name == "free"
-            && let Some(resources) = &record.job.resources {
-                self.pool.release(resources);
-            }
+            && let Some(resources) = &record.job.resources
+        {
+            self.pool.release(resources);
+        }
     }
 
     /// A job's owner and state; `None` when it isn't known.

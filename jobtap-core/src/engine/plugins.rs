@@ -328,11 +328,7 @@ impl Engine {
     }
 
     /// Calls into a plugin outside of any topic: a timer, or work that came back.
-    pub(super) fn call_later(
-        &mut self,
-        key: PluginKey,
-        call: LaterCall,
-    ) -> Vec<Command> {
+    pub(super) fn call_later(&mut self, key: PluginKey, call: LaterCall) -> Vec<Command> {
         let Some(plugin) = self.plugins.get(key) else {
             return Vec::new();
         };

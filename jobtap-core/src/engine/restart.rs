@@ -39,10 +39,11 @@ impl Engine {
         let record = replay(stored)?;
         let state = record.job.state;
         if record.holds
-            && let Some(resources) = &record.job.resources {
-                // What overlaps is reported when the job is resumed.
-                self.pool.claim(resources);
-            }
+            && let Some(resources) = &record.job.resources
+        {
+            // What overlaps is reported when the job is resumed.
+            self.pool.claim(resources);
+        }
         self.jobs.insert(id, Box::new(record));
         self.max_jobid = self.max_jobid.max(Some(id));
         self.tally_new(id);
