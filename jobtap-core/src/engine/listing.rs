@@ -84,6 +84,7 @@ impl Engine {
             self.tally.add(record);
         }
         if entry.name == "free"
+            && !record.lost_resources
             && let Some(resources) = &record.job.resources
         {
             self.pool.release(resources);
