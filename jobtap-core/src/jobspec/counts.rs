@@ -1,0 +1,260 @@
+//! How much a jobspec asks for. Limits, listings and the scheduler all reason about these few
+//! numbers, so they are derived once and in one way.
+
+use serde_json::Value;
+
+use super::JobspecError;
+use super::error::type_name;
+
+/// The amounts that a version 1 jobspec asks for (RFC 25, and core's own derivation).
+///
+/// ```
+/// use jobtap_core::jobspec::JobspecBuilder;
+///
+/// let jobspec = JobspecBuilder::new(["app"]).nodes(1).ntasks(2).cores_per_task(2).build()?;
+/// let counts = jobspec.counts();
+/// assert_eq!((counts.nnodes, counts.nslots, counts.slot_size), (1, 2, 2));
+/// assert_eq!(counts.ncores(), 4);
+/// # Ok::<(), jobtap_core::jobspec::JobspecError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Nodes asked for; 0 when the jobspec has no node vertex, the number then follows from R only.
+    pub nnodes: u64,
+    /// Task slots in total, over all nodes.
+    pub nslots: u64,
+    /// Cores per slot.
+    pub slot_size: u64,
+    /// GPUs per slot.
+    pub slot_gpus: u64,
+    /// Whole nodes are asked for; the cores that the job gets then follow from R.
+    pub exclusive: bool,
+    /// Tasks to start. With tasks per core on whole nodes it is what the request implies at least:
+    /// the final number follows from R.
+    pub ntasks: u64,
+}
+
+impl Counts {
+    /// Cores asked for over all slots.
+    #[must_use]
+    pub fn ncores(&self) -> u64 {
+        self.nslots.saturating_mul(self.slot_size)
+    }
+
+    /// GPUs asked for over all slots.
+    #[must_use]
+    pub fn ngpus(&self) -> u64 {
+        self.nslots.saturating_mul(self.slot_gpus)
+    }
+
+    /// Derives the counts of a jobspec that may not have been validated.
+    ///
+    /// # Errors
+    /// [`JobspecError::Counts`] with core's words, e.g. `Unable to determine slot count`.
+    pub fn of(jobspec: &Value) -> Result<Self, JobspecError> {
+        let mut counts = Self::default();
+        let resources = jobspec
+            .get("resources")
+            .ok_or_else(|| failed("at top level: Object item not found: resources"))?;
+        walk(resources, 0, 1, &mut counts)?;
+        if counts.nslots == 0 {
+            return Err(failed("Unable to determine slot count"));
+        }
+        if counts.slot_size == 0 {
+            return Err(failed("Unable to determine slot size"));
+        }
+        if counts.nnodes > 0 {
+            counts.nslots = times(counts.nslots, counts.nnodes)?;
+        }
+        // Their products must be countable too, or limits would compare against a wrapped number.
+        times(counts.nslots, counts.slot_size)?;
+        times(counts.nslots, counts.slot_gpus)?;
+        counts.ntasks = counts.tasks_of(jobspec)?;
+        Ok(counts)
+    }
+
+    fn tasks_of(&self, jobspec: &Value) -> Result<u64, JobspecError> {
+        if let Some(per) = jobspec.pointer("/attributes/system/shell/options/per-resource") {
+            let count = per.get("count").map_or(Some(1), Value::as_u64).unwrap_or(1);
+            match per.get("type").and_then(Value::as_str) {
+                Some("node") if self.nnodes > 0 => return times(self.nnodes, count),
+                Some("core") => return times(self.ncores(), count),
+                _ => {}
+            }
+        }
+        let total = jobspec
+            .pointer("/tasks/0/count/total")
+            .and_then(Value::as_u64);
+        Ok(total.unwrap_or(self.nslots))
+    }
+}
+
+/// Adds up the vertices of one `with` list; `factor` is the product of the counts above it.
+fn walk(
+    vertices: &Value,
+    level: usize,
+    factor: u64,
+    counts: &mut Counts,
+) -> Result<(), JobspecError> {
+    let vertices = vertices
+        .as_array()
+        .ok_or_else(|| failed(format!("level {level}: must be an array")))?;
+    for vertex in vertices {
+        let kind = match member(vertex, "type", level)? {
+            Value::String(kind) => kind.as_str(),
+            other => return Err(unexpected(level, "string", other)),
+        };
+        let count = match member(vertex, "count", level)? {
+            Value::Number(number) if !number.is_f64() => match number.as_u64() {
+                Some(count) if count > 0 || kind == "gpu" => count,
+                _ => return Err(failed(format!("Invalid count {number} for type '{kind}'"))),
+            },
+            other => return Err(unexpected(level, "integer", other)),
+        };
+        let below = times(factor, count)?;
+        match kind {
+            "node" => {
+                counts.nnodes = below;
+                counts.exclusive |= vertex.get("exclusive") == Some(&Value::Bool(true));
+            }
+            "slot" => counts.nslots = count,
+            "core" => counts.slot_size = count,
+            "gpu" => counts.slot_gpus = count,
+            _ => {}
+        }
+        if let Some(with) = vertex.get("with") {
+            walk(with, level + 1, below, counts)?;
+        }
+    }
+    Ok(())
+}
+
+fn member<'v>(vertex: &'v Value, key: &str, level: usize) -> Result<&'v Value, JobspecError> {
+    if !vertex.is_object() {
+        return Err(unexpected(level, "object", vertex));
+    }
+    vertex
+        .get(key)
+        .ok_or_else(|| failed(format!("level {level}: Object item not found: {key}")))
+}
+
+fn unexpected(level: usize, wanted: &str, got: &Value) -> JobspecError {
+    failed(format!(
+        "level {level}: Expected {wanted}, got {}",
+        type_name(got)
+    ))
+}
+
+fn times(a: u64, b: u64) -> Result<u64, JobspecError> {
+    a.checked_mul(b)
+        .ok_or_else(|| failed("the request is larger than can be counted"))
+}
+
+fn failed(text: impl Into<String>) -> JobspecError {
+    JobspecError::Counts(text.into())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::jobspec::JobspecBuilder;
+
+    fn of(resources: Value) -> Result<(u64, u64, u64, u64), String> {
+        let counts = Counts::of(&json!({ "resources": resources })).map_err(|e| e.to_string())?;
+        Ok((
+            counts.nnodes,
+            counts.nslots,
+            counts.slot_size,
+            counts.slot_gpus,
+        ))
+    }
+
+    fn slot(count: i64, with: Value) -> Value {
+        json!([{"type": "slot", "count": count, "label": "task", "with": with}])
+    }
+
+    #[test]
+    fn the_reference_vectors_hold() {
+        let build = |n: Option<u64>, nodes: Option<u64>, c: u64, g: u64| {
+            let mut builder = JobspecBuilder::new(["app"])
+                .cores_per_task(c)
+                .gpus_per_task(g);
+            if let Some(n) = n {
+                builder = builder.ntasks(n);
+            }
+            if let Some(nodes) = nodes {
+                builder = builder.nodes(nodes);
+            }
+            let counts = builder.build().unwrap().counts();
+            (
+                counts.nnodes,
+                counts.nslots,
+                counts.slot_size,
+                counts.slot_gpus,
+            )
+        };
+        assert_eq!(build(None, None, 1, 0), (0, 1, 1, 0));
+        assert_eq!(build(Some(4), None, 4, 0), (0, 4, 4, 0));
+        assert_eq!(build(Some(4), Some(1), 4, 0), (1, 4, 4, 0));
+        assert_eq!(build(Some(4), Some(4), 4, 0), (4, 4, 4, 0));
+        assert_eq!(build(Some(2), Some(1), 2, 1), (1, 2, 2, 1));
+        let node = json!([{"type": "node", "count": 2, "with":
+            slot(3, json!([{"type": "core", "count": 4}, {"type": "gpu", "count": 1}]))}]);
+        assert_eq!(of(node), Ok((2, 6, 4, 1)));
+    }
+
+    #[test]
+    fn an_unvalidated_request_is_refused_in_cores_words() {
+        let core = |count: Value| json!([{"type": "core", "count": count}]);
+        let refused = |resources| of(resources).unwrap_err();
+        assert_eq!(refused(core(json!(1))), "Unable to determine slot count");
+        assert_eq!(
+            refused(slot(1, json!([{"type": "gpu", "count": 1}]))),
+            "Unable to determine slot size"
+        );
+        assert_eq!(
+            refused(slot(1, core(json!(-1)))),
+            "Invalid count -1 for type 'core'"
+        );
+        assert_eq!(
+            refused(slot(1, json!([{"type": "core"}]))),
+            "level 1: Object item not found: count"
+        );
+        assert_eq!(
+            refused(slot(1, core(json!(1.5)))),
+            "level 1: Expected integer, got real"
+        );
+        assert_eq!(refused(json!({})), "level 0: must be an array");
+        assert_eq!(refused(json!([3])), "level 0: Expected object, got integer");
+        let huge = slot(i64::MAX, core(json!(i64::MAX)));
+        assert_eq!(refused(huge), "the request is larger than can be counted");
+    }
+
+    #[test]
+    fn no_gpus_may_be_spelled_as_count_zero() {
+        let with = json!([{"type": "core", "count": 1}, {"type": "gpu", "count": 0}]);
+        assert_eq!(of(slot(1, with)), Ok((0, 1, 1, 0)));
+    }
+
+    #[test]
+    fn tasks_follow_total_and_per_resource() {
+        let base = JobspecBuilder::new(["app"]).nodes(4).ntasks(5);
+        assert_eq!(base.clone().build().unwrap().counts().ntasks, 5);
+        let per = |kind: &str, count: u64| {
+            let value = json!({"type": kind, "count": count});
+            let spec = JobspecBuilder::new(["app"])
+                .ntasks(4)
+                .nodes(4)
+                .cores_per_task(2);
+            let spec = spec.shell_option("per-resource", value).unwrap();
+            spec.build().unwrap().counts().ntasks
+        };
+        assert_eq!(per("node", 3), 12);
+        assert_eq!(per("core", 2), 16);
+    }
+}

@@ -1,0 +1,296 @@
+//! Job dependencies (RFC 26): the URI that users write and the object that the jobspec holds.
+//! Which schemes exist is not decided here: that is up to the plugins.
+
+use serde_json::{Map, Number, Value};
+
+use super::JobspecError;
+
+/// Longest scheme, in bytes, that a `job.dependency.SCHEME` topic can carry.
+const MAX_SCHEME: usize = 113;
+
+/// One entry of `attributes.system.dependencies`.
+///
+/// ```
+/// use jobtap_core::jobspec::Dependency;
+///
+/// let dependency = Dependency::from_uri("afterok:ƒ12")?;
+/// assert_eq!(dependency.scheme, "afterok");
+/// assert_eq!(dependency.value, "ƒ12");
+/// # Ok::<(), jobtap_core::jobspec::JobspecError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dependency {
+    /// What kind of condition it is, e.g. `afterok`; the plugin that handles it is found by it.
+    pub scheme: String,
+    /// What the condition is about, exactly as the user wrote it; empty where a scheme needs none.
+    pub value: String,
+    /// All other members, e.g. `type` and `scope`.
+    pub options: Map<String, Value>,
+}
+
+impl Dependency {
+    /// Reads `SCHEME[:VALUE[?KEY=VAL[&KEY=VAL...]]]`. The scheme is lower-cased; an option without
+    /// a value is dropped; one that reads as a number becomes a number; a repeated one an array.
+    ///
+    /// # Errors
+    /// [`JobspecError::Dependency`], `Invalid dependency URI "..."`, when the scheme is missing or
+    /// isn't a letter followed by letters, digits, `+`, `-` or `.`.
+    pub fn from_uri(uri: &str) -> Result<Self, JobspecError> {
+        let invalid = || JobspecError::Dependency(format!("Invalid dependency URI \"{uri}\""));
+        let (scheme, rest) = uri.split_once(':').unwrap_or((uri, ""));
+        if !is_scheme(scheme) {
+            return Err(invalid());
+        }
+        let (value, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let mut options = Map::new();
+        for option in query.split('&') {
+            let Some((key, text)) = option.split_once('=').filter(|(_, text)| !text.is_empty())
+            else {
+                continue;
+            };
+            let key = decode(key);
+            if key == "scheme" || key == "value" {
+                return Err(invalid());
+            }
+            let new = number_or_text(decode(text));
+            match options.get_mut(&key) {
+                None => {
+                    options.insert(key, new);
+                }
+                Some(Value::Array(values)) => values.push(new),
+                Some(first) => *first = Value::Array(vec![first.take(), new]),
+            }
+        }
+        Ok(Self {
+            scheme: scheme.to_ascii_lowercase(),
+            value: value.to_owned(),
+            options,
+        })
+    }
+
+    /// Reads the object form. A missing `value` counts as empty.
+    ///
+    /// # Errors
+    /// [`JobspecError::Dependency`] when it is no object, has no string `scheme`, its `value` is no
+    /// string, or the scheme is longer than a topic name can carry.
+    pub fn from_value(value: &Value) -> Result<Self, JobspecError> {
+        let refuse = |text: &str| JobspecError::Dependency(text.to_owned());
+        let mut options = value
+            .as_object()
+            .cloned()
+            .ok_or_else(|| refuse("dependency must be an object"))?;
+        let Some(Value::String(scheme)) = options.shift_remove("scheme") else {
+            return Err(refuse("dependency missing string scheme"));
+        };
+        if scheme.len() > MAX_SCHEME {
+            let text = format!("rejecting absurdly long dependency scheme: {scheme}");
+            return Err(refuse(&text));
+        }
+        let value = match options.shift_remove("value") {
+            None => String::new(),
+            Some(Value::String(value)) => value,
+            Some(_) => return Err(refuse("dependency value must be a string")),
+        };
+        Ok(Self {
+            scheme,
+            value,
+            options,
+        })
+    }
+
+    /// The object form.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        let mut object = Map::new();
+        object.insert("scheme".to_owned(), Value::String(self.scheme.clone()));
+        object.insert("value".to_owned(), Value::String(self.value.clone()));
+        for (key, value) in &self.options {
+            object.insert(key.clone(), value.clone());
+        }
+        Value::Object(object)
+    }
+
+    /// Reads the `dependencies` array of a jobspec; absent means none.
+    pub(super) fn list(dependencies: Option<&Value>) -> Result<Vec<Self>, JobspecError> {
+        let Some(dependencies) = dependencies else {
+            return Ok(Vec::new());
+        };
+        let text = "dependencies object must be an array";
+        let entries = dependencies
+            .as_array()
+            .ok_or_else(|| JobspecError::Dependency(text.to_owned()))?;
+        let entry = |(index, entry): (usize, &Value)| {
+            if entry.get("scheme").is_none_or(|scheme| !scheme.is_string()) {
+                let text = format!("dependency[{index}] missing string scheme");
+                return Err(JobspecError::Dependency(text));
+            }
+            Self::from_value(entry)
+        };
+        entries.iter().enumerate().map(entry).collect()
+    }
+}
+
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_alphabetic())
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+}
+
+fn number_or_text(text: String) -> Value {
+    let number = text
+        .parse::<i64>()
+        .map(Number::from)
+        .ok()
+        .or_else(|| text.parse::<f64>().ok().and_then(Number::from_f64));
+    number.map_or(Value::String(text), Value::Number)
+}
+
+/// Undoes the percent and plus encoding of a URI query; what is no valid escape stays as it is.
+fn decode(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        rest = tail;
+        match (first, tail) {
+            (b'+', _) => bytes.push(b' '),
+            (b'%', [high, low, tail @ ..]) => match (hex(*high), hex(*low)) {
+                (Some(high), Some(low)) => {
+                    bytes.push(high << 4 | low);
+                    rest = tail;
+                }
+                _ => bytes.push(b'%'),
+            },
+            _ => bytes.push(first),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit)
+        .to_digit(16)
+        .and_then(|digit| u8::try_from(digit).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn uri(text: &str) -> Value {
+        Dependency::from_uri(text).unwrap().to_value()
+    }
+
+    #[test]
+    fn the_reference_uris_hold() {
+        assert_eq!(
+            uri("afterok:ƒ12"),
+            json!({"scheme": "afterok", "value": "ƒ12"})
+        );
+        assert_eq!(
+            uri("singleton"),
+            json!({"scheme": "singleton", "value": ""})
+        );
+        assert_eq!(
+            uri("begin-time:1234.5"),
+            json!({"scheme": "begin-time", "value": "1234.5"})
+        );
+        assert_eq!(
+            uri("string:foo?type=out"),
+            json!({"scheme": "string", "value": "foo", "type": "out"})
+        );
+        assert_eq!(
+            uri("x:y?n=1.5"),
+            json!({"scheme": "x", "value": "y", "n": 1.5})
+        );
+        assert_eq!(
+            uri("x:y?a=1&a=2"),
+            json!({"scheme": "x", "value": "y", "a": [1, 2]})
+        );
+        assert_eq!(
+            uri("afterok:job.0000.0000.0000.0001"),
+            json!({"scheme": "afterok", "value": "job.0000.0000.0000.0001"})
+        );
+        assert_eq!(uri("x:a?b"), json!({"scheme": "x", "value": "a"}));
+    }
+
+    #[test]
+    fn a_uri_without_a_proper_scheme_is_refused() {
+        for text in [":foo", "", "1x:y", "a b:c", "a_b", "x:y?scheme=z"] {
+            let error = Dependency::from_uri(text).unwrap_err().to_string();
+            assert_eq!(error, format!("Invalid dependency URI \"{text}\""));
+        }
+    }
+
+    #[test]
+    fn schemes_are_lower_case_and_values_are_left_alone() {
+        assert_eq!(
+            uri("AfterOK:A:B"),
+            json!({"scheme": "afterok", "value": "A:B"})
+        );
+        assert_eq!(
+            uri("x:y?a=1&a=b&a=c+%41%zz"),
+            json!(
+            {"scheme": "x", "value": "y", "a": [1, "b", "c A%zz"]})
+        );
+    }
+
+    #[test]
+    fn objects_need_a_string_scheme_and_keep_their_other_members() {
+        let open = json!({"scheme": "string", "value": "foo", "type": "in", "scope": "user"});
+        assert_eq!(Dependency::from_value(&open).unwrap().to_value(), open);
+        let bare = Dependency::from_value(&json!({"scheme": "singleton"})).unwrap();
+        assert_eq!(bare.value, "");
+        assert!(Dependency::from_value(&json!({"value": "x"})).is_err());
+        assert!(Dependency::from_value(&json!({"scheme": "x", "value": 1})).is_err());
+        assert!(Dependency::from_value(&json!([])).is_err());
+    }
+
+    #[test]
+    fn lists_are_refused_in_the_managers_words() {
+        let refused = |list: Value| Dependency::list(Some(&list)).unwrap_err().to_string();
+        assert_eq!(refused(json!({})), "dependencies object must be an array");
+        assert_eq!(
+            refused(json!([{"scheme": "x"}, {"value": "y"}])),
+            "dependency[1] missing string scheme"
+        );
+        let long = "x".repeat(MAX_SCHEME + 1);
+        assert_eq!(
+            refused(json!([{"scheme": long}])),
+            format!("rejecting absurdly long dependency scheme: {long}")
+        );
+        assert_eq!(Dependency::list(Some(&json!([]))).unwrap(), []);
+        assert_eq!(Dependency::list(None).unwrap(), []);
+    }
+
+    #[test]
+    fn the_entries_of_the_rfc_examples_are_read() {
+        let list = json!([
+            {"type": "in", "scope": "user", "scheme": "string", "value": "A"},
+            {"type": "out", "scope": "user", "scheme": "string", "value": "B"},
+            {"type": "in", "scope": "global", "scheme": "fluid",
+             "value": "hungry-hippo-white-elephant"},
+        ]);
+        let read = Dependency::list(Some(&list)).unwrap();
+        assert_eq!(
+            read[1].options,
+            *json!({"type": "out", "scope": "user"}).as_object().unwrap()
+        );
+        assert_eq!(read[2].scheme, "fluid");
+    }
+
+    proptest! {
+        #[test]
+        fn any_uri_is_read_or_refused(text in "\\PC{0,24}|[a-c:?&=%+]{0,24}") {
+            if let Ok(dependency) = Dependency::from_uri(&text) {
+                let back = Dependency::from_value(&dependency.to_value()).unwrap();
+                prop_assert_eq!(back, dependency);
+            }
+        }
+    }
+}

@@ -1,0 +1,459 @@
+//! One refusal of each kind, and that no JSON whatever brings the validator down.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::jobspec::path;
+
+fn good() -> Value {
+    json!({
+        "version": 1,
+        "resources": [{"type": "node", "count": 2, "with": [
+            {"type": "slot", "count": 2, "label": "task", "with": [
+                {"type": "core", "count": 1}, {"type": "gpu", "count": 1}]}]}],
+        "tasks": [{"command": ["app"], "slot": "task", "count": {"per_slot": 1}}],
+        "attributes": {"system": {"duration": 0}},
+    })
+}
+
+/// The message for the good jobspec after a change.
+fn refusal(change: impl FnOnce(&mut Value)) -> String {
+    let mut spec = good();
+    change(&mut spec);
+    validate(&spec).unwrap_err().to_string()
+}
+
+/// The message when the value at a JSON pointer is replaced.
+fn with(pointer: &str, value: Value) -> String {
+    refusal(|spec| *spec.pointer_mut(pointer).unwrap() = value)
+}
+
+/// The message when a member of the object at a JSON pointer is taken away.
+fn without(pointer: &str, key: &str) -> String {
+    refusal(|spec| {
+        spec.pointer_mut(pointer)
+            .unwrap()
+            .as_object_mut()
+            .unwrap()
+            .shift_remove(key)
+            .unwrap();
+    })
+}
+
+/// The message when a system attribute is set.
+fn system(key: &str, value: Value) -> String {
+    refusal(|spec| path::set(spec, &path::attribute_key(key), value).unwrap())
+}
+
+const NODE: &str = "/resources/0";
+const SLOT: &str = "/resources/0/with/0";
+const CORE: &str = "/resources/0/with/0/with/0";
+
+#[test]
+fn a_good_jobspec_passes_and_gives_its_counts() {
+    let counts = validate(&good()).unwrap();
+    assert_eq!((counts.nnodes, counts.nslots, counts.ngpus()), (2, 4, 4));
+}
+
+#[test]
+fn top_level() {
+    assert_eq!(
+        validate(&json!([])).unwrap_err().to_string(),
+        "jobspec must be a mapping"
+    );
+    assert_eq!(without("", "tasks"), "Missing key (tasks)");
+    assert_eq!(
+        refusal(|spec| spec["foo"] = json!(1)),
+        "Extraneous key (foo)"
+    );
+    assert_eq!(
+        with("/resources", json!({})),
+        "resources must be a sequence"
+    );
+    assert_eq!(with("/tasks", json!("x")), "tasks must be a sequence");
+    assert_eq!(
+        with("/attributes", json!(null)),
+        "attributes must be a mapping"
+    );
+    assert_eq!(with("/version", json!("1")), "version must be an integer");
+    assert_eq!(with("/version", json!(1.0)), "version must be an integer");
+    assert_eq!(with("/version", json!(0)), "version must be >= 1");
+    assert_eq!(with("/version", json!(-3)), "version must be >= 1");
+    assert_eq!(with("/version", json!(999)), "version must be 1");
+}
+
+#[test]
+fn vertices() {
+    assert_eq!(
+        with(NODE, json!(3)),
+        "resources[0]: resource must be a mapping"
+    );
+    assert_eq!(
+        without(CORE, "type"),
+        "resources[0].with[0].with[0]: type is a required key for resources"
+    );
+    assert_eq!(
+        with(&format!("{NODE}/type"), json!(1)),
+        "resources[0]: type must be a string"
+    );
+    assert_eq!(
+        without(SLOT, "count"),
+        "resources[0].with[0]: count is a required key for resources"
+    );
+    for bad in [json!(null), json!([1]), json!(1.5), json!(true)] {
+        assert_eq!(
+            with(&format!("{NODE}/count"), bad),
+            "resources[0]: count must be an int or mapping"
+        );
+    }
+    for pointer in [NODE, SLOT, CORE] {
+        let text = with(&format!("{pointer}/count"), json!(0));
+        assert!(
+            text.ends_with(": node, slot, or core count must be > 0"),
+            "{text}"
+        );
+    }
+    assert_eq!(
+        with("/resources/0/with/0/with/1/count", json!(-1)),
+        "resources[0].with[0].with[1]: count must be >= 0"
+    );
+    assert_eq!(
+        with(&format!("{NODE}/count"), json!("2-4")),
+        "resources[0]: resource count must be an integer for type 'node' (got 'str')"
+    );
+    assert_eq!(
+        with(&format!("{SLOT}/count"), json!({"min": 1})),
+        "resources[0].with[0]: resource count must be an integer for type 'slot' (got 'dict')"
+    );
+    assert_eq!(
+        refusal(|spec| spec["resources"][0]["exclusive"] = json!(1)),
+        "resources[0]: exclusive must be a boolean"
+    );
+    assert_eq!(
+        refusal(|spec| spec["resources"][0]["unit"] = json!(1)),
+        "resources[0]: unit must be a string"
+    );
+    assert_eq!(
+        refusal(|spec| spec["resources"][0]["with"] = json!({})),
+        "resources[0]: with must be a sequence"
+    );
+    assert_eq!(
+        without(SLOT, "label"),
+        "resources[0].with[0]: slots must have labels"
+    );
+}
+
+#[test]
+fn shapes() {
+    let core = json!({"type": "core", "count": 1});
+    assert_eq!(
+        with("/resources", json!([])),
+        "resources must have exactly one entry"
+    );
+    assert_eq!(
+        with("/resources", json!([core])),
+        "resources[0]: a jobspec of version 1 begins with a node or a slot, not with 'core'"
+    );
+    assert_eq!(
+        with(&format!("{NODE}/with"), json!([core])),
+        "resources[0].with[0]: a node holds exactly one slot, not 'core'"
+    );
+    assert_eq!(
+        with(&format!("{NODE}/with"), json!([])),
+        "resources[0]: a node holds exactly one slot"
+    );
+    assert_eq!(
+        with(&format!("{CORE}/type"), json!("node")),
+        "resources[0].with[0].with[0]: a slot holds cores and gpus only, not 'node'"
+    );
+    assert_eq!(
+        with(&format!("{CORE}/type"), json!("gpu")),
+        "resources[0].with[0]: a slot holds one core entry and at most one gpu entry"
+    );
+    assert_eq!(
+        refusal(|spec| spec["resources"][0]["with"][0]["with"][0]["with"] = json!([core])),
+        "resources[0].with[0].with[0]: nothing can be inside 'core'"
+    );
+    assert_eq!(
+        without(SLOT, "with"),
+        "resources[0].with[0]: a slot holds one core entry and at most one gpu entry"
+    );
+    assert_eq!(
+        with(&format!("{CORE}/count"), json!(u64::MAX)),
+        "resources: the request is larger than can be counted"
+    );
+}
+
+#[test]
+fn exclusive_is_allowed_on_node_and_slot() {
+    let mut spec = good();
+    spec["resources"][0]["exclusive"] = json!(true);
+    spec["resources"][0]["with"][0]["exclusive"] = json!(true);
+    assert!(validate(&spec).unwrap().exclusive);
+}
+
+#[test]
+fn tasks() {
+    assert_eq!(
+        with("/tasks", json!([])),
+        "tasks must have exactly one entry"
+    );
+    assert_eq!(
+        with("/tasks/0", json!(1)),
+        "tasks[0]: task must be a mapping"
+    );
+    for key in ["command", "slot", "count"] {
+        assert_eq!(
+            without("/tasks/0", key),
+            format!("tasks[0]: Missing key ({key})")
+        );
+    }
+    let count = |value| with("/tasks/0/count", value);
+    assert_eq!(count(json!(1)), "tasks[0]: count must be a mapping");
+    assert_eq!(
+        count(json!({})),
+        "tasks[0]: count must have exactly one key set"
+    );
+    assert_eq!(
+        count(json!({"per_slot": 1, "total": 1})),
+        "tasks[0]: count must have exactly one key set"
+    );
+    assert_eq!(
+        count(json!({"x": 1})),
+        "tasks[0]: count per_slot, per_resource, or total must be set"
+    );
+    assert_eq!(
+        count(json!({"per_resource": {"type": "node", "count": 1}})),
+        "tasks[0]: count per_slot or total must be set"
+    );
+    assert_eq!(
+        count(json!({"total": 0})),
+        "tasks[0]: count total must be > 0"
+    );
+    assert_eq!(
+        count(json!({"total": "3"})),
+        "tasks[0]: count total must be > 0"
+    );
+    assert_eq!(
+        count(json!({"per_slot": -1})),
+        "tasks[0]: count per_slot must be > 0"
+    );
+    assert_eq!(
+        count(json!({"per_slot": 2})),
+        "tasks[0]: count per_slot must be 1"
+    );
+    assert_eq!(
+        count(json!({"total": 1})),
+        "tasks[0]: count total must not be less than the number of nodes (2)"
+    );
+    assert_eq!(
+        with("/tasks/0/slot", json!(1)),
+        "tasks[0]: slot must be a string"
+    );
+    assert_eq!(
+        with("/tasks/0/slot", json!("x")),
+        "tasks[0]: slot 'x' is not the label of a slot in resources"
+    );
+    assert_eq!(
+        with("/tasks/0/command", json!([])),
+        "tasks[0]: command array cannot have length of zero"
+    );
+    for bad in [json!("app"), json!(["app", 1]), json!(null)] {
+        assert_eq!(
+            with("/tasks/0/command", bad),
+            "tasks[0]: command must be a list of strings"
+        );
+    }
+}
+
+#[test]
+fn attributes() {
+    assert_eq!(
+        without("/attributes", "system"),
+        "attributes.system is a required key"
+    );
+    assert_eq!(
+        with("/attributes/system", json!(1)),
+        "attributes.system must be a mapping"
+    );
+    assert_eq!(
+        without("/attributes/system", "duration"),
+        "attributes.system.duration is a required key"
+    );
+    for bad in [json!("1h"), json!(true), json!(null)] {
+        assert_eq!(
+            system("duration", bad),
+            "attributes.system.duration must be a number"
+        );
+    }
+    assert_eq!(
+        system("duration", json!(-0.5)),
+        "attributes.system.duration: duration must not be negative"
+    );
+    assert_eq!(
+        system("preemptible-after", json!(-1)),
+        "attributes.system.preemptible-after must be a number >= 0"
+    );
+    for key in ["queue", "cwd", "bank", "project"] {
+        let text = format!("attributes.system.{key} must be a string");
+        assert_eq!(system(key, json!(5)), text);
+    }
+    assert_eq!(
+        system("environment", json!([])),
+        "attributes.system.environment must be a mapping"
+    );
+    assert_eq!(
+        system("environment.PATH", json!(1)),
+        "attributes.system.environment.PATH must be a string or null"
+    );
+    assert_eq!(
+        system("job.name", json!(1)),
+        "attributes.system.job.name must be a string"
+    );
+    assert_eq!(
+        system("shell.options", json!(1)),
+        "attributes.system.shell.options must be a mapping"
+    );
+    assert_eq!(
+        refusal(|spec| spec["attributes"]["user"] = json!(1)),
+        "attributes.user must be a mapping"
+    );
+}
+
+#[test]
+fn unknown_attributes_and_variables_that_are_unset_pass() {
+    let mut spec = good();
+    spec["attributes"]["other"] = json!(1);
+    spec["attributes"]["user"] = json!({"tag": [1]});
+    spec["attributes"]["system"]["x"] = json!({"y": 5});
+    spec["attributes"]["system"]["environment"] = json!({"A": null, "B": ""});
+    assert!(validate(&spec).is_ok());
+}
+
+#[test]
+fn dependencies() {
+    let list = |value| system("dependencies", value);
+    assert_eq!(
+        list(json!({})),
+        "attributes.system.dependencies must be a list"
+    );
+    let place = "attributes.system.dependencies[0]: ";
+    assert_eq!(
+        list(json!([1])),
+        format!("{place}dependency must be a mapping")
+    );
+    assert_eq!(
+        list(json!([{"value": "x"}])),
+        format!("{place}Missing key (scheme)")
+    );
+    assert_eq!(
+        list(json!([{"scheme": "x"}])),
+        format!("{place}Missing key (value)")
+    );
+    assert_eq!(
+        list(json!([{"scheme": 1, "value": ""}])),
+        format!("{place}dependency scheme must be a string")
+    );
+    assert_eq!(
+        list(json!([{"scheme": "x", "value": 1}])),
+        format!("{place}dependency value must be a string")
+    );
+}
+
+#[test]
+fn constraints() {
+    let text = |value| system("constraints", value);
+    let place = "attributes.system.constraints: ";
+    assert_eq!(
+        text(json!([])),
+        format!("{place}constraints must be a mapping")
+    );
+    assert_eq!(
+        text(json!({"x": []})),
+        format!("{place}unknown constraint operator 'x'")
+    );
+    assert_eq!(
+        text(json!({"properties": ["a"], "ranks": ["0"]})),
+        format!("{place}constraint must only contain 1 element")
+    );
+    assert_eq!(
+        text(json!({"properties": "a"})),
+        format!("{place}properties value must be an array")
+    );
+    assert_eq!(
+        text(json!({"properties": [1]})),
+        format!("{place}non-string property specified")
+    );
+    for bad in ["a&b", "a|b", "a'", "(a", "!a", "a^b", "^^a", "^"] {
+        assert_eq!(
+            text(json!({"properties": [bad]})),
+            format!("{place}invalid character in property '{bad}'"),
+        );
+    }
+    assert_eq!(
+        text(json!({"or": 1})),
+        format!("{place}or operator value must be an array")
+    );
+    assert_eq!(
+        text(json!({"and": [{"properties": ["a"]}, {"not": [{"y": []}]}]})),
+        "attributes.system.constraints.and[1].not[0]: unknown constraint operator 'y'"
+    );
+    for constraint in [
+        json!({}),
+        json!({"properties": ["^a", "b-c"]}),
+        json!({"and": [{"hostlist": ["h[0-3]"]}, {"not": [{"ranks": ["0"]}]}]}),
+    ] {
+        let mut spec = good();
+        spec["attributes"]["system"]["constraints"] = constraint;
+        assert!(validate(&spec).is_ok());
+    }
+}
+
+/// Any JSON, with the names that the validator looks for occurring often.
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (-2_i64..4).prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "slot|core|node|gpu|task|\\PC{0,4}".prop_map(Value::from),
+    ];
+    let key = "type|count|with|label|resources|tasks|attributes|version|system|user|command\
+               |slot|duration|environment|dependencies|constraints|and|properties|job|[a-z]{1,3}";
+    leaf.prop_recursive(5, 48, 4, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((key, inner), 0..5)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_json_is_validated_or_refused(value in any_json()) {
+        let _ = validate(&value);
+        let _ = Counts::of(&value);
+    }
+
+    #[test]
+    fn any_json_in_any_place_is_validated_or_refused(
+        value in any_json(),
+        place in prop::sample::select(vec![
+            "resources", "tasks", "attributes", "attributes.system",
+            "attributes.system.duration", "attributes.system.environment",
+            "attributes.system.dependencies", "attributes.system.constraints",
+            "attributes.system.job", "attributes.system.shell",
+        ]),
+    ) {
+        let mut spec = good();
+        path::set(&mut spec, place, value).unwrap();
+        if let Err(error) = validate(&spec) {
+            prop_assert!(!error.to_string().is_empty());
+        }
+    }
+}
