@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jobtap_core::engine::Effect;
 
+use super::Failure;
 use super::engine_thread::{After, EngineHandle};
 use super::execution::Execution;
 use super::timers::Timers;
@@ -22,6 +23,8 @@ pub struct Effector {
     pub timers: Timers,
     /// Where the asynchronous work of plugins runs.
     pub plugins: tokio::runtime::Handle,
+    /// Where it is said that nothing more can be made durable.
+    pub failure: Failure,
 }
 
 impl Effector {

@@ -2,6 +2,8 @@
 //!
 //! Nothing is done here, so that each service's payload can be tested without a daemon.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use jobtap_core::engine::{Cred, Exception, Request};
 use jobtap_core::job::{JobId, StateSet, Uid};
 use serde::de::DeserializeOwned;
@@ -22,6 +24,8 @@ pub enum Call {
     Lookup(Lookup),
     /// An eventlog, as it grows.
     Watch(Watch),
+    /// Input for a job's tasks.
+    Stdin(Stdin),
     /// The manager's log.
     Log,
 }
@@ -61,6 +65,19 @@ pub struct Watch {
     pub path: Path,
     /// Whether a log that isn't there yet is waited for.
     pub waitcreate: bool,
+}
+
+/// `job-exec.stdin`: what somebody who is attached types.
+#[derive(Debug, PartialEq)]
+pub struct Stdin {
+    /// The job.
+    pub id: JobId,
+    /// The task; `None` is all of them.
+    pub rank: Option<u32>,
+    /// The bytes, base64 on the wire.
+    pub data: Vec<u8>,
+    /// Whether the input ends here.
+    pub eof: bool,
 }
 
 /// The eventlogs that can be watched.
@@ -108,6 +125,7 @@ pub fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, RpcError
         "job-list.job-stats" => Call::Read(Read::Stats),
         "job-info.lookup" => Call::Lookup(lookup(&fields)?),
         "job-info.eventlog-watch" => Call::Watch(watch(&fields)?),
+        "job-exec.stdin" => Call::Stdin(stdin(&fields)?),
         "log.dmesg" => owner(cred).map(|()| Call::Log)?,
         _ => return Err(RpcError::new(ENOSYS, format!("Unknown service method '{topic}'"))),
     })
@@ -174,6 +192,19 @@ fn watch(fields: &Fields<'_>) -> Result<Watch, RpcError> {
         _ => Path::Unknown(path),
     };
     Ok(Watch { id: fields.required("id")?, path, waitcreate: flags & WATCH_WAITCREATE != 0 })
+}
+
+fn stdin(fields: &Fields<'_>) -> Result<Stdin, RpcError> {
+    let data: String = fields.optional("data")?.unwrap_or_default();
+    let data = BASE64_STANDARD
+        .decode(data)
+        .map_err(|error| RpcError::proto(format!("{}: 'data': {error}", fields.topic)))?;
+    Ok(Stdin {
+        id: fields.required("id")?,
+        rank: fields.optional("rank")?,
+        data,
+        eof: fields.optional("eof")?.unwrap_or(false),
+    })
 }
 
 /// A payload whose fields are taken one by one, so that a refusal names the field.
