@@ -1,1 +1,4 @@
 //! Manager.
+
+#[allow(dead_code)]
+mod cli;
