@@ -28,6 +28,11 @@ impl Prog {
         format!("{}-{command}: ERROR: {text}", self.0)
     }
 
+    /// A message of the compiled kind of commands, errors included: `PROG-COMMAND: TEXT`.
+    pub(crate) fn plain(&self, command: &str, text: impl Display) -> String {
+        format!("{}-{command}: {text}", self.0)
+    }
+
     /// The message that `command` goes on in spite of something: `PROG-COMMAND: WARNING: TEXT`.
     pub(crate) fn warning(&self, command: &str, text: impl Display) -> String {
         format!("{}-{command}: WARNING: {text}", self.0)

@@ -9,7 +9,7 @@ use super::Failure;
 use super::engine_thread::{After, EngineHandle};
 use super::execution::Execution;
 use super::timers::Timers;
-use super::watch::Hub;
+use super::hub::Hub;
 
 /// Everybody who is told.
 pub struct Effector {

@@ -14,7 +14,7 @@ use super::engine_thread::EngineHandle;
 use super::lookup::current_jobspec;
 use super::records::Records;
 use super::submit;
-use crate::exec::{ExecEvent, Executor, Seen, StartJob};
+use crate::exec::{ExecEvent, Executor, LocalExecutor, Seen, StartJob};
 use crate::rpc::RpcError;
 use crate::rpc::errno::ENOENT;
 use crate::rpc::uri;
@@ -27,13 +27,13 @@ enum Message {
     Command(ExecCommand),
     Input { id: JobId, rank: Option<u32>, data: Vec<u8>, eof: bool },
     Settle,
-    Close(Sender<()>),
+    Close { for_good: bool, done: Sender<()> },
 }
 
 /// What the thread works with.
 pub struct Parts {
     /// The executor of this host.
-    pub executor: Box<dyn Executor>,
+    pub executor: LocalExecutor,
     /// The jobs' records.
     pub records: Records,
     /// Where failures to start go.
@@ -64,10 +64,11 @@ impl Execution {
         let _ = self.0.send(Message::Settle);
     }
 
-    /// Lets go of the executor after everything before; returns when that is done.
-    pub fn close(&self) {
+    /// Lets go of the executor after everything before; returns when that is done. `for_good` when no
+    /// manager will come back for its jobs.
+    pub fn close(&self, for_good: bool) {
         let (done, closed) = channel();
-        if self.0.send(Message::Close(done)).is_ok() {
+        if self.0.send(Message::Close { for_good, done }).is_ok() {
             let _ = closed.recv();
         }
     }
@@ -102,10 +103,15 @@ fn serve(inbox: &Inbox, parts: &Parts) -> Option<Sender<()>> {
                 parts.executor.stdin(id.as_u64(), rank, data, eof);
             }
             Message::Settle => {
-                drop_strays(parts.executor.as_ref(), &started);
+                drop_strays(&parts.executor, &started);
                 started = Vec::new();
             }
-            Message::Close(done) => return Some(done),
+            Message::Close { for_good, done } => {
+                if for_good {
+                    parts.executor.shutdown();
+                }
+                return Some(done);
+            }
         }
     }
     None
@@ -167,7 +173,11 @@ fn start_job(
         resources: serde_json::from_str(&resources)
             .map_err(|error| RpcError::proto(format!("the stored R is damaged: {error}")))?,
         reattach,
-        seen: Seen { log_entries: exec_log.lines().count(), ended: log.execution_ended() },
+        seen: Seen {
+            log_entries: exec_log.lines().count(),
+            exceptions: log.exec_exceptions(),
+            finished: log.has("finish"),
+        },
     })
 }
 

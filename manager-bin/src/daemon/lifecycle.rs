@@ -205,7 +205,7 @@ impl Daemon {
         self.services.engine.stop();
         let engine = self.engine;
         let _ = tokio::task::spawn_blocking(move || engine.join()).await;
-        self.services.execution.close();
+        self.services.execution.close(self.statedir.is_temporary());
         self.statedir.remove();
     }
 }
@@ -285,14 +285,14 @@ fn start_execution(
     uri: &str,
 ) -> Result<Execution, StartError> {
     let events = engine.clone();
-    let executor = LocalExecutor::start(LocalConfig::new(state), move |event| {
+    let executor = LocalExecutor::connect(LocalConfig::new(state.to_path_buf())?, move |event| {
         if let Some(event) = execution::translate(event) {
             events.input(jobtap_core::engine::Input::Exec(event));
         }
     })?;
     let (execution, inbox) = Execution::new();
     let parts = execution::Parts {
-        executor: Box::new(executor),
+        executor,
         records: records.clone(),
         engine: engine.clone(),
         uri: uri.to_owned(),

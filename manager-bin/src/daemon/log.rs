@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
-use std::time::SystemTime;
 
 use jobtap_core::engine::Level;
+use serde_json::{Value, json};
 
 /// Lines kept in memory.
 const KEPT: usize = 4096;
@@ -18,6 +18,13 @@ pub struct Line {
     pub level: Level,
     /// The message.
     pub text: String,
+}
+
+impl Line {
+    /// The line as `log.dmesg` answers it.
+    pub fn to_json(&self) -> Value {
+        json!({"timestamp": self.time, "text": render(self.level, &self.text)})
+    }
 }
 
 /// The log; shared by all threads of the manager.

@@ -117,7 +117,7 @@ impl Services {
                 Box::pin(async { Ok(json!({})) })
             }
             Call::Log => {
-                let lines = self.log.lines();
+                let lines: Value = self.log.lines().iter().map(log::Line::to_json).collect();
                 Box::pin(async move { Ok(json!({ "lines": lines })) })
             }
         }))

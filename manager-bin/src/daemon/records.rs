@@ -90,16 +90,13 @@ impl MainLog {
         self.events.last().is_some_and(|event| event.name == "clean") || self.has("clean")
     }
 
-    /// Whether the end of the job's execution is on record.
-    pub fn execution_ended(&self) -> bool {
-        self.events.iter().any(|event| match &*event.name {
-            "finish" => true,
-            "exception" => {
-                let context = event.context.as_ref();
-                context.and_then(|map| map.get("type")).and_then(Value::as_str) == Some("exec")
-            }
-            _ => false,
-        })
+    /// How many exceptions came from the execution system.
+    pub fn exec_exceptions(&self) -> usize {
+        let of_exec = |event: &&EventEntry| {
+            let kind = event.context.as_ref().and_then(|context| context.get("type"));
+            event.name == "exception" && kind.and_then(Value::as_str) == Some("exec")
+        };
+        self.events.iter().filter(of_exec).count()
     }
 }
 

@@ -1,8 +1,8 @@
 //! What this manager may hand out: the cores of this host, or what `[[resource.config]]` says.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
-use jobtap_core::resource::{Hostlist, Idset, ResourceSet};
+use jobtap_core::resource::{Children, Hostlist, Idset, ResourceSet};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -76,7 +76,7 @@ pub fn discover(config: &Value) -> Result<ResourceSet, ResourceError> {
     let here = hostname();
     let available = available_cores()?;
     if table.config.is_empty() {
-        return build(&here, &Host { cores: available, gpus: Idset::default() }, &BTreeMap::new());
+        return build(&here, Host { cores: available, gpus: Idset::default() }, &BTreeSet::new());
     }
     let (host, properties) = configured(&table, &here)?;
     if !table.noverify && !host.cores.is_subset(&available) {
@@ -86,24 +86,24 @@ pub fn discover(config: &Value) -> Result<ResourceSet, ResourceError> {
             want: host.cores.to_string(),
         });
     }
-    build(&here, &host, &properties)
+    build(&here, host, &properties)
 }
 
 /// All entries together; a host may be named by several of them.
 fn configured(
     table: &ResourceTable,
     here: &str,
-) -> Result<(Host, BTreeMap<String, String>), ResourceError> {
+) -> Result<(Host, BTreeSet<String>), ResourceError> {
     let config = |what: String| ResourceError::Config(what);
     let mut host = Host::default();
-    let mut properties = BTreeMap::new();
+    let mut properties = BTreeSet::new();
     for entry in &table.config {
         let names: Hostlist = entry
             .hosts
             .parse()
             .map_err(|error| config(format!("hosts = \"{}\": {error}", entry.hosts)))?;
-        if let Some(other) = names.iter().find(|name| *name != here) {
-            return Err(ResourceError::ForeignHost { host: other.to_string(), here: here.into() });
+        if let Some(other) = names.iter().find(|name| name != here) {
+            return Err(ResourceError::ForeignHost { host: other, here: here.into() });
         }
         for (ids, into, key) in
             [(&entry.cores, &mut host.cores, "cores"), (&entry.gpus, &mut host.gpus, "gpus")]
@@ -113,7 +113,7 @@ fn configured(
                 text.parse().map_err(|error| config(format!("{key} = \"{text}\": {error}")))?;
             *into = into.union(&ids);
         }
-        properties.extend(entry.properties.iter().map(|name| (name.clone(), "0".to_owned())));
+        properties.extend(entry.properties.iter().cloned());
     }
     if host.cores.is_empty() {
         return Err(config("no cores are configured for this host".into()));
@@ -123,28 +123,21 @@ fn configured(
 
 fn build(
     name: &str,
-    host: &Host,
-    properties: &BTreeMap<String, String>,
+    host: Host,
+    properties: &BTreeSet<String>,
 ) -> Result<ResourceSet, ResourceError> {
-    let mut children = json!({"core": host.cores.to_string()});
-    if !host.gpus.is_empty()
-        && let Some(map) = children.as_object_mut()
-    {
-        map.insert("gpu".into(), json!(host.gpus.to_string()));
+    let config = |error: &dyn std::fmt::Display| ResourceError::Config(error.to_string());
+    let hosts: Hostlist = name.parse().map_err(|error| config(&error))?;
+    let mut children = Children::default();
+    children.insert("core", host.cores);
+    if !host.gpus.is_empty() {
+        children.insert("gpu", host.gpus);
     }
-    let mut execution = json!({
-        "R_lite": [{"rank": "0", "children": children}],
-        "starttime": 0, "expiration": 0, "nodelist": [name],
-    });
-    if !properties.is_empty()
-        && let Some(map) = execution.as_object_mut()
-    {
-        map.insert("properties".into(), json!(properties));
+    let mut set = ResourceSet::uniform(0, &hosts, children);
+    for property in properties {
+        set.set_property(property, &Idset::from_iter([0])).map_err(|error| config(&error))?;
     }
-    json!({"version": 1, "execution": execution})
-        .to_string()
-        .parse()
-        .map_err(|error| ResourceError::Config(format!("{error}")))
+    Ok(set)
 }
 
 /// The cores that this process may use; a container or a batch system may have given it a part only.
