@@ -1,0 +1,312 @@
+//! How a wrong command line is answered. Scripts look at the form and at the exit code, and both are
+//! Flux's: its commands come in two families, each with its own.
+
+use std::error::Error as _;
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// Whose manners a command has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Family {
+    /// `submit`, `run`, `jobs`, `cancel`, ...: usage, then `PROG-NAME: error: TEXT`; exit code 2.
+    Script,
+    /// `job`, `start`, `config`, ...: `PROG-NAME: TEXT`, then the usage; exit code 1.
+    Compiled,
+}
+
+/// The answer to a command line that asked for help or wasn't understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// All lines, with the newline at the end.
+    pub(crate) text: String,
+    /// Exit code of the command: 0 when help was asked for.
+    pub(crate) code: u8,
+}
+
+/// The name that the program was called by, for its messages: the file name of `argv[0]`.
+pub(crate) fn program_name(argv0: Option<&OsStr>) -> String {
+    let name = argv0.and_then(|path| Path::new(path).file_name());
+    name.map_or_else(
+        || "jobtap".to_owned(),
+        |name| name.to_string_lossy().into_owned(),
+    )
+}
+
+/// Turns clap's error about `command` of `program` into the family's form.
+pub(crate) fn answer(error: &clap::Error, program: &str, command: &str, family: Family) -> Answer {
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    ) {
+        return Answer {
+            text: error.render().to_string(),
+            code: 0,
+        };
+    }
+    let usage = usage_line(error, program, command);
+    let text = match family {
+        Family::Script => {
+            let text = script_text(error);
+            format!("usage: {usage}\n{program}-{command}: error: {text}\n")
+        }
+        Family::Compiled => {
+            let text = compiled_text(error);
+            format!("{program}-{command}: {text}\nUsage: {usage}\n")
+        }
+    };
+    let code = if family == Family::Script { 2 } else { 1 };
+    Answer { text, code }
+}
+
+/// Prints the answer, help on stdout and the rest on stderr, and gives the exit code.
+pub(crate) fn report(
+    error: &clap::Error,
+    program: &str,
+    command: &str,
+    family: Family,
+) -> ExitCode {
+    let Answer { text, code } = answer(error, program, command, family);
+    // Where the text can't be written nobody reads it; the exit code still tells.
+    let _ = if code == 0 {
+        io::stdout().write_all(text.as_bytes())
+    } else {
+        io::stderr().write_all(text.as_bytes())
+    };
+    ExitCode::from(code)
+}
+
+fn usage_line(error: &clap::Error, program: &str, command: &str) -> String {
+    let usage = match error.get(ContextKind::Usage) {
+        Some(ContextValue::StyledStr(usage)) => usage.to_string(),
+        _ => String::new(),
+    };
+    match usage.trim_start().strip_prefix("Usage:").map(str::trim) {
+        Some(usage) if !usage.is_empty() => usage.to_owned(),
+        _ => format!("{program} {command} [OPTIONS]..."),
+    }
+}
+
+fn script_text(error: &clap::Error) -> String {
+    let argument = argument(error);
+    let value = string(error, ContextKind::InvalidValue).unwrap_or_default();
+    match error.kind() {
+        ErrorKind::UnknownArgument => format!("unrecognized arguments: {argument}"),
+        ErrorKind::InvalidValue if value.is_empty() => {
+            format!("argument {argument}: expected one argument")
+        }
+        ErrorKind::InvalidValue => {
+            let choices: Vec<_> = strings(error, ContextKind::ValidValue)
+                .iter()
+                .map(|v| format!("'{v}'"))
+                .collect();
+            let choices = choices.join(", ");
+            format!("argument {argument}: invalid choice: '{value}' (choose from {choices})")
+        }
+        ErrorKind::ValueValidation => match error.source() {
+            Some(source) => format!("argument {argument}: invalid value '{value}': {source}"),
+            None => format!("argument {argument}: invalid value '{value}'"),
+        },
+        ErrorKind::TooManyValues => {
+            format!("argument {argument}: ignored explicit argument '{value}'")
+        }
+        ErrorKind::MissingRequiredArgument => {
+            let missing = strings(error, ContextKind::InvalidArg);
+            format!(
+                "the following arguments are required: {}",
+                missing.join(", ")
+            )
+        }
+        ErrorKind::InvalidSubcommand => {
+            let name = string(error, ContextKind::InvalidSubcommand).unwrap_or_default();
+            format!("invalid choice: '{name}'")
+        }
+        ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            "the following arguments are required: subcommand".to_owned()
+        }
+        _ => plain(error),
+    }
+}
+
+fn compiled_text(error: &clap::Error) -> String {
+    let argument = argument(error);
+    let value = string(error, ContextKind::InvalidValue).unwrap_or_default();
+    match error.kind() {
+        ErrorKind::UnknownArgument if argument.starts_with('-') => {
+            format!("unrecognized option '{argument}'")
+        }
+        ErrorKind::UnknownArgument => format!("unexpected argument '{argument}'"),
+        ErrorKind::InvalidValue if value.is_empty() => {
+            format!("option '{argument}' requires an argument")
+        }
+        ErrorKind::TooManyValues => format!("option '{argument}' doesn't allow an argument"),
+        ErrorKind::MissingRequiredArgument => {
+            format!(
+                "missing {}",
+                strings(error, ContextKind::InvalidArg).join(", ")
+            )
+        }
+        ErrorKind::InvalidSubcommand => {
+            let name = string(error, ContextKind::InvalidSubcommand).unwrap_or_default();
+            format!("Unknown subcommand: {name}")
+        }
+        ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            "missing subcommand".to_owned()
+        }
+        _ => plain(error),
+    }
+}
+
+/// The argument in question, without the placeholder of its value.
+fn argument(error: &clap::Error) -> String {
+    let argument = string(error, ContextKind::InvalidArg).unwrap_or_default();
+    argument
+        .split(" <")
+        .next()
+        .unwrap_or_default()
+        .split("[=")
+        .next()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+fn string(error: &clap::Error, kind: ContextKind) -> Option<&str> {
+    match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text),
+        _ => None,
+    }
+}
+
+fn strings(error: &clap::Error, kind: ContextKind) -> Vec<String> {
+    match error.get(kind) {
+        Some(ContextValue::Strings(texts)) => texts
+            .iter()
+            .map(|text| text.replace(['<', '>'], ""))
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The first line of clap's own text.
+fn plain(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let line = text.lines().next().unwrap_or_default();
+    line.strip_prefix("error: ").unwrap_or(line).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use clap::{Arg, Command};
+
+    use super::*;
+
+    fn wrong(words: &[&str], family: Family) -> Answer {
+        let command = Command::new("jobtap").subcommand(
+            Command::new("demo")
+                .arg(Arg::new("ntasks").short('n').long("ntasks").value_name("N"))
+                .arg(Arg::new("kind").long("kind").value_parser(["a", "b"]))
+                .arg(
+                    Arg::new("count")
+                        .long("count")
+                        .value_parser(clap::value_parser!(u8)),
+                )
+                .arg(Arg::new("id").value_name("JOBID").required(true)),
+        );
+        let words = ["jobtap", "demo"].iter().chain(words);
+        let error = command.try_get_matches_from(words).unwrap_err();
+        answer(&error, "site-jobtap", "demo", family)
+    }
+
+    /// The error line in both forms.
+    fn lines(words: &[&str]) -> (String, String) {
+        let script = wrong(words, Family::Script);
+        let compiled = wrong(words, Family::Compiled);
+        assert_eq!((script.code, compiled.code), (2, 1));
+        let usages = [script.text.lines().next(), compiled.text.lines().last()];
+        for (usage, word) in usages.into_iter().zip(["usage: ", "Usage: "]) {
+            let usage = usage.unwrap().strip_prefix(word).unwrap();
+            assert!(usage.contains("jobtap demo "), "{usage}");
+        }
+        let script = script
+            .text
+            .trim_end()
+            .rsplit('\n')
+            .next()
+            .unwrap()
+            .to_owned();
+        let script = script
+            .strip_prefix("site-jobtap-demo: error: ")
+            .unwrap()
+            .to_owned();
+        let compiled = compiled.text.lines().next().unwrap();
+        (
+            script,
+            compiled
+                .strip_prefix("site-jobtap-demo: ")
+                .unwrap()
+                .to_owned(),
+        )
+    }
+
+    fn both(script: &str, compiled: &str) -> (String, String) {
+        (script.to_owned(), compiled.to_owned())
+    }
+
+    #[test]
+    fn each_family_has_its_form_and_exit_code() {
+        assert_eq!(
+            lines(&["1", "--foo"]),
+            both(
+                "unrecognized arguments: --foo",
+                "unrecognized option '--foo'"
+            )
+        );
+        assert_eq!(
+            lines(&["1", "2"]),
+            both("unrecognized arguments: 2", "unexpected argument '2'")
+        );
+        assert_eq!(
+            lines(&["1", "-n"]),
+            both(
+                "argument --ntasks: expected one argument",
+                "option '--ntasks' requires an argument"
+            )
+        );
+        assert_eq!(
+            lines(&[]),
+            both(
+                "the following arguments are required: JOBID",
+                "missing JOBID"
+            )
+        );
+        assert_eq!(
+            lines(&["1", "--kind=c"]).0,
+            "argument --kind: invalid choice: 'c' (choose from 'a', 'b')"
+        );
+        assert!(
+            lines(&["1", "--count=x"])
+                .0
+                .starts_with("argument --count: invalid value 'x': ")
+        );
+    }
+
+    #[test]
+    fn help_is_no_error() {
+        let help = wrong(&["--help"], Family::Compiled);
+        assert_eq!(help.code, 0);
+        assert!(help.text.contains("--ntasks"));
+    }
+
+    #[test]
+    fn the_program_is_named_by_the_file_it_was_started_from() {
+        let name = |path: &str| program_name(Some(OsStr::new(path)));
+        assert_eq!(name("/usr/bin/jobtap"), "jobtap");
+        assert_eq!(name("./site-manager"), "site-manager");
+        assert_eq!(program_name(None), "jobtap");
+    }
+}
