@@ -17,7 +17,10 @@ mod submit;
 mod submit_args;
 mod submit_env;
 mod submit_rlimit;
+mod submit_caller;
 mod submit_setattr;
+mod submit_values;
+mod submit_wait;
 mod usage;
 mod users;
 mod when;
@@ -43,9 +46,9 @@ enum Command {
     /// Start a manager and run a command under it
     Start(start::StartArgs),
     /// Submit a job and print its id
-    Submit(submit::SubmitArgs),
+    Submit(submit::SubmitCommand),
     /// Submit a job, show its output and wait for its end
-    Run(run::RunArgs),
+    Run(run::RunCommand),
     /// Look at one job or change it
     Job(job::JobArgs),
     /// Cancel jobs
