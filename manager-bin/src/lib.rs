@@ -1,4 +1,5 @@
 //! Manager.
 
+// Until `main` calls the commands.
 #[allow(dead_code)]
 mod cli;
