@@ -11,6 +11,7 @@
 //! }
 //! ```
 
+// Until `main` calls the commands.
 #[allow(dead_code)]
 mod cli;
 pub mod client;

@@ -91,9 +91,9 @@ impl Row for JobRow<'_> {
     }
 
     fn field(&self, name: &str) -> Option<FieldValue> {
-        let of_annotations = name.strip_prefix("annotations").filter(|rest| {
-            rest.is_empty() || rest.starts_with('.')
-        });
+        let of_annotations = name
+            .strip_prefix("annotations")
+            .filter(|rest| rest.is_empty() || rest.starts_with('.'));
         if let Some(path) = of_annotations {
             return self.annotation(path).map(FieldValue::from_json);
         }

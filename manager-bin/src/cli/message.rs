@@ -13,7 +13,9 @@ impl Prog {
     /// The name in this process's argv\[0\], without its directory.
     pub(crate) fn current() -> Self {
         let path = std::env::args_os().next().unwrap_or_default();
-        let name = Path::new(&path).file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = Path::new(&path)
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
         Prog(name.unwrap_or_else(|| "jobtap".to_owned()))
     }
 
@@ -21,6 +23,11 @@ impl Prog {
     #[cfg(test)]
     pub(crate) fn named(name: &str) -> Self {
         Prog(name.to_owned())
+    }
+
+    /// How `command` calls itself: `PROG-COMMAND`.
+    pub(crate) fn command(&self, command: &str) -> String {
+        format!("{}-{command}", self.0)
     }
 
     /// The message that `command` failed: `PROG-COMMAND: ERROR: TEXT`.
@@ -45,6 +52,11 @@ pub(crate) fn error(command: &str, text: impl Display) {
     let _ = writeln!(io::stderr(), "{}", Prog::current().error(command, text));
 }
 
+/// Prints the warning line of `command` on stderr.
+pub(crate) fn warning(command: &str, text: impl Display) {
+    let _ = writeln!(io::stderr(), "{}", Prog::current().warning(command, text));
+}
+
 /// What ends a command: the text of its error line and its exit code.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
@@ -58,12 +70,18 @@ pub(crate) struct CliError {
 impl CliError {
     /// A failure: exit code 1.
     pub(crate) fn failure(text: impl Display) -> Self {
-        CliError { text: text.to_string(), code: 1 }
+        CliError {
+            text: text.to_string(),
+            code: 1,
+        }
     }
 
     /// An argument that can't be understood: exit code 2.
     pub(crate) fn usage(text: impl Display) -> Self {
-        CliError { text: text.to_string(), code: 2 }
+        CliError {
+            text: text.to_string(),
+            code: 2,
+        }
     }
 }
 
@@ -78,6 +96,20 @@ pub(crate) struct Streams<'a> {
     pub(crate) input: &'a mut dyn BufRead,
     pub(crate) out: &'a mut dyn Write,
     pub(crate) err: &'a mut dyn Write,
+}
+
+impl Streams<'_> {
+    /// Prints on standard output. A reader that has seen enough, such as head(1), is no error.
+    pub(crate) fn print(&mut self, text: &str) -> Result<(), CliError> {
+        let written = self
+            .out
+            .write_all(text.as_bytes())
+            .and_then(|()| self.out.flush());
+        match written {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            other => Ok(other?),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,16 @@ mod job;
 mod job_fields;
 mod job_json;
 mod job_row;
+#[cfg(test)]
+mod job_row_tests;
+mod jobs;
+mod jobs_fetch;
+mod jobs_query;
+#[cfg(test)]
+mod jobs_tests;
+mod jobs_source;
 mod message;
+mod named_formats;
 mod plugin;
 mod queue;
 mod run;
@@ -49,6 +58,8 @@ enum Command {
     Submit(submit::SubmitCommand),
     /// Submit a job, show its output and wait for its end
     Run(run::RunCommand),
+    /// List jobs
+    Jobs(jobs::JobsArgs),
     /// Look at one job or change it
     Job(job::JobArgs),
     /// Cancel jobs
@@ -80,6 +91,7 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Start(args) => start::run(args),
         Command::Submit(args) => submit::run(args),
         Command::Run(args) => run::run(args),
+        Command::Jobs(args) => jobs_source::run(args),
         Command::Job(args) => job::run(args),
         Command::Cancel(args) => cancel::run(args),
         Command::Queue(args) => queue::run(args),

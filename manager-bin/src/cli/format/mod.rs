@@ -5,6 +5,7 @@
 //! site's format strings and configuration files work here as they are. A command describes its
 //! lines by the trait [`Row`]; everything else is common to all commands.
 
+mod align;
 mod convert;
 mod number;
 mod parse;
@@ -19,7 +20,7 @@ use std::borrow::Cow;
 
 pub(crate) use convert::fsd;
 pub(crate) use parse::Template;
-pub(crate) use render::{RenderOptions, Table, render};
+pub(crate) use render::{RenderOptions, render};
 pub(crate) use sort::{SortKey, parse_sort_keys, sort_rows};
 pub(crate) use value::FieldValue;
 

@@ -1,34 +1,13 @@
 //! The format specification after the colon of a field: `[[fill]align][sign][0][width][,]`
 //! `[.precision][type]` with the suffixes `h` and `+`, and its use on a value.
 
+use super::align::Align;
 use super::number;
 use super::{FieldValue, FormatError};
 
 /// Widest column and longest fraction accepted: above any terminal, and small enough that a typing
 /// error can't exhaust memory.
 const LIMIT: usize = 10_000;
-
-/// Where the text stands in its column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Align {
-    Left,
-    Right,
-    Center,
-    /// Padding goes between the sign and the digits.
-    AfterSign,
-}
-
-impl Align {
-    fn from_char(c: char) -> Option<Self> {
-        match c {
-            '<' => Some(Align::Left),
-            '>' => Some(Align::Right),
-            '^' => Some(Align::Center),
-            '=' => Some(Align::AfterSign),
-            _ => None,
-        }
-    }
-}
 
 /// A parsed format specification.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -128,16 +107,32 @@ impl Spec {
     /// An empty value is padded as text whatever the type: a number that isn't known yet is no
     /// error of the format.
     pub(super) fn apply(&self, value: &FieldValue) -> Result<String, FormatError> {
-        let empty = is_empty(value);
-        if self.hyphen && empty {
-            return Ok(self.pad("-", Align::Left));
+        if self.hyphen && is_empty(value) {
+            return Ok(self.pad_nothing("-"));
         }
         match value {
             FieldValue::Int(i) if !self.as_text() => self.apply_int(*i),
             FieldValue::Float(f) if !self.as_text() => self.apply_float(*f, "float"),
-            FieldValue::Text(t) if t.is_empty() => Ok(self.pad("", Align::Left)),
+            FieldValue::Text(t) if t.is_empty() => Ok(self.pad_nothing("")),
             _ => self.apply_text(&value.text()),
         }
+    }
+
+    /// What stands for no value is aligned as values of this type are, but no zeros fill its place.
+    fn pad_nothing(&self, text: &str) -> String {
+        let number = !matches!(self.kind, None | Some('s'));
+        let default = if number { Align::Right } else { Align::Left };
+        let align = self
+            .align
+            .filter(|align| *align != Align::AfterSign)
+            .unwrap_or(default);
+        Spec {
+            align: Some(align),
+            fill: self.fill,
+            width: self.width,
+            ..Spec::default()
+        }
+        .pad(text, default)
     }
 
     /// With the suffix `h` a column holds texts, so that numbers and `-` align alike.
@@ -246,21 +241,7 @@ impl Spec {
             (None, false) => default,
         };
         let fill = self.fill.unwrap_or(if self.zero { '0' } else { ' ' });
-        let missing = self.width.saturating_sub(text.chars().count());
-        let padding = |n: usize| -> String { std::iter::repeat_n(fill, n).collect() };
-        match align {
-            Align::Left => format!("{text}{}", padding(missing)),
-            Align::Right => format!("{}{text}", padding(missing)),
-            Align::Center => {
-                let before = missing / 2;
-                format!("{}{text}{}", padding(before), padding(missing - before))
-            }
-            Align::AfterSign => {
-                let digits = text.trim_start_matches(['+', '-', ' ']);
-                let sign = text.strip_suffix(digits).unwrap_or_default();
-                format!("{sign}{}{digits}", padding(missing))
-            }
-        }
+        align.pad(text, fill, self.width)
     }
 }
 
@@ -457,7 +438,14 @@ mod tests {
     #[test]
     fn an_unknown_number_is_blank_in_a_numeric_column() {
         assert_eq!(show(">5d", ""), "     ");
-        assert_eq!(show("5.1f", ""), "     ");
+        assert_eq!(show("05d", ""), "     ");
+        assert_eq!(
+            Spec::parse("06.1fh")
+                .unwrap()
+                .apply(&FieldValue::Float(0.0))
+                .unwrap(),
+            "     -"
+        );
     }
 
     #[test]
