@@ -1,5 +1,5 @@
-//! The small values that a job is made of: ids, states, urgencies, times. All of them are plain
-//! data, without I/O and without a clock.
+//! A job as plugins see it ([`Job`]), and the small values that it is made of: ids, states,
+//! urgencies, times. All of them are plain data, without I/O and without a clock.
 
 mod duration;
 mod flags;
@@ -12,6 +12,7 @@ mod state_set;
 mod time;
 mod urgency;
 mod user;
+mod view;
 mod wait_status;
 
 pub use duration::{Fsd, FsdError};
@@ -24,4 +25,6 @@ pub use state_set::{StateSet, UnknownStatus};
 pub use time::Timestamp;
 pub use urgency::{PRIORITY_MAX, PRIORITY_MIN, Urgency, UrgencyError};
 pub use user::{InvalidUid, Uid};
+pub(crate) use view::Held;
+pub use view::{Job, JobInfo};
 pub use wait_status::WaitStatus;

@@ -1,0 +1,89 @@
+//! What the manager itself does for a job in each state. An action may run any number of times; it
+//! does what is still to do.
+
+use super::record::Exec;
+use super::{Engine, events};
+use crate::job::{JobId, State};
+
+impl Engine {
+    /// Does what the job's state asks for.
+    pub(super) fn action(&mut self, id: JobId) {
+        let Some(record) = self.jobs.get(&id) else {
+            return;
+        };
+        match record.job.state {
+            State::New => {}
+            State::Depend => self.depend_action(id),
+            State::Priority => self.alloc.remove(id),
+            State::Sched => self.sched_action(id),
+            State::Run => self.run_action(id),
+            State::Cleanup => self.cleanup_action(id),
+            State::Inactive => self.inactive_action(id),
+        }
+    }
+
+    fn depend_action(&mut self, id: JobId) {
+        let Some(record) = self.jobs.get(&id) else {
+            return;
+        };
+        let held = record.job.dependencies().next().is_some() || record.is_queued("dependency-add");
+        if !held && !record.is_queued("depend") {
+            self.post(id, events::bare(self.now, "depend"));
+        }
+    }
+
+    fn sched_action(&mut self, id: JobId) {
+        let Some(record) = self.jobs.get(&id) else {
+            return;
+        };
+        match record.job.priority {
+            Some(priority) if priority > 0 => self.alloc.insert(id, priority),
+            _ => self.alloc.remove(id),
+        }
+    }
+
+    fn run_action(&mut self, id: JobId) {
+        self.alloc.remove(id);
+        let Some(record) = self.jobs.get(&id) else {
+            return;
+        };
+        let held = !record.prologs.is_empty() || record.is_queued("prolog-start");
+        if record.exec == Exec::Idle && !held && !record.is_queued("exception") {
+            self.execute_job(id, false);
+        }
+    }
+
+    fn cleanup_action(&mut self, id: JobId) {
+        self.alloc.remove(id);
+        let Some(record) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        let expiry = record.expiry.take();
+        let bracketed = !record.prologs.is_empty()
+            || !record.epilogs.is_empty()
+            || record.is_queued("prolog-start")
+            || record.is_queued("epilog-start");
+        let executing = matches!(record.exec, Exec::Open | Exec::Ending);
+        let next = match record.holds {
+            _ if bracketed || executing => None,
+            true => Some("free"),
+            false => Some("clean"),
+        };
+        let due = next.filter(|name| !record.is_queued(name));
+        self.stop_timer(expiry);
+        if let Some(name) = due {
+            self.post(id, events::bare(self.now, name));
+        }
+    }
+
+    /// The job is over: what only a live job needs goes.
+    fn inactive_action(&mut self, id: JobId) {
+        let Some(record) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        record.subscribers = Vec::new();
+        record.simulated = None;
+        record.queue = Default::default();
+        self.active.remove(&id);
+    }
+}

@@ -1,0 +1,333 @@
+//! What goes into the engine and what comes out: the whole of its contact with the outside.
+//!
+//! The engine does no I/O. A daemon (or a test) hands it an [`Input`] with the time, and gets
+//! [`Effects`]: what must be written first, and what may happen once that is durable.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::eventlog::EventEntry;
+use crate::job::{JobId, StateSet, Timestamp, Uid};
+use crate::jobspec::Jobspec;
+pub use crate::plugin::Level;
+use crate::plugin::{RemoteCall, Task};
+
+/// Who sent a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cred {
+    /// The user.
+    pub userid: Uid,
+    /// Whether this user has the owner role of the instance.
+    pub owner: bool,
+}
+
+/// Names the request that an [`Effect::Reply`] answers; chosen by the caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ReplyTo(pub u64);
+
+/// Names a timer that the engine asked for; unique within one run of the manager.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TimerId(pub u64);
+
+/// One thing that happened, for [`Engine::handle`](super::Engine::handle).
+#[derive(Debug)]
+pub enum Input {
+    /// Somebody asks for something; answered by one [`Effect::Reply`].
+    Request {
+        /// Where the answer goes.
+        reply: ReplyTo,
+        /// Who asks.
+        cred: Cred,
+        /// What is asked.
+        request: Request,
+    },
+    /// The execution system reports.
+    Exec(ExecEvent),
+    /// A timer that the engine set is due.
+    Timer(TimerId),
+    /// Work outside the manager's thread comes back to a plugin.
+    Remote(RemoteCall),
+}
+
+/// What a client can ask of the engine.
+#[derive(Debug)]
+pub enum Request {
+    /// `job-ingest.submit`: answer `{"id"}`.
+    Submit(Box<Submission>),
+    /// `job-manager.raise`.
+    Raise {
+        /// The job.
+        id: JobId,
+        /// The exception to post.
+        exception: Exception,
+    },
+    /// `job-manager.raiseall`: answer `{"count","errors"}`.
+    RaiseAll {
+        /// Only count.
+        dry_run: bool,
+        /// Only jobs of this user; `None` is every user (owner only).
+        userid: Option<Uid>,
+        /// Only jobs in these states.
+        states: StateSet,
+        /// The exception to post.
+        exception: Exception,
+    },
+    /// `job-manager.kill`: a signal to the tasks of a running job.
+    Kill {
+        /// The job.
+        id: JobId,
+        /// The signal's number.
+        signum: i64,
+    },
+    /// `job-manager.urgency`: answer `{"old_urgency"}`.
+    Urgency {
+        /// The job.
+        id: JobId,
+        /// The new urgency, checked here.
+        urgency: i64,
+    },
+    /// `job-manager.queue-start`: starts or stops scheduling (owner).
+    QueueStart {
+        /// Whether jobs are to be scheduled.
+        start: bool,
+        /// Why it was stopped.
+        reason: Option<String>,
+    },
+    /// `job-manager.queue-status`: answer `{"enable","start",..}`.
+    QueueStatus,
+    /// `job-manager.jobtap` with `load` and `remove` (owner); removal comes first.
+    Plugins {
+        /// Name or pattern of plugins to remove.
+        remove: Option<String>,
+        /// Name of a linked plugin to load.
+        load: Option<String>,
+        /// The configuration for the loaded plugin.
+        conf: Option<Value>,
+    },
+}
+
+/// A job to submit.
+#[derive(Debug, Clone)]
+pub struct Submission {
+    /// The jobspec, environment included.
+    pub jobspec: Jobspec,
+    /// The signed request as it was received, stored as `J` (RFC 16).
+    pub signed: String,
+    /// 0..31, checked by the engine.
+    pub urgency: i64,
+    /// Submit flags, checked by the engine.
+    pub flags: u32,
+}
+
+/// An exception to raise on a job (RFC 21 `exception`).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Exception {
+    /// What happened, one word such as `cancel`.
+    pub kind: String,
+    /// 0 is fatal, up to 7.
+    pub severity: i64,
+    /// For the user to read; may be empty.
+    pub note: String,
+}
+
+/// What the execution system reports about a job.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ExecEvent {
+    /// An entry for `guest.exec.eventlog` (RFC 50).
+    Log {
+        /// The job.
+        id: JobId,
+        /// The entry.
+        entry: EventEntry,
+    },
+    /// All tasks were started.
+    Started {
+        /// The job.
+        id: JobId,
+    },
+    /// Something went wrong in execution.
+    Exception {
+        /// The job.
+        id: JobId,
+        /// Type, severity and note.
+        exception: Exception,
+    },
+    /// All tasks have ended.
+    Finished {
+        /// The job.
+        id: JobId,
+        /// In the form of wait(2).
+        status: i32,
+    },
+    /// The execution system is done with the job; the last report.
+    Released {
+        /// The job.
+        id: JobId,
+    },
+}
+
+/// Everything that one call of the engine leads to.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// To be made durable in one commit.
+    pub writes: Vec<Write>,
+    /// To be done in this order, only when `writes` and all that came before are durable.
+    pub after: Vec<Effect>,
+    /// Messages for the manager's log, at once.
+    pub log: Vec<LogLine>,
+}
+
+/// One change to the stored state (keys of RFC 16).
+#[derive(Debug, Clone, PartialEq)]
+pub enum Write {
+    /// One line appended to an eventlog of a job. `seq` counts the lines of that log from 0.
+    Append {
+        /// The job.
+        id: JobId,
+        /// Which log.
+        log: Log,
+        /// Position of this line in the log.
+        seq: u64,
+        /// The line, newline included.
+        line: String,
+    },
+    /// `job.<id>.<key>` gets a value.
+    Put {
+        /// The job.
+        id: JobId,
+        /// Key below the job's directory: `J`, `jobspec`, `R`, `data.<plugin>`.
+        key: String,
+        /// The text.
+        value: String,
+    },
+    /// An instance key such as `checkpoint.job-manager` gets a value.
+    PutInstance {
+        /// The key.
+        key: String,
+        /// The text.
+        value: String,
+    },
+}
+
+/// The eventlogs that a job has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Log {
+    /// `eventlog`: the job's life (RFC 21).
+    Main,
+    /// `guest.exec.eventlog`: its execution (RFC 50).
+    Exec,
+}
+
+impl Log {
+    /// The key below the job's directory.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Log::Main => "eventlog",
+            Log::Exec => "guest.exec.eventlog",
+        }
+    }
+}
+
+/// Something to do once the writes before it are durable.
+#[derive(Debug)]
+pub enum Effect {
+    /// Answer a request.
+    Reply {
+        /// Which one.
+        to: ReplyTo,
+        /// The answer's payload, or the refusal.
+        result: Result<Value, RequestError>,
+    },
+    /// Show an event to those who watch the job's log.
+    Publish {
+        /// The job.
+        id: JobId,
+        /// Which log.
+        log: Log,
+        /// Position in the log.
+        seq: u64,
+        /// The entry.
+        entry: Arc<EventEntry>,
+    },
+    /// Tell the execution system.
+    Exec(ExecCommand),
+    /// Come back with [`Input::Timer`] at this time.
+    Timer {
+        /// Which timer.
+        id: TimerId,
+        /// When, UNIX time.
+        at: Timestamp,
+    },
+    /// Run a plugin's asynchronous work, off the manager's thread.
+    Spawn(Task),
+}
+
+/// A request to the execution system.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ExecCommand {
+    /// Start the job; its jobspec, environment and R are in the store.
+    Start {
+        /// The job.
+        id: JobId,
+        /// Its user.
+        userid: Uid,
+        /// It may run already: find it again, don't start it twice.
+        reattach: bool,
+    },
+    /// Send one signal to the job's tasks.
+    Signal {
+        /// The job.
+        id: JobId,
+        /// The signal's number.
+        signum: i32,
+    },
+    /// End the job: this signal first, then SIGKILL until nothing is left.
+    Cancel {
+        /// The job.
+        id: JobId,
+        /// SIGTERM, or SIGALRM when its time is up.
+        signum: i32,
+    },
+    /// The job's end is durable: its status may be forgotten.
+    Ack {
+        /// The job.
+        id: JobId,
+    },
+}
+
+/// A refused request: an errno and a sentence for the user.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct RequestError {
+    /// The errno that Flux answers with.
+    pub errno: i32,
+    /// What is wrong; empty where the errno says it all.
+    pub text: String,
+}
+
+/// A line for the manager's log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogLine {
+    /// How grave.
+    pub level: Level,
+    /// The message.
+    pub text: String,
+}
+
+/// A job as the store has it, for [`Engine::restore`](super::Engine::restore).
+#[derive(Debug, Clone)]
+pub struct StoredJob {
+    /// The job.
+    pub id: JobId,
+    /// Text under `eventlog`.
+    pub eventlog: String,
+    /// Text under `jobspec`.
+    pub jobspec: String,
+    /// Text under `R`, once allocated.
+    pub resources: Option<String>,
+    /// Lines in `guest.exec.eventlog`.
+    pub exec_lines: u64,
+    /// Values under `data.<plugin>`, by plugin.
+    pub data: Map<String, Value>,
+}

@@ -1,0 +1,120 @@
+//! The events of RFC 21 that the manager posts, each with its context.
+
+use serde_json::{Map, Value, json};
+
+use crate::eventlog::EventEntry;
+use crate::job::{Timestamp, Uid, Urgency};
+
+/// An event without context.
+pub(super) fn bare(now: Timestamp, name: &'static str) -> EventEntry {
+    EventEntry {
+        timestamp: now,
+        name: name.into(),
+        context: None,
+    }
+}
+
+/// An event with these keys, in this order.
+pub(super) fn with<const N: usize>(
+    now: Timestamp,
+    name: &'static str,
+    context: [(&str, Value); N],
+) -> EventEntry {
+    let context: Map<String, Value> = context
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect();
+    EventEntry {
+        timestamp: now,
+        name: name.into(),
+        context: Some(context),
+    }
+}
+
+pub(super) fn submit(now: Timestamp, userid: Uid, urgency: Urgency, flags: u32) -> EventEntry {
+    with(
+        now,
+        "submit",
+        [
+            ("userid", json!(userid.0)),
+            ("urgency", json!(urgency.value())),
+            ("flags", json!(flags)),
+            ("version", json!(1)),
+        ],
+    )
+}
+
+pub(super) fn dependency(now: Timestamp, name: &'static str, description: &str) -> EventEntry {
+    with(now, name, [("description", json!(description))])
+}
+
+pub(super) fn priority(now: Timestamp, priority: u32) -> EventEntry {
+    with(now, "priority", [("priority", json!(priority))])
+}
+
+pub(super) fn urgency(now: Timestamp, userid: Uid, urgency: Urgency) -> EventEntry {
+    with(
+        now,
+        "urgency",
+        [
+            ("userid", json!(userid.0)),
+            ("urgency", json!(urgency.value())),
+        ],
+    )
+}
+
+pub(super) fn alloc(now: Timestamp, summary: &str) -> EventEntry {
+    let annotations = json!({"sched": {"resource_summary": summary}});
+    with(now, "alloc", [("annotations", annotations)])
+}
+
+pub(super) fn start_of(now: Timestamp, name: &'static str, description: &str) -> EventEntry {
+    with(now, name, [("description", json!(description))])
+}
+
+pub(super) fn finish_of(
+    now: Timestamp,
+    name: &'static str,
+    description: &str,
+    status: i32,
+) -> EventEntry {
+    with(
+        now,
+        name,
+        [
+            ("description", json!(description)),
+            ("status", json!(status)),
+        ],
+    )
+}
+
+pub(super) fn exception(
+    now: Timestamp,
+    kind: &str,
+    severity: u8,
+    note: &str,
+    userid: Uid,
+) -> EventEntry {
+    with(
+        now,
+        "exception",
+        [
+            ("type", json!(kind)),
+            ("severity", json!(severity)),
+            ("note", json!(note)),
+            ("userid", json!(userid.0)),
+        ],
+    )
+}
+
+pub(super) fn finish(now: Timestamp, status: i32) -> EventEntry {
+    with(now, "finish", [("status", json!(status))])
+}
+
+pub(super) fn release(now: Timestamp) -> EventEntry {
+    with(
+        now,
+        "release",
+        [("ranks", json!("all")), ("final", json!(true))],
+    )
+}

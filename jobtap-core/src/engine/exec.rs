@@ -1,0 +1,191 @@
+//! Execution as the engine sees it: one start, reports, one last report; and the end of a job's
+//! time.
+
+use std::sync::Arc;
+
+use super::api::{Effect, Exception, ExecCommand, ExecEvent, Log};
+use super::record::{Exec, field};
+use super::{Engine, events};
+use crate::eventlog::EventEntry;
+use crate::job::{JobId, State, Timestamp};
+
+const SIGALRM: i32 = 14;
+const SIGTERM: i32 = 15;
+
+/// A start that comes this much of the duration late moves the end too, so that a slow prolog
+/// doesn't eat the job's time.
+const MAX_START_DELAY: f64 = 0.25;
+
+impl Engine {
+    /// Asks for the job's start; with `reattach` it may run already.
+    pub(super) fn execute_job(&mut self, id: JobId, reattach: bool) {
+        let Some(record) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        record.exec = Exec::Open;
+        let userid = record.job.userid;
+        if record.job.jobspec.attribute("exec.test").is_some() {
+            self.simulate(id, reattach);
+        } else {
+            let start = ExecCommand::Start {
+                id,
+                userid,
+                reattach,
+            };
+            self.effects.after.push(Effect::Exec(start));
+        }
+    }
+
+    /// [`Input::Exec`](super::Input::Exec). A report that says nothing new is dropped, so that the
+    /// execution system may repeat what it isn't sure has arrived.
+    pub(super) fn exec_event(&mut self, event: ExecEvent) {
+        match event {
+            ExecEvent::Log { id, entry } => {
+                if self.is_executing(id) {
+                    self.write_event(id, Log::Exec, &Arc::new(entry));
+                }
+            }
+            ExecEvent::Started { id } => {
+                if self.is_executing(id) && !self.was_posted(id, "start") {
+                    self.post(id, events::bare(self.now, "start"));
+                }
+            }
+            ExecEvent::Exception { id, exception } => self.exec_exception(id, &exception),
+            ExecEvent::Finished { id, status } => {
+                if self.is_executing(id) && !self.was_posted(id, "finish") {
+                    self.finish(id, status);
+                }
+            }
+            ExecEvent::Released { id } => {
+                if self.is_executing(id) {
+                    self.post(id, events::release(self.now));
+                }
+                // Also for a job that is over: its end was durable before the last restart.
+                self.effects
+                    .after
+                    .push(Effect::Exec(ExecCommand::Ack { id }));
+            }
+        }
+    }
+
+    fn is_executing(&self, id: JobId) -> bool {
+        self.jobs.get(&id).is_some_and(|record| {
+            matches!(record.exec, Exec::Open | Exec::Ending) && !record.is_queued("release")
+        })
+    }
+
+    fn was_posted(&self, id: JobId, name: &str) -> bool {
+        self.jobs
+            .get(&id)
+            .is_some_and(|record| record.is_posted(name))
+    }
+
+    fn exec_exception(&mut self, id: JobId, exception: &Exception) {
+        // A job that is ending anyway may well be unknown to the execution system by now.
+        let running = self
+            .jobs
+            .get(&id)
+            .is_some_and(|record| record.job.state == State::Run);
+        if !running || !self.is_executing(id) {
+            return;
+        }
+        let severity = u8::try_from(exception.severity).unwrap_or(0).min(7);
+        let note = &exception.note;
+        let entry = events::exception(self.now, &exception.kind, severity, note, self.owner);
+        self.post(id, entry);
+    }
+
+    /// Posts `finish`. A job that a fatal exception ended never counts as a success.
+    pub(super) fn finish(&mut self, id: JobId, status: i32) {
+        let Some(record) = self.jobs.get(&id) else {
+            return;
+        };
+        let ended = record.job.state == State::Cleanup;
+        let status = if ended && status == 0 { 256 } else { status };
+        self.post(id, events::finish(self.now, status));
+    }
+
+    /// What `start` and a fatal exception mean for execution.
+    pub(super) fn execution_follows(&mut self, id: JobId, entry: &EventEntry, ended: bool) {
+        if ended {
+            let timeout = field(entry, "type").and_then(|kind| kind.as_str()) == Some("timeout");
+            self.end_execution(id, if timeout { SIGALRM } else { SIGTERM });
+        } else {
+            self.arm_expiry(id, entry.timestamp);
+        }
+    }
+
+    fn end_execution(&mut self, id: JobId, signum: i32) {
+        let Some(record) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        if record.exec != Exec::Open {
+            return;
+        }
+        record.exec = Exec::Ending;
+        if record.simulated.is_some() {
+            self.end_simulation(id, signum);
+        } else {
+            self.effects
+                .after
+                .push(Effect::Exec(ExecCommand::Cancel { id, signum }));
+        }
+    }
+
+    /// Sets the timer for the end of the job's time.
+    pub(super) fn arm_expiry(&mut self, id: JobId, started: Timestamp) {
+        let Some(record) = self.jobs.get(&id) else {
+            return;
+        };
+        let Some(resources) = record.job.resources.as_ref() else {
+            return;
+        };
+        let (Some(from), Some(expiration)) = (resources.starttime(), resources.expiration()) else {
+            return;
+        };
+        let delay = started.as_secs() - from;
+        let late = delay > (expiration - from) * MAX_START_DELAY;
+        let at = Timestamp::from_secs(if late { expiration + delay } else { expiration });
+        let timer = self.expire_at(id, at);
+        if let Some(record) = self.jobs.get_mut(&id) {
+            record.expiry = Some(timer);
+        }
+    }
+
+    /// The job's time is up.
+    pub(super) fn expire(&mut self, id: JobId) {
+        if self
+            .jobs
+            .get(&id)
+            .is_some_and(|record| record.job.state == State::Run)
+        {
+            self.raise_fatal(id, "timeout", "resource allocation expired");
+        }
+    }
+}
+
+impl Engine {
+    /// A restored job in CLEANUP whose last report is missing.
+    pub(super) fn end_restored(&mut self, id: JobId) {
+        let Some(record) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        let userid = record.job.userid;
+        record.exec = Exec::Ending;
+        if record.job.jobspec.attribute("exec.test").is_some() {
+            self.post(id, events::release(self.now));
+            return;
+        }
+        let start = ExecCommand::Start {
+            id,
+            userid,
+            reattach: true,
+        };
+        self.effects.after.push(Effect::Exec(start));
+        let cancel = ExecCommand::Cancel {
+            id,
+            signum: SIGTERM,
+        };
+        self.effects.after.push(Effect::Exec(cancel));
+    }
+}

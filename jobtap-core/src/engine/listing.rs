@@ -1,0 +1,305 @@
+//! What clients read: jobs with their attributes, statistics.
+
+use serde_json::{Map, Value, json};
+
+use super::api::{Cred, RequestError};
+use super::record::{Record, field};
+use super::{Engine, selection};
+use crate::eventlog::EventEntry;
+use crate::job::{Job, JobId, JobResult, State, Timestamp, Uid};
+
+/// The least that must be known of a job before something of it is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobBrief {
+    /// Whose it is.
+    pub userid: Uid,
+    /// Where it stands.
+    pub state: State,
+}
+
+/// Jobs by state and result, counted as they move.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tally {
+    states: [u64; 7],
+    results: [u64; 4],
+}
+
+const STATES: [(State, &str); 7] = [
+    (State::New, "new"),
+    (State::Depend, "depend"),
+    (State::Priority, "priority"),
+    (State::Sched, "sched"),
+    (State::Run, "run"),
+    (State::Cleanup, "cleanup"),
+    (State::Inactive, "inactive"),
+];
+
+const RESULTS: [(JobResult, &str); 4] = [
+    (JobResult::Completed, "successful"),
+    (JobResult::Failed, "failed"),
+    (JobResult::Canceled, "canceled"),
+    (JobResult::Timeout, "timeout"),
+];
+
+impl Tally {
+    fn state(&mut self, state: State) -> Option<&mut u64> {
+        let index = STATES.iter().position(|(s, _)| *s == state)?;
+        self.states.get_mut(index)
+    }
+
+    fn add(&mut self, record: &Record) {
+        if let Some(count) = self.state(record.job.state) {
+            *count += 1;
+        }
+        if let Some(result) = record.result() {
+            let index = RESULTS.iter().position(|(r, _)| *r == result);
+            if let Some(count) = index.and_then(|index| self.results.get_mut(index)) {
+                *count += 1;
+            }
+        }
+    }
+
+    fn leave(&mut self, state: State) {
+        if let Some(count) = self.state(state) {
+            *count = count.saturating_sub(1);
+        }
+    }
+}
+
+impl Engine {
+    /// Counts a job that is new here: accepted, or back from the store.
+    pub(super) fn tally_new(&mut self, id: JobId) {
+        if let Some(record) = self.jobs.get(&id) {
+            self.tally.add(record);
+        }
+    }
+
+    /// Follows a job's change of state, and gives back resources that became free.
+    pub(super) fn tally_event(&mut self, id: JobId, entry: &EventEntry, left: Option<State>) {
+        let Some(record) = self.jobs.get(&id) else {
+            return;
+        };
+        if let Some(left) = left {
+            self.tally.leave(left);
+            self.tally.add(record);
+        }
+        if entry.name == "free" {
+            if let Some(resources) = &record.job.resources {
+                self.pool.release(resources);
+            }
+        }
+    }
+
+    /// A job's owner and state; `None` when it isn't known.
+    pub fn job_exists(&self, id: JobId) -> Option<JobBrief> {
+        let record = self.jobs.get(&id)?;
+        Some(JobBrief {
+            userid: record.job.userid,
+            state: record.job.state,
+        })
+    }
+
+    /// A job as plugins see it.
+    pub fn job(&self, id: JobId) -> Option<&Job> {
+        self.jobs.get(&id).map(|record| &record.job)
+    }
+
+    /// `job-list.list`: `{"jobs":[..]}`, pending jobs by priority, then running ones by start, then
+    /// inactive ones by end.
+    ///
+    /// # Errors
+    /// When the constraint can't be read.
+    pub fn list(&self, payload: &Value, _cred: Cred) -> Result<Value, RequestError> {
+        let selection = selection::Selection::read(payload)?;
+        let mut chosen: Vec<&Record> = self
+            .jobs
+            .values()
+            .map(|record| &**record)
+            .filter(|r| selection.matches(r))
+            .collect();
+        chosen.sort_by(|a, b| {
+            order(a)
+                .partial_cmp(&order(b))
+                .unwrap_or(std::cmp::Ordering::Equal)
+        });
+        if selection.max_entries > 0 {
+            chosen.truncate(selection.max_entries);
+        }
+        let jobs: Vec<Value> = chosen.into_iter().map(Record::attributes).collect();
+        Ok(json!({ "jobs": jobs }))
+    }
+
+    /// `job-list.list-id`: `{"job":{..}}`.
+    ///
+    /// # Errors
+    /// ENOENT for an unknown job.
+    pub fn list_id(&self, id: JobId, _cred: Cred) -> Result<Value, RequestError> {
+        match self.jobs.get(&id) {
+            Some(record) => Ok(json!({ "job": record.attributes() })),
+            None => Err(RequestError {
+                errno: 2,
+                text: String::new(),
+            }),
+        }
+    }
+
+    /// `job-list.job-stats`.
+    pub fn job_stats(&self) -> Value {
+        let mut states = Map::new();
+        let mut total = 0;
+        for ((_, name), count) in STATES.iter().zip(self.tally.states).skip(1) {
+            states.insert((*name).to_owned(), count.into());
+            total += count;
+        }
+        states.insert("total".to_owned(), total.into());
+        let mut stats = Map::new();
+        stats.insert("job_states".to_owned(), states.into());
+        for ((_, name), count) in RESULTS.iter().zip(self.tally.results) {
+            stats.insert((*name).to_owned(), count.into());
+        }
+        stats.insert("inactive_purged".to_owned(), 0.into());
+        stats.insert("queues".to_owned(), json!([]));
+        stats.into()
+    }
+
+    /// `job-manager.getinfo`.
+    pub fn getinfo(&self) -> Value {
+        json!({ "max_jobid": self.max_jobid.map_or(0, JobId::as_u64) })
+    }
+}
+
+/// Sort key of listings.
+fn order(record: &Record) -> (u8, f64, u64) {
+    let id = record.job.id.as_u64();
+    let late = |time: Option<Timestamp>| -time.map_or(0.0, Timestamp::as_secs);
+    match record.job.state {
+        State::Run | State::Cleanup => (1, late(record.times.run), id),
+        State::Inactive => (2, late(record.times.inactive), u64::MAX - id),
+        _ => (0, -f64::from(record.job.priority.unwrap_or(0)), id),
+    }
+}
+
+impl Record {
+    /// How the job ended, as listings have it; `None` until it is inactive.
+    pub(super) fn result(&self) -> Option<JobResult> {
+        if self.job.state != State::Inactive {
+            return None;
+        }
+        let fatal = self.exception.as_deref().filter(|e| severity(e) == Some(0));
+        if self.wait_status == Some(0) && fatal.is_none() {
+            return Some(JobResult::Completed);
+        }
+        Some(
+            match fatal.and_then(|e| field(e, "type")).and_then(Value::as_str) {
+                Some("cancel") => JobResult::Canceled,
+                Some("timeout") => JobResult::Timeout,
+                _ => JobResult::Failed,
+            },
+        )
+    }
+
+    /// The attributes of the listing service that are known.
+    pub(super) fn attributes(&self) -> Value {
+        let mut map = Map::new();
+        self.identity(&mut map);
+        self.times_and_state(&mut map);
+        self.resources_and_end(&mut map);
+        Value::Object(map)
+    }
+
+    fn identity(&self, map: &mut Map<String, Value>) {
+        let (job, spec) = (&self.job, &self.job.jobspec);
+        let mut set = |key: &str, value: Value| {
+            map.insert(key.to_owned(), value);
+        };
+        let counts = spec.counts();
+        set("id", job.id.as_u64().into());
+        set("userid", job.userid.0.into());
+        set("urgency", job.urgency.value().into());
+        if let Some(priority) = job.priority {
+            set("priority", priority.into());
+        }
+        set("state", job.state.value().into());
+        set("name", spec.display_name().into());
+        for (key, value) in [("cwd", spec.cwd()), ("queue", spec.queue())] {
+            if let Some(value) = value {
+                set(key, value.into());
+            }
+        }
+        for key in ["project", "bank"] {
+            if let Some(value) = spec.attribute(key) {
+                set(key, value.clone());
+            }
+        }
+        set("ntasks", counts.ntasks.into());
+        set("ncores", counts.ncores().into());
+        set("duration", spec.duration().into());
+        if counts.nnodes > 0 {
+            set("nnodes", counts.nnodes.into());
+        }
+    }
+
+    fn times_and_state(&self, map: &mut Map<String, Value>) {
+        let times = &self.times;
+        let all = [
+            ("t_submit", Some(self.job.t_submit)),
+            ("t_depend", times.depend),
+            ("t_priority", times.priority),
+            ("t_sched", times.sched),
+            ("t_run", times.run),
+            ("t_cleanup", times.cleanup),
+            ("t_inactive", times.inactive),
+        ];
+        for (key, time) in all {
+            if let Some(time) = time {
+                map.insert(key.to_owned(), time.as_secs().into());
+            }
+        }
+        if !self.job.annotations.is_empty() {
+            map.insert(
+                "annotations".to_owned(),
+                self.job.annotations.clone().into(),
+            );
+        }
+        let dependencies: Vec<&str> = self.job.dependencies().collect();
+        if !dependencies.is_empty() {
+            map.insert("dependencies".to_owned(), dependencies.into());
+        }
+    }
+
+    fn resources_and_end(&self, map: &mut Map<String, Value>) {
+        let mut set = |key: &str, value: Value| {
+            map.insert(key.to_owned(), value);
+        };
+        if let Some(r) = &self.job.resources {
+            set("nnodes", r.nnodes().into());
+            set("ncores", r.ncores().into());
+            set("ranks", r.ranks().to_string().into());
+            set("nodelist", r.nodelist().to_string().into());
+            if let Some(expiration) = r.expiration() {
+                set("expiration", expiration.into());
+            }
+        }
+        if let Some(status) = self.wait_status {
+            set("waitstatus", status.into());
+        }
+        if let Some(result) = self.result() {
+            set("result", result.value().into());
+            set("success", (result == JobResult::Completed).into());
+            set("exception_occurred", self.exception.is_some().into());
+            if let Some(exception) = &self.exception {
+                for (key, name) in [("type", "exception_type"), ("note", "exception_note")] {
+                    set(name, field(exception, key).cloned().unwrap_or_default());
+                }
+                set(
+                    "exception_severity",
+                    severity(exception).unwrap_or(0).into(),
+                );
+            }
+        }
+    }
+}
+
+fn severity(entry: &EventEntry) -> Option<i64> {
+    field(entry, "severity").and_then(Value::as_i64)
+}

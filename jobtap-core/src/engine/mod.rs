@@ -1,0 +1,185 @@
+//! The engine: the life cycle of jobs, pure. An [`Input`] and the time go in, [`Effects`] come out.
+//!
+//! No I/O, no clock, no threads. Work goes on an explicit stack (`work.rs`), depth first, so that
+//! what a plugin asks for happens before the next plugin is called, and a chain of any length of
+//! jobs that wait for each other takes no machine stack.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `api` | inputs and effects |
+//! | `record` | a job, and the state machine of RFC 21 |
+//! | `work` | the stack of work, events and their order |
+//! | `frames` | one topic through the stack of plugins |
+//! | `host` | the [`Host`](crate::plugin::Host) that a handler sees |
+//! | `commands` | what handlers asked for, done |
+//! | `actions` | what the manager does in each state |
+//! | `submit`, `requests` | what clients ask for |
+//! | `alloc`, `exec`, `simulated` | resources and execution |
+//! | `plugins` | loading and removing |
+//! | `restart` | from the store back to where it was |
+//! | `listing` | what clients read |
+
+mod actions;
+mod alloc;
+mod annotations;
+mod api;
+mod commands;
+mod events;
+mod exec;
+mod frames;
+mod host;
+mod listing;
+mod plugins;
+mod record;
+mod requests;
+mod restart;
+mod selection;
+mod simulated;
+mod submit;
+mod timers;
+mod work;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use serde_json::Value;
+
+pub use api::*;
+pub use listing::JobBrief;
+pub use plugins::PluginStatus;
+pub use restart::RestoreError;
+
+use crate::job::{IdGenerator, JobId, Timestamp, Uid};
+use crate::plugin::{Registry, RemoteSink};
+use crate::resource::ResourceSet;
+use crate::sched::{AllocQueue, Pool};
+use plugins::Plugins;
+use record::Record;
+use timers::Timers;
+use work::Work;
+
+/// What an engine is made of.
+pub struct Setup {
+    /// The user who owns the instance.
+    pub owner: Uid,
+    /// All resources that jobs can have.
+    pub resources: ResourceSet,
+    /// The instance's configuration, an object.
+    pub config: Value,
+    /// The linked plugins.
+    pub registry: Registry,
+    /// The way back from work outside the engine's thread.
+    pub remote: Arc<dyn RemoteSink>,
+    /// The highest job id ever given, from the checkpoint.
+    pub max_jobid: Option<JobId>,
+}
+
+/// Why an engine can't start.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct StartError(pub(crate) String);
+
+/// The job manager's core.
+pub struct Engine {
+    owner: Uid,
+    config: Value,
+    now: Timestamp,
+    started_at: Timestamp,
+    ids: IdGenerator,
+    max_jobid: Option<JobId>,
+    jobs: FxHashMap<JobId, Box<Record>>,
+    active: BTreeSet<JobId>,
+    plugins: Plugins,
+    work: Vec<Work>,
+    /// Submissions whose `job.validate` waits for an asynchronous handler.
+    suspended: FxHashMap<JobId, work::Frame>,
+    /// Answers owed to submitters.
+    submitters: FxHashMap<JobId, ReplyTo>,
+    alloc: AllocQueue,
+    pool: Pool,
+    scheduling: Scheduling,
+    timers: Timers,
+    effects: Effects,
+    tally: listing::Tally,
+    /// Plugins may not act on jobs before all jobs are restored.
+    running: bool,
+}
+
+/// Whether jobs are given resources.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Scheduling {
+    stopped: bool,
+    reason: Option<String>,
+}
+
+impl Engine {
+    /// A new engine with its plugins loaded: those that load by themselves, then what
+    /// `[job-manager] plugins` of the configuration says.
+    ///
+    /// # Errors
+    /// When a plugin can't be loaded; the text names it.
+    pub fn new(now: Timestamp, setup: Setup) -> Result<Self, StartError> {
+        let mut engine = Self {
+            owner: setup.owner,
+            config: setup.config,
+            now,
+            started_at: now,
+            ids: IdGenerator::new(setup.max_jobid),
+            max_jobid: setup.max_jobid,
+            jobs: FxHashMap::default(),
+            active: BTreeSet::new(),
+            plugins: Plugins::new(setup.registry, setup.remote),
+            work: Vec::new(),
+            suspended: FxHashMap::default(),
+            submitters: FxHashMap::default(),
+            alloc: AllocQueue::default(),
+            pool: Pool::new(&setup.resources),
+            scheduling: Scheduling::default(),
+            timers: Timers::default(),
+            effects: Effects::default(),
+            tally: listing::Tally::default(),
+            running: false,
+        };
+        engine.load_configured()?;
+        Ok(engine)
+    }
+
+    /// Takes one input, at a time, and works until nothing is left to do.
+    pub fn handle(&mut self, now: Timestamp, input: Input) -> Effects {
+        self.now = now;
+        match input {
+            Input::Request {
+                reply,
+                cred,
+                request,
+            } => self.request(reply, cred, request),
+            Input::Exec(event) => self.exec_event(event),
+            Input::Timer(id) => self.timer(id),
+            Input::Remote(call) => self.remote(call),
+        }
+        self.settle();
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Works off the stack, then gives out resources, until neither leads to more.
+    fn settle(&mut self) {
+        loop {
+            self.run();
+            if !self.running || !self.schedule() {
+                return;
+            }
+        }
+    }
+
+    fn reply(&mut self, to: ReplyTo, result: Result<Value, RequestError>) {
+        self.effects.after.push(Effect::Reply { to, result });
+    }
+
+    fn log(&mut self, level: Level, text: impl Into<String>) {
+        self.effects.log.push(LogLine {
+            level,
+            text: text.into(),
+        });
+    }
+}

@@ -1,0 +1,374 @@
+//! A job as the engine keeps it: what plugins see, and what the life cycle needs beside it.
+//!
+//! [`Record::apply`] is the state machine of RFC 21. It is the only place where an event changes a
+//! job, live and at replay alike, so that a restarted manager is where the old one was.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::api::{TimerId, Write};
+use super::simulated::Simulated;
+use crate::eventlog::EventEntry;
+use crate::job::{Flags, Held, Job, State, Timestamp, Uid, Urgency};
+use crate::plugin::PluginKey;
+
+/// One job.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) job: Job,
+    /// Events posted and not yet applied.
+    pub(super) queue: VecDeque<EventEntry>,
+    /// An event of this job is being worked on: more wait in the queue.
+    pub(super) busy: bool,
+    /// Lines in `eventlog` and in `guest.exec.eventlog`.
+    pub(super) lines: u64,
+    pub(super) exec_lines: u64,
+    /// Writes of a job that isn't accepted yet; nothing is kept of one that is rejected.
+    pub(super) unaccepted: Option<Vec<Write>>,
+    /// Descriptions of open prologs and epilogs.
+    pub(super) prologs: Vec<Box<str>>,
+    pub(super) epilogs: Vec<Box<str>>,
+    /// It holds resources: from `alloc` to `free`.
+    pub(super) holds: bool,
+    pub(super) exec: Exec,
+    pub(super) simulated: Option<Box<Simulated>>,
+    /// Ends the job when its time is up.
+    pub(super) expiry: Option<TimerId>,
+    pub(super) subscribers: Vec<PluginKey>,
+    pub(super) times: Times,
+    pub(super) wait_status: Option<i32>,
+    /// The most severe exception, the first among equals, for listings.
+    pub(super) exception: Option<Arc<EventEntry>>,
+    /// Plugins' data, by plugin.
+    pub(super) data: Map<String, Value>,
+}
+
+/// How far execution is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Exec {
+    /// Not asked for yet.
+    #[default]
+    Idle,
+    /// Asked for; the last report is still to come.
+    Open,
+    /// Asked to end.
+    Ending,
+    /// The last report came.
+    Done,
+}
+
+/// When the job entered its states; `None` before that.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Times {
+    pub(super) depend: Option<Timestamp>,
+    pub(super) priority: Option<Timestamp>,
+    pub(super) sched: Option<Timestamp>,
+    pub(super) run: Option<Timestamp>,
+    pub(super) cleanup: Option<Timestamp>,
+    pub(super) inactive: Option<Timestamp>,
+}
+
+/// What an event did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Applied {
+    /// The state before, when it changed.
+    pub(super) left: Option<State>,
+    /// The event was a fatal exception that ended the job.
+    pub(super) ended: bool,
+}
+
+/// Why an event can't be applied.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ApplyError {
+    #[error("first event is {0} not submit")]
+    FirstEvent(String),
+    #[error("eventlog v{0} is unsupported")]
+    Version(i64),
+    #[error("could not apply {name}{}", .reason.as_ref().map(|r| format!(": {r}")).unwrap_or_default())]
+    Event {
+        name: String,
+        reason: Option<String>,
+    },
+}
+
+fn refuse(entry: &EventEntry, reason: impl Into<String>) -> ApplyError {
+    ApplyError::Event {
+        name: entry.name.to_string(),
+        reason: Some(reason.into()),
+    }
+}
+
+impl Record {
+    pub(super) fn new(job: Job) -> Self {
+        Self {
+            job,
+            queue: VecDeque::new(),
+            busy: false,
+            lines: 0,
+            exec_lines: 0,
+            unaccepted: None,
+            prologs: Vec::new(),
+            epilogs: Vec::new(),
+            holds: false,
+            exec: Exec::Idle,
+            simulated: None,
+            expiry: None,
+            subscribers: Vec::new(),
+            times: Times::default(),
+            wait_status: None,
+            exception: None,
+            data: Map::new(),
+        }
+    }
+
+    /// An event of this name is posted and not yet applied.
+    pub(super) fn is_queued(&self, name: &str) -> bool {
+        self.queue.iter().any(|entry| entry.name == name)
+    }
+
+    /// Whether an event of this name is in the log or about to be.
+    pub(super) fn is_posted(&self, name: &str) -> bool {
+        self.job.event_posted(name) || self.is_queued(name)
+    }
+
+    /// Applies one event.
+    pub(super) fn apply(&mut self, entry: &Arc<EventEntry>) -> Result<Applied, ApplyError> {
+        let before = self.job.state;
+        if before == State::New && !self.job.posted.has("submit") && entry.name != "submit" {
+            return Err(ApplyError::FirstEvent(entry.name.to_string()));
+        }
+        let mut ended = false;
+        match &*entry.name {
+            "submit" => self.submit(entry)?,
+            "dependency-add" | "dependency-remove" => self.dependency(entry)?,
+            "priority" => self.priority(entry)?,
+            "urgency" => self.urgency(entry)?,
+            "jobspec-update" => self.jobspec_update(entry)?,
+            "alloc" => self.alloc(entry),
+            "prolog-start" | "prolog-finish" => {
+                bracket(&mut self.prologs, entry, &*entry.name == "prolog-start")?;
+            }
+            "epilog-start" | "epilog-finish" if before == State::Cleanup => {
+                bracket(&mut self.epilogs, entry, &*entry.name == "epilog-start")?;
+            }
+            "finish" => self.finish(entry)?,
+            "release" => self.release(entry),
+            "free" => self.holds = false,
+            "exception" => ended = self.exception(entry)?,
+            "memo" => self.memo(entry),
+            "set-flags" => self.set_flags(entry)?,
+            _ => {}
+        }
+        self.job.state = next_state(before, &entry.name, ended);
+        self.job.posted.add(&entry.name);
+        if self.job.state == before {
+            return Ok(Applied { left: None, ended });
+        }
+        self.entered(entry.timestamp);
+        Ok(Applied {
+            left: Some(before),
+            ended,
+        })
+    }
+
+    fn submit(&mut self, entry: &EventEntry) -> Result<(), ApplyError> {
+        if self.job.posted.has("submit") {
+            return Err(ApplyError::Event {
+                name: "submit".to_owned(),
+                reason: None,
+            });
+        }
+        match field(entry, "version").and_then(Value::as_i64) {
+            None | Some(1) => {}
+            Some(version) => return Err(ApplyError::Version(version)),
+        }
+        self.job.t_submit = entry.timestamp;
+        self.job.userid = Uid(u32::try_from(number(entry, "userid")?)
+            .map_err(|_| refuse(entry, "userid is out of range"))?);
+        self.job.urgency = Urgency::new(number(entry, "urgency")?)
+            .map_err(|error| refuse(entry, error.to_string()))?;
+        let flags = u32::try_from(number(entry, "flags")?).unwrap_or(u32::MAX);
+        self.job.flags =
+            Flags::from_bits(flags).map_err(|error| refuse(entry, error.to_string()))?;
+        Ok(())
+    }
+
+    fn dependency(&mut self, entry: &EventEntry) -> Result<(), ApplyError> {
+        if !matches!(self.job.state, State::New | State::Depend) {
+            return Ok(());
+        }
+        let description = text(entry, "description")?;
+        let held = self
+            .job
+            .dependencies
+            .iter_mut()
+            .find(|held| *held.description == *description);
+        match (held, &*entry.name == "dependency-add") {
+            // A description works once: neither held nor removed, it can be added.
+            (Some(_), true) => {}
+            (None, true) => {
+                let description = description.into();
+                self.job.dependencies.push(Held {
+                    description,
+                    open: true,
+                });
+            }
+            (Some(held), false) if held.open => held.open = false,
+            (_, false) => return Err(refuse(entry, format!("{description:?} isn't held"))),
+        }
+        Ok(())
+    }
+
+    fn priority(&mut self, entry: &EventEntry) -> Result<(), ApplyError> {
+        if matches!(self.job.state, State::Priority | State::Sched) {
+            let value = number(entry, "priority")?;
+            let value = u32::try_from(value).map_err(|_| refuse(entry, "out of range"))?;
+            self.job.priority = Some(value);
+        }
+        Ok(())
+    }
+
+    fn urgency(&mut self, entry: &EventEntry) -> Result<(), ApplyError> {
+        self.job.urgency = Urgency::new(number(entry, "urgency")?)
+            .map_err(|error| refuse(entry, error.to_string()))?;
+        Ok(())
+    }
+
+    fn jobspec_update(&mut self, entry: &EventEntry) -> Result<(), ApplyError> {
+        let updates = entry
+            .context
+            .as_ref()
+            .ok_or_else(|| refuse(entry, "no updates"))?;
+        self.job
+            .jobspec
+            .update_all(updates)
+            .map_err(|error| refuse(entry, error.to_string()))
+    }
+
+    fn alloc(&mut self, entry: &EventEntry) {
+        self.holds = true;
+        if let Some(Value::Object(annotations)) = field(entry, "annotations") {
+            super::annotations::merge(&mut self.job.annotations, annotations);
+        }
+    }
+
+    fn finish(&mut self, entry: &Arc<EventEntry>) -> Result<(), ApplyError> {
+        let status = number(entry, "status")?;
+        let status = i32::try_from(status).map_err(|_| refuse(entry, "status is out of range"))?;
+        self.wait_status = Some(status);
+        if self.job.state == State::Run {
+            self.job.end_event = Some(Arc::clone(entry));
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, entry: &EventEntry) {
+        if field(entry, "final").and_then(Value::as_bool) == Some(true) {
+            self.exec = Exec::Done;
+        }
+    }
+
+    fn exception(&mut self, entry: &Arc<EventEntry>) -> Result<bool, ApplyError> {
+        let severity = number(entry, "severity")?;
+        let worse = |seen: &Arc<EventEntry>| number(seen, "severity").is_ok_and(|s| severity < s);
+        if self.exception.as_ref().is_none_or(worse) {
+            self.exception = Some(Arc::clone(entry));
+        }
+        let state = self.job.state;
+        if severity != 0 || matches!(state, State::Cleanup | State::Inactive) {
+            return Ok(false);
+        }
+        if state == State::New {
+            return Err(refuse(entry, "the job isn't accepted yet"));
+        }
+        self.job.end_event.get_or_insert_with(|| Arc::clone(entry));
+        if field(entry, "type").and_then(Value::as_str) == Some("scheduler-restart") {
+            self.holds = false;
+        }
+        Ok(true)
+    }
+
+    fn memo(&mut self, entry: &EventEntry) {
+        if let Some(memo) = &entry.context {
+            let mut user = Map::new();
+            user.insert("user".to_owned(), Value::Object(memo.clone()));
+            super::annotations::merge(&mut self.job.annotations, &user);
+        }
+    }
+
+    fn set_flags(&mut self, entry: &EventEntry) -> Result<(), ApplyError> {
+        let flags = field(entry, "flags").and_then(Value::as_array);
+        for flag in flags
+            .into_iter()
+            .flatten()
+            .map(|flag| flag.as_str().unwrap_or_default())
+        {
+            match flag {
+                "debug" => self.job.flags = self.job.flags | Flags::DEBUG,
+                "immutable" | "alloc-bypass" => {}
+                other => return Err(refuse(entry, format!("unknown flag {other:?}"))),
+            }
+        }
+        Ok(())
+    }
+
+    fn entered(&mut self, at: Timestamp) {
+        let times = &mut self.times;
+        match self.job.state {
+            State::New => {}
+            State::Depend => times.depend = Some(at),
+            // Of these two the first entry counts, since a job passes them again and again.
+            State::Priority => times.priority = times.priority.or(Some(at)),
+            State::Sched => times.sched = times.sched.or(Some(at)),
+            State::Run => times.run = Some(at),
+            State::Cleanup => times.cleanup = Some(at),
+            State::Inactive => times.inactive = Some(at),
+        }
+    }
+}
+
+/// The transitions of RFC 21.
+fn next_state(state: State, event: &str, ended: bool) -> State {
+    match (state, event) {
+        (State::New, "validate") => State::Depend,
+        (State::Depend, "depend") => State::Priority,
+        (State::Priority, "priority") => State::Sched,
+        (State::Sched, "alloc") => State::Run,
+        (State::Sched, "urgency" | "jobspec-update" | "flux-restart") => State::Priority,
+        (State::Run, "finish") => State::Cleanup,
+        (State::Cleanup, "clean") => State::Inactive,
+        (State::Depend | State::Priority | State::Sched | State::Run, "exception") if ended => {
+            State::Cleanup
+        }
+        (state, _) => state,
+    }
+}
+
+/// Opens or closes a prolog or epilog.
+fn bracket(open: &mut Vec<Box<str>>, entry: &EventEntry, start: bool) -> Result<(), ApplyError> {
+    let description = text(entry, "description")?;
+    if start {
+        open.push(description.into());
+    } else if let Some(index) = open.iter().position(|o| **o == *description) {
+        open.remove(index);
+    }
+    Ok(())
+}
+
+pub(super) fn field<'e>(entry: &'e EventEntry, key: &str) -> Option<&'e Value> {
+    entry.context.as_ref()?.get(key)
+}
+
+fn number(entry: &EventEntry, key: &str) -> Result<i64, ApplyError> {
+    field(entry, key)
+        .and_then(Value::as_i64)
+        .ok_or_else(|| refuse(entry, format!("no number under {key:?}")))
+}
+
+fn text<'e>(entry: &'e EventEntry, key: &str) -> Result<&'e str, ApplyError> {
+    field(entry, key)
+        .and_then(Value::as_str)
+        .ok_or_else(|| refuse(entry, format!("no text under {key:?}")))
+}

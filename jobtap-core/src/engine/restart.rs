@@ -1,0 +1,174 @@
+//! From the store back to where the manager was.
+//!
+//! Eventlogs are replayed through the same state machine as live events, without callbacks. Then,
+//! in id order, each active job is introduced to the plugins and its state's action runs again.
+
+use std::sync::Arc;
+
+use super::api::{Effects, StoredJob, Write};
+use super::record::{ApplyError, Exec, Record};
+use super::submit::blank_job;
+use super::work::{Frame, Work};
+use super::{Engine, Level, events};
+use crate::eventlog::decode_log;
+use crate::job::{JobId, State, Timestamp};
+use crate::jobspec::Jobspec;
+use crate::resource::ResourceSet;
+use crate::topic::{JobNew, Topic};
+
+use super::frames::Then;
+
+/// Why a stored job can't be brought back; it is set aside, and the others are not concerned.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct RestoreError(String);
+
+impl From<ApplyError> for RestoreError {
+    fn from(error: ApplyError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl Engine {
+    /// Brings back one job from the store. Before [`start`](Self::start), in id order.
+    ///
+    /// # Errors
+    /// The reason, for a warning that names the job.
+    pub fn restore(&mut self, stored: StoredJob) -> Result<(), RestoreError> {
+        let id = stored.id;
+        let record = replay(stored)?;
+        let state = record.job.state;
+        if record.holds {
+            if let Some(resources) = &record.job.resources {
+                // What overlaps is reported when the job is resumed.
+                self.pool.claim(resources);
+            }
+        }
+        self.jobs.insert(id, Box::new(record));
+        self.max_jobid = self.max_jobid.max(Some(id));
+        self.tally_new(id);
+        if state != State::Inactive {
+            self.active.insert(id);
+        }
+        Ok(())
+    }
+
+    /// Starts work: introduces the restored jobs to the plugins and resumes their actions.
+    pub fn start(&mut self, now: Timestamp) -> Effects {
+        self.now = now;
+        self.running = true;
+        self.ids = crate::job::IdGenerator::new(self.max_jobid);
+        let jobs: Vec<JobId> = self.active.iter().rev().copied().collect();
+        self.log(Level::Info, format!("restart: {} jobs", self.jobs.len()));
+        // The stack gives back the last first, so the lowest id goes on top.
+        for id in jobs {
+            self.work.push(Work::Resume(id));
+        }
+        self.settle();
+        std::mem::take(&mut self.effects)
+    }
+
+    /// What must be known after the next start, beside the jobs' own logs.
+    pub fn checkpoint(&self) -> Vec<Write> {
+        let max_jobid = self.max_jobid.map_or(0, JobId::as_u64);
+        let mut queue = serde_json::json!({ "enable": true, "start": !self.scheduling.stopped });
+        if let (Some(reason), Some(table)) = (&self.scheduling.reason, queue.as_object_mut()) {
+            table.insert("stop_reason".to_owned(), reason.as_str().into());
+        }
+        let value = serde_json::json!({ "version": 1, "max_jobid": max_jobid, "queue": [queue] });
+        vec![Write::PutInstance {
+            key: "checkpoint.job-manager".to_owned(),
+            value: value.to_string(),
+        }]
+    }
+
+    /// One restored job: shown to the plugins, then its action.
+    pub(super) fn resume(&mut self, id: JobId) {
+        let Some(record) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        match record.job.state {
+            State::Sched => {
+                record.job.priority = None;
+                self.post(id, events::bare(self.now, "flux-restart"));
+            }
+            State::Priority => self.ask_priority(id),
+            State::Run | State::Cleanup => self.resume_execution(id),
+            _ => {}
+        }
+        self.work.push(Work::Action(id));
+        let depend = self
+            .jobs
+            .get(&id)
+            .is_some_and(|r| r.job.state == State::Depend);
+        self.stack_frame(Frame::new(JobNew::NAME, id, Then::Notify));
+        if depend {
+            self.recheck_dependencies(id, None);
+        }
+    }
+
+    fn resume_execution(&mut self, id: JobId) {
+        let Some(record) = self.jobs.get(&id) else {
+            return;
+        };
+        let started = record.job.event_posted("start");
+        let open_prolog = !record.prologs.is_empty();
+        let ended = record.job.state == State::Cleanup;
+        match (record.exec, ended) {
+            (Exec::Done, _) => {}
+            // A start that was asked for is found again, or done now if it never arrived.
+            (_, false) if !open_prolog => {
+                self.execute_job(id, started);
+                if started {
+                    let since = self.jobs.get(&id).and_then(|r| r.times.run);
+                    self.arm_expiry(id, since.unwrap_or(self.now));
+                }
+            }
+            // It may run on: what is left of it is ended and reported.
+            (_, true) if record.times.run.is_some() && !open_prolog => self.end_restored(id),
+            _ => {}
+        }
+    }
+}
+
+fn refuse(text: impl Into<String>) -> RestoreError {
+    RestoreError(text.into())
+}
+
+/// Replays a job's log.
+fn replay(stored: StoredJob) -> Result<Record, RestoreError> {
+    let jobspec: serde_json::Value = serde_json::from_str(&stored.jobspec)
+        .map_err(|error| refuse(format!("failed to decode jobspec: {error}")))?;
+    let resources = match &stored.resources {
+        None => None,
+        Some(text) => {
+            let set: ResourceSet = text
+                .parse()
+                .map_err(|error| refuse(format!("failed to decode R: {error}")))?;
+            Some(Arc::new(set))
+        }
+    };
+    let entries = decode_log(&stored.eventlog)
+        .map_err(|error| refuse(format!("failed to decode eventlog: {error}")))?;
+    let mut record = Record::new(blank_job(stored.id, Jobspec::unvalidated(jobspec)));
+    record.job.resources = resources;
+    record.exec_lines = stored.exec_lines;
+    record.data = stored.data;
+    for entry in entries {
+        let old = entry.name == "submit"
+            && entry
+                .context
+                .as_ref()
+                .is_some_and(|context| !context.contains_key("version"));
+        record.apply(&Arc::new(entry))?;
+        record.lines += 1;
+        if old {
+            // Logs from before `validate` existed: the job was valid when it was logged.
+            record.job.state = State::Depend;
+        }
+    }
+    if record.job.state == State::New {
+        return Err(refuse("job state (NEW) is invalid after replay"));
+    }
+    Ok(record)
+}

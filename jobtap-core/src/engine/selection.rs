@@ -1,0 +1,240 @@
+//! Which jobs a listing asks for: the constraint of `job-list.list` (RFC 31 with job operators).
+
+use serde_json::Value;
+
+use super::api::RequestError;
+use super::record::Record;
+use crate::job::{JobResult, StateSet, Timestamp};
+use crate::resource::{Hostlist, Idset};
+
+/// A listing's payload, read.
+#[derive(Debug, Default)]
+pub(super) struct Selection {
+    constraint: Option<Constraint>,
+    /// Only jobs that became inactive after this time, and active ones.
+    since: f64,
+    /// 0 is no limit.
+    pub(super) max_entries: usize,
+}
+
+#[derive(Debug)]
+enum Constraint {
+    All(Vec<Constraint>),
+    Any(Vec<Constraint>),
+    Not(Vec<Constraint>),
+    Userid(Vec<i64>),
+    Name(Vec<String>),
+    Queue(Vec<String>),
+    Status(StateSet),
+    Ranks(Idset),
+    Hosts(Hostlist),
+    Time(String, Vec<(Comparison, f64)>),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Comparison {
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+fn invalid(text: impl Into<String>) -> RequestError {
+    RequestError {
+        errno: 22,
+        text: text.into(),
+    }
+}
+
+impl Selection {
+    pub(super) fn read(payload: &Value) -> Result<Self, RequestError> {
+        let constraint = match payload.get("constraint") {
+            None | Some(Value::Null) => None,
+            Some(Value::Object(table)) if table.is_empty() => None,
+            Some(value) => Some(Constraint::read(value)?),
+        };
+        let since = payload.get("since").and_then(Value::as_f64).unwrap_or(0.0);
+        let max = payload
+            .get("max_entries")
+            .and_then(Value::as_i64)
+            .unwrap_or(1000);
+        let max_entries = usize::try_from(max).map_err(|_| RequestError {
+            errno: 71,
+            text: "max_entries < 0 not allowed".into(),
+        })?;
+        Ok(Self {
+            constraint,
+            since,
+            max_entries,
+        })
+    }
+
+    pub(super) fn matches(&self, record: &Record) -> bool {
+        let old = record
+            .times
+            .inactive
+            .is_some_and(|time| time.as_secs() <= self.since);
+        let listed = record.unaccepted.is_none() && !(self.since > 0.0 && old);
+        listed
+            && self
+                .constraint
+                .as_ref()
+                .is_none_or(|constraint| constraint.matches(record))
+    }
+}
+
+impl Constraint {
+    fn read(value: &Value) -> Result<Self, RequestError> {
+        let table = value
+            .as_object()
+            .ok_or_else(|| invalid("constraint must be JSON object"))?;
+        let mut entries = table.iter();
+        let (Some((operator, values)), None) = (entries.next(), entries.next()) else {
+            return Err(invalid("constraint must only contain 1 element"));
+        };
+        let values = values
+            .as_array()
+            .ok_or_else(|| invalid(format!("{operator} operator value must be an array")))?;
+        match &**operator {
+            "and" => Ok(Self::All(
+                values.iter().map(Self::read).collect::<Result<_, _>>()?,
+            )),
+            "or" => Ok(Self::Any(
+                values.iter().map(Self::read).collect::<Result<_, _>>()?,
+            )),
+            "not" => Ok(Self::Not(
+                values.iter().map(Self::read).collect::<Result<_, _>>()?,
+            )),
+            "userid" => Ok(Self::Userid(
+                values.iter().filter_map(Value::as_i64).collect(),
+            )),
+            "name" => Ok(Self::Name(strings(operator, values)?)),
+            "queue" => Ok(Self::Queue(strings(operator, values)?)),
+            "states" | "results" => status(values, operator == "results"),
+            "ranks" => ranks(operator, values),
+            "hostlist" => hosts(operator, values),
+            time if time.starts_with("t_") => comparisons(time, &strings(operator, values)?),
+            other => Err(invalid(format!("unknown constraint operator: {other}"))),
+        }
+    }
+
+    fn matches(&self, record: &Record) -> bool {
+        let (job, spec) = (&record.job, &record.job.jobspec);
+        match self {
+            Self::All(all) => all.iter().all(|constraint| constraint.matches(record)),
+            Self::Any(any) => any.iter().any(|constraint| constraint.matches(record)),
+            Self::Not(all) => !all.iter().all(|constraint| constraint.matches(record)),
+            Self::Userid(ids) => ids
+                .iter()
+                .any(|id| *id == -1 || *id == i64::from(job.userid.0)),
+            Self::Name(names) => names.iter().any(|name| name == spec.display_name()),
+            Self::Queue(queues) => queues.iter().any(|queue| Some(&**queue) == spec.queue()),
+            Self::Status(set) => set.matches(job.state, record.result()),
+            Self::Ranks(ranks) => job.resources().is_some_and(|r| r.ranks().intersects(ranks)),
+            Self::Hosts(hosts) => job
+                .resources()
+                .is_some_and(|r| !r.ranks_on(hosts).is_empty()),
+            Self::Time(name, comparisons) => {
+                let time = record.time(name).map_or(0.0, Timestamp::as_secs);
+                time > 0.0 && comparisons.iter().all(|(how, than)| how.holds(time, *than))
+            }
+        }
+    }
+}
+
+impl Record {
+    fn time(&self, name: &str) -> Option<Timestamp> {
+        let times = &self.times;
+        match name {
+            "t_submit" => Some(self.job.t_submit),
+            "t_depend" => times.depend,
+            "t_priority" => times.priority,
+            "t_sched" => times.sched,
+            "t_run" => times.run,
+            "t_cleanup" => times.cleanup,
+            "t_inactive" => times.inactive,
+            _ => None,
+        }
+    }
+}
+
+impl Comparison {
+    fn holds(self, a: f64, b: f64) -> bool {
+        match self {
+            Self::Less => a < b,
+            Self::LessOrEqual => a <= b,
+            Self::Greater => a > b,
+            Self::GreaterOrEqual => a >= b,
+        }
+    }
+}
+
+fn strings(operator: &str, values: &[Value]) -> Result<Vec<String>, RequestError> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let texts: Option<Vec<String>> = values.iter().map(text).collect();
+    texts.ok_or_else(|| invalid(format!("{operator} value must be a string")))
+}
+
+/// States or results by name, or as masks of their values.
+fn status(values: &[Value], results: bool) -> Result<Constraint, RequestError> {
+    let mut set = StateSet::EMPTY;
+    for value in values {
+        let more = match value {
+            Value::String(names) => names
+                .parse::<StateSet>()
+                .map_err(|error| invalid(error.to_string()))?,
+            value => {
+                let bits = value
+                    .as_u64()
+                    .ok_or_else(|| invalid("states and results are names or masks"))?;
+                if results {
+                    let chosen = JobResult::ALL
+                        .into_iter()
+                        .filter(|result| bits & u64::from(result.value()) != 0);
+                    chosen.fold(StateSet::EMPTY, |set, result| set | result.into())
+                } else {
+                    StateSet::from_bits(bits)
+                }
+            }
+        };
+        set = set | more;
+    }
+    Ok(Constraint::Status(set))
+}
+
+fn ranks(operator: &str, values: &[Value]) -> Result<Constraint, RequestError> {
+    let mut ranks = Idset::new();
+    for text in strings(operator, values)? {
+        let more: Idset = text
+            .parse()
+            .map_err(|error| invalid(format!("invalid idset '{text}': {error}")))?;
+        ranks = ranks.union(&more);
+    }
+    Ok(Constraint::Ranks(ranks))
+}
+
+fn hosts(operator: &str, values: &[Value]) -> Result<Constraint, RequestError> {
+    let text = strings(operator, values)?.join(",");
+    let hosts = text
+        .parse()
+        .map_err(|error| invalid(format!("invalid hostlist '{text}': {error}")))?;
+    Ok(Constraint::Hosts(hosts))
+}
+
+fn comparisons(name: &str, values: &[String]) -> Result<Constraint, RequestError> {
+    let read = |text: &String| {
+        let operators = [
+            (">=", Comparison::GreaterOrEqual),
+            ("<=", Comparison::LessOrEqual),
+            (">", Comparison::Greater),
+            ("<", Comparison::Less),
+        ];
+        let (how, rest) = operators
+            .iter()
+            .find_map(|(op, how)| Some((*how, text.strip_prefix(op)?)))?;
+        Some((how, rest.trim().parse::<f64>().ok()?))
+    };
+    let all: Option<Vec<_>> = values.iter().map(read).collect();
+    let all = all.ok_or_else(|| invalid(format!("{name} needs comparisons such as \">=1.5\"")))?;
+    Ok(Constraint::Time(name.to_owned(), all))
+}

@@ -1,0 +1,175 @@
+//! Simulated execution (`attributes.system.exec.test`): a job without processes, for tests, for
+//! replays and for trying policies.
+//!
+//! | key | meaning |
+//! |---|---|
+//! | `run_duration` | how long it runs (FSD); default: its duration; 0: until it is cancelled |
+//! | `wait_status` | the status of its `finish` event |
+//! | `mock_exception` | `init` or `run`: fails before or after the start |
+//! | `reattach_finish` | 1: it has finished when a restarted manager finds it again |
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::api::{Log, TimerId};
+use super::{Engine, Level, events};
+use crate::job::{Fsd, JobId};
+use crate::jobspec::Jobspec;
+
+/// One simulated job while it executes.
+#[derive(Debug, Default)]
+pub(super) struct Simulated {
+    timer: Option<TimerId>,
+    started: bool,
+    wait_status: i32,
+}
+
+/// What the jobspec asks for.
+struct Script {
+    run_duration: f64,
+    wait_status: i32,
+    mock_exception: Option<String>,
+    reattach_finish: bool,
+}
+
+impl Script {
+    /// Reads the attribute; the second value is a complaint about it for the log.
+    fn read(jobspec: &Jobspec) -> (Self, Option<String>) {
+        let get = |key: &str| jobspec.attribute(&format!("exec.test.{key}"));
+        let int = |key: &str| get(key).and_then(Value::as_i64);
+        let mut complaint = None;
+        let run_duration = match get("run_duration") {
+            None => jobspec.duration(),
+            Some(value) => serde_json::from_value::<Fsd>(value.clone()).map_or_else(
+                |_| {
+                    complaint = Some(format!("Unable to parse run duration: {value}"));
+                    jobspec.duration()
+                },
+                Fsd::as_secs,
+            ),
+        };
+        let script = Self {
+            run_duration,
+            wait_status: int("wait_status")
+                .and_then(|s| i32::try_from(s).ok())
+                .unwrap_or(0),
+            mock_exception: get("mock_exception")
+                .and_then(Value::as_str)
+                .map(str::to_owned),
+            reattach_finish: int("reattach_finish") == Some(1),
+        };
+        (script, complaint)
+    }
+}
+
+impl Engine {
+    /// Starts a simulated job, or finds it again after a restart.
+    pub(super) fn simulate(&mut self, id: JobId, reattach: bool) {
+        let Some(record) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        let (script, complaint) = Script::read(&record.job.jobspec);
+        let allowed = record.job.userid == self.owner || guests_may(&self.config);
+        let started = record.is_posted("start");
+        let since = record.times.run;
+        record.simulated = Some(Box::new(Simulated {
+            started,
+            wait_status: script.wait_status,
+            ..Simulated::default()
+        }));
+        if let Some(text) = complaint {
+            self.log(Level::Error, format!("{id}: {text}"));
+        }
+        if !(reattach && started) {
+            self.exec_log(id, &["init"]);
+        }
+        if !allowed {
+            return self.simulated_failure(id, "guests may not use test exec implementation");
+        }
+        if script.mock_exception.as_deref() == Some("init") {
+            return self.simulated_failure(id, "mock initialization exception generated");
+        }
+        if !started {
+            self.exec_log(id, &["starting", "recoverable"]);
+            if let Some(simulated) = self.jobs.get_mut(&id).and_then(|r| r.simulated.as_mut()) {
+                simulated.started = true;
+            }
+            self.post(id, events::bare(self.now, "start"));
+        }
+        if script.mock_exception.as_deref() == Some("run") {
+            return self.simulated_failure(id, "mock run exception generated");
+        }
+        let begun = since.filter(|_| started).unwrap_or(self.now);
+        if reattach && script.reattach_finish {
+            let timer = self.simulate_until(id, self.now);
+            self.keep_timer(id, timer);
+        } else if script.run_duration > 0.0 && script.run_duration.is_finite() {
+            let timer = self.simulate_until(id, begun + script.run_duration);
+            self.keep_timer(id, timer);
+        }
+    }
+
+    fn keep_timer(&mut self, id: JobId, timer: TimerId) {
+        if let Some(simulated) = self.jobs.get_mut(&id).and_then(|r| r.simulated.as_mut()) {
+            simulated.timer = Some(timer);
+        }
+    }
+
+    fn simulated_failure(&mut self, id: JobId, note: &str) {
+        self.raise_fatal(id, "exec", note);
+    }
+
+    /// The job has run as long as it should.
+    pub(super) fn simulated_end(&mut self, id: JobId) {
+        let simulated = self
+            .jobs
+            .get_mut(&id)
+            .and_then(|record| record.simulated.take());
+        if let Some(simulated) = simulated {
+            self.complete(id, Some(simulated.wait_status));
+        }
+    }
+
+    /// A fatal exception ended the job: it stops at once, with the signal as its status.
+    pub(super) fn end_simulation(&mut self, id: JobId, signum: i32) {
+        let simulated = self
+            .jobs
+            .get_mut(&id)
+            .and_then(|record| record.simulated.take());
+        let Some(simulated) = simulated else { return };
+        self.stop_timer(simulated.timer);
+        self.complete(id, simulated.started.then_some(signum));
+    }
+
+    fn complete(&mut self, id: JobId, status: Option<i32>) {
+        if let Some(status) = status {
+            self.finish(id, status);
+        }
+        self.exec_log(id, &["complete", "done"]);
+        self.post(id, events::release(self.now));
+    }
+
+    /// Entries of `guest.exec.eventlog`; `complete` carries the status.
+    fn exec_log(&mut self, id: JobId, names: &[&'static str]) {
+        for name in names {
+            let entry = match (
+                *name,
+                self.jobs.get(&id).map(|r| r.wait_status.unwrap_or(0)),
+            ) {
+                ("complete", Some(status)) => {
+                    events::with(self.now, "complete", [("status", Value::from(status))])
+                }
+                (name, _) => events::bare(self.now, name),
+            };
+            self.write_event(id, Log::Exec, &Arc::new(entry));
+        }
+    }
+}
+
+fn guests_may(config: &Value) -> bool {
+    config
+        .pointer("/exec/testexec/allow-guests")
+        .and_then(Value::as_bool)
+        == Some(true)
+}

@@ -1,0 +1,84 @@
+//! Timers: the engine's own and the plugins'. The outside only knows [`TimerId`]s.
+
+use rustc_hash::FxHashMap;
+
+use super::{Effect, Engine, TimerId};
+use crate::job::{JobId, Timestamp};
+use crate::plugin::{PluginKey, TimerKey, Work as RemoteWork};
+
+/// What a timer is for.
+#[derive(Debug)]
+enum Due {
+    /// A job's time is up.
+    Expire(JobId),
+    /// A simulated job has run as long as it should.
+    Simulated(JobId),
+    /// A plugin asked to be called.
+    Plugin(PluginKey, TimerKey, RemoteWork),
+}
+
+/// The timers that are set.
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    next: u64,
+    due: FxHashMap<TimerId, Due>,
+}
+
+impl Timers {
+    /// Forgets a plugin's timer.
+    pub(super) fn cancel(&mut self, plugin: PluginKey, key: TimerKey) {
+        self.due
+            .retain(|_, due| !matches!(due, Due::Plugin(p, k, _) if *p == plugin && *k == key));
+    }
+
+    /// Forgets all timers of plugins that are gone.
+    pub(super) fn forget(&mut self, plugins: &[PluginKey]) {
+        self.due
+            .retain(|_, due| !matches!(due, Due::Plugin(p, _, _) if plugins.contains(p)));
+    }
+}
+
+impl Engine {
+    fn start_timer(&mut self, at: Timestamp, due: Due) -> TimerId {
+        let id = TimerId(self.timers.next);
+        self.timers.next += 1;
+        self.timers.due.insert(id, due);
+        self.effects.after.push(Effect::Timer { id, at });
+        id
+    }
+
+    pub(super) fn expire_at(&mut self, job: JobId, at: Timestamp) -> TimerId {
+        self.start_timer(at, Due::Expire(job))
+    }
+
+    pub(super) fn simulate_until(&mut self, job: JobId, at: Timestamp) -> TimerId {
+        self.start_timer(at, Due::Simulated(job))
+    }
+
+    pub(super) fn start_plugin_timer(
+        &mut self,
+        plugin: PluginKey,
+        key: TimerKey,
+        at: Timestamp,
+        work: RemoteWork,
+    ) {
+        self.start_timer(at, Due::Plugin(plugin, key, work));
+    }
+
+    /// Forgets one of the engine's own timers; when it fires it is no longer known.
+    pub(super) fn stop_timer(&mut self, id: Option<TimerId>) {
+        if let Some(id) = id {
+            self.timers.due.remove(&id);
+        }
+    }
+
+    /// [`Input::Timer`](super::Input::Timer).
+    pub(super) fn timer(&mut self, id: TimerId) {
+        match self.timers.due.remove(&id) {
+            None => {}
+            Some(Due::Expire(job)) => self.expire(job),
+            Some(Due::Simulated(job)) => self.simulated_end(job),
+            Some(Due::Plugin(plugin, _, work)) => self.plugin_work(plugin, work),
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! The stack of work, and what happens when an event is posted.
+//!
+//! Events of a job are worked on one at a time: applied, logged, shown to subscribers, then the
+//! plugins of the state that was entered, then the manager's own action for that state. An event
+//! posted to the job that is being worked on waits for its turn; one posted to another job is
+//! worked on before the poster goes on.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::api::{Effect, Log, Write};
+use super::frames::Then;
+use super::record::Applied;
+use super::submit::Step;
+use super::{Engine, Level};
+use crate::eventlog::EventEntry;
+use crate::job::{JobId, State};
+use crate::jobspec::Dependency;
+use crate::plugin::{Command, Outcome, PluginKey};
+use crate::topic::{JobEvent, Topic};
+
+use super::plugins::Bound;
+
+/// One piece of work; the top of the stack is next.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// Take the next event of a job's queue.
+    Drain(JobId),
+    /// Call the next handler of a topic.
+    Frame(Box<Frame>),
+    /// Do the next thing that a handler asked for.
+    Commands(Box<Commands>),
+    /// Do what the job's state asks for.
+    Action(JobId),
+    /// Go on with a submission.
+    Submit(JobId, Step),
+    /// Bring a restored job back to life.
+    Resume(JobId),
+    /// Ask for the priority of each of these jobs.
+    Priorities(VecDeque<JobId>),
+}
+
+/// One topic on its way through the stack of plugins.
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) topic: &'static str,
+    pub(super) job: JobId,
+    pub(super) prev_state: Option<State>,
+    pub(super) entry: Option<Arc<EventEntry>>,
+    pub(super) dependency: Option<Dependency>,
+    pub(super) handlers: VecDeque<Bound>,
+    /// How many handlers were called.
+    pub(super) called: usize,
+    pub(super) outcome: Outcome,
+    /// Why a gate refused.
+    pub(super) refusal: Option<String>,
+    pub(super) then: Then,
+}
+
+/// What one callback asked for, in order.
+#[derive(Debug)]
+pub(super) struct Commands {
+    pub(super) plugin: PluginKey,
+    pub(super) topic: &'static str,
+    pub(super) queue: VecDeque<Command>,
+}
+
+impl Engine {
+    /// Works until the stack is empty.
+    pub(super) fn run(&mut self) {
+        while let Some(work) = self.work.pop() {
+            match work {
+                Work::Drain(id) => self.drain(id),
+                Work::Frame(frame) => self.step(frame),
+                Work::Commands(commands) => self.next_command(commands),
+                Work::Action(id) => self.action(id),
+                Work::Submit(id, step) => self.submit_step(id, step),
+                Work::Resume(id) => self.resume(id),
+                Work::Priorities(jobs) => self.next_priority(jobs),
+            }
+        }
+    }
+
+    /// Posts an event to a job. One that is over takes no more.
+    pub(super) fn post(&mut self, id: JobId, entry: EventEntry) {
+        let Some(record) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        if record.job.state == State::Inactive {
+            return;
+        }
+        record.queue.push_back(entry);
+        if !record.busy {
+            record.busy = true;
+            self.work.push(Work::Drain(id));
+        }
+    }
+
+    fn drain(&mut self, id: JobId) {
+        let Some(record) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        let Some(entry) = record.queue.pop_front() else {
+            record.busy = false;
+            return;
+        };
+        self.work.push(Work::Drain(id));
+        let entry = Arc::new(entry);
+        match record.apply(&entry) {
+            Ok(applied) => self.applied(id, entry, applied),
+            Err(error) => {
+                // What stands behind it in the queue may rest on it.
+                record.queue.clear();
+                self.log(Level::Error, format!("{id}: {error}"));
+            }
+        }
+    }
+
+    /// Logs an applied event and stacks what follows from it, last first.
+    fn applied(&mut self, id: JobId, entry: Arc<EventEntry>, applied: Applied) {
+        self.write_event(id, Log::Main, &entry);
+        self.tally_event(id, &entry, applied.left);
+        self.work.push(Work::Action(id));
+        if let Some(left) = applied.left {
+            self.enter_state(id, left, &entry);
+        }
+        if applied.ended || entry.name == "start" {
+            self.execution_follows(id, &entry, applied.ended);
+        }
+        self.show_subscribers(id, &entry);
+    }
+
+    /// Appends to a log of the job: to the store, and to those who watch.
+    pub(super) fn write_event(&mut self, id: JobId, log: Log, entry: &Arc<EventEntry>) {
+        let Some(record) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        let lines = match log {
+            Log::Main => &mut record.lines,
+            Log::Exec => &mut record.exec_lines,
+        };
+        let seq = *lines;
+        *lines += 1;
+        let write = Write::Append {
+            id,
+            log,
+            seq,
+            line: entry.encode(),
+        };
+        match &mut record.unaccepted {
+            // Nobody can watch a job whose id nobody knows.
+            Some(held) => held.push(write),
+            None => {
+                self.effects.writes.push(write);
+                self.effects.after.push(Effect::Publish {
+                    id,
+                    log,
+                    seq,
+                    entry: Arc::clone(entry),
+                });
+            }
+        }
+    }
+
+    /// Stores a value of the job.
+    pub(super) fn put(&mut self, id: JobId, key: impl Into<String>, value: String) {
+        let write = Write::Put {
+            id,
+            key: key.into(),
+            value,
+        };
+        match self
+            .jobs
+            .get_mut(&id)
+            .and_then(|record| record.unaccepted.as_mut())
+        {
+            Some(held) => held.push(write),
+            None => self.effects.writes.push(write),
+        }
+    }
+
+    fn enter_state(&mut self, id: JobId, left: State, entry: &Arc<EventEntry>) {
+        let Some(record) = self.jobs.get(&id) else {
+            return;
+        };
+        let topic = state_topic(record.job.state);
+        self.stack_frame(Frame {
+            prev_state: Some(left),
+            entry: Some(Arc::clone(entry)),
+            ..Frame::new(topic, id, Then::Notify)
+        });
+    }
+
+    fn show_subscribers(&mut self, id: JobId, entry: &Arc<EventEntry>) {
+        let Some(record) = self.jobs.get(&id) else {
+            return;
+        };
+        if record.subscribers.is_empty() {
+            return;
+        }
+        let subscribers = &record.subscribers;
+        let mut handlers: Vec<Bound> = Vec::new();
+        for bound in self.plugins.handlers(JobEvent::NAME) {
+            if subscribers.contains(&bound.plugin)
+                && (bound.key == "*" || bound.key == &*entry.name)
+                // In one plugin the handler of this very event beats the one for all.
+                && !(bound.key == "*" && handlers.iter().any(|h| h.plugin == bound.plugin))
+            {
+                handlers.retain(|h| h.plugin != bound.plugin);
+                handlers.push(bound.clone());
+            }
+        }
+        if !handlers.is_empty() {
+            self.work.push(Work::Frame(Box::new(Frame {
+                entry: Some(Arc::clone(entry)),
+                handlers: handlers.into(),
+                ..Frame::new(JobEvent::NAME, id, Then::Notify)
+            })));
+        }
+    }
+}
+
+impl Frame {
+    /// A frame without handlers yet.
+    pub(super) fn new(topic: &'static str, job: JobId, then: Then) -> Self {
+        Self {
+            topic,
+            job,
+            prev_state: None,
+            entry: None,
+            dependency: None,
+            handlers: VecDeque::new(),
+            called: 0,
+            outcome: Outcome::default(),
+            refusal: None,
+            then,
+        }
+    }
+}
+
+/// The topic that is called when a state is entered.
+pub(super) fn state_topic(state: State) -> &'static str {
+    use crate::topic::{
+        JobStateCleanup, JobStateDepend, JobStateInactive, JobStatePriority, JobStateRun,
+        JobStateSched,
+    };
+    match state {
+        // NEW is entered before there is anything to call.
+        State::New => "job.state.new",
+        State::Depend => JobStateDepend::NAME,
+        State::Priority => JobStatePriority::NAME,
+        State::Sched => JobStateSched::NAME,
+        State::Run => JobStateRun::NAME,
+        State::Cleanup => JobStateCleanup::NAME,
+        State::Inactive => JobStateInactive::NAME,
+    }
+}

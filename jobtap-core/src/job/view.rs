@@ -1,0 +1,224 @@
+//! A job as plugins see it.
+//!
+//! The engine owns every [`Job`] and lends it to handlers; an author can't build one, so a `&Job`
+//! is proof that the job exists (see [`JobRef`](crate::plugin::JobRef)).
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::{Flags, JobId, JobResult, State, Timestamp, Uid, Urgency};
+use crate::eventlog::EventEntry;
+use crate::jobspec::Jobspec;
+use crate::resource::ResourceSet;
+
+/// A job's present state: identity, jobspec, urgency, priority, resources (RFC 21).
+#[derive(Debug, Clone)]
+pub struct Job {
+    pub(crate) id: JobId,
+    pub(crate) userid: Uid,
+    pub(crate) urgency: Urgency,
+    pub(crate) flags: Flags,
+    pub(crate) state: State,
+    pub(crate) priority: Option<u32>,
+    pub(crate) t_submit: Timestamp,
+    pub(crate) jobspec: Jobspec,
+    pub(crate) resources: Option<Arc<ResourceSet>>,
+    pub(crate) end_event: Option<Arc<EventEntry>>,
+    pub(crate) dependencies: Vec<Held>,
+    pub(crate) annotations: Map<String, Value>,
+    pub(crate) posted: Posted,
+}
+
+/// A dependency of a job by its description; it stays known after removal, so that a description
+/// works once per job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) description: Box<str>,
+    pub(crate) open: bool,
+}
+
+/// Which events the job's log holds. Names that the manager knows take one bit each, since every
+/// job carries this for its whole life.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Posted {
+    known: u32,
+    others: Vec<Box<str>>,
+}
+
+const KNOWN: [&str; 24] = [
+    "submit",
+    "validate",
+    "dependency-add",
+    "dependency-remove",
+    "depend",
+    "priority",
+    "urgency",
+    "jobspec-update",
+    "resource-update",
+    "alloc",
+    "prolog-start",
+    "prolog-finish",
+    "start",
+    "finish",
+    "epilog-start",
+    "epilog-finish",
+    "release",
+    "free",
+    "clean",
+    "exception",
+    "memo",
+    "set-flags",
+    "flux-restart",
+    "annotations",
+];
+
+impl Posted {
+    pub(crate) fn add(&mut self, name: &str) {
+        match Self::bit(name) {
+            Some(bit) => self.known |= bit,
+            None if self.has(name) => {}
+            None => self.others.push(name.into()),
+        }
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        match Self::bit(name) {
+            Some(bit) => self.known & bit != 0,
+            None => self.others.iter().any(|other| **other == *name),
+        }
+    }
+
+    fn bit(name: &str) -> Option<u32> {
+        KNOWN
+            .iter()
+            .position(|known| *known == name)
+            .map(|index| 1 << index)
+    }
+}
+
+impl Job {
+    /// The job's id.
+    pub fn id(&self) -> JobId {
+        self.id
+    }
+
+    /// The user who submitted it.
+    pub fn userid(&self) -> Uid {
+        self.userid
+    }
+
+    /// The user's wish for its order, 0 to 31 (RFC 30).
+    pub fn urgency(&self) -> Urgency {
+        self.urgency
+    }
+
+    /// The submit flags.
+    pub fn flags(&self) -> Flags {
+        self.flags
+    }
+
+    /// The state, after the event that led to this callback was applied.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// The priority, `None` until one was set for the first time.
+    pub fn priority(&self) -> Option<u32> {
+        self.priority
+    }
+
+    /// When it was submitted.
+    pub fn t_submit(&self) -> Timestamp {
+        self.t_submit
+    }
+
+    /// The jobspec with all updates applied, without the environment.
+    pub fn jobspec(&self) -> &Jobspec {
+        &self.jobspec
+    }
+
+    /// The resources it was given, once it was allocated. They stay known after the job's end.
+    pub fn resources(&self) -> Option<&ResourceSet> {
+        self.resources.as_deref()
+    }
+
+    /// The event that took the job to CLEANUP: `finish`, or the first fatal `exception`.
+    pub fn end_event(&self) -> Option<&EventEntry> {
+        self.end_event.as_deref()
+    }
+
+    /// The dependencies that still hold the job, by their descriptions.
+    pub fn dependencies(&self) -> impl Iterator<Item = &str> {
+        self.dependencies
+            .iter()
+            .filter(|held| held.open)
+            .map(|held| &*held.description)
+    }
+
+    /// The annotations: free-form notes for users (`sched.*` is the scheduler's, `user.*` the user's).
+    pub fn annotations(&self) -> &Map<String, Value> {
+        &self.annotations
+    }
+
+    /// Whether an event of this name is in the job's log, also from before a restart.
+    pub fn event_posted(&self, name: &str) -> bool {
+        self.posted.has(name)
+    }
+
+    /// How the job ended, from CLEANUP on, judged by its end event (formats: result for
+    /// dependencies): `finish` with status 0 completed, an exception of type `cancel` canceled,
+    /// `timeout` timed out, all else failed.
+    pub fn result(&self) -> Option<JobResult> {
+        let end = self.end_event.as_deref()?;
+        Some(match (&*end.name, end.context.as_ref()) {
+            ("finish", Some(context))
+                if context.get("status").and_then(Value::as_i64) == Some(0) =>
+            {
+                JobResult::Completed
+            }
+            ("exception", Some(context)) => match context.get("type").and_then(Value::as_str) {
+                Some("cancel") => JobResult::Canceled,
+                Some("timeout") => JobResult::Timeout,
+                _ => JobResult::Failed,
+            },
+            _ => JobResult::Failed,
+        })
+    }
+}
+
+/// An owned copy of what a [`Job`] holds, for asynchronous handlers, which outlive the callback.
+#[derive(Debug, Clone)]
+pub struct JobInfo {
+    /// The job's id.
+    pub id: JobId,
+    /// The user who submitted it.
+    pub userid: Uid,
+    /// The user's wish for its order.
+    pub urgency: Urgency,
+    /// The state when the handler was called.
+    pub state: State,
+    /// The priority then.
+    pub priority: Option<u32>,
+    /// When it was submitted.
+    pub t_submit: Timestamp,
+    /// The jobspec then, without the environment.
+    pub jobspec: Jobspec,
+    /// Its resources, if it had any.
+    pub resources: Option<Arc<ResourceSet>>,
+}
+
+impl From<&Job> for JobInfo {
+    fn from(job: &Job) -> Self {
+        Self {
+            id: job.id,
+            userid: job.userid,
+            urgency: job.urgency,
+            state: job.state,
+            priority: job.priority,
+            t_submit: job.t_submit,
+            jobspec: job.jobspec.clone(),
+            resources: job.resources.clone(),
+        }
+    }
+}

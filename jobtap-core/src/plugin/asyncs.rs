@@ -1,0 +1,294 @@
+//! Asynchronous handlers: an `async fn` mapped onto the protocol that its topic has for waiting.
+//!
+//! | topic | while it runs | when it ends |
+//! |---|---|---|
+//! | `job.validate` | the submitter waits for the answer | the job is accepted or rejected |
+//! | `job.dependency.*`, `job.state.depend` | a dependency holds the job | it is removed |
+//! | `job.state.priority` | the priority is unavailable | the priority is set |
+//! | `job.state.run` | a prolog holds the start | it is finished |
+//! | `job.state.cleanup` | an epilog holds the resources | it is finished |
+//!
+//! The future starts after the callback's events are durable, runs off the manager's thread, and
+//! waits through [`Remote`](super::Remote) only, so that virtual time works. One that fails or
+//! panics ends its prolog, epilog or dependency with a fatal exception.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use super::call::Call;
+use super::exception::Exception;
+use super::failure::{Failure, HandlerError, Reject};
+use super::host::{Command, Host, Task};
+use super::outcome::{Outcome, Priority};
+use crate::job::{Job, JobId};
+use crate::topic::{
+    HasJob, JobDependency, JobStateCleanup, JobStateDepend, JobStatePriority, JobStateRun,
+    JobValidate, TopicSet,
+};
+
+/// A prolog that failed: ends the job with a fatal exception of type `prolog` and this note.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrologFailed(String);
+
+/// An epilog that failed: a fatal exception of type `epilog` with this note.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EpilogFailed(String);
+
+macro_rules! failures {
+    ($($name:ident)*) => { $(
+        impl $name {
+            /// With this note for the user.
+            pub fn new(note: impl Into<String>) -> Self {
+                Self(note.into())
+            }
+        }
+
+        impl<E: std::error::Error> From<E> for $name {
+            fn from(error: E) -> Self {
+                Self(error.to_string())
+            }
+        }
+    )* };
+}
+failures!(PrologFailed EpilogFailed);
+
+/// A topic at which a handler may be an `async fn`.
+#[diagnostic::on_unimplemented(
+    message = "a handler of `{Self}` can't be `async`",
+    label = "nothing waits for a handler of this topic",
+    note = "`async` works on `job.validate`, `job.dependency.SCHEME`, `job.state.depend`, `.priority`, `.run` and `.cleanup`; elsewhere start the work through `Remote<Self>`"
+)]
+pub trait AsyncTopic: TopicSet {
+    /// What the future is waited for.
+    type Answer: Send + 'static;
+
+    /// What holds the job meanwhile.
+    #[doc(hidden)]
+    fn begin(host: &dyn Host, job: JobId, what: &str) -> Result<Outcome, Failure>;
+
+    /// What lets it go.
+    #[doc(hidden)]
+    fn end(job: JobId, what: &str, answer: Result<Self::Answer, String>) -> Vec<Command>;
+}
+
+/// Types that an `async` handler of topic `T` may return.
+#[diagnostic::on_unimplemented(
+    message = "an `async` handler of `{T}` can't return `{Self}`",
+    label = "not an answer of this topic",
+    note = "return `Result<(), Reject>` from `job.validate`, `job.dependency.SCHEME` and `job.state.depend`, `Priority` from `job.state.priority`, `Result<(), PrologFailed>` from `job.state.run`, `Result<(), EpilogFailed>` from `job.state.cleanup`"
+)]
+pub trait IntoAnswer<T: AsyncTopic> {
+    /// Makes the answer.
+    ///
+    /// # Errors
+    /// Those of the handler, as the text that its user reads.
+    fn into_answer(self) -> Result<T::Answer, String>;
+}
+
+impl<T: AsyncTopic<Answer = ()>> IntoAnswer<T> for () {
+    fn into_answer(self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+macro_rules! answers {
+    ($($error:ident: $($topic:ident)*;)*) => { $($(
+        impl IntoAnswer<$topic> for Result<(), $error> {
+            fn into_answer(self) -> Result<(), String> {
+                self.map_err(|error| error.0)
+            }
+        }
+    )*)* };
+}
+answers! {
+    PrologFailed: JobStateRun;
+    EpilogFailed: JobStateCleanup;
+}
+
+macro_rules! rejections {
+    ($($topic:ident)*) => { $(
+        impl IntoAnswer<$topic> for Result<(), Reject> {
+            fn into_answer(self) -> Result<(), String> {
+                self.map_err(|error| error.text().to_owned())
+            }
+        }
+    )* };
+}
+rejections!(JobValidate JobDependency JobStateDepend);
+
+impl IntoAnswer<JobStatePriority> for Priority {
+    fn into_answer(self) -> Result<Priority, String> {
+        Ok(self)
+    }
+}
+
+impl IntoAnswer<JobStatePriority> for Result<Priority, HandlerError> {
+    fn into_answer(self) -> Result<Priority, String> {
+        self.map_err(|error| error.text().to_owned())
+    }
+}
+
+/// Fails the call at once: a check of the host in front of [`AsyncTopic::begin`].
+fn held(result: Result<(), super::CallError>) -> Result<Outcome, Failure> {
+    result.map_err(|error| Failure::Error(error.to_string()))?;
+    Ok(Outcome::default())
+}
+
+impl AsyncTopic for JobValidate {
+    type Answer = ();
+
+    fn begin(_: &dyn Host, _: JobId, _: &str) -> Result<Outcome, Failure> {
+        Ok(Outcome {
+            deferred: true,
+            ..Outcome::default()
+        })
+    }
+
+    fn end(job: JobId, _: &str, answer: Result<(), String>) -> Vec<Command> {
+        vec![Command::Verdict {
+            job,
+            verdict: answer,
+        }]
+    }
+}
+
+macro_rules! dependency_topics {
+    ($($topic:ident)*) => { $(
+        impl AsyncTopic for $topic {
+            type Answer = ();
+
+            fn begin(host: &dyn Host, job: JobId, what: &str) -> Result<Outcome, Failure> {
+                held(host.call(Command::AddDependency { job, description: what.to_owned() }))
+            }
+
+            fn end(job: JobId, what: &str, answer: Result<(), String>) -> Vec<Command> {
+                vec![match answer {
+                    Ok(()) => Command::RemoveDependency { job, description: what.to_owned() },
+                    Err(note) => {
+                        Command::Raise { job, exception: Exception::fatal("dependency", note) }
+                    }
+                }]
+            }
+        }
+    )* };
+}
+dependency_topics!(JobDependency JobStateDepend);
+
+impl AsyncTopic for JobStatePriority {
+    type Answer = Priority;
+
+    fn begin(_: &dyn Host, _: JobId, _: &str) -> Result<Outcome, Failure> {
+        Ok(Outcome {
+            priority: Priority::Unavailable,
+            ..Outcome::default()
+        })
+    }
+
+    fn end(job: JobId, what: &str, answer: Result<Priority, String>) -> Vec<Command> {
+        vec![match answer {
+            Ok(priority) => Command::Reprioritize { job, priority },
+            Err(text) => Command::Log {
+                level: super::Level::Error,
+                text: format!("{what}: job {job} stays without a priority: {text}"),
+            },
+        }]
+    }
+}
+
+impl AsyncTopic for JobStateRun {
+    type Answer = ();
+
+    fn begin(host: &dyn Host, job: JobId, what: &str) -> Result<Outcome, Failure> {
+        held(host.call(Command::StartProlog {
+            job,
+            description: what.to_owned(),
+        }))
+    }
+
+    fn end(job: JobId, what: &str, answer: Result<(), String>) -> Vec<Command> {
+        let failure = answer.err();
+        let status = i32::from(failure.is_some());
+        vec![Command::FinishProlog {
+            job,
+            description: what.to_owned(),
+            status,
+            failure,
+        }]
+    }
+}
+
+impl AsyncTopic for JobStateCleanup {
+    type Answer = ();
+
+    fn begin(host: &dyn Host, job: JobId, what: &str) -> Result<Outcome, Failure> {
+        held(host.call(Command::StartEpilog {
+            job,
+            description: what.to_owned(),
+        }))
+    }
+
+    fn end(job: JobId, what: &str, answer: Result<(), String>) -> Vec<Command> {
+        let failure = answer.err();
+        let status = i32::from(failure.is_some());
+        vec![Command::FinishEpilog {
+            job,
+            description: what.to_owned(),
+            status,
+            failure,
+        }]
+    }
+}
+
+/// Starts an asynchronous handler; called by the code that `#[jobtap_plugin]` makes.
+#[doc(hidden)]
+pub fn spawn<T, R, F>(call: &Call<'_, T>, handler: &str, future: F) -> Result<Outcome, Failure>
+where
+    T: AsyncTopic + HasJob,
+    R: IntoAnswer<T>,
+    F: Future<Output = R> + Send + 'static,
+{
+    let host = call.args.host;
+    let job = call
+        .args
+        .job
+        .map(Job::id)
+        .ok_or(Failure::Input("the host gave no job"))?;
+    let remote = host.remote();
+    let what = format!("{}.{handler}", remote.name());
+    let outcome = T::begin(host, job, &what)?;
+    let guarded = Guarded(Box::pin(future));
+    host.push(Command::Spawn(Task(Box::pin(async move {
+        let answer = match guarded.await {
+            Ok(result) => result.into_answer(),
+            Err(panic) => Err(format!("{what} panicked: {panic}")),
+        };
+        remote.commands(T::end(job, &what, answer));
+    }))));
+    Ok(outcome)
+}
+
+/// A future whose panic becomes a value.
+struct Guarded<F>(Pin<Box<F>>);
+
+impl<F: Future> Future for Guarded<F> {
+    type Output = Result<F::Output, String>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(cx))) {
+            Ok(poll) => poll.map(Ok),
+            Err(panic) => Poll::Ready(Err(panic_text(&*panic))),
+        }
+    }
+}
+
+/// What a panic said.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned())
+}

@@ -1,0 +1,255 @@
+//! The context of a handler: reads, and the calls that its topic allows.
+
+use std::ops::Deref;
+
+use serde_json::Value;
+
+use super::call::Call;
+use super::exception::Exception;
+use super::host::{CallError, Command, Level};
+use super::outcome::Priority;
+use super::token::{Token, TokenKind};
+use crate::job::{Job, JobId, Timestamp};
+use crate::topic::{
+    AllowsDependencyAdd, AllowsEpilog, AllowsFatal, AllowsJobspecUpdate, AllowsProlog, HasJob,
+    TopicSet,
+};
+
+/// A job that exists, as the calls of [`Cx`] take it: a `&Job` is one, and [`Cx::job`] gives one
+/// for an id.
+#[derive(Debug, Clone, Copy)]
+pub struct JobRef<'a>(&'a Job);
+
+impl<'a> From<&'a Job> for JobRef<'a> {
+    fn from(job: &'a Job) -> Self {
+        JobRef(job)
+    }
+}
+
+impl Deref for JobRef<'_> {
+    type Target = Job;
+
+    fn deref(&self) -> &Job {
+        self.0
+    }
+}
+
+/// The context of a handler on topic `T`, or on a tuple of topics in the order of `#[on]`.
+///
+/// Calls take effect at the end of the callback, before the next plugin is called; reads see them
+/// at once. A call that the topic can't allow doesn't exist for its `Cx`:
+///
+/// ```compile_fail
+/// # use jobtap_core::prelude::*;
+/// fn validate(cx: Cx<'_, JobValidate>) {
+///     let _ = cx.prolog_start("scratch"); // a prolog can't be started from `JobValidate`
+/// }
+/// ```
+pub struct Cx<'a, T: TopicSet> {
+    call: Call<'a, T>,
+}
+
+impl<'a, T: TopicSet> Cx<'a, T> {
+    pub(crate) fn new(call: Call<'a, T>) -> Self {
+        Self { call }
+    }
+
+    /// The time of this callback, UNIX seconds.
+    pub fn now(&self) -> Timestamp {
+        self.call.args.host.now()
+    }
+
+    /// A job by its id: an active one, or an inactive one that isn't purged yet.
+    ///
+    /// # Errors
+    /// [`CallError::UnknownJob`].
+    pub fn job(&self, id: JobId) -> Result<JobRef<'a>, CallError> {
+        self.call
+            .args
+            .host
+            .job(id)
+            .map(JobRef)
+            .ok_or(CallError::UnknownJob(id))
+    }
+
+    /// Removes a dependency that a plugin added. When it was the last one the job moves on.
+    ///
+    /// # Errors
+    /// When the job is past DEPEND, or the description doesn't hold it.
+    pub fn dependency_remove<'j>(
+        &self,
+        job: impl Into<JobRef<'j>>,
+        description: impl Into<String>,
+    ) -> Result<(), CallError> {
+        let command = Command::RemoveDependency {
+            job: job.into().id(),
+            description: description.into(),
+        };
+        self.call.args.host.call(command)
+    }
+
+    /// Posts an exception on a job. A fatal one ends it.
+    ///
+    /// # Errors
+    /// When the job is inactive; a fatal one also when the job isn't accepted yet.
+    pub fn raise<'j>(
+        &self,
+        job: impl Into<JobRef<'j>>,
+        exception: Exception,
+    ) -> Result<(), CallError> {
+        self.call.args.host.call(Command::Raise {
+            job: job.into().id(),
+            exception,
+        })
+    }
+
+    /// Sets the priority of a job in PRIORITY or SCHED; in other states there is no effect.
+    ///
+    /// # Errors
+    /// When the job is inactive.
+    pub fn reprioritize<'j>(
+        &self,
+        job: impl Into<JobRef<'j>>,
+        priority: Priority,
+    ) -> Result<(), CallError> {
+        self.call.args.host.call(Command::Reprioritize {
+            job: job.into().id(),
+            priority,
+        })
+    }
+
+    /// Asks all plugins again, by `job.priority.get`, for each job in PRIORITY and SCHED.
+    pub fn reprioritize_all(&self) {
+        self.call.args.host.push(Command::ReprioritizeAll);
+    }
+
+    /// Delivers this job's events to the plugin's `job.event.*` handlers, until the job is over or
+    /// the plugin is unloaded. Subscribing twice is the same as once.
+    ///
+    /// # Errors
+    /// When the job is inactive.
+    pub fn subscribe<'j>(&self, job: impl Into<JobRef<'j>>) -> Result<(), CallError> {
+        self.call.args.host.call(Command::Subscribe {
+            job: job.into().id(),
+        })
+    }
+
+    /// Ends [`subscribe`](Self::subscribe); no error when there was none.
+    pub fn unsubscribe<'j>(&self, job: impl Into<JobRef<'j>>) {
+        self.call.args.host.push(Command::Unsubscribe {
+            job: job.into().id(),
+        });
+    }
+
+    /// Writes a line to the manager's log, with the plugin's name.
+    pub fn log(&self, level: Level, text: impl Into<String>) {
+        self.call.args.host.push(Command::Log {
+            level,
+            text: text.into(),
+        });
+    }
+}
+
+impl<T: HasJob> Cx<'_, T> {
+    fn current(&self) -> Result<JobId, CallError> {
+        self.call
+            .args
+            .job
+            .map(Job::id)
+            .ok_or(CallError::NoCurrentJob)
+    }
+}
+
+impl<T: HasJob + AllowsDependencyAdd> Cx<'_, T> {
+    /// Holds the current job in DEPEND until the same description is removed.
+    ///
+    /// A description names the dependency within its job and works once: adding one that holds
+    /// already, or that was removed before, has no effect. So a handler that is called again after
+    /// a restart just adds again.
+    ///
+    /// # Errors
+    /// When the job is past DEPEND.
+    pub fn dependency_add(&self, description: impl Into<String>) -> Result<(), CallError> {
+        let command = Command::AddDependency {
+            job: self.current()?,
+            description: description.into(),
+        };
+        self.call.args.host.call(command)
+    }
+}
+
+impl<T: HasJob + AllowsProlog> Cx<'_, T> {
+    /// Holds the start of the current job until the token is finished.
+    ///
+    /// # Errors
+    /// When the job's start was requested already.
+    pub fn prolog_start(&self, description: impl Into<String>) -> Result<Token, CallError> {
+        let (job, description) = (self.current()?, description.into());
+        let command = Command::StartProlog {
+            job,
+            description: description.clone(),
+        };
+        self.call.args.host.call(command)?;
+        Ok(Token::new(
+            TokenKind::Prolog,
+            job,
+            description,
+            self.call.args.host.remote(),
+        ))
+    }
+}
+
+impl<T: HasJob + AllowsEpilog> Cx<'_, T> {
+    /// Holds the release of the current job's resources until the token is finished.
+    ///
+    /// # Errors
+    /// When the job isn't in CLEANUP.
+    pub fn epilog_start(&self, description: impl Into<String>) -> Result<Token, CallError> {
+        let (job, description) = (self.current()?, description.into());
+        let command = Command::StartEpilog {
+            job,
+            description: description.clone(),
+        };
+        self.call.args.host.call(command)?;
+        Ok(Token::new(
+            TokenKind::Epilog,
+            job,
+            description,
+            self.call.args.host.remote(),
+        ))
+    }
+}
+
+impl<T: HasJob + AllowsJobspecUpdate> Cx<'_, T> {
+    /// Changes one place of the current job's jobspec: a dotted path from `attributes`,
+    /// `resources` or `tasks`. All changes of a callback become one `jobspec-update` event; they
+    /// are dropped when the handler fails.
+    ///
+    /// # Errors
+    /// When the path leads elsewhere, or through something that isn't an object.
+    pub fn jobspec_update(
+        &self,
+        path: impl Into<String>,
+        value: impl Into<Value>,
+    ) -> Result<(), CallError> {
+        let command = Command::UpdateJobspec {
+            job: self.current()?,
+            updates: [(path.into(), value.into())].into_iter().collect(),
+        };
+        self.call.args.host.call(command)
+    }
+}
+
+impl<T: HasJob + AllowsFatal> Cx<'_, T> {
+    /// Ends the current job with a fatal exception of type `kind`.
+    ///
+    /// # Errors
+    /// When the job is inactive.
+    pub fn fail(&self, kind: impl Into<String>, note: impl Into<String>) -> Result<(), CallError> {
+        let exception = Exception::fatal(kind, note);
+        self.call.args.host.call(Command::Raise {
+            job: self.current()?,
+            exception,
+        })
+    }
+}

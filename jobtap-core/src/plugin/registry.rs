@@ -1,0 +1,237 @@
+//! The plugins linked into a binary, checked and in their order.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::descriptor::{Load, PluginDescriptor, SDK_VERSION};
+
+/// The plugins that a manager can load, in the order in which it calls them.
+///
+/// Order is policy: the last plugin that sets a priority wins. Builtins (dotted names) come first,
+/// then the others; within these the declared `before` and `after` decide, and names break ties,
+/// so that the order never depends on how the linker laid out the binary.
+#[derive(Debug, Clone, Default)]
+pub struct Registry {
+    plugins: Vec<&'static PluginDescriptor>,
+}
+
+/// Why a set of linked plugins can't be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RegistryError {
+    /// Two plugins of one name.
+    #[error(
+        "two plugins are named {name:?}: one of crate {first}, one of crate {second}; link only one of them or rename one"
+    )]
+    Duplicate {
+        /// The name.
+        name: &'static str,
+        /// Crate of the one.
+        first: &'static str,
+        /// Crate of the other.
+        second: &'static str,
+    },
+    /// A plugin that was compiled with another version of the SDK.
+    #[error(
+        "plugin {name:?} was compiled with jobtap-core {sdk}, this manager has {SDK_VERSION}: build both with one version"
+    )]
+    Sdk {
+        /// The plugin.
+        name: &'static str,
+        /// Its SDK.
+        sdk: &'static str,
+    },
+    /// Declared orders that contradict each other.
+    #[error("the plugins {} are each declared to come before the other: drop one `before` or `after`", .names.join(", "))]
+    Cycle {
+        /// Those in the circle.
+        names: Vec<&'static str>,
+    },
+}
+
+impl Registry {
+    /// The plugins linked into this binary.
+    ///
+    /// A crate that no code names is dropped by the linker without a word: `use my_plugin as _;`
+    /// keeps it.
+    ///
+    /// # Errors
+    /// [`RegistryError`].
+    pub fn linked() -> Result<Self, RegistryError> {
+        Self::builder().plugins(super::backend::linked()).build()
+    }
+
+    /// A registry filled by hand, as tests do.
+    pub fn builder() -> RegistryBuilder {
+        RegistryBuilder::default()
+    }
+
+    /// All plugins, in order.
+    pub fn plugins(&self) -> impl Iterator<Item = &'static PluginDescriptor> + '_ {
+        self.plugins.iter().copied()
+    }
+
+    /// Those that are loaded without being named, in order.
+    pub fn auto(&self) -> impl Iterator<Item = &'static PluginDescriptor> + '_ {
+        self.plugins().filter(|plugin| plugin.load == Load::Auto)
+    }
+
+    /// A plugin by its name.
+    pub fn find(&self, name: &str) -> Option<&'static PluginDescriptor> {
+        self.plugins().find(|plugin| plugin.name == name)
+    }
+}
+
+/// Makes a [`Registry`].
+#[derive(Debug, Default)]
+pub struct RegistryBuilder {
+    plugins: Vec<&'static PluginDescriptor>,
+}
+
+impl RegistryBuilder {
+    /// Adds a plugin: `Registry::builder().plugin(descriptor_of::<MyPlugin>())`.
+    pub fn plugin(mut self, plugin: &'static PluginDescriptor) -> Self {
+        self.plugins.push(plugin);
+        self
+    }
+
+    /// Adds several.
+    pub fn plugins(mut self, plugins: impl IntoIterator<Item = &'static PluginDescriptor>) -> Self {
+        self.plugins.extend(plugins);
+        self
+    }
+
+    /// Checks and orders them.
+    ///
+    /// # Errors
+    /// [`RegistryError`].
+    pub fn build(self) -> Result<Registry, RegistryError> {
+        let mut by_name: BTreeMap<&'static str, &'static PluginDescriptor> = BTreeMap::new();
+        for plugin in self.plugins {
+            if plugin.sdk != SDK_VERSION {
+                return Err(RegistryError::Sdk {
+                    name: plugin.name,
+                    sdk: plugin.sdk,
+                });
+            }
+            if let Some(other) = by_name.insert(plugin.name, plugin) {
+                return Err(RegistryError::Duplicate {
+                    name: plugin.name,
+                    first: other.crate_name,
+                    second: plugin.crate_name,
+                });
+            }
+        }
+        Ok(Registry {
+            plugins: order(by_name)?,
+        })
+    }
+}
+
+/// Sorts by the declared order, builtins first, names breaking ties.
+fn order(
+    mut left: BTreeMap<&'static str, &'static PluginDescriptor>,
+) -> Result<Vec<&'static PluginDescriptor>, RegistryError> {
+    let mut earlier: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for plugin in left.values() {
+        earlier.entry(plugin.name).or_default().extend(plugin.after);
+        for later in plugin.before {
+            earlier.entry(later).or_default().insert(plugin.name);
+        }
+    }
+    let mut ordered = Vec::with_capacity(left.len());
+    while !left.is_empty() {
+        let builtins_left = left.keys().any(|name| name.starts_with('.'));
+        let free = |name: &str| {
+            let waits = earlier.get(name);
+            (name.starts_with('.') || !builtins_left)
+                && !waits.is_some_and(|names| {
+                    names.iter().any(|n| {
+                        left.contains_key(n) && (n.starts_with('.') || !name.starts_with('.'))
+                    })
+                })
+        };
+        let Some(next) = left.keys().copied().find(|name| free(name)) else {
+            return Err(RegistryError::Cycle {
+                names: left.into_keys().collect(),
+            });
+        };
+        ordered.extend(left.remove(next));
+    }
+    Ok(ordered)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::plugin::ConfError;
+
+    const fn plugin(
+        name: &'static str,
+        before: &'static [&'static str],
+        after: &'static [&'static str],
+    ) -> PluginDescriptor {
+        PluginDescriptor {
+            name,
+            crate_name: "test",
+            crate_version: "0",
+            sdk: SDK_VERSION,
+            load: Load::Auto,
+            before,
+            after,
+            new: |_| Err(ConfError::new("a test does not build it")),
+            handlers: &[],
+        }
+    }
+
+    fn names(plugins: &[&'static PluginDescriptor]) -> Result<Vec<&'static str>, RegistryError> {
+        let registry = Registry::builder()
+            .plugins(plugins.iter().copied())
+            .build()?;
+        Ok(registry.plugins().map(|p| p.name).collect())
+    }
+
+    static A: PluginDescriptor = plugin("a", &[], &["c"]);
+    static B: PluginDescriptor = plugin("b", &["c"], &["not-linked"]);
+    static C: PluginDescriptor = plugin("c", &[], &[]);
+    static DOT_X: PluginDescriptor = plugin(".x", &[], &[".y"]);
+    static DOT_Y: PluginDescriptor = plugin(".y", &[], &[]);
+
+    #[test]
+    fn order_is_declared_and_does_not_depend_on_link_order() {
+        let want = vec![".y", ".x", "b", "c", "a"];
+        assert_eq!(names(&[&A, &B, &C, &DOT_X, &DOT_Y]).unwrap(), want);
+        assert_eq!(names(&[&DOT_Y, &C, &DOT_X, &B, &A]).unwrap(), want);
+    }
+
+    #[test]
+    fn two_of_one_name_are_refused_with_both_crates() {
+        let error = names(&[&A, &A]).unwrap_err();
+        assert!(
+            error.to_string().starts_with("two plugins are named \"a\""),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn contradicting_orders_are_refused_with_the_names() {
+        static D: PluginDescriptor = plugin("d", &["e"], &[]);
+        static E: PluginDescriptor = plugin("e", &["d"], &[]);
+        let error = names(&[&D, &E, &C]).unwrap_err();
+        assert_eq!(
+            error,
+            RegistryError::Cycle {
+                names: vec!["d", "e"]
+            }
+        );
+    }
+
+    #[test]
+    fn another_sdk_is_refused() {
+        static OLD: PluginDescriptor = PluginDescriptor {
+            sdk: "0.0.1",
+            ..plugin("old", &[], &[])
+        };
+        let error = names(&[&OLD]).unwrap_err();
+        assert!(error.to_string().contains("jobtap-core 0.0.1"), "{error}");
+    }
+}

@@ -1,0 +1,100 @@
+//! Tokens: an open prolog or epilog as a value.
+//!
+//! A started prolog must be finished or the job waits for ever. The token finishes it in any case:
+//! one that is dropped, because the work that held it failed or panicked, ends it with status 1 and
+//! a fatal exception.
+
+use super::host::Command;
+use super::remote::RemoteHandle;
+use crate::job::JobId;
+
+/// An open prolog or epilog of a job.
+///
+/// Finish it with [`finish`](Token::finish). Dropping it unfinished ends it with status 1 and a
+/// fatal exception on the job. At unload and shutdown nothing is ended by that: the host ignores
+/// what comes back for a plugin that is gone.
+#[derive(Debug)]
+#[must_use = "dropping it ends the prolog or epilog as failed"]
+pub struct Token {
+    kind: TokenKind,
+    job: JobId,
+    description: String,
+    remote: RemoteHandle,
+    open: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TokenKind {
+    Prolog,
+    Epilog,
+}
+
+impl Token {
+    pub(crate) fn new(
+        kind: TokenKind,
+        job: JobId,
+        description: String,
+        remote: RemoteHandle,
+    ) -> Self {
+        Self {
+            kind,
+            job,
+            description,
+            remote,
+            open: true,
+        }
+    }
+
+    /// The job.
+    pub fn job(&self) -> JobId {
+        self.job
+    }
+
+    /// As in the eventlog.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// Ends the prolog or epilog with a status for the eventlog: 0 is success. The status is
+    /// informational; [`fail`](Token::fail) ends the job too.
+    pub fn finish(mut self, status: i32) {
+        self.end(status, None);
+    }
+
+    /// Ends it with status 1 and a fatal exception of type `prolog` or `epilog` with this note.
+    pub fn fail(mut self, note: impl Into<String>) {
+        self.end(1, Some(note.into()));
+    }
+
+    fn end(&mut self, status: i32, failure: Option<String>) {
+        self.open = false;
+        let (job, description) = (self.job, std::mem::take(&mut self.description));
+        self.remote.commands(vec![match self.kind {
+            TokenKind::Prolog => Command::FinishProlog {
+                job,
+                description,
+                status,
+                failure,
+            },
+            TokenKind::Epilog => Command::FinishEpilog {
+                job,
+                description,
+                status,
+                failure,
+            },
+        }]);
+    }
+}
+
+impl Drop for Token {
+    fn drop(&mut self) {
+        if self.open {
+            let note = format!(
+                "{} of plugin {} ended without a result",
+                self.description,
+                self.remote.name()
+            );
+            self.end(1, Some(note));
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What the code that `#[jobtap_plugin]` makes refers to. Not public interface: it changes with the
+//! macro, of which core takes exactly one version.
+
+#[cfg(feature = "inventory")]
+pub use inventory;
+#[cfg(feature = "linkme")]
+pub use linkme;
+
+pub use std::any::Any;
+pub use std::boxed::Box;
+pub use std::default::Default;
+pub use std::option::Option;
+pub use std::result::Result;
+
+pub use crate::plugin::*;
+
+/// Finds the plugin behind the host's handle.
+pub fn downcast<P: 'static>(plugin: &mut dyn Any) -> Result<&mut P, Failure> {
+    plugin
+        .downcast_mut()
+        .ok_or(Failure::Input("the host gave another plugin's instance"))
+}
+
+/// Boxes a new instance.
+pub fn boxed<P: 'static>(plugin: P) -> Box<dyn Any> {
+    Box::new(plugin)
+}
+
+/// Builds a plugin without `#[init]`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has neither an `#[init]` function nor `Default`",
+    label = "jobtap can't build this plugin",
+    note = "derive `Default`, or mark the function that builds it: `#[init] fn new(conf: Conf<MyConf>) -> Self`"
+)]
+pub trait BuildDefault: Sized {
+    /// A new instance.
+    fn build() -> Self;
+}
+
+#[diagnostic::do_not_recommend]
+impl<P: Default> BuildDefault for P {
+    fn build() -> Self {
+        P::default()
+    }
+}
+
+/// Puts a descriptor into the registry, by the backend that core was built with.
+#[cfg(feature = "linkme")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __jobtap_register {
+    ($descriptor:expr) => {
+        const _: () = {
+            #[$crate::__private::linkme::distributed_slice($crate::__private::JOBTAP_PLUGINS_V1)]
+            #[linkme(crate = $crate::__private::linkme)]
+            static LINKED: &'static $crate::__private::PluginDescriptor = $descriptor;
+        };
+    };
+}
+
+/// Puts a descriptor into the registry, by the backend that core was built with.
+#[cfg(all(feature = "inventory", not(feature = "linkme")))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __jobtap_register {
+    ($descriptor:expr) => {
+        $crate::__private::inventory::submit!($crate::__private::Linked($descriptor));
+    };
+}

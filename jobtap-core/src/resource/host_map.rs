@@ -1,0 +1,245 @@
+//! Which host each rank is on, as spans of ranks with consecutive host names.
+
+use super::host_segment::{NameSet, Segment};
+use super::{Hostlist, Idset};
+
+/// Consecutive ranks on hosts with consecutive numbers.
+#[derive(Clone, Debug, PartialEq)]
+struct Span {
+    first: u32,
+    last: u32,
+    hosts: Segment,
+}
+
+impl Span {
+    /// The part of the span between two ranks that it meets.
+    fn cut(&self, first: u32, last: u32) -> Self {
+        let (first, last) = (self.first.max(first), self.last.min(last));
+        let skip = u64::from(first - self.first);
+        Self {
+            first,
+            last,
+            hosts: self.hosts.slice(skip, u64::from(last - first) + 1),
+        }
+    }
+}
+
+/// Hosts by rank; ranks may lack one. Ascending, disjoint, maximal spans.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct HostMap {
+    spans: Vec<Span>,
+}
+
+impl HostMap {
+    /// Gives the hosts to the ranks in order; surplus ranks or hosts are ignored.
+    pub(super) fn zip(ranks: &Idset, hosts: &Hostlist) -> Self {
+        let mut map = Self::default();
+        let mut ranges = ranks.ranges();
+        let mut open = ranges.next();
+        for mut segment in hosts.segments() {
+            loop {
+                let Some((first, last)) = open.take().map(|range| range.into_inner()) else {
+                    return map;
+                };
+                let room = u64::from(last - first) + 1;
+                let names = segment.len();
+                let taken = room.min(names);
+                // `taken` is at most the range's length, which fits.
+                let end = u32::try_from(u64::from(first) + taken - 1).unwrap_or(last);
+                map.push(first, end, segment.slice(0, taken));
+                open = if end < last {
+                    Some(end + 1..=last)
+                } else {
+                    ranges.next()
+                };
+                if taken == names {
+                    break;
+                }
+                segment = segment.slice(taken, names - taken);
+            }
+        }
+        map
+    }
+
+    pub(super) fn get(&self, rank: u32) -> Option<String> {
+        let span = self.window(rank, rank).first()?.cut(rank, rank);
+        span.hosts.run(span.hosts.first, span.hosts.first).nth(0)
+    }
+
+    /// The hosts of `ranks`, in the order of ranks.
+    pub(super) fn nodelist(&self, ranks: &Idset) -> Hostlist {
+        let mut hosts = Hostlist::new();
+        for span in self.restricted(ranks).spans {
+            let Segment { first, last, .. } = span.hosts;
+            hosts.push_run(span.hosts.run(first, last));
+        }
+        hosts
+    }
+
+    /// The ranks that are on one of `hosts`.
+    pub(super) fn ranks_on(&self, hosts: &Hostlist) -> Idset {
+        let wanted = NameSet::new(hosts.segments());
+        let mut ranks = Idset::new();
+        for span in &self.spans {
+            for (from, to) in wanted.overlaps(&span.hosts) {
+                let rank_of = |number: u64| {
+                    u32::try_from(u64::from(span.first) + (number - span.hosts.first))
+                        .unwrap_or(span.last)
+                };
+                ranks.push_run(rank_of(from), rank_of(to));
+            }
+        }
+        ranks
+    }
+
+    pub(super) fn restricted(&self, ranks: &Idset) -> Self {
+        let mut kept = Self::default();
+        for range in ranks.ranges() {
+            let (first, last) = range.into_inner();
+            for span in self.window(first, last) {
+                let Span { first, last, hosts } = span.cut(first, last);
+                kept.push(first, last, hosts);
+            }
+        }
+        kept
+    }
+
+    /// The hosts of both; where both know a rank, this map's host counts.
+    pub(super) fn or(&self, other: &Self) -> Self {
+        let mut spans = self.spans.clone();
+        spans.extend(
+            other
+                .restricted(&other.ranks().difference(&self.ranks()))
+                .spans,
+        );
+        spans.sort_by_key(|span| span.first);
+        let mut both = Self::default();
+        for Span { first, last, hosts } in spans {
+            both.push(first, last, hosts);
+        }
+        both
+    }
+
+    /// The ranks of which both know the host and disagree.
+    pub(super) fn conflicts(&self, other: &Self) -> Idset {
+        let mut ranks = Idset::new();
+        for span in &self.spans {
+            for theirs in other.window(span.first, span.last) {
+                let theirs = theirs.cut(span.first, span.last);
+                if span.cut(theirs.first, theirs.last) != theirs {
+                    ranks.push_run(theirs.first, theirs.last);
+                }
+            }
+        }
+        ranks
+    }
+
+    /// Numbers the listed ranks anew from 0 in ascending order; others are dropped.
+    pub(super) fn compacted(&self, ranks: &Idset) -> Self {
+        let mut map = Self::default();
+        let mut base = 0;
+        for range in ranks.ranges() {
+            let (start, end) = range.into_inner();
+            for span in self.window(start, end) {
+                let Span { first, last, hosts } = span.cut(start, end);
+                map.push(base + (first - start), base + (last - start), hosts);
+            }
+            base += (end - start).saturating_add(1);
+        }
+        map
+    }
+
+    fn ranks(&self) -> Idset {
+        let mut ranks = Idset::new();
+        for span in &self.spans {
+            ranks.push_run(span.first, span.last);
+        }
+        ranks
+    }
+
+    fn window(&self, first: u32, last: u32) -> &[Span] {
+        let from = self.spans.partition_point(|span| span.last < first);
+        let to = self.spans.partition_point(|span| span.first <= last);
+        self.spans.get(from..to).unwrap_or_default()
+    }
+
+    fn push(&mut self, first: u32, last: u32, hosts: Segment) {
+        match self.spans.last_mut() {
+            Some(tail)
+                if tail.last.checked_add(1) == Some(first) && tail.hosts.precedes(&hosts) =>
+            {
+                tail.last = last;
+                tail.hosts.last = hosts.last;
+            }
+            _ => self.spans.push(Span { first, last, hosts }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn map(ranks: &str, hosts: &str) -> HostMap {
+        HostMap::zip(&ranks.parse().unwrap(), &hosts.parse().unwrap())
+    }
+
+    #[test]
+    fn hosts_follow_the_order_of_ranks() {
+        let hosts = map("0-1,5-7,9", "n[9-11],login,n[3-4]");
+        let got: Vec<_> = (0..10).map(|rank| hosts.get(rank)).collect();
+        let some = |name: &str| Some(name.to_owned());
+        assert_eq!(got[0], some("n9"));
+        assert_eq!(got[1], some("n10"));
+        assert_eq!(got[2], None);
+        assert_eq!(got[5..8], [some("n11"), some("login"), some("n3")]);
+        assert_eq!(got[9], some("n4"));
+        assert_eq!(
+            hosts.ranks_on(&"n[4-10]".parse().unwrap()).to_string(),
+            "0-1,9"
+        );
+    }
+
+    fn hosts() -> impl Strategy<Value = BTreeMap<u32, String>> {
+        let name = (prop::sample::select(vec!["a", "b", ""]), 0u32..14)
+            .prop_map(|(prefix, n)| format!("{prefix}{n}"));
+        prop::collection::btree_map(0u32..30, name, 0..20)
+    }
+
+    fn of(model: &BTreeMap<u32, String>) -> HostMap {
+        let mut list = Hostlist::new();
+        for name in model.values() {
+            list.push(name).unwrap();
+        }
+        HostMap::zip(&model.keys().copied().collect(), &list)
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_like_a_map(a in hosts(), b in hosts(), ranks in prop::collection::btree_set(0u32..30, 0..20)) {
+            let (x, y) = (of(&a), of(&b));
+            for rank in 0..32 {
+                prop_assert_eq!(x.get(rank), a.get(&rank).cloned());
+            }
+            let mut both = b.clone();
+            both.extend(a.clone());
+            prop_assert_eq!(x.or(&y), of(&both));
+            let differ = |rank: &u32| b.get(rank).is_some_and(|name| *name != a[rank]);
+            prop_assert_eq!(x.conflicts(&y), a.keys().copied().filter(differ).collect());
+            let kept: BTreeMap<_, _> = a.clone().into_iter().filter(|(r, _)| ranks.contains(r)).collect();
+            let ids = ranks.iter().copied().collect();
+            prop_assert_eq!(x.restricted(&ids), of(&kept));
+            prop_assert!(x.nodelist(&ids).iter().eq(kept.values().cloned()));
+            let renumbered = ranks.iter().enumerate().filter_map(|(new, old)| {
+                Some((u32::try_from(new).unwrap(), a.get(old)?.clone()))
+            });
+            prop_assert_eq!(x.compacted(&ids), of(&renumbered.collect()));
+            let wanted: std::collections::BTreeSet<_> = b.values().collect();
+            let on = a.iter().filter(|(_, name)| wanted.contains(name)).map(|(rank, _)| *rank);
+            prop_assert_eq!(x.ranks_on(&y.nodelist(&(0..=40).into())), on.collect());
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! The resources of the instance, and the choice of those that a job gets.
+//!
+//! Nodes with the most free cores come first, then those with the most free gpus, then the lowest
+//! rank; on a node the lowest free ids go first (formats: allocation from a pool).
+
+use std::cmp::Reverse;
+
+use crate::jobspec::{Counts, Jobspec};
+use crate::resource::{Children, Idset, RankResources, ResourceSet};
+
+/// What can be given out.
+#[derive(Debug, Clone)]
+pub struct Pool {
+    all: ResourceSet,
+    free: ResourceSet,
+}
+
+/// The answer to a request for resources.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    /// These are the job's now.
+    Granted(ResourceSet),
+    /// Not now, but when others have ended.
+    Busy,
+    /// Never, for this reason.
+    Never(String),
+}
+
+impl Pool {
+    /// A pool of which everything is free.
+    pub fn new(all: &ResourceSet) -> Self {
+        Self {
+            all: all.clone(),
+            free: all.clone(),
+        }
+    }
+
+    /// All resources.
+    pub fn all(&self) -> &ResourceSet {
+        &self.all
+    }
+
+    /// Those that no job holds.
+    pub fn free(&self) -> &ResourceSet {
+        &self.free
+    }
+
+    /// Chooses resources for a job at a time (UNIX seconds).
+    pub fn allocate(&mut self, jobspec: &Jobspec, now: f64) -> Answer {
+        let counts = jobspec.counts();
+        let Some(mut chosen) = choose(&self.free, &self.all, &counts) else {
+            return match refusal(&self.all, &counts) {
+                Some(text) => Answer::Never(format!("unsatisfiable request: {text}")),
+                None => Answer::Busy,
+            };
+        };
+        chosen.set_nslots(counts.nslots);
+        let duration = jobspec.duration();
+        let expiration = if duration > 0.0 && duration.is_finite() {
+            now + duration
+        } else {
+            0.0
+        };
+        // Refused only when the times contradict each other, which they can't: now <= expiration.
+        if chosen.set_times(now, expiration).is_err() {
+            return Answer::Never("the job's duration is out of range".to_owned());
+        }
+        self.free.subtract(&chosen);
+        Answer::Granted(chosen)
+    }
+
+    /// Takes what a restored job holds; `false` when some of it is not free, or not ours.
+    pub fn claim(&mut self, held: &ResourceSet) -> bool {
+        if !held.is_subset(&self.free) {
+            return false;
+        }
+        self.free.subtract(held);
+        true
+    }
+
+    /// Takes back what a job held.
+    pub fn release(&mut self, held: &ResourceSet) {
+        self.free.union_with(&self.all.intersection(held));
+    }
+}
+
+/// The order in which nodes are tried.
+fn candidates(set: &ResourceSet) -> Vec<RankResources<'_>> {
+    let mut nodes: Vec<RankResources<'_>> = set.iter().collect();
+    nodes.sort_by_key(|node| {
+        (
+            Reverse(node.cores().len()),
+            Reverse(node.gpus().len()),
+            node.rank(),
+        )
+    });
+    nodes
+}
+
+/// How many slots fit on a node.
+fn slots_on(node: &RankResources<'_>, counts: &Counts) -> u64 {
+    let fit = |have: usize, need: u64| (have as u64).checked_div(need).unwrap_or(u64::MAX);
+    fit(node.cores().len(), counts.slot_size).min(fit(node.gpus().len(), counts.slot_gpus))
+}
+
+/// Chooses from `free`; a node is wholly free when it has there all that it has in `all`.
+fn choose(free: &ResourceSet, all: &ResourceSet, counts: &Counts) -> Option<ResourceSet> {
+    let mut selection = free.select();
+    if counts.exclusive {
+        let per_node = counts.nslots.div_ceil(counts.nnodes.max(1));
+        let whole = |node: &RankResources<'_>| {
+            slots_on(node, counts) >= per_node
+                && all
+                    .rank(node.rank())
+                    .is_some_and(|full| full.children() == node.children())
+        };
+        let nodes: Vec<_> = candidates(free).into_iter().filter(whole).collect();
+        for node in take(nodes, counts.nnodes)? {
+            selection.add_whole(node.rank());
+        }
+    } else if counts.nnodes > 0 {
+        let per_node = counts.nslots.div_ceil(counts.nnodes);
+        let fits = |node: &RankResources<'_>| slots_on(node, counts) >= per_node;
+        let nodes: Vec<_> = candidates(free).into_iter().filter(fits).collect();
+        for node in take(nodes, counts.nnodes)? {
+            selection.add(node.rank(), slots_of(&node, counts, per_node)?);
+        }
+    } else {
+        let mut left = counts.nslots;
+        for node in candidates(free) {
+            let here = slots_on(&node, counts).min(left);
+            if here > 0 {
+                selection.add(node.rank(), slots_of(&node, counts, here)?);
+            }
+            left -= here;
+            if left == 0 {
+                break;
+            }
+        }
+        if left > 0 {
+            return None;
+        }
+    }
+    Some(selection.finish())
+}
+
+/// The first `count`, or nothing when there are fewer.
+fn take<T>(mut items: Vec<T>, count: u64) -> Option<Vec<T>> {
+    let count = usize::try_from(count).ok()?;
+    if items.len() < count {
+        return None;
+    }
+    items.truncate(count);
+    Some(items)
+}
+
+fn slots_of(node: &RankResources<'_>, counts: &Counts, slots: u64) -> Option<Children> {
+    let lowest = |ids: &Idset, per_slot: u64| {
+        let count = usize::try_from(per_slot.checked_mul(slots)?).ok()?;
+        let mut ids = ids.clone();
+        ids.take_lowest(count)
+    };
+    Some(Children::new(
+        lowest(node.cores(), counts.slot_size)?,
+        lowest(node.gpus(), counts.slot_gpus)?,
+    ))
+}
+
+/// Why a request could not be met even if everything were free.
+fn refusal(all: &ResourceSet, counts: &Counts) -> Option<String> {
+    if choose(all, all, counts).is_some() {
+        return None;
+    }
+    let eligible = all.iter().filter(|node| {
+        let per_node = counts.nslots.div_ceil(counts.nnodes.max(1));
+        slots_on(node, counts) >= per_node
+    });
+    let eligible = eligible.count();
+    let slots: u64 = all.iter().map(|node| slots_on(&node, counts)).sum();
+    let (cores, gpus) = (counts.slot_size, counts.slot_gpus);
+    Some(if counts.exclusive {
+        format!(
+            "need {} exclusive node(s), only {eligible} eligible",
+            counts.nnodes
+        )
+    } else if counts.nnodes > 0 {
+        let per_node = counts.nslots.div_ceil(counts.nnodes);
+        let with_gpus = if gpus > 0 {
+            format!(" and {} GPUs", gpus * per_node)
+        } else {
+            String::new()
+        };
+        format!(
+            "need {} node(s) with {} cores{with_gpus} each, only {eligible} eligible",
+            counts.nnodes,
+            cores * per_node
+        )
+    } else if gpus > 0 {
+        format!(
+            "need {} slot(s) with {gpus} GPU(s) each, only {slots} available (total GPUs: {})",
+            counts.nslots,
+            all.ngpus()
+        )
+    } else {
+        format!(
+            "need {} slot(s) of {cores} core(s), only {slots} such slot(s) available (total cores: {})",
+            counts.nslots,
+            all.ncores()
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::jobspec::JobspecBuilder;
+
+    fn pool(cores: &str) -> Pool {
+        Pool::new(&ResourceSet::single_host("h", cores.parse().unwrap()).unwrap())
+    }
+
+    fn job(ntasks: u64, cores: u64) -> Jobspec {
+        JobspecBuilder::new(["true"])
+            .ntasks(ntasks)
+            .cores_per_task(cores)
+            .build()
+            .unwrap()
+    }
+
+    fn granted(answer: Answer) -> ResourceSet {
+        match answer {
+            Answer::Granted(resources) => resources,
+            other => panic!("not granted: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn lowest_free_cores_go_first_and_come_back() {
+        let mut pool = pool("0-3");
+        let first = granted(pool.allocate(&job(3, 1), 1.0));
+        assert_eq!(first.summary(), "rank0/core[0-2]");
+        let second = granted(pool.allocate(&job(1, 1), 1.0));
+        assert_eq!(second.summary(), "rank0/core3");
+        assert!(matches!(pool.allocate(&job(1, 1), 1.0), Answer::Busy));
+        pool.release(&first);
+        assert_eq!(
+            granted(pool.allocate(&job(1, 2), 1.0)).summary(),
+            "rank0/core[0-1]"
+        );
+    }
+
+    #[test]
+    fn a_request_that_can_never_be_met_is_refused_with_the_reason() {
+        let Answer::Never(text) = pool("0-3").allocate(&job(5, 1), 1.0) else {
+            panic!()
+        };
+        assert_eq!(
+            text,
+            "unsatisfiable request: need 5 slot(s) of 1 core(s), only 4 such slot(s) available \
+             (total cores: 4)"
+        );
+    }
+
+    #[test]
+    fn a_whole_node_waits_until_nobody_is_on_it() {
+        let mut pool = pool("0-3");
+        let whole = JobspecBuilder::new(["true"])
+            .nodes(1)
+            .exclusive(true)
+            .build()
+            .unwrap();
+        let one = granted(pool.allocate(&job(1, 1), 1.0));
+        assert!(matches!(pool.allocate(&whole, 1.0), Answer::Busy));
+        pool.release(&one);
+        assert_eq!(granted(pool.allocate(&whole, 1.0)).ncores(), 4);
+    }
+
+    #[test]
+    fn the_duration_sets_the_end() {
+        let spec = JobspecBuilder::new(["true"])
+            .duration(60.0)
+            .build()
+            .unwrap();
+        let r = granted(pool("0").allocate(&spec, 100.0));
+        assert_eq!((r.starttime(), r.expiration()), (Some(100.0), Some(160.0)));
+    }
+}

@@ -1,0 +1,68 @@
+//! The jobs that wait for resources, in order: priority descending, then id ascending.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use rustc_hash::FxHashMap;
+
+use crate::job::JobId;
+
+/// Waiting jobs in order. A change of priority moves one job; nothing is sorted again.
+///
+/// ```
+/// use jobtap_core::job::JobId;
+/// use jobtap_core::sched::AllocQueue;
+///
+/// let mut queue = AllocQueue::default();
+/// queue.insert(JobId::new(1), 16);
+/// queue.insert(JobId::new(2), 20);
+/// queue.insert(JobId::new(3), 16);
+/// queue.insert(JobId::new(1), 30);
+/// let order: Vec<u64> = queue.iter().map(JobId::as_u64).collect();
+/// assert_eq!(order, [1, 2, 3]);
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct AllocQueue {
+    order: BTreeSet<(Reverse<u32>, JobId)>,
+    priorities: FxHashMap<JobId, u32>,
+}
+
+impl AllocQueue {
+    /// Puts a job in its place, or moves it there.
+    pub fn insert(&mut self, id: JobId, priority: u32) {
+        if let Some(old) = self.priorities.insert(id, priority) {
+            if old == priority {
+                return;
+            }
+            self.order.remove(&(Reverse(old), id));
+        }
+        self.order.insert((Reverse(priority), id));
+    }
+
+    /// Takes a job out; no effect when it isn't in.
+    pub fn remove(&mut self, id: JobId) {
+        if let Some(priority) = self.priorities.remove(&id) {
+            self.order.remove(&(Reverse(priority), id));
+        }
+    }
+
+    /// The job that is next.
+    pub fn first(&self) -> Option<JobId> {
+        self.order.first().map(|(_, id)| *id)
+    }
+
+    /// All of them in order.
+    pub fn iter(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.order.iter().map(|(_, id)| *id)
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+}

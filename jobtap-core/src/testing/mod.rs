@@ -1,0 +1,43 @@
+//! The test kit: a whole manager in memory, in virtual time, for tests of plugins.
+//!
+//! It runs the very engine that the daemon runs, with a store in memory and an execution system
+//! that starts jobs at once and ends them when the test says so. No process, socket or sleep.
+//!
+//! ```
+//! use jobtap_core::prelude::*;
+//! use jobtap_core::testing::{TestJob, TestManager};
+//!
+//! #[derive(Default)]
+//! struct NightOnly;
+//!
+//! #[jobtap_plugin(name = "night-only")]
+//! impl NightOnly {
+//!     #[on("job.validate")]
+//!     fn validate(&self, job: &Job) -> Result<(), Reject> {
+//!         match job.jobspec().attribute("night") {
+//!             Some(_) => Ok(()),
+//!             None => Err(Reject::new("this cluster computes at night: set attribute night")),
+//!         }
+//!     }
+//!
+//!     #[on("job.state.priority", "job.priority.get")]
+//!     fn priority(&self) -> Priority {
+//!         Priority::new(7)
+//!     }
+//! }
+//!
+//! let mut manager = TestManager::new().plugin::<NightOnly>().start();
+//! assert!(manager.submit(TestJob::new()).unwrap_err().contains("at night"));
+//! let job = manager.submit(TestJob::new().attribute("night", 1).run_for(60.0)).unwrap();
+//! assert_eq!(manager.job(job).priority(), Some(7));
+//! manager.advance(61.0);
+//! manager.assert_state(job, State::Inactive);
+//! ```
+
+mod job;
+mod manager;
+mod store;
+mod tasks;
+
+pub use job::TestJob;
+pub use manager::{TestManager, TestManagerBuilder};

@@ -1,0 +1,69 @@
+//! The store of a manager under test: what the engine wrote, ready to be restored.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use crate::engine::{Log, StoredJob, Write};
+use crate::job::JobId;
+
+/// Everything that was committed.
+#[derive(Debug, Default, Clone)]
+pub(super) struct MemoryStore {
+    logs: BTreeMap<(JobId, Log), Vec<String>>,
+    values: BTreeMap<(JobId, String), String>,
+}
+
+impl MemoryStore {
+    pub(super) fn commit(&mut self, writes: Vec<Write>) {
+        for write in writes {
+            match write {
+                Write::Append { id, log, seq, line } => {
+                    let lines = self.logs.entry((id, log)).or_default();
+                    assert_eq!(lines.len() as u64, seq, "the engine skipped a line of {id}");
+                    lines.push(line);
+                }
+                Write::Put { id, key, value } => {
+                    self.values.insert((id, key), value);
+                }
+                Write::PutInstance { .. } => {}
+            }
+        }
+    }
+
+    /// The lines of a job's log.
+    pub(super) fn log(&self, id: JobId, log: Log) -> &[String] {
+        self.logs.get(&(id, log)).map_or(&[], Vec::as_slice)
+    }
+
+    /// All jobs in id order.
+    pub(super) fn jobs(&self) -> Vec<StoredJob> {
+        let ids = self
+            .logs
+            .keys()
+            .filter(|(_, log)| *log == Log::Main)
+            .map(|(id, _)| *id);
+        ids.map(|id| self.job(id)).collect()
+    }
+
+    fn job(&self, id: JobId) -> StoredJob {
+        let value = |key: &str| self.values.get(&(id, key.to_owned())).cloned();
+        let from = (id, "data.".to_owned());
+        let mut data = Map::new();
+        for ((job, key), text) in self.values.range(from..) {
+            let (true, Some(plugin)) = (*job == id, key.strip_prefix("data.")) else {
+                break;
+            };
+            let stored = serde_json::from_str(text).unwrap_or(Value::Null);
+            data.insert(plugin.to_owned(), stored);
+        }
+        StoredJob {
+            id,
+            eventlog: self.log(id, Log::Main).concat(),
+            jobspec: value("jobspec").unwrap_or_default(),
+            resources: value("R"),
+            exec_lines: self.log(id, Log::Exec).len() as u64,
+            data,
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! Tuples of topics: what all members can do, the tuple can.
+
+use super::TopicSet;
+
+macro_rules! for_tuples {
+    ($cap:ident) => {
+        for_tuples!(@ $cap A B);
+        for_tuples!(@ $cap A B C);
+        for_tuples!(@ $cap A B C D);
+        for_tuples!(@ $cap A B C D E);
+        for_tuples!(@ $cap A B C D E F);
+        for_tuples!(@ $cap A B C D E F G);
+        for_tuples!(@ $cap A B C D E F G H);
+    };
+    (@ $cap:ident $($t:ident)+) => {
+        impl<$($t: $cap),+> $cap for ($($t,)+) {}
+    };
+}
+pub(super) use for_tuples;
+
+for_tuples!(TopicSet);

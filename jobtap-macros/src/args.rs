@@ -1,0 +1,167 @@
+//! The arguments of `#[jobtap_plugin(..)]`.
+
+use proc_macro2::{Span, TokenStream};
+use syn::parse::{Parse, ParseStream, Parser};
+use syn::punctuated::Punctuated;
+use syn::{Expr, ExprArray, ExprLit, Ident, Lit, LitStr, Path, Token, Type};
+
+use crate::suggest;
+
+/// What the author wrote, as far as it could be read.
+#[derive(Default)]
+pub(crate) struct PluginArgs {
+    pub(crate) name: Option<LitStr>,
+    pub(crate) by_name: bool,
+    pub(crate) before: Vec<LitStr>,
+    pub(crate) after: Vec<LitStr>,
+    pub(crate) data: Option<Type>,
+    pub(crate) krate: Option<Path>,
+}
+
+const KEYS: &[&str] = &["name", "load", "before", "after", "data", "crate"];
+
+/// One `key = value`; the value stays raw until the key says what it is.
+struct Arg {
+    key: Ident,
+    value: Value,
+}
+
+enum Value {
+    Expr(Expr),
+    Type(Type),
+    Path(Path),
+}
+
+impl Parse for Arg {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let key = input.call(<Ident as syn::ext::IdentExt>::parse_any)?;
+        if !input.peek(Token![=]) {
+            let message = format!("`{key}` needs a value\nnote: write `{key} = ..`");
+            return Err(syn::Error::new(key.span(), message));
+        }
+        input.parse::<Token![=]>()?;
+        let value = match key.to_string().as_str() {
+            "data" => Value::Type(input.parse()?),
+            "crate" => Value::Path(input.call(Path::parse_mod_style)?),
+            _ => Value::Expr(input.parse()?),
+        };
+        Ok(Arg { key, value })
+    }
+}
+
+/// Reads the arguments; what is wrong goes to `errors`, and the rest is kept.
+pub(crate) fn parse(tokens: TokenStream, errors: &mut Vec<syn::Error>) -> PluginArgs {
+    let mut args = PluginArgs::default();
+    let parsed = match Punctuated::<Arg, Token![,]>::parse_terminated.parse2(tokens) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            errors.push(error);
+            return args;
+        }
+    };
+    let mut seen: Vec<String> = Vec::new();
+    for arg in parsed {
+        let key = arg.key.to_string();
+        if seen.contains(&key) {
+            errors.push(syn::Error::new(
+                arg.key.span(),
+                format!("`{key}` is given twice"),
+            ));
+            continue;
+        }
+        seen.push(key);
+        if let Err(error) = args.set(arg) {
+            errors.push(error);
+        }
+    }
+    if !seen.iter().any(|key| key == "name") {
+        errors.push(syn::Error::new(
+            Span::call_site(),
+            "a plugin needs a name\nnote: write `#[jobtap_plugin(name = \"my-plugin\")]`; \
+             users see it in `jobtap plugin list`",
+        ));
+    }
+    args
+}
+
+impl PluginArgs {
+    fn set(&mut self, arg: Arg) -> syn::Result<()> {
+        match (arg.key.to_string().as_str(), arg.value) {
+            ("name", Value::Expr(value)) => self.name = Some(name(&value)?),
+            ("load", Value::Expr(value)) => self.by_name = by_name(&value)?,
+            ("before", Value::Expr(value)) => self.before = names(&value)?,
+            ("after", Value::Expr(value)) => self.after = names(&value)?,
+            ("data", Value::Type(value)) => self.data = Some(value),
+            ("crate", Value::Path(value)) => self.krate = Some(value),
+            (other, _) => {
+                let message = match suggest::nearest(other, KEYS.iter().copied()) {
+                    Some(meant) => format!("`{other}` is no argument; did you mean `{meant}`?"),
+                    None => format!(
+                        "`{other}` is no argument\nnote: the arguments are {}",
+                        KEYS.join(", ")
+                    ),
+                };
+                return Err(syn::Error::new(arg.key.span(), message));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn string(value: &Expr, what: &str) -> syn::Result<LitStr> {
+    match value {
+        Expr::Lit(ExprLit {
+            lit: Lit::Str(text),
+            ..
+        }) => Ok(text.clone()),
+        other => Err(syn::Error::new_spanned(
+            other,
+            format!("{what} is a string: `\"..\"`"),
+        )),
+    }
+}
+
+fn name(value: &Expr) -> syn::Result<LitStr> {
+    let name = string(value, "the plugin's name")?;
+    let text = name.value();
+    let bare = text.strip_prefix('.').unwrap_or(&text);
+    let bad = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+    if bare.is_empty() || bare.contains(bad) || text == "all" {
+        return Err(syn::Error::new(
+            name.span(),
+            format!(
+                "{text:?} can't be a plugin's name\nnote: use letters, digits, `-` and `_`; \
+                 a leading dot marks a builtin, and `all` means every plugin"
+            ),
+        ));
+    }
+    Ok(name)
+}
+
+fn by_name(value: &Expr) -> syn::Result<bool> {
+    let text = string(value, "`load`")?;
+    match text.value().as_str() {
+        "auto" => Ok(false),
+        "by-name" => Ok(true),
+        other => Err(syn::Error::new(
+            text.span(),
+            format!(
+                "`load` can't be {other:?}\nnote: \"auto\" loads a linked plugin at start, \
+                 \"by-name\" only when it is named"
+            ),
+        )),
+    }
+}
+
+fn names(value: &Expr) -> syn::Result<Vec<LitStr>> {
+    match value {
+        Expr::Array(ExprArray { elems, .. }) => elems
+            .iter()
+            .map(|name| string(name, "a plugin's name"))
+            .collect(),
+        other => Err(syn::Error::new_spanned(
+            other,
+            "a list of plugin names is expected: `[\"limits\"]`",
+        )),
+    }
+}

@@ -1,0 +1,169 @@
+//! What `#[jobtap_plugin]` adds to the impl block: the descriptor, and its place in the registry.
+//!
+//! The glue of each handler is a closure in a constant of `impl Plugin for P`, so that `Self` in
+//! the author's types keeps its meaning, and each type is asserted where the author wrote it.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+use syn::Type;
+use syn::spanned::Spanned;
+
+use crate::handler::{Handler, OnKind, OnTopic};
+use crate::plugin::{Init, Plugin};
+
+/// The items to emit after the impl block.
+pub(crate) fn expand(plugin: &Plugin) -> TokenStream {
+    let krate = plugin
+        .args
+        .krate
+        .as_ref()
+        .map_or_else(|| quote!(::jobtap_core), |p| quote!(#p));
+    let p = quote!(#krate::__private);
+    let self_ty = &plugin.self_ty;
+    let name = plugin.args.name.as_ref();
+    let load = if plugin.args.by_name {
+        quote!(ByName)
+    } else {
+        quote!(Auto)
+    };
+    let (before, after) = (&plugin.args.before, &plugin.args.after);
+    let new = new(plugin.init.as_ref(), self_ty, &p);
+    let entries = plugin
+        .handlers
+        .iter()
+        .map(|handler| entries(handler, &krate, &p));
+    let data = plugin
+        .args
+        .data
+        .as_ref()
+        .map(|data| quote!(impl #p::PluginData<#data> for #self_ty {}));
+    quote! {
+        impl #p::Plugin for #self_ty {
+            const DESCRIPTOR: &'static #p::PluginDescriptor = &#p::PluginDescriptor {
+                name: #name,
+                crate_name: ::core::env!("CARGO_PKG_NAME"),
+                crate_version: ::core::env!("CARGO_PKG_VERSION"),
+                sdk: #p::SDK_VERSION,
+                load: #p::Load::#load,
+                before: &[#(#before),*],
+                after: &[#(#after),*],
+                new: #new,
+                handlers: &[#(#entries)*],
+            };
+        }
+        #data
+        #krate::__jobtap_register!(<#self_ty as #p::Plugin>::DESCRIPTOR);
+    }
+}
+
+/// The closure that builds an instance.
+fn new(init: Option<&Init>, self_ty: &Type, p: &TokenStream) -> TokenStream {
+    let Some(init) = init else {
+        let build = quote_spanned!(self_ty.span()=> <#self_ty as #p::BuildDefault>::build());
+        return quote!(|_| #p::Result::Ok(#p::boxed::<Self>(#build)));
+    };
+    let function = &init.ident;
+    let arguments = arguments(init.params.len());
+    let takes = arguments.iter().zip(&init.params).map(|(argument, param)| {
+        quote_spanned! {param.span()=>
+            let #argument = <#param as #p::FromInit<Self>>::from_init(args)?;
+        }
+    });
+    let built = quote_spanned!(function.span()=> Self::#function(#(#arguments),*));
+    let result = match &init.output {
+        Some(output) => quote_spanned! {output.span()=>
+            <#output as #p::IntoInit<Self>>::into_init(#built)?
+        },
+        None => quote_spanned!(function.span()=> <() as #p::IntoInit<Self>>::into_init(#built)?),
+    };
+    quote!(|args| {
+        #(#takes)*
+        #p::Result::Ok(#p::boxed::<Self>(#result))
+    })
+}
+
+/// One table entry for each topic of a handler.
+fn entries(handler: &Handler, krate: &TokenStream, p: &TokenStream) -> TokenStream {
+    let method = handler.ident.to_string();
+    let topics: Vec<TokenStream> = handler
+        .topics
+        .iter()
+        .map(|topic| topic_type(topic, krate))
+        .collect();
+    let set = match topics.as_slice() {
+        [one] => one.clone(),
+        many => quote!((#(#many,)*)),
+    };
+    let call = call(handler, &set, p);
+    let entries = handler
+        .topics
+        .iter()
+        .zip(&topics)
+        .map(|(topic, topic_type)| {
+            let key = match &topic.kind {
+                OnKind::Known(found) => found.key.as_str(),
+                OnKind::Own(_) => "",
+            };
+            quote! {
+                #p::HandlerEntry {
+                    topic: <#topic_type as #krate::topic::Topic>::NAME,
+                    key: #key,
+                    method: #method,
+                    call: #call,
+                },
+            }
+        });
+    quote!(#(#entries)*)
+}
+
+fn topic_type(topic: &OnTopic, krate: &TokenStream) -> TokenStream {
+    match &topic.kind {
+        OnKind::Known(found) => {
+            let ident = Ident::new(found.type_name, Span::call_site());
+            quote!(#krate::topic::#ident)
+        }
+        OnKind::Own(path) => quote!(#path),
+    }
+}
+
+/// The closure that takes the parameters, calls the method, and reads what it returned.
+fn call(handler: &Handler, set: &TokenStream, p: &TokenStream) -> TokenStream {
+    let method = &handler.ident;
+    let arguments = arguments(handler.params.len());
+    let takes = arguments
+        .iter()
+        .zip(&handler.params)
+        .map(|(argument, param)| {
+            quote_spanned! {param.span()=>
+                let #argument = <#param as #p::FromTopic<'_, Self, #set>>::from_topic(&call)?;
+            }
+        });
+    let this = handler
+        .has_self
+        .then(|| quote!(#p::downcast::<Self>(plugin)?,));
+    let called = quote_spanned!(method.span()=> Self::#method(#this #(#arguments),*));
+    let unit: Type = syn::parse_quote_spanned!(handler.output_span=> ());
+    let output = handler.output.as_ref().unwrap_or(&unit);
+    let result = if handler.is_async {
+        let name = method.to_string();
+        quote_spanned!(output.span()=> #p::spawn::<#set, #output, _>(&call, #name, #called))
+    } else {
+        quote_spanned!(output.span()=> <#output as #p::IntoOutcome<#set>>::into_outcome(#called))
+    };
+    let plugin = if handler.has_self {
+        quote!(plugin)
+    } else {
+        quote!(_)
+    };
+    quote!(|#plugin, args| {
+        let call = #p::Call::<#set>::new(args);
+        #(#takes)*
+        #result
+    })
+}
+
+fn arguments(count: usize) -> Vec<Ident> {
+    (0..count)
+        .map(|index| format_ident!("argument_{index}", span = Span::mixed_site()))
+        .collect()
+}

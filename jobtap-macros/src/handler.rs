@@ -1,0 +1,227 @@
+//! One handler: a method under `#[on]`, checked and taken apart.
+
+use proc_macro2::Span;
+use syn::parse::{Parse, ParseStream, Parser};
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
+use syn::{
+    Attribute, FnArg, GenericParam, Ident, ImplItemFn, LitStr, Meta, Path, Receiver, ReceiverKind,
+    ReturnType, Safety, Token, Type,
+};
+
+use crate::topics::{self, Found};
+
+/// A handler as it is expanded.
+pub(crate) struct Handler {
+    pub(crate) ident: Ident,
+    pub(crate) topics: Vec<OnTopic>,
+    pub(crate) has_self: bool,
+    pub(crate) is_async: bool,
+    pub(crate) params: Vec<Type>,
+    pub(crate) output: Option<Type>,
+    /// Where a return type would stand.
+    pub(crate) output_span: Span,
+}
+
+/// One argument of `#[on]`.
+pub(crate) struct OnTopic {
+    pub(crate) span: Span,
+    pub(crate) kind: OnKind,
+}
+
+pub(crate) enum OnKind {
+    /// A topic of the job manager.
+    Known(Found),
+    /// An author's own topic.
+    Own(Path),
+}
+
+enum OnArg {
+    Name(LitStr),
+    Path(Path),
+}
+
+impl Parse for OnArg {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        if input.peek(LitStr) {
+            return Ok(OnArg::Name(input.parse()?));
+        }
+        if input.peek(Ident) || input.peek(Token![::]) || input.peek(Token![crate]) {
+            return Ok(OnArg::Path(input.parse()?));
+        }
+        Err(input.error(
+            "a topic is expected\nnote: write its name as a string, `#[on(\"job.validate\")]`, \
+             or the path of your own topic type, `#[on(my::Topic)]`",
+        ))
+    }
+}
+
+/// Reads `#[on(..)]`.
+pub(crate) fn parse_on(attribute: &Attribute, errors: &mut Vec<syn::Error>) -> Vec<OnTopic> {
+    let Meta::List(list) = &attribute.meta else {
+        errors.push(no_topic(attribute));
+        return Vec::new();
+    };
+    let parser = Punctuated::<OnArg, Token![,]>::parse_terminated;
+    let args = match parser.parse2(list.tokens.clone()) {
+        Ok(args) => args,
+        Err(error) => {
+            errors.push(error);
+            return Vec::new();
+        }
+    };
+    if args.is_empty() {
+        errors.push(no_topic(attribute));
+    }
+    let mut topics = Vec::new();
+    for arg in args {
+        match arg {
+            OnArg::Name(name) => match topics::find(&name.value()) {
+                Ok(found) => {
+                    topics.push(OnTopic {
+                        span: name.span(),
+                        kind: OnKind::Known(found),
+                    });
+                }
+                Err(message) => errors.push(syn::Error::new(name.span(), message)),
+            },
+            OnArg::Path(path) => {
+                topics.push(OnTopic {
+                    span: path.span(),
+                    kind: OnKind::Own(path),
+                });
+            }
+        }
+    }
+    topics
+}
+
+fn no_topic(attribute: &Attribute) -> syn::Error {
+    syn::Error::new_spanned(
+        attribute,
+        "`#[on]` needs a topic\nnote: name one or more: `#[on(\"job.validate\")]`",
+    )
+}
+
+/// Takes a method apart; `None` when it can't be a handler, with the reasons in `errors`.
+pub(crate) fn take(
+    method: &ImplItemFn,
+    topics: Vec<OnTopic>,
+    errors: &mut Vec<syn::Error>,
+) -> Option<Handler> {
+    let before = errors.len();
+    let signature = &method.sig;
+    let is_async = signature.asyncness.is_some();
+    check_generics(method, "a handler", errors);
+    let has_self = check_receiver(method, is_async, errors);
+    let params: Vec<Type> = typed_params(method);
+    for param in &params {
+        check_param(param, is_async, errors);
+    }
+    let output = output_type(&signature.output);
+    if let Some(Type::ImplTrait(output)) = &output {
+        errors.push(syn::Error::new_spanned(
+            output,
+            "a handler's return type must be named\nnote: write the type itself, such as \
+             `Priority` or `Result<(), Reject>`",
+        ));
+    }
+    if errors.len() > before {
+        return None;
+    }
+    Some(Handler {
+        ident: signature.ident.clone(),
+        topics,
+        has_self,
+        is_async,
+        params,
+        output_span: signature.ident.span(),
+        output,
+    })
+}
+
+/// The types of the parameters, the receiver left out.
+pub(crate) fn typed_params(method: &ImplItemFn) -> Vec<Type> {
+    let inputs = method.sig.inputs.iter();
+    inputs
+        .filter_map(|input| match input {
+            FnArg::Typed(param) => Some((*param.ty).clone()),
+            FnArg::Receiver(_) => None,
+        })
+        .collect()
+}
+
+/// The written return type.
+pub(crate) fn output_type(output: &ReturnType) -> Option<Type> {
+    match output {
+        ReturnType::Default => None,
+        ReturnType::Type(_, output) => Some((**output).clone()),
+    }
+}
+
+/// A handler is one function: what would make it many is refused.
+pub(crate) fn check_generics(method: &ImplItemFn, what: &str, errors: &mut Vec<syn::Error>) {
+    let generics = &method.sig.generics;
+    for param in &generics.params {
+        if !matches!(param, GenericParam::Lifetime(_)) {
+            errors.push(syn::Error::new_spanned(
+                param,
+                format!("{what} can't be generic\nnote: the manager calls it by its topic and knows no type to put here; name the type"),
+            ));
+        }
+    }
+    let unsafe_token = match &method.sig.safety {
+        Safety::Unsafe(token) => Some((token.span(), "unsafe")),
+        _ => None,
+    };
+    let modifiers = [
+        unsafe_token,
+        method.sig.abi.as_ref().map(|abi| (abi.span(), "extern")),
+    ];
+    for (span, word) in modifiers.into_iter().flatten() {
+        let message = format!("{what} can't be `{word}`\nnote: it is called from safe Rust");
+        errors.push(syn::Error::new(span, message));
+    }
+}
+
+fn check_receiver(method: &ImplItemFn, is_async: bool, errors: &mut Vec<syn::Error>) -> bool {
+    let Some(FnArg::Receiver(receiver)) = method.sig.inputs.first() else {
+        return false;
+    };
+    if is_async {
+        errors.push(syn::Error::new_spanned(
+            receiver,
+            "an `async` handler can't take the plugin\nnote: it outlives the callback; take \
+             `remote: Remote<Self>` and reach the plugin with `remote.call(|plugin, cx| ..).await`",
+        ));
+    } else if !is_reference(receiver) {
+        errors.push(syn::Error::new_spanned(
+            receiver,
+            "a handler can't consume the plugin\nnote: take `&self`, or `&mut self` to change it",
+        ));
+    }
+    true
+}
+
+fn is_reference(receiver: &Receiver) -> bool {
+    match &receiver.kind {
+        ReceiverKind::Reference(..) => true,
+        ReceiverKind::Typed(_, typed) => matches!(**typed, Type::Reference(_)),
+        _ => false,
+    }
+}
+
+fn check_param(param: &Type, is_async: bool, errors: &mut Vec<syn::Error>) {
+    match param {
+        Type::ImplTrait(_) => errors.push(syn::Error::new_spanned(
+            param,
+            "a handler can't be generic\nnote: name the parameter's type instead of `impl Trait`",
+        )),
+        Type::Reference(_) if is_async => errors.push(syn::Error::new_spanned(
+            param,
+            "an `async` handler can't borrow from the callback, which it outlives\nnote: take it \
+             by value: `JobInfo` instead of `&Job`, `ResourceSet` instead of `&ResourceSet`",
+        )),
+        _ => {}
+    }
+}
