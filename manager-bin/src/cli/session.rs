@@ -37,10 +37,10 @@ where
 }
 
 /// Runs a command's future to its exit code and prints what went wrong.
-pub(crate) fn run(
+pub(crate) fn run<T: Into<ExitCode>>(
     command: &str,
     family: Family,
-    body: impl Future<Output = Result<u8, CliError>>,
+    body: impl Future<Output = Result<T, CliError>>,
 ) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let outcome = match runtime {
@@ -53,7 +53,7 @@ pub(crate) fn run(
         Err(error) => Err(error.into()),
     };
     match outcome {
-        Ok(code) => ExitCode::from(code),
+        Ok(code) => code.into(),
         Err(error) => {
             if !error.text.is_empty() {
                 complain(command, family, &error.text);
