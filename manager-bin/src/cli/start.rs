@@ -45,7 +45,7 @@ pub(crate) struct StartArgs {
     #[arg(short = 'v', long, action = clap::ArgAction::Count)]
     verbose: u8,
     /// The command to run, by default a shell
-    #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(value_name = "COMMAND", trailing_var_arg = true)]
     command: Vec<OsString>,
 }
 
