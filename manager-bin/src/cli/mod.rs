@@ -1,9 +1,110 @@
 //! The commands: a file per command, and what several of them share.
 
+mod cancel;
+mod format;
+mod ids;
+mod job;
+mod job_fields;
+mod job_json;
+mod job_row;
+#[cfg(test)]
+mod job_row_tests;
+mod jobs;
+mod jobs_fetch;
+mod jobs_query;
+#[cfg(test)]
+mod jobs_tests;
+mod jobs_source;
+mod message;
+mod named_formats;
+mod plugin;
+mod queue;
+mod run;
+mod session;
+mod start;
+mod submit;
 mod submit_args;
-mod submit_caller;
 mod submit_env;
 mod submit_rlimit;
+mod submit_caller;
 mod submit_setattr;
 mod submit_values;
+mod submit_wait;
 mod usage;
+mod users;
+mod when;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::exec::{SHEPHERD_ARGUMENT, shepherd_main};
+use usage::Family;
+
+/// The program's command line.
+#[derive(Debug, Parser)]
+#[command(name = "jobtap", version, about = "A job manager whose policy is Rust", disable_help_subcommand = true)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// One line per command.
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Start a manager and run a command under it
+    Start(start::StartArgs),
+    /// Submit a job and print its id
+    Submit(submit::SubmitCommand),
+    /// Submit a job, show its output and wait for its end
+    Run(run::RunCommand),
+    /// List jobs
+    Jobs(jobs::JobsArgs),
+    /// Look at one job or change it
+    Job(job::JobArgs),
+    /// Cancel jobs
+    Cancel(cancel::CancelArgs),
+    /// Look at the queue, start or stop it
+    Queue(queue::QueueArgs),
+    /// List, load or remove plugins
+    #[command(alias = "jobtap")]
+    Plugin(plugin::PluginArgs),
+}
+
+/// Commands that answer a wrong command line in the compiled manner; see [`Family`].
+const COMPILED: &[&str] = &["start", "job", "config", "dmesg"];
+
+/// Runs the manager's command line; what a custom manager's `main` calls.
+pub fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|first| first == SHEPHERD_ARGUMENT) {
+        return shepherd_main(arguments);
+    }
+    match CommandLine::try_parse() {
+        Ok(line) => dispatch(line.command),
+        Err(error) => refuse(&error),
+    }
+}
+
+fn dispatch(command: Command) -> ExitCode {
+    match command {
+        Command::Start(args) => start::run(args),
+        Command::Submit(args) => submit::run(args),
+        Command::Run(args) => run::run(args),
+        Command::Jobs(args) => jobs_source::run(args),
+        Command::Job(args) => job::run(args),
+        Command::Cancel(args) => cancel::run(args),
+        Command::Queue(args) => queue::run(args),
+        Command::Plugin(args) => plugin::run(args),
+    }
+}
+
+/// Answers a wrong command line, or one that asks for help.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let mut arguments = std::env::args_os();
+    let program = usage::program_name(arguments.next().as_deref());
+    let command = arguments.next().unwrap_or_default().to_string_lossy().into_owned();
+    let compiled = COMPILED.contains(&command.as_str());
+    let family = if compiled { Family::Compiled } else { Family::Script };
+    usage::report(error, &program, &command, family)
+}

@@ -1,0 +1,180 @@
+//! `cancel`: cancels jobs by id, or all that the options select.
+
+use std::process::ExitCode;
+
+use jobtap_core::job::{JobId, State, StateSet};
+use serde_json::{Value, json};
+
+use super::ids::show_id;
+use super::message::{CliError, Prog};
+use super::session;
+use super::usage::Family;
+use super::users::Users;
+use crate::client::Client;
+
+const COMMAND: &str = "cancel";
+
+/// Stands for all users in the requests.
+const ALL_USERS: i64 = -1;
+
+/// Options and arguments of `cancel`.
+#[derive(Debug, clap::Args)]
+#[command(args_override_self = true)]
+pub(crate) struct CancelArgs {
+    /// Cancel all jobs of the user
+    #[arg(long)]
+    all: bool,
+    /// Cancel jobs in these states: depend, priority, sched, run, pending, running, active
+    #[arg(short = 'S', long, value_name = "LIST")]
+    states: Vec<String>,
+    /// Cancel jobs of this user (a name, a number or "all")
+    #[arg(short = 'u', long, value_name = "USER")]
+    user: Option<String>,
+    /// Only say how many jobs would be canceled
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    /// Don't say how many jobs were canceled
+    #[arg(short = 'q', long)]
+    quiet: bool,
+    /// Why they are canceled
+    #[arg(short = 'm', long, value_name = "NOTE")]
+    message: Option<String>,
+    /// The jobs
+    #[arg(value_name = "JOBID")]
+    ids: Vec<JobId>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: CancelArgs) -> ExitCode {
+    session::run(COMMAND, Family::Script, async {
+        let several = args.all || args.user.is_some() || !args.states.is_empty();
+        if several && !args.ids.is_empty() {
+            return Err(CliError::failure(
+                "Do not specify a list of jobids with --all,--user,--states options",
+            ));
+        }
+        if several {
+            cancel_all(&args).await
+        } else if args.ids.is_empty() {
+            Err(CliError::failure("No target jobs were provided"))
+        } else {
+            cancel_ids(&args).await
+        }
+    })
+}
+
+async fn cancel_ids(args: &CancelArgs) -> Result<u8, CliError> {
+    if args.dry_run {
+        say(&format!("Would cancel {} job(s)", args.ids.len()));
+        return Ok(0);
+    }
+    let client = Client::connect().await?;
+    let mut failed = false;
+    for id in &args.ids {
+        let payload = json!({
+            "id": id, "type": "cancel", "severity": 0,
+            "note": args.message.as_deref().unwrap_or_default(),
+        });
+        if let Err(error) = client.rpc("job-manager.raise", payload).await {
+            session::complain(COMMAND, Family::Script, &format!("{}: {error}", show_id(*id)));
+            failed = true;
+        }
+    }
+    Ok(u8::from(failed))
+}
+
+async fn cancel_all(args: &CancelArgs) -> Result<u8, CliError> {
+    let states = states(&args.states)?;
+    let userid = userid(args.user.as_deref())?;
+    let client = Client::connect().await?;
+    let payload = json!({
+        "dry_run": args.dry_run, "userid": userid, "states": states.state_bits(),
+        "type": "cancel", "severity": 0, "note": args.message.as_deref().unwrap_or_default(),
+    });
+    let answer = client.rpc("job-manager.raiseall", payload).await?;
+    let number = |key| answer.get(key).and_then(Value::as_u64).unwrap_or(0);
+    if !args.quiet {
+        say(&summary(number("count"), number("errors"), args.dry_run));
+    }
+    Ok(0)
+}
+
+fn summary(count: u64, errors: u64, dry_run: bool) -> String {
+    match (count, dry_run) {
+        (0, _) => "Matched 0 jobs".into(),
+        (_, true) => format!("Would cancel {}", plural(count, "job")),
+        (_, false) => {
+            format!("Canceled {} ({})", plural(count, "job"), plural(errors, "error"))
+        }
+    }
+}
+
+fn plural(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// The states to cancel; all active ones if none are named.
+fn states(lists: &[String]) -> Result<StateSet, CliError> {
+    let mut set = StateSet::EMPTY;
+    for name in lists.iter().flat_map(|list| list.split(',')).filter(|name| !name.is_empty()) {
+        let invalid = || CliError::failure(format!("Invalid state {name} specified"));
+        let named: StateSet = name.parse().map_err(|_| invalid())?;
+        let cancelable = State::ALL.into_iter().filter(|state| {
+            !matches!(state, State::New | State::Cleanup | State::Inactive)
+        });
+        let exact = matches!(name.to_ascii_lowercase().as_str(), "running" | "ru" | "active" | "a");
+        let allowed = cancelable.fold(StateSet::EMPTY, |set, state| set | state.into());
+        let foreign = named.state_bits() & !allowed.state_bits() != 0 && !exact;
+        if foreign || named.is_empty() || named.result_bits() != 0 {
+            return Err(invalid());
+        }
+        set = set | named;
+    }
+    Ok(if set.is_empty() { StateSet::ACTIVE } else { set })
+}
+
+fn userid(user: Option<&str>) -> Result<i64, CliError> {
+    let Some(user) = user else {
+        return Ok(i64::from(rustix::process::geteuid().as_raw()));
+    };
+    if user == "all" {
+        return Ok(ALL_USERS);
+    }
+    let number = user.parse().ok().or_else(|| Users::system().number(user));
+    number
+        .map(i64::from)
+        .ok_or_else(|| CliError::failure(format!("Invalid user {user} specified")))
+}
+
+fn say(text: &str) {
+    session::note(&Prog::current().plain(COMMAND, text));
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use super::*;
+
+    #[test]
+    fn the_summary_counts_in_words() {
+        assert_eq!(summary(1, 0, false), "Canceled 1 job (0 errors)");
+        assert_eq!(summary(2, 1, false), "Canceled 2 jobs (1 error)");
+        assert_eq!(summary(3, 0, true), "Would cancel 3 jobs");
+        assert_eq!(summary(0, 0, true), "Matched 0 jobs");
+    }
+
+    #[test]
+    fn states_are_those_that_can_be_canceled() {
+        let set = |text: &str| states(&[text.to_owned()]);
+        assert_eq!(set("").unwrap(), StateSet::ACTIVE);
+        assert_eq!(set("pending").unwrap(), StateSet::PENDING);
+        assert_eq!(set("running").unwrap(), StateSet::RUNNING);
+        assert_eq!(
+            set("depend,run").unwrap(),
+            StateSet::from(State::Depend) | StateSet::from(State::Run)
+        );
+        for bad in ["inactive", "cleanup", "completed", "nosuch"] {
+            assert_eq!(set(bad).unwrap_err().text, format!("Invalid state {bad} specified"));
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! The conversions after the exclamation mark: times since the epoch and durations made readable.
+
+use jiff::fmt::strtime::{BrokenDownTime, Config, PosixCustom};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
+
+use super::number;
+use super::{FieldValue, FormatError};
+
+/// A conversion of a value before its format specification applies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Conversion {
+    /// `!d` with its strftime text: seconds since the epoch as local time; zero is empty.
+    LocalTime(String),
+    /// `!F`: seconds as a short duration.
+    Fsd,
+    /// `!H`: seconds as hours, minutes and seconds.
+    Clock,
+    /// `!P`: a fraction as percentage.
+    Percent,
+    /// `!s` and `!r`: whatever it is, as text.
+    Text,
+}
+
+/// What `!d` prints without a text of its own, and `!D` always.
+const DEFAULT_TIME: &str = "%FT%T";
+
+impl Conversion {
+    /// The conversion named `name`, and what remains of `spec` as its format specification.
+    pub(super) fn parse<'a>(name: &str, spec: &'a str) -> Result<(Self, &'a str), FormatError> {
+        Ok(match name {
+            "d" => {
+                let (time, spec) = spec.split_once("::").unwrap_or((spec, ""));
+                (Conversion::LocalTime(posix_time_format(time)), spec)
+            }
+            "D" => (Conversion::LocalTime(DEFAULT_TIME.to_owned()), spec),
+            "F" => (Conversion::Fsd, spec),
+            "H" => (Conversion::Clock, spec),
+            "P" => (Conversion::Percent, spec),
+            "s" | "r" => (Conversion::Text, spec),
+            _ => {
+                let text = format!("Unknown conversion specifier {name}");
+                return Err(FormatError::Syntax(text));
+            }
+        })
+    }
+
+    /// Converts `value`; an empty value stays empty.
+    pub(super) fn apply(
+        &self,
+        value: &FieldValue,
+        zone: &TimeZone,
+    ) -> Result<FieldValue, FormatError> {
+        let text = value.text();
+        if text.is_empty() || *self == Conversion::Text {
+            return Ok(FieldValue::Text(text));
+        }
+        let number = value.number().ok_or_else(|| {
+            FormatError::Syntax(format!("could not convert string to float: '{text}'"))
+        })?;
+        Ok(FieldValue::Text(match self {
+            Conversion::LocalTime(format) => local_time(number, format, zone),
+            Conversion::Fsd => fsd(number),
+            Conversion::Clock => clock(number),
+            Conversion::Percent => percent(number),
+            Conversion::Text => text,
+        }))
+    }
+}
+
+/// Python's `%f` is six digits of microseconds; jiff's prints as many as there are.
+fn posix_time_format(text: &str) -> String {
+    match text.is_empty() {
+        true => DEFAULT_TIME.to_owned(),
+        false => text
+            .replace("%%", "%%\0")
+            .replace("%f", "%6f")
+            .replace('\0', ""),
+    }
+}
+
+/// The local time of `seconds` since the epoch by a strftime text; empty for zero and for what no
+/// calendar holds.
+fn local_time(seconds: f64, format: &str, zone: &TimeZone) -> String {
+    if seconds == 0.0 {
+        return String::new();
+    }
+    let Some(time) = to_zoned(seconds, zone) else {
+        return String::new();
+    };
+    // Lenient: a directive that nobody knows is printed as it stands, as the C library does.
+    let config = Config::new().custom(PosixCustom::new()).lenient(true);
+    BrokenDownTime::from(&time)
+        .to_string_with_config(&config, format)
+        .unwrap_or_default()
+}
+
+/// `seconds` since the epoch in `zone`, to the microsecond.
+pub(super) fn to_zoned(seconds: f64, zone: &TimeZone) -> Option<Zoned> {
+    let micros = (seconds * 1e6).round();
+    // The cast saturates, and the calendar refuses what is out of its range.
+    let time = Timestamp::from_microsecond(micros as i64)
+        .ok()
+        .filter(|_| micros.is_finite())?;
+    Some(time.to_zoned(zone.clone()))
+}
+
+/// `seconds` as a duration of at most four digits: `0s`, `0.030s`, `12.5s`, `1.5h`, `inf`.
+pub(crate) fn fsd(seconds: f64) -> String {
+    if seconds < 1e-3 {
+        return "0s".to_owned();
+    }
+    if seconds < 10.0 {
+        return number::fixed(seconds, 3) + "s";
+    }
+    let (amount, unit) = match seconds {
+        s if s.is_infinite() => return "inf".to_owned(),
+        s if s < 60.0 => (s, "s"),
+        s if s < 3600.0 => (s / 60.0, "m"),
+        s if s < 86400.0 => (s / 3600.0, "h"),
+        s => (s / 86400.0, "d"),
+    };
+    number::general(amount, 4) + unit
+}
+
+/// `seconds` as `H:MM:SS`, with whole days before it: `1 day, 2:03:04`.
+///
+/// Anything above zero shows at least one second: "almost nothing" must not read as "nothing".
+fn clock(seconds: f64) -> String {
+    if !seconds.is_finite() {
+        return number::shortest(seconds);
+    }
+    let rounded = seconds.round_ties_even();
+    let whole = if seconds > 0.0 {
+        rounded.max(1.0)
+    } else {
+        rounded
+    } as i64;
+    let (days, rest) = (whole.div_euclid(86400), whole.rem_euclid(86400));
+    let time = format!("{}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);
+    match days {
+        0 => time,
+        1 | -1 => format!("{days} day, {time}"),
+        _ => format!("{days} days, {time}"),
+    }
+}
+
+fn percent(fraction: f64) -> String {
+    let percent = fraction * 100.0;
+    number::fixed(percent, if percent < 1.0 { 2 } else { 1 }) + "%"
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use super::*;
+    use proptest::prelude::*;
+
+    fn convert(name: &str, spec: &str, value: impl Into<FieldValue>) -> String {
+        let (conversion, _) = Conversion::parse(name, spec).unwrap();
+        conversion
+            .apply(&value.into(), &TimeZone::UTC)
+            .unwrap()
+            .text()
+    }
+
+    fn seconds(s: f64) -> FieldValue {
+        FieldValue::Float(s)
+    }
+
+    #[test]
+    fn durations_have_at_most_four_digits() {
+        for (value, text) in [
+            (0.0, "0s"),
+            (0.0004, "0s"),
+            (0.03, "0.030s"),
+            (9.9999, "10.000s"),
+            (12.5, "12.5s"),
+            (62.0, "1.033m"),
+            (300.0, "5m"),
+            (3600.0, "1h"),
+            (129600.0, "1.5d"),
+            (f64::INFINITY, "inf"),
+            (-5.0, "0s"),
+        ] {
+            assert_eq!(convert("F", "", seconds(value)), text);
+        }
+    }
+
+    #[test]
+    fn clock_times_round_up_to_a_second_and_count_days() {
+        for (value, text) in [
+            (0.0, "0:00:00"),
+            (0.2, "0:00:01"),
+            (61.4, "0:01:01"),
+            (3661.0, "1:01:01"),
+            (86400.0, "1 day, 0:00:00"),
+            (180000.0, "2 days, 2:00:00"),
+        ] {
+            assert_eq!(convert("H", "", seconds(value)), text);
+        }
+    }
+
+    #[test]
+    fn percentages_below_one_have_two_decimals() {
+        assert_eq!(convert("P", "", seconds(0.123)), "12.3%");
+        assert_eq!(convert("P", "", seconds(0.0034)), "0.34%");
+        assert_eq!(convert("P", "", seconds(1.0)), "100.0%");
+    }
+
+    #[test]
+    fn times_are_local_and_zero_is_empty() {
+        let time = seconds(1_699_995_759.537_774_6);
+        assert_eq!(convert("d", "", time.clone()), "2023-11-14T21:02:39");
+        assert_eq!(convert("D", "", time.clone()), "2023-11-14T21:02:39");
+        assert_eq!(convert("d", "%b%d %R::>12", time.clone()), "Nov14 21:02");
+        assert_eq!(convert("d", "%S.%f %%f", time.clone()), "39.537775 %f");
+        assert_eq!(convert("d", "%T::", "1699995759"), "21:02:39");
+        assert_eq!(convert("d", "%R", seconds(0.0)), "");
+        assert_eq!(convert("D", "", ""), "");
+        let (conversion, rest) = Conversion::parse("d", "%R::>12h").unwrap();
+        assert_eq!(rest, ">12h");
+        let east = TimeZone::fixed(jiff::tz::offset(2));
+        assert_eq!(conversion.apply(&time, &east).unwrap().text(), "23:02");
+    }
+
+    #[test]
+    fn what_is_no_number_is_refused() {
+        let (fsd, _) = Conversion::parse("F", "").unwrap();
+        let error = fsd.apply(&"abc".into(), &TimeZone::UTC).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "Error in user format: could not convert string to float: 'abc'"
+        );
+        let error = Conversion::parse("q", "").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "Error in user format: Unknown conversion specifier q"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_time_format_or_number_panics(format in "(%?.){0,8}", value in any::<f64>(), name in "[dDFHPsr]") {
+            let _ = convert(&name, &format, seconds(value));
+        }
+    }
+}

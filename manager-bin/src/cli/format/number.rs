@@ -1,0 +1,173 @@
+//! Numbers as text in Python's notations, which format strings and their users rely on.
+//!
+//! Rust prints neither `%g` nor exponents with a sign and two digits, hence this file.
+
+/// The shortest text that reads back as the same number: `300.0`, `0.2`, `1e-05`, `1e+16`.
+pub(super) fn shortest(value: f64) -> String {
+    if let Some(text) = not_finite(value) {
+        return text.to_owned();
+    }
+    let (digits, exponent) = split_exponent(&format!("{value:e}"));
+    if (-4..16).contains(&exponent) {
+        format!("{value:?}")
+    } else {
+        with_exponent(&digits, exponent)
+    }
+}
+
+/// `%.{precision}f`.
+pub(super) fn fixed(value: f64, precision: usize) -> String {
+    not_finite(value).map_or_else(|| format!("{value:.precision$}"), str::to_owned)
+}
+
+/// `%.{precision}e`.
+pub(super) fn exponential(value: f64, precision: usize) -> String {
+    if let Some(text) = not_finite(value) {
+        return text.to_owned();
+    }
+    let (digits, exponent) = split_exponent(&format!("{value:.precision$e}"));
+    with_exponent(&digits, exponent)
+}
+
+/// `%.{precision}g`: that many significant digits, without trailing zeros.
+pub(super) fn general(value: f64, precision: usize) -> String {
+    general_below(value, precision, precision.max(1))
+}
+
+/// Python's notation for a precision without a type: as [`general`], but integers keep `.0`.
+pub(super) fn general_float(value: f64, precision: usize) -> String {
+    let text = general_below(value, precision, precision.max(1).saturating_sub(1).max(1));
+    let plain = text.chars().all(|c| c.is_ascii_digit() || c == '-');
+    if plain { text + ".0" } else { text }
+}
+
+/// Significant digits in plain notation for decimal exponents in `-4..limit`, else with exponent.
+fn general_below(value: f64, precision: usize, limit: usize) -> String {
+    if let Some(text) = not_finite(value) {
+        return text.to_owned();
+    }
+    let last = precision.max(1).saturating_sub(1);
+    let (digits, exponent) = split_exponent(&format!("{value:.last$e}"));
+    let plain = exponent >= -4 && usize::try_from(exponent).unwrap_or(0) < limit;
+    if !plain {
+        return with_exponent(trim_zeros(&digits), exponent);
+    }
+    let decimals = i64::try_from(last)
+        .unwrap_or(i64::MAX)
+        .saturating_sub(exponent.into());
+    let decimals = usize::try_from(decimals).unwrap_or(0);
+    trim_zeros(&format!("{value:.decimals$}")).to_owned()
+}
+
+/// `1234567` as `1,234,567`; sign, fraction and exponent are left alone.
+pub(super) fn group_thousands(text: &str) -> String {
+    let (sign, rest) = match text.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", text),
+    };
+    let whole_len = rest
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(rest.len());
+    let (whole, fraction) = rest.split_at(whole_len);
+    let mut out = String::from(sign);
+    for (i, digit) in whole.chars().enumerate() {
+        if i > 0 && (whole.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out + fraction
+}
+
+fn not_finite(value: f64) -> Option<&'static str> {
+    match value {
+        v if v.is_nan() => Some("nan"),
+        f64::INFINITY => Some("inf"),
+        f64::NEG_INFINITY => Some("-inf"),
+        _ => None,
+    }
+}
+
+/// Splits Rust's `1.5e-7` into `1.5` and -7.
+fn split_exponent(text: &str) -> (String, i32) {
+    let (digits, exponent) = text.split_once('e').unwrap_or((text, "0"));
+    (digits.to_owned(), exponent.parse().unwrap_or(0))
+}
+
+fn with_exponent(digits: &str, exponent: i32) -> String {
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
+}
+
+fn trim_zeros(digits: &str) -> &str {
+    match digits.contains('.') {
+        true => digits.trim_end_matches('0').trim_end_matches('.'),
+        false => digits,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn shortest_reads_as_in_python() {
+        for (value, text) in [
+            (0.0, "0.0"),
+            (300.0, "300.0"),
+            (0.2, "0.2"),
+            (-1.5, "-1.5"),
+            (1e15, "1000000000000000.0"),
+            (1e16, "1e+16"),
+            (1.5e-7, "1.5e-07"),
+            (0.0001, "0.0001"),
+            (0.00001, "1e-05"),
+            (f64::INFINITY, "inf"),
+            (1700000000.25, "1700000000.25"),
+        ] {
+            assert_eq!(shortest(value), text);
+        }
+    }
+
+    #[test]
+    fn general_drops_zeros_and_switches_to_exponents() {
+        for (value, precision, text) in [
+            (62.5, 4, "62.5"),
+            (1.0333333, 4, "1.033"),
+            (100.0, 4, "100"),
+            (12345.0, 4, "1.234e+04"),
+            (0.00001, 4, "1e-05"),
+            (9999.9, 4, "1e+04"),
+            (5.0, 0, "5"),
+        ] {
+            assert_eq!(general(value, precision), text);
+        }
+        assert_eq!(general_float(5.0, 3), "5.0");
+        assert_eq!(general_float(123.0, 3), "1.23e+02");
+        assert_eq!(general_float(1.25, 2), "1.2");
+        assert_eq!(exponential(12345.678, 2), "1.23e+04");
+        assert_eq!(fixed(2.0, 3), "2.000");
+    }
+
+    #[test]
+    fn thousands_are_separated_in_the_whole_part_only() {
+        assert_eq!(group_thousands("-1234567.1234"), "-1,234,567.1234");
+        assert_eq!(group_thousands("123"), "123");
+        assert_eq!(group_thousands("1e+16"), "1e+16");
+    }
+
+    proptest! {
+        #[test]
+        fn shortest_round_trips(value in any::<f64>().prop_filter("finite", |v| v.is_finite())) {
+            prop_assert_eq!(shortest(value).parse::<f64>().unwrap(), value);
+        }
+
+        #[test]
+        fn no_value_or_precision_panics(value in any::<f64>(), precision in 0usize..2000) {
+            let _ = (fixed(value, precision), exponential(value, precision));
+            let _ = (general(value, precision), general_float(value, precision));
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! From the text of a format to its columns.
+
+use std::str::Chars;
+
+use super::convert::Conversion;
+use super::spec::Spec;
+use super::{FormatError, Row, SortKey, parse_sort_keys};
+
+/// A parsed format: columns, each with the text before it, and what follows the last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Template {
+    pub(super) columns: Vec<Column>,
+    pub(super) tail: String,
+    pub(super) sort: Vec<SortKey>,
+}
+
+/// One replacement field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Column {
+    /// The text between the field before and this one.
+    pub(super) text: String,
+    pub(super) field: String,
+    pub(super) conversion: Option<Conversion>,
+    pub(super) spec: Spec,
+    /// Prefix `?:`: drop the column if it is empty in all lines.
+    pub(super) collapse: bool,
+    /// Prefix `+:`: widen the column to its longest value.
+    pub(super) widen: bool,
+}
+
+impl Template {
+    /// Parses a format for rows of the type `R`.
+    ///
+    /// # Errors
+    /// [`FormatError::Syntax`] if the text is no format, [`FormatError::UnknownField`] if it names
+    /// a field that the rows don't have.
+    pub(crate) fn parse<R: Row>(text: &str) -> Result<Self, FormatError> {
+        let template = parse(text)?;
+        match template
+            .columns
+            .iter()
+            .find(|column| R::heading(&column.field).is_none())
+        {
+            Some(column) => Err(FormatError::UnknownField(column.field.clone())),
+            None => Ok(template),
+        }
+    }
+
+    /// The keys of the `sort:` prefix.
+    pub(crate) fn sort_keys(&self) -> &[SortKey] {
+        &self.sort
+    }
+}
+
+fn parse(text: &str) -> Result<Template, FormatError> {
+    let (sort, text) = take_sort_prefix(text);
+    let mut columns = Vec::new();
+    let mut literal = String::new();
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '{' if chars.as_str().starts_with('{') => {
+                literal.push('{');
+                chars.next();
+            }
+            '}' if chars.as_str().starts_with('}') => {
+                literal.push('}');
+                chars.next();
+            }
+            '}' => {
+                return Err(FormatError::syntax(
+                    "Single '}' encountered in format string",
+                ));
+            }
+            '{' => columns.push(Column::parse(std::mem::take(&mut literal), &mut chars)?),
+            c => literal.push(c),
+        }
+    }
+    Ok(Template {
+        columns,
+        tail: literal,
+        sort,
+    })
+}
+
+/// Splits `sort:KEY,-KEY2 ` off the beginning of a format.
+fn take_sort_prefix(text: &str) -> (Vec<SortKey>, &str) {
+    let Some(rest) = text.strip_prefix("sort:") else {
+        return (Vec::new(), text);
+    };
+    let (keys, rest) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    (parse_sort_keys(keys), rest)
+}
+
+impl Column {
+    /// Parses a field, of which the opening brace has been read, and its closing brace.
+    fn parse(text: String, chars: &mut Chars<'_>) -> Result<Self, FormatError> {
+        let rest = chars.as_str();
+        let Some((inside, after)) = rest.split_once('}') else {
+            let opened = if rest.is_empty() {
+                "Single '{' encountered in format string"
+            } else {
+                "expected '}' before end of string"
+            };
+            return Err(FormatError::syntax(opened));
+        };
+        if inside.contains('{') {
+            return Err(FormatError::syntax("unexpected '{' in field name"));
+        }
+        *chars = after.chars();
+        let (field, conversion, spec) = split_field(inside)?;
+        let (conversion, spec) = match conversion {
+            Some(name) => {
+                let (conversion, spec) = Conversion::parse(name, spec)?;
+                (Some(conversion), spec)
+            }
+            None => (None, spec),
+        };
+        let (text, collapse, widen) = take_prefix(text);
+        let (field, spec) = (field.to_owned(), Spec::parse(spec)?);
+        Ok(Column {
+            text,
+            field,
+            conversion,
+            spec,
+            collapse,
+            widen,
+        })
+    }
+}
+
+/// Splits `FIELD!CONV:SPEC`.
+fn split_field(inside: &str) -> Result<(&str, Option<&str>, &str), FormatError> {
+    let end = inside.find(['!', ':']).unwrap_or(inside.len());
+    let (field, rest) = inside.split_at(end);
+    let Some(rest) = rest.strip_prefix('!') else {
+        return Ok((field, None, rest.strip_prefix(':').unwrap_or_default()));
+    };
+    let mut chars = rest.chars();
+    if chars.next().is_none() {
+        return Err(FormatError::syntax("unmatched '{' in format spec"));
+    }
+    let after = chars.as_str();
+    let name = rest.strip_suffix(after).unwrap_or(rest);
+    match (after.is_empty(), after.strip_prefix(':')) {
+        (true, _) => Ok((field, Some(name), "")),
+        (false, Some(spec)) => Ok((field, Some(name), spec)),
+        (false, None) => Err(FormatError::syntax(
+            "expected ':' after conversion specifier",
+        )),
+    }
+}
+
+/// Takes the prefixes `?:`, `+:` and `?+:` off the end of the text before a field.
+fn take_prefix(mut text: String) -> (String, bool, bool) {
+    for (prefix, collapse, widen) in [
+        ("?+:", true, true),
+        ("?:", true, false),
+        ("+:", false, true),
+    ] {
+        if let Some(rest) = text.strip_suffix(prefix) {
+            text.truncate(rest.len());
+            return (text, collapse, widen);
+        }
+    }
+    (text, false, false)
+}

@@ -1,0 +1,107 @@
+//! From columns and rows to lines.
+
+use std::borrow::Cow;
+
+use jiff::tz::TimeZone;
+
+use super::parse::{Column, Template};
+use super::spec::{Spec, is_empty};
+use super::{FieldValue, FormatError, Row};
+
+/// What is outside the format and still shapes the lines.
+#[derive(Debug, Clone)]
+pub(crate) struct RenderOptions {
+    /// Whether there is a header line: widened columns are at least as wide as their heading then.
+    pub(crate) header: bool,
+    /// The zone in which times are shown.
+    pub(crate) zone: TimeZone,
+}
+
+/// A listing, ready to print.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Table {
+    /// The line of headings, if wanted.
+    pub(crate) header: Option<String>,
+    /// A line for each row, in the order of the rows.
+    pub(crate) lines: Vec<String>,
+}
+
+/// Formats `rows` by `template`.
+///
+/// # Errors
+/// [`FormatError::Syntax`] if a value doesn't fit the specification of its column.
+pub(crate) fn render<R: Row>(
+    template: &Template,
+    rows: &[R],
+    options: &RenderOptions,
+) -> Result<Table, FormatError> {
+    let mut lines = vec![String::new(); rows.len()];
+    let mut header = String::new();
+    let mut first_dropped = false;
+    for (i, column) in template.columns.iter().enumerate() {
+        let values = column_values(column, rows, &options.zone)?;
+        if column.collapse && values.iter().all(is_empty) {
+            first_dropped |= i == 0;
+            continue;
+        }
+        let heading = R::heading(&column.field).unwrap_or_default();
+        let spec = column_spec(column, &values, &heading, options)?;
+        // A dropped first column takes along the blanks between it and the next one.
+        let text = match header.is_empty() && first_dropped {
+            true => column.text.trim_start(),
+            false => &column.text,
+        };
+        header += text;
+        header += &spec
+            .heading()
+            .apply(&FieldValue::Text(heading.into_owned()))?;
+        for (line, value) in lines.iter_mut().zip(&values) {
+            *line += text;
+            *line += &spec.apply(value)?;
+        }
+    }
+    for line in lines.iter_mut().chain([&mut header]) {
+        *line += &template.tail;
+    }
+    Ok(Table {
+        header: options.header.then_some(header),
+        lines,
+    })
+}
+
+fn column_values<R: Row>(
+    column: &Column,
+    rows: &[R],
+    zone: &TimeZone,
+) -> Result<Vec<FieldValue>, FormatError> {
+    let value = |row: &R| {
+        let value = row.field(&column.field).unwrap_or_else(FieldValue::empty);
+        match &column.conversion {
+            Some(conversion) => conversion.apply(&value, zone),
+            None => Ok(value),
+        }
+    };
+    rows.iter().map(value).collect()
+}
+
+/// The specification of `column`, widened to its values if it asks for that.
+fn column_spec<'a>(
+    column: &'a Column,
+    values: &[FieldValue],
+    heading: &str,
+    options: &RenderOptions,
+) -> Result<Cow<'a, Spec>, FormatError> {
+    if !column.widen {
+        return Ok(Cow::Borrowed(&column.spec));
+    }
+    let mut spec = column.spec.unbounded();
+    let mut width = column.spec.width;
+    if options.header {
+        width = width.max(heading.chars().count());
+    }
+    for value in values {
+        width = width.max(spec.apply(value)?.chars().count());
+    }
+    spec.width = width;
+    Ok(Cow::Owned(spec))
+}

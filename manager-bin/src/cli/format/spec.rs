@@ -1,0 +1,485 @@
+//! The format specification after the colon of a field: `[[fill]align][sign][0][width][,]`
+//! `[.precision][type]` with the suffixes `h` and `+`, and its use on a value.
+
+use super::align::Align;
+use super::number;
+use super::{FieldValue, FormatError};
+
+/// Widest column and longest fraction accepted: above any terminal, and small enough that a typing
+/// error can't exhaust memory.
+const LIMIT: usize = 10_000;
+
+/// A parsed format specification.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Spec {
+    pub(super) fill: Option<char>,
+    pub(super) align: Option<Align>,
+    /// What a number ≥ 0 begins with: `+` or a blank.
+    pub(super) sign: Option<char>,
+    pub(super) zero: bool,
+    pub(super) width: usize,
+    pub(super) comma: bool,
+    pub(super) precision: Option<usize>,
+    pub(super) kind: Option<char>,
+    /// Suffix `h`: an empty value shows as `-`.
+    pub(super) hyphen: bool,
+    /// Suffix `+`: a text that the precision cut ends in `+`.
+    pub(super) mark_cut: bool,
+}
+
+impl Spec {
+    /// Parses what stands between the colon and the closing brace.
+    pub(super) fn parse(text: &str) -> Result<Self, FormatError> {
+        let mut spec = Spec::default();
+        let rest = text
+            .strip_suffix('+')
+            .inspect(|_| spec.mark_cut = true)
+            .unwrap_or(text);
+        let rest = rest
+            .strip_suffix('h')
+            .inspect(|_| spec.hyphen = true)
+            .unwrap_or(rest);
+        let rest = spec.take_alignment(rest);
+        let rest = take(rest, &['+', '-', ' '], |c| {
+            spec.sign = Some(c).filter(|c| *c != '-')
+        });
+        let rest = take(rest, &['0'], |_| spec.zero = true);
+        let (width, rest) = take_number(rest)?;
+        spec.width = width.unwrap_or(0);
+        let rest = take(rest, &[','], |_| spec.comma = true);
+        let rest = match rest.strip_prefix('.') {
+            Some(rest) => {
+                let (precision, rest) = take_number(rest)?;
+                let missing = || FormatError::syntax("Format specifier missing precision");
+                spec.precision = Some(precision.ok_or_else(missing)?);
+                rest
+            }
+            None => rest,
+        };
+        let rest = take(rest, TYPES, |c| spec.kind = Some(c));
+        match rest.is_empty() {
+            true => Ok(spec),
+            false => Err(FormatError::Syntax(format!(
+                "Invalid format specifier '{text}'"
+            ))),
+        }
+    }
+
+    fn take_alignment<'a>(&mut self, text: &'a str) -> &'a str {
+        let mut chars = text.chars();
+        let (first, second) = (chars.next(), chars.next());
+        if let (Some(fill), Some(align)) = (first, second.and_then(Align::from_char)) {
+            self.fill = Some(fill);
+            self.align = Some(align);
+            return chars.as_str();
+        }
+        take(text, &['<', '>', '^', '='], |c| {
+            self.align = Align::from_char(c)
+        })
+    }
+
+    /// The specification of the heading over a column of this one.
+    pub(super) fn heading(&self) -> Spec {
+        let align = self.align.filter(|align| *align != Align::AfterSign);
+        Spec {
+            align,
+            width: self.width,
+            ..Spec::default()
+        }
+    }
+
+    /// The specification without its column width, to measure what it would hold.
+    pub(super) fn unbounded(&self) -> Spec {
+        let text = matches!(self.kind, None | Some('s'));
+        let mut spec = Spec {
+            width: 0,
+            mark_cut: false,
+            ..self.clone()
+        };
+        if text {
+            spec.precision = None;
+        }
+        spec
+    }
+
+    /// Formats `value`.
+    ///
+    /// An empty value is padded as text whatever the type: a number that isn't known yet is no
+    /// error of the format.
+    pub(super) fn apply(&self, value: &FieldValue) -> Result<String, FormatError> {
+        if self.hyphen && is_empty(value) {
+            return Ok(self.pad_nothing("-"));
+        }
+        match value {
+            FieldValue::Int(i) if !self.as_text() => self.apply_int(*i),
+            FieldValue::Float(f) if !self.as_text() => self.apply_float(*f, "float"),
+            FieldValue::Text(t) if t.is_empty() => Ok(self.pad_nothing("")),
+            _ => self.apply_text(&value.text()),
+        }
+    }
+
+    /// What stands for no value is aligned as values of this type are, but no zeros fill its place.
+    fn pad_nothing(&self, text: &str) -> String {
+        let number = !matches!(self.kind, None | Some('s'));
+        let default = if number { Align::Right } else { Align::Left };
+        let align = self
+            .align
+            .filter(|align| *align != Align::AfterSign)
+            .unwrap_or(default);
+        Spec {
+            align: Some(align),
+            fill: self.fill,
+            width: self.width,
+            ..Spec::default()
+        }
+        .pad(text, default)
+    }
+
+    /// With the suffix `h` a column holds texts, so that numbers and `-` align alike.
+    fn as_text(&self) -> bool {
+        self.kind == Some('s') || (self.hyphen && self.kind.is_none())
+    }
+
+    fn apply_text(&self, text: &str) -> Result<String, FormatError> {
+        let refuse = |text: &str| Err(FormatError::syntax(text));
+        match self.kind {
+            None | Some('s') => {}
+            Some(kind) => return Err(unknown_code(kind, "str")),
+        }
+        if self.sign.is_some() {
+            return refuse("Sign not allowed in string format specifier");
+        }
+        if self.comma {
+            return refuse("Cannot specify ',' with 's'.");
+        }
+        if self.align == Some(Align::AfterSign) {
+            return refuse("'=' alignment not allowed in string format specifier");
+        }
+        Ok(self.pad(&self.cut(text), Align::Left))
+    }
+
+    fn cut(&self, text: &str) -> String {
+        let Some(precision) = self.precision else {
+            return text.to_owned();
+        };
+        if text.chars().count() <= precision {
+            return text.to_owned();
+        }
+        match self.mark_cut && precision > 0 {
+            true => text
+                .chars()
+                .take(precision.saturating_sub(1))
+                .chain(['+'])
+                .collect(),
+            false => text.chars().take(precision).collect(),
+        }
+    }
+
+    fn apply_int(&self, value: i128) -> Result<String, FormatError> {
+        if matches!(self.kind, Some('e' | 'E' | 'f' | 'F' | 'g' | 'G' | '%')) {
+            return self.apply_float(value as f64, "int");
+        }
+        if self.precision.is_some() {
+            return Err(FormatError::syntax(
+                "Precision not allowed in integer format specifier",
+            ));
+        }
+        let sign = if value < 0 { "-" } else { "" };
+        let magnitude = value.unsigned_abs();
+        let digits = match self.kind {
+            None | Some('d' | 'n') => magnitude.to_string(),
+            Some('b') => format!("{magnitude:b}"),
+            Some('o') => format!("{magnitude:o}"),
+            Some('x') => format!("{magnitude:x}"),
+            Some('X') => format!("{magnitude:X}"),
+            Some(kind) => return Err(unknown_code(kind, "int")),
+        };
+        if self.comma && matches!(self.kind, Some('b' | 'o' | 'x' | 'X' | 'n')) {
+            let kind = self.kind.unwrap_or_default();
+            return Err(FormatError::Syntax(format!(
+                "Cannot specify ',' with '{kind}'."
+            )));
+        }
+        Ok(self.finish_number(&format!("{sign}{digits}")))
+    }
+
+    fn apply_float(&self, value: f64, type_name: &str) -> Result<String, FormatError> {
+        let precision = self.precision.unwrap_or(6);
+        let text = match self.kind {
+            None => match self.precision {
+                None => number::shortest(value),
+                Some(precision) => number::general_float(value, precision),
+            },
+            Some('f') => number::fixed(value, precision),
+            Some('F') => number::fixed(value, precision).to_uppercase(),
+            Some('e') => number::exponential(value, precision),
+            Some('E') => number::exponential(value, precision).to_uppercase(),
+            Some('g' | 'n') => number::general(value, precision),
+            Some('G') => number::general(value, precision).to_uppercase(),
+            Some('%') => number::fixed(value * 100.0, precision) + "%",
+            Some(kind) => return Err(unknown_code(kind, type_name)),
+        };
+        Ok(self.finish_number(&text))
+    }
+
+    fn finish_number(&self, text: &str) -> String {
+        let mut text = match self.comma {
+            true => number::group_thousands(text),
+            false => text.to_owned(),
+        };
+        if let (Some(sign), false) = (self.sign, text.starts_with('-')) {
+            text.insert(0, sign);
+        }
+        self.pad(&text, Align::Right)
+    }
+
+    fn pad(&self, text: &str, default: Align) -> String {
+        let number = default == Align::Right;
+        let align = match (self.align, self.zero && number) {
+            (Some(align), _) => align,
+            (None, true) => Align::AfterSign,
+            (None, false) => default,
+        };
+        let fill = self.fill.unwrap_or(if self.zero { '0' } else { ' ' });
+        align.pad(text, fill, self.width)
+    }
+}
+
+const TYPES: &[char] = &[
+    's', 'd', 'b', 'o', 'x', 'X', 'n', 'e', 'E', 'f', 'F', 'g', 'G', '%',
+];
+
+/// The values that count as nothing: for the suffix `h`, and for columns that `?:` drops.
+pub(super) fn is_empty(value: &FieldValue) -> bool {
+    let nothing = ["", "0s", "0.0", "0:00:00", "1970-01-01T00:00:00"];
+    match value {
+        FieldValue::Bool(_) | FieldValue::Int(_) => false,
+        FieldValue::Float(f) => *f == 0.0,
+        FieldValue::Text(t) => nothing.contains(&t.as_str()),
+    }
+}
+
+fn unknown_code(kind: char, type_name: &str) -> FormatError {
+    FormatError::Syntax(format!(
+        "Unknown format code '{kind}' for object of type '{type_name}'"
+    ))
+}
+
+/// Passes the first character to `found` if it is one of `wanted`; what remains.
+fn take<'a>(text: &'a str, wanted: &[char], found: impl FnOnce(char)) -> &'a str {
+    let mut chars = text.chars();
+    match chars.next().filter(|c| wanted.contains(c)) {
+        Some(c) => {
+            found(c);
+            chars.as_str()
+        }
+        None => text,
+    }
+}
+
+fn take_number(text: &str) -> Result<(Option<usize>, &str), FormatError> {
+    let len = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (digits, rest) = text.split_at(len);
+    if digits.is_empty() {
+        return Ok((None, rest));
+    }
+    match digits.parse() {
+        Ok(n) if n <= LIMIT => Ok((Some(n), rest)),
+        _ => Err(FormatError::syntax(
+            "Too many decimal digits in format string",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use super::*;
+    use proptest::prelude::*;
+
+    fn show(spec: &str, value: impl Into<FieldValue>) -> String {
+        Spec::parse(spec).unwrap().apply(&value.into()).unwrap()
+    }
+
+    fn refusal(spec: &str, value: FieldValue) -> String {
+        Spec::parse(spec)
+            .and_then(|s| s.apply(&value))
+            .unwrap_err()
+            .to_string()
+    }
+
+    #[test]
+    fn texts_are_padded_and_cut() {
+        assert_eq!(show("<8.8", "a"), "a       ");
+        assert_eq!(show(">12", "abc"), "         abc");
+        assert_eq!(show("*^7", "abc"), "**abc**");
+        assert_eq!(show("<4.4", "abcdef"), "abcd");
+        assert_eq!(show("10.4", "äöüßé"), "äöüß      ");
+        assert_eq!(show("", "as it is"), "as it is");
+    }
+
+    #[test]
+    fn the_plus_suffix_marks_a_cut_text_only() {
+        assert_eq!(show("<4.4+", "abcdef"), "abc+");
+        assert_eq!(show("<4.4+", "abcd"), "abcd");
+        assert_eq!(show(".0+", "abcd"), "");
+        assert_eq!(show(">4.4h+", ""), "   -");
+        assert_eq!(show(">4.4h+", "abcdef"), "abc+");
+    }
+
+    #[test]
+    fn the_h_suffix_shows_a_hyphen_for_nothing() {
+        for nothing in ["", "0s", "0.0", "0:00:00", "1970-01-01T00:00:00"] {
+            assert_eq!(show(">3h", nothing), "  -");
+        }
+        assert_eq!(
+            Spec::parse(">4h")
+                .unwrap()
+                .apply(&FieldValue::Float(0.0))
+                .unwrap(),
+            "   -"
+        );
+        assert_eq!(
+            Spec::parse(">4h")
+                .unwrap()
+                .apply(&FieldValue::Int(0))
+                .unwrap(),
+            "   0"
+        );
+        assert_eq!(
+            Spec::parse("4h")
+                .unwrap()
+                .apply(&FieldValue::Int(7))
+                .unwrap(),
+            "7   "
+        );
+    }
+
+    #[test]
+    fn integers_take_pythons_types() {
+        let int = |spec: &str, i: i128| {
+            Spec::parse(spec)
+                .unwrap()
+                .apply(&FieldValue::Int(i))
+                .unwrap()
+        };
+        assert_eq!(int(">6", 16), "    16");
+        assert_eq!(int("6", 16), "    16");
+        assert_eq!(int("06", -16), "-00016");
+        assert_eq!(int("+d", 5), "+5");
+        assert_eq!(int(",", 1_234_567), "1,234,567");
+        assert_eq!(int("x", 255), "ff");
+        assert_eq!(int(".1f", 2), "2.0");
+        assert_eq!(int("s", 2), "2");
+    }
+
+    #[test]
+    fn floats_take_pythons_types() {
+        let float = |spec: &str, f: f64| {
+            Spec::parse(spec)
+                .unwrap()
+                .apply(&FieldValue::Float(f))
+                .unwrap()
+        };
+        assert_eq!(float("", 300.0), "300.0");
+        assert_eq!(float("8.2f", 1.256), "    1.26");
+        assert_eq!(float(".3g", 1234.0), "1.23e+03");
+        assert_eq!(float(".1%", 0.256), "25.6%");
+        assert_eq!(float("=+8.1f", 2.0), "+    2.0");
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_kind_is_refused_with_pythons_text() {
+        let text = FieldValue::from("a");
+        for (spec, value, message) in [
+            (
+                "d",
+                text.clone(),
+                "Unknown format code 'd' for object of type 'str'",
+            ),
+            (
+                "+5",
+                text.clone(),
+                "Sign not allowed in string format specifier",
+            ),
+            (",", text.clone(), "Cannot specify ',' with 's'."),
+            (
+                "=5",
+                text.clone(),
+                "'=' alignment not allowed in string format specifier",
+            ),
+            (
+                ".2",
+                FieldValue::Int(1),
+                "Precision not allowed in integer format specifier",
+            ),
+            (
+                "d",
+                FieldValue::Float(1.0),
+                "Unknown format code 'd' for object of type 'float'",
+            ),
+            (".", text.clone(), "Format specifier missing precision"),
+            ("y", text.clone(), "Invalid format specifier 'y'"),
+            (
+                "99999999999999999999",
+                text,
+                "Too many decimal digits in format string",
+            ),
+        ] {
+            assert_eq!(
+                refusal(spec, value),
+                format!("Error in user format: {message}")
+            );
+        }
+    }
+
+    #[test]
+    fn an_unknown_number_is_blank_in_a_numeric_column() {
+        assert_eq!(show(">5d", ""), "     ");
+        assert_eq!(show("05d", ""), "     ");
+        assert_eq!(
+            Spec::parse("06.1fh")
+                .unwrap()
+                .apply(&FieldValue::Float(0.0))
+                .unwrap(),
+            "     -"
+        );
+    }
+
+    #[test]
+    fn a_heading_keeps_alignment_and_width_only() {
+        let heading = Spec::parse(">6.2h+").unwrap().heading();
+        assert_eq!(
+            heading.apply(&FieldValue::from("NNODES+")).unwrap(),
+            "NNODES+"
+        );
+        assert_eq!(heading.apply(&FieldValue::from("A")).unwrap(), "     A");
+    }
+
+    proptest! {
+        #[test]
+        fn no_specification_panics(spec in ".{0,12}", text in ".{0,12}", i in any::<i64>(), f in any::<f64>()) {
+            if let Ok(spec) = Spec::parse(&spec) {
+                let _ = spec.apply(&FieldValue::Text(text));
+                let _ = spec.apply(&FieldValue::Int(i.into()));
+                let _ = spec.apply(&FieldValue::Float(f));
+            }
+        }
+
+        #[test]
+        fn plausible_specifications_never_panic(
+            spec in "[*]?[<>^=]?[-+ ]?0?[0-9]{0,3},?(\\.[0-9]{0,2})?[sdboxXneEfFgG%]?h?\\+?",
+            text in ".{0,12}", i in any::<i64>(), f in any::<f64>(),
+        ) {
+            if let Ok(spec) = Spec::parse(&spec) {
+                for value in [FieldValue::Text(text), FieldValue::Int(i.into()), FieldValue::Float(f)] {
+                    if let Ok(shown) = spec.apply(&value) {
+                        prop_assert!(shown.chars().count() >= spec.width);
+                    }
+                }
+            }
+        }
+    }
+}

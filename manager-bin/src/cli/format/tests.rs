@@ -1,0 +1,252 @@
+//! The format language as its users see it: whole formats against small rows.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+use std::borrow::Cow;
+
+use jiff::tz::TimeZone;
+use proptest::prelude::*;
+
+use super::*;
+
+struct Item {
+    name: &'static str,
+    queue: &'static str,
+    count: i128,
+    seconds: f64,
+}
+
+impl Row for Item {
+    fn heading(name: &str) -> Option<Cow<'static, str>> {
+        let heading = match name {
+            "name" => "NAME",
+            "queue" => "QUEUE",
+            "count" => "COUNT",
+            "seconds" => "TIME",
+            "nothing" => "NOTHING",
+            _ => return None,
+        };
+        Some(Cow::Borrowed(heading))
+    }
+
+    fn field(&self, name: &str) -> Option<FieldValue> {
+        Some(match name {
+            "name" => self.name.into(),
+            "queue" => self.queue.into(),
+            "count" => FieldValue::Int(self.count),
+            "seconds" => FieldValue::Float(self.seconds),
+            _ => return None,
+        })
+    }
+}
+
+fn items() -> Vec<Item> {
+    vec![
+        Item {
+            name: "sleep",
+            queue: "",
+            count: 10,
+            seconds: 0.0,
+        },
+        Item {
+            name: "a-long-name",
+            queue: "batch",
+            count: 9,
+            seconds: 90.0,
+        },
+        Item {
+            name: "b",
+            queue: "batch",
+            count: 9,
+            seconds: 5.5,
+        },
+    ]
+}
+
+fn lines(format: &str, rows: &[Item], header: bool) -> Result<Vec<String>, FormatError> {
+    let template = Template::parse::<Item>(format)?;
+    let options = RenderOptions {
+        header,
+        zone: TimeZone::UTC,
+    };
+    let table = render(&template, rows, &options)?;
+    Ok(table.header.into_iter().chain(table.lines).collect())
+}
+
+fn show(format: &str) -> Vec<String> {
+    lines(format, &items(), true).unwrap()
+}
+
+fn message(format: &str) -> String {
+    lines(format, &items(), true).unwrap_err().to_string()
+}
+
+#[test]
+fn a_line_is_text_and_fields_under_their_headings() {
+    assert_eq!(
+        show("{name:<6.6+}|{count:>5} x{seconds!F:>6h}."),
+        [
+            "NAME  |COUNT x  TIME.",
+            "sleep |   10 x     -.",
+            "a-lon+|    9 x  1.5m.",
+            "b     |    9 x5.500s.",
+        ]
+    );
+}
+
+#[test]
+fn doubled_braces_are_braces() {
+    assert_eq!(show("{{{name}}}")[1], "{sleep}");
+    assert_eq!(show("{{}} {count}}}")[1], "{} 10}");
+}
+
+#[test]
+fn a_collapsible_column_goes_with_the_text_before_it() {
+    assert_eq!(show("{count} ?:{nothing:>9} {name}")[1], "10 sleep");
+    assert_eq!(show("{count} ?:{queue:>6} {name}")[1], "10        sleep");
+    assert_eq!(show("?:{nothing:>9} {name}")[1], "sleep");
+    let idle = [Item {
+        name: "x",
+        queue: "",
+        count: 0,
+        seconds: 0.0,
+    }];
+    assert_eq!(
+        lines("{name} ?:{seconds!F:>6h}|", &idle, false).unwrap(),
+        ["x|"]
+    );
+    assert_eq!(lines("{name} ?:{count}|", &idle, false).unwrap(), ["x 0|"]);
+}
+
+#[test]
+fn a_widened_column_holds_its_longest_value_and_its_heading() {
+    assert_eq!(
+        show("+:{name:<4.4+}|")[..2],
+        ["NAME       |", "sleep      |"]
+    );
+    assert_eq!(show("+:{name:<4.4+}|")[2], "a-long-name|");
+    assert_eq!(show("+:{count:>2}|")[..2], ["COUNT|", "   10|"]);
+    assert_eq!(lines("+:{count:>1}|", &items(), false).unwrap()[1], " 9|");
+    assert_eq!(
+        lines("+:{name:<12}|", &items()[..1], false).unwrap()[0],
+        "sleep       |"
+    );
+}
+
+#[test]
+fn both_prefixes_together_widen_or_drop() {
+    assert_eq!(show("{count} ?+:{nothing:>9}|")[1], "10|");
+    assert_eq!(show("{count} ?+:{queue:>2.2}|")[2], "9 batch|");
+}
+
+#[test]
+fn without_rows_there_is_the_header_alone() {
+    assert_eq!(
+        lines("?:{queue:>8} {name:<8}|", &[], true).unwrap(),
+        ["NAME    |"]
+    );
+}
+
+#[test]
+fn a_time_column_keeps_its_width_in_the_header() {
+    assert_eq!(
+        show("{seconds!d:%R::>8h}|"),
+        ["    TIME|", "       -|", "   00:01|", "   00:00|"]
+    );
+}
+
+#[test]
+fn the_sort_prefix_leaves_the_output() {
+    let template = Template::parse::<Item>("sort:count,-name {name}").unwrap();
+    assert_eq!(template.sort_keys(), parse_sort_keys("count,-name"));
+    let mut rows = items();
+    sort_rows(&mut rows, template.sort_keys()).unwrap();
+    let names: Vec<&str> = rows.iter().map(|row| row.name).collect();
+    assert_eq!(names, ["b", "a-long-name", "sleep"]);
+    assert_eq!(show("sort:count {name}")[1], "sleep");
+}
+
+#[test]
+fn sorting_keeps_the_order_of_equal_rows_in_both_directions() {
+    for (keys, expected) in [
+        ("count", ["a-long-name", "b", "sleep"]),
+        ("-count", ["sleep", "a-long-name", "b"]),
+    ] {
+        let mut rows = items();
+        sort_rows(&mut rows, &parse_sort_keys(keys)).unwrap();
+        let names: Vec<&str> = rows.iter().map(|row| row.name).collect();
+        assert_eq!(names, expected);
+    }
+}
+
+#[test]
+fn every_mistake_has_its_message() {
+    for (format, text) in [
+        ("{nope}", "Unknown format field: nope"),
+        ("{}", "Unknown format field: "),
+        (
+            "{name",
+            "Error in user format: expected '}' before end of string",
+        ),
+        (
+            "a {",
+            "Error in user format: Single '{' encountered in format string",
+        ),
+        (
+            "a }",
+            "Error in user format: Single '}' encountered in format string",
+        ),
+        (
+            "{name:{count}}",
+            "Error in user format: unexpected '{' in field name",
+        ),
+        (
+            "{name!}",
+            "Error in user format: unmatched '{' in format spec",
+        ),
+        (
+            "{name!sx}",
+            "Error in user format: expected ':' after conversion specifier",
+        ),
+        (
+            "{name!q}",
+            "Error in user format: Unknown conversion specifier q",
+        ),
+        (
+            "{name:d}",
+            "Error in user format: Unknown format code 'd' for object of type 'str'",
+        ),
+    ] {
+        assert_eq!(message(format), text, "{format}");
+    }
+    let error = sort_rows(&mut items(), &parse_sort_keys("name,nope")).unwrap_err();
+    assert_eq!(error.to_string(), "Invalid sort key: nope");
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(format in ".{0,40}") {
+        let _ = lines(&format, &items(), true);
+    }
+
+    #[test]
+    fn no_plausible_format_panics(
+        format in "((sort:-?(name|count) )?((\\?|\\+|\\?\\+):)?\\{(name|queue|count|seconds|nothing)(![dDFHPsr])?(:[<>^=]?[+ ]?0?[0-9]{0,2},?(\\.[0-9])?[sdxfg%]?(::>3)?h?\\+?)?\\} ?){0,5}",
+        header in any::<bool>(),
+    ) {
+        if let Ok(shown) = lines(&format, &items(), header) {
+            prop_assert_eq!(shown.len(), items().len() + usize::from(header));
+        }
+    }
+
+    #[test]
+    fn sorting_is_a_permutation(counts in proptest::collection::vec(0i128..5, 0..20), reverse in any::<bool>()) {
+        let mut rows: Vec<Item> = counts.iter().enumerate()
+            .map(|(i, count)| Item { name: "", queue: "", count: *count, seconds: i as f64 })
+            .collect();
+        sort_rows(&mut rows, &parse_sort_keys(if reverse { "-count" } else { "count" })).unwrap();
+        let mut expected: Vec<(i128, f64)> = counts.into_iter().enumerate().map(|(i, c)| (c, i as f64)).collect();
+        expected.sort_by_key(|(c, _)| if reverse { -c } else { *c });
+        let actual: Vec<(i128, f64)> = rows.iter().map(|row| (row.count, row.seconds)).collect();
+        prop_assert_eq!(actual, expected);
+    }
+}

@@ -1,0 +1,339 @@
+//! `job attach`, which `run` ends in too: a job's output and events until its end, with its exit code.
+
+use std::time::{Duration, Instant};
+
+use jobtap_core::eventlog::{EventEntry, decode_log};
+use jobtap_core::job::Timestamp;
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+pub(in crate::cli) use super::attach_signals::Interrupt;
+use super::attach_signals::{self, Keys, Reaction};
+use super::attach_state::StatusLine;
+use super::event_stream::EventStream;
+use super::output::{self, Output, show_exception};
+use super::status::{Ending, exit_code_of};
+use super::target::Target;
+use super::{attach_input, say};
+use crate::cli::message::CliError;
+use crate::cli::session;
+use crate::client::{Client, RpcError};
+use crate::rpc::errno::{ENOENT, EPERM};
+
+/// Exit code after the user left a job that goes on.
+const DETACHED: u8 = 0;
+
+/// Options and arguments of `job attach`.
+#[derive(Debug, clap::Args)]
+pub(super) struct AttachArgs {
+    /// Show the job's events
+    #[arg(short = 'E', long)]
+    show_events: bool,
+    /// Show the events of its execution
+    #[arg(short = 'X', long)]
+    show_exec: bool,
+    /// Show what the job waits for
+    #[arg(long)]
+    show_status: bool,
+    /// Stop at this event
+    #[arg(short = 'w', long, value_name = "NAME", default_value = "clean")]
+    wait_event: String,
+    /// Begin each line of output with the task's rank
+    #[arg(short = 'l', long)]
+    label_io: bool,
+    /// Say more
+    #[arg(short = 'v', long, action = clap::ArgAction::Count)]
+    verbose: u8,
+    /// Say nothing about redirected output
+    #[arg(short = 'q', long)]
+    quiet: bool,
+    /// Send neither input nor signals
+    #[arg(short = 'r', long)]
+    read_only: bool,
+    /// Show output as it comes (it always is)
+    #[arg(short = 'u', long)]
+    unbuffered: bool,
+    /// Of the past output only the last N lines
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "10")]
+    tail: Option<String>,
+    /// The job
+    #[arg(value_name = "JOBID", allow_hyphen_values = true)]
+    id: String,
+}
+
+/// How to be attached.
+#[derive(Debug, Clone)]
+pub(in crate::cli) struct Attach {
+    pub(in crate::cli) show_events: bool,
+    pub(in crate::cli) show_exec: bool,
+    pub(in crate::cli) show_status: bool,
+    pub(in crate::cli) wait_event: String,
+    pub(in crate::cli) output: Output,
+    /// Send no signals.
+    pub(in crate::cli) read_only: bool,
+    /// Pass our standard input on to the tasks.
+    pub(in crate::cli) input: bool,
+    pub(in crate::cli) tail: Option<usize>,
+    pub(in crate::cli) interrupt: Interrupt,
+}
+
+/// Runs the command.
+pub(super) async fn run(client: &Client, args: AttachArgs) -> Result<u8, CliError> {
+    let target = Target::parse(&args.id)?;
+    let tail = args.tail.as_deref().map(str::parse::<usize>).transpose();
+    let how = Attach {
+        show_events: args.show_events,
+        show_exec: args.show_exec,
+        show_status: args.show_status,
+        wait_event: args.wait_event,
+        output: Output { label: args.label_io, quiet: args.quiet },
+        read_only: args.read_only,
+        input: !args.read_only && wants_input(client, &target).await,
+        tail: tail.map_err(|_| CliError::failure("invalid tail argument"))?,
+        interrupt: Interrupt::WarnFirst,
+    };
+    attach(client, target, how).await
+}
+
+/// Shows a job until its end or the event waited for; returns the exit code that stands for it.
+pub(in crate::cli) async fn attach(
+    client: &Client,
+    target: Target,
+    how: Attach,
+) -> Result<u8, CliError> {
+    let skip = match how.tail {
+        Some(tail) => past_lines(client, &target).await?.saturating_sub(tail),
+        None => 0,
+    };
+    let attached = Attached {
+        main: Some(EventStream::open(client, target.id, "eventlog", false).await?),
+        exec: match how.show_exec {
+            true => Some(EventStream::open(client, target.id, "guest.exec.eventlog", false).await?),
+            false => None,
+        },
+        out: Some(EventStream::open(client, target.id, "guest.output", false).await?),
+        signals: attach_signals::catch(!how.read_only)?,
+        keys: Keys::new(how.interrupt),
+        status: StatusLine::new(&target.typed, how.show_status, how.show_events),
+        client: client.clone(),
+        target,
+        how,
+        first: None,
+        ending: Ending::default(),
+        skip,
+    };
+    attached.follow().await
+}
+
+/// Whether the job runs or will run, and reads what its clients type. Otherwise our input is left to
+/// whoever shares it with us.
+async fn wants_input(client: &Client, target: &Target) -> bool {
+    let payload = json!({ "id": target.id, "keys": ["jobspec", "eventlog"] });
+    let Ok(answer) = client.rpc("job-info.lookup", payload).await else { return false };
+    let text = |key| answer.get(key).and_then(Value::as_str).unwrap_or_default();
+    let jobspec: Value = serde_json::from_str(text("jobspec")).unwrap_or_default();
+    let over = decode_log(text("eventlog"))
+        .is_ok_and(|events| events.iter().any(|event| event.name == "finish"));
+    let source = jobspec.pointer("/attributes/system/shell/options/input/stdin/type");
+    !over && source.and_then(Value::as_str) == Some("service")
+}
+
+/// How many lines of output the job has so far.
+async fn past_lines(client: &Client, target: &Target) -> Result<usize, CliError> {
+    let payload = json!({ "id": target.id, "keys": ["guest.output"] });
+    let answer = client
+        .rpc("job-info.lookup", payload)
+        .await
+        .map_err(|_| CliError::failure("No job output found"))?;
+    let text = answer.get("guest.output").and_then(Value::as_str).unwrap_or_default();
+    // The last line may still be incomplete.
+    let whole = text.rfind('\n').and_then(|end| text.get(..=end)).unwrap_or_default();
+    let events = decode_log(whole).map_err(CliError::failure)?;
+    Ok(events.iter().map(output::lines).sum())
+}
+
+/// Somebody attached to a job.
+struct Attached {
+    client: Client,
+    target: Target,
+    how: Attach,
+    main: Option<EventStream>,
+    exec: Option<EventStream>,
+    out: Option<EventStream>,
+    signals: UnboundedReceiver<i32>,
+    keys: Keys,
+    status: StatusLine,
+    /// Time of the job's first event.
+    first: Option<Timestamp>,
+    ending: Ending,
+    /// Lines of output that are left out.
+    skip: usize,
+}
+
+/// What happened next.
+enum Next {
+    Main(Option<Result<EventEntry, RpcError>>),
+    Exec(Option<Result<EventEntry, RpcError>>),
+    Out(Option<Result<EventEntry, RpcError>>),
+    Signal(i32),
+    Tick,
+}
+
+/// Whether to go on.
+enum Go {
+    On,
+    Stop(u8),
+}
+
+impl Attached {
+    async fn follow(mut self) -> Result<u8, CliError> {
+        let mut ticks = tokio::time::interval(Duration::from_secs(1));
+        while self.main.is_some() || self.out.is_some() || self.exec.is_some() {
+            let next = tokio::select! {
+                biased;
+                signal = self.signals.recv() => Next::Signal(signal.unwrap_or_default()),
+                event = next(&mut self.main) => Next::Main(event),
+                event = next(&mut self.exec) => Next::Exec(event),
+                event = next(&mut self.out) => Next::Out(event),
+                _ = ticks.tick() => Next::Tick,
+            };
+            if let Go::Stop(code) = self.take(next).await? {
+                return Ok(code);
+            }
+        }
+        self.status.clear();
+        if let Some(text) = self.ending.status.map(|status| status.text()).filter(|t| !t.is_empty()) {
+            say(text);
+        }
+        Ok(self.exit_code())
+    }
+
+    async fn take(&mut self, next: Next) -> Result<Go, CliError> {
+        match next {
+            Next::Main(Some(Ok(event))) => return self.main_event(&event),
+            Next::Main(Some(Err(error))) => return Err(self.cannot_attach(error)),
+            Next::Main(None) => self.main = None,
+            Next::Exec(Some(Ok(event))) => self.show("exec", &event),
+            Next::Exec(_) => self.exec = None,
+            Next::Out(Some(Ok(event))) => self.output(&event)?,
+            Next::Out(Some(Err(error))) if error.errno == ENOENT => self.out = None,
+            Next::Out(Some(Err(error))) => {
+                self.out = None;
+                say(format!("output: {error}"));
+            }
+            Next::Out(None) => self.out = None,
+            Next::Signal(signal) => return self.signal(signal).await,
+            Next::Tick => self.status.tick(),
+        }
+        Ok(Go::On)
+    }
+
+    fn main_event(&mut self, event: &EventEntry) -> Result<Go, CliError> {
+        self.first.get_or_insert(event.timestamp);
+        self.ending.note(event);
+        self.status.note(event);
+        if event.name == "exception" {
+            self.status.clear();
+            let text = show_exception(event);
+            session::note(&format!("{}: job.exception {} {text}", self.time(event), self.target.typed));
+        } else if self.how.show_events {
+            self.show("job", event);
+        }
+        if event.name == "start" && self.how.input {
+            attach_input::forward(self.client.clone(), self.target.id)?;
+        }
+        let reached = event.name == *self.how.wait_event;
+        // At the very end the output is still to be shown to its own end.
+        if reached && event.name != "clean" {
+            return Ok(Go::Stop(if self.ending.status.is_some() { self.exit_code() } else { 0 }));
+        }
+        Ok(Go::On)
+    }
+
+    fn output(&mut self, event: &EventEntry) -> Result<(), CliError> {
+        let lines = output::lines(event);
+        if lines > 0 && self.skip > 0 {
+            self.skip = self.skip.saturating_sub(lines);
+            return Ok(());
+        }
+        self.status.clear();
+        self.how.output.show(event)?;
+        Ok(())
+    }
+
+    fn show(&mut self, prefix: &str, event: &EventEntry) {
+        self.status.clear();
+        let context = event.context.as_ref().map(|context: &Map<String, Value>| {
+            format!(" {}", Value::Object(context.clone()))
+        });
+        let context = context.unwrap_or_default();
+        session::note(&format!("{}: {prefix}.{}{context}", self.time(event), event.name));
+    }
+
+    /// Seconds since the job's first event.
+    fn time(&self, event: &EventEntry) -> String {
+        let first = self.first.unwrap_or(event.timestamp);
+        format!("{:.3}s", event.timestamp.as_secs() - first.as_secs())
+    }
+
+    async fn signal(&mut self, signal: i32) -> Result<Go, CliError> {
+        self.status.clear();
+        match self.keys.press(signal, Instant::now()) {
+            Reaction::Warn => {
+                say("one more ctrl-C within 2s to cancel or ctrl-Z to detach");
+            }
+            Reaction::Cancel => {
+                if self.how.interrupt == Interrupt::CancelFirst {
+                    say("canceling the job; one more ctrl-C within 2s to detach");
+                }
+                self.cancel().await;
+            }
+            Reaction::Detach => {
+                say("detaching...");
+                return Ok(Go::Stop(DETACHED));
+            }
+            Reaction::Suspend => {
+                let own = rustix::process::getpid();
+                rustix::process::kill_process(own, rustix::process::Signal::STOP)
+                    .map_err(|error| CliError::failure(error.to_string()))?;
+            }
+            Reaction::Forward(signal) => {
+                let payload = json!({ "id": self.target.id, "signum": signal });
+                if let Err(error) = self.client.rpc("job-manager.kill", payload).await {
+                    say(format!("kill {}: {error}", self.target.typed));
+                }
+            }
+        }
+        Ok(Go::On)
+    }
+
+    async fn cancel(&self) {
+        let payload = json!({
+            "id": self.target.id, "type": "cancel", "severity": 0, "note": "interrupted by ctrl-C",
+        });
+        if let Err(error) = self.client.rpc("job-manager.raise", payload).await {
+            say(format!("cancel {}: {error}", self.target.typed));
+        }
+    }
+
+    fn cannot_attach(&self, error: RpcError) -> CliError {
+        let reason = match error.errno {
+            ENOENT => "No such job".to_owned(),
+            EPERM => "that is not your job".to_owned(),
+            _ => error.to_string(),
+        };
+        CliError::failure(format!("Failed to attach to {}: {reason}", self.target.typed))
+    }
+
+    fn exit_code(&self) -> u8 {
+        exit_code_of(&self.ending, 1)
+    }
+}
+
+/// The next event of a log that may have ended; then never.
+async fn next(stream: &mut Option<EventStream>) -> Option<Result<EventEntry, RpcError>> {
+    match stream {
+        Some(stream) => stream.next().await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,44 @@
+//! Our standard input, for the tasks of a job.
+
+use std::io::Read;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use jobtap_core::job::JobId;
+use serde_json::json;
+use tokio::sync::mpsc::channel;
+
+use crate::client::Client;
+
+/// Read at once at most.
+const CHUNK: usize = 32 * 1024;
+
+/// Passes standard input on to the tasks, until its end or ours.
+///
+/// The reading is on a thread of its own that nobody waits for: a read from a terminal can't be ended.
+pub(super) fn forward(client: Client, id: JobId) -> std::io::Result<()> {
+    let (sender, mut chunks) = channel::<Vec<u8>>(4);
+    std::thread::Builder::new().name("stdin".into()).spawn(move || {
+        let mut buffer = vec![0; CHUNK];
+        loop {
+            let read = std::io::stdin().lock().read(&mut buffer).unwrap_or(0);
+            let chunk = buffer.get(..read).unwrap_or_default().to_vec();
+            let last = chunk.is_empty();
+            if sender.blocking_send(chunk).is_err() || last {
+                return;
+            }
+        }
+    })?;
+    tokio::spawn(async move {
+        while let Some(chunk) = chunks.recv().await {
+            let payload = json!({
+                "id": id, "data": BASE64_STANDARD.encode(&chunk), "eof": chunk.is_empty(),
+            });
+            // A job that has ended, or reads its input elsewhere, has no use for it.
+            if client.rpc("job-exec.stdin", payload).await.is_err() {
+                return;
+            }
+        }
+    });
+    Ok(())
+}

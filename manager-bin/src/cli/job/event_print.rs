@@ -1,0 +1,109 @@
+//! How `eventlog` and `wait-event` print events: format, time, colour.
+
+use std::io::IsTerminal;
+
+use jiff::Timestamp as Instant;
+use jiff::tz::TimeZone;
+use jobtap_core::eventlog::EventEntry;
+use jobtap_core::eventlog::format::{EntryFormat, Formatter, TimeFormat};
+use jobtap_core::job::Timestamp;
+use serde_json::Value;
+
+use crate::cli::message::CliError;
+use crate::cli::session;
+
+/// The options about the form of printed events.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct FormatArgs {
+    /// text or json
+    #[arg(short = 'f', long, value_name = "FORMAT", default_value = "text")]
+    format: String,
+    /// raw, iso, offset or human
+    #[arg(short = 'T', long, value_name = "FORMAT", default_value = "raw")]
+    time_format: String,
+    /// The same as --time-format=human
+    #[arg(short = 'H', long)]
+    human: bool,
+    /// always, never or auto
+    #[arg(short = 'L', long, value_name = "WHEN", num_args = 0..=1, require_equals = true,
+          default_value = "auto", default_missing_value = "always")]
+    color: String,
+}
+
+type LocalZone = Box<dyn Fn(Timestamp) -> i32>;
+
+/// Prints the events of one log.
+pub(super) struct Printer {
+    format: EntryFormat,
+    time: TimeFormat,
+    color: bool,
+    formatter: Formatter<LocalZone>,
+}
+
+impl FormatArgs {
+    /// The printer that the options ask for.
+    pub(super) fn printer(&self) -> Result<Printer, CliError> {
+        let invalid = |what: &str, text: &str| {
+            CliError::failure(format!("invalid {what} type '{text}'"))
+        };
+        let format = self.format.parse().map_err(|_| invalid("format", &self.format))?;
+        let time = if self.human {
+            TimeFormat::Human
+        } else {
+            self.time_format.parse().map_err(|_| invalid("time-format", &self.time_format))?
+        };
+        let color = match self.color.as_str() {
+            "always" => true,
+            "never" => false,
+            "auto" => std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+            other => return Err(invalid("color", other)),
+        };
+        Ok(Printer { format, time, color, formatter: Formatter::new(format, time, local_zone()) })
+    }
+}
+
+impl Printer {
+    /// Takes note of an event that isn't printed: offsets count from the log's first one.
+    pub(super) fn skip(&mut self, event: &EventEntry) {
+        if self.time == TimeFormat::Offset {
+            self.formatter.time(event);
+        }
+    }
+
+    /// Prints the event on a line of its own.
+    pub(super) fn print(&mut self, event: &EventEntry) -> Result<(), CliError> {
+        let line = if self.color && self.format == EntryFormat::Text {
+            self.colored(event)
+        } else {
+            self.formatter.format(event)
+        };
+        session::print(&format!("{line}\n"))?;
+        Ok(())
+    }
+
+    fn colored(&mut self, event: &EventEntry) -> String {
+        let time = self.formatter.time(event);
+        let time_color = if time.dated { "1;32" } else { "32" };
+        let name_color = if event.name == "exception" { "1;31" } else { "33" };
+        let mut line = paint(time_color, &time.text);
+        line.push(' ');
+        line.push_str(&paint(name_color, &event.name));
+        for (key, value) in event.context.iter().flatten() {
+            let color = if matches!(value, Value::Number(_)) { "37" } else { "35" };
+            line.push_str(&format!(" {}={}", paint("34", key), paint(color, &value.to_string())));
+        }
+        line
+    }
+}
+
+fn paint(color: &str, text: &str) -> String {
+    format!("\x1b[{color}m{text}\x1b[0m")
+}
+
+fn local_zone() -> LocalZone {
+    let zone = TimeZone::system();
+    Box::new(move |at| {
+        let instant = Instant::from_second(at.as_secs() as i64).unwrap_or(Instant::UNIX_EPOCH);
+        zone.to_offset(instant).seconds()
+    })
+}

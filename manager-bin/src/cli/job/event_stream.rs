@@ -1,0 +1,73 @@
+//! A job's events as they come, from any of its eventlogs.
+
+use jobtap_core::eventlog::EventEntry;
+use jobtap_core::job::JobId;
+use serde_json::{Value, json};
+
+use crate::cli::message::CliError;
+use crate::client::{Client, RpcError, Stream};
+use crate::rpc::errno::{ENOENT, EPROTO};
+
+/// Flag of the watch request: wait for the log to appear.
+const WAITCREATE: u64 = 1;
+
+/// The key of an eventlog that users may call by a short name.
+pub(in crate::cli) fn path_key(path: &str) -> &str {
+    match path {
+        "exec" => "guest.exec.eventlog",
+        "output" => "guest.output",
+        "input" => "guest.input",
+        other => other,
+    }
+}
+
+/// A watched eventlog.
+pub(in crate::cli) struct EventStream {
+    stream: Stream,
+}
+
+impl EventStream {
+    /// Watches the log `path` (a key) of a job.
+    pub(in crate::cli) async fn open(
+        client: &Client,
+        id: JobId,
+        path: &str,
+        waitcreate: bool,
+    ) -> Result<Self, RpcError> {
+        let flags = if waitcreate { WAITCREATE } else { 0 };
+        let payload = json!({ "id": id, "path": path, "flags": flags });
+        let stream = client.stream("job-info.eventlog-watch", payload).await?;
+        Ok(Self { stream })
+    }
+
+    /// The next event; `None` at the end of the log.
+    pub(in crate::cli) async fn next(&mut self) -> Option<Result<EventEntry, RpcError>> {
+        let answer = self.stream.next().await?;
+        Some(answer.and_then(|answer| {
+            let line = answer.get("event").and_then(Value::as_str).unwrap_or_default();
+            EventEntry::decode(line).map_err(|error| RpcError::new(EPROTO, error.to_string()))
+        }))
+    }
+}
+
+/// What a refusal to show a log means to the user, who typed the id and path like this.
+pub(in crate::cli) fn not_found(error: RpcError, typed: &str, path: &str) -> CliError {
+    if error.errno != ENOENT {
+        return error.into();
+    }
+    if path_key(path) == "eventlog" {
+        CliError::failure(format!("job {typed} not found"))
+    } else {
+        CliError::failure(format!("eventlog path {path} not found"))
+    }
+}
+
+/// A text member of an event's context.
+pub(in crate::cli) fn text<'a>(event: &'a EventEntry, key: &str) -> Option<&'a str> {
+    event.context.as_ref()?.get(key)?.as_str()
+}
+
+/// An integer member of an event's context.
+pub(in crate::cli) fn integer(event: &EventEntry, key: &str) -> Option<i64> {
+    event.context.as_ref()?.get(key)?.as_i64()
+}

@@ -1,0 +1,50 @@
+//! `job eventlog`: prints a job's events.
+
+use jobtap_core::eventlog::decode_log;
+use serde_json::{Value, json};
+
+use super::event_print::FormatArgs;
+use super::event_stream::{EventStream, not_found, path_key};
+use super::target::Target;
+use crate::cli::message::CliError;
+use crate::client::Client;
+
+/// Options and arguments of `job eventlog`.
+#[derive(Debug, clap::Args)]
+pub(super) struct EventlogArgs {
+    #[command(flatten)]
+    format: FormatArgs,
+    /// Print events as they come, to the last one
+    #[arg(short = 'F', long)]
+    follow: bool,
+    /// Which log: eventlog, exec, output, input or a key
+    #[arg(short = 'p', long, value_name = "PATH", default_value = "eventlog")]
+    path: String,
+    /// The job
+    #[arg(value_name = "JOBID", allow_hyphen_values = true)]
+    id: String,
+}
+
+/// Runs the command.
+pub(super) async fn run(client: &Client, args: &EventlogArgs) -> Result<u8, CliError> {
+    let target = Target::parse(&args.id)?;
+    let mut printer = args.format.printer()?;
+    let key = path_key(&args.path);
+    if args.follow {
+        let mut events = EventStream::open(client, target.id, key, false).await?;
+        while let Some(event) = events.next().await {
+            printer.print(&event.map_err(|error| not_found(error, &target.typed, &args.path))?)?;
+        }
+        return Ok(0);
+    }
+    let payload = json!({ "id": target.id, "keys": [key] });
+    let answer = client
+        .rpc("job-info.lookup", payload)
+        .await
+        .map_err(|error| not_found(error, &target.typed, &args.path))?;
+    let text = answer.get(key).and_then(Value::as_str).unwrap_or_default();
+    for event in decode_log(text).map_err(CliError::failure)? {
+        printer.print(&event)?;
+    }
+    Ok(0)
+}

@@ -1,0 +1,65 @@
+//! `job id` and `job namespace`: the forms of job ids.
+
+use std::io::BufRead;
+
+use jobtap_core::job::{Encoding, JobId};
+
+use crate::cli::ids::show_id;
+use crate::cli::message::CliError;
+use crate::cli::session;
+
+/// Options and arguments of `job id`.
+#[derive(Debug, clap::Args)]
+pub(super) struct IdArgs {
+    /// dec, hex, dothex, kvs, f58 or f58plain
+    #[arg(short = 't', long, value_name = "FORM", default_value = "dec")]
+    to: String,
+    /// The ids; lines of stdin if there are none
+    #[arg(value_name = "JOBID")]
+    ids: Vec<String>,
+}
+
+/// Arguments of `job namespace`.
+#[derive(Debug, clap::Args)]
+pub(super) struct NamespaceArgs {
+    /// The ids; lines of stdin if there are none
+    #[arg(value_name = "JOBID")]
+    ids: Vec<String>,
+}
+
+/// Runs `job id`.
+pub(super) fn run(args: &IdArgs) -> Result<u8, CliError> {
+    let encoding: Encoding = args
+        .to
+        .parse()
+        .map_err(|_| CliError::failure(format!("Unknown to={}", args.to)))?;
+    convert(&args.ids, |id| match encoding {
+        Encoding::F58 => show_id(id),
+        other => id.encode(other),
+    })
+}
+
+/// Runs `job namespace`.
+pub(super) fn namespaces(args: &NamespaceArgs) -> Result<u8, CliError> {
+    convert(&args.ids, |id| format!("job-{}", id.as_u64()))
+}
+
+fn convert(ids: &[String], form: impl Fn(JobId) -> String) -> Result<u8, CliError> {
+    let one = |text: &str| -> Result<(), CliError> {
+        let id = text
+            .parse()
+            .map_err(|_| CliError::failure(format!("{text}: malformed input")))?;
+        session::print(&format!("{}\n", form(id)))?;
+        Ok(())
+    };
+    if !ids.is_empty() {
+        ids.iter().try_for_each(|text| one(text))?;
+        return Ok(0);
+    }
+    let mut count = 0;
+    for line in std::io::stdin().lock().lines() {
+        one(&line?)?;
+        count += 1;
+    }
+    Ok(u8::from(count == 0))
+}

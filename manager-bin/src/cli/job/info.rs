@@ -1,0 +1,55 @@
+//! `job info`: prints what the store has of a job.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Value, json};
+
+use super::target::Target;
+use crate::cli::message::CliError;
+use crate::cli::session;
+use crate::client::Client;
+
+/// Flag of the lookup request: apply later updates.
+const CURRENT: u64 = 2;
+
+/// Options and arguments of `job info`.
+#[derive(Debug, clap::Args)]
+pub(super) struct InfoArgs {
+    /// The jobspec as it was submitted, environment included
+    #[arg(short = 'o', long)]
+    original: bool,
+    /// The value as first stored, without later updates
+    #[arg(short = 'b', long)]
+    base: bool,
+    /// The job
+    #[arg(value_name = "JOBID", allow_hyphen_values = true)]
+    id: String,
+    /// jobspec, R, eventlog, J, guest.exec.eventlog, guest.output or another key
+    #[arg(value_name = "KEY")]
+    key: String,
+}
+
+/// Runs the command.
+pub(super) async fn run(client: &Client, args: &InfoArgs) -> Result<u8, CliError> {
+    let target = Target::parse(&args.id)?;
+    let original = args.original && args.key == "jobspec";
+    let key = if original { "J" } else { &args.key };
+    let flags = if args.base { 0 } else { CURRENT };
+    let payload = json!({ "id": target.id, "keys": [key], "flags": flags });
+    let answer = client.rpc("job-info.lookup", payload).await?;
+    let text = answer.get(key).and_then(Value::as_str).unwrap_or_default();
+    let text = if original {
+        signed_payload(text).ok_or_else(|| CliError::failure("the stored J is damaged"))?
+    } else {
+        text.to_owned()
+    };
+    let newline = if text.ends_with('\n') { "" } else { "\n" };
+    session::print(&format!("{text}{newline}"))?;
+    Ok(0)
+}
+
+/// The jobspec inside a signed request (RFC 16's J).
+fn signed_payload(token: &str) -> Option<String> {
+    let encoded = token.split('.').nth(1)?;
+    String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok()
+}

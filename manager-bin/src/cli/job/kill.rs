@@ -1,0 +1,38 @@
+//! `job kill`: sends a signal to the tasks of running jobs.
+
+use serde_json::json;
+
+use super::{any_failed, say, signals};
+use crate::cli::message::CliError;
+use crate::client::Client;
+
+/// Options and arguments of `job kill`.
+#[derive(Debug, clap::Args)]
+pub(super) struct KillArgs {
+    /// The signal, by name or number
+    #[arg(short = 's', long, value_name = "SIG", default_value = "SIGTERM")]
+    signal: String,
+    /// The jobs
+    #[arg(value_name = "JOBID", required = true)]
+    ids: Vec<String>,
+}
+
+/// Runs the command.
+pub(super) async fn run(client: &Client, args: &KillArgs) -> Result<u8, CliError> {
+    let signum = signals::parse(&args.signal)
+        .ok_or_else(|| CliError::failure(format!("kill: Invalid signal {}", args.signal)))?;
+    let mut failed = false;
+    for typed in &args.ids {
+        let Ok(id) = typed.parse::<jobtap_core::job::JobId>() else {
+            say(format!("invalid jobid: {typed}"));
+            failed = true;
+            continue;
+        };
+        let payload = json!({ "id": id, "signum": signum });
+        if let Err(error) = client.rpc("job-manager.kill", payload).await {
+            say(format!("kill {typed}: {error}"));
+            failed = true;
+        }
+    }
+    any_failed(failed)
+}

@@ -1,0 +1,108 @@
+//! `job`: commands about single jobs.
+
+mod attach;
+mod attach_input;
+mod attach_signals;
+mod attach_state;
+mod event_print;
+mod event_stream;
+mod eventlog;
+mod id;
+mod info;
+mod kill;
+mod output;
+mod raise;
+mod signals;
+mod status;
+mod target;
+mod urgency;
+mod wait_event;
+
+pub(super) use attach::{Attach, Interrupt, attach};
+pub(super) use event_stream::EventStream;
+pub(super) use output::{Output, show_exception};
+pub(super) use status::{Ending, exit_code_of};
+pub(super) use target::Target;
+
+use std::process::ExitCode;
+
+use super::message::CliError;
+use super::session;
+use super::usage::Family;
+
+/// The name of this command in messages.
+const COMMAND: &str = "job";
+
+/// Arguments of `job`.
+#[derive(Debug, clap::Args)]
+#[command(infer_long_args = true)]
+pub(crate) struct JobArgs {
+    #[command(subcommand)]
+    command: JobCommand,
+}
+
+/// One line per subcommand.
+#[derive(Debug, clap::Subcommand)]
+enum JobCommand {
+    /// Show a job's output and wait for its end
+    #[command(infer_long_args = true)]
+    Attach(attach::AttachArgs),
+    /// Print a job's events
+    #[command(infer_long_args = true)]
+    Eventlog(eventlog::EventlogArgs),
+    /// Wait for an event of a job
+    #[command(infer_long_args = true)]
+    WaitEvent(wait_event::WaitEventArgs),
+    /// Wait for jobs and exit with their highest exit code
+    #[command(infer_long_args = true)]
+    Status(status::StatusArgs),
+    /// Print stored data of a job
+    #[command(infer_long_args = true)]
+    Info(info::InfoArgs),
+    /// Raise an exception on jobs
+    #[command(infer_long_args = true)]
+    Raise(raise::RaiseArgs),
+    /// Send a signal to running jobs
+    #[command(infer_long_args = true)]
+    Kill(kill::KillArgs),
+    /// Change a job's urgency
+    #[command(infer_long_args = true)]
+    Urgency(urgency::UrgencyArgs),
+    /// Convert job ids between their forms
+    #[command(infer_long_args = true)]
+    Id(id::IdArgs),
+    /// Print the KVS namespaces of jobs
+    #[command(infer_long_args = true)]
+    Namespace(id::NamespaceArgs),
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: JobArgs) -> ExitCode {
+    match args.command {
+        JobCommand::Id(args) => session::run(COMMAND, Family::Compiled, async { id::run(&args) }),
+        JobCommand::Namespace(args) => {
+            session::run(COMMAND, Family::Compiled, async { id::namespaces(&args) })
+        }
+        command => session::with_manager(COMMAND, Family::Compiled, async |client| match command {
+            JobCommand::Attach(args) => attach::run(&client, args).await,
+            JobCommand::Eventlog(args) => eventlog::run(&client, &args).await,
+            JobCommand::WaitEvent(args) => wait_event::run(&client, &args).await,
+            JobCommand::Status(args) => status::run(&client, &args).await,
+            JobCommand::Info(args) => info::run(&client, &args).await,
+            JobCommand::Raise(args) => raise::run(&client, &args).await,
+            JobCommand::Kill(args) => kill::run(&client, &args).await,
+            JobCommand::Urgency(args) => urgency::run(&client, &args).await,
+            JobCommand::Id(_) | JobCommand::Namespace(_) => Ok(0),
+        }),
+    }
+}
+
+/// Prints a message of this command that doesn't end it.
+fn say(text: impl std::fmt::Display) {
+    session::complain(COMMAND, Family::Compiled, &text.to_string());
+}
+
+/// The exit code of several jobs of which some failed.
+fn any_failed(failed: bool) -> Result<u8, CliError> {
+    Ok(u8::from(failed))
+}

@@ -1,0 +1,101 @@
+//! The output of a job's tasks, as its log has it (RFC 24), put on our own stdout and stderr.
+
+use std::io::{self, Write};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use jobtap_core::eventlog::EventEntry;
+
+use super::event_stream::{integer, text};
+use crate::cli::session;
+
+/// How output is shown.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::cli) struct Output {
+    /// Begin each line with the task's rank.
+    pub(in crate::cli) label: bool,
+    /// Say nothing about streams that go to files.
+    pub(in crate::cli) quiet: bool,
+}
+
+impl Output {
+    /// Shows an event of the output log.
+    pub(in crate::cli) fn show(self, event: &EventEntry) -> io::Result<()> {
+        let (stream, rank) = (text(event, "stream"), text(event, "rank").unwrap_or("0"));
+        match &*event.name {
+            "data" => {
+                let data = self.labeled(rank, data(event));
+                if stream == Some("stderr") {
+                    io::stderr().lock().write_all(&data)
+                } else {
+                    let mut out = io::stdout().lock();
+                    out.write_all(&data)?;
+                    out.flush()
+                }
+            }
+            "redirect" if !self.quiet => {
+                let path = text(event, "path").unwrap_or_default();
+                let stream = stream.unwrap_or_default();
+                session::note(&format!("{rank}: {stream} redirected to {path}"));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn labeled(self, rank: &str, data: Vec<u8>) -> Vec<u8> {
+        if !self.label {
+            return data;
+        }
+        let label = format!("{rank}: ");
+        let lines = data.split_inclusive(|byte| *byte == b'\n');
+        lines.flat_map(|line| label.bytes().chain(line.iter().copied())).collect()
+    }
+}
+
+/// The bytes of a data event; empty at the end of a stream.
+fn data(event: &EventEntry) -> Vec<u8> {
+    let data = text(event, "data").unwrap_or_default();
+    match text(event, "encoding") {
+        Some("base64") => BASE64_STANDARD.decode(data).unwrap_or_default(),
+        _ => data.as_bytes().to_vec(),
+    }
+}
+
+/// How many lines of output an event has.
+pub(super) fn lines(event: &EventEntry) -> usize {
+    match &*event.name {
+        "data" => data(event).split_inclusive(|byte| *byte == b'\n').count(),
+        _ => 0,
+    }
+}
+
+/// `type=T severity=N NOTE` of an exception event.
+pub(in crate::cli) fn show_exception(event: &EventEntry) -> String {
+    format!(
+        "type={} severity={} {}",
+        text(event, "type").unwrap_or_default(),
+        integer(event, "severity").unwrap_or(0),
+        text(event, "note").unwrap_or_default()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use super::*;
+
+    #[test]
+    fn each_line_gets_its_label() {
+        let output = Output { label: true, quiet: false };
+        assert_eq!(output.labeled("3", b"a\nb\n".to_vec()), b"3: a\n3: b\n");
+        assert_eq!(output.labeled("3", b"part".to_vec()), b"3: part");
+        assert_eq!(Output::default().labeled("3", b"a\n".to_vec()), b"a\n");
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_come_back() {
+        let line = "{\"timestamp\":1.0,\"name\":\"data\",\"context\":{\"stream\":\"stdout\",\"rank\":\"0\",\"encoding\":\"base64\",\"data\":\"/wo=\"}}\n";
+        assert_eq!(data(&EventEntry::decode(line).unwrap()), b"\xff\n");
+    }
+}

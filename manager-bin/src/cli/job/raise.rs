@@ -1,0 +1,86 @@
+//! `job raise`: raises an exception on jobs.
+
+use serde_json::json;
+
+use super::target::Target;
+use super::{any_failed, say};
+use crate::cli::message::CliError;
+use crate::client::Client;
+
+/// Options and arguments of `job raise`.
+#[derive(Debug, clap::Args)]
+pub(super) struct RaiseArgs {
+    /// 0 ends the job; up to 7
+    #[arg(short = 's', long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    severity: i64,
+    /// What happened, in a word
+    #[arg(short = 't', long = "type", value_name = "TYPE", default_value = "cancel")]
+    kind: String,
+    /// A sentence about it
+    #[arg(short = 'm', long, value_name = "NOTE")]
+    message: Option<String>,
+    /// The jobs, then the words of a message
+    #[arg(value_name = "JOBID", required = true)]
+    words: Vec<String>,
+}
+
+/// Runs the command.
+pub(super) async fn run(client: &Client, args: &RaiseArgs) -> Result<u8, CliError> {
+    let (targets, words) = split(&args.words)?;
+    let note = match (&args.message, words.is_empty()) {
+        (Some(_), false) => {
+            return Err(CliError::failure("Do not set note on command line and with --message"));
+        }
+        (Some(note), true) => note.clone(),
+        (None, _) => words.join(" "),
+    };
+    let mut failed = false;
+    for target in &targets {
+        let payload = json!({
+            "id": target.id, "severity": args.severity, "type": args.kind, "note": note,
+        });
+        if let Err(error) = client.rpc("job-manager.raise", payload).await {
+            say(format!("raise {}: {error}", target.typed));
+            failed = true;
+        }
+    }
+    any_failed(failed)
+}
+
+/// The ids up to the first word that is none, and the rest.
+fn split(words: &[String]) -> Result<(Vec<Target>, &[String]), CliError> {
+    let mut targets = Vec::new();
+    let mut rest = words;
+    while let Some((word, others)) = rest.split_first() {
+        match Target::parse(word) {
+            Ok(target) => targets.push(target),
+            Err(error) if targets.is_empty() => return Err(error),
+            Err(_) => break,
+        }
+        rest = others;
+    }
+    Ok((targets, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_first_word_that_is_no_id_starts_the_message() {
+        let words = words("12 f2oLkTLb not needed");
+        let (targets, note) = split(&words).unwrap();
+        assert_eq!(targets.len(), 2);
+        assert_eq!(note, ["not", "needed"]);
+    }
+
+    #[test]
+    fn a_message_alone_is_a_bad_id() {
+        assert_eq!(split(&words("no-id 12")).unwrap_err().text, "error parsing jobid: \"no-id\"");
+    }
+}

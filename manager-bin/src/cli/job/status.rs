@@ -1,0 +1,144 @@
+//! `job status`: waits for jobs and tells how they ended.
+
+use jobtap_core::eventlog::EventEntry;
+use jobtap_core::job::WaitStatus;
+use serde_json::json;
+
+use super::event_stream::{EventStream, integer, text};
+use super::say;
+use super::target::Target;
+use crate::cli::message::CliError;
+use crate::cli::session;
+use crate::client::Client;
+use crate::rpc::errno::ENOENT;
+
+/// Options and arguments of `job status`.
+#[derive(Debug, clap::Args)]
+pub(super) struct StatusArgs {
+    /// Tell about jobs that failed; twice: about all
+    #[arg(short = 'v', long, action = clap::ArgAction::Count)]
+    verbose: u8,
+    /// Exit code for a job that an exception ended before it had one
+    #[arg(short = 'e', long, value_name = "N", default_value_t = 1)]
+    exception_exit_code: u8,
+    /// Print a JSON object per job
+    #[arg(short = 'j', long)]
+    json: bool,
+    /// The jobs
+    #[arg(value_name = "JOBID", required = true, allow_hyphen_values = true)]
+    ids: Vec<String>,
+}
+
+/// What a job's events say about its end.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::cli) struct Ending {
+    /// From `finish`.
+    pub(in crate::cli) status: Option<WaitStatus>,
+    /// Type of the first fatal exception.
+    pub(in crate::cli) fatal: Option<String>,
+}
+
+impl Ending {
+    /// Takes the next event of the main eventlog into account.
+    pub(in crate::cli) fn note(&mut self, event: &EventEntry) {
+        match &*event.name {
+            "finish" => {
+                let status = integer(event, "status").and_then(|status| i32::try_from(status).ok());
+                self.status = status.map(WaitStatus);
+            }
+            "exception" if integer(event, "severity") == Some(0) && self.fatal.is_none() => {
+                self.fatal = Some(text(event, "type").unwrap_or_default().to_owned());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The exit code that stands for a job; `exception` is for one that an exception ended without a code.
+pub(in crate::cli) fn exit_code_of(ending: &Ending, exception: u8) -> u8 {
+    match ending.status {
+        Some(status) if !status.is_success() => status.exit_code().unwrap_or(1),
+        Some(_) if ending.fatal.is_none() => 0,
+        _ => exception,
+    }
+}
+
+/// Runs the command.
+pub(super) async fn run(client: &Client, args: &StatusArgs) -> Result<u8, CliError> {
+    let targets: Vec<Target> =
+        args.ids.iter().map(|text| Target::parse(text)).collect::<Result<_, _>>()?;
+    let mut highest = 0;
+    for target in &targets {
+        let ending = wait(client, target).await?;
+        describe(target, &ending, args)?;
+        highest = highest.max(exit_code_of(&ending, args.exception_exit_code));
+    }
+    Ok(highest)
+}
+
+/// How a job ended, once it has.
+async fn wait(client: &Client, target: &Target) -> Result<Ending, CliError> {
+    let mut ending = Ending::default();
+    let mut events = EventStream::open(client, target.id, "eventlog", false).await?;
+    while let Some(event) = events.next().await {
+        let event = event.map_err(|error| match error.errno {
+            ENOENT => CliError::failure(format!("{}: No such job", target.typed)),
+            _ => CliError::failure(format!("{}: {error}", target.typed)),
+        })?;
+        ending.note(&event);
+    }
+    Ok(ending)
+}
+
+fn describe(target: &Target, ending: &Ending, args: &StatusArgs) -> Result<(), CliError> {
+    if args.json {
+        let line = json!({
+            "id": target.id, "waitstatus": ending.status, "exception_type": ending.fatal,
+            "exit_code": exit_code_of(ending, args.exception_exit_code),
+        });
+        session::print(&format!("{line}\n"))?;
+    }
+    let Some(status) = ending.status else {
+        // Flux says this at the second -v only.
+        if let Some(kind) = ending.fatal.as_ref().filter(|_| args.verbose > 1) {
+            say(format!("{}: exception type={kind}", target.typed));
+        }
+        return Ok(());
+    };
+    if args.verbose > 1 || (args.verbose == 1 && !status.is_success()) {
+        match (status.signaled(), status.exited()) {
+            (Some(signal), _) => say(format!("{}: job shell died by signal {signal}", target.typed)),
+            (None, Some(code)) => say(format!("{}: exited with exit code {code}", target.typed)),
+            (None, None) => say(format!("{}: {}", target.typed, status.text())),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use super::*;
+
+    fn ending(lines: &[&str]) -> Ending {
+        let mut ending = Ending::default();
+        for line in lines {
+            ending.note(&EventEntry::decode(&format!("{line}\n")).unwrap());
+        }
+        ending
+    }
+
+    #[test]
+    fn a_code_wins_over_an_exception_and_an_exception_over_none() {
+        let finish = |status: i32| {
+            format!("{{\"timestamp\":1.0,\"name\":\"finish\",\"context\":{{\"status\":{status}}}}}")
+        };
+        let fatal = "{\"timestamp\":1.0,\"name\":\"exception\",\"context\":{\"type\":\"cancel\",\"severity\":0,\"note\":\"\"}}";
+        let (zero, two, killed) = (finish(0), finish(512), finish(15));
+        assert_eq!(exit_code_of(&ending(&[&zero]), 42), 0);
+        assert_eq!(exit_code_of(&ending(&[&two]), 42), 2);
+        assert_eq!(exit_code_of(&ending(&[fatal, &killed]), 42), 143);
+        assert_eq!(exit_code_of(&ending(&[fatal, &zero]), 42), 42);
+        assert_eq!(exit_code_of(&ending(&[fatal]), 42), 42);
+    }
+}

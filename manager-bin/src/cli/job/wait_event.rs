@@ -1,0 +1,164 @@
+//! `job wait-event`: waits for an event of a job.
+
+use std::time::Duration;
+
+use jobtap_core::eventlog::EventEntry;
+use jobtap_core::job::Fsd;
+use serde_json::Value;
+
+use super::event_print::FormatArgs;
+use super::event_stream::{EventStream, not_found, path_key};
+use super::target::Target;
+use crate::cli::message::CliError;
+use crate::client::{Client, RpcError};
+
+/// Options and arguments of `job wait-event`.
+#[derive(Debug, clap::Args)]
+pub(super) struct WaitEventArgs {
+    #[command(flatten)]
+    format: FormatArgs,
+    /// Give up when no event came for this time
+    #[arg(short = 't', long, value_name = "FSD")]
+    timeout: Option<String>,
+    /// Print all events up to the one waited for
+    #[arg(short = 'v', long)]
+    verbose: bool,
+    /// Print nothing
+    #[arg(short = 'q', long)]
+    quiet: bool,
+    /// Wait for the N-th such event
+    #[arg(short = 'c', long, value_name = "N", default_value = "1", allow_negative_numbers = true)]
+    count: i64,
+    /// Only an event whose context has this value
+    #[arg(short = 'm', long, value_name = "KEY=VAL")]
+    match_context: Option<String>,
+    /// Which log: eventlog, exec, output, input or a key
+    #[arg(short = 'p', long, value_name = "PATH", default_value = "eventlog")]
+    path: String,
+    /// Wait for the log to appear
+    #[arg(short = 'W', long)]
+    waitcreate: bool,
+    /// The job
+    #[arg(value_name = "JOBID", allow_hyphen_values = true)]
+    id: String,
+    /// Name of the event
+    #[arg(value_name = "EVENT")]
+    event: String,
+}
+
+/// Which event is waited for.
+struct Wanted<'a> {
+    name: &'a str,
+    context: Option<(&'a str, &'a str)>,
+    left: i64,
+}
+
+/// Runs the command.
+pub(super) async fn run(client: &Client, args: &WaitEventArgs) -> Result<u8, CliError> {
+    let target = Target::parse(&args.id)?;
+    let timeout = args.timeout.as_deref().map(parse_timeout).transpose()?.flatten();
+    if args.count <= 0 {
+        return Err(CliError::failure("count must be > 0"));
+    }
+    let context = args.match_context.as_deref().map(|text| {
+        text.split_once('=')
+            .ok_or_else(|| CliError::failure("must specify a context test as key=value"))
+    });
+    let mut wanted =
+        Wanted { name: &args.event, context: context.transpose()?, left: args.count };
+    let mut printer = args.format.printer()?;
+    let key = path_key(&args.path);
+    let mut events = EventStream::open(client, target.id, key, args.waitcreate).await?;
+    loop {
+        let event = match next(&mut events, timeout).await {
+            None => {
+                let text = format!("wait-event timeout on event '{}'", args.event);
+                return Err(CliError::failure(text));
+            }
+            Some(None) => {
+                let text = format!("event '{}' never received", args.event);
+                return Err(CliError::failure(text));
+            }
+            Some(Some(event)) => {
+                event.map_err(|error| not_found(error, &target.typed, &args.path))?
+            }
+        };
+        let found = wanted.found(&event);
+        if !args.quiet && (found || args.verbose) {
+            printer.print(&event)?;
+        } else {
+            printer.skip(&event);
+        }
+        if found {
+            return Ok(0);
+        }
+    }
+}
+
+/// The next event, the end of the log, or `None` when the time is up.
+async fn next(
+    events: &mut EventStream,
+    timeout: Option<Duration>,
+) -> Option<Option<Result<EventEntry, RpcError>>> {
+    match timeout {
+        Some(timeout) => tokio::time::timeout(timeout, events.next()).await.ok(),
+        None => Some(events.next().await),
+    }
+}
+
+fn parse_timeout(text: &str) -> Result<Option<Duration>, CliError> {
+    let duration: Fsd = text
+        .parse()
+        .map_err(|_| CliError::failure(format!("Invalid argument for option 'timeout': '{text}'")))?;
+    Ok(duration.to_duration())
+}
+
+impl Wanted<'_> {
+    /// Whether this is the event, counting the earlier ones of its kind.
+    fn found(&mut self, event: &EventEntry) -> bool {
+        if event.name != self.name || !self.context.is_none_or(|test| matches(event, test)) {
+            return false;
+        }
+        self.left -= 1;
+        self.left == 0
+    }
+}
+
+/// Whether the context has this key with this value, written as JSON or as the bare string.
+fn matches(event: &EventEntry, (key, wanted): (&str, &str)) -> bool {
+    let value = event.context.as_ref().and_then(|context| context.get(key));
+    value.is_some_and(|value| match value {
+        Value::String(text) if text == wanted => true,
+        value => value.to_string() == wanted,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use super::*;
+
+    fn event(line: &str) -> EventEntry {
+        EventEntry::decode(&format!("{line}\n")).unwrap()
+    }
+
+    #[test]
+    fn a_value_is_matched_as_json_or_as_a_bare_string() {
+        let event = event(r#"{"timestamp":1.0,"name":"e","context":{"type":"cancel","a.b":7}}"#);
+        assert!(matches(&event, ("type", "cancel")));
+        assert!(matches(&event, ("type", "\"cancel\"")));
+        assert!(matches(&event, ("a.b", "7")));
+        assert!(!matches(&event, ("a.b", "8")));
+        assert!(!matches(&event, ("none", "7")));
+    }
+
+    #[test]
+    fn only_matching_events_are_counted() {
+        let mut wanted = Wanted { name: "priority", context: Some(("priority", "8")), left: 2 };
+        let eight = event(r#"{"timestamp":1.0,"name":"priority","context":{"priority":8}}"#);
+        let nine = event(r#"{"timestamp":1.0,"name":"priority","context":{"priority":9}}"#);
+        assert!(!wanted.found(&eight));
+        assert!(!wanted.found(&nine));
+        assert!(wanted.found(&eight));
+    }
+}

@@ -1,0 +1,129 @@
+//! What `jobs` asks the listing service for: the options that select jobs, as a constraint.
+
+use jobtap_core::job::StateSet;
+use serde_json::{Value, json};
+
+use super::job_row::Viewpoint;
+use super::jobs::JobsArgs;
+use super::message::CliError;
+use super::when::parse_when;
+
+/// A request to `job-list.list` without its limit.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Query {
+    /// What the jobs must satisfy.
+    pub(super) constraint: Value,
+    /// Jobs that ended before this time (seconds since the epoch) are left out.
+    pub(super) since: Option<f64>,
+}
+
+impl Query {
+    /// The query that the options mean for the user `uid`.
+    ///
+    /// # Errors
+    /// An option names something that doesn't exist.
+    pub(super) fn from_args(args: &JobsArgs, uid: u32, view: &Viewpoint) -> Result<Self, CliError> {
+        let since = args
+            .since
+            .as_deref()
+            .map(|when| since(when, view))
+            .transpose()?;
+        let mut all = Vec::new();
+        all.extend(user(args, uid, view)?.map(|uid| json!({"userid": [uid]})));
+        all.extend(states(args, since.is_some())?);
+        all.extend(args.name.as_ref().map(|name| json!({"name": [name]})));
+        all.extend(args.queues().map(|queues| json!({"queue": queues})));
+        all.extend(args.include.as_deref().map(targets).transpose()?);
+        let constraint = if all.is_empty() {
+            json!({})
+        } else {
+            json!({"and": all})
+        };
+        Ok(Query { constraint, since })
+    }
+
+    /// The payload of the request for at most `limit` jobs; 0 for all.
+    pub(super) fn payload(&self, limit: u64) -> Value {
+        let mut payload =
+            json!({"max_entries": limit, "constraint": self.constraint, "attrs": ["all"]});
+        if let (Some(payload), Some(since)) = (payload.as_object_mut(), self.since) {
+            payload.insert("since".to_owned(), json!(since));
+        }
+        payload
+    }
+}
+
+/// The user whose jobs are wanted; `None` for all users.
+fn user(args: &JobsArgs, own: u32, view: &Viewpoint) -> Result<Option<u32>, CliError> {
+    match args.user.as_deref() {
+        _ if args.all_users => Ok(None),
+        Some("all") => Ok(None),
+        Some(user) => {
+            let uid = user.parse().ok().or_else(|| view.users.number(user));
+            let unknown = || CliError::failure(format!("Invalid user {user} specified"));
+            uid.map(Some).ok_or_else(unknown)
+        }
+        // Who asks about certain nodes wants to see everybody there.
+        None if args.include.is_some() => Ok(None),
+        None => Ok(Some(own)),
+    }
+}
+
+/// The constraint on states and results; `None` for jobs in any state.
+fn states(args: &JobsArgs, since: bool) -> Result<Option<Value>, CliError> {
+    let set = match args.filter.as_deref() {
+        Some(filter) => parse_filter(filter)?,
+        None if args.all || since => return Ok(None),
+        None => StateSet::ACTIVE,
+    };
+    let states = (set.state_bits() != 0).then(|| json!({"states": [set.state_bits()]}));
+    let results = (set.result_bits() != 0).then(|| json!({"results": [set.result_bits()]}));
+    Ok(match (states, results) {
+        (Some(states), Some(results)) => Some(json!({"or": [states, results]})),
+        (states, results) => states.or(results),
+    })
+}
+
+fn parse_filter(filter: &str) -> Result<StateSet, CliError> {
+    let mut set = StateSet::EMPTY;
+    for name in filter.split(',') {
+        // An empty name is an empty set to the parser, and a typing error here.
+        let one = name
+            .to_lowercase()
+            .parse::<StateSet>()
+            .ok()
+            .filter(|one| !one.is_empty());
+        let invalid = || CliError::failure(format!("Invalid filter specified: {name}"));
+        set |= one.ok_or_else(invalid)?;
+    }
+    Ok(set)
+}
+
+/// Ranks or hosts: whatever is written like an idset counts as ranks.
+fn targets(text: &str) -> Result<Value, CliError> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err(CliError::failure(format!(
+            "-i/--include: invalid targets: {text}"
+        )));
+    }
+    let ranks = text
+        .chars()
+        .all(|c| c.is_ascii_digit() || matches!(c, ',' | '-' | '[' | ']'));
+    Ok(if ranks {
+        json!({"ranks": [text]})
+    } else {
+        json!({"hostlist": [text]})
+    })
+}
+
+fn since(when: &str, view: &Viewpoint) -> Result<f64, CliError> {
+    let time = parse_when(when, view.now, &view.zone)
+        .ok_or_else(|| CliError::usage(format!("argument --since: invalid time: '{when}'")))?;
+    match time > view.now {
+        true => Err(CliError::failure(format!(
+            "--since={when} appears to be in the future"
+        ))),
+        false => Ok(time),
+    }
+}

@@ -1,0 +1,125 @@
+//! How the commands speak to their users: the prefix of messages, and errors that end a command.
+
+use std::fmt::Display;
+use std::io::{self, BufRead, Write};
+use std::path::Path;
+
+/// The name that the program was started by; messages begin with it, so that a script sees which
+/// of its commands failed even through a link or a custom manager.
+#[derive(Debug, Clone)]
+pub(crate) struct Prog(String);
+
+impl Prog {
+    /// The name in this process's argv\[0\], without its directory.
+    pub(crate) fn current() -> Self {
+        let path = std::env::args_os().next().unwrap_or_default();
+        let name = Path::new(&path)
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
+        Prog(name.unwrap_or_else(|| "jobtap".to_owned()))
+    }
+
+    /// A program of this name.
+    #[cfg(test)]
+    pub(crate) fn named(name: &str) -> Self {
+        Prog(name.to_owned())
+    }
+
+    /// How `command` calls itself: `PROG-COMMAND`.
+    pub(crate) fn command(&self, command: &str) -> String {
+        format!("{}-{command}", self.0)
+    }
+
+    /// The message that `command` failed: `PROG-COMMAND: ERROR: TEXT`.
+    pub(crate) fn error(&self, command: &str, text: impl Display) -> String {
+        format!("{}-{command}: ERROR: {text}", self.0)
+    }
+
+    /// A message of the compiled kind of commands, errors included: `PROG-COMMAND: TEXT`.
+    pub(crate) fn plain(&self, command: &str, text: impl Display) -> String {
+        format!("{}-{command}: {text}", self.0)
+    }
+
+    /// The message that `command` goes on in spite of something: `PROG-COMMAND: WARNING: TEXT`.
+    pub(crate) fn warning(&self, command: &str, text: impl Display) -> String {
+        format!("{}-{command}: WARNING: {text}", self.0)
+    }
+}
+
+/// Prints the error line of `command` on stderr.
+pub(crate) fn error(command: &str, text: impl Display) {
+    // Nobody is left to hear about a broken stderr.
+    let _ = writeln!(io::stderr(), "{}", Prog::current().error(command, text));
+}
+
+/// Prints the warning line of `command` on stderr.
+pub(crate) fn warning(command: &str, text: impl Display) {
+    let _ = writeln!(io::stderr(), "{}", Prog::current().warning(command, text));
+}
+
+/// What ends a command: the text of its error line and its exit code.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub(crate) struct CliError {
+    /// What follows `ERROR: `.
+    pub(crate) text: String,
+    /// 1 for a failure, 2 for a wrong usage.
+    pub(crate) code: u8,
+}
+
+impl CliError {
+    /// A failure: exit code 1.
+    pub(crate) fn failure(text: impl Display) -> Self {
+        CliError {
+            text: text.to_string(),
+            code: 1,
+        }
+    }
+
+    /// An argument that can't be understood: exit code 2.
+    pub(crate) fn usage(text: impl Display) -> Self {
+        CliError {
+            text: text.to_string(),
+            code: 2,
+        }
+    }
+}
+
+impl From<io::Error> for CliError {
+    fn from(error: io::Error) -> Self {
+        CliError::failure(error)
+    }
+}
+
+/// Standard input, output and error of a command; tests put buffers in their place.
+pub(crate) struct Streams<'a> {
+    pub(crate) input: &'a mut dyn BufRead,
+    pub(crate) out: &'a mut dyn Write,
+    pub(crate) err: &'a mut dyn Write,
+}
+
+impl Streams<'_> {
+    /// Prints on standard output. A reader that has seen enough, such as head(1), is no error.
+    pub(crate) fn print(&mut self, text: &str) -> Result<(), CliError> {
+        let written = self
+            .out
+            .write_all(text.as_bytes())
+            .and_then(|()| self.out.flush());
+        match written {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            other => Ok(other?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_name_program_command_and_kind() {
+        let prog = Prog::named("jobtap");
+        assert_eq!(prog.error("jobs", "no"), "jobtap-jobs: ERROR: no");
+        assert_eq!(prog.warning("jobs", "odd"), "jobtap-jobs: WARNING: odd");
+    }
+}

@@ -1,0 +1,91 @@
+//! `run`: submits a job and stays attached to it.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use super::ids::show_id;
+use super::job::{Attach, Interrupt, Output, Target, attach};
+use super::message::CliError;
+use super::session;
+use super::submit::{print_jobspec, submission, submitted_id};
+use super::submit_args::SubmitArgs;
+use super::submit_caller::Caller;
+use super::usage::Family;
+use crate::client::Client;
+
+const COMMAND: &str = "run";
+
+/// Options and arguments of `run`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunCommand {
+    #[command(flatten)]
+    job: SubmitArgs,
+    /// Stop at this event of the job
+    #[arg(long, value_name = "NAME", default_value = "clean")]
+    wait_event: String,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: RunCommand) -> ExitCode {
+    session::run(COMMAND, Family::Script, submit_and_attach(args))
+}
+
+async fn submit_and_attach(args: RunCommand) -> Result<u8, CliError> {
+    for note in args.job.notes() {
+        session::note(note);
+    }
+    let mut payload = submission(&args.job, &Caller::current()?)?.payload;
+    let input = take_input(&mut payload);
+    if args.job.dry_run {
+        print_jobspec(&payload)?;
+        return Ok(0);
+    }
+    let client = Client::connect().await?;
+    let id = submitted_id(&client.rpc("job-ingest.submit", payload).await?)?;
+    let typed = show_id(id);
+    if args.job.verbose > 0 {
+        session::note(&format!("jobid: {typed}"));
+    }
+    let how = Attach {
+        show_events: args.job.verbose > 1,
+        show_exec: args.job.verbose > 2,
+        show_status: false,
+        wait_event: args.wait_event,
+        output: Output { label: args.job.label_io, quiet: false },
+        read_only: false,
+        input,
+        tail: None,
+        interrupt: Interrupt::CancelFirst,
+    };
+    attach(&client, Target { id, typed }, how).await
+}
+
+/// Has the tasks read what we are given, unless the options say where their input comes from.
+fn take_input(payload: &mut serde_json::Value) -> bool {
+    let Some(system) = payload.pointer_mut("/jobspec/attributes/system") else { return false };
+    let pointer = "/shell/options/input/stdin";
+    if let Some(given) = system.pointer(pointer) {
+        return given.get("type").and_then(serde_json::Value::as_str) == Some("service");
+    }
+    let default = json!({"shell": {"options": {"input": {"stdin": {"type": "service"}}}}});
+    crate::daemon::config::merge(system, default);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use super::*;
+
+    #[test]
+    fn input_is_ours_unless_a_file_is_named() {
+        let mut payload = json!({"jobspec": {"attributes": {"system": {"duration": 0}}}});
+        assert!(take_input(&mut payload));
+        let pointer = "/jobspec/attributes/system/shell/options/input/stdin/type";
+        assert_eq!(payload.pointer(pointer).unwrap(), "service");
+        assert!(take_input(&mut payload));
+        *payload.pointer_mut(pointer).unwrap() = json!("file");
+        assert!(!take_input(&mut payload));
+    }
+}

@@ -1,0 +1,86 @@
+//! What every command that talks to the manager has in common: a connection, a runtime, and the form of
+//! its failures.
+
+use std::future::Future;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use super::message::{CliError, Prog};
+use super::usage::Family;
+use crate::client::{Client, ClientError, RpcError};
+
+impl From<ClientError> for CliError {
+    fn from(error: ClientError) -> Self {
+        Self::failure(error)
+    }
+}
+
+impl From<RpcError> for CliError {
+    fn from(error: RpcError) -> Self {
+        Self::failure(error)
+    }
+}
+
+/// Runs a command that needs the manager; `Ok` of the body is the exit code.
+pub(crate) fn with_manager<F>(
+    command: &str,
+    family: Family,
+    body: impl FnOnce(Client) -> F,
+) -> ExitCode
+where
+    F: Future<Output = Result<u8, CliError>>,
+{
+    run(command, family, async {
+        let client = Client::connect().await?;
+        body(client).await
+    })
+}
+
+/// Runs a command's future to its exit code and prints what went wrong.
+pub(crate) fn run<T: Into<ExitCode>>(
+    command: &str,
+    family: Family,
+    body: impl Future<Output = Result<T, CliError>>,
+) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let outcome = match runtime {
+        Ok(runtime) => {
+            let outcome = runtime.block_on(body);
+            // A task that reads the terminal can't be ended; nobody needs what it still gets.
+            runtime.shutdown_background();
+            outcome
+        }
+        Err(error) => Err(error.into()),
+    };
+    match outcome {
+        Ok(code) => code.into(),
+        Err(error) => {
+            if !error.text.is_empty() {
+                complain(command, family, &error.text);
+            }
+            ExitCode::from(error.code)
+        }
+    }
+}
+
+/// Prints an error line in the form of the command's family.
+pub(crate) fn complain(command: &str, family: Family, text: &str) {
+    let prog = Prog::current();
+    let line = match family {
+        Family::Script => prog.error(command, text),
+        Family::Compiled => prog.plain(command, text),
+    };
+    note(&line);
+}
+
+/// Prints a line on stderr. Nobody is left to hear about a broken stderr.
+pub(crate) fn note(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// Prints on stdout at once.
+pub(crate) fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}

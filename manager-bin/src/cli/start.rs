@@ -1,0 +1,334 @@
+//! `start`: a manager, and a command that runs under it.
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::os::unix::fs::symlink;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, ExitStatus};
+
+use jobtap_core::engine::Level;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Map, Value};
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::message::{CliError, Prog};
+use super::session;
+use super::usage::Family;
+use crate::daemon::statedir::{StateDir, fresh_directory};
+use crate::daemon::{Daemon, Options, config};
+use crate::rpc::uri;
+
+const COMMAND: &str = "start";
+
+/// Options and arguments of `start`.
+#[derive(Debug, clap::Args)]
+#[command(infer_long_args = true)]
+pub(crate) struct StartArgs {
+    /// How many managers to start; only 1 is possible
+    #[arg(short = 's', long, value_name = "N")]
+    test_size: Option<i64>,
+    /// Configuration: a TOML file or a directory of them
+    #[arg(short = 'c', long, value_name = "PATH")]
+    config_path: Vec<PathBuf>,
+    /// More configuration: KEY=VAL, a TOML text or a file
+    #[arg(long, value_name = "VALUE")]
+    conf: Vec<String>,
+    /// Set an attribute: statedir=DIR, log-stderr-level=N
+    #[arg(short = 'S', long, value_name = "ATTR=VAL")]
+    setattr: Vec<String>,
+    /// Keep the state in this directory; without it, it goes with the manager
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+    /// Say more on stderr; repeatable
+    #[arg(short = 'v', long, action = clap::ArgAction::Count)]
+    verbose: u8,
+    /// The command to run, by default a shell
+    #[arg(value_name = "COMMAND", trailing_var_arg = true)]
+    command: Vec<OsString>,
+}
+
+/// What the options say.
+struct Plan {
+    config: Value,
+    state_dir: Option<PathBuf>,
+    log_level: Level,
+    command: Vec<OsString>,
+}
+
+/// Runs the command; the exit code is that of COMMAND.
+pub(crate) fn run(args: StartArgs) -> ExitCode {
+    session::run(COMMAND, Family::Compiled, start(args))
+}
+
+async fn start(args: StartArgs) -> Result<u8, CliError> {
+    let plan = Plan::new(args)?;
+    let foreground =
+        plan.state_dir.is_some() && plan.command.is_empty() && !std::io::stdin().is_terminal();
+    let statedir = match &plan.state_dir {
+        Some(path) => StateDir::open(path),
+        None => StateDir::temporary(),
+    };
+    let statedir = statedir.map_err(CliError::failure)?;
+    let rundir = RunDir::new(&statedir)?;
+    let mut socket = statedir.path().join("local-0");
+    if socket.as_os_str().len() > uri::MAX_PATH {
+        socket = rundir.path.join("local-0");
+    }
+    let options = Options { config: plan.config, statedir, socket, log_level: plan.log_level };
+    let daemon = match Daemon::start(options) {
+        Ok(daemon) => daemon,
+        Err(error) => {
+            rundir.remove();
+            return Err(CliError::failure(error));
+        }
+    };
+    let outcome = if foreground {
+        serve(&daemon).await
+    } else {
+        supervise(&daemon, &rundir, &plan.command).await
+    };
+    if outcome.is_ok() {
+        finish(&daemon).await?;
+    }
+    daemon.shutdown().await;
+    rundir.remove();
+    outcome
+}
+
+impl Plan {
+    fn new(args: StartArgs) -> Result<Self, CliError> {
+        match args.test_size {
+            None | Some(1) => {}
+            Some(size) if size < 1 => {
+                return Err(CliError::failure("--test-size argument must be > 0"));
+            }
+            Some(size) => {
+                return Err(CliError::failure(format!(
+                    "--test-size={size}: only 1 is possible, a manager runs on one host"
+                )));
+            }
+        }
+        let mut whole = Value::Object(Map::new());
+        for path in &args.config_path {
+            config::merge(&mut whole, config::load(path).map_err(CliError::failure)?);
+        }
+        for text in &args.conf {
+            config::merge(&mut whole, config::setting(text).map_err(CliError::failure)?);
+        }
+        let log_level = if args.verbose > 0 { Level::Info } else { Level::Warning };
+        let mut plan = Self {
+            config: whole,
+            state_dir: args.state_dir,
+            log_level,
+            command: args.command,
+        };
+        for attribute in &args.setattr {
+            plan.set(attribute)?;
+        }
+        Ok(plan)
+    }
+
+    fn set(&mut self, attribute: &str) -> Result<(), CliError> {
+        let (name, value) = attribute.split_once('=').unwrap_or((attribute, ""));
+        match name {
+            "statedir" => self.state_dir = Some(PathBuf::from(value)),
+            "log-stderr-level" => {
+                self.log_level = match value.parse() {
+                    Ok(0u8..=3) => Level::Error,
+                    Ok(4) => Level::Warning,
+                    Ok(5..=6) => Level::Info,
+                    Ok(7) => Level::Debug,
+                    _ => return Err(CliError::failure("log-stderr-level: use a number from 0 to 7")),
+                }
+            }
+            _ => {
+                let text = format!("attribute {name} is not supported and ignored");
+                session::note(&Prog::current().warning(COMMAND, text));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A directory for this run alone; in its `bin`, the program's names lead to this very executable, so
+/// that scripts talk to the manager with the binary that it is.
+struct RunDir {
+    path: PathBuf,
+    own: bool,
+}
+
+impl RunDir {
+    fn new(statedir: &StateDir) -> Result<Self, CliError> {
+        let own = !statedir.is_temporary();
+        let path = if own {
+            fresh_directory(&std::env::temp_dir())?
+        } else {
+            statedir.path().to_path_buf()
+        };
+        let bin = path.join("bin");
+        std::fs::create_dir(&bin)?;
+        let program = std::env::current_exe()?;
+        for name in ["jobtap", "flux"] {
+            symlink(&program, bin.join(name))?;
+        }
+        Ok(Self { path, own })
+    }
+
+    fn bin(&self) -> PathBuf {
+        self.path.join("bin")
+    }
+
+    /// Removes it; a temporary state directory goes by itself.
+    fn remove(self) {
+        if self.own {
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Runs as a plain daemon until a signal asks for the end.
+async fn serve(daemon: &Daemon) -> Result<u8, CliError> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    session::note(&format!("jobtap: manager ready at {}", daemon.uri()));
+    tokio::select! {
+        _ = terminate.recv() => Ok(0),
+        _ = interrupt.recv() => Ok(0),
+        reason = daemon.failure() => Err(failed(&reason)),
+    }
+}
+
+/// Runs the command to its end.
+async fn supervise(
+    daemon: &Daemon,
+    rundir: &RunDir,
+    command: &[OsString],
+) -> Result<u8, CliError> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    // Ctrl-C is for the command, which is in the same process group; to catch it here keeps the
+    // manager alive and, unlike ignoring it, isn't inherited.
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut child = spawn(daemon, rundir, command)?;
+    loop {
+        tokio::select! {
+            status = child.wait() => return Ok(exit_code(status?)),
+            _ = terminate.recv() => send(&child, Signal::TERM),
+            _ = hangup.recv() => send(&child, Signal::HUP),
+            _ = interrupt.recv() => {}
+            reason = daemon.failure() => {
+                send(&child, Signal::TERM);
+                return Err(failed(&reason));
+            }
+        }
+    }
+}
+
+/// Waits for running jobs to end where nobody will pick them up; a signal ends the patience.
+async fn finish(daemon: &Daemon) -> Result<(), CliError> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        () = daemon.finish_jobs() => {}
+        _ = daemon.failure() => {}
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}
+
+fn spawn(daemon: &Daemon, rundir: &RunDir, command: &[OsString]) -> Result<Child, CliError> {
+    let words = words(command);
+    let Some((program, arguments)) = words.split_first() else {
+        return Err(CliError::failure("no command"));
+    };
+    let mut path = rundir.bin().into_os_string();
+    if let Some(inherited) = std::env::var_os("PATH") {
+        path.push(":");
+        path.push(inherited);
+    }
+    Command::new(program)
+        .args(arguments)
+        .env("PATH", path)
+        .env(uri::VARIABLE, daemon.uri())
+        .env(uri::FLUX_VARIABLE, daemon.uri())
+        .spawn()
+        .map_err(|error| cannot_run(Path::new(program), &error))
+}
+
+/// The command with its arguments: a shell if none is given, and a shell's command line if it is one
+/// word that no program is named by, as `start 'cmd; cmd'`.
+fn words(command: &[OsString]) -> Vec<OsString> {
+    match command {
+        [] => vec![std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into())],
+        [line] if is_shell_line(line) => vec!["/bin/sh".into(), "-c".into(), line.clone()],
+        words => words.to_vec(),
+    }
+}
+
+fn is_shell_line(line: &OsString) -> bool {
+    let text = line.to_string_lossy();
+    text.contains([' ', '\t', '\n', ';', '|', '&', '>', '<', '$']) && !Path::new(line).exists()
+}
+
+fn cannot_run(program: &Path, error: &std::io::Error) -> CliError {
+    let (code, hint) = match error.kind() {
+        std::io::ErrorKind::NotFound => (127, "No such file or directory".to_owned()),
+        std::io::ErrorKind::PermissionDenied => {
+            let shown = program.display();
+            (126, format!("not executable: chmod +x {shown}, or start it as `sh {shown}`"))
+        }
+        _ => (126, error.to_string()),
+    };
+    CliError { text: format!("{}: {hint}", program.display()), code }
+}
+
+fn send(child: &Child, signal: Signal) {
+    let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+    if let Some(pid) = pid {
+        // It may have ended in between.
+        let _ = kill_process(pid, signal);
+    }
+}
+
+fn exit_code(status: ExitStatus) -> u8 {
+    let signaled = status.signal().map(|signal| 128 + signal);
+    let code = status.code().or(signaled).unwrap_or(1);
+    u8::try_from(code).unwrap_or(1)
+}
+
+fn failed(reason: &str) -> CliError {
+    session::note(&format!("jobtap: {reason}"));
+    CliError { text: String::new(), code: 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use super::*;
+
+    #[test]
+    fn a_command_line_in_one_word_goes_to_a_shell() {
+        let one = |text: &str| words(&[OsString::from(text)]);
+        assert_eq!(one("echo a; echo b"), ["/bin/sh", "-c", "echo a; echo b"]);
+        assert_eq!(one("true"), ["true"]);
+    }
+
+    #[test]
+    fn the_exit_code_is_the_commands_own() {
+        assert_eq!(exit_code(ExitStatus::from_raw(3 << 8)), 3);
+        assert_eq!(exit_code(ExitStatus::from_raw(15)), 143);
+    }
+
+    #[test]
+    fn what_cannot_be_run_is_named_with_the_way_out() {
+        let error = cannot_run(
+            Path::new("examples/quickstart.sh"),
+            &std::io::ErrorKind::PermissionDenied.into(),
+        );
+        assert_eq!(error.code, 126);
+        assert!(error.text.contains("chmod +x examples/quickstart.sh"), "{}", error.text);
+    }
+}

@@ -1,0 +1,137 @@
+//! `submit`: submits one job, or one for each id of a set, and waits for them if asked to.
+
+use std::process::ExitCode;
+
+use jobtap_core::job::JobId;
+use jobtap_core::resource::Idset;
+use serde_json::{Value, json};
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::ids::show_id;
+use super::message::CliError;
+use super::session;
+use super::submit_args::{ArgError, CopyArgs, SubmitArgs};
+use super::submit_caller::Caller;
+use super::submit_wait::{Wait, wait_for};
+use super::usage::Family;
+use crate::client::Client;
+use crate::rpc::RpcResult;
+use crate::rpc::errno::EPROTO;
+
+const COMMAND: &str = "submit";
+
+/// Options and arguments of `submit`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SubmitCommand {
+    #[command(flatten)]
+    job: SubmitArgs,
+    #[command(flatten)]
+    copies: CopyArgs,
+}
+
+impl From<ArgError> for CliError {
+    fn from(error: ArgError) -> Self {
+        Self::failure(error)
+    }
+}
+
+/// One request to submit.
+pub(super) struct Submission {
+    /// Before its refusal: `cc=7: ` for a copy.
+    label: String,
+    /// The payload.
+    pub(super) payload: Value,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: SubmitCommand) -> ExitCode {
+    session::run(COMMAND, Family::Script, async {
+        let submissions = submissions(&args)?;
+        if args.job.dry_run {
+            for submission in &submissions {
+                print_jobspec(&submission.payload)?;
+            }
+            return Ok(0);
+        }
+        submit_all(&args, submissions).await
+    })
+}
+
+/// Prints the jobspec of a payload, as `--dry-run` does.
+pub(super) fn print_jobspec(payload: &Value) -> Result<(), CliError> {
+    let jobspec = payload.get("jobspec").cloned().unwrap_or_default();
+    session::print(&format!("{jobspec}\n"))?;
+    Ok(())
+}
+
+/// The request that the options make.
+pub(super) fn submission(args: &SubmitArgs, caller: &Caller) -> Result<Submission, CliError> {
+    let payload = json!({
+        "jobspec": args.jobspec(caller)?,
+        "urgency": args.urgency()?,
+        "flags": args.job_flags()?.bits(),
+    });
+    Ok(Submission { label: String::new(), payload })
+}
+
+fn submissions(args: &SubmitCommand) -> Result<Vec<Submission>, CliError> {
+    let caller = Caller::current()?;
+    for note in args.job.notes() {
+        session::note(note);
+    }
+    let Some((how, ids)) = args.copies.copies()? else {
+        return Ok(vec![submission(&args.job, &caller)?]);
+    };
+    let ids: Idset =
+        ids.parse().map_err(|error| CliError::failure(format!("--cc: {error}")))?;
+    let copy = |id: u32| {
+        let args = args.job.copy_for(&id.to_string(), how);
+        let submission = submission(&args, &caller)?;
+        Ok(Submission { label: format!("cc={id}: "), ..submission })
+    };
+    ids.iter().map(copy).collect()
+}
+
+async fn submit_all(args: &SubmitCommand, submissions: Vec<Submission>) -> Result<u8, CliError> {
+    let client = Client::connect().await?;
+    let wait = Wait::from_args(args.job.verbose, args.job.label_io, &args.copies);
+    // All requests are on their way before the first answer is waited for.
+    let sent: Vec<(String, JoinHandle<RpcResult>)> = submissions
+        .into_iter()
+        .map(|submission| {
+            let client = client.clone();
+            let request =
+                async move { client.rpc("job-ingest.submit", submission.payload).await };
+            (submission.label, tokio::spawn(request))
+        })
+        .collect();
+    let mut waiting = JoinSet::new();
+    let mut highest = 0;
+    for (label, answer) in sent {
+        match answer.await.map_err(CliError::failure)? {
+            Ok(answer) => {
+                let id = submitted_id(&answer)?;
+                if !args.job.quiet {
+                    session::print(&format!("{}\n", show_id(id)))?;
+                }
+                if let Some(wait) = &wait {
+                    waiting.spawn(wait_for(client.clone(), id, wait.clone()));
+                }
+            }
+            Err(error) => {
+                session::note(&format!("{label}[Errno {}] {error}", error.errno));
+                highest = highest.max(1);
+            }
+        }
+    }
+    while let Some(code) = waiting.join_next().await {
+        highest = highest.max(code.map_err(CliError::failure)??);
+    }
+    Ok(highest)
+}
+
+/// The id in the answer to a submission.
+pub(super) fn submitted_id(answer: &Value) -> Result<JobId, CliError> {
+    let id = answer.get("id").and_then(Value::as_u64).map(JobId::new);
+    id.ok_or_else(|| crate::rpc::RpcError::new(EPROTO, "").into())
+}

@@ -1,0 +1,118 @@
+//! What `submit` does with jobs that it waits for.
+
+use jobtap_core::eventlog::EventEntry;
+use jobtap_core::job::{JobId, Timestamp};
+use serde_json::Value;
+
+use super::ids::show_id;
+use super::job::{Ending, EventStream, Output, exit_code_of, show_exception};
+use super::message::CliError;
+use super::session;
+use super::submit_args::CopyArgs;
+use crate::client::Client;
+use crate::rpc::errno::ENOENT;
+
+/// What is waited for.
+#[derive(Debug, Clone)]
+pub(super) struct Wait {
+    event: String,
+    exec: bool,
+    watch: Option<Output>,
+    verbose: u8,
+}
+
+impl Wait {
+    /// What the options ask for; `None` if nothing.
+    pub(super) fn from_args(verbose: u8, label: bool, args: &CopyArgs) -> Option<Self> {
+        let event = match &args.wait_event {
+            Some(event) => event.clone(),
+            None if args.wait || args.watch => "clean".to_owned(),
+            None => return None,
+        };
+        let (event, exec) = match event.strip_prefix("exec.") {
+            Some(event) => (event.to_owned(), true),
+            None => (event, false),
+        };
+        let watch = args.watch.then_some(Output { label, quiet: false });
+        Some(Self { event, exec, watch, verbose })
+    }
+}
+
+/// Waits for a job; returns the exit code that stands for it.
+pub(super) async fn wait_for(client: Client, id: JobId, wait: Wait) -> Result<u8, CliError> {
+    let output = async {
+        match wait.watch {
+            Some(output) => copy_output(&client, id, output).await,
+            None => Ok(()),
+        }
+    };
+    let (copied, code) = tokio::join!(output, follow(&client, id, &wait));
+    copied?;
+    code
+}
+
+async fn copy_output(client: &Client, id: JobId, output: Output) -> Result<(), CliError> {
+    let mut events = EventStream::open(client, id, "guest.output", false).await?;
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(event) => output.show(&event)?,
+            // A job without output: it never started, or it is simulated.
+            Err(error) if error.errno == ENOENT => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+async fn follow(client: &Client, id: JobId, wait: &Wait) -> Result<u8, CliError> {
+    if wait.exec {
+        return follow_exec(client, id, &wait.event).await;
+    }
+    let mut events = EventStream::open(client, id, "eventlog", false).await?;
+    let mut ending = Ending::default();
+    let mut first = None;
+    while let Some(event) = events.next().await {
+        let event = event?;
+        let first = *first.get_or_insert(event.timestamp);
+        ending.note(&event);
+        tell(id, &event, first, wait.verbose);
+        if event.name == *wait.event {
+            // What was waited for came; whether the job will end well is open.
+            let over = event.name == "clean" || ending.status.is_some();
+            return Ok(if over { exit_code_of(&ending, 1) } else { 0 });
+        }
+    }
+    Ok(exit_code_of(&ending, 1))
+}
+
+async fn follow_exec(client: &Client, id: JobId, name: &str) -> Result<u8, CliError> {
+    let mut events = EventStream::open(client, id, "guest.exec.eventlog", true).await?;
+    while let Some(event) = events.next().await {
+        if event?.name == name {
+            return Ok(0);
+        }
+    }
+    Ok(1)
+}
+
+fn tell(id: JobId, event: &EventEntry, first: Timestamp, verbose: u8) {
+    let fatal = |event: &EventEntry| {
+        let severity = event.context.as_ref().and_then(|context| context.get("severity"));
+        severity.and_then(Value::as_i64) == Some(0)
+    };
+    if event.name == "exception" && fatal(event) {
+        session::note(&format!("job.exception: {}", show_exception(event)));
+    }
+    let time = event.timestamp.as_secs() - first.as_secs();
+    let start = format!("{}: {time:.3}s:", show_id(id));
+    if verbose > 1 {
+        let context = event.context.clone().map(|context| format!(" {}", Value::Object(context)));
+        session::note(&format!("{start} {}{}", event.name, context.unwrap_or_default()));
+    }
+    if verbose > 0 && event.name == "finish" {
+        let status = event.context.as_ref().and_then(|context| context.get("status"));
+        let status = status.and_then(Value::as_i64).unwrap_or(0);
+        let word = if status == 0 { "complete" } else { "failed" };
+        session::note(&format!("{start} {word}: status={status}"));
+    }
+}

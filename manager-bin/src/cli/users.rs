@@ -1,0 +1,117 @@
+//! User names and numbers.
+//!
+//! A static binary can't load the C library's name services, so what `/etc/passwd` lacks is asked
+//! of getent(1), which knows the site's SSSD or LDAP.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::process::{Command, Stdio};
+
+/// Answers which user has which number, each question asked once.
+pub(crate) struct Users {
+    names: RefCell<HashMap<u32, String>>,
+    numbers: RefCell<HashMap<String, Option<u32>>>,
+    /// Whether getent(1) may be asked.
+    services: bool,
+}
+
+impl Users {
+    /// The users of this machine.
+    pub(crate) fn system() -> Self {
+        // A machine without the file has its users elsewhere.
+        let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+        Users {
+            services: true,
+            ..Users::from_passwd(&passwd)
+        }
+    }
+
+    /// The users of a passwd(5) text, and nobody else.
+    pub(crate) fn from_passwd(passwd: &str) -> Self {
+        let (mut names, mut numbers) = (HashMap::new(), HashMap::new());
+        for (name, uid) in passwd.lines().filter_map(parse_entry) {
+            names.entry(uid).or_insert_with(|| name.to_owned());
+            numbers.entry(name.to_owned()).or_insert(Some(uid));
+        }
+        Users {
+            names: names.into(),
+            numbers: numbers.into(),
+            services: false,
+        }
+    }
+
+    /// The name of user `uid`, or the number if nobody knows a name.
+    pub(crate) fn name(&self, uid: u32) -> String {
+        if let Some(name) = self.names.borrow().get(&uid) {
+            return name.clone();
+        }
+        let entry = self.ask(&uid.to_string());
+        let name = entry.map_or_else(|| uid.to_string(), |(name, _)| name);
+        self.names.borrow_mut().insert(uid, name.clone());
+        name
+    }
+
+    /// The number of the user `name`.
+    pub(crate) fn number(&self, name: &str) -> Option<u32> {
+        if let Some(number) = self.numbers.borrow().get(name) {
+            return *number;
+        }
+        // getent takes a word of digits for a number, and an unknown number has no name.
+        let is_name = !name.is_empty() && !name.bytes().all(|b| b.is_ascii_digit());
+        let number = is_name
+            .then(|| self.ask(name))
+            .flatten()
+            .map(|(_, uid)| uid);
+        self.numbers.borrow_mut().insert(name.to_owned(), number);
+        number
+    }
+
+    fn ask(&self, key: &str) -> Option<(String, u32)> {
+        if !self.services {
+            return None;
+        }
+        let mut command = Command::new("getent");
+        command
+            .args(["passwd", "--", key])
+            .stdin(Stdio::null())
+            .stderr(Stdio::null());
+        let output = command.output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        let (name, uid) = text.lines().find_map(parse_entry)?;
+        Some((name.to_owned(), uid))
+    }
+}
+
+/// Name and number of a passwd(5) line.
+fn parse_entry(line: &str) -> Option<(&str, u32)> {
+    let mut fields = line.split(':');
+    let (name, uid) = (fields.next()?, fields.nth(1)?);
+    let name = Some(name).filter(|name| !name.is_empty() && !name.starts_with('#'))?;
+    Some((name, uid.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\n\
+        # a comment\n\nbroken line\nalice:x:1001:1001::/home/alice:/bin/sh\n\
+        toor:x:0:0::/root:/bin/sh\n";
+
+    #[test]
+    fn known_users_have_names_and_numbers() {
+        let users = Users::from_passwd(PASSWD);
+        assert_eq!(users.name(1001), "alice");
+        assert_eq!(users.number("alice"), Some(1001));
+        assert_eq!(users.number("toor"), Some(0));
+        assert_eq!(users.name(0), "root");
+    }
+
+    #[test]
+    fn an_unknown_user_is_shown_by_number() {
+        let users = Users::from_passwd(PASSWD);
+        assert_eq!(users.name(4242), "4242");
+        assert_eq!(users.number("nosuchuser"), None);
+        assert_eq!(users.number(""), None);
+    }
+}

@@ -1,0 +1,46 @@
+//! From a turn of the engine to a batch of the store.
+
+use std::sync::Arc;
+
+use jobtap_core::engine::Write;
+
+use super::effects::Effector;
+use super::engine_thread::Turn;
+use crate::store::{Batch, Committer, Key, KeyError, Op};
+
+/// Queues a turn: its effects are run when its writes and all earlier ones are durable.
+pub fn submit(committer: &Committer, effector: &Arc<Effector>, turn: Turn) {
+    let ops = match turn.writes.into_iter().map(op).collect() {
+        Ok(ops) => ops,
+        Err(error) => {
+            // A key that the store can't hold comes from a plugin's name at worst; to go on without
+            // the write would acknowledge what isn't there.
+            effector.failure.report(format!("an event can't be stored: {error}"));
+            return;
+        }
+    };
+    let effector = Arc::clone(effector);
+    let after = turn.after;
+    committer.submit(Batch { ops, then: Box::new(move || effector.run(after)) });
+}
+
+/// Queues something to be done after everything before it.
+pub fn then(committer: &Committer, what: impl FnOnce() + Send + 'static) {
+    committer.submit(Batch { ops: Vec::new(), then: Box::new(what) });
+}
+
+fn op(write: Write) -> Result<Op, KeyError> {
+    Ok(match write {
+        Write::Append { id, log, seq, line } => Op::Append {
+            key: Key::job(id.as_u64(), log.key())?,
+            seq,
+            value: line.into_bytes(),
+        },
+        Write::Put { id, key, value } => {
+            Op::Put { key: Key::job(id.as_u64(), &key)?, value: value.into_bytes() }
+        }
+        Write::PutInstance { key, value } => {
+            Op::Put { key: Key::instance(&key)?, value: value.into_bytes() }
+        }
+    })
+}

@@ -1,0 +1,50 @@
+//! What the engine wants done is done here, on the committing thread, once the events that caused it
+//! are durable. Nothing here waits.
+
+use std::sync::Arc;
+
+use jobtap_core::engine::Effect;
+
+use super::Failure;
+use super::engine_thread::{After, EngineHandle};
+use super::execution::Execution;
+use super::timers::Timers;
+use super::hub::Hub;
+
+/// Everybody who is told.
+pub struct Effector {
+    /// Those who asked.
+    pub engine: EngineHandle,
+    /// Those who watch eventlogs.
+    pub hub: Arc<Hub>,
+    /// The execution system.
+    pub execution: Execution,
+    /// The timers.
+    pub timers: Timers,
+    /// Where the asynchronous work of plugins runs.
+    pub plugins: tokio::runtime::Handle,
+    /// Where it is said that nothing more can be made durable.
+    pub failure: Failure,
+}
+
+impl Effector {
+    /// Does everything of one turn, in order.
+    pub fn run(&self, after: Vec<After>) {
+        for what in after {
+            match what {
+                After::Deliver(deliver) => deliver(),
+                After::Effect(effect) => self.one(effect),
+            }
+        }
+    }
+
+    fn one(&self, effect: Effect) {
+        match effect {
+            Effect::Reply { to, result } => self.engine.answer(to, result),
+            Effect::Publish { id, log, seq, entry } => self.hub.publish(id, log, seq, &entry),
+            Effect::Exec(command) => self.execution.send(command),
+            Effect::Timer { id, at } => self.timers.set(id, at),
+            Effect::Spawn(task) => drop(self.plugins.spawn(task.0)),
+        }
+    }
+}

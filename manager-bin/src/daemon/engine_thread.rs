@@ -1,0 +1,197 @@
+//! The one thread that owns the engine, and the handle by which others reach it.
+//!
+//! Each turn takes what has arrived, lets the engine work on it, and hands all writes and effects of
+//! the turn to the store as one batch. What was read in a turn is delivered with that batch too: an
+//! answer never shows what is not durable yet.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jobtap_core::engine::{Cred, Effect, Effects, Engine, Input, ReplyTo, Request, RequestError, Write};
+use jobtap_core::plugin::{RemoteCall, RemoteSink};
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use super::Failure;
+use super::log::Log;
+use crate::rpc::errno::EAGAIN;
+use crate::rpc::{RpcError, RpcResult};
+
+/// Inputs taken into one turn at most: bounds the latency of the first of them.
+const PER_TURN: usize = 1024;
+
+/// A result that is delivered when everything it may show is durable.
+pub type Delivery = Box<dyn FnOnce() + Send>;
+
+/// A look at the engine.
+type Look = Box<dyn FnOnce(&Engine) -> Delivery + Send>;
+
+/// What the engine thread is told.
+pub enum Message {
+    /// For the engine.
+    Input(Input),
+    /// Somebody looks at it.
+    Read(Look),
+    /// The last message: write the checkpoint and end.
+    Stop,
+}
+
+/// What follows a turn's writes.
+pub enum After {
+    /// Something that the engine wants done.
+    Effect(Effect),
+    /// Something that was read.
+    Deliver(Delivery),
+}
+
+/// Everything that one turn leads to.
+#[derive(Default)]
+pub struct Turn {
+    /// To be committed together.
+    pub writes: Vec<Write>,
+    /// To be done in this order once the writes are durable.
+    pub after: Vec<After>,
+}
+
+/// The way to the engine, for any thread.
+#[derive(Clone)]
+pub struct EngineHandle {
+    messages: Sender<Message>,
+    replies: Arc<Replies>,
+}
+
+/// Requests that wait for the engine's answer.
+#[derive(Default)]
+struct Replies {
+    next: AtomicU64,
+    waiting: Mutex<HashMap<ReplyTo, oneshot::Sender<RpcResult>>>,
+}
+
+impl EngineHandle {
+    /// A handle that sends into this channel.
+    pub fn new(messages: Sender<Message>) -> Self {
+        Self { messages, replies: Arc::default() }
+    }
+
+    /// Hands in a request, in the order of the calls; the answer comes when its events are durable.
+    pub fn request(&self, cred: Cred, request: Request) -> oneshot::Receiver<RpcResult> {
+        let (sender, receiver) = oneshot::channel();
+        let reply = ReplyTo(self.replies.next.fetch_add(1, Ordering::Relaxed));
+        self.replies.lock().insert(reply, sender);
+        if !self.input(Input::Request { reply, cred, request }) {
+            self.replies.lock().remove(&reply);
+        }
+        receiver
+    }
+
+    /// Looks at the engine; what it shows is durable when the answer arrives.
+    pub fn read<F>(&self, look: F) -> oneshot::Receiver<RpcResult>
+    where
+        F: FnOnce(&Engine) -> RpcResult + Send + 'static,
+    {
+        let (sender, receiver) = oneshot::channel();
+        let look: Look = Box::new(move |engine| {
+            let result = look(engine);
+            Box::new(move || drop(sender.send(result)))
+        });
+        let _ = self.messages.send(Message::Read(look));
+        receiver
+    }
+
+    /// Hands in what happened; false when the engine has ended.
+    pub fn input(&self, input: Input) -> bool {
+        self.messages.send(Message::Input(input)).is_ok()
+    }
+
+    /// Asks the thread to end after what was sent before.
+    pub fn stop(&self) {
+        let _ = self.messages.send(Message::Stop);
+    }
+
+    /// Gives the answer to the one who waits, if he still does.
+    pub fn answer(&self, to: ReplyTo, result: Result<Value, RequestError>) {
+        if let Some(sender) = self.replies.lock().remove(&to) {
+            let _ = sender.send(result.map_err(refusal));
+        }
+    }
+}
+
+impl Replies {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<ReplyTo, oneshot::Sender<RpcResult>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl RemoteSink for EngineHandle {
+    fn send(&self, call: RemoteCall) {
+        self.input(Input::Remote(call));
+    }
+}
+
+/// The answer, or the refusal of a manager that ends.
+pub async fn answered(receiver: oneshot::Receiver<RpcResult>) -> RpcResult {
+    receiver.await.unwrap_or_else(|_| Err(RpcError::new(EAGAIN, "the manager is shutting down")))
+}
+
+/// An engine's refusal as it goes over the wire.
+pub fn refusal(error: RequestError) -> RpcError {
+    RpcError::new(error.errno, error.text)
+}
+
+/// Runs the engine until it is stopped; `turns` commits each turn. A panic becomes a failure in words.
+pub fn run(
+    mut engine: Engine,
+    messages: &Receiver<Message>,
+    log: &Log,
+    failure: &Failure,
+    mut turns: impl FnMut(Turn),
+) {
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        while let Ok(first) = messages.recv() {
+            let (turn, stop) = one_turn(&mut engine, first, messages, log);
+            turns(turn);
+            if stop {
+                turns(Turn { writes: engine.checkpoint(), after: Vec::new() });
+                return;
+            }
+        }
+    }));
+    if let Err(panic) = outcome {
+        failure.report(format!("the engine failed: {}", super::panic_text(&*panic)));
+    }
+}
+
+fn one_turn(
+    engine: &mut Engine,
+    first: Message,
+    messages: &Receiver<Message>,
+    log: &Log,
+) -> (Turn, bool) {
+    let mut turn = Turn::default();
+    let mut next = Some(first);
+    let mut taken = 0;
+    while let Some(message) = next {
+        match message {
+            Message::Input(input) => turn.add(engine.handle(super::now(), input), log),
+            Message::Read(look) => turn.after.push(After::Deliver(look(engine))),
+            Message::Stop => return (turn, true),
+        }
+        taken += 1;
+        next = if taken < PER_TURN { messages.try_recv().ok() } else { None };
+    }
+    (turn, false)
+}
+
+impl Turn {
+    /// Adds what one call of the engine leads to; its log lines are written at once.
+    pub fn add(&mut self, effects: Effects, log: &Log) {
+        for line in effects.log {
+            log.write(line.level, &line.text);
+        }
+        self.writes.extend(effects.writes);
+        self.after.extend(effects.after.into_iter().map(After::Effect));
+    }
+}

@@ -1,0 +1,227 @@
+//! Between the engine's commands and the executor: a thread that reads from the store what a job needs
+//! to run, and the translation of what comes back.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use jobtap_core::engine::{self, Cred, ExecCommand, Input, Log};
+use jobtap_core::eventlog::EventEntry;
+use jobtap_core::job::{JobId, Uid};
+use jobtap_core::jobspec::Jobspec;
+use serde_json::Value;
+
+use super::engine_thread::EngineHandle;
+use super::lookup::current_jobspec;
+use super::records::Records;
+use super::submit;
+use crate::exec::{ExecEvent, Executor, LocalExecutor, Seen, StartJob};
+use crate::rpc::RpcError;
+use crate::rpc::errno::ENOENT;
+use crate::rpc::uri;
+
+/// Commands for the executor; they are carried out in order, off the committing thread.
+#[derive(Clone)]
+pub struct Execution(Sender<Message>);
+
+enum Message {
+    Command(ExecCommand),
+    Input { id: JobId, rank: Option<u32>, data: Vec<u8>, eof: bool },
+    Settle,
+    Close { for_good: bool, done: Sender<()> },
+}
+
+/// What the thread works with.
+pub struct Parts {
+    /// The executor of this host.
+    pub executor: LocalExecutor,
+    /// The jobs' records.
+    pub records: Records,
+    /// Where failures to start go.
+    pub engine: EngineHandle,
+    /// The manager's address, for the tasks' environment.
+    pub uri: String,
+}
+
+impl Execution {
+    /// A handle, and the end that [`run`] serves.
+    pub fn new() -> (Self, Inbox) {
+        let (sender, receiver) = channel();
+        (Self(sender), Inbox(receiver))
+    }
+
+    /// Hands over a command of the engine.
+    pub fn send(&self, command: ExecCommand) {
+        let _ = self.0.send(Message::Command(command));
+    }
+
+    /// Passes input to a job's tasks.
+    pub fn stdin(&self, id: JobId, rank: Option<u32>, data: Vec<u8>, eof: bool) {
+        let _ = self.0.send(Message::Input { id, rank, data, eof });
+    }
+
+    /// Says that all jobs known from before were started again: what else is held is nobody's.
+    pub fn settle(&self) {
+        let _ = self.0.send(Message::Settle);
+    }
+
+    /// Lets go of the executor after everything before; returns when that is done. `for_good` when no
+    /// manager will come back for its jobs.
+    pub fn close(&self, for_good: bool) {
+        let (done, closed) = channel();
+        if self.0.send(Message::Close { for_good, done }).is_ok() {
+            let _ = closed.recv();
+        }
+    }
+}
+
+/// The receiving end of an [`Execution`].
+pub struct Inbox(Receiver<Message>);
+
+/// Serves commands until all handles are gone.
+pub fn run(inbox: &Inbox, parts: Parts) {
+    let done = serve(inbox, &parts);
+    drop(parts);
+    drop(done);
+}
+
+fn serve(inbox: &Inbox, parts: &Parts) -> Option<Sender<()>> {
+    let mut started = Vec::new();
+    while let Ok(message) = inbox.0.recv() {
+        match message {
+            Message::Command(ExecCommand::Start { id, userid, reattach }) => {
+                started.push(id.as_u64());
+                start(parts, id, userid, reattach);
+            }
+            Message::Command(ExecCommand::Signal { id, signum }) => {
+                parts.executor.signal(id.as_u64(), signum);
+            }
+            Message::Command(ExecCommand::Cancel { id, signum }) => {
+                parts.executor.cancel(id.as_u64(), signum);
+            }
+            Message::Command(ExecCommand::Ack { id }) => parts.executor.ack(id.as_u64()),
+            Message::Input { id, rank, data, eof } => {
+                parts.executor.stdin(id.as_u64(), rank, data, eof);
+            }
+            Message::Settle => {
+                drop_strays(&parts.executor, &started);
+                started = Vec::new();
+            }
+            Message::Close { for_good, done } => {
+                if for_good {
+                    parts.executor.shutdown();
+                }
+                return Some(done);
+            }
+        }
+    }
+    None
+}
+
+/// Ends what the executor holds for jobs that the manager doesn't know as running.
+fn drop_strays(executor: &dyn Executor, started: &[u64]) {
+    for job in executor.held().iter().filter(|job| !started.contains(&job.id)) {
+        if !job.ended {
+            executor.cancel(job.id, SIGTERM);
+        }
+        executor.ack(job.id);
+    }
+}
+
+const SIGTERM: i32 = 15;
+
+fn start(parts: &Parts, id: JobId, userid: Uid, reattach: bool) {
+    match start_job(parts, id, userid, reattach) {
+        Ok(job) => parts.executor.start(job),
+        Err(error) => {
+            let exception =
+                engine::Exception { kind: "exec".into(), severity: 0, note: error.to_string() };
+            for event in [
+                engine::ExecEvent::Exception { id, exception },
+                engine::ExecEvent::Released { id },
+            ] {
+                parts.engine.input(Input::Exec(event));
+            }
+        }
+    }
+}
+
+/// Collects what the executor needs to know of a job.
+fn start_job(
+    parts: &Parts,
+    id: JobId,
+    userid: Uid,
+    reattach: bool,
+) -> Result<StartJob, RpcError> {
+    let records = &parts.records;
+    let log = records.main_log(id, Cred { userid, owner: true })?;
+    let jobspec = records.value(id, "jobspec")?.ok_or_else(|| missing("jobspec"))?;
+    let jobspec = parse(&current_jobspec(&jobspec, &log)?)?;
+    let resources = records.value(id, "R")?.ok_or_else(|| missing("R"))?;
+    let exec_log = records.log(id, Log::Exec)?.unwrap_or_default();
+    Ok(StartJob {
+        id: id.as_u64(),
+        userid: userid.as_u32(),
+        command: jobspec.command().map(str::to_owned).collect(),
+        ntasks: u32::try_from(jobspec.counts().ntasks).unwrap_or(u32::MAX),
+        cwd: jobspec.cwd().map_or_else(|| PathBuf::from("/"), PathBuf::from),
+        env: environment(parts, id)?,
+        shell_options: jobspec
+            .attribute("system.shell.options")
+            .cloned()
+            .unwrap_or(Value::Null),
+        name: jobspec.display_name().to_owned(),
+        resources: serde_json::from_str(&resources)
+            .map_err(|error| RpcError::proto(format!("the stored R is damaged: {error}")))?,
+        reattach,
+        seen: Seen {
+            log_entries: exec_log.lines().count(),
+            exceptions: log.exec_exceptions(),
+            finished: log.has("finish"),
+        },
+    })
+}
+
+/// The environment as it was submitted (it is only in J), with this manager's address.
+fn environment(parts: &Parts, id: JobId) -> Result<Vec<(String, String)>, RpcError> {
+    let token = parts.records.value(id, "J")?.ok_or_else(|| missing("J"))?;
+    let submitted = submit::payload(&token).ok_or_else(|| missing("J"))?;
+    let submitted: Value = serde_json::from_str(&submitted)
+        .map_err(|error| RpcError::proto(format!("the stored J is damaged: {error}")))?;
+    let variables = submitted.pointer("/attributes/system/environment").and_then(Value::as_object);
+    let own = [uri::VARIABLE, uri::FLUX_VARIABLE];
+    let kept = variables.into_iter().flatten().filter(|(name, _)| !own.contains(&name.as_str()));
+    let kept = kept.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
+    Ok(kept.chain(own.map(|name| (name.to_owned(), parts.uri.clone()))).collect())
+}
+
+fn parse(text: &str) -> Result<Jobspec, RpcError> {
+    serde_json::from_str(text)
+        .map(Jobspec::unvalidated)
+        .map_err(|error| RpcError::proto(format!("the stored jobspec is damaged: {error}")))
+}
+
+fn missing(key: &str) -> RpcError {
+    RpcError::new(ENOENT, format!("the job's {key} is missing in the store"))
+}
+
+/// What the executor reports, as the engine takes it; `None` for what it doesn't care about.
+pub fn translate(event: ExecEvent) -> Option<engine::ExecEvent> {
+    Some(match event {
+        ExecEvent::Log { id, entry } => {
+            let entry = EventEntry::decode(&format!("{entry}\n")).ok()?;
+            engine::ExecEvent::Log { id: JobId::new(id), entry }
+        }
+        ExecEvent::Started { id } => engine::ExecEvent::Started { id: JobId::new(id) },
+        ExecEvent::Exception { id, severity, kind, note } => engine::ExecEvent::Exception {
+            id: JobId::new(id),
+            exception: engine::Exception { kind, severity: i64::from(severity), note },
+        },
+        ExecEvent::Finished { id, status } => {
+            engine::ExecEvent::Finished { id: JobId::new(id), status }
+        }
+        ExecEvent::Released { id, last } if last => {
+            engine::ExecEvent::Released { id: JobId::new(id) }
+        }
+        ExecEvent::Released { .. } => return None,
+    })
+}

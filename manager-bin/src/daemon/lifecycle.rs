@@ -1,0 +1,326 @@
+//! Start-up and orderly end of the manager.
+//!
+//! Start: store, executor, engine with the stored jobs, and only then the socket, so that whoever can
+//! connect meets a manager that is ready. End: the same in reverse, each part after those that use it.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use jobtap_core::engine::{Cred, Engine, Exception, Level, Request, Setup};
+use jobtap_core::job::{State, StateSet, Uid};
+use jobtap_core::plugin::{Registry, RegistryError};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use serde_json::Value;
+use tokio::net::UnixListener;
+use tokio::sync::{oneshot, watch};
+
+use super::effects::Effector;
+use super::engine_thread::{self, EngineHandle, Message, Turn, answered};
+use super::execution::{self, Execution};
+use super::hub::Hub;
+use super::log::Log;
+use super::records::Records;
+use super::resources::ResourceError;
+use super::statedir::StateDir;
+use super::timers::Timers;
+use super::{Failure, Services, commit, resources, restore, server};
+use crate::exec::{ExecError, LocalConfig, LocalExecutor};
+use crate::rpc::uri;
+use crate::store::{Committer, EmbeddedStore, Reserve, Store, StoreError};
+
+/// How often a shutdown looks whether the jobs have ended.
+const IDLE_POLL: Duration = Duration::from_millis(20);
+
+/// What a manager is started with.
+pub struct Options {
+    /// The merged instance configuration.
+    pub config: Value,
+    /// Where its state is.
+    pub statedir: StateDir,
+    /// Its socket.
+    pub socket: PathBuf,
+    /// Log lines of at least this gravity go to stderr.
+    pub log_level: Level,
+}
+
+/// Why the manager didn't start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The resources are unusable.
+    #[error(transparent)]
+    Resources(#[from] ResourceError),
+    /// The store can't be opened or read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The linked plugins contradict each other.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// The engine refuses its configuration or a plugin its own.
+    #[error(transparent)]
+    Engine(#[from] jobtap_core::engine::StartError),
+    /// The executor can't be had.
+    #[error(transparent)]
+    Exec(#[from] ExecError),
+    /// The socket can't be made.
+    #[error("can't listen at {}: {reason}", path.display())]
+    Socket {
+        /// Where.
+        path: PathBuf,
+        /// The system's words.
+        reason: std::io::Error,
+    },
+    /// The system gives no thread or descriptor.
+    #[error("can't start the manager: {0}")]
+    System(#[from] std::io::Error),
+    /// The engine's thread broke down while it restored jobs.
+    #[error("the engine failed while starting: {0}")]
+    Broken(String),
+}
+
+/// A running manager.
+pub struct Daemon {
+    uri: String,
+    services: Arc<Services>,
+    server: tokio::task::JoinHandle<()>,
+    engine: JoinHandle<()>,
+    failed: watch::Receiver<Option<String>>,
+    statedir: StateDir,
+    socket: PathBuf,
+    _plugins: oneshot::Sender<()>,
+}
+
+impl Daemon {
+    /// Starts everything; on return the manager is ready. Must be called within a tokio runtime.
+    pub fn start(options: Options) -> Result<Self, StartError> {
+        let owner = Uid::new(rustix::process::geteuid().as_raw());
+        let uri = uri::of_path(&options.socket);
+        let resources = resources::discover(&options.config)?;
+        let registry = Registry::linked()?;
+        let (failure, failed) = Failure::new();
+        let log = Arc::new(Log::new(options.log_level));
+        let state = options.statedir.path();
+        let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(&state.join("store"))?);
+        let records = Records::new(Arc::clone(&store), state.join("output"));
+
+        let (sender, messages) = mpsc::channel();
+        let engine = EngineHandle::new(sender);
+        let execution = start_execution(state, &engine, &records, &uri)?;
+        let (plugins, stop_plugins) = plugin_runtime()?;
+        let effector = Effector {
+            engine: engine.clone(),
+            hub: Arc::new(Hub::default()),
+            execution: execution.clone(),
+            timers: Timers::start(engine.clone())?,
+            plugins,
+            failure,
+        };
+        let hub = Arc::clone(&effector.hub);
+        let setup = Setup {
+            owner,
+            resources,
+            config: options.config,
+            registry,
+            remote: Arc::new(engine.clone()),
+            max_jobid: restore::max_jobid(store.as_ref())?,
+        };
+        let boot = Boot { setup, store, effector, log: Arc::clone(&log) };
+        let thread = boot.run(messages)?;
+        let services = Arc::new(Services {
+            owner,
+            engine,
+            records,
+            hub,
+            execution,
+            log,
+            reserve: Reserve::default(),
+        });
+        let listener = listen(&options.socket)
+            .map_err(|reason| StartError::Socket { path: options.socket.clone(), reason })?;
+        let server = tokio::spawn(server::serve(listener, Arc::clone(&services)));
+        Ok(Self {
+            uri,
+            services,
+            server,
+            engine: thread,
+            failed,
+            statedir: options.statedir,
+            socket: options.socket,
+            _plugins: stop_plugins,
+        })
+    }
+
+    /// The address for `JOBTAP_URI`.
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    /// Waits until the manager can't go on, and says why.
+    pub async fn failure(&self) -> String {
+        let mut failed = self.failed.clone();
+        match failed.wait_for(Option::is_some).await {
+            Ok(reason) => reason.clone().unwrap_or_default(),
+            Err(_) => "the engine has ended".into(),
+        }
+    }
+
+    /// Stops scheduling, cancels what runs, and waits until nothing does; only where the state is
+    /// temporary, otherwise running jobs go on and the next start picks them up.
+    pub async fn finish_jobs(&self) {
+        if !self.statedir.is_temporary() {
+            return;
+        }
+        let cred = Cred { userid: self.services.owner, owner: true };
+        let engine = &self.services.engine;
+        let exception =
+            Exception { kind: "cancel".into(), severity: 0, note: "the manager is shutting down".into() };
+        let stop = Request::QueueStart { start: false, reason: None };
+        let cancel = Request::RaiseAll {
+            dry_run: false,
+            userid: None,
+            states: StateSet::from(State::Run),
+            exception,
+        };
+        let _ = answered(engine.request(cred, stop)).await;
+        let _ = answered(engine.request(cred, cancel)).await;
+        while self.running_jobs().await > 0 {
+            tokio::time::sleep(IDLE_POLL).await;
+        }
+    }
+
+    async fn running_jobs(&self) -> u64 {
+        let stats = answered(self.services.engine.read(|engine| Ok(engine.job_stats()))).await;
+        let stats = stats.unwrap_or_default();
+        let count = |state| stats.pointer(&format!("/job_states/{state}")).and_then(Value::as_u64);
+        count("run").unwrap_or(0) + count("cleanup").unwrap_or(0)
+    }
+
+    /// Ends the manager: what was taken in is made durable, then everything stops.
+    pub async fn shutdown(self) {
+        self.server.abort();
+        let _ = self.server.await;
+        let _ = std::fs::remove_file(&self.socket);
+        self.services.engine.stop();
+        let engine = self.engine;
+        let _ = tokio::task::spawn_blocking(move || engine.join()).await;
+        self.services.execution.close(self.statedir.is_temporary());
+        self.statedir.remove();
+    }
+}
+
+/// What the engine's thread needs to come up.
+struct Boot {
+    setup: Setup,
+    store: Arc<dyn Store>,
+    effector: Effector,
+    log: Arc<Log>,
+}
+
+impl Boot {
+    /// Starts the thread and waits until all stored jobs are restored.
+    fn run(self, messages: mpsc::Receiver<Message>) -> Result<JoinHandle<()>, StartError> {
+        let (ready, started) = mpsc::channel();
+        let thread = std::thread::Builder::new().name("engine".into()).spawn(move || {
+            let run = std::panic::AssertUnwindSafe(|| self.engine(&messages, &ready));
+            if let Err(panic) = std::panic::catch_unwind(run) {
+                let _ = ready.send(Err(StartError::Broken(super::panic_text(&*panic))));
+            }
+        })?;
+        match started.recv() {
+            Ok(Ok(())) => Ok(thread),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(StartError::Broken("its thread ended".into())),
+        }
+    }
+
+    fn engine(
+        self,
+        messages: &mpsc::Receiver<Message>,
+        ready: &mpsc::Sender<Result<(), StartError>>,
+    ) {
+        let Self { setup, store, effector, log } = self;
+        let (engine, first) = match restored(setup, store.as_ref(), &log) {
+            Ok(restored) => restored,
+            Err(error) => return drop(ready.send(Err(error))),
+        };
+        let fatal = effector.failure.clone();
+        let committer = Committer::start(store, move |error| {
+            fatal.report(format!("the store failed: {error}; nothing more is acknowledged"));
+        });
+        let committer = match committer {
+            Ok(committer) => committer,
+            Err(error) => return drop(ready.send(Err(error.into()))),
+        };
+        let effector = Arc::new(effector);
+        let mut turns = |turn| commit::submit(&committer, &effector, turn);
+        turns(first);
+        let settle = Arc::clone(&effector);
+        commit::then(&committer, move || settle.execution.settle());
+        let _ = ready.send(Ok(()));
+        engine_thread::run(engine, messages, &log, &effector.failure, turns);
+        committer.close();
+    }
+}
+
+/// The engine with all stored jobs, and what it wants done first.
+fn restored(
+    setup: Setup,
+    store: &dyn Store,
+    log: &Log,
+) -> Result<(Engine, Turn), StartError> {
+    let mut engine = Engine::new(super::now(), setup)?;
+    let jobs = restore::all(store, &mut engine, log)?;
+    log.write(Level::Info, &format!("restart: {jobs} jobs"));
+    let mut turn = Turn::default();
+    turn.add(engine.start(super::now()), log);
+    Ok((engine, turn))
+}
+
+fn start_execution(
+    state: &Path,
+    engine: &EngineHandle,
+    records: &Records,
+    uri: &str,
+) -> Result<Execution, StartError> {
+    let events = engine.clone();
+    let executor = LocalExecutor::connect(LocalConfig::new(state.to_path_buf())?, move |event| {
+        if let Some(event) = execution::translate(event) {
+            events.input(jobtap_core::engine::Input::Exec(event));
+        }
+    })?;
+    let (execution, inbox) = Execution::new();
+    let parts = execution::Parts {
+        executor,
+        records: records.clone(),
+        engine: engine.clone(),
+        uri: uri.to_owned(),
+    };
+    std::thread::Builder::new()
+        .name("execution".into())
+        .spawn(move || execution::run(&inbox, parts))?;
+    Ok(execution)
+}
+
+/// A thread for the asynchronous work of plugins: one that blocks must not hold up the manager.
+fn plugin_runtime() -> Result<(tokio::runtime::Handle, oneshot::Sender<()>), StartError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let handle = runtime.handle().clone();
+    let (stop, stopped) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("plugins".into())
+        .spawn(move || drop(runtime.block_on(stopped)))?;
+    Ok((handle, stop))
+}
+
+/// A socket that only its owner can connect to; closed to everyone until that is so.
+fn listen(path: &Path) -> std::io::Result<UnixListener> {
+    let _ = std::fs::remove_file(path);
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    rustix::net::listen(&socket, 1024)?;
+    UnixListener::from_std(std::os::unix::net::UnixListener::from(socket))
+}

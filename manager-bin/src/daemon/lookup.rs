@@ -1,0 +1,83 @@
+//! `job-info.lookup`: stored keys of a job, on demand with the later updates applied.
+
+use jobtap_core::engine::{Cred, Log};
+use jobtap_core::jobspec::Jobspec;
+use serde_json::{Map, Value, json};
+
+use super::records::{MainLog, Records, unreadable};
+use super::services::Lookup;
+use crate::rpc::errno::ENOENT;
+use crate::rpc::{RpcError, RpcResult};
+
+/// The answer: `{"id", KEY: TEXT, ...}`.
+pub fn answer(records: &Records, cred: Cred, request: &Lookup) -> RpcResult {
+    let log = records.main_log(request.id, cred)?;
+    let mut answer = Map::from_iter([("id".to_owned(), json!(request.id))]);
+    for key in &request.keys {
+        let text = match key.as_str() {
+            "eventlog" => Some(log.text.clone()),
+            "guest.exec.eventlog" => records.log(request.id, Log::Exec)?,
+            "guest.output" => std::fs::read_to_string(records.output_file(request.id)).ok(),
+            name => records.value(request.id, name)?,
+        };
+        let text = text.ok_or_else(|| RpcError::new(ENOENT, format!("{key}: key not found")))?;
+        let text = match key.as_str() {
+            "jobspec" if request.current => current_jobspec(&text, &log)?,
+            "R" if request.current => current_resources(&text, &log)?,
+            _ => text,
+        };
+        answer.insert(key.clone(), Value::String(text));
+    }
+    Ok(Value::Object(answer))
+}
+
+/// The stored jobspec with all `jobspec-update` events applied (RFC 21).
+pub fn current_jobspec(stored: &str, log: &MainLog) -> Result<String, RpcError> {
+    let updates = contexts(log, "jobspec-update");
+    if updates.is_empty() {
+        return Ok(stored.to_owned());
+    }
+    let mut jobspec = Jobspec::parse(stored).map_err(unreadable)?;
+    for (path, value) in updates.into_iter().flatten() {
+        jobspec.update(path, value.clone()).map_err(unreadable)?;
+    }
+    Ok(jobspec.value().to_string())
+}
+
+/// The stored R with the expiration of the last `resource-update` event (RFC 21).
+fn current_resources(stored: &str, log: &MainLog) -> Result<String, RpcError> {
+    let updates = contexts(log, "resource-update");
+    let Some(expiration) = updates.iter().rev().find_map(|context| context.get("expiration")) else {
+        return Ok(stored.to_owned());
+    };
+    let mut resources: Value = serde_json::from_str(stored).map_err(unreadable)?;
+    if let Some(slot) = resources.pointer_mut("/execution/expiration") {
+        *slot = expiration.clone();
+    }
+    Ok(resources.to_string())
+}
+
+fn contexts<'a>(log: &'a MainLog, name: &str) -> Vec<&'a Map<String, Value>> {
+    let named = log.events.iter().filter(|event| event.name == name);
+    named.filter_map(|event| event.context.as_ref()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use jobtap_core::eventlog::decode_log;
+
+    use super::*;
+
+    #[test]
+    fn the_last_expiration_counts() {
+        let text = "{\"timestamp\":1.0,\"name\":\"resource-update\",\"context\":{\"expiration\":5.0}}\n\
+                    {\"timestamp\":2.0,\"name\":\"resource-update\",\"context\":{\"expiration\":9.5}}\n";
+        let log = MainLog { text: text.into(), events: decode_log(text).unwrap() };
+        let stored = r#"{"version":1,"execution":{"expiration":1.0,"R_lite":[]}}"#;
+        assert_eq!(
+            current_resources(stored, &log).unwrap(),
+            r#"{"version":1,"execution":{"expiration":9.5,"R_lite":[]}}"#
+        );
+    }
+}

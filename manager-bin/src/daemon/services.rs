@@ -1,0 +1,313 @@
+//! From a topic and its payload to what is wanted: the list of the services, and their decoding.
+//!
+//! Nothing is done here, so that each service's payload can be tested without a daemon.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use jobtap_core::engine::{Cred, Exception, Request};
+use jobtap_core::job::{JobId, StateSet, Uid};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::submit;
+use crate::rpc::RpcError;
+use crate::rpc::errno::{ENOSYS, EPERM};
+
+/// A decoded request.
+#[derive(Debug)]
+pub enum Call {
+    /// The engine decides.
+    Engine(Request),
+    /// The engine is only looked at.
+    Read(Read),
+    /// Stored keys of a job.
+    Lookup(Lookup),
+    /// An eventlog, as it grows.
+    Watch(Watch),
+    /// Input for a job's tasks.
+    Stdin(Stdin),
+    /// The manager's log.
+    Log,
+}
+
+/// What can be read from the engine.
+#[derive(Debug)]
+pub enum Read {
+    /// `job-list.list`, with its payload.
+    List(Value),
+    /// `job-list.list-id`.
+    ListId(JobId),
+    /// `job-list.job-stats`.
+    Stats,
+    /// `job-manager.getinfo`.
+    Info,
+    /// `job-manager.jobtap` without change: the loaded plugins.
+    Plugins,
+}
+
+/// `job-info.lookup`.
+#[derive(Debug, PartialEq)]
+pub struct Lookup {
+    /// The job.
+    pub id: JobId,
+    /// Keys below the job's directory.
+    pub keys: Vec<String>,
+    /// Whether later updates are applied to `jobspec` and `R`.
+    pub current: bool,
+}
+
+/// `job-info.eventlog-watch`.
+#[derive(Debug, PartialEq)]
+pub struct Watch {
+    /// The job.
+    pub id: JobId,
+    /// Which eventlog.
+    pub path: Path,
+    /// Whether a log that isn't there yet is waited for.
+    pub waitcreate: bool,
+}
+
+/// `job-exec.stdin`: what somebody who is attached types.
+#[derive(Debug, PartialEq)]
+pub struct Stdin {
+    /// The job.
+    pub id: JobId,
+    /// The task; `None` is all of them.
+    pub rank: Option<u32>,
+    /// The bytes, base64 on the wire.
+    pub data: Vec<u8>,
+    /// Whether the input ends here.
+    pub eof: bool,
+}
+
+/// The eventlogs that can be watched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Path {
+    /// `eventlog`: the job's life.
+    Main,
+    /// `guest.exec.eventlog`: its execution.
+    Exec,
+    /// `guest.output`: what its tasks print.
+    Output,
+    /// A name that no log has.
+    Unknown(String),
+}
+
+/// Flag bit of `job-info.lookup`: apply later updates.
+const LOOKUP_CURRENT: u64 = 2;
+/// Flag bit of `job-info.eventlog-watch`: wait for the log to appear.
+const WATCH_WAITCREATE: u64 = 1;
+
+/// What the request with this topic and payload asks for.
+pub fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, RpcError> {
+    let fields = Fields { topic, payload };
+    Ok(match topic {
+        "job-ingest.submit" => Call::Engine(Request::Submit(Box::new(submit::decode(payload, cred)?))),
+        "job-manager.raise" => raise(&fields)?,
+        "job-manager.raiseall" => raiseall(&fields)?,
+        "job-manager.kill" => Call::Engine(Request::Kill {
+            id: fields.required("id")?,
+            signum: fields.required("signum")?,
+        }),
+        "job-manager.urgency" => Call::Engine(Request::Urgency {
+            id: fields.required("id")?,
+            urgency: fields.required("urgency")?,
+        }),
+        "job-manager.queue-start" => Call::Engine(Request::QueueStart {
+            start: fields.required("start")?,
+            reason: fields.optional("reason")?,
+        }),
+        "job-manager.queue-status" => Call::Engine(Request::QueueStatus),
+        "job-manager.jobtap" => jobtap(&fields, cred)?,
+        "job-manager.getinfo" => Call::Read(Read::Info),
+        "job-list.list" => Call::Read(Read::List(payload.clone())),
+        "job-list.list-id" => Call::Read(Read::ListId(fields.required("id")?)),
+        "job-list.job-stats" => Call::Read(Read::Stats),
+        "job-info.lookup" => Call::Lookup(lookup(&fields)?),
+        "job-info.eventlog-watch" => Call::Watch(watch(&fields)?),
+        "job-exec.stdin" => Call::Stdin(stdin(&fields)?),
+        "log.dmesg" => owner(cred).map(|()| Call::Log)?,
+        _ => return Err(RpcError::new(ENOSYS, format!("Unknown service method '{topic}'"))),
+    })
+}
+
+/// Refuses everyone but the owner.
+pub fn owner(cred: Cred) -> Result<(), RpcError> {
+    if cred.owner {
+        Ok(())
+    } else {
+        Err(RpcError::new(EPERM, "Request requires owner credentials"))
+    }
+}
+
+fn raise(fields: &Fields<'_>) -> Result<Call, RpcError> {
+    Ok(Call::Engine(Request::Raise { id: fields.required("id")?, exception: exception(fields)? }))
+}
+
+fn raiseall(fields: &Fields<'_>) -> Result<Call, RpcError> {
+    let userid: i64 = fields.required("userid")?;
+    Ok(Call::Engine(Request::RaiseAll {
+        dry_run: fields.required("dry_run")?,
+        userid: u32::try_from(userid).ok().filter(|uid| *uid != u32::MAX).map(Uid::new),
+        states: StateSet::from_bits(fields.required("states")?),
+        exception: exception(fields)?,
+    }))
+}
+
+fn exception(fields: &Fields<'_>) -> Result<Exception, RpcError> {
+    Ok(Exception {
+        kind: fields.required("type")?,
+        severity: fields.required("severity")?,
+        note: fields.optional("note")?.unwrap_or_default(),
+    })
+}
+
+fn jobtap(fields: &Fields<'_>, cred: Cred) -> Result<Call, RpcError> {
+    let load: Option<String> = fields.optional("load")?;
+    let remove: Option<String> = fields.optional("remove")?;
+    if load.is_none() && remove.is_none() {
+        owner(cred)?;
+        return Ok(Call::Read(Read::Plugins));
+    }
+    let conf = fields.optional("conf")?;
+    Ok(Call::Engine(Request::Plugins { remove, load, conf }))
+}
+
+fn lookup(fields: &Fields<'_>) -> Result<Lookup, RpcError> {
+    let flags: u64 = fields.optional("flags")?.unwrap_or(0);
+    Ok(Lookup {
+        id: fields.required("id")?,
+        keys: fields.required("keys")?,
+        current: flags & LOOKUP_CURRENT != 0,
+    })
+}
+
+fn watch(fields: &Fields<'_>) -> Result<Watch, RpcError> {
+    let flags: u64 = fields.optional("flags")?.unwrap_or(0);
+    let path: String = fields.required("path")?;
+    let path = match path.as_str() {
+        "eventlog" => Path::Main,
+        "guest.exec.eventlog" => Path::Exec,
+        "guest.output" => Path::Output,
+        _ => Path::Unknown(path),
+    };
+    Ok(Watch { id: fields.required("id")?, path, waitcreate: flags & WATCH_WAITCREATE != 0 })
+}
+
+fn stdin(fields: &Fields<'_>) -> Result<Stdin, RpcError> {
+    let data: String = fields.optional("data")?.unwrap_or_default();
+    let data = BASE64_STANDARD
+        .decode(data)
+        .map_err(|error| RpcError::proto(format!("{}: 'data': {error}", fields.topic)))?;
+    Ok(Stdin {
+        id: fields.required("id")?,
+        rank: fields.optional("rank")?,
+        data,
+        eof: fields.optional("eof")?.unwrap_or(false),
+    })
+}
+
+/// A payload whose fields are taken one by one, so that a refusal names the field.
+pub(super) struct Fields<'a> {
+    pub(super) topic: &'a str,
+    pub(super) payload: &'a Value,
+}
+
+impl Fields<'_> {
+    /// A field that must be there.
+    pub(super) fn required<T: DeserializeOwned>(&self, name: &str) -> Result<T, RpcError> {
+        self.optional(name)?
+            .ok_or_else(|| RpcError::proto(format!("{}: '{name}' is missing", self.topic)))
+    }
+
+    /// A field that may be absent or null.
+    pub(super) fn optional<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, RpcError> {
+        match self.payload.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => T::deserialize(value)
+                .map(Some)
+                .map_err(|error| RpcError::proto(format!("{}: '{name}': {error}", self.topic))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::rpc::errno::EPROTO;
+
+    const OWNER: Cred = Cred { userid: Uid::new(1000), owner: true };
+    const GUEST: Cred = Cred { userid: Uid::new(1001), owner: false };
+
+    #[test]
+    fn an_unknown_topic_is_named() {
+        let error = decode("job-manager.nosuch", &json!({}), OWNER).unwrap_err();
+        assert_eq!(error.errno, ENOSYS);
+        assert_eq!(error.text, "Unknown service method 'job-manager.nosuch'");
+    }
+
+    #[test]
+    fn a_bad_field_is_named() {
+        let error = decode("job-manager.raise", &json!({"id": 1, "severity": 0}), OWNER).unwrap_err();
+        assert_eq!(error.errno, EPROTO);
+        assert_eq!(error.text, "job-manager.raise: 'type' is missing");
+        let payload = json!({"id": 1, "urgency": "high"});
+        let error = decode("job-manager.urgency", &payload, OWNER).unwrap_err();
+        assert!(error.text.starts_with("job-manager.urgency: 'urgency': "), "{}", error.text);
+        let error = decode("job-manager.kill", &json!(null), OWNER).unwrap_err();
+        assert_eq!(error.text, "job-manager.kill: 'id' is missing");
+    }
+
+    #[test]
+    fn all_users_is_minus_one_as_in_flux() {
+        for (given, expected) in [(json!(-1), None), (json!(u32::MAX), None), (json!(7), Some(Uid::new(7)))] {
+            let payload = json!({"dry_run": false, "userid": given, "states": 62, "severity": 0, "type": "cancel"});
+            match decode("job-manager.raiseall", &payload, OWNER).unwrap() {
+                Call::Engine(Request::RaiseAll { userid, exception, .. }) => {
+                    assert_eq!(userid, expected);
+                    assert_eq!(exception.note, "");
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn plugins_are_listed_for_the_owner_only() {
+        let list = |cred| decode("job-manager.jobtap", &json!({"query_only": true}), cred);
+        assert!(matches!(list(OWNER), Ok(Call::Read(Read::Plugins))));
+        assert_eq!(list(GUEST).unwrap_err().text, "Request requires owner credentials");
+    }
+
+    #[test]
+    fn the_watched_paths_are_those_of_flux() {
+        let path = |name: &str| match decode("job-info.eventlog-watch", &json!({"id": 1, "path": name}), OWNER) {
+            Ok(Call::Watch(watch)) => watch.path,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(path("eventlog"), Path::Main);
+        assert_eq!(path("guest.exec.eventlog"), Path::Exec);
+        assert_eq!(path("guest.output"), Path::Output);
+        assert_eq!(path("nosuch"), Path::Unknown("nosuch".into()));
+    }
+
+    proptest! {
+        #[test]
+        fn no_payload_makes_decoding_panic(id in any::<i64>(), text in ".*", which in 0usize..7) {
+            let topics = [
+                "job-manager.raise", "job-manager.raiseall", "job-manager.kill", "job-manager.urgency",
+                "job-manager.jobtap", "job-info.lookup", "job-info.eventlog-watch",
+            ];
+            let payload = json!({
+                "id": id, "type": text, "severity": id, "userid": id, "states": id, "dry_run": true,
+                "signum": id, "urgency": id, "load": text, "keys": [text], "path": text, "flags": id,
+            });
+            let _ = decode(topics[which], &payload, GUEST);
+            let _ = decode(topics[which], &json!(text), GUEST);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! `job-ingest.submit`: the first look at a request to submit, before the engine and its plugins see it.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use jobtap_core::engine::{Cred, Submission};
+use jobtap_core::job::{Uid, Urgency};
+use jobtap_core::jobspec::Jobspec;
+use serde_json::Value;
+
+use super::services::Fields;
+use crate::rpc::RpcError;
+use crate::rpc::errno::{EINVAL, EPERM};
+
+/// The payload as a submission; it has either a `jobspec` (object or text) or a signed `J`.
+pub fn decode(payload: &Value, cred: Cred) -> Result<Submission, RpcError> {
+    let fields = Fields { topic: "job-ingest.submit", payload };
+    let flags = fields.optional("flags")?.unwrap_or(0);
+    let urgency = fields.optional("urgency")?.unwrap_or(i64::from(Urgency::DEFAULT.value()));
+    if cred.userid == Uid::new(0) && !cred.owner {
+        return Err(RpcError::new(EINVAL, "submission of jobs as user root not supported"));
+    }
+    let (text, signed) = match fields.optional::<String>("J")? {
+        Some(signed) => (unwrap_signed(&signed, cred)?, signed),
+        None => {
+            let text = match fields.required("jobspec")? {
+                Value::String(text) => text,
+                value => value.to_string(),
+            };
+            let signed = wrap(&text, cred.userid);
+            (text, signed)
+        }
+    };
+    let value: Value = serde_json::from_str(&text)
+        .map_err(|error| RpcError::new(EINVAL, format!("jobspec: invalid JSON: {error}")))?;
+    let jobspec =
+        Jobspec::from_value(value).map_err(|error| RpcError::new(EINVAL, error.to_string()))?;
+    Ok(Submission { jobspec, signed, urgency, flags })
+}
+
+/// The token that Flux makes of an unsigned jobspec: header, jobspec, mechanism `none`.
+pub fn wrap(jobspec: &str, userid: Uid) -> String {
+    let header = format!("version\0i1\0userid\0i{}\0mechanism\0snone\0", userid.as_u32());
+    format!("{}.{}.none", BASE64_STANDARD.encode(header), BASE64_STANDARD.encode(jobspec))
+}
+
+/// The jobspec inside a token; `None` if it is no token.
+pub fn payload(token: &str) -> Option<String> {
+    let encoded = token.split('.').nth(1)?;
+    String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok()
+}
+
+fn unwrap_signed(token: &str, cred: Cred) -> Result<String, RpcError> {
+    let malformed = || RpcError::new(EINVAL, "malformed signed jobspec");
+    let mut parts = token.trim_end().split('.');
+    let (Some(header), Some(_), Some(mechanism), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return Err(malformed());
+    };
+    if mechanism != "none" {
+        return Err(RpcError::new(EINVAL, format!("sign mechanism {mechanism} is not supported")));
+    }
+    if !cred.owner {
+        return Err(RpcError::new(EPERM, "only instance owner can use sign-type=none"));
+    }
+    let header = BASE64_STANDARD.decode(header).map_err(|_| malformed())?;
+    let signer = signer(&header).ok_or_else(malformed)?;
+    if signer != cred.userid {
+        let text = format!("signer={signer} != requestor={}", cred.userid);
+        return Err(RpcError::new(EPERM, text));
+    }
+    payload(token.trim_end()).ok_or_else(malformed)
+}
+
+/// The user in a header, a sequence of zero-terminated keys and typed values.
+fn signer(header: &[u8]) -> Option<Uid> {
+    let mut fields = header.split(|byte| *byte == 0);
+    fields.find(|field| *field == b"userid")?;
+    let value = std::str::from_utf8(fields.next()?).ok()?;
+    value.strip_prefix('i')?.parse().ok().map(Uid::new)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    const OWNER: Cred = Cred { userid: Uid::new(1000), owner: true };
+    const GUEST: Cred = Cred { userid: Uid::new(1001), owner: false };
+
+    #[test]
+    fn the_signed_form_is_that_of_rfc_16() {
+        let token = wrap("{}", Uid::new(1000));
+        let (header, rest) = token.split_once('.').unwrap();
+        assert_eq!(
+            BASE64_STANDARD.decode(header).unwrap(),
+            b"version\0i1\0userid\0i1000\0mechanism\0snone\0"
+        );
+        assert_eq!(rest, "e30=.none");
+    }
+
+    #[test]
+    fn what_is_no_json_is_refused_in_words() {
+        let error = decode(&json!({"jobspec": "{"}), OWNER).unwrap_err();
+        assert!(error.text.starts_with("jobspec: invalid JSON: "), "{}", error.text);
+        let error = decode(&json!({}), OWNER).unwrap_err();
+        assert_eq!(error.text, "job-ingest.submit: 'jobspec' is missing");
+    }
+
+    #[test]
+    fn a_token_must_be_the_requesters_own() {
+        let token = |uid| json!({"J": wrap("{}", Uid::new(uid))});
+        assert_eq!(decode(&token(7), OWNER).unwrap_err().text, "signer=7 != requestor=1000");
+        let error = decode(&token(1001), GUEST).unwrap_err();
+        assert_eq!(error.text, "only instance owner can use sign-type=none");
+        assert_eq!(decode(&json!({"J": "x"}), OWNER).unwrap_err().text, "malformed signed jobspec");
+    }
+
+    #[test]
+    fn root_as_guest_is_refused() {
+        let root = Cred { userid: Uid::new(0), owner: false };
+        let error = decode(&json!({"jobspec": {}}), root).unwrap_err();
+        assert_eq!(error.text, "submission of jobs as user root not supported");
+    }
+
+    proptest! {
+        #[test]
+        fn a_token_gives_its_jobspec_back(text in ".*", uid: u32) {
+            prop_assert_eq!(payload(&wrap(&text, Uid::new(uid))).unwrap(), text);
+        }
+
+        #[test]
+        fn no_token_makes_decoding_panic(token in ".*") {
+            let _ = decode(&json!({"J": token}), OWNER);
+            let _ = payload(&token);
+        }
+    }
+}

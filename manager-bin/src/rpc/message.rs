@@ -1,0 +1,155 @@
+//! The messages themselves: a request or an answer is one line of JSON.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::errno::ENODATA;
+use super::{RpcError, RpcResult};
+
+/// Something asked of the daemon.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// Chosen by the asking side; the answer carries it.
+    pub id: u64,
+    /// The service and method, such as `job-manager.raise`.
+    pub topic: String,
+    /// What the method takes.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub payload: Value,
+    /// Whether more than one answer is expected; the last one is ENODATA or another error.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stream: bool,
+}
+
+/// One answer to a request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// The request's id.
+    pub id: u64,
+    /// The payload, or why there is none.
+    pub result: RpcResult,
+}
+
+/// Both forms of an answer as they are on the wire.
+#[derive(Serialize, Deserialize)]
+struct WireAnswer {
+    id: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    payload: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    errno: Option<i32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+impl Serialize for Answer {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut wire = WireAnswer { id: self.id, payload: None, errno: None, error: None };
+        match &self.result {
+            Ok(payload) => wire.payload = Some(payload.clone()),
+            Err(error) => {
+                wire.errno = Some(error.errno);
+                wire.error = Some(error.text.clone());
+            }
+        }
+        wire.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Answer {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let wire = WireAnswer::deserialize(deserializer)?;
+        let result = match wire.errno {
+            Some(errno) => Err(RpcError::new(errno, wire.error.unwrap_or_default())),
+            None => Ok(wire.payload.unwrap_or_default()),
+        };
+        Ok(Self { id: wire.id, result })
+    }
+}
+
+impl Answer {
+    /// The answer that ends a stream.
+    pub fn end_of_stream(id: u64) -> Self {
+        Self { id, result: Err(RpcError::new(ENODATA, "")) }
+    }
+}
+
+/// One message as the line that goes over the wire, newline included.
+///
+/// JSON of these types can't fail to be written: all keys are strings.
+pub fn encode<T: Serialize>(message: &T) -> String {
+    let mut line = serde_json::to_string(message).unwrap_or_default();
+    line.push('\n');
+    line
+}
+
+/// A line from the wire as a message; the error is a sentence.
+pub fn decode<T: serde::de::DeserializeOwned>(line: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(line).map_err(|error| format!("malformed message: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn payloads() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            ".*".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 16, 4, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::btree_map(".*", inner, 0..4)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_request_survives_the_wire(id: u64, topic in ".*", payload in payloads(), stream: bool) {
+            let request = Request { id, topic, payload, stream };
+            let line = encode(&request);
+            prop_assert_eq!(line.matches('\n').count(), 1);
+            prop_assert_eq!(decode::<Request>(line.as_bytes()).unwrap(), request);
+        }
+
+        #[test]
+        fn an_answer_survives_the_wire(id: u64, payload in payloads(), errno: i32, text in ".*", ok: bool) {
+            let result = if ok { Ok(payload) } else { Err(RpcError::new(errno, text)) };
+            let answer = Answer { id, result };
+            prop_assert_eq!(decode::<Answer>(encode(&answer).as_bytes()).unwrap(), answer);
+        }
+
+        #[test]
+        fn no_line_makes_the_decoder_panic(line in any::<Vec<u8>>()) {
+            let _ = decode::<Request>(&line);
+            let _ = decode::<Answer>(&line);
+        }
+    }
+
+    #[test]
+    fn the_wire_form_is_the_documented_one() {
+        let request =
+            Request { id: 7, topic: "a.b".into(), payload: json!({"k": 1}), stream: true };
+        assert_eq!(
+            encode(&request),
+            "{\"id\":7,\"topic\":\"a.b\",\"payload\":{\"k\":1},\"stream\":true}\n"
+        );
+        let answer = Answer { id: 7, result: Err(RpcError::new(22, "no")) };
+        assert_eq!(encode(&answer), "{\"id\":7,\"errno\":22,\"error\":\"no\"}\n");
+    }
+
+    #[test]
+    fn payload_and_stream_may_be_left_out() {
+        let request: Request = decode(br#"{"id":1,"topic":"x"}"#).unwrap();
+        assert_eq!(request.payload, Value::Null);
+        assert!(!request.stream);
+    }
+}

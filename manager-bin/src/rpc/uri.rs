@@ -1,0 +1,46 @@
+//! The address of a manager: `local://PATH` of its Unix socket (RFC 37's local URI).
+
+use std::path::{Path, PathBuf};
+
+/// Environment variable with the manager's address.
+pub const VARIABLE: &str = "JOBTAP_URI";
+
+/// The same for scripts written for Flux; looked at when [`VARIABLE`] is unset.
+pub const FLUX_VARIABLE: &str = "FLUX_URI";
+
+const SCHEME: &str = "local://";
+
+/// The longest path that fits into a Unix socket's address, in bytes.
+pub const MAX_PATH: usize = 107;
+
+/// The URI of a socket.
+pub fn of_path(path: &Path) -> String {
+    format!("{SCHEME}{}", path.display())
+}
+
+/// The socket that a URI names; the error is a sentence.
+pub fn to_path(uri: &str) -> Result<PathBuf, String> {
+    match uri.strip_prefix(SCHEME) {
+        Some("") => Err(format!("the address '{uri}' names no socket: write local://PATH")),
+        Some(path) => Ok(PathBuf::from(path)),
+        None => Err(format!("the address '{uri}' is not understood: write local://PATH")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use super::*;
+
+    #[test]
+    fn a_path_survives_as_uri() {
+        let path = Path::new("/run/user/1/jobtap/local-0");
+        assert_eq!(to_path(&of_path(path)).unwrap(), path);
+    }
+
+    #[test]
+    fn other_schemes_are_refused_with_the_right_form() {
+        assert!(to_path("ssh://host/x").unwrap_err().contains("local://PATH"));
+        assert!(to_path("local://").unwrap_err().contains("names no socket"));
+    }
+}

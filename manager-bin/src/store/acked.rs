@@ -1,0 +1,105 @@
+//! The number of the last acknowledged commit, kept beside the engine's own files.
+//!
+//! An engine that finds its journal cut short takes that for a commit that never ended, drops the
+//! rest and opens: it can't know what was acknowledged. This number, written after each commit and
+//! before its acknowledgement, tells a lost commit from an unfinished one. It needs no sync of its
+//! own: a stale number is too low, which hides a loss but never reports a false one.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+use super::StoreError;
+
+/// Name of the file; once it is there, the store has been created completely.
+pub(super) const FILE: &str = "acked";
+/// Name under which it is prepared.
+pub(super) const NEW_FILE: &str = "acked.new";
+
+/// The open file.
+#[derive(Debug)]
+pub(super) struct Acked {
+    file: File,
+}
+
+impl Acked {
+    /// The number kept in `dir`; none when there is no file yet.
+    pub(super) fn read(dir: &Path) -> Result<Option<u64>, StoreError> {
+        let path = dir.join(FILE);
+        let text = match std::fs::read(&path) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Err(err) if err.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(err) => return Err(StoreError::io(&path, err)),
+        };
+        match text.strip_suffix('\n').map(str::parse) {
+            Some(Ok(number)) => Ok(Some(number)),
+            _ => Err(StoreError::Corrupt {
+                path: dir.to_owned(),
+                detail: format!("the file {FILE} holds no number"),
+            }),
+        }
+    }
+
+    /// Writes `number` durably under a name that appears only once it is complete, and keeps the
+    /// file open.
+    pub(super) fn create(dir: &Path, number: u64) -> Result<Self, StoreError> {
+        let path = dir.join(NEW_FILE);
+        let create = || -> std::io::Result<File> {
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&path)?;
+            file.write_all(text(number).as_bytes())?;
+            file.sync_all()?;
+            std::fs::rename(&path, dir.join(FILE))?;
+            File::open(dir)?.sync_all()?;
+            Ok(file)
+        };
+        match create() {
+            Ok(file) => Ok(Self { file }),
+            Err(err) => Err(StoreError::io(&path, err)),
+        }
+    }
+
+    /// Notes that commit `number` is durable. A failure is no news: the commit stands, and the
+    /// number stays too low until the next one.
+    pub(super) fn note(&self, number: u64) {
+        let _ = self.file.write_all_at(text(number).as_bytes(), 0);
+    }
+}
+
+/// Always as long as the one before, so that overwriting in place leaves no remains.
+fn text(number: u64) -> String {
+    format!("{number:020}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use super::*;
+
+    #[test]
+    fn the_last_number_noted_is_read_back() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(Acked::read(dir.path()).unwrap(), None);
+        let acked = Acked::create(dir.path(), 7).unwrap();
+        assert_eq!(Acked::read(dir.path()).unwrap(), Some(7));
+        acked.note(u64::MAX);
+        acked.note(12);
+        assert_eq!(Acked::read(dir.path()).unwrap(), Some(12));
+    }
+
+    #[test]
+    fn a_garbled_number_is_damage() {
+        let dir = tempfile::tempdir().unwrap();
+        for garbage in ["", "\n", "12", "-1\n", "x\n", "\u{fffd}\n"] {
+            std::fs::write(dir.path().join(FILE), garbage).unwrap();
+            let err = Acked::read(dir.path()).unwrap_err();
+            assert!(matches!(err, StoreError::Corrupt { .. }), "{garbage:?}");
+        }
+    }
+}

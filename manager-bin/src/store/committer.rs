@@ -1,0 +1,373 @@
+//! Group commit: one thread makes everything that is pending durable at once, then acknowledges it
+//! in order. While it waits for the disk the next group gathers, so the load sets the group's size
+//! and an idle manager commits at once.
+
+use std::any::Any;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use super::group::coalesce;
+use super::{Op, Store, StoreError};
+
+/// What belongs together: it becomes durable as a whole, then is acknowledged.
+pub struct Batch {
+    /// The changes; none for an answer that only has to wait for what was submitted before.
+    pub ops: Vec<Op>,
+    /// Runs on the committing thread once the changes are durable. Keep it short: the next group
+    /// waits for it.
+    pub then: Box<dyn FnOnce() + Send>,
+}
+
+/// Commits batches to a store in the order of their submission.
+///
+/// Dropping it commits what is pending, like [`Committer::close`].
+pub struct Committer {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    pending: Vec<Batch>,
+    closing: bool,
+    failed: bool,
+}
+
+impl Committer {
+    /// Starts the committing thread.
+    ///
+    /// After the first commit that fails no `then` runs any more, later batches are dropped, and
+    /// `on_fatal` gets the cause once, on the committing thread. The same holds when a `then`
+    /// panics.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn start(
+        store: Arc<dyn Store>,
+        on_fatal: impl FnOnce(StoreError) + Send + 'static,
+    ) -> Result<Self, StoreError> {
+        let shared = Arc::new(Shared {
+            queue: Mutex::default(),
+            wake: Condvar::new(),
+        });
+        let for_thread = Arc::clone(&shared);
+        let thread = thread::Builder::new()
+            .name("committer".to_owned())
+            .spawn(move || run(&for_thread, store.as_ref(), on_fatal))
+            .map_err(|err| StoreError::Committer {
+                detail: err.to_string(),
+            })?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// Queues a batch. It is dropped without a word when a commit has failed before.
+    pub fn submit(&self, batch: Batch) {
+        let mut queue = self.shared.queue();
+        if queue.failed {
+            // Its `then` may own anything, so it must not be dropped under the lock.
+            drop(queue);
+            drop(batch);
+            return;
+        }
+        queue.pending.push(batch);
+        drop(queue);
+        self.shared.wake.notify_one();
+    }
+
+    /// Commits and acknowledges what is pending, then ends the thread.
+    pub fn close(self) {}
+}
+
+impl Drop for Committer {
+    fn drop(&mut self) {
+        self.shared.queue().closing = true;
+        self.shared.wake.notify_one();
+        if let Some(thread) = self.thread.take()
+            && thread.thread().id() != thread::current().id()
+        {
+            // A panic of this thread has already been reported through `on_fatal`.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    /// No code of others runs under the lock, so a panic can't leave the queue half changed.
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All that is pending, as soon as there is something; none at the end.
+    fn next_group(&self) -> Option<Vec<Batch>> {
+        let mut queue = self.queue();
+        while queue.pending.is_empty() {
+            if queue.closing {
+                return None;
+            }
+            queue = self
+                .wake
+                .wait(queue)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        Some(mem::take(&mut queue.pending))
+    }
+
+    fn fail(&self) -> Vec<Batch> {
+        let mut queue = self.queue();
+        queue.failed = true;
+        mem::take(&mut queue.pending)
+    }
+}
+
+fn run(shared: &Shared, store: &dyn Store, on_fatal: impl FnOnce(StoreError)) {
+    while let Some(group) = shared.next_group() {
+        if let Err(cause) = commit_group(store, group) {
+            drop(shared.fail());
+            on_fatal(cause);
+            return;
+        }
+    }
+}
+
+fn commit_group(store: &dyn Store, group: Vec<Batch>) -> Result<(), StoreError> {
+    let mut ops = Vec::new();
+    let mut thens = Vec::with_capacity(group.len());
+    for batch in group {
+        ops.extend(batch.ops);
+        thens.push(batch.then);
+    }
+    let made = catch_unwind(AssertUnwindSafe(|| {
+        if !ops.is_empty() {
+            store.commit(coalesce(ops))?;
+        }
+        for then in thens {
+            then();
+        }
+        Ok(())
+    }));
+    made.unwrap_or_else(|panic| {
+        Err(StoreError::Committer {
+            detail: panic_text(panic.as_ref()),
+        })
+    })
+}
+
+/// What a panic said.
+pub(super) fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "panic".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::store::Key;
+    use crate::store::memory::MemoryStore;
+
+    fn append(id: u64, seq: u64) -> Vec<Op> {
+        vec![Op::Append {
+            key: Key::eventlog(id),
+            seq,
+            value: format!("{seq};").into(),
+        }]
+    }
+
+    struct Fixture {
+        store: Arc<MemoryStore>,
+        committer: Committer,
+        fatal: mpsc::Receiver<String>,
+        done: mpsc::Receiver<u64>,
+        note: mpsc::Sender<u64>,
+    }
+
+    impl Fixture {
+        fn new() -> Self {
+            let store = Arc::new(MemoryStore::default());
+            let (tell, fatal) = mpsc::channel();
+            let committer = Committer::start(Arc::clone(&store) as Arc<dyn Store>, move |err| {
+                tell.send(err.to_string()).unwrap();
+            })
+            .unwrap();
+            let (note, done) = mpsc::channel();
+            Self {
+                store,
+                committer,
+                fatal,
+                done,
+                note,
+            }
+        }
+
+        fn submit(&self, number: u64, ops: Vec<Op>) {
+            let note = self.note.clone();
+            let then = Box::new(move || note.send(number).unwrap());
+            self.committer.submit(Batch { ops, then });
+        }
+
+        /// Ends the committer and gives what was acknowledged, in order.
+        fn finish(self) -> (Arc<MemoryStore>, Vec<u64>, Vec<String>) {
+            drop(self.note);
+            self.committer.close();
+            (
+                self.store,
+                self.done.iter().collect(),
+                self.fatal.iter().collect(),
+            )
+        }
+    }
+
+    #[test]
+    fn everything_is_acknowledged_in_order_and_durable_before() {
+        let fixture = Fixture::new();
+        let (tell, seen) = mpsc::channel();
+        for number in 0..100 {
+            let (tell, store) = (tell.clone(), Arc::clone(&fixture.store));
+            fixture.committer.submit(Batch {
+                ops: append(number % 3, number),
+                then: Box::new(move || {
+                    let log = store.read_log(&Key::eventlog(number % 3)).unwrap().unwrap();
+                    let log = String::from_utf8(log).unwrap();
+                    let there = log.split(';').any(|seq| seq == number.to_string());
+                    tell.send((number, there)).unwrap();
+                }),
+            });
+        }
+        drop(tell);
+        fixture.finish();
+        let expected: Vec<_> = (0..100).map(|number| (number, true)).collect();
+        assert_eq!(seen.iter().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn what_gathers_during_a_commit_is_the_next_group() {
+        let fixture = Fixture::new();
+        let hold = fixture.store.hold();
+        fixture.submit(0, append(1, 0));
+        hold.wait_for_commit();
+        fixture.submit(1, append(1, 1));
+        fixture.submit(2, append(2, 0));
+        fixture.submit(3, append(1, 2));
+        hold.release();
+        let (store, done, fatal) = fixture.finish();
+        assert_eq!((done, fatal.len()), (vec![0, 1, 2, 3], 0));
+        let joined = Op::Append {
+            key: Key::eventlog(1),
+            seq: 1,
+            value: "1;2;".into(),
+        };
+        let second = vec![joined, append(2, 0).remove(0)];
+        assert_eq!(store.commits(), [append(1, 0), second]);
+    }
+
+    #[test]
+    fn a_batch_without_changes_waits_for_those_before_it() {
+        let fixture = Fixture::new();
+        let hold = fixture.store.hold();
+        fixture.submit(0, append(1, 0));
+        hold.wait_for_commit();
+        fixture.submit(1, Vec::new());
+        assert!(fixture.done.try_recv().is_err());
+        hold.release();
+        let (store, done, _) = fixture.finish();
+        assert_eq!(done, [0, 1]);
+        assert_eq!(store.commits().len(), 1);
+    }
+
+    #[test]
+    fn nothing_is_acknowledged_after_a_failed_commit() {
+        let fixture = Fixture::new();
+        let hold = fixture.store.hold();
+        fixture.submit(0, append(1, 0));
+        hold.wait_for_commit();
+        fixture.store.fail_from_now();
+        fixture.submit(1, append(1, 1));
+        fixture.submit(2, Vec::new());
+        hold.release();
+        let fatal = fixture.fatal.recv().unwrap();
+        assert!(fatal.contains("injected"), "{fatal}");
+        fixture.submit(3, append(1, 2));
+        fixture.submit(4, Vec::new());
+        let (store, done, again) = fixture.finish();
+        assert_eq!((done, again.len()), (vec![0], 0));
+        let log = store.read_log(&Key::eventlog(1)).unwrap();
+        assert_eq!(log, Some(b"0;".to_vec()));
+    }
+
+    #[test]
+    fn a_panic_while_acknowledging_is_fatal() {
+        let fixture = Fixture::new();
+        fixture.committer.submit(Batch {
+            ops: append(1, 0),
+            then: Box::new(|| panic!("no answer")),
+        });
+        let fatal = fixture.fatal.recv().unwrap();
+        assert_eq!(
+            fatal,
+            "the commit thread stopped (no answer): restart the manager"
+        );
+        fixture.submit(1, append(1, 1));
+        assert_eq!(fixture.finish().1, [0u64; 0]);
+    }
+
+    #[test]
+    fn a_dropped_batch_may_itself_submit() {
+        struct Submits(Arc<Committer>);
+        impl Drop for Submits {
+            fn drop(&mut self) {
+                self.0.submit(Batch {
+                    ops: Vec::new(),
+                    then: Box::new(|| ()),
+                });
+            }
+        }
+        let store = Arc::new(MemoryStore::default());
+        store.fail_from_now();
+        let (tell, fatal) = mpsc::channel();
+        let committer = Arc::new(Committer::start(store, move |_| tell.send(()).unwrap()).unwrap());
+        for _ in 0..3 {
+            let submits = Submits(Arc::clone(&committer));
+            committer.submit(Batch {
+                ops: append(1, 0),
+                then: Box::new(move || drop(submits)),
+            });
+        }
+        fatal.recv().unwrap();
+    }
+
+    #[test]
+    fn the_last_handle_may_go_on_the_committing_thread() {
+        let store = Arc::new(MemoryStore::default());
+        let committer = Arc::new(Committer::start(store, |_| ()).unwrap());
+        let (tell, done) = mpsc::channel();
+        let (go, wait) = mpsc::channel::<()>();
+        let last = Arc::clone(&committer);
+        committer.submit(Batch {
+            ops: Vec::new(),
+            then: Box::new(move || {
+                wait.recv().unwrap();
+                drop(last);
+                tell.send(()).unwrap();
+            }),
+        });
+        drop(committer);
+        go.send(()).unwrap();
+        done.recv().unwrap();
+    }
+}

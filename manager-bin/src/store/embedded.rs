@@ -1,0 +1,606 @@
+//! The store on the local disk: fjall, an LSM tree with a journal. Nothing of it shows outside
+//! this file and its folder.
+
+mod files;
+
+use std::fmt::Debug;
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use fjall::config::CompressionPolicy;
+use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+
+use super::acked::Acked;
+use super::committer::panic_text;
+use super::keys::{self, Key};
+use super::layout::{self, Effects, JobScan, Rows};
+use super::lock::{self, Lock};
+use super::space::{self, Space};
+use super::{Op, Store, StoreError, StoredJob};
+
+/// The layout that this version writes.
+const FORMAT: u32 = 1;
+/// Name of the keyspace. There is one: a scan then meets all keys of a job side by side, and no
+/// seldom written second one keeps old journals from being deleted.
+const KEYSPACE: &str = "jobtap";
+
+const MIB: u64 = 1024 * 1024;
+/// Blocks of tables kept in memory. The manager has active jobs in its own memory; this serves
+/// look-ups of old jobs and the filters (10 bits per key: 16 MiB for 13 million keys).
+const CACHE: u64 = 64 * MIB;
+/// What gathers in memory before it becomes a table: some 100,000 events.
+const MEMTABLE: u64 = 64 * MIB;
+/// All journals together: what a restart after a crash has to read again, a second or two.
+const JOURNALS: u64 = 256 * MIB;
+/// One to write tables, one to merge them: the work is bounded by the disk, and the cores are the
+/// jobs'.
+const WORKERS: usize = 2;
+
+/// Waiting here begins one short of where fjall waits by itself, which it does without noticing
+/// that its worker threads have ended and nothing will ever get better.
+const MAX_SEALED_MEMTABLES: usize = 2;
+const MAX_FIRST_LEVEL_TABLES: usize = 28;
+
+/// A [`Store`] in a directory of the local disk, for one manager at a time.
+pub struct EmbeddedStore {
+    // Fields drop in this order: the engine has to be closed when the lock goes.
+    engine: Engine,
+    commits: Mutex<Commits>,
+    _lock: Lock,
+}
+
+struct Commits {
+    last: u64,
+    acked: Acked,
+    failure: Option<String>,
+}
+
+struct Engine {
+    dir: PathBuf,
+    rows: Keyspace,
+    db: Database,
+}
+
+impl EmbeddedStore {
+    /// Opens the store in `dir`, or creates one if `dir` is empty or not there yet. Creating
+    /// leaves `dir` readable for the manager's user alone.
+    ///
+    /// # Errors
+    /// One sentence for each cause: a directory that isn't a store, one that another manager has
+    /// open, a newer format, no permission, no space, damage, acknowledged commits missing.
+    pub fn open(dir: &Path) -> Result<Self, StoreError> {
+        files::prepare(dir)?;
+        let lock = Lock::take(dir)?;
+        let acked = Acked::read(dir)?;
+        let engine = if files::has_database(dir, acked)? {
+            Engine::open(dir)?
+        } else {
+            Engine::create(dir)?
+        };
+        engine.check_format()?;
+        let last = engine.last_commit()?;
+        if let Some(acked) = acked
+            && last < acked
+        {
+            return Err(StoreError::Lost {
+                path: dir.to_owned(),
+                acked,
+                found: last,
+            });
+        }
+        let commits = Mutex::new(Commits {
+            last,
+            acked: Acked::create(dir, last)?,
+            failure: None,
+        });
+        Ok(Self {
+            engine,
+            commits,
+            _lock: lock,
+        })
+    }
+
+    /// Writes what is in memory to a table, which otherwise takes megabytes.
+    #[cfg(test)]
+    pub(super) fn flush_to_table(&self) {
+        let _ = self.engine.rows.rotate_memtable_and_wait();
+    }
+}
+
+impl Engine {
+    fn create(dir: &Path) -> Result<Self, StoreError> {
+        let db = open_database(dir, &files::clear(dir)?)?;
+        let engine = Self {
+            dir: dir.to_owned(),
+            rows: guarded(dir, || db.keyspace(KEYSPACE, keyspace_options))?,
+            db,
+        };
+        let format = FORMAT.to_string().into_bytes();
+        engine.write(Effects::from([(keys::FORMAT.into(), Some(format))]), 0)?;
+        Ok(engine)
+    }
+
+    fn open(dir: &Path) -> Result<Self, StoreError> {
+        let db = open_database(dir, &dir.join(files::DB))?;
+        if !db.keyspace_exists(KEYSPACE) {
+            return Err(StoreError::NotAStore {
+                path: dir.to_owned(),
+                found: "its database is another program's".to_owned(),
+            });
+        }
+        Ok(Self {
+            dir: dir.to_owned(),
+            rows: guarded(dir, || db.keyspace(KEYSPACE, keyspace_options))?,
+            db,
+        })
+    }
+
+    fn check_format(&self) -> Result<(), StoreError> {
+        match self.row(keys::FORMAT.as_bytes())? {
+            Some(found) if found == FORMAT.to_string().as_bytes() => Ok(()),
+            Some(found) => Err(StoreError::Format {
+                path: self.dir.clone(),
+                found: String::from_utf8_lossy(&found).into_owned(),
+                known: FORMAT,
+            }),
+            None => Err(self.damaged("it doesn't say its format")),
+        }
+    }
+
+    fn last_commit(&self) -> Result<u64, StoreError> {
+        let row = self.row(keys::COMMITS.as_bytes())?;
+        row.and_then(|bytes| Some(u64::from_be_bytes(bytes.try_into().ok()?)))
+            .ok_or_else(|| self.damaged("it doesn't say its number of commits"))
+    }
+
+    /// Writes the rows as commit `number` and waits for the disk.
+    fn write(&self, effects: Effects, number: u64) -> Result<(), StoreError> {
+        self.wait_for_workers()?;
+        self.guarded(|| {
+            let mut batch =
+                fjall::OwnedWriteBatch::with_capacity(self.db.clone(), effects.len() + 1)
+                    // fsync, not fdatasync: the journal grows, and its length has to be durable too.
+                    .durability(Some(PersistMode::SyncAll));
+            for (name, effect) in effects {
+                match effect {
+                    Some(value) => batch.insert(&self.rows, name, value),
+                    None => batch.remove(&self.rows, name),
+                }
+            }
+            batch.insert(&self.rows, keys::COMMITS, number.to_be_bytes());
+            batch.commit()
+        })
+    }
+
+    fn wait_for_workers(&self) -> Result<(), StoreError> {
+        while self.rows.sealed_memtable_count() > MAX_SEALED_MEMTABLES
+            || self.rows.l0_table_count() >= MAX_FIRST_LEVEL_TABLES
+        {
+            self.guarded(|| self.db.persist(PersistMode::Buffer))?;
+            thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
+    }
+
+    fn row(&self, name: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let value = self.guarded(|| self.rows.get(name))?;
+        Ok(value.map(|value| value.to_vec()))
+    }
+
+    /// Shows the rows that begin with `prefix`, in order, until `visit` breaks.
+    fn each_row(
+        &self,
+        prefix: &[u8],
+        mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut rows = self.guarded(|| Ok(self.rows.prefix(prefix)))?;
+        // `visit` stays outside of the guard: its panics are not the engine's.
+        while let Some((name, value)) =
+            self.guarded(|| rows.next().map(fjall::Guard::into_inner).transpose())?
+        {
+            if visit(&name, &value)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn guarded<T>(&self, call: impl FnOnce() -> fjall::Result<T>) -> Result<T, StoreError> {
+        guarded(&self.dir, call)
+    }
+
+    fn damaged(&self, detail: &str) -> StoreError {
+        StoreError::Corrupt {
+            path: self.dir.clone(),
+            detail: detail.to_owned(),
+        }
+    }
+}
+
+impl Rows for Engine {
+    fn names(&self, prefix: &[u8]) -> Result<Vec<Vec<u8>>, StoreError> {
+        let mut names = Vec::new();
+        self.each_row(prefix, |name, _| {
+            names.push(name.to_vec());
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(names)
+    }
+
+    fn contains(&self, name: &[u8]) -> Result<bool, StoreError> {
+        self.guarded(|| self.rows.contains_key(name))
+    }
+}
+
+impl Store for EmbeddedStore {
+    fn commit(&self, ops: Vec<Op>) -> Result<(), StoreError> {
+        if ops.is_empty() {
+            return Ok(());
+        }
+        let mut commits = self.commits.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cause) = &commits.failure {
+            return Err(StoreError::Failed {
+                path: self.engine.dir.clone(),
+                detail: format!("an earlier commit failed: {cause}"),
+            });
+        }
+        let number = commits.last.saturating_add(1);
+        let made = layout::resolve(&self.engine, ops)
+            .and_then(|effects| self.engine.write(effects, number));
+        match &made {
+            Ok(()) => {
+                commits.last = number;
+                commits.acked.note(number);
+            }
+            Err(StoreError::Sequence { .. } | StoreError::TooLarge { .. }) => {}
+            Err(cause) => commits.failure = Some(cause.to_string()),
+        }
+        made
+    }
+
+    fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
+        self.engine.row(key.as_str().as_bytes())
+    }
+
+    fn read_log(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
+        let mut log = None;
+        self.engine
+            .each_row(&layout::log_prefix(key), |_, record| {
+                log.get_or_insert_with(Vec::new).extend_from_slice(record);
+                Ok(ControlFlow::Continue(()))
+            })?;
+        Ok(log)
+    }
+
+    fn scan_jobs(
+        &self,
+        wanted: &dyn Fn(&str) -> bool,
+        visit: &mut dyn FnMut(StoredJob) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        let mut scan = JobScan::new(wanted, visit);
+        self.engine.each_row(keys::JOBS.as_bytes(), |name, value| {
+            scan.row(name, value)
+                .map_err(|detail| self.engine.damaged(&detail))
+        })?;
+        let _ = scan.finish();
+        Ok(())
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<Key>, StoreError> {
+        let mut found: Vec<Key> = Vec::new();
+        self.engine.each_row(prefix.as_bytes(), |name, _| {
+            let text = layout::parse_row(name).map(|(text, _)| text);
+            let text = text.ok_or_else(|| self.engine.damaged("a row's name is no key"))?;
+            if !keys::is_reserved(text) && found.last().is_none_or(|last| last.as_str() != text) {
+                let key = text
+                    .parse()
+                    .map_err(|err: keys::KeyError| self.engine.damaged(&err.to_string()));
+                found.push(key?);
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(found)
+    }
+
+    fn free_space(&self) -> Result<Option<Space>, StoreError> {
+        match space::free_bytes(&self.engine.dir) {
+            Ok(free) => Ok(Some(Space {
+                path: self.engine.dir.clone(),
+                free,
+            })),
+            Err(err) => Err(StoreError::io(&self.engine.dir, err)),
+        }
+    }
+}
+
+fn open_database(dir: &Path, path: &Path) -> Result<Database, StoreError> {
+    let mut tries = 0;
+    loop {
+        let opened = guarded(dir, || {
+            Database::builder(path)
+                .cache_size(CACHE)
+                .max_journaling_size(JOURNALS)
+                .worker_threads(WORKERS)
+                // Big jobspecs and outputs are text: fewer bytes to sync.
+                .journal_compression(CompressionType::Lz4)
+                // Every commit says itself how durable it is.
+                .manual_journal_persist(true)
+                .open()
+        });
+        match opened {
+            // We hold the store's lock: it is this process that has not quite closed it yet.
+            Err(StoreError::Locked { .. }) if tries < lock::RETRIES => {
+                tries += 1;
+                thread::sleep(lock::PAUSE);
+            }
+            opened => return opened,
+        }
+    }
+}
+
+fn keyspace_options() -> KeyspaceCreateOptions {
+    KeyspaceCreateOptions::default()
+        .max_memtable_size(MEMTABLE)
+        // The first levels are rewritten soon; the rest is JSON that shrinks to a third.
+        .data_block_compression_policy(CompressionPolicy::new([
+            CompressionType::None,
+            CompressionType::None,
+            CompressionType::Lz4,
+        ]))
+        // Keeps filters on the last level: an append asks for a record that isn't there.
+        .expect_point_read_hits(false)
+}
+
+/// Calls the engine; what it answers, and a panic on files that it can't make sense of, becomes an
+/// error about the store in `dir`.
+fn guarded<T>(dir: &Path, call: impl FnOnce() -> fjall::Result<T>) -> Result<T, StoreError> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(err)) => Err(explain(dir, err)),
+        Err(panic) => Err(StoreError::Corrupt {
+            path: dir.to_owned(),
+            detail: panic_text(panic.as_ref()),
+        }),
+    }
+}
+
+fn explain(dir: &Path, err: fjall::Error) -> StoreError {
+    use fjall::{Error, LsmError};
+    let path = dir.to_owned();
+    let corrupt = |detail: &dyn Debug| StoreError::Corrupt {
+        path: path.clone(),
+        detail: format!("{detail:?}"),
+    };
+    match err {
+        Error::Io(err) | Error::Storage(LsmError::Io(err)) => match err.kind() {
+            // The engine asks only for what its own files name.
+            std::io::ErrorKind::NotFound
+            | std::io::ErrorKind::UnexpectedEof
+            | std::io::ErrorKind::InvalidData => corrupt(&err.to_string()),
+            _ => StoreError::io(dir, err),
+        },
+        Error::Locked => StoreError::Locked { path, pid: None },
+        Error::Poisoned => {
+            let free = space::free_bytes(dir).map_or("unknown".to_owned(), |free| free.to_string());
+            StoreError::Failed {
+                path,
+                detail: format!("writing failed in the background; {free} bytes are free"),
+            }
+        }
+        Error::Storage(err) => corrupt(&err),
+        err => corrupt(&err),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn put(key: &Key, value: &str) -> Op {
+        Op::Put {
+            key: key.clone(),
+            value: value.into(),
+        }
+    }
+
+    fn append(id: u64, seq: u64, text: &str) -> Op {
+        Op::Append {
+            key: Key::eventlog(id),
+            seq,
+            value: text.into(),
+        }
+    }
+
+    fn scan(store: &dyn Store, wanted: &[&str]) -> Vec<StoredJob> {
+        let mut jobs = Vec::new();
+        store
+            .scan_jobs(&|name| wanted.contains(&name), &mut |job| {
+                jobs.push(job);
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        jobs
+    }
+
+    #[test]
+    fn a_restart_finds_jobs_in_order_with_their_logs() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("new").join("store");
+        let store = EmbeddedStore::open(&path).unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        for id in [0x1_0000, 2, u64::MAX, 0xff] {
+            store
+                .commit(vec![
+                    put(&Key::jobspec(id), "{}"),
+                    append(id, 0, "submit\n"),
+                    put(&Key::guest(id, "output").unwrap(), "long"),
+                ])
+                .unwrap();
+        }
+        store.commit(vec![append(2, 1, "validate\n")]).unwrap();
+        store.commit(vec![append(2, u64::MAX, "clean\n")]).unwrap();
+        store.commit(vec![put(&Key::checkpoint(), "{}")]).unwrap();
+        drop(store);
+
+        let store = EmbeddedStore::open(&path).unwrap();
+        assert_eq!(store.job_ids().unwrap(), [2, 0xff, 0x1_0000, u64::MAX]);
+        let jobs = scan(&store, &["eventlog", "jobspec"]);
+        assert_eq!(
+            jobs[0].get("eventlog").unwrap(),
+            b"submit\nvalidate\nclean\n"
+        );
+        assert_eq!(jobs[0].get("guest.output"), None);
+        assert_eq!(jobs[1].entries[0].next_seq, Some(1));
+        assert_eq!(jobs[1].entries[1].next_seq, None);
+        assert_eq!(
+            store.read_log(&Key::eventlog(2)).unwrap().unwrap(),
+            b"submit\nvalidate\nclean\n"
+        );
+        assert_eq!(store.read_log(&Key::eventlog(3)).unwrap(), None);
+        let names = |prefix: &str| -> Vec<String> {
+            let keys = store.list(prefix).unwrap();
+            keys.iter().map(Key::to_string).collect()
+        };
+        assert_eq!(
+            names("job.0000.0000.0000.0002."),
+            [
+                "job.0000.0000.0000.0002.eventlog",
+                "job.0000.0000.0000.0002.guest.output",
+                "job.0000.0000.0000.0002.jobspec",
+            ]
+        );
+        assert_eq!(names("c"), ["checkpoint.job-manager"]);
+        assert_eq!(names("").len(), 13);
+        assert!(store.free_space().unwrap().unwrap().free > 0);
+    }
+
+    #[test]
+    fn a_scan_can_end_early() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = EmbeddedStore::open(dir.path()).unwrap();
+        store
+            .commit((0..5).map(|id| append(id, 0, "x")).collect())
+            .unwrap();
+        let mut seen = 0;
+        store
+            .scan_jobs(&|_| true, &mut |_| {
+                seen += 1;
+                ControlFlow::Break(())
+            })
+            .unwrap();
+        assert_eq!(seen, 1);
+    }
+
+    #[test]
+    fn history_is_never_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = EmbeddedStore::open(dir.path()).unwrap();
+        store.commit(vec![append(1, 0, "submit\n")]).unwrap();
+        let err = store
+            .commit(vec![put(&Key::jobspec(1), "{}"), append(1, 0, "x\n")])
+            .unwrap_err();
+        assert_eq!(
+            err.to_string(),
+            "job.0000.0000.0000.0001.eventlog already has record 0: \
+             restart the manager, which continues after the last"
+        );
+        assert_eq!(store.get(&Key::jobspec(1)).unwrap(), None, "all or nothing");
+        store.commit(vec![append(1, 1, "validate\n")]).unwrap();
+        let log = store.read_log(&Key::eventlog(1)).unwrap().unwrap();
+        assert_eq!(log, b"submit\nvalidate\n");
+    }
+
+    #[test]
+    fn a_second_manager_is_refused_and_the_next_one_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = EmbeddedStore::open(dir.path()).unwrap();
+        let err = EmbeddedStore::open(dir.path()).err().unwrap();
+        assert!(
+            matches!(err, StoreError::Locked { pid: Some(_), .. }),
+            "{err}"
+        );
+        drop(store);
+        for _ in 0..5 {
+            EmbeddedStore::open(dir.path()).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_store_of_a_newer_version_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = EmbeddedStore::open(dir.path()).unwrap();
+        let newer = Effects::from([(keys::FORMAT.into(), Some("2".into()))]);
+        store.engine.write(newer, 1).unwrap();
+        drop(store);
+        let err = EmbeddedStore::open(dir.path()).err().unwrap();
+        let expected = format!(
+            "{} has store format 2, and this jobtap knows format 1: \
+             start it with the jobtap that wrote it",
+            dir.path().display()
+        );
+        assert_eq!(err.to_string(), expected);
+    }
+
+    #[test]
+    fn another_programs_database_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(lock::FILE), "").unwrap();
+        let db = Database::builder(dir.path().join(files::DB))
+            .open()
+            .unwrap();
+        let rows = db
+            .keyspace("other", KeyspaceCreateOptions::default)
+            .unwrap();
+        rows.insert("a", "b").unwrap();
+        db.persist(PersistMode::SyncAll).unwrap();
+        drop((rows, db));
+        let err = EmbeddedStore::open(dir.path()).err().unwrap();
+        assert!(matches!(err, StoreError::NotAStore { .. }), "{err}");
+    }
+
+    #[test]
+    fn no_permission_is_said_with_the_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let forbidden = dir.path().join("forbidden");
+        fs::create_dir(&forbidden).unwrap();
+        fs::set_permissions(&forbidden, fs::Permissions::from_mode(0o500)).unwrap();
+        if fs::write(forbidden.join("probe"), "").is_ok() {
+            // The superuser is never denied.
+            return;
+        }
+        let err = EmbeddedStore::open(&forbidden.join("store")).err().unwrap();
+        assert!(matches!(err, StoreError::Denied { .. }), "{err}");
+        assert!(err.to_string().contains("forbidden/store"), "{err}");
+    }
+
+    #[test]
+    fn what_the_engine_answers_is_sorted_by_what_helps() {
+        let explained = |err| explain(Path::new("/"), err);
+        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        assert!(matches!(
+            explained(fjall::Error::Io(full)),
+            StoreError::NoSpace { .. }
+        ));
+        let gone = std::io::Error::from(std::io::ErrorKind::NotFound);
+        assert!(matches!(
+            explained(fjall::Error::Io(gone)),
+            StoreError::Corrupt { .. }
+        ));
+        let text = explained(fjall::Error::Poisoned).to_string();
+        assert!(text.contains("writing failed in the background"), "{text}");
+        assert!(matches!(
+            explained(fjall::Error::Unrecoverable),
+            StoreError::Corrupt { .. }
+        ));
+    }
+}

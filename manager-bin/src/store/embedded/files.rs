@@ -1,0 +1,206 @@
+//! What is on disk before the engine opens it.
+//!
+//! fjall takes a missing file for a part that was never finished: it deletes that part and goes
+//! on. So whatever has held data is checked for completeness first, and only what has never held
+//! any is made anew.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use super::super::{StoreError, lock};
+
+/// The engine's folder within the store's directory.
+pub(super) const DB: &str = "db";
+
+const VERSION: &str = "version";
+const LOCK: &str = "lock";
+const KEYSPACES: &str = "keyspaces";
+const FIRST_JOURNAL: &str = "0.jnl";
+/// Names a keyspace's current state; the engine deletes a keyspace that has none.
+const CURRENT: &str = "current";
+/// The engine's own keyspace and ours.
+const NEEDED_KEYSPACES: [&str; 2] = ["0", "1"];
+
+/// Makes sure that `dir` is a directory which is empty or already a store's.
+pub(super) fn prepare(dir: &Path) -> Result<(), StoreError> {
+    let refuse = |found: String| StoreError::NotAStore {
+        path: dir.to_owned(),
+        found,
+    };
+    if fs::metadata(dir).is_ok_and(|meta| !meta.is_dir()) {
+        return Err(refuse("it is a file".to_owned()));
+    }
+    // Jobspecs and output are their owners' business.
+    let mut builder = DirBuilder::new();
+    builder.recursive(true).mode(0o700);
+    builder
+        .create(dir)
+        .map_err(|err| StoreError::io(dir, err))?;
+    let names = names(dir).map_err(|err| StoreError::io(dir, err))?;
+    if names.iter().any(|name| name == lock::FILE) {
+        return Ok(());
+    }
+    match names.first() {
+        Some(name) => Err(refuse(format!("it holds {name:?}"))),
+        None => Ok(()),
+    }
+}
+
+/// Whether there is a database to open, as opposed to one to create. Call it under the lock.
+pub(super) fn has_database(dir: &Path, acked: Option<u64>) -> Result<bool, StoreError> {
+    let db = dir.join(DB);
+    let damaged = |detail: String| StoreError::Corrupt {
+        path: dir.to_owned(),
+        detail,
+    };
+    let check = || -> io::Result<Result<bool, String>> {
+        if acked.is_none() && never_held_data(&db)? {
+            return Ok(Ok(false));
+        }
+        Ok(complete(&db)?.map_or(Ok(true), Err))
+    };
+    check()
+        .map_err(|err| StoreError::io(&db, err))?
+        .map_err(damaged)
+}
+
+/// Makes room for a new database and durable the directory that it goes to.
+pub(super) fn clear(dir: &Path) -> Result<PathBuf, StoreError> {
+    let db = dir.join(DB);
+    let clear = || -> io::Result<()> {
+        match fs::remove_dir_all(&db) {
+            Err(err) if err.kind() != ErrorKind::NotFound => return Err(err),
+            _ => {}
+        }
+        fs::create_dir(&db)?;
+        File::open(dir)?.sync_all()?;
+        if let Some(parent) = dir.canonicalize()?.parent() {
+            File::open(parent)?.sync_all()?;
+        }
+        Ok(())
+    };
+    clear().map_err(|err| StoreError::io(&db, err))?;
+    Ok(db)
+}
+
+/// True when there is nothing, or what a manager leaves that ended while it created the database.
+fn never_held_data(db: &Path) -> io::Result<bool> {
+    let names = match names(db) {
+        Ok(names) => names,
+        Err(err) if err.kind() == ErrorKind::NotFound => return Ok(true),
+        Err(err) => return Err(err),
+    };
+    let known = [VERSION, LOCK, KEYSPACES, FIRST_JOURNAL];
+    if names.iter().any(|name| !known.contains(&name.as_str())) {
+        return Ok(false);
+    }
+    // The journal is created full of zeros, and no record begins with one.
+    let mut first = [0];
+    match File::open(db.join(FIRST_JOURNAL)) {
+        Ok(mut journal) => Ok(journal.read(&mut first)? == 0 || first == [0]),
+        Err(err) if err.kind() == ErrorKind::NotFound => Ok(true),
+        Err(err) => Err(err),
+    }
+}
+
+/// What is missing from a database that has held data, or out of place in it.
+fn complete(db: &Path) -> io::Result<Option<String>> {
+    let missing = |path: &Path| Some(format!("{} is missing or empty", path.display()));
+    let stray = |path: &Path| Some(format!("{} doesn't belong there", path.display()));
+    let version = db.join(VERSION);
+    if !has_content(&version)? {
+        return Ok(missing(&version));
+    }
+    for name in names(db)? {
+        let path = db.join(&name);
+        if let Some(number) = name.strip_suffix(".jnl")
+            && (number.parse::<u64>().is_err() || !path.is_file())
+        {
+            return Ok(stray(&path));
+        }
+    }
+    let keyspaces = db.join(KEYSPACES);
+    for needed in NEEDED_KEYSPACES {
+        let current = keyspaces.join(needed).join(CURRENT);
+        if !has_content(&current)? {
+            return Ok(missing(&current));
+        }
+    }
+    for name in names(&keyspaces)? {
+        if !NEEDED_KEYSPACES.contains(&name.as_str()) {
+            return Ok(stray(&keyspaces.join(name)));
+        }
+    }
+    Ok(None)
+}
+
+fn has_content(path: &Path) -> io::Result<bool> {
+    match fs::metadata(path) {
+        Ok(meta) => Ok(meta.is_file() && meta.len() > 0),
+        Err(err) if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&err.kind()) => {
+            Ok(false)
+        }
+        Err(err) => Err(err),
+    }
+}
+
+/// The names in a directory, sorted so that messages are the same each time.
+fn names(dir: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        names.push(entry?.file_name().to_string_lossy().into_owned());
+    }
+    names.sort();
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use super::*;
+
+    #[test]
+    fn somebody_elses_directory_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("thesis.tex"), "").unwrap();
+        let err = prepare(dir.path()).unwrap_err();
+        let text = err.to_string();
+        assert!(text.contains("(it holds \"thesis.tex\")"), "{text}");
+        let file = dir.path().join("thesis.tex");
+        let err = prepare(&file).unwrap_err();
+        assert!(err.to_string().contains("(it is a file)"), "{err}");
+    }
+
+    #[test]
+    fn an_unfinished_creation_is_made_anew_at_every_step() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = dir.path().join(DB);
+        let fresh = || !has_database(dir.path(), None).unwrap();
+        assert!(fresh());
+        fs::create_dir(&db).unwrap();
+        assert!(fresh());
+        fs::write(db.join(LOCK), "").unwrap();
+        fs::create_dir(db.join(KEYSPACES)).unwrap();
+        assert!(fresh());
+        fs::write(db.join(FIRST_JOURNAL), "").unwrap();
+        assert!(fresh());
+        fs::write(db.join(FIRST_JOURNAL), [0, 0]).unwrap();
+        fs::write(db.join(VERSION), "").unwrap();
+        assert!(fresh());
+        fs::write(db.join(FIRST_JOURNAL), [1, 0]).unwrap();
+        assert!(
+            has_database(dir.path(), None).is_err(),
+            "data, but no version"
+        );
+    }
+
+    #[test]
+    fn what_was_acknowledged_is_never_made_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let err = has_database(dir.path(), Some(1)).unwrap_err();
+        assert!(matches!(err, StoreError::Corrupt { .. }), "{err}");
+    }
+}

@@ -1,0 +1,190 @@
+//! What can go wrong with a store, each said in one sentence that names the place and the way out,
+//! since it is the last thing that a manager logs before it refuses to start or stops.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// A failure of the store.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The directory holds something else.
+    #[error("{path} isn't a jobtap store ({found}): choose an empty or a new state directory")]
+    NotAStore {
+        /// The directory.
+        path: PathBuf,
+        /// What was found there instead.
+        found: String,
+    },
+    /// The store was written in a layout that this version doesn't know.
+    #[error(
+        "{path} has store format {found}, and this jobtap knows format {known}: \
+         start it with the jobtap that wrote it"
+    )]
+    Format {
+        /// The store's directory.
+        path: PathBuf,
+        /// The format that the store says it has.
+        found: String,
+        /// The format that this version reads and writes.
+        known: u32,
+    },
+    /// Another manager has the store open.
+    #[error("{path} is in use by {}: stop that one or choose another state directory", holder(*.pid))]
+    Locked {
+        /// The store's directory.
+        path: PathBuf,
+        /// Who holds it, when it could be read.
+        pid: Option<u32>,
+    },
+    /// The file system refuses access.
+    #[error("{path} can't be used ({source}): give the manager's user read and write access to it")]
+    Denied {
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// The file system is full, or free space fell below the reserve.
+    #[error("{path} has too little space ({free} bytes free, {needed} needed): free some there")]
+    NoSpace {
+        /// The store's directory.
+        path: PathBuf,
+        /// Bytes that the manager's user may still write.
+        free: u64,
+        /// Bytes that must be free.
+        needed: u64,
+    },
+    /// What is on disk is not what was written.
+    #[error("{path} is damaged ({detail}): restore the store from a backup")]
+    Corrupt {
+        /// The store's directory.
+        path: PathBuf,
+        /// What doesn't hold.
+        detail: String,
+    },
+    /// Commits that were acknowledged are no longer there.
+    #[error(
+        "{path} has lost acknowledged data (commit {found} is the last one there, {acked} were \
+         acknowledged): restore the store from a backup"
+    )]
+    Lost {
+        /// The store's directory.
+        path: PathBuf,
+        /// The last commit that was acknowledged.
+        acked: u64,
+        /// The last commit found.
+        found: u64,
+    },
+    /// A log already has a record of this number; writing it would replace history.
+    #[error("{key} already has record {seq}: restart the manager, which continues after the last")]
+    Sequence {
+        /// The log.
+        key: String,
+        /// The record's number.
+        seq: u64,
+    },
+    /// A value is longer than the store can hold.
+    #[error(
+        "{key} is too large ({bytes} bytes): a value may have up to {} bytes",
+        u32::MAX
+    )]
+    TooLarge {
+        /// The key.
+        key: String,
+        /// Bytes of the value.
+        bytes: usize,
+    },
+    /// Reading or writing failed.
+    #[error("{path} failed ({source}): check the disk and restart the manager")]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// The store can't be used any further in this process.
+    #[error("{path} is out of use ({detail}): check the disk and restart the manager")]
+    Failed {
+        /// The store's directory.
+        path: PathBuf,
+        /// The cause.
+        detail: String,
+    },
+    /// The thread that commits and acknowledges broke.
+    #[error("the commit thread stopped ({detail}): restart the manager")]
+    Committer {
+        /// The cause.
+        detail: String,
+    },
+}
+
+impl StoreError {
+    /// Sorts an answer of the file system about `path` by what the user can do about it.
+    pub(super) fn io(path: &Path, source: std::io::Error) -> Self {
+        let path = path.to_owned();
+        match source.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                let free = super::space::free_bytes(&path).unwrap_or(0);
+                Self::NoSpace {
+                    path,
+                    free,
+                    needed: super::space::Reserve::default().bytes(),
+                }
+            }
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                Self::Denied { path, source }
+            }
+            _ => Self::Io { path, source },
+        }
+    }
+}
+
+fn holder(pid: Option<u32>) -> String {
+    match pid {
+        Some(pid) => format!("another manager (process {pid})"),
+        None => "another manager".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_from_a_forbidden_and_a_broken_one() {
+        let sorted = |kind: ErrorKind| StoreError::io(Path::new("/"), kind.into());
+        assert!(matches!(
+            sorted(ErrorKind::StorageFull),
+            StoreError::NoSpace { .. }
+        ));
+        assert!(matches!(
+            sorted(ErrorKind::QuotaExceeded),
+            StoreError::NoSpace { .. }
+        ));
+        assert!(matches!(
+            sorted(ErrorKind::PermissionDenied),
+            StoreError::Denied { .. }
+        ));
+        assert!(matches!(
+            sorted(ErrorKind::ReadOnlyFilesystem),
+            StoreError::Denied { .. }
+        ));
+        assert!(matches!(sorted(ErrorKind::Other), StoreError::Io { .. }));
+    }
+
+    #[test]
+    fn a_locked_store_names_its_holder() {
+        let locked = StoreError::Locked {
+            path: "/var/lib/jobtap".into(),
+            pid: Some(42),
+        };
+        assert_eq!(
+            locked.to_string(),
+            "/var/lib/jobtap is in use by another manager (process 42): \
+             stop that one or choose another state directory"
+        );
+    }
+}

@@ -1,0 +1,313 @@
+//! Keys: the names under which RFC 16 puts a job's data and the instance's own data, so that every
+//! store, dump and restart agrees on where things are.
+//!
+//! A job's directory has a fixed width, so the byte order of keys is the order of job ids and a
+//! scan visits jobs in the order of their submission.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What every job's keys begin with.
+pub(super) const JOBS: &str = "job.";
+/// The store's own key for the version of its layout.
+pub(super) const FORMAT: &str = "format";
+/// The store's own key for the number of commits it has made.
+pub(super) const COMMITS: &str = "commits";
+
+/// Bytes of `0000.0000.0000.0002`.
+const DOTHEX_LEN: usize = 19;
+/// Longest name below a job or the instance, in bytes: far above any RFC 16 name, and far below
+/// what a store takes as a key.
+const MAX_NAME: usize = 1024;
+
+/// A key of the store: one value, or one log, of a job or of the instance (RFC 16).
+///
+/// Keys sort by their text, thus jobs by id.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    text: String,
+    job: Option<u64>,
+}
+
+/// Why a text is no key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// The name is empty.
+    #[error("a key needs a name after {0:?}")]
+    Empty(String),
+    /// The name is longer than a store takes.
+    #[error("the key name of {0} bytes is too long: use at most {MAX_NAME}")]
+    TooLong(usize),
+    /// The name has a control character, which would break the line-based tools that show keys.
+    #[error("the key name {0:?} has a control character: use printable text")]
+    Control(String),
+    /// The text starts like a job's key, but what follows is no job id in dothex form.
+    #[error("could not decode {0:?} to job ID: a job's key reads job.HHHH.HHHH.HHHH.HHHH.NAME")]
+    JobId(String),
+    /// The name belongs to the store itself.
+    #[error("the key {0:?} is the store's own: choose another name")]
+    Reserved(String),
+}
+
+impl Key {
+    /// Name of the signed request below a job.
+    pub const J: &'static str = "J";
+    /// Name of the jobspec as submitted below a job.
+    pub const JOBSPEC: &'static str = "jobspec";
+    /// Name of the main eventlog below a job.
+    pub const EVENTLOG: &'static str = "eventlog";
+    /// Name of the resource set below a job.
+    pub const R: &'static str = "R";
+
+    /// The signed request of job `id`.
+    pub fn request(id: u64) -> Self {
+        Self::below(id, Self::J)
+    }
+
+    /// The jobspec of job `id`.
+    pub fn jobspec(id: u64) -> Self {
+        Self::below(id, Self::JOBSPEC)
+    }
+
+    /// The main eventlog of job `id`.
+    pub fn eventlog(id: u64) -> Self {
+        Self::below(id, Self::EVENTLOG)
+    }
+
+    /// The resource set of job `id`.
+    pub fn resources(id: u64) -> Self {
+        Self::below(id, Self::R)
+    }
+
+    /// What the shell, the tools and the job itself keep: `guest.<path>`, such as
+    /// `guest.exec.eventlog`.
+    ///
+    /// # Errors
+    /// As [`Key::job`].
+    pub fn guest(id: u64, path: &str) -> Result<Self, KeyError> {
+        check_name(path, "guest.")?;
+        Self::job(id, &format!("guest.{path}"))
+    }
+
+    /// What a service or plugin keeps on a job: `data.<service>`.
+    ///
+    /// # Errors
+    /// As [`Key::job`].
+    pub fn data(id: u64, service: &str) -> Result<Self, KeyError> {
+        check_name(service, "data.")?;
+        Self::job(id, &format!("data.{service}"))
+    }
+
+    /// Any key of job `id`. Dots in `name` are kept as they are.
+    ///
+    /// # Errors
+    /// An empty name, one of more than 1024 bytes, one with control characters.
+    pub fn job(id: u64, name: &str) -> Result<Self, KeyError> {
+        check_name(name, JOBS)?;
+        Ok(Self::below(id, name))
+    }
+
+    /// The manager's checkpoint: queue states and the highest job id.
+    pub fn checkpoint() -> Self {
+        Self {
+            text: "checkpoint.job-manager".to_owned(),
+            job: None,
+        }
+    }
+
+    /// A key of the instance, such as `resource.eventlog`.
+    ///
+    /// # Errors
+    /// As [`Key::job`]; names in the jobs' part of the tree; the store's own names.
+    pub fn instance(name: &str) -> Result<Self, KeyError> {
+        check_name(name, "")?;
+        if is_reserved(name) {
+            return Err(KeyError::Reserved(name.to_owned()));
+        }
+        if name == "job" || name.starts_with(JOBS) {
+            return Err(KeyError::JobId(name.to_owned()));
+        }
+        Ok(Self {
+            text: name.to_owned(),
+            job: None,
+        })
+    }
+
+    /// The whole key, such as `job.0000.0000.0000.0002.eventlog`.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The job that the key belongs to; none for a key of the instance.
+    pub fn job_id(&self) -> Option<u64> {
+        self.job
+    }
+
+    /// The name below the job, or the whole key when it is the instance's.
+    pub fn name(&self) -> &str {
+        let start = match self.job {
+            Some(_) => JOBS.len() + DOTHEX_LEN + 1,
+            None => 0,
+        };
+        self.text.get(start..).unwrap_or_default()
+    }
+
+    fn below(id: u64, name: &str) -> Self {
+        Self {
+            text: format!("{}{name}", job_prefix(id)),
+            job: Some(id),
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl FromStr for Key {
+    type Err = KeyError;
+
+    fn from_str(text: &str) -> Result<Self, KeyError> {
+        let Some(rest) = text.strip_prefix(JOBS) else {
+            return Self::instance(text);
+        };
+        let bad = || KeyError::JobId(text.to_owned());
+        let (id, name) = rest.split_at_checked(DOTHEX_LEN).ok_or_else(bad)?;
+        let id = parse_dothex(id).ok_or_else(bad)?;
+        Self::job(id, name.strip_prefix('.').ok_or_else(bad)?)
+    }
+}
+
+/// Whether the store keeps the name for itself.
+pub(super) fn is_reserved(name: &str) -> bool {
+    name == FORMAT || name == COMMITS
+}
+
+/// What all keys of one job begin with: `job.<dothex>.`.
+pub(super) fn job_prefix(id: u64) -> String {
+    let group = |shift: u32| (id >> shift) & 0xffff;
+    format!(
+        "{JOBS}{:04x}.{:04x}.{:04x}.{:04x}.",
+        group(48),
+        group(32),
+        group(16),
+        group(0)
+    )
+}
+
+/// Only the one spelling that [`job_prefix`] writes: a second one would be a second place for the
+/// same job.
+fn parse_dothex(text: &str) -> Option<u64> {
+    let mut id = 0u64;
+    let mut groups = 0;
+    for group in text.split('.') {
+        let lower_hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+        if group.len() != 4 || !group.bytes().all(lower_hex) {
+            return None;
+        }
+        id = (id << 16) | u64::from_str_radix(group, 16).ok()?;
+        groups += 1;
+    }
+    (groups == 4).then_some(id)
+}
+
+fn check_name(name: &str, before: &str) -> Result<(), KeyError> {
+    if name.is_empty() {
+        return Err(KeyError::Empty(before.to_owned()));
+    }
+    if name.len() > MAX_NAME {
+        return Err(KeyError::TooLong(name.len()));
+    }
+    if name.chars().any(char::is_control) {
+        return Err(KeyError::Control(name.to_owned()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn keys_are_where_rfc_16_puts_them() {
+        let foo = Key::job(2, "foo").unwrap();
+        assert_eq!(foo.as_str(), "job.0000.0000.0000.0002.foo");
+        let log = Key::eventlog(0xdead_beef);
+        assert_eq!(log.as_str(), "job.0000.0000.dead.beef.eventlog");
+        let guest = Key::guest(3, "a.b").unwrap();
+        assert_eq!(guest.as_str(), "job.0000.0000.0000.0003.guest.a.b");
+        let data = Key::data(0xff2000000, "fairshare").unwrap();
+        assert_eq!(data.as_str(), "job.0000.000f.f200.0000.data.fairshare");
+        assert_eq!(Key::checkpoint().as_str(), "checkpoint.job-manager");
+    }
+
+    #[test]
+    fn a_key_knows_its_job_and_name() {
+        let key: Key = "job.0000.000f.f200.0000.guest.exec.eventlog"
+            .parse()
+            .unwrap();
+        assert_eq!(key.job_id(), Some(0xff2000000));
+        assert_eq!(key.name(), "guest.exec.eventlog");
+        let key: Key = "checkpoint.job-manager".parse().unwrap();
+        assert_eq!((key.job_id(), key.name()), (None, "checkpoint.job-manager"));
+        assert_eq!(key, Key::checkpoint());
+    }
+
+    #[test]
+    fn a_text_that_is_no_key_is_refused_with_the_reason() {
+        let refused = |text: &str| text.parse::<Key>().unwrap_err();
+        for text in [
+            "job.",
+            "job",
+            "job.1.2.3.4.R",
+            "job.0000.0000.0000.000G.R",
+            "job.0000.0000.0000.000A.R",
+            "job.0000.0000.0000.0001",
+            "job.0000.0000.0000.0001-R",
+            "job.+000.0000.0000.0001.R",
+            "job.ƒƒƒƒƒƒƒƒƒƒƒ",
+        ] {
+            assert_eq!(refused(text), KeyError::JobId(text.to_owned()), "{text}");
+        }
+        assert!(matches!(refused(""), KeyError::Empty(_)));
+        assert!(matches!(
+            refused("job.0000.0000.0000.0001."),
+            KeyError::Empty(_)
+        ));
+        assert!(matches!(refused("format"), KeyError::Reserved(_)));
+        assert!(matches!(refused("a\0b"), KeyError::Control(_)));
+        assert!(matches!(
+            refused(&"x".repeat(1025)),
+            KeyError::TooLong(1025)
+        ));
+        assert!(matches!(Key::guest(1, ""), Err(KeyError::Empty(_))));
+        assert!(matches!(Key::data(1, ""), Err(KeyError::Empty(_))));
+    }
+
+    proptest! {
+        #[test]
+        fn a_key_reads_back_as_itself(id: u64, name in "[^\\p{Cc}]{1,40}") {
+            let key = Key::job(id, &name).unwrap();
+            prop_assert_eq!(key.as_str().parse::<Key>().unwrap(), key);
+        }
+
+        #[test]
+        fn keys_sort_by_job_id(a: u64, b: u64) {
+            let (left, right) = (Key::eventlog(a), Key::eventlog(b));
+            prop_assert_eq!(left.cmp(&right), a.cmp(&b));
+        }
+
+        #[test]
+        fn no_text_panics(text in "\\PC{0,60}") {
+            let _ = text.parse::<Key>();
+            let _ = format!("job.{text}").parse::<Key>();
+        }
+    }
+}

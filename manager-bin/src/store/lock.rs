@@ -1,0 +1,112 @@
+//! One manager per store: a lock file of our own, because the engine's lock can't say who holds
+//! it, and answers "locked" for a moment after this very process has closed the store.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use super::StoreError;
+
+/// Name of the lock file; its presence also says that a directory is a store.
+pub(super) const FILE: &str = "store.lock";
+
+/// How often, and after what pause, to try again when this process itself holds the lock: closing
+/// takes as long as the engine's threads need to end.
+pub(super) const RETRIES: u32 = 40;
+pub(super) const PAUSE: Duration = Duration::from_millis(25);
+
+/// The lock, held until dropped or the process ends, however it ends.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Takes the lock of the store in `dir`.
+    pub(super) fn take(dir: &Path) -> Result<Self, StoreError> {
+        let path = dir.join(FILE);
+        let failed = |err| StoreError::io(&path, err);
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(failed)?;
+        let mut tries = 0;
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::Error(err)) => return Err(failed(err)),
+                Err(TryLockError::WouldBlock) => {
+                    let pid = read_pid(&mut file);
+                    if pid != Some(std::process::id()) || tries == RETRIES {
+                        return Err(StoreError::Locked {
+                            path: dir.to_owned(),
+                            pid,
+                        });
+                    }
+                    tries += 1;
+                    thread::sleep(PAUSE);
+                }
+            }
+        }
+        write_pid(&mut file).map_err(failed)?;
+        Ok(Self { _file: file })
+    }
+}
+
+fn read_pid(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    file.rewind().ok()?;
+    file.take(32).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+fn write_pid(file: &mut File) -> std::io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    writeln!(file, "{}", std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use super::*;
+
+    #[test]
+    fn a_second_manager_is_told_who_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE);
+        let mut other = File::create(&path).unwrap();
+        other.lock().unwrap();
+        writeln!(other, "1").unwrap();
+        let err = Lock::take(dir.path()).unwrap_err();
+        assert!(
+            matches!(err, StoreError::Locked { pid: Some(1), .. }),
+            "{err}"
+        );
+
+        other.set_len(0).unwrap();
+        let err = Lock::take(dir.path()).unwrap_err();
+        assert!(matches!(err, StoreError::Locked { pid: None, .. }), "{err}");
+
+        drop(other);
+        Lock::take(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn a_store_just_closed_by_this_process_opens_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = Lock::take(dir.path()).unwrap();
+        let path = dir.path().to_owned();
+        let second = thread::spawn(move || Lock::take(&path));
+        drop(first);
+        second.join().unwrap().unwrap();
+    }
+}

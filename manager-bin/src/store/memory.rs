@@ -1,0 +1,166 @@
+//! A store without a disk, for tests of what stands on a store: it can be told to fail, and to
+//! hold a commit so that a test decides what gathers meanwhile.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::collections::BTreeMap;
+use std::ops::{ControlFlow, Deref};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, mpsc};
+
+use super::layout::{self, JobScan, Rows};
+use super::{Key, Op, Space, Store, StoreError, StoredJob, keys};
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// The store. Its content is gone with it.
+#[derive(Default)]
+pub(crate) struct MemoryStore {
+    rows: Mutex<Map>,
+    commits: Mutex<Vec<Vec<Op>>>,
+    failing: AtomicBool,
+    held: Mutex<Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>>,
+    free: Mutex<Option<u64>>,
+}
+
+/// Controls a commit that a [`MemoryStore`] holds.
+pub(crate) struct Hold {
+    arrived: mpsc::Receiver<()>,
+    go: mpsc::Sender<()>,
+}
+
+impl Hold {
+    /// Returns once the commit is under way.
+    pub(crate) fn wait_for_commit(&self) {
+        self.arrived.recv().unwrap();
+    }
+
+    /// Lets the commit end.
+    pub(crate) fn release(self) {
+        self.go.send(()).unwrap();
+    }
+}
+
+impl MemoryStore {
+    /// Every commit that begins from now on fails.
+    pub(crate) fn fail_from_now(&self) {
+        self.failing.store(true, Ordering::SeqCst);
+    }
+
+    /// The next commit waits until it is released.
+    pub(crate) fn hold(&self) -> Hold {
+        let (tell, arrived) = mpsc::channel();
+        let (go, wait) = mpsc::channel();
+        *self.held.lock().unwrap() = Some((tell, wait));
+        Hold { arrived, go }
+    }
+
+    /// The commits that succeeded.
+    pub(crate) fn commits(&self) -> Vec<Vec<Op>> {
+        self.commits.lock().unwrap().clone()
+    }
+
+    /// Pretends that the disk has this many bytes left.
+    pub(crate) fn set_free_space(&self, bytes: u64) {
+        *self.free.lock().unwrap() = Some(bytes);
+    }
+}
+
+struct MapRows<'a>(&'a Map);
+
+impl Rows for MapRows<'_> {
+    fn names(&self, prefix: &[u8]) -> Result<Vec<Vec<u8>>, StoreError> {
+        Ok(with_prefix(self.0, prefix)
+            .map(|(name, _)| name.clone())
+            .collect())
+    }
+
+    fn contains(&self, name: &[u8]) -> Result<bool, StoreError> {
+        Ok(self.0.contains_key(name))
+    }
+}
+
+fn with_prefix<'a>(
+    rows: &'a Map,
+    prefix: &'a [u8],
+) -> impl Iterator<Item = (&'a Vec<u8>, &'a Vec<u8>)> {
+    rows.range(prefix.to_vec()..)
+        .take_while(move |(name, _)| name.starts_with(prefix))
+}
+
+impl Store for MemoryStore {
+    fn commit(&self, ops: Vec<Op>) -> Result<(), StoreError> {
+        let failing = self.failing.load(Ordering::SeqCst);
+        let held = self.held.lock().unwrap().take();
+        if let Some((arrived, go)) = held {
+            arrived.send(()).unwrap();
+            go.recv().unwrap();
+        }
+        if failing {
+            return Err(StoreError::io(
+                "memory".as_ref(),
+                std::io::Error::other("injected"),
+            ));
+        }
+        let mut rows = self.rows.lock().unwrap();
+        for (name, effect) in layout::resolve(&MapRows(&rows), ops.clone())? {
+            match effect {
+                Some(value) => rows.insert(name, value),
+                None => rows.remove(&name),
+            };
+        }
+        self.commits.lock().unwrap().push(ops);
+        Ok(())
+    }
+
+    fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
+        let rows = self.rows.lock().unwrap();
+        Ok(rows.get(key.as_str().as_bytes()).cloned())
+    }
+
+    fn read_log(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
+        let rows = self.rows.lock().unwrap();
+        let prefix = layout::log_prefix(key);
+        let records: Vec<_> = with_prefix(&rows, &prefix)
+            .map(|(_, value)| value.deref())
+            .collect();
+        Ok((!records.is_empty()).then(|| records.concat()))
+    }
+
+    fn scan_jobs(
+        &self,
+        wanted: &dyn Fn(&str) -> bool,
+        visit: &mut dyn FnMut(StoredJob) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        let rows = self.rows.lock().unwrap().clone();
+        let mut scan = JobScan::new(wanted, visit);
+        for (name, value) in with_prefix(&rows, keys::JOBS.as_bytes()) {
+            if scan
+                .row(name, value)
+                .expect("only we write rows")
+                .is_break()
+            {
+                return Ok(());
+            }
+        }
+        let _ = scan.finish();
+        Ok(())
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<Key>, StoreError> {
+        let rows = self.rows.lock().unwrap();
+        let mut keys: Vec<Key> = with_prefix(&rows, prefix.as_bytes())
+            .map(|(name, _)| layout::parse_row(name).unwrap().0.parse().unwrap())
+            .collect();
+        keys.dedup();
+        Ok(keys)
+    }
+
+    fn free_space(&self) -> Result<Option<Space>, StoreError> {
+        let free = *self.free.lock().unwrap();
+        Ok(free.map(|free| Space {
+            path: "memory".into(),
+            free,
+        }))
+    }
+}

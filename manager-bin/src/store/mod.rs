@@ -1,0 +1,142 @@
+//! The store: where a job's data outlives the manager.
+//!
+//! The manager sees RFC 16 keys and atomic, durable commits; which engine keeps them is decided
+//! in one file ([`embedded`]), so that a distributed store can take its place.
+
+mod acked;
+mod committer;
+mod embedded;
+mod error;
+mod group;
+mod keys;
+mod layout;
+mod lock;
+#[cfg(test)]
+pub(crate) mod memory;
+mod space;
+#[cfg(test)]
+mod tests;
+
+use std::ops::ControlFlow;
+
+pub use committer::{Batch, Committer};
+pub use embedded::EmbeddedStore;
+pub use error::StoreError;
+pub use keys::{Key, KeyError};
+pub use space::{Reserve, Space};
+
+/// One change. A key is written either by [`Op::Put`] or by [`Op::Append`], never by both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Sets a value.
+    Put {
+        /// Where.
+        key: Key,
+        /// The new value.
+        value: Vec<u8>,
+    },
+    /// Adds a record to a log. Records are read in the order of `seq`; within one commit, records
+    /// of the same `seq` are joined.
+    Append {
+        /// The log.
+        key: Key,
+        /// The record's place in the log; a number that the log doesn't have yet.
+        seq: u64,
+        /// What to add.
+        value: Vec<u8>,
+    },
+    /// Removes a value or a whole log.
+    Remove {
+        /// Which.
+        key: Key,
+    },
+    /// Removes all keys of a job.
+    RemoveJob(u64),
+}
+
+/// All wanted keys of one job, as a scan finds them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoredJob {
+    /// The job's id.
+    pub id: u64,
+    /// Its keys in byte order of their names.
+    pub entries: Vec<StoredEntry>,
+}
+
+impl StoredJob {
+    /// The content of the key of this name.
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        let entry = self.entries.iter().find(|entry| entry.name == name)?;
+        Some(&entry.value)
+    }
+}
+
+/// One key of a [`StoredJob`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredEntry {
+    /// The name below the job, such as `eventlog`.
+    pub name: String,
+    /// The value, or the log's records joined in order.
+    pub value: Vec<u8>,
+    /// For a log, the first `seq` after its last record.
+    pub next_seq: Option<u64>,
+}
+
+/// Keeps the data of jobs and of the instance.
+pub trait Store: Send + Sync {
+    /// Makes all of `ops`, in order, or none of them. On return they are durable.
+    ///
+    /// # Errors
+    /// After any error the outcome is unknown until the store is opened again, and no later
+    /// commit succeeds, except for [`StoreError::Sequence`] and [`StoreError::TooLarge`], which
+    /// are found before anything is written.
+    fn commit(&self, ops: Vec<Op>) -> Result<(), StoreError>;
+
+    /// The value at a key; none when there is none or the key is a log.
+    ///
+    /// # Errors
+    /// What the disk answers, or damage found.
+    fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// All records of a log, joined in order; none when it has no record.
+    ///
+    /// # Errors
+    /// As [`Store::get`].
+    fn read_log(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// The ids of all jobs in ascending order.
+    ///
+    /// # Errors
+    /// As [`Store::get`].
+    fn job_ids(&self) -> Result<Vec<u64>, StoreError> {
+        let mut ids = Vec::new();
+        self.scan_jobs(&|_| false, &mut |job| {
+            ids.push(job.id);
+            ControlFlow::Continue(())
+        })?;
+        Ok(ids)
+    }
+
+    /// Visits all jobs in order of their ids, as they were when the scan began, each with those of
+    /// its keys whose names `wanted` accepts. A job none of whose keys is wanted is visited too.
+    ///
+    /// # Errors
+    /// As [`Store::get`].
+    fn scan_jobs(
+        &self,
+        wanted: &dyn Fn(&str) -> bool,
+        visit: &mut dyn FnMut(StoredJob) -> ControlFlow<()>,
+    ) -> Result<(), StoreError>;
+
+    /// The keys that begin with `prefix`, in byte order, a log once.
+    ///
+    /// # Errors
+    /// As [`Store::get`].
+    fn list(&self, prefix: &str) -> Result<Vec<Key>, StoreError>;
+
+    /// How much the store may still grow; none when there is no limit that it knows.
+    ///
+    /// # Errors
+    /// What the file system answers.
+    fn free_space(&self) -> Result<Option<Space>, StoreError>;
+}

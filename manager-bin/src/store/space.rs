@@ -1,0 +1,92 @@
+//! Free space: a manager refuses submissions while it can still write what running jobs need,
+//! since a commit that fails for want of space ends the manager.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{Store, StoreError};
+
+/// How much a store may still grow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// Where the store's data is.
+    pub path: PathBuf,
+    /// Bytes that the manager's user may still write there.
+    pub free: u64,
+}
+
+/// The bytes that must stay free for jobs that are already there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Reserve(u64);
+
+impl Reserve {
+    /// Keeps `bytes` free; 0 never refuses.
+    pub fn new(bytes: u64) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes kept free.
+    pub fn bytes(self) -> u64 {
+        self.0
+    }
+
+    /// Whether the store may take new jobs.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSpace`] when less than the reserve is free; what the file system answers
+    /// when it can't be asked.
+    pub fn check(self, store: &dyn Store) -> Result<(), StoreError> {
+        match store.free_space()? {
+            Some(Space { path, free }) if free < self.0 => Err(StoreError::NoSpace {
+                path,
+                free,
+                needed: self.0,
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Default for Reserve {
+    /// 256 MiB: a journal and a table of 64 MiB each, twice, which is what the embedded store
+    /// writes before it gives space back.
+    fn default() -> Self {
+        Self(256 * 1024 * 1024)
+    }
+}
+
+/// Bytes that an ordinary user may still write on the file system of `path`.
+pub(super) fn free_bytes(path: &Path) -> io::Result<u64> {
+    let fs = rustix::fs::statvfs(path)?;
+    Ok(fs.f_bavail.saturating_mul(fs.f_frsize))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use super::*;
+    use crate::store::memory::MemoryStore;
+
+    #[test]
+    fn submissions_are_refused_before_commits_fail() {
+        let store = MemoryStore::default();
+        let reserve = Reserve::new(1000);
+        reserve.check(&store).expect("no limit known");
+        store.set_free_space(1000);
+        reserve.check(&store).expect("the reserve itself is enough");
+        store.set_free_space(999);
+        let refusal = reserve.check(&store).unwrap_err();
+        assert_eq!(
+            refusal.to_string(),
+            "memory has too little space (999 bytes free, 1000 needed): free some there"
+        );
+        Reserve::new(0).check(&store).expect("switched off");
+    }
+
+    #[test]
+    fn the_free_space_of_a_real_directory_is_known() {
+        assert!(free_bytes(&std::env::temp_dir()).unwrap() > 0);
+        assert!(free_bytes(Path::new("/no/such/place")).is_err());
+    }
+}

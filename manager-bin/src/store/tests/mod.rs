@@ -1,0 +1,7 @@
+//! What holds across the parts of the store: random histories, killed managers, damaged files.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod crash;
+mod damage;
+mod model;
