@@ -1,1 +1,3 @@
 //! Manager.
+
+pub mod exec;
