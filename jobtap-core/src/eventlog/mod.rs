@@ -1,1 +1,6 @@
-//! See the sub-modules.
+//! The eventlog (RFC 18): the append-only list of events that is the truth about a job.
+
+mod entry;
+pub mod format;
+
+pub use entry::{EntryError, EventEntry, LogError, decode_log};

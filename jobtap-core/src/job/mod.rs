@@ -1,1 +1,27 @@
-//! See the sub-modules.
+//! The small values that a job is made of: ids, states, urgencies, times. All of them are plain
+//! data, without I/O and without a clock.
+
+mod duration;
+mod flags;
+mod generator;
+mod id;
+mod number_or_text;
+mod result;
+mod state;
+mod state_set;
+mod time;
+mod urgency;
+mod user;
+mod wait_status;
+
+pub use duration::{Fsd, FsdError};
+pub use flags::{Flags, FlagsError};
+pub use generator::{IdGenerator, IdsExhausted};
+pub use id::{Encoding, JobId, JobIdError, UnknownEncoding};
+pub use result::{JobResult, UnknownResult};
+pub use state::{State, UnknownState};
+pub use state_set::{StateSet, UnknownStatus};
+pub use time::Timestamp;
+pub use urgency::{PRIORITY_MAX, PRIORITY_MIN, Urgency, UrgencyError};
+pub use user::{InvalidUid, Uid};
+pub use wait_status::WaitStatus;

@@ -1,0 +1,342 @@
+//! One event and its line in the log. What reads a log decides what a job is, so a line that is
+//! not exactly one event is an error and never skipped.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+
+use crate::job::Timestamp;
+
+/// One event (RFC 18).
+///
+/// `Display` and serde give the compact JSON object, with its keys in the order of the fields;
+/// other keys are ignored on reading.
+///
+/// ```
+/// use jobtap_core::eventlog::EventEntry;
+/// use jobtap_core::job::Timestamp;
+///
+/// let entry = EventEntry::new(Timestamp::from_secs(1700000000.25), "validate", None);
+/// let line = "{\"timestamp\":1700000000.25,\"name\":\"validate\"}\n";
+/// assert_eq!(entry.encode(), line);
+/// assert_eq!(EventEntry::decode(line)?, entry);
+/// # Ok::<(), jobtap_core::eventlog::EntryError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EventEntry {
+    /// When it happened.
+    pub timestamp: Timestamp,
+    /// What happened, such as `submit`.
+    pub name: Cow<'static, str>,
+    /// The event's own data, in the order in which it was written.
+    #[serde(
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub context: Option<Map<String, Value>>,
+}
+
+/// Refuses `null`, which `Option` alone would read as "no context".
+fn present<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Map<String, Value>>, D::Error> {
+    Map::deserialize(deserializer).map(Some)
+}
+
+impl EventEntry {
+    /// An event with these parts.
+    pub fn new(
+        timestamp: Timestamp,
+        name: impl Into<Cow<'static, str>>,
+        context: Option<Map<String, Value>>,
+    ) -> Self {
+        Self {
+            timestamp,
+            name: name.into(),
+            context,
+        }
+    }
+
+    /// Checks what a new entry must have, for events whose parts come from outside.
+    ///
+    /// # Errors
+    /// [`EntryError::Timestamp`] unless the time is positive and finite, [`EntryError::NoName`]
+    /// if the name is empty.
+    pub fn check(&self) -> Result<(), EntryError> {
+        let secs = self.timestamp.as_secs();
+        if !(secs > 0.0 && secs.is_finite()) {
+            Err(EntryError::Timestamp(secs))
+        } else if self.name.is_empty() {
+            Err(EntryError::NoName)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The entry's line in a log, with its newline. The timestamp must be finite, or the line
+    /// can't be read again.
+    #[must_use]
+    pub fn encode(&self) -> String {
+        format!("{self}\n")
+    }
+
+    /// The entry of one line, with or without its newline.
+    ///
+    /// # Errors
+    /// [`EntryError::NotOneLine`] for a blank line or several lines, [`EntryError::NotAnObject`] or
+    /// [`EntryError::Malformed`] if it is not exactly one event.
+    pub fn decode(line: &str) -> Result<Self, EntryError> {
+        let bare = line.strip_suffix('\n').unwrap_or(line);
+        if bare.contains('\n') || bare.trim().is_empty() {
+            return Err(EntryError::NotOneLine);
+        }
+        // Serde would also read an array of the fields.
+        if !bare.trim_start().starts_with('{') {
+            return Err(EntryError::NotAnObject);
+        }
+        serde_json::from_str(bare).map_err(|error| EntryError::malformed(&error))
+    }
+}
+
+impl fmt::Display for EventEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let json = serde_json::to_string(self).map_err(|_| fmt::Error)?;
+        f.write_str(&json)
+    }
+}
+
+/// Reads a whole log. The empty text is a log without events.
+///
+/// # Errors
+/// [`LogError`], with the number of the first line that is not an event, or that lacks its
+/// newline.
+///
+/// ```
+/// use jobtap_core::eventlog::decode_log;
+///
+/// let log = "{\"timestamp\":1.0,\"name\":\"a\"}\n{\"timestamp\":2.0,\"name\":\"b\"}\n";
+/// assert_eq!(decode_log(log)?.len(), 2);
+/// # Ok::<(), jobtap_core::eventlog::LogError>(())
+/// ```
+pub fn decode_log(text: &str) -> Result<Vec<EventEntry>, LogError> {
+    text.split_inclusive('\n')
+        .zip(1..)
+        .map(|(line, number)| {
+            if line.ends_with('\n') {
+                EventEntry::decode(line)
+            } else {
+                Err(EntryError::NoNewline)
+            }
+            .map_err(|error| LogError {
+                line: number,
+                error,
+            })
+        })
+        .collect()
+}
+
+/// Why something is not an event (`EINVAL`).
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum EntryError {
+    /// A blank line, or more than one line.
+    #[error("expected one event in one line")]
+    NotOneLine,
+    /// The log ends within a line.
+    #[error("the line does not end with a newline: the log may have been cut off")]
+    NoNewline,
+    /// Some other kind of JSON, or no JSON at all.
+    #[error("malformed event: expected a JSON object")]
+    NotAnObject,
+    /// Not one JSON object with a number `timestamp`, a string `name` and at most an object
+    /// `context`.
+    #[error("malformed event: {message} at column {column}")]
+    Malformed {
+        /// What is wrong.
+        message: String,
+        /// Where it was noticed, in bytes from 1.
+        column: usize,
+    },
+    /// A new entry needs a time after the UNIX epoch.
+    #[error("invalid event timestamp {0}: it must be positive and finite")]
+    Timestamp(f64),
+    /// A new entry needs a name.
+    #[error("an event's name can't be empty")]
+    NoName,
+}
+
+impl EntryError {
+    /// The line in the parser's own place would be 1 for every line of a log.
+    fn malformed(error: &serde_json::Error) -> Self {
+        let text = error.to_string();
+        let place = format!(" at line {} column {}", error.line(), error.column());
+        Self::Malformed {
+            message: text.strip_suffix(&place).unwrap_or(&text).to_owned(),
+            column: error.column(),
+        }
+    }
+}
+
+/// The place of a fault in a log.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("eventlog line {line}: {error}")]
+pub struct LogError {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub error: EntryError,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    const SUBMIT: &str = concat!(
+        r#"{"timestamp":1700000000.25,"name":"submit","#,
+        r#""context":{"userid":1001,"urgency":16,"flags":0,"version":1}}"#,
+        "\n"
+    );
+    const VALIDATE: &str = "{\"timestamp\":1700000000.26,\"name\":\"validate\"}\n";
+
+    #[test]
+    fn a_log_reads_and_writes_byte_for_byte() {
+        let text = format!("{SUBMIT}{VALIDATE}");
+        let entries = decode_log(&text).unwrap();
+        assert_eq!(entries[0].name, "submit");
+        assert_eq!(entries[0].context.as_ref().unwrap()["userid"], 1001);
+        assert_eq!(entries[1].timestamp, Timestamp(1700000000.26));
+        assert_eq!(entries[1].context, None);
+        let written: String = entries.iter().map(EventEntry::encode).collect();
+        assert_eq!(written, text);
+    }
+
+    #[test]
+    fn the_empty_log_has_no_events() {
+        assert!(decode_log("").unwrap().is_empty());
+    }
+
+    #[test]
+    fn key_order_and_unknown_keys_do_not_matter() {
+        let entry = EventEntry::decode(r#" {"x":[1],"name":"a","timestamp":5} "#).unwrap();
+        assert_eq!(entry, EventEntry::new(Timestamp(5.0), "a", None));
+    }
+
+    #[test]
+    fn what_is_not_one_event_is_refused() {
+        for line in [
+            "{}",
+            "{",
+            r#"{"timestamp":1}"#,
+            r#"{"name":"a"}"#,
+            r#"{"timestamp":"1","name":"a"}"#,
+            r#"{"timestamp":null,"name":"a"}"#,
+            r#"{"timestamp":1e999,"name":"a"}"#,
+            r#"{"timestamp":1,"name":5}"#,
+            r#"{"timestamp":1,"name":"a","context":"x"}"#,
+            r#"{"timestamp":1,"name":"a","context":null}"#,
+            r#"{"timestamp":1,"name":"a","context":[]}"#,
+            r#"{"timestamp":1,"name":"a"}{"timestamp":1,"name":"a"}"#,
+        ] {
+            let error = EventEntry::decode(line).unwrap_err();
+            assert!(matches!(error, EntryError::Malformed { .. }), "{line}");
+        }
+        for line in ["[]", "17", "x", r#"[1,"a"]"#, r#"[1,"a",{}]"#] {
+            assert_eq!(EventEntry::decode(line), Err(EntryError::NotAnObject));
+        }
+        for line in ["", "\n", " \n", "{\"timestamp\":1,\n\"name\":\"a\"}\n"] {
+            assert_eq!(EventEntry::decode(line), Err(EntryError::NotOneLine));
+        }
+    }
+
+    #[test]
+    fn a_log_error_names_its_line() {
+        for (text, line) in [
+            (format!("{SUBMIT}\n{VALIDATE}"), 2),
+            (format!("{SUBMIT}{{\n"), 2),
+            ("\n".to_owned(), 1),
+            (format!("{SUBMIT}{SUBMIT}x\n"), 3),
+        ] {
+            assert_eq!(decode_log(&text).unwrap_err().line, line);
+        }
+        assert_eq!(
+            decode_log(&format!("{SUBMIT}{{\"timestamp\":1}}\n"))
+                .unwrap_err()
+                .to_string(),
+            "eventlog line 2: malformed event: missing field `name` at column 15"
+        );
+    }
+
+    #[test]
+    fn a_cut_off_log_is_noticed() {
+        for text in [VALIDATE.trim_end().to_owned(), format!("{SUBMIT}x")] {
+            assert_eq!(decode_log(&text).unwrap_err().error, EntryError::NoNewline);
+        }
+    }
+
+    #[test]
+    fn a_new_entry_needs_a_time_and_a_name() {
+        let entry = |secs, name| EventEntry::new(Timestamp(secs), name, None);
+        assert!(entry(1.0, "a").check().is_ok());
+        assert!(matches!(entry(1.0, "").check(), Err(EntryError::NoName)));
+        for secs in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(matches!(
+                entry(secs, "a").check(),
+                Err(EntryError::Timestamp(_))
+            ));
+        }
+    }
+
+    #[test]
+    fn context_keeps_its_order() {
+        let context = json!({"z": 1, "a": "x\ny"});
+        let entry = EventEntry::new(Timestamp(2.5), "memo", context.as_object().cloned());
+        let line = "{\"timestamp\":2.5,\"name\":\"memo\",\"context\":{\"z\":1,\"a\":\"x\\ny\"}}\n";
+        assert_eq!(entry.encode(), line);
+    }
+
+    fn values() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            any::<String>().prop_map(Value::from),
+        ];
+        leaf.prop_recursive(2, 8, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::hash_map(any::<String>(), inner, 0..4)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn every_entry_round_trips(
+            secs in prop::num::f64::NORMAL,
+            name: String,
+            context in prop::option::of(prop::collection::hash_map(any::<String>(), values(), 0..4)),
+        ) {
+            let context = context.map(|map| map.into_iter().collect());
+            let entry = EventEntry::new(Timestamp(secs), name, context);
+            let line = entry.encode();
+            prop_assert_eq!(line.matches('\n').count(), 1);
+            prop_assert_eq!(&EventEntry::decode(&line).unwrap(), &entry);
+            prop_assert_eq!(decode_log(&line.repeat(2)).unwrap(), vec![entry.clone(), entry]);
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in "\\PC*|[{}:,\"a-z0-9 \n]*") {
+            let _ = decode_log(&text);
+            let _ = EventEntry::decode(&text);
+        }
+    }
+}

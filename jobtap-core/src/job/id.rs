@@ -1,0 +1,475 @@
+//! Job ids are FLUIDs (RFC 19): 64 bits that sort by submission time and are unique without a
+//! shared counter. Users type and read them in several encodings, so parsing is lenient about
+//! which one, and strict about everything else.
+
+use std::fmt;
+use std::num::IntErrorKind;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use super::number_or_text::NumberOrText;
+
+/// The digits of RFC 19's base 58: no `0`, `O`, `I` or `l`, which readers confuse.
+const BASE58: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
+
+/// Longer texts are refused, even where leading zeros (`1`) would keep the value in range.
+const MAX_BASE58_DIGITS: usize = 12;
+
+/// Marks an id in base 58.
+const F58_PREFIX: char = 'ƒ';
+
+/// The prefix for terminals that can't show `ƒ`.
+const F58_PLAIN_PREFIX: char = 'f';
+
+/// The identity of a job (RFC 19).
+///
+/// From the most significant bit: 40 bits of milliseconds since the instance began, 14 bits of
+/// generator id, 10 bits of sequence. Every `u64` is a valid id; `u64::MAX` is never issued,
+/// because Flux reads it as "any job".
+///
+/// `Display` prints the base 58 form. In serde an id is written as an integer, and read from an
+/// integer or from a string in any [`Encoding`].
+///
+/// ```
+/// use jobtap_core::job::{Encoding, JobId};
+///
+/// let id: JobId = "ƒuzzybunny".parse()?;
+/// assert_eq!(id, JobId::new(6787342413402046));
+/// assert_eq!(id.encode(Encoding::Kvs), "job.0018.1d0d.4d85.0fbe");
+/// # Ok::<(), jobtap_core::job::JobIdError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(u64);
+
+impl JobId {
+    /// Bits below the timestamp.
+    pub(super) const TIMESTAMP_SHIFT: u32 = 24;
+
+    /// The id with this value.
+    #[must_use]
+    pub const fn new(value: u64) -> Self {
+        Self(value)
+    }
+
+    /// The value.
+    #[must_use]
+    pub const fn as_u64(self) -> u64 {
+        self.0
+    }
+
+    /// Milliseconds from the start of the instance's id epoch to the submission.
+    #[must_use]
+    pub const fn timestamp_ms(self) -> u64 {
+        self.0 >> Self::TIMESTAMP_SHIFT
+    }
+
+    /// This id as text.
+    #[must_use]
+    pub fn encode(self, encoding: Encoding) -> String {
+        match encoding {
+            Encoding::Dec => self.0.to_string(),
+            Encoding::Hex => format!("{:#x}", self.0),
+            Encoding::DotHex => self.dothex(),
+            Encoding::Kvs => format!("job.{}", self.dothex()),
+            Encoding::F58 => self.base58(F58_PREFIX),
+            Encoding::F58Plain => self.base58(F58_PLAIN_PREFIX),
+        }
+    }
+
+    fn dothex(self) -> String {
+        let group = |shift: u32| (self.0 >> shift) & 0xffff;
+        format!(
+            "{:04x}.{:04x}.{:04x}.{:04x}",
+            group(48),
+            group(32),
+            group(16),
+            group(0)
+        )
+    }
+
+    fn base58(self, prefix: char) -> String {
+        let mut rest = self.0;
+        let mut digits = Vec::with_capacity(MAX_BASE58_DIGITS);
+        loop {
+            digits.extend(BASE58.get((rest % 58) as usize).copied().map(char::from));
+            rest /= 58;
+            if rest == 0 {
+                break;
+            }
+        }
+        std::iter::once(prefix)
+            .chain(digits.into_iter().rev())
+            .collect()
+    }
+}
+
+impl From<u64> for JobId {
+    fn from(value: u64) -> Self {
+        Self(value)
+    }
+}
+
+impl From<JobId> for u64 {
+    fn from(id: JobId) -> Self {
+        id.0
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.encode(Encoding::F58))
+    }
+}
+
+impl FromStr for JobId {
+    type Err = JobIdError;
+
+    /// Reads any [`Encoding`], with white space around it.
+    fn from_str(text: &str) -> Result<Self, JobIdError> {
+        let trimmed = text.trim();
+        let bare = trimmed.strip_prefix("job.").unwrap_or(trimmed);
+        let value = if bare.contains('.') {
+            parse_dothex(bare)
+        } else if let Some(digits) = bare.strip_prefix([F58_PREFIX, F58_PLAIN_PREFIX]) {
+            parse_base58(digits)
+        } else if let Some(digits) = bare.strip_prefix("0x") {
+            parse_radix(digits, 16)
+        } else {
+            parse_radix(bare, 10)
+        };
+        value.map(Self).map_err(|fault| match fault {
+            Fault::Malformed => JobIdError::Invalid(text.to_owned()),
+            Fault::TooLarge => JobIdError::Range(text.to_owned()),
+        })
+    }
+}
+
+impl Serialize for JobId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for JobId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match NumberOrText::deserialize(deserializer)? {
+            NumberOrText::Unsigned(value) => Ok(Self(value)),
+            NumberOrText::Text(text) => text.parse().map_err(de::Error::custom),
+            other => Err(de::Error::custom(JobIdError::Invalid(other.to_string()))),
+        }
+    }
+}
+
+enum Fault {
+    Malformed,
+    TooLarge,
+}
+
+fn parse_dothex(text: &str) -> Result<u64, Fault> {
+    let mut value = 0;
+    let mut groups = 0;
+    for group in text.split('.') {
+        if group.len() > 4 {
+            return Err(Fault::Malformed);
+        }
+        groups += 1;
+        if groups > 4 {
+            return Err(Fault::Malformed);
+        }
+        value = value << 16 | parse_radix(group, 16)?;
+    }
+    if groups == 4 {
+        Ok(value)
+    } else {
+        Err(Fault::Malformed)
+    }
+}
+
+fn parse_base58(digits: &str) -> Result<u64, Fault> {
+    if digits.is_empty() || digits.len() > MAX_BASE58_DIGITS {
+        return Err(Fault::Malformed);
+    }
+    let mut value: u128 = 0;
+    for digit in digits.bytes() {
+        let digit = BASE58
+            .iter()
+            .position(|&known| known == digit)
+            .ok_or(Fault::Malformed)?;
+        // 58^12 is below 2^71, so the sum can't overflow here.
+        value = value * 58 + digit as u128;
+    }
+    u64::try_from(value).map_err(|_| Fault::TooLarge)
+}
+
+fn parse_radix(digits: &str, radix: u32) -> Result<u64, Fault> {
+    // `from_str_radix` would take a sign.
+    if !digits.chars().all(|digit| digit.is_digit(radix)) {
+        return Err(Fault::Malformed);
+    }
+    u64::from_str_radix(digits, radix).map_err(|error| match error.kind() {
+        IntErrorKind::PosOverflow => Fault::TooLarge,
+        _ => Fault::Malformed,
+    })
+}
+
+/// A text that is not a job id.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JobIdError {
+    /// No encoding has this form (`EINVAL`).
+    #[error("invalid job id `{0}`: expected a form such as ƒuzzybunny, 1234 or 0x4d2")]
+    Invalid(String),
+    /// The number needs more than 64 bits (`ERANGE`).
+    #[error("job id `{0}` is out of range: it needs more than 64 bits")]
+    Range(String),
+}
+
+/// The text forms of a job id (RFC 19). The names are read in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Encoding {
+    /// Decimal: `6731191091817518`.
+    Dec,
+    /// Hexadecimal: `0x17e9fb8df16c2e`.
+    Hex,
+    /// Four groups of four hexadecimal digits: `0017.e9fb.8df1.6c2e`.
+    DotHex,
+    /// The job's directory in the store (RFC 16): `job.0017.e9fb.8df1.6c2e`.
+    Kvs,
+    /// Base 58, the form for people: `ƒuZZybuNNy`.
+    #[default]
+    F58,
+    /// Base 58 in ASCII: `fuZZybuNNy`.
+    F58Plain,
+}
+
+impl Encoding {
+    const NAMES: [(Self, &'static str); 6] = [
+        (Self::Dec, "dec"),
+        (Self::Hex, "hex"),
+        (Self::DotHex, "dothex"),
+        (Self::Kvs, "kvs"),
+        (Self::F58, "f58"),
+        (Self::F58Plain, "f58plain"),
+    ];
+}
+
+impl FromStr for Encoding {
+    type Err = UnknownEncoding;
+
+    fn from_str(name: &str) -> Result<Self, UnknownEncoding> {
+        Self::NAMES
+            .iter()
+            .find(|(_, known)| known.eq_ignore_ascii_case(name))
+            .map(|&(encoding, _)| encoding)
+            .ok_or_else(|| UnknownEncoding(name.to_owned()))
+    }
+}
+
+/// A name that no [`Encoding`] has (`EPROTO`).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown job id encoding `{0}`: use dec, hex, dothex, kvs, f58 or f58plain")]
+pub struct UnknownEncoding(pub String);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const VECTORS: [(u64, &str, &str, &str); 16] = [
+        (0, "0x0", "0000.0000.0000.0000", "1"),
+        (1, "0x1", "0000.0000.0000.0001", "2"),
+        (57, "0x39", "0000.0000.0000.0039", "z"),
+        (1234, "0x4d2", "0000.0000.0000.04d2", "NH"),
+        (1888, "0x760", "0000.0000.0000.0760", "ZZ"),
+        (3363, "0xd23", "0000.0000.0000.0d23", "zz"),
+        (3364, "0xd24", "0000.0000.0000.0d24", "211"),
+        (4369, "0x1111", "0000.0000.0000.1111", "2JL"),
+        (65535, "0xffff", "0000.0000.0000.ffff", "LUv"),
+        (633528662, "0x25c2e156", "0000.0000.25c2.e156", "xyzzy"),
+        (4294967295, "0xffffffff", "0000.0000.ffff.ffff", "7YXq9G"),
+        (8069840896, "0x1e1000000", "0000.0001.e100.0000", "DJ73Ys"),
+        (
+            4181414752813056,
+            "0xedaf97d000000",
+            "000e.daf9.7d00.0000",
+            "ZemgA8Bzf",
+        ),
+        (
+            6731191091817518,
+            "0x17e9fb8df16c2e",
+            "0017.e9fb.8df1.6c2e",
+            "uZZybuNNy",
+        ),
+        (
+            6787342413402046,
+            "0x181d0d4d850fbe",
+            "0018.1d0d.4d85.0fbe",
+            "uzzybunny",
+        ),
+        (
+            u64::MAX,
+            "0xffffffffffffffff",
+            "ffff.ffff.ffff.ffff",
+            "jpXCZedGfVQ",
+        ),
+    ];
+
+    #[test]
+    fn vectors_encode_and_decode_in_every_form() {
+        for (value, hex, dothex, digits) in VECTORS {
+            let id = JobId::new(value);
+            for (encoding, text) in [
+                (Encoding::Dec, value.to_string()),
+                (Encoding::Hex, hex.to_owned()),
+                (Encoding::DotHex, dothex.to_owned()),
+                (Encoding::Kvs, format!("job.{dothex}")),
+                (Encoding::F58, format!("ƒ{digits}")),
+                (Encoding::F58Plain, format!("f{digits}")),
+            ] {
+                assert_eq!(id.encode(encoding), text);
+                assert_eq!(text.parse(), Ok(id), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn lenient_forms_are_accepted() {
+        for (text, value) in [
+            ("f111", 0),
+            ("f111111111112", 1),
+            ("a.b.c.d", 2814797012533261),
+            ("1.2.3.4", 281483566841860),
+            ("A.B.C.D", 2814797012533261),
+            ("job.f2", 1),
+            ("  f2\n", 1),
+            ("\t0x1 ", 1),
+            ("007", 7),
+            ("0x000000000000000000001", 1),
+            ("0xFF", 255),
+            ("fjpXCZedGfVP", u64::MAX - 1),
+        ] {
+            assert_eq!(text.parse(), Ok(JobId::new(value)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_id_is_refused() {
+        for text in [
+            "",
+            " ",
+            "f",
+            "ƒ",
+            "boo",
+            "invalid",
+            "F1",
+            "0x",
+            "0X1f",
+            "12a",
+            "1 2",
+            "-1",
+            "+5",
+            "0x+1",
+            "invalid-words-test",
+            "0.0.0",
+            "0.0.0.0.0",
+            "0.0.0.g",
+            "0.0.0.",
+            ".0.0.0",
+            "00000.0.0.0",
+            "+1.0.0.0",
+            "job.",
+            "job.0.0",
+            "job.0.0.0.0.0",
+            "job.job.0.0.0.0",
+            "notjob.0.0.0.0",
+            "f0",
+            "fO",
+            "fI",
+            "fl",
+            "flux",
+            "f1230",
+            "f1111111111111",
+            "fƒ1",
+            "😀😀",
+        ] {
+            assert_eq!(
+                text.parse::<JobId>(),
+                Err(JobIdError::Invalid(text.to_owned()))
+            );
+        }
+    }
+
+    #[test]
+    fn what_needs_more_than_64_bits_is_out_of_range() {
+        for text in [
+            "18446744073709551616",
+            "0x1ffffffffffffffff",
+            "fjpXCZedGfVR",
+            "fzzzzzzzzzzzz",
+        ] {
+            assert_eq!(
+                text.parse::<JobId>(),
+                Err(JobIdError::Range(text.to_owned()))
+            );
+        }
+    }
+
+    #[test]
+    fn display_is_f58_and_keeps_columns() {
+        assert_eq!(JobId::new(1234).to_string(), "ƒNH");
+        assert_eq!(format!("{:>6}|", JobId::new(1234)), "   ƒNH|");
+    }
+
+    #[test]
+    fn encoding_names_are_read_in_any_case() {
+        assert_eq!("DotHex".parse(), Ok(Encoding::DotHex));
+        assert_eq!("F58PLAIN".parse(), Ok(Encoding::F58Plain));
+        assert_eq!(
+            "octal".parse::<Encoding>(),
+            Err(UnknownEncoding("octal".to_owned()))
+        );
+    }
+
+    #[test]
+    fn json_writes_an_integer_and_reads_integer_or_string() {
+        let id = JobId::new(1234);
+        assert_eq!(serde_json::to_string(&id).unwrap(), "1234");
+        for text in ["1234", "\"ƒNH\"", "\"1234\""] {
+            assert_eq!(serde_json::from_str::<JobId>(text).unwrap(), id);
+        }
+        for text in ["-1", "1.5", "true", "\"flux\"", "null"] {
+            assert!(serde_json::from_str::<JobId>(text).is_err(), "{text}");
+        }
+        let by_id = HashMap::from([(id, 1)]);
+        let text = serde_json::to_string(&by_id).unwrap();
+        assert_eq!(
+            serde_json::from_str::<HashMap<JobId, i32>>(&text).unwrap(),
+            by_id
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn every_encoding_round_trips(value: u64) {
+            let id = JobId::new(value);
+            for (encoding, name) in Encoding::NAMES {
+                prop_assert_eq!(id.encode(encoding).parse(), Ok(id), "{}", name);
+            }
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in "\\PC*") {
+            let _ = text.parse::<JobId>();
+        }
+
+        #[test]
+        fn near_misses_are_read_or_refused(text in "(job\\.)?[fƒ0x.+-]{0,4}[0-9a-zA-Z.]{0,20}") {
+            let _ = text.parse::<JobId>();
+        }
+    }
+}

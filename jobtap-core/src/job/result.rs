@@ -1,0 +1,161 @@
+//! How a job ended (RFC 21), as listings show it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use super::number_or_text::NumberOrText;
+use super::state::spells;
+
+/// The outcome of an inactive job. Spelled, numbered and kept like a [`State`](super::State).
+///
+/// ```
+/// use jobtap_core::job::JobResult;
+///
+/// assert_eq!("timeout".parse(), Ok(JobResult::Timeout));
+/// assert_eq!("TO".parse(), Ok(JobResult::Timeout));
+/// assert_eq!(JobResult::Timeout.value(), 8);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum JobResult {
+    /// Finished with status 0.
+    Completed = 1,
+    /// Finished with another status, or a fatal exception ended it.
+    Failed = 2,
+    /// A user canceled it.
+    Canceled = 4,
+    /// Its time limit was reached.
+    Timeout = 8,
+}
+
+impl JobResult {
+    /// All results.
+    pub const ALL: [Self; 4] = [Self::Completed, Self::Failed, Self::Canceled, Self::Timeout];
+
+    /// The number in messages and listings: one bit.
+    #[must_use]
+    pub const fn value(self) -> u8 {
+        self as u8
+    }
+
+    /// The result with this number.
+    #[must_use]
+    pub fn from_value(value: u64) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|result| u64::from(result.value()) == value)
+    }
+
+    /// The name in upper case: `COMPLETED`.
+    #[must_use]
+    pub const fn long_name(self) -> &'static str {
+        match self {
+            Self::Completed => "COMPLETED",
+            Self::Failed => "FAILED",
+            Self::Canceled => "CANCELED",
+            Self::Timeout => "TIMEOUT",
+        }
+    }
+
+    /// The letters: `CD`.
+    #[must_use]
+    pub const fn short_name(self) -> &'static str {
+        match self {
+            Self::Completed => "CD",
+            Self::Failed => "F",
+            Self::Canceled => "CA",
+            Self::Timeout => "TO",
+        }
+    }
+}
+
+impl fmt::Display for JobResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.long_name())
+    }
+}
+
+impl FromStr for JobResult {
+    type Err = UnknownResult;
+
+    fn from_str(text: &str) -> Result<Self, UnknownResult> {
+        Self::ALL
+            .into_iter()
+            .find(|result| spells(text, result.long_name()) || spells(text, result.short_name()))
+            .ok_or_else(|| UnknownResult(text.to_owned()))
+    }
+}
+
+impl Serialize for JobResult {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u8(self.value())
+    }
+}
+
+impl<'de> Deserialize<'de> for JobResult {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let scalar = NumberOrText::deserialize(deserializer)?;
+        let result = match &scalar {
+            NumberOrText::Unsigned(value) => Self::from_value(*value),
+            NumberOrText::Text(text) => text.parse().ok(),
+            _ => None,
+        };
+        result.ok_or_else(|| de::Error::custom(UnknownResult(scalar.to_string())))
+    }
+}
+
+/// A text or number that no [`JobResult`] has (`EINVAL`).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown job result `{0}`: use completed, failed, canceled, timeout or CD, F, CA, TO")]
+pub struct UnknownResult(pub String);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn each_result_has_its_number_and_its_four_spellings() {
+        for (result, value, short, long) in [
+            (JobResult::Completed, 1, "CD", "COMPLETED"),
+            (JobResult::Failed, 2, "F", "FAILED"),
+            (JobResult::Canceled, 4, "CA", "CANCELED"),
+            (JobResult::Timeout, 8, "TO", "TIMEOUT"),
+        ] {
+            assert_eq!(JobResult::from_value(value), Some(result));
+            assert_eq!(result.to_string(), long);
+            assert_eq!(result.short_name(), short);
+            for name in [short, long] {
+                assert_eq!(name.parse(), Ok(result));
+                assert_eq!(name.to_lowercase().parse(), Ok(result));
+            }
+        }
+        assert!("Cd".parse::<JobResult>().is_err());
+        assert_eq!(JobResult::from_value(3), None);
+    }
+
+    #[test]
+    fn json_writes_the_number_and_reads_the_name_too() {
+        for result in JobResult::ALL {
+            let json = serde_json::to_string(&result).unwrap();
+            assert_eq!(json, result.value().to_string());
+            assert_eq!(serde_json::from_str::<JobResult>(&json).unwrap(), result);
+        }
+        assert_eq!(
+            serde_json::from_str::<JobResult>("\"ca\"").unwrap(),
+            JobResult::Canceled
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "\\PC*") {
+            let _ = text.parse::<JobResult>();
+        }
+    }
+}
