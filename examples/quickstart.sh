@@ -48,7 +48,7 @@ jobtap queue start >/dev/null
 for job in $hello "$failing" "$endless" "$first" "$second" "$a" "$b" "$c" "$d" "$e" "$f"; do
     jobtap job wait-event -q "$job" clean
 done
-jobtap jobs -a --sort=t_run -o '{name:<20} {urgency:>3} {priority:>10}' "$a" "$b" "$c" "$d" "$e" "$f"
+jobtap jobs --sort=t_run -o '{name:<20} {urgency:>3} {priority:>10}' "$a" "$b" "$c" "$d" "$e" "$f"
 
 say "All jobs"
 jobtap jobs -a
