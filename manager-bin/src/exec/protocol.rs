@@ -1,0 +1,194 @@
+//! What manager and shepherd say to each other: one JSON object per line over a Unix socket.
+//!
+//! The shepherd outlives the manager that started it, so the two may be of different builds. The
+//! manager opens with [`Request::Hello`]; the shepherd answers with its own, or with
+//! [`Reply::Refused`] if it can't serve that version.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+
+use super::{ExecEvent, HeldJob, StartJob};
+
+/// Version of the messages. To be raised when an older peer could misread one.
+pub(crate) const VERSION: u32 = 1;
+
+/// From the manager.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "kebab-case")]
+pub(crate) enum Request {
+    /// Opens the connection; the sender becomes the manager that events go to.
+    Hello { version: u32 },
+    /// Start a job, or send again what the manager has not seen of it.
+    Start(Box<StartJob>),
+    /// Signal a job's processes.
+    Signal { id: u64, signum: i32 },
+    /// End a job: `signum` now, SIGKILL after `kill_timeout` seconds and so on.
+    Cancel {
+        id: u64,
+        signum: i32,
+        kill_timeout: f64,
+    },
+    /// Input for a job's tasks.
+    Stdin {
+        id: u64,
+        rank: Option<u32>,
+        data: String,
+        eof: bool,
+    },
+    /// The job's end is on durable record.
+    Ack { id: u64 },
+    /// Which jobs are held; answered by [`Reply::List`].
+    List,
+    /// Exit as soon as no job is held.
+    Shutdown,
+}
+
+/// From the shepherd.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "kebab-case")]
+pub(crate) enum Reply {
+    /// Answers [`Request::Hello`].
+    Hello { version: u32, pid: u32 },
+    /// The connection is of no use; the shepherd closes it.
+    Refused { reason: String },
+    /// Answers [`Request::List`].
+    List { jobs: Vec<HeldJob> },
+    /// Something happened to a job that this manager started or picked up.
+    Event(ExecEvent),
+}
+
+/// The line that carries `message`, with its newline.
+pub(crate) fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, serde_json::Error> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// The message that a line carries.
+pub(crate) fn decode<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, serde_json::Error> {
+    serde_json::from_slice(line)
+}
+
+/// Bytes as text, for [`Request::Stdin`].
+pub(crate) fn encode_data(data: &[u8]) -> String {
+    STANDARD.encode(data)
+}
+
+/// The bytes of [`Request::Stdin`].
+pub(crate) fn decode_data(data: &str) -> Result<Vec<u8>, base64::DecodeError> {
+    STANDARD.decode(data)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn any_request() -> impl Strategy<Value = Request> {
+        let start = (
+            any::<u64>(),
+            any::<u32>(),
+            any::<Vec<String>>(),
+            any::<Vec<(String, String)>>(),
+        )
+            .prop_map(|(id, ntasks, command, env)| {
+                let shell_options = json!({"output": {"mode": "append"}});
+                let job = StartJob {
+                    id,
+                    ntasks,
+                    command,
+                    env,
+                    shell_options,
+                    ..StartJob::default()
+                };
+                Request::Start(Box::new(job))
+            });
+        prop_oneof![
+            any::<u32>().prop_map(|version| Request::Hello { version }),
+            start,
+            (any::<u64>(), any::<i32>()).prop_map(|(id, signum)| Request::Signal { id, signum }),
+            (
+                any::<u64>(),
+                any::<Option<u32>>(),
+                any::<Vec<u8>>(),
+                any::<bool>()
+            )
+                .prop_map(|(id, rank, data, eof)| Request::Stdin {
+                    id,
+                    rank,
+                    data: encode_data(&data),
+                    eof
+                }),
+            any::<u64>().prop_map(|id| Request::Ack { id }),
+            Just(Request::List),
+            Just(Request::Shutdown),
+        ]
+    }
+
+    fn any_reply() -> impl Strategy<Value = Reply> {
+        prop_oneof![
+            any::<String>().prop_map(|reason| Reply::Refused { reason }),
+            any::<(u64, bool)>().prop_map(|(id, ended)| Reply::List {
+                jobs: vec![HeldJob { id, ended }]
+            }),
+            any::<(u64, i32)>()
+                .prop_map(|(id, status)| Reply::Event(ExecEvent::Finished { id, status })),
+            any::<(u64, String)>().prop_map(|(id, note)| {
+                let entry = json!({"timestamp": 1.5, "name": "log", "context": {"data": note}});
+                Reply::Event(ExecEvent::Log { id, entry })
+            }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn requests_survive_the_wire(request in any_request()) {
+            let line = encode(&request).unwrap();
+            prop_assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
+            prop_assert_eq!(decode::<Request>(&line).unwrap(), request);
+        }
+
+        #[test]
+        fn replies_survive_the_wire(reply in any_reply()) {
+            prop_assert_eq!(decode::<Reply>(&encode(&reply).unwrap()).unwrap(), reply);
+        }
+
+        #[test]
+        fn input_data_survives(data in any::<Vec<u8>>()) {
+            prop_assert_eq!(decode_data(&encode_data(&data)).unwrap(), data);
+        }
+
+        #[test]
+        fn junk_is_an_error(line in any::<Vec<u8>>()) {
+            let _ = decode::<Request>(&line);
+            let _ = decode::<Reply>(&line);
+        }
+    }
+
+    #[test]
+    fn the_form_on_the_wire_is_fixed() {
+        let line = |request| String::from_utf8(encode(&request).unwrap()).unwrap();
+        assert_eq!(
+            line(Request::Hello { version: 1 }),
+            "{\"op\":\"hello\",\"version\":1}\n"
+        );
+        assert_eq!(
+            line(Request::Cancel {
+                id: 3,
+                signum: 15,
+                kill_timeout: 5.0
+            }),
+            "{\"op\":\"cancel\",\"id\":3,\"signum\":15,\"kill_timeout\":5.0}\n"
+        );
+        let event = Reply::Event(ExecEvent::Released { id: 3, last: true });
+        assert_eq!(
+            String::from_utf8(encode(&event).unwrap()).unwrap(),
+            "{\"op\":\"event\",\"event\":\"released\",\"id\":3,\"last\":true}\n"
+        );
+    }
+}

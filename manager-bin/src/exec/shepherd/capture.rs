@@ -1,0 +1,125 @@
+//! Carries what tasks write from their pipes to where it is kept.
+//!
+//! A stream is read only as fast as its target takes the data: a task that writes faster than the
+//! disk is held back by its pipe, and the shepherd's memory stays bounded.
+
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+
+use tokio::net::unix::pipe::Receiver;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::AbortHandle;
+
+use super::Message;
+use super::lines::LineBuffer;
+use super::taskio::{Capture, Target, lock, plain};
+
+/// What is read at once: the size of a pipe.
+const CHUNK: usize = 64 * 1024;
+
+/// Captures a stream until its last writer is gone; then [`Message::StreamEnded`] is sent.
+pub(super) fn start(
+    id: u64,
+    capture: Capture,
+    inbox: &UnboundedSender<Message>,
+) -> io::Result<AbortHandle> {
+    let Capture {
+        pipe,
+        target,
+        stream,
+        rank,
+        unbuffered,
+    } = capture;
+    let pipe = Receiver::from_owned_fd(OwnedFd::from(pipe))?;
+    let inbox = inbox.clone();
+    let task = tokio::spawn(async move {
+        let mut lines = LineBuffer::new(unbuffered);
+        let mut told = false;
+        let mut keep = |outcome: io::Result<()>| {
+            if let Err(error) = outcome
+                && !std::mem::replace(&mut told, true)
+            {
+                let note = format!("task {rank}: {} lost: {}", stream.name(), plain(&error));
+                let _ = inbox.send(Message::OutputLost { id, note });
+            }
+        };
+        while pipe.readable().await.is_ok() {
+            match take(&pipe, &mut lines, &target, stream, rank) {
+                Taken::Nothing => continue,
+                Taken::End => break,
+                Taken::Some(outcome) => keep(outcome),
+            }
+            // One busy writer must not keep the shepherd from all other jobs.
+            tokio::task::yield_now().await;
+        }
+        keep(end(lines, &target, stream, rank));
+        let _ = inbox.send(Message::StreamEnded { id });
+    });
+    Ok(task.abort_handle())
+}
+
+enum Taken {
+    Nothing,
+    Some(io::Result<()>),
+    End,
+}
+
+fn take(
+    pipe: &Receiver,
+    lines: &mut LineBuffer,
+    target: &Target,
+    stream: super::options::Stream,
+    rank: u32,
+) -> Taken {
+    let mut chunk = [0; CHUNK];
+    match pipe.try_read(&mut chunk) {
+        Ok(0) => Taken::End,
+        Ok(size) => {
+            let read = chunk.get(..size).unwrap_or_default();
+            Taken::Some(write(target, stream, rank, |piece| lines.push(read, piece)))
+        }
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Taken::Nothing,
+        Err(_) => Taken::End,
+    }
+}
+
+/// Writes the pieces that `pieces` gives out.
+fn write(
+    target: &Target,
+    stream: super::options::Stream,
+    rank: u32,
+    pieces: impl FnOnce(&mut dyn FnMut(&[u8])),
+) -> io::Result<()> {
+    match target {
+        Target::Log(log) => {
+            let mut log = lock(log);
+            pieces(&mut |piece| log.data(stream, rank, piece));
+            log.flush()
+        }
+        Target::Labeled(file) => {
+            let mut text = Vec::new();
+            pieces(&mut |piece| {
+                text.extend_from_slice(format!("{rank}: ").as_bytes());
+                text.extend_from_slice(piece);
+            });
+            (&**file).write_all(&text)
+        }
+    }
+}
+
+fn end(
+    lines: LineBuffer,
+    target: &Target,
+    stream: super::options::Stream,
+    rank: u32,
+) -> io::Result<()> {
+    let outcome = write(target, stream, rank, |piece| lines.finish(piece));
+    match target {
+        Target::Log(log) => {
+            let mut log = lock(log);
+            log.eof(stream, rank);
+            outcome.and(log.flush())
+        }
+        Target::Labeled(_) => outcome,
+    }
+}

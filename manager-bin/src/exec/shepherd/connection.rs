@@ -1,0 +1,85 @@
+//! A connection of a manager: lines in, lines out.
+
+use std::io;
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::net::unix::OwnedWriteHalf;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::Message;
+use crate::exec::protocol::{Reply, Request, VERSION, decode, encode};
+use crate::exec::socket::is_same_user;
+
+/// Serves a connection, which the shepherd knows as number `number`. Whoever isn't the same user is
+/// sent away without a word.
+pub(super) fn serve(stream: UnixStream, number: u64, inbox: UnboundedSender<Message>) {
+    if !matches!(is_same_user(&stream), Ok(true)) {
+        return;
+    }
+    let (read, write) = stream.into_split();
+    let (outbox, replies) = unbounded_channel();
+    tokio::spawn(send(write, replies));
+    tokio::spawn(async move {
+        let lines = BufReader::new(read);
+        if let Err(reason) = receive(lines, number, &inbox, &outbox).await {
+            let _ = outbox.send(Reply::Refused { reason });
+        }
+        let _ = inbox.send(Message::Closed { number });
+    });
+}
+
+async fn receive(
+    mut lines: BufReader<tokio::net::unix::OwnedReadHalf>,
+    number: u64,
+    inbox: &UnboundedSender<Message>,
+    outbox: &UnboundedSender<Reply>,
+) -> Result<(), String> {
+    let mut line = Vec::new();
+    let mut greeted = false;
+    loop {
+        line.clear();
+        match lines.read_until(b'\n', &mut line).await {
+            Ok(0) | Err(_) => return Ok(()),
+            // A manager that died while it wrote.
+            Ok(_) if line.last() != Some(&b'\n') => return Ok(()),
+            Ok(_) => {}
+        }
+        let request: Request = decode(&line).map_err(|error| format!("bad request: {error}"))?;
+        let message = match request {
+            Request::Hello { version: VERSION } => {
+                greeted = true;
+                Message::Hello {
+                    number,
+                    outbox: outbox.clone(),
+                }
+            }
+            Request::Hello { version } => {
+                return Err(format!(
+                    "the shepherd speaks version {VERSION} of the protocol, not {version}"
+                ));
+            }
+            _ if !greeted => return Err("the first request must be hello".to_owned()),
+            request => Message::Request { number, request },
+        };
+        if inbox.send(message).is_err() {
+            return Ok(());
+        }
+    }
+}
+
+/// Writes replies until all senders are gone: the connection's reader, the shepherd and its jobs.
+async fn send(
+    mut write: OwnedWriteHalf,
+    mut replies: UnboundedReceiver<Reply>,
+) -> Result<(), io::Error> {
+    let mut batch = Vec::new();
+    while replies.recv_many(&mut batch, 64).await > 0 {
+        let mut text = Vec::new();
+        for reply in batch.drain(..) {
+            text.extend(encode(&reply)?);
+        }
+        write.write_all(&text).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,369 @@
+//! What the shepherd knows of one job, from its start until the manager has recorded its end.
+//!
+//! Every event is kept: a manager that comes back gets what it has not seen.
+
+use std::time::Duration;
+
+use rustix::process::{Pid, WaitStatus};
+use serde_json::{Value, json};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::AbortHandle;
+
+use super::input::JobInput;
+use super::timestamp;
+use crate::exec::protocol::Reply;
+use crate::exec::{ExecEvent, INFORMATIONAL, Seen, StartJob};
+
+/// The wait status of a job that was canceled although its tasks ended well.
+const CANCELED: i32 = 1 << 8;
+
+/// How far the end of a job that was canceled has come.
+#[derive(Debug)]
+pub(super) struct Cancel {
+    pub(super) kill_timeout: Duration,
+    /// How often SIGKILL was sent.
+    pub(super) kills: u32,
+    /// Whether a round has passed since the tasks were gone.
+    pub(super) draining: bool,
+}
+
+impl Cancel {
+    pub(super) fn new(kill_timeout: Duration) -> Self {
+        Self {
+            kill_timeout,
+            kills: 0,
+            draining: false,
+        }
+    }
+}
+
+/// A job's processes, output and history.
+pub(super) struct Job {
+    pub(super) id: u64,
+    ntasks: u32,
+    /// To the manager, once it has asked for this job.
+    outbox: Option<UnboundedSender<Reply>>,
+    history: Vec<ExecEvent>,
+    /// The process group of the tasks: the process id of the first.
+    pub(super) group: Option<Pid>,
+    /// Tasks not yet reaped, with their ranks.
+    pub(super) running: Vec<(Pid, u32)>,
+    /// Captured streams that have not ended.
+    pub(super) open_streams: usize,
+    /// Work to stop when the job ends.
+    pub(super) pumps: Vec<AbortHandle>,
+    pub(super) input: Option<JobInput>,
+    pub(super) cancel: Option<Cancel>,
+    status: i32,
+    told_exit: bool,
+    told_failure: bool,
+    failed: bool,
+    ended: bool,
+}
+
+impl Job {
+    pub(super) fn new(job: &StartJob, outbox: Option<UnboundedSender<Reply>>) -> Self {
+        Self {
+            id: job.id,
+            ntasks: job.ntasks,
+            outbox,
+            history: Vec::new(),
+            group: None,
+            running: Vec::new(),
+            open_streams: 0,
+            pumps: Vec::new(),
+            input: None,
+            cancel: None,
+            status: 0,
+            told_exit: false,
+            told_failure: false,
+            failed: false,
+            ended: false,
+        }
+    }
+
+    /// Whether nothing of the job is left but its record.
+    pub(super) fn ended(&self) -> bool {
+        self.ended
+    }
+
+    fn emit(&mut self, event: ExecEvent) {
+        if let Some(outbox) = &self.outbox {
+            // A manager that is gone asks again.
+            let _ = outbox.send(Reply::Event(event.clone()));
+        }
+        self.history.push(event);
+    }
+
+    /// Adds an entry to the job's exec eventlog.
+    pub(super) fn log(&mut self, name: &str, context: Option<Value>) {
+        let entry = match context {
+            Some(context) => json!({"timestamp": timestamp(), "name": name, "context": context}),
+            None => json!({"timestamp": timestamp(), "name": name}),
+        };
+        self.emit(ExecEvent::Log { id: self.id, entry });
+    }
+
+    /// Tells the user something that doesn't end the job.
+    pub(super) fn inform(&mut self, note: String) {
+        let (id, kind) = (self.id, "exec".to_owned());
+        self.emit(ExecEvent::Exception {
+            id,
+            severity: INFORMATIONAL,
+            kind,
+            note,
+        });
+    }
+
+    /// Records that the job can't be started. It ends when what was started of it is gone.
+    pub(super) fn fail(&mut self, note: String) {
+        self.failed = true;
+        let (id, kind) = (self.id, "exec".to_owned());
+        self.emit(ExecEvent::Exception {
+            id,
+            severity: 0,
+            kind,
+            note,
+        });
+    }
+
+    /// Records that the tasks run.
+    pub(super) fn started(&mut self) {
+        self.emit(ExecEvent::Started { id: self.id });
+        let service = format!("shell-{}", self.id);
+        let init = json!({"service": service, "leader-rank": 0, "size": 1});
+        self.log("shell.init", Some(init));
+        let taskmap = json!({"version": 1, "map": [[0, 1, self.ntasks, 1]]});
+        self.log("shell.start", Some(json!({"taskmap": taskmap})));
+    }
+
+    /// Hands the job to a manager that has come back, beginning with what it has not seen.
+    pub(super) fn attach(
+        &mut self,
+        outbox: Option<UnboundedSender<Reply>>,
+        reattach: bool,
+        seen: Seen,
+    ) {
+        let (mut entries, mut exceptions) = (0, 0);
+        let unseen = self.history.iter().filter(|event| match event {
+            ExecEvent::Log { .. } => {
+                entries += 1;
+                entries > seen.log_entries
+            }
+            ExecEvent::Exception { .. } => {
+                exceptions += 1;
+                exceptions > seen.exceptions
+            }
+            ExecEvent::Started { .. } => !reattach,
+            ExecEvent::Finished { .. } => !seen.finished,
+            ExecEvent::Released { .. } => true,
+        });
+        if let Some(outbox) = &outbox {
+            for event in unseen {
+                let _ = outbox.send(Reply::Event(event.clone()));
+            }
+        }
+        self.outbox = outbox;
+        if reattach && !self.ended {
+            self.log("reattach", None);
+        }
+    }
+
+    /// The manager is gone.
+    pub(super) fn detach(&mut self) {
+        self.outbox = None;
+    }
+
+    /// Records the end of the task with process id `pid`.
+    pub(super) fn task_exited(&mut self, pid: Pid, status: WaitStatus) {
+        let Some(at) = self.running.iter().position(|(task, _)| *task == pid) else {
+            return;
+        };
+        let (_, rank) = self.running.swap_remove(at);
+        let signal = status.terminating_signal();
+        // What a job shell makes of a signal, as any shell does.
+        let code = signal.map_or_else(|| status.exit_status().unwrap_or(0), |signal| 128 + signal);
+        self.task_ended(rank, code, |context| {
+            context.insert("pid".to_owned(), pid.as_raw_pid().into());
+            context.insert("wait_status".to_owned(), status.as_raw().into());
+            context.insert("signaled".to_owned(), signal.unwrap_or(0).into());
+        });
+    }
+
+    /// Records a task that never ran because its command can't be.
+    pub(super) fn task_not_run(&mut self, rank: u32, exit_code: i32) {
+        self.task_ended(rank, exit_code, |context| {
+            context.insert("wait_status".to_owned(), (exit_code << 8).into());
+            context.insert("signaled".to_owned(), 0.into());
+        });
+    }
+
+    /// The first task that ends and the first that fails are told; the rest would only swell the log.
+    fn task_ended(
+        &mut self,
+        rank: u32,
+        code: i32,
+        describe: impl FnOnce(&mut serde_json::Map<String, Value>),
+    ) {
+        self.status = self.status.max(code << 8);
+        let failure = code != 0;
+        if self.failed || (self.told_exit && (self.told_failure || !failure)) {
+            return;
+        }
+        self.told_exit = true;
+        self.told_failure |= failure;
+        let mut context = serde_json::Map::new();
+        context.insert("localid".to_owned(), rank.into());
+        context.insert("rank".to_owned(), rank.into());
+        context.insert("state".to_owned(), "Exited".into());
+        describe(&mut context);
+        context.insert("exitcode".to_owned(), code.into());
+        self.log("shell.task-exit", Some(Value::Object(context)));
+    }
+
+    /// Ends the job if no task and no stream of it is left. Tells whether it ended now.
+    pub(super) fn end_if_done(&mut self) -> bool {
+        if self.ended || !self.running.is_empty() || self.open_streams > 0 {
+            return false;
+        }
+        let id = self.id;
+        if !self.failed {
+            let mut status = self.status;
+            self.log(
+                "shell-exit",
+                Some(json!({"rank": 0, "wait_status": status})),
+            );
+            if status == 0 && self.cancel.is_some() {
+                status = CANCELED;
+            }
+            self.log("complete", Some(json!({"status": status})));
+            self.emit(ExecEvent::Finished { id, status });
+        }
+        self.log("done", None);
+        self.emit(ExecEvent::Released { id, last: true });
+        self.stop_pumps();
+        self.input = None;
+        self.ended = true;
+        true
+    }
+
+    /// Gives up on streams that somebody keeps open.
+    pub(super) fn stop_pumps(&mut self) {
+        self.open_streams = 0;
+        for pump in self.pumps.drain(..) {
+            pump.abort();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use tokio::sync::mpsc::unbounded_channel;
+
+    use super::*;
+
+    fn names(events: &[ExecEvent]) -> Vec<String> {
+        let name = |event: &ExecEvent| match event {
+            ExecEvent::Log { entry, .. } => entry["name"].as_str().unwrap().to_owned(),
+            ExecEvent::Started { .. } => "STARTED".to_owned(),
+            ExecEvent::Exception { severity, .. } => format!("EXCEPTION {severity}"),
+            ExecEvent::Finished { status, .. } => format!("FINISHED {status}"),
+            ExecEvent::Released { .. } => "RELEASED".to_owned(),
+        };
+        events.iter().map(name).collect()
+    }
+
+    fn job(ntasks: u32) -> Job {
+        let mut job = Job::new(
+            &StartJob {
+                id: 7,
+                ntasks,
+                ..StartJob::default()
+            },
+            None,
+        );
+        job.log("init", None);
+        job.log("starting", None);
+        job
+    }
+
+    fn seen_by(job: &mut Job, reattach: bool, seen: Seen) -> Vec<String> {
+        let (outbox, mut inbox) = unbounded_channel();
+        job.attach(Some(outbox), reattach, seen);
+        let mut events = Vec::new();
+        while let Ok(Reply::Event(event)) = inbox.try_recv() {
+            events.push(event);
+        }
+        names(&events)
+    }
+
+    #[test]
+    fn a_job_ends_with_the_highest_status_of_its_tasks() {
+        let mut job = job(3);
+        job.started();
+        for code in [0, 126, 3] {
+            job.task_not_run(0, code);
+        }
+        assert!(job.end_if_done());
+        assert!(!job.end_if_done(), "only once");
+        let expected = "init starting STARTED shell.init shell.start shell.task-exit \
+                        shell.task-exit shell-exit complete FINISHED 32256 done RELEASED";
+        assert_eq!(names(&job.history).join(" "), expected);
+    }
+
+    #[test]
+    fn a_job_that_cannot_start_has_no_finish() {
+        let mut job = job(1);
+        job.fail("no".to_owned());
+        job.end_if_done();
+        assert_eq!(
+            names(&job.history).join(" "),
+            "init starting EXCEPTION 0 done RELEASED"
+        );
+    }
+
+    #[test]
+    fn a_canceled_job_does_not_count_as_a_success() {
+        let mut job = job(1);
+        job.started();
+        job.cancel = Some(Cancel::new(Duration::ZERO));
+        job.task_not_run(0, 0);
+        job.end_if_done();
+        assert!(names(&job.history).contains(&"FINISHED 256".to_owned()));
+    }
+
+    #[test]
+    fn a_manager_gets_what_it_has_not_seen() {
+        let mut job = job(1);
+        job.started();
+        let seen = Seen {
+            log_entries: 3,
+            ..Seen::default()
+        };
+        assert_eq!(seen_by(&mut job, true, seen), ["shell.start", "reattach"]);
+        assert_eq!(
+            seen_by(&mut job, false, Seen::default()).join(" "),
+            "init starting STARTED shell.init shell.start reattach"
+        );
+        job.inform("x".to_owned());
+        job.task_not_run(0, 1);
+        job.end_if_done();
+        let seen = Seen {
+            log_entries: 8,
+            exceptions: 1,
+            finished: true,
+        };
+        assert_eq!(seen_by(&mut job, true, seen), ["RELEASED"]);
+        let seen = Seen {
+            log_entries: 7,
+            exceptions: 0,
+            finished: false,
+        };
+        assert_eq!(
+            seen_by(&mut job, true, seen),
+            ["EXCEPTION 2", "FINISHED 256", "done", "RELEASED"]
+        );
+    }
+}

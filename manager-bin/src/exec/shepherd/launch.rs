@@ -1,0 +1,144 @@
+//! Starts a job, or hands one that is known already to the manager that asks for it.
+
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::input::JobInput;
+use super::job::Job;
+use super::reap::kill_group;
+use super::spawn::{Launcher, SpawnError, Spawned};
+use super::taskio::{JobIo, plain};
+use super::template::{Encoding, job_id};
+use super::{Message, Shepherd, capture};
+use crate::exec::protocol::{Reply, decode_data};
+use crate::exec::{ExecEvent, StartJob};
+
+impl Shepherd {
+    /// Serves a start request. A job is started once, however often it is asked for.
+    pub(super) fn start_or_attach(&mut self, start: &StartJob) {
+        let outbox = self.outbox();
+        if let Some(known) = self.jobs.get_mut(&start.id) {
+            known.attach(outbox, start.reattach, start.seen);
+            return;
+        }
+        if start.reattach {
+            self.report_lost(start);
+            return;
+        }
+        self.shutdown = false;
+        let mut job = Job::new(start, outbox);
+        job.log("init", None);
+        job.log("starting", None);
+        if let Err(note) = self.launch(start, &mut job) {
+            job.fail(note);
+            kill_group(&job);
+        }
+        self.jobs.insert(start.id, job);
+        self.end_if_done(start.id);
+    }
+
+    fn report_lost(&self, start: &StartJob) {
+        let id = start.id;
+        let Some(outbox) = self.outbox() else { return };
+        if !start.seen.finished {
+            let note = "job is lost: the shepherd that ran it is gone".to_owned();
+            let event = ExecEvent::Exception {
+                id,
+                severity: 0,
+                kind: "exec".to_owned(),
+                note,
+            };
+            let _ = outbox.send(Reply::Event(event));
+        }
+        let _ = outbox.send(Reply::Event(ExecEvent::Released { id, last: true }));
+    }
+
+    /// Starts all tasks. The error is for the user.
+    fn launch(&mut self, start: &StartJob, job: &mut Job) -> Result<(), String> {
+        let own = rustix::process::geteuid().as_raw();
+        if start.userid != own {
+            return Err(format!(
+                "cannot run a job of user {} as user {own}",
+                start.userid
+            ));
+        }
+        let Self {
+            nonce,
+            limits,
+            state_dir,
+            tasks,
+            inbox,
+            ..
+        } = self;
+        let launcher = Launcher::new(start, nonce, limits);
+        launcher.check()?;
+        let io = JobIo::prepare(start, state_dir)?;
+        if io.takes_input() {
+            let path = self
+                .state_dir
+                .join("input")
+                .join(job_id(start.id, Encoding::DotHex));
+            let input = JobInput::create(&path)
+                .map_err(|error| format!("cannot keep the input: {}", plain(&error)))?;
+            job.input = Some(input);
+        }
+        let mut not_run = Vec::new();
+        for rank in 0..start.ntasks {
+            match launcher.spawn(rank, &io, job.group) {
+                Ok(spawned) => {
+                    // Before anything else can fail: what runs must be known.
+                    tasks.insert(spawned.pid, start.id);
+                    job.running.push((spawned.pid, rank));
+                    job.group.get_or_insert(spawned.pid);
+                    connect(rank, spawned, job, inbox)?;
+                }
+                Err(SpawnError::System(text)) => return Err(format!("task {rank}: {text}")),
+                Err(SpawnError::Command { exit_code, message }) => {
+                    io.complain(rank, &message)
+                        .map_err(|error| format!("task {rank}: {message} ({})", plain(&error)))?;
+                    not_run.push((rank, exit_code));
+                }
+            }
+        }
+        io.announce()
+            .map_err(|error| format!("cannot write output: {}", plain(&error)))?;
+        job.started();
+        for (rank, exit_code) in not_run {
+            job.task_not_run(rank, exit_code);
+        }
+        Ok(())
+    }
+
+    /// Serves a request with input.
+    pub(super) fn add_input(&mut self, id: u64, rank: Option<u32>, data: &str, eof: bool) {
+        let Some(job) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        let Some(input) = &mut job.input else { return };
+        let Ok(data) = decode_data(data) else { return };
+        if let Err(error) = input.add(rank, &data, eof) {
+            job.inform(format!("input lost: {}", plain(&error)));
+        }
+    }
+}
+
+/// Begins to carry a task's input and output.
+fn connect(
+    rank: u32,
+    spawned: Spawned,
+    job: &mut Job,
+    inbox: &UnboundedSender<Message>,
+) -> Result<(), String> {
+    for stream in spawned.captures {
+        let pump = capture::start(job.id, stream, inbox)
+            .map_err(|error| format!("task {rank}: cannot capture output: {}", plain(&error)))?;
+        job.pumps.push(pump);
+        job.open_streams += 1;
+    }
+    if let (Some(input), Some(pipe)) = (&job.input, spawned.input) {
+        let pump = input
+            .serve(rank, pipe)
+            .map_err(|error| format!("task {rank}: cannot pass input: {}", plain(&error)))?;
+        job.pumps.push(pump);
+    }
+    Ok(())
+}

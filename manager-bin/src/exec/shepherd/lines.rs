@@ -1,0 +1,124 @@
+//! Cuts what a task writes into pieces worth an entry of their own.
+
+/// A line longer than this is passed on in pieces, which bounds the memory that a task can claim.
+const LONGEST: usize = 64 * 1024;
+
+/// Collects the bytes of one stream and gives them out line by line, or as they come.
+///
+/// A cut never falls within a UTF-8 character, so that text stays text.
+#[derive(Debug)]
+pub(super) struct LineBuffer {
+    pending: Vec<u8>,
+    unbuffered: bool,
+}
+
+impl LineBuffer {
+    /// For a stream that is passed on by lines, or as it comes if `unbuffered`.
+    pub(super) fn new(unbuffered: bool) -> Self {
+        Self {
+            pending: Vec::new(),
+            unbuffered,
+        }
+    }
+
+    /// Takes bytes in and hands each piece that is complete to `piece`, newline included.
+    pub(super) fn push(&mut self, chunk: &[u8], mut piece: impl FnMut(&[u8])) {
+        if self.unbuffered {
+            self.pending.extend_from_slice(chunk);
+            self.cut(&mut piece);
+            return;
+        }
+        for part in chunk.split_inclusive(|byte| *byte == b'\n') {
+            let ends = part.last() == Some(&b'\n');
+            if ends && self.pending.is_empty() {
+                piece(part);
+                continue;
+            }
+            self.pending.extend_from_slice(part);
+            if ends {
+                piece(&self.pending);
+                self.pending.clear();
+            } else if self.pending.len() >= LONGEST {
+                self.cut(&mut piece);
+            }
+        }
+    }
+
+    /// Gives out what is left when the stream has ended.
+    pub(super) fn finish(self, mut piece: impl FnMut(&[u8])) {
+        if !self.pending.is_empty() {
+            piece(&self.pending);
+        }
+    }
+
+    fn cut(&mut self, piece: &mut impl FnMut(&[u8])) {
+        let whole = match std::str::from_utf8(&self.pending) {
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            _ => self.pending.len(),
+        };
+        let rest = self.pending.split_off(whole);
+        if !self.pending.is_empty() {
+            piece(&self.pending);
+        }
+        self.pending = rest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn pieces(unbuffered: bool, chunks: &[&[u8]]) -> Vec<Vec<u8>> {
+        let mut buffer = LineBuffer::new(unbuffered);
+        let mut out = Vec::new();
+        for chunk in chunks {
+            buffer.push(chunk, |piece| out.push(piece.to_vec()));
+        }
+        buffer.finish(|piece| out.push(piece.to_vec()));
+        out
+    }
+
+    #[test]
+    fn lines_come_whole() {
+        assert_eq!(
+            pieces(false, &[b"a", b"b\nc\n", b"d"]),
+            [&b"ab\n"[..], b"c\n", b"d"]
+        );
+    }
+
+    #[test]
+    fn unbuffered_output_comes_at_once_but_not_half_a_character() {
+        assert_eq!(
+            pieces(true, &[b"? ", b"a\xc3", b"\xa9"]),
+            [&b"? "[..], b"a", b"\xc3\xa9"]
+        );
+    }
+
+    #[test]
+    fn endless_lines_are_cut() {
+        let chunk = "é".repeat(LONGEST / 2 - 1) + "x";
+        let out = pieces(false, &[chunk.as_bytes(), "é".as_bytes(), b"end"]);
+        assert!(out.len() > 1);
+        assert!(out.iter().all(|piece| std::str::from_utf8(piece).is_ok()));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost(unbuffered: bool, chunks: Vec<Vec<u8>>) {
+            let chunks: Vec<&[u8]> = chunks.iter().map(Vec::as_slice).collect();
+            prop_assert_eq!(pieces(unbuffered, &chunks).concat(), chunks.concat());
+        }
+
+        #[test]
+        fn text_stays_text(unbuffered: bool, text: String, size in 1usize..9) {
+            let chunks: Vec<&[u8]> = text.as_bytes().chunks(size).collect();
+            for piece in pieces(unbuffered, &chunks) {
+                prop_assert!(std::str::from_utf8(&piece).is_ok());
+            }
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! The shepherd: the process that starts a manager's jobs, reaps them and outlives the manager.
+//!
+//! One shepherd holds all jobs of a manager. It is a child subreaper with a session of its own, so
+//! neither the end of the manager nor that of a terminal reaches the jobs, and what a job leaves
+//! behind comes to it. Statuses are kept until the manager says that it has recorded them.
+//!
+//! **It exits by itself** when it holds no job (running, or ended and not acknowledged) and no
+//! manager has been connected for the idle time it was started with (some seconds, so that a manager
+//! that restarts finds it again); or, asked to shut down, as soon as it holds no job. On SIGTERM it
+//! cancels all jobs.
+//!
+//! All state belongs to one loop, [`Shepherd::run`], that takes one [`Message`] after the other.
+//! Starting and reaping happen in that loop too: a process can't be reaped before it is known.
+
+mod capture;
+mod connection;
+mod input;
+mod job;
+mod launch;
+mod lines;
+mod options;
+mod output;
+mod reap;
+mod spawn;
+mod sweep;
+mod taskio;
+mod template;
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixListener as StdUnixListener;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::process::{Pid, Signal};
+use tokio::net::UnixListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::{Instant, sleep_until};
+
+use self::job::Job;
+use self::spawn::FdLimit;
+use super::HeldJob;
+use super::protocol::{Reply, Request, VERSION};
+
+/// What the main loop reacts to.
+enum Message {
+    /// A manager introduced itself.
+    Hello {
+        number: u64,
+        outbox: UnboundedSender<Reply>,
+    },
+    /// A manager wants something.
+    Request { number: u64, request: Request },
+    /// A connection ended.
+    Closed { number: u64 },
+    /// A captured stream of a job ended.
+    StreamEnded { id: u64 },
+    /// Output or input of a job could not be kept.
+    OutputLost { id: u64, note: String },
+    /// A canceled job's time to end by itself is over.
+    KillRound { id: u64 },
+}
+
+/// The connection that events go to.
+struct Manager {
+    number: u64,
+    outbox: UnboundedSender<Reply>,
+}
+
+struct Shepherd {
+    state_dir: PathBuf,
+    /// Tells processes started by this shepherd from those of another, by their environment.
+    nonce: String,
+    limits: FdLimit,
+    inbox: UnboundedSender<Message>,
+    manager: Option<Manager>,
+    jobs: BTreeMap<u64, Job>,
+    /// Tasks not yet reaped, with their jobs.
+    tasks: HashMap<Pid, u64>,
+    /// When to look for processes that jobs left behind.
+    sweep_at: Option<Instant>,
+    shutdown: bool,
+}
+
+/// The time of an event: seconds since the UNIX epoch.
+fn timestamp() -> f64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0.0, |since| since.as_secs_f64())
+}
+
+/// Runs the shepherd until it has nothing left to do.
+///
+/// `arguments` follow [`SHEPHERD_ARGUMENT`](super::SHEPHERD_ARGUMENT): the state directory, and the
+/// idle time in milliseconds. Standard input is the listening socket, standard error the log.
+pub fn shepherd_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    match start(arguments.into_iter()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("shepherd: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
+    let usage = || {
+        io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "usage: STATEDIR IDLE-MILLISECONDS",
+        )
+    };
+    let state_dir = PathBuf::from(arguments.next().ok_or_else(usage)?);
+    let idle = arguments
+        .next()
+        .and_then(|text| text.to_str()?.parse().ok())
+        .ok_or_else(usage)?;
+    // Refused only to a leader of a process group, which has its own session or was started by hand.
+    let _ = rustix::process::setsid();
+    let own = rustix::process::getpid();
+    rustix::process::set_child_subreaper(Some(own))?;
+    let listener = StdUnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
+    listener.set_nonblocking(true)?;
+    let (inbox, messages) = unbounded_channel();
+    let shepherd = Shepherd {
+        state_dir,
+        nonce: format!("{}-{:x}", own.as_raw_pid(), timestamp().to_bits()),
+        limits: FdLimit::raise(),
+        inbox,
+        manager: None,
+        jobs: BTreeMap::new(),
+        tasks: HashMap::new(),
+        sweep_at: None,
+        shutdown: false,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(shepherd.run(listener, messages, Duration::from_millis(idle)))
+}
+
+impl Shepherd {
+    async fn run(
+        mut self,
+        listener: StdUnixListener,
+        mut messages: UnboundedReceiver<Message>,
+        idle_time: Duration,
+    ) -> io::Result<()> {
+        let listener = UnixListener::from_std(listener)?;
+        let mut children = signal(SignalKind::child())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut connections = 0;
+        let mut idle_since = Instant::now();
+        loop {
+            if !self.is_idle() {
+                idle_since = Instant::now();
+            }
+            if self.shutdown && self.jobs.is_empty() {
+                break;
+            }
+            tokio::select! {
+                Some(message) = messages.recv() => self.handle(message),
+                _ = children.recv() => self.reap(),
+                _ = terminate.recv() => self.cancel_all(),
+                Ok((stream, _)) = listener.accept() => {
+                    connections += 1;
+                    connection::serve(stream, connections, self.inbox.clone());
+                }
+                () = at(self.sweep_at) => self.sweep(),
+                () = sleep_until(idle_since + idle_time), if self.is_idle() => break,
+            }
+        }
+        self.sweep();
+        Ok(())
+    }
+
+    fn is_idle(&self) -> bool {
+        self.jobs.is_empty() && self.manager.is_none()
+    }
+
+    fn handle(&mut self, message: Message) {
+        match message {
+            Message::Hello { number, outbox } => self.greet(number, outbox),
+            Message::Request { number, request } => {
+                // Only the newest manager counts; an older one may not know that it was replaced.
+                if self
+                    .manager
+                    .as_ref()
+                    .is_some_and(|manager| manager.number == number)
+                {
+                    self.request(request);
+                }
+            }
+            Message::Closed { number } => {
+                if self
+                    .manager
+                    .as_ref()
+                    .is_some_and(|manager| manager.number == number)
+                {
+                    self.forget_manager();
+                }
+            }
+            Message::StreamEnded { id } => {
+                if let Some(job) = self.jobs.get_mut(&id) {
+                    job.open_streams = job.open_streams.saturating_sub(1);
+                }
+                self.end_if_done(id);
+            }
+            Message::OutputLost { id, note } => {
+                if let Some(job) = self.jobs.get_mut(&id).filter(|job| !job.ended()) {
+                    job.inform(note);
+                }
+            }
+            Message::KillRound { id } => self.kill_round(id),
+        }
+    }
+
+    fn greet(&mut self, number: u64, outbox: UnboundedSender<Reply>) {
+        self.forget_manager();
+        let pid = std::process::id();
+        let _ = outbox.send(Reply::Hello {
+            version: VERSION,
+            pid,
+        });
+        self.manager = Some(Manager { number, outbox });
+    }
+
+    fn forget_manager(&mut self) {
+        self.manager = None;
+        self.jobs.values_mut().for_each(Job::detach);
+    }
+
+    fn outbox(&self) -> Option<UnboundedSender<Reply>> {
+        self.manager.as_ref().map(|manager| manager.outbox.clone())
+    }
+
+    fn request(&mut self, request: Request) {
+        match request {
+            // Taken care of by the connection.
+            Request::Hello { .. } => {}
+            Request::Start(job) => self.start_or_attach(&job),
+            Request::Signal { id, signum } => match Signal::from_named_raw(signum) {
+                Some(signal) => self.signal(id, signal),
+                None => eprintln!("shepherd: job {id}: signal {signum} can't be sent"),
+            },
+            Request::Cancel {
+                id,
+                signum,
+                kill_timeout,
+            } => {
+                let signal = Signal::from_named_raw(signum).unwrap_or(Signal::TERM);
+                let timeout = Duration::try_from_secs_f64(kill_timeout).unwrap_or(Duration::ZERO);
+                self.cancel(id, signal, timeout);
+            }
+            Request::Stdin {
+                id,
+                rank,
+                data,
+                eof,
+            } => self.add_input(id, rank, &data, eof),
+            Request::Ack { id } => {
+                if self.jobs.get(&id).is_some_and(Job::ended) {
+                    self.jobs.remove(&id);
+                }
+            }
+            Request::List => {
+                let held = |job: &Job| HeldJob {
+                    id: job.id,
+                    ended: job.ended(),
+                };
+                let jobs = self.jobs.values().map(held).collect();
+                if let Some(outbox) = self.outbox() {
+                    let _ = outbox.send(Reply::List { jobs });
+                }
+            }
+            Request::Shutdown => self.shutdown = true,
+        }
+    }
+}
+
+/// Waits for a moment that may not be set.
+async fn at(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}

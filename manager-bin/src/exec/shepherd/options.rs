@@ -1,0 +1,223 @@
+//! The shell options (`attributes.system.shell.options`) that say where a job's input comes from
+//! and where its output goes.
+
+use serde_json::Value;
+
+/// The two streams that a task writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stream {
+    Stdout,
+    Stderr,
+}
+
+impl Stream {
+    pub(super) const BOTH: [Self; 2] = [Self::Stdout, Self::Stderr];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+        }
+    }
+}
+
+/// Where one stream of a job goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct StreamOptions {
+    /// A file, by template; without one the job's output log.
+    pub(super) path: Option<String>,
+    /// Whether lines in the file begin with the task's rank.
+    pub(super) label: bool,
+    /// Whether output is passed on as it comes, not line by line.
+    pub(super) unbuffered: bool,
+}
+
+/// Where a job's standard input comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Input {
+    /// Nothing to read.
+    Null,
+    /// A file that every task reads from its beginning.
+    File(String),
+    /// What clients send while the job runs.
+    Service,
+}
+
+/// All of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct IoOptions {
+    pub(super) stdout: StreamOptions,
+    pub(super) stderr: StreamOptions,
+    /// Whether output is added to files that exist, instead of replacing them.
+    pub(super) append: bool,
+    pub(super) input: Input,
+}
+
+impl IoOptions {
+    /// Reads the options; the error is for the user.
+    pub(super) fn parse(options: &Value) -> Result<Self, String> {
+        let stdout = stream(options, Stream::Stdout)?;
+        let mut stderr = stream(options, Stream::Stderr)?;
+        // Whoever sends the output to a file and says nothing of errors wants them there too.
+        if text(options, "/output/stderr/type").is_none() && stderr.path.is_none() {
+            stderr.path.clone_from(&stdout.path);
+            stderr.label |= stdout.label;
+        }
+        let append = match text(options, "/output/mode") {
+            Some("append") => true,
+            Some("truncate") | None => false,
+            Some(other) => return Err(format!("output.mode: unknown mode '{other}'")),
+        };
+        Ok(Self {
+            stdout,
+            stderr,
+            append,
+            input: input(options)?,
+        })
+    }
+
+    pub(super) fn stream(&self, stream: Stream) -> &StreamOptions {
+        match stream {
+            Stream::Stdout => &self.stdout,
+            Stream::Stderr => &self.stderr,
+        }
+    }
+}
+
+fn text<'a>(options: &'a Value, pointer: &str) -> Option<&'a str> {
+    options.pointer(pointer).and_then(Value::as_str)
+}
+
+/// Options given on a command line may be numbers where a truth value is meant.
+fn flag(options: &Value, pointer: &str) -> bool {
+    match options.pointer(pointer) {
+        Some(Value::Bool(flag)) => *flag,
+        Some(Value::Number(number)) => number.as_f64() != Some(0.0),
+        _ => false,
+    }
+}
+
+fn stream(options: &Value, stream: Stream) -> Result<StreamOptions, String> {
+    let key = format!("/output/{}", stream.name());
+    let path = text(options, &format!("{key}/path")).map(str::to_owned);
+    let path = match text(options, &format!("{key}/type")) {
+        Some("kvs") => None,
+        Some("file") if path.is_none() => {
+            return Err(format!(
+                "output.{}.path: missing for type file",
+                stream.name()
+            ));
+        }
+        Some("file") | None => path,
+        Some(other) => {
+            return Err(format!(
+                "output.{}.type: unknown type '{other}'",
+                stream.name()
+            ));
+        }
+    };
+    let unbuffered = match text(options, &format!("{key}/buffer/type")) {
+        Some("none") => true,
+        Some("line") | None => false,
+        Some(other) => {
+            return Err(format!(
+                "output.{}.buffer.type: unknown type '{other}'",
+                stream.name()
+            ));
+        }
+    };
+    Ok(StreamOptions {
+        path,
+        label: flag(options, &format!("{key}/label")),
+        unbuffered,
+    })
+}
+
+fn input(options: &Value) -> Result<Input, String> {
+    let path = text(options, "/input/stdin/path").map(str::to_owned);
+    match (text(options, "/input/stdin/type"), path) {
+        (Some("service"), _) => Ok(Input::Service),
+        (Some("file") | None, Some(path)) => Ok(Input::File(path)),
+        (Some("file"), None) => Err("input.stdin.path: missing for type file".to_owned()),
+        (None, None) => Ok(Input::Null),
+        (Some(other), _) => Err(format!("input.stdin.type: unknown type '{other}'")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn file(path: &str) -> StreamOptions {
+        StreamOptions {
+            path: Some(path.to_owned()),
+            ..StreamOptions::default()
+        }
+    }
+
+    #[test]
+    fn without_options_output_is_kept_and_input_is_empty() {
+        let options = IoOptions::parse(&Value::Null).unwrap();
+        assert_eq!(options.stdout, StreamOptions::default());
+        assert_eq!(options.stderr, StreamOptions::default());
+        assert_eq!(options.input, Input::Null);
+        assert!(!options.append);
+    }
+
+    #[test]
+    fn errors_follow_the_output_unless_told_otherwise() {
+        let output = json!({"output": {"stdout": {"type": "file", "path": "o"}}});
+        assert_eq!(IoOptions::parse(&output).unwrap().stderr, file("o"));
+        let kept = json!({"output": {"stdout": {"path": "o"}, "stderr": {"type": "kvs"}}});
+        assert_eq!(
+            IoOptions::parse(&kept).unwrap().stderr,
+            StreamOptions::default()
+        );
+        let errors = json!({"output": {"stderr": {"type": "file", "path": "e"}}});
+        let options = IoOptions::parse(&errors).unwrap();
+        assert_eq!(
+            (options.stdout, options.stderr),
+            (StreamOptions::default(), file("e"))
+        );
+    }
+
+    #[test]
+    fn modes_labels_and_buffers_are_understood() {
+        let value = json!({
+            "output": {"mode": "append", "stdout": {"label": true, "buffer": {"type": "none"}}},
+            "input": {"stdin": {"type": "file", "path": "in.txt"}},
+        });
+        let options = IoOptions::parse(&value).unwrap();
+        assert!(options.append && options.stdout.label && options.stdout.unbuffered);
+        assert!(!options.stderr.unbuffered);
+        assert_eq!(options.input, Input::File("in.txt".to_owned()));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_by_name() {
+        for (value, named) in [
+            (json!({"output": {"mode": "upside-down"}}), "output.mode"),
+            (
+                json!({"output": {"stdout": {"type": "file"}}}),
+                "output.stdout.path",
+            ),
+            (
+                json!({"output": {"stderr": {"buffer": {"type": "x"}}}}),
+                "output.stderr.buffer.type",
+            ),
+            (
+                json!({"input": {"stdin": {"type": "tape"}}}),
+                "input.stdin.type",
+            ),
+        ] {
+            assert!(
+                IoOptions::parse(&value).unwrap_err().starts_with(named),
+                "{value}"
+            );
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The log of a job's output: a file of its own in the state directory, in the form of
+//! `guest.output` (RFC 24), which the manager reads to show the output while and after the job runs.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::options::Stream;
+use super::timestamp;
+
+/// Entries are collected until [`flush`](Self::flush), which writes whole lines or none.
+pub(super) struct OutputLog {
+    file: File,
+    written: u64,
+    buffer: Vec<u8>,
+}
+
+#[derive(Serialize)]
+struct Entry<C> {
+    timestamp: f64,
+    name: &'static str,
+    context: C,
+}
+
+#[derive(Serialize)]
+struct Data<'a> {
+    stream: &'static str,
+    rank: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    encoding: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<&'a str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    eof: bool,
+}
+
+impl OutputLog {
+    /// Makes the log of a job of `ntasks` tasks at `path`.
+    pub(super) fn create(path: &Path, ntasks: u32) -> io::Result<Self> {
+        if let Some(dir) = path.parent() {
+            std::fs::create_dir_all(dir)?;
+        }
+        let mut log = Self {
+            file: File::create(path)?,
+            written: 0,
+            buffer: Vec::new(),
+        };
+        log.add(
+            "header",
+            json!({
+                "version": 1,
+                "encoding": {"stdout": "UTF-8", "stderr": "UTF-8"},
+                "count": {"stdout": ntasks, "stderr": ntasks},
+                "options": {},
+            }),
+        );
+        Ok(log)
+    }
+
+    /// Notes that a stream of the tasks `ranks` (an idset) goes to a file.
+    pub(super) fn redirect(&mut self, stream: Stream, ranks: &str, path: &str) {
+        let context: Value = json!({"stream": stream.name(), "rank": ranks, "path": path});
+        self.add("redirect", context);
+    }
+
+    /// Adds what a task wrote.
+    pub(super) fn data(&mut self, stream: Stream, rank: u32, data: &[u8]) {
+        let entry = |encoding, data| Data {
+            stream: stream.name(),
+            rank: rank.to_string(),
+            encoding,
+            data: Some(data),
+            eof: false,
+        };
+        match std::str::from_utf8(data) {
+            Ok(text) => self.add("data", entry(None, text)),
+            Err(_) => self.add("data", entry(Some("base64"), &STANDARD.encode(data))),
+        }
+    }
+
+    /// Notes that nothing more comes from a task's stream.
+    pub(super) fn eof(&mut self, stream: Stream, rank: u32) {
+        let (stream, rank) = (stream.name(), rank.to_string());
+        self.add(
+            "data",
+            Data {
+                stream,
+                rank,
+                encoding: None,
+                data: None,
+                eof: true,
+            },
+        );
+    }
+
+    /// Writes what was added. When that fails the entries are lost, but those before stay readable.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        let buffer = std::mem::take(&mut self.buffer);
+        if let Err(error) = self.file.write_all(&buffer) {
+            // Half a line would spoil all that follows it.
+            self.file.set_len(self.written)?;
+            io::Seek::seek(&mut self.file, io::SeekFrom::Start(self.written))?;
+            return Err(error);
+        }
+        self.written += buffer.len() as u64;
+        Ok(())
+    }
+
+    fn add(&mut self, name: &'static str, context: impl Serialize) {
+        let entry = Entry {
+            timestamp: timestamp(),
+            name,
+            context,
+        };
+        // Maps with text keys and finite numbers always serialize, and a vector takes all.
+        if serde_json::to_writer(&mut self.buffer, &entry).is_ok() {
+            self.buffer.push(b'\n');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use super::*;
+
+    #[test]
+    fn a_log_has_the_form_of_rfc_24() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("output/0000.0000.0000.0001");
+        let mut log = OutputLog::create(&path, 2).unwrap();
+        log.redirect(Stream::Stderr, "0-1", "e.txt");
+        log.data(Stream::Stdout, 1, b"hi\n");
+        log.data(Stream::Stdout, 0, b"\xff");
+        log.eof(Stream::Stdout, 1);
+        log.flush().unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let entries: Vec<(String, Value)> = text
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap())
+            .map(|entry| {
+                assert!(entry["timestamp"].is_f64());
+                (
+                    entry["name"].as_str().unwrap().to_owned(),
+                    entry["context"].clone(),
+                )
+            })
+            .collect();
+        let utf8 = json!({"stdout": "UTF-8", "stderr": "UTF-8"});
+        let count = json!({"stdout": 2, "stderr": 2});
+        let expected = [
+            (
+                "header",
+                json!({"version": 1, "encoding": utf8, "count": count, "options": {}}),
+            ),
+            (
+                "redirect",
+                json!({"stream": "stderr", "rank": "0-1", "path": "e.txt"}),
+            ),
+            (
+                "data",
+                json!({"stream": "stdout", "rank": "1", "data": "hi\n"}),
+            ),
+            (
+                "data",
+                json!({"stream": "stdout", "rank": "0", "encoding": "base64", "data": "/w=="}),
+            ),
+            (
+                "data",
+                json!({"stream": "stdout", "rank": "1", "eof": true}),
+            ),
+        ];
+        assert_eq!(
+            entries,
+            expected.map(|(name, context)| (name.to_owned(), context))
+        );
+    }
+}

@@ -1,0 +1,150 @@
+//! Reaps processes, and sends signals to those that belong to a job.
+
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, WaitOptions, getpgid, kill_process, kill_process_group, wait};
+
+use super::job::{Cancel, Job};
+use super::{Message, Shepherd};
+
+/// The kill timeout where no manager says it.
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// SIGKILL is repeated after twice the time that passed before the last, up to this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
+/// After so many SIGKILLs the user is told.
+const MAX_KILL_COUNT: u32 = 8;
+
+impl Shepherd {
+    /// Reaps whatever has ended: tasks, and strangers that came here when their parents died.
+    pub(super) fn reap(&mut self) {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            let Some(id) = self.tasks.remove(&pid) else {
+                // Its children, if any, have come here with its end.
+                self.sweep_soon();
+                continue;
+            };
+            let Some(job) = self.jobs.get_mut(&id) else {
+                continue;
+            };
+            job.task_exited(pid, status);
+            // Who cancels a job doesn't want to wait for what its tasks left in the background.
+            if job.running.is_empty() && job.cancel.is_some() {
+                self.kill_leftovers(id);
+            }
+            self.end_if_done(id);
+        }
+    }
+
+    /// Ends a job of which nothing is left, and kills what it left behind.
+    pub(super) fn end_if_done(&mut self, id: u64) {
+        let Some(job) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        if !job.end_if_done() {
+            return;
+        }
+        // The usual job leaves nobody; only to look through all processes would tell for sure, and
+        // one look does for many jobs.
+        let members = job
+            .group
+            .is_some_and(|group| rustix::process::test_kill_process_group(group).is_ok());
+        if members {
+            self.kill_leftovers(id);
+        }
+        self.sweep_soon();
+    }
+
+    /// Sends a signal to all processes of a job.
+    pub(super) fn signal(&self, id: u64, signal: Signal) {
+        let Some(job) = self.jobs.get(&id).filter(|job| !job.ended()) else {
+            return;
+        };
+        let mut group = None;
+        for (pid, _) in &job.running {
+            // A task that isn't reaped keeps the number of its group from being given out again.
+            match getpgid(Some(*pid)) {
+                Ok(current) if Some(current) == job.group => group = job.group,
+                _ => send(*pid, signal),
+            }
+        }
+        if let Some(group) = group {
+            let _ = kill_process_group(group, signal);
+        }
+        self.signal_strangers(job, group, signal);
+    }
+
+    /// Begins to end a job.
+    pub(super) fn cancel(&mut self, id: u64, first: Signal, kill_timeout: Duration) {
+        let Some(job) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        if job.ended() || job.cancel.is_some() {
+            return;
+        }
+        job.cancel = Some(Cancel::new(kill_timeout));
+        self.signal(id, first);
+        self.kill_after(id, kill_timeout);
+    }
+
+    /// Begins to end all jobs.
+    pub(super) fn cancel_all(&mut self) {
+        let ids: Vec<u64> = self.jobs.keys().copied().collect();
+        for id in ids {
+            self.cancel(id, Signal::TERM, KILL_TIMEOUT);
+        }
+    }
+
+    fn kill_after(&self, id: u64, pause: Duration) {
+        let inbox = self.inbox.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(pause).await;
+            let _ = inbox.send(Message::KillRound { id });
+        });
+    }
+
+    /// Kills a job that hasn't ended since the last signal.
+    pub(super) fn kill_round(&mut self, id: u64) {
+        let Some(job) = self.jobs.get_mut(&id).filter(|job| !job.ended()) else {
+            return;
+        };
+        let Some(cancel) = &mut job.cancel else {
+            return;
+        };
+        cancel.kills += 1;
+        let kills = cancel.kills;
+        let factor = 2u32.saturating_pow(kills.min(16));
+        let pause = cancel
+            .kill_timeout
+            .saturating_mul(factor)
+            .min(LONGEST_PAUSE);
+        if job.running.is_empty() && std::mem::replace(&mut cancel.draining, true) {
+            // All that can be told to be the job's was killed a round ago.
+            job.stop_pumps();
+            self.end_if_done(id);
+            return;
+        }
+        if kills == MAX_KILL_COUNT {
+            job.inform(format!("unkillable user processes for job {id}"));
+        }
+        self.signal(id, Signal::KILL);
+        self.kill_after(id, pause);
+    }
+}
+
+/// Kills the tasks of a job that failed to start as a whole, none of which has been reaped.
+pub(super) fn kill_group(job: &Job) {
+    for (pid, _) in &job.running {
+        send(*pid, Signal::KILL);
+    }
+    if let Some(group) = job.group.filter(|_| !job.running.is_empty()) {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+}
+
+/// Sends a signal to a child that isn't reaped yet. It may have become another user's: then the
+/// signal is refused, and nothing else could be done.
+pub(super) fn send(pid: Pid, signal: Signal) {
+    let _ = kill_process(pid, signal);
+}

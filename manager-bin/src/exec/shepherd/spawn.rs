@@ -1,0 +1,281 @@
+//! Starts a job's tasks.
+
+use std::io::{self, PipeWriter};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
+
+use super::taskio::{Capture, JobIo, TaskIo, plain};
+use super::template::f58_for;
+use crate::exec::StartJob;
+
+/// Where programs are looked for when the job's environment has no `PATH`.
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
+
+/// The variable by which a process that left its job's process group is still known as the job's:
+/// the shepherd's nonce, a dot, and the job's id.
+pub(super) const TOKEN: &str = "JOBTAP_JOB_TOKEN";
+
+/// Why a task doesn't run.
+#[derive(Debug)]
+pub(super) enum SpawnError {
+    /// The command can't be run: what a shell would report with this exit code (126 or 127).
+    Command { exit_code: i32, message: String },
+    /// This machine can't start a process now.
+    System(String),
+}
+
+/// A task that runs, and the shepherd's ends of its pipes.
+pub(super) struct Spawned {
+    pub(super) pid: Pid,
+    pub(super) captures: Vec<Capture>,
+    pub(super) input: Option<PipeWriter>,
+}
+
+/// How the tasks of one job are started.
+pub(super) struct Launcher<'a> {
+    job: &'a StartJob,
+    program: Result<PathBuf, Errno>,
+    env: Vec<(String, String)>,
+    limits: &'a FdLimit,
+}
+
+impl<'a> Launcher<'a> {
+    /// Looks the command up. `nonce` tells this shepherd from all others.
+    pub(super) fn new(job: &'a StartJob, nonce: &str, limits: &'a FdLimit) -> Self {
+        let id = f58_for(job);
+        let mut env = vec![(TOKEN.to_owned(), format!("{nonce}.{}", job.id))];
+        for prefix in ["FLUX", "JOBTAP"] {
+            env.push((format!("{prefix}_JOB_ID"), id.clone()));
+            env.push((format!("{prefix}_JOB_SIZE"), job.ntasks.to_string()));
+            env.push((format!("{prefix}_JOB_NNODES"), "1".to_owned()));
+        }
+        Self {
+            job,
+            program: find_program(job),
+            env,
+            limits,
+        }
+    }
+
+    /// Checks what all tasks share, for an error that names it.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let cwd = &self.job.cwd;
+        let usable = std::fs::metadata(cwd).and_then(|found| {
+            if found.is_dir() {
+                Ok(access(cwd, Access::EXEC_OK)?)
+            } else {
+                Err(Errno::NOTDIR.into())
+            }
+        });
+        usable.map_err(|error| {
+            format!(
+                "cannot use working directory {}: {}",
+                cwd.display(),
+                plain(&error)
+            )
+        })
+    }
+
+    /// Starts the task ranked `rank` in the process group `group`, or as leader of a new one.
+    pub(super) fn spawn(
+        &self,
+        rank: u32,
+        io: &JobIo,
+        group: Option<Pid>,
+    ) -> Result<Spawned, SpawnError> {
+        let name = self.job.command.first().map_or("", String::as_str);
+        let program = self
+            .program
+            .as_ref()
+            .map_err(|errno| refused(name, &(*errno).into()))?;
+        let mut command = Command::new(program);
+        command.arg0(name);
+        match self.run(command, rank, io, group) {
+            // As a shell does with a script that names no interpreter.
+            Err(error) if error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error()) => {
+                let mut shell = Command::new("/bin/sh");
+                shell.arg(program);
+                self.run(shell, rank, io, group)
+            }
+            other => other,
+        }
+        .map_err(|error| refused(name, &error))
+    }
+
+    fn run(
+        &self,
+        mut command: Command,
+        rank: u32,
+        io: &JobIo,
+        group: Option<Pid>,
+    ) -> io::Result<Spawned> {
+        let TaskIo {
+            stdin,
+            stdout,
+            stderr,
+            captures,
+            input,
+        } = io.task(rank)?;
+        let rank = rank.to_string();
+        command
+            .args(self.job.command.iter().skip(1))
+            .current_dir(&self.job.cwd)
+            .env_clear()
+            .envs(self.job.env.iter().map(|(name, value)| (name, value)))
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
+            .env("FLUX_TASK_RANK", &rank)
+            .env("FLUX_TASK_LOCAL_ID", &rank)
+            .env("JOBTAP_TASK_RANK", &rank)
+            .env("JOBTAP_TASK_LOCAL_ID", &rank)
+            .process_group(Pid::as_raw(group))
+            .stdin(stdin)
+            .stdout(stdout)
+            .stderr(stderr);
+        let child = self.limits.lowered(|| command.spawn())?;
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| io::Error::from(Errno::SRCH))?;
+        Ok(Spawned {
+            pid,
+            captures,
+            input,
+        })
+    }
+}
+
+/// Where the command is, by the job's own `PATH`. Looked up here, because the search that comes with
+/// starting a process goes by the shepherd's.
+fn find_program(job: &StartJob) -> Result<PathBuf, Errno> {
+    let name = job.command.first().map_or("", String::as_str);
+    if name.is_empty() {
+        return Err(Errno::NOENT);
+    }
+    if name.contains('/') {
+        return Ok(job.cwd.join(name));
+    }
+    let path = job.env.iter().find(|(variable, _)| variable == "PATH");
+    let path = path.map_or(DEFAULT_PATH, |(_, value)| value.as_str());
+    let mut outcome = Err(Errno::NOENT);
+    for dir in path.split(':') {
+        let candidate = job.cwd.join(dir).join(name);
+        if !candidate.is_file() {
+            continue;
+        }
+        match access(&candidate, Access::EXEC_OK) {
+            Ok(()) => return Ok(candidate),
+            Err(errno) => outcome = Err(errno),
+        }
+    }
+    outcome
+}
+
+/// Tells a command that can't be run from a machine that can't run it.
+fn refused(name: &str, error: &io::Error) -> SpawnError {
+    let message = format!("{name}: {}", plain(error));
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE | Errno::SRCH) => {
+            SpawnError::System(message)
+        }
+        Some(Errno::NOENT) => SpawnError::Command {
+            exit_code: 127,
+            message,
+        },
+        _ => SpawnError::Command {
+            exit_code: 126,
+            message,
+        },
+    }
+}
+
+/// The number of open files that processes are allowed: the shepherd needs some for every task, the
+/// tasks are to get what the manager was started with.
+#[derive(Clone, Debug)]
+pub(super) struct FdLimit {
+    tasks: Rlimit,
+    shepherd: Rlimit,
+}
+
+impl FdLimit {
+    /// Raises the shepherd's own limit as far as it goes.
+    pub(super) fn raise() -> Self {
+        let tasks = getrlimit(Resource::Nofile);
+        let shepherd = Rlimit {
+            current: tasks.maximum,
+            maximum: tasks.maximum,
+        };
+        match setrlimit(Resource::Nofile, shepherd.clone()) {
+            Ok(()) => Self { tasks, shepherd },
+            Err(_) => Self {
+                shepherd: tasks.clone(),
+                tasks,
+            },
+        }
+    }
+
+    /// Runs `start` under the limit that a process started by it is to inherit.
+    fn lowered<T>(&self, start: impl FnOnce() -> T) -> T {
+        let set = |limit: &Rlimit| setrlimit(Resource::Nofile, limit.clone());
+        let lowered = self.tasks != self.shepherd && set(&self.tasks).is_ok();
+        let outcome = start();
+        // Raising a soft limit to the hard one, which is unchanged, isn't refused.
+        if lowered && let Err(error) = set(&self.shepherd) {
+            eprintln!("shepherd: cannot raise the limit of open files: {error}");
+        }
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use std::path::Path;
+
+    use super::*;
+
+    fn job(command: &str, path: Option<&str>) -> StartJob {
+        let env = path.map(|path| ("PATH".to_owned(), path.to_owned()));
+        let command = vec![command.to_owned()];
+        let cwd = Path::new("/").to_owned();
+        StartJob {
+            command,
+            cwd,
+            env: env.into_iter().collect(),
+            ..StartJob::default()
+        }
+    }
+
+    #[test]
+    fn a_command_is_looked_for_in_the_path_of_the_job() {
+        assert!(find_program(&job("sh", None)).unwrap().ends_with("sh"));
+        assert_eq!(find_program(&job("sh", Some("/nosuch"))), Err(Errno::NOENT));
+        assert_eq!(
+            find_program(&job("sh", Some("bin"))).unwrap(),
+            Path::new("/bin/sh")
+        );
+        assert_eq!(
+            find_program(&job("bin/sh", Some(""))).unwrap(),
+            Path::new("/bin/sh")
+        );
+        assert_eq!(find_program(&job("", None)), Err(Errno::NOENT));
+    }
+
+    #[test]
+    fn faults_of_the_command_have_the_exit_codes_of_a_shell() {
+        let code = |errno: Errno| match refused("x", &errno.into()) {
+            SpawnError::Command { exit_code, .. } => Some(exit_code),
+            SpawnError::System(_) => None,
+        };
+        assert_eq!(code(Errno::NOENT), Some(127));
+        assert_eq!(code(Errno::ACCESS), Some(126));
+        assert_eq!(code(Errno::AGAIN), None);
+        let SpawnError::Command { message, .. } = refused("x", &Errno::NOENT.into()) else {
+            panic!()
+        };
+        assert_eq!(message, "x: No such file or directory");
+    }
+}

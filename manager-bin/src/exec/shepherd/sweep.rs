@@ -1,0 +1,102 @@
+//! Finds the processes that jobs left behind and ends them.
+//!
+//! A process whose parent died becomes a child of the shepherd, the subreaper. Such a *stranger*
+//! belongs to a job if it is in the job's process group, or if its environment says so. Only
+//! children of the shepherd are looked at: until they are reaped, their numbers can't mean anybody
+//! else.
+
+use std::collections::HashSet;
+use std::fs;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, getpgid, kill_process_group};
+use tokio::time::Instant;
+
+use super::Shepherd;
+use super::job::Job;
+use super::reap::send;
+use super::spawn::TOKEN;
+
+/// How long a process that left its job's process group may outlive the job.
+const SWEEP_DELAY: Duration = Duration::from_secs(1);
+
+impl Shepherd {
+    /// Has [`sweep`](Self::sweep) done before long.
+    pub(super) fn sweep_soon(&mut self) {
+        self.sweep_at
+            .get_or_insert_with(|| Instant::now() + SWEEP_DELAY);
+    }
+
+    /// Kills the strangers of jobs that have ended. While no job runs, that is all strangers.
+    pub(super) fn sweep(&mut self) {
+        self.sweep_at = None;
+        let strangers = self.strangers();
+        if strangers.is_empty() {
+            return;
+        }
+        let live = || self.jobs.values().filter(|job| !job.ended());
+        let groups: HashSet<Pid> = live().filter_map(|job| job.group).collect();
+        let idle = live().next().is_none();
+        for pid in strangers {
+            let owner = self.owner(pid);
+            let lives = owner
+                .and_then(|id| self.jobs.get(&id))
+                .is_some_and(|job| !job.ended())
+                || getpgid(Some(pid)).is_ok_and(|group| groups.contains(&group));
+            if !lives && (owner.is_some() || idle) {
+                send(pid, Signal::KILL);
+            }
+        }
+    }
+
+    /// Kills what is left of a job whose tasks are gone.
+    pub(super) fn kill_leftovers(&self, id: u64) {
+        if let Some(job) = self.jobs.get(&id) {
+            self.signal_strangers(job, None, Signal::KILL);
+        }
+    }
+
+    /// Sends a signal to the strangers of a job, except those in the group `done`.
+    pub(super) fn signal_strangers(&self, job: &Job, done: Option<Pid>, signal: Signal) {
+        let mut done = done;
+        for pid in self.strangers() {
+            match getpgid(Some(pid)).ok() {
+                Some(group) if Some(group) == done => {}
+                Some(group) if Some(group) == job.group => {
+                    done = Some(group);
+                    let _ = kill_process_group(group, signal);
+                }
+                _ if self.owner(pid) == Some(job.id) => send(pid, signal),
+                _ => {}
+            }
+        }
+    }
+
+    /// The job that a process belongs to by its environment.
+    fn owner(&self, pid: Pid) -> Option<u64> {
+        let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_pid())).ok()?;
+        let own = format!("{TOKEN}={}.", self.nonce);
+        environment
+            .split(|byte| *byte == 0)
+            .find_map(|variable| variable.strip_prefix(own.as_bytes()))
+            .and_then(|id| std::str::from_utf8(id).ok()?.parse().ok())
+    }
+
+    /// The shepherd's children that aren't tasks.
+    fn strangers(&self) -> Vec<Pid> {
+        let Ok(threads) = fs::read_dir("/proc/self/task") else {
+            return Vec::new();
+        };
+        threads
+            .flatten()
+            .filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok())
+            .flat_map(|text| {
+                let pids = text
+                    .split_ascii_whitespace()
+                    .filter_map(|pid| pid.parse().ok());
+                pids.filter_map(Pid::from_raw).collect::<Vec<_>>()
+            })
+            .filter(|pid| !self.tasks.contains_key(pid))
+            .collect()
+    }
+}

@@ -1,0 +1,218 @@
+//! What a manager relies on, tried with a real shepherd: this test binary, run again.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod end;
+mod io;
+mod restart;
+mod speed;
+mod start;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::*;
+
+/// No test waits that long unless it fails.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Not a test: the shepherd of the tests.
+#[test]
+fn shepherd_process() {
+    let mut arguments = std::env::args_os().skip_while(|argument| argument != SHEPHERD_ARGUMENT);
+    if arguments.next().is_some() {
+        let _ = shepherd_main(arguments);
+        std::process::exit(0);
+    }
+}
+
+/// A manager's state directory, a place for the jobs' files, and what managers have in common.
+struct Site {
+    dir: tempfile::TempDir,
+    kill_timeout: Duration,
+    idle_time: Duration,
+}
+
+/// One life of a manager.
+struct Manager {
+    executor: LocalExecutor,
+    events: Receiver<ExecEvent>,
+}
+
+impl Site {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("state")).unwrap();
+        let kill_timeout = Duration::from_secs(60);
+        Self {
+            dir,
+            kill_timeout,
+            idle_time: Duration::from_secs(60),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn manager(&self) -> Manager {
+        let test = ["--exact", "exec::tests::shepherd_process", "--nocapture"];
+        let program = std::env::current_exe().unwrap().into_os_string();
+        let config = LocalConfig {
+            state_dir: self.path("state"),
+            program: std::iter::once(program)
+                .chain(test.map(Into::into))
+                .collect(),
+            kill_timeout: self.kill_timeout,
+            idle_time: self.idle_time,
+        };
+        let (sender, events) = channel();
+        let executor = LocalExecutor::connect(config, move |event| {
+            let _ = sender.send(event);
+        });
+        Manager {
+            executor: executor.unwrap(),
+            events,
+        }
+    }
+
+    /// A job of `ntasks` tasks that run a script in `sh`.
+    fn job(&self, id: u64, ntasks: u32, script: &str) -> StartJob {
+        StartJob {
+            id,
+            userid: rustix::process::geteuid().as_raw(),
+            command: ["sh", "-c", script].map(str::to_owned).to_vec(),
+            ntasks,
+            cwd: self.dir.path().to_owned(),
+            env: vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
+            ..StartJob::default()
+        }
+    }
+
+    /// A FIFO, which a job and its test wait for each other with.
+    fn fifo(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        assert!(
+            Command::new("mkfifo")
+                .arg(&path)
+                .status()
+                .unwrap()
+                .success()
+        );
+        path
+    }
+
+    /// The entries of a job's output log.
+    fn log(&self, id: u64) -> Vec<Value> {
+        let name = format!("0000.0000.0000.{id:04x}");
+        let text = fs::read_to_string(self.path("state").join("output").join(name)).unwrap();
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+
+    /// What one task wrote to one stream, from the output log.
+    fn output(&self, id: u64, stream: &str, rank: u32) -> String {
+        let ours =
+            |context: &Value| context["stream"] == stream && context["rank"] == rank.to_string();
+        let log = self.log(id);
+        let data = log
+            .iter()
+            .filter(|entry| entry["name"] == "data")
+            .map(|entry| &entry["context"]);
+        data.filter(|context| ours(context))
+            .filter_map(|context| context["data"].as_str())
+            .collect()
+    }
+
+    fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+}
+
+impl Manager {
+    fn next(&self) -> ExecEvent {
+        self.events.recv_timeout(PATIENCE).expect("an event")
+    }
+
+    /// All events of the job until one satisfies `last`, in short.
+    fn until(&self, id: u64, last: impl Fn(&ExecEvent) -> bool) -> Vec<String> {
+        let mut names = Vec::new();
+        loop {
+            let event = self.next();
+            if event.id() == id {
+                names.push(name(&event));
+                if last(&event) {
+                    return names;
+                }
+            }
+        }
+    }
+
+    /// All events up to the job's release, in short.
+    fn to_end(&self, id: u64) -> Vec<String> {
+        self.until(id, |event| matches!(event, ExecEvent::Released { .. }))
+    }
+
+    /// Runs a job and returns the events in short.
+    fn run(&self, job: StartJob) -> Vec<String> {
+        let id = job.id;
+        self.executor.start(job);
+        let events = self.to_end(id);
+        self.executor.ack(id);
+        events
+    }
+
+    /// Runs a job and returns the status that it finished with.
+    fn status(&self, job: StartJob) -> i32 {
+        status(&self.run(job))
+    }
+
+    /// Ends the shepherd, which must hold no job any more.
+    fn end(self) {
+        self.executor.shutdown();
+    }
+}
+
+fn name(event: &ExecEvent) -> String {
+    match event {
+        ExecEvent::Log { entry, .. } => entry["name"].as_str().unwrap().to_owned(),
+        ExecEvent::Started { .. } => "START".to_owned(),
+        ExecEvent::Exception { severity, note, .. } => format!("EXCEPTION {severity} {note}"),
+        ExecEvent::Finished { status, .. } => format!("FINISH {status}"),
+        ExecEvent::Released { last, .. } => format!("RELEASE {last}"),
+    }
+}
+
+fn status(events: &[String]) -> i32 {
+    let finishes: Vec<i32> = events
+        .iter()
+        .filter_map(|event| event.strip_prefix("FINISH ")?.parse().ok())
+        .collect();
+    assert_eq!(finishes.len(), 1, "{events:?}");
+    finishes[0]
+}
+
+fn has_started(event: &ExecEvent) -> bool {
+    matches!(event, ExecEvent::Log { entry, .. } if entry["name"] == "shell.start")
+}
+
+/// Waits until `condition` holds.
+fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !condition() {
+        assert!(begin.elapsed() < PATIENCE, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+/// Waits until a process is gone.
+fn wait_gone(pid: &str) {
+    let proc = Path::new("/proc").join(pid.trim());
+    wait_for(&format!("process {pid} is gone"), || !proc.exists());
+}

@@ -1,0 +1,155 @@
+//! Ending: signals, cancel, what jobs leave behind.
+
+use super::*;
+
+const SIGTERM: i32 = 15;
+const SIGUSR1: i32 = 10;
+const SIGALRM: i32 = 14;
+
+#[test]
+fn cancel_ends_a_job_by_the_first_signal() {
+    let site = Site::new();
+    let manager = site.manager();
+    for (id, signal, expected) in [(1, SIGTERM, 143 << 8), (2, SIGALRM, 142 << 8)] {
+        manager.executor.start(site.job(id, 2, "exec sleep 600"));
+        manager.until(id, has_started);
+        manager.executor.cancel(id, signal);
+        manager.executor.cancel(id, signal);
+        assert_eq!(status(&manager.to_end(id)), expected);
+        manager.executor.ack(id);
+    }
+    manager.end();
+}
+
+#[test]
+fn a_job_that_ignores_the_signal_is_killed() {
+    let site = Site {
+        kill_timeout: Duration::from_millis(1),
+        ..Site::new()
+    };
+    let manager = site.manager();
+    let ready = site.fifo("ready");
+    manager
+        .executor
+        .start(site.job(1, 1, "trap '' TERM; echo >ready; sleep 600; sleep 600"));
+    fs::read(ready).unwrap();
+    manager.executor.cancel(1, SIGTERM);
+    assert_eq!(status(&manager.to_end(1)), 137 << 8);
+    manager.executor.ack(1);
+    manager.end();
+}
+
+#[test]
+fn a_job_that_dies_well_when_canceled_is_no_success() {
+    let site = Site::new();
+    let manager = site.manager();
+    let ready = site.fifo("ready");
+    let script = "trap 'kill $!; exit 0' TERM; sleep 600 & echo >ready; wait";
+    manager.executor.start(site.job(1, 1, script));
+    fs::read(ready).unwrap();
+    manager.executor.cancel(1, SIGTERM);
+    assert_eq!(status(&manager.to_end(1)), 1 << 8);
+    manager.executor.ack(1);
+    manager.end();
+}
+
+#[test]
+fn a_signal_reaches_all_processes_of_a_job() {
+    let site = Site::new();
+    let manager = site.manager();
+    let pids = site.fifo("pids");
+    let script = "sleep 600 & echo $! >pids; sh -c 'sleep 600 & echo $! >pids; wait' & wait; wait";
+    let read = std::thread::spawn(move || {
+        let mut found = Vec::new();
+        while found.len() < 2 {
+            found.extend(
+                fs::read_to_string(&pids)
+                    .unwrap()
+                    .lines()
+                    .map(str::to_owned),
+            );
+        }
+        found
+    });
+    manager.executor.start(site.job(1, 1, script));
+    let pids = read.join().unwrap();
+    manager.executor.signal(1, SIGUSR1);
+    assert_eq!(status(&manager.to_end(1)), (128 + SIGUSR1) << 8);
+    pids.iter().for_each(|pid| wait_gone(pid));
+    manager.executor.ack(1);
+    manager.end();
+}
+
+#[test]
+fn a_signal_to_an_unknown_job_is_void() {
+    let site = Site::new();
+    let manager = site.manager();
+    manager.executor.signal(99, SIGTERM);
+    manager.executor.cancel(99, SIGTERM);
+    manager.executor.ack(99);
+    assert_eq!(manager.status(site.job(1, 1, "true")), 0);
+    manager.end();
+}
+
+#[test]
+fn what_a_job_leaves_in_the_background_is_killed() {
+    let site = Site::new();
+    let manager = site.manager();
+    let script = "sleep 600 >/dev/null 2>&1 & echo $!; setsid sleep 600 >/dev/null 2>&1 & echo $!";
+    assert_eq!(manager.status(site.job(1, 1, script)), 0);
+    site.output(1, "stdout", 0).lines().for_each(wait_gone);
+    manager.end();
+}
+
+#[test]
+fn a_job_that_runs_on_keeps_what_left_its_group() {
+    let site = Site::new();
+    let manager = site.manager();
+    let (ready, go) = (site.fifo("ready"), site.fifo("go"));
+    let script = "sh -c 'setsid sleep 600 & echo $! >pid'; echo >ready; cat go";
+    manager.executor.start(site.job(1, 1, script));
+    fs::read(ready).unwrap();
+    let pid = site.text("pid");
+    manager.status(site.job(2, 1, "setsid sleep 600 >/dev/null 2>&1 & echo $!"));
+    site.output(2, "stdout", 0).lines().for_each(wait_gone);
+    assert!(
+        Path::new("/proc").join(pid.trim()).exists(),
+        "the sweep after job 2 spares job 1's"
+    );
+    manager.executor.cancel(1, SIGTERM);
+    fs::write(go, "").ok();
+    manager.to_end(1);
+    wait_gone(&pid);
+    manager.executor.ack(1);
+    manager.end();
+}
+
+#[test]
+fn output_from_the_background_belongs_to_the_job() {
+    let site = Site::new();
+    let manager = site.manager();
+    let go = site.fifo("go");
+    manager
+        .executor
+        .start(site.job(1, 1, "(cat go; echo late) & echo early"));
+    manager.until(1, |event| name(event) == "shell.task-exit");
+    fs::write(go, "").unwrap();
+    manager.to_end(1);
+    assert_eq!(site.output(1, "stdout", 0), "early\nlate\n");
+    manager.executor.ack(1);
+    manager.end();
+}
+
+#[test]
+fn a_canceled_job_does_not_wait_for_the_background() {
+    let site = Site::new();
+    let manager = site.manager();
+    let ready = site.fifo("ready");
+    let script = "(trap '' TERM; echo >ready; exec setsid sleep 600) & exec sleep 600";
+    manager.executor.start(site.job(1, 1, script));
+    fs::read(ready).unwrap();
+    manager.executor.cancel(1, SIGTERM);
+    assert_eq!(status(&manager.to_end(1)), 143 << 8);
+    manager.executor.ack(1);
+    manager.end();
+}

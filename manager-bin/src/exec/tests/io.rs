@@ -1,0 +1,140 @@
+//! Where output goes and input comes from.
+
+use super::*;
+
+#[test]
+fn output_goes_to_files_by_template() {
+    let site = Site::new();
+    let manager = site.manager();
+    let options = json!({"output": {
+        "stdout": {"type": "file", "path": "out-{{name}}-{{id.dec}}.txt"},
+        "stderr": {"type": "file", "path": "err-{{taskid}}.txt"},
+    }});
+    let mut job = site.job(1, 2, "echo out; echo err $FLUX_TASK_RANK >&2");
+    job.name = "nm".to_owned();
+    job.shell_options = options;
+    assert_eq!(manager.status(job), 0);
+    assert_eq!(site.text("out-nm-1.txt"), "out\nout\n");
+    assert_eq!(site.text("err-1.txt"), "err 1\n");
+    let redirects: Vec<Value> = site.log(1)[1..]
+        .iter()
+        .map(|entry| entry["context"].clone())
+        .collect();
+    let expected = [
+        json!({"stream": "stdout", "rank": "0-1", "path": "out-nm-1.txt"}),
+        json!({"stream": "stderr", "rank": "0", "path": "err-0.txt"}),
+        json!({"stream": "stderr", "rank": "1", "path": "err-1.txt"}),
+    ];
+    assert_eq!(redirects, expected);
+    manager.end();
+}
+
+#[test]
+fn files_are_replaced_or_added_to_and_labeled() {
+    let site = Site::new();
+    let manager = site.manager();
+    let run = |id, ntasks, mode: &str, label: bool| {
+        let options = json!({"output": {"mode": mode, "stdout": {"path": "o", "label": label}}});
+        let job = site.job(id, ntasks, "echo $FLUX_TASK_RANK; echo err >&2");
+        assert_eq!(
+            manager.status(StartJob {
+                shell_options: options,
+                ..job
+            }),
+            0
+        );
+        let mut lines: Vec<String> = site.text("o").lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines.join("|")
+    };
+    assert_eq!(run(1, 1, "truncate", false), "0|err");
+    assert_eq!(run(2, 1, "truncate", false), "0|err");
+    assert_eq!(run(3, 1, "append", false), "0|0|err|err");
+    assert_eq!(run(4, 2, "truncate", true), "0: 0|0: err|1: 1|1: err");
+    manager.end();
+}
+
+#[test]
+fn much_output_arrives_whole() {
+    let site = Site::new();
+    let manager = site.manager();
+    let script =
+        "yes 0123456789 | head -n 100000; head -c 500000 /dev/zero | tr '\\0' x; printf end";
+    assert_eq!(manager.status(site.job(1, 2, script)), 0);
+    for rank in 0..2 {
+        let expected = "0123456789\n".repeat(100_000) + &"x".repeat(500_000) + "end";
+        assert!(site.output(1, "stdout", rank) == expected);
+    }
+    manager.end();
+}
+
+#[test]
+fn output_that_is_no_text_is_kept() {
+    let site = Site::new();
+    let manager = site.manager();
+    manager.run(site.job(1, 1, "printf '\\377\\n'"));
+    let log = site.log(1);
+    let entry = log
+        .iter()
+        .find(|entry| entry["context"]["encoding"] == "base64")
+        .unwrap();
+    assert_eq!(entry["context"]["data"], "/wo=");
+    manager.end();
+}
+
+#[test]
+fn input_is_empty_unless_asked_for() {
+    let site = Site::new();
+    let manager = site.manager();
+    assert_eq!(manager.status(site.job(1, 1, "cat")), 0);
+    fs::write(site.path("in.txt"), "from file\n").unwrap();
+    let shell_options = json!({"input": {"stdin": {"type": "file", "path": "in.txt"}}});
+    let status = manager.status(StartJob {
+        shell_options,
+        ..site.job(2, 2, "cat")
+    });
+    assert_eq!(status, 0);
+    assert_eq!(site.output(1, "stdout", 0), "");
+    assert_eq!(site.output(2, "stdout", 0), "from file\n");
+    assert_eq!(site.output(2, "stdout", 1), "from file\n");
+    manager.end();
+}
+
+#[test]
+fn clients_may_send_input() {
+    let site = Site::new();
+    let manager = site.manager();
+    let shell_options = json!({"input": {"stdin": {"type": "service"}}});
+    manager.executor.start(StartJob {
+        shell_options,
+        ..site.job(1, 2, "cat")
+    });
+    manager.executor.stdin(1, None, b"all\n".to_vec(), false);
+    manager.executor.stdin(1, Some(1), b"one\n".to_vec(), false);
+    let big = "x".repeat(300_000);
+    manager
+        .executor
+        .stdin(1, None, big.clone().into_bytes(), true);
+    assert_eq!(status(&manager.to_end(1)), 0);
+    assert!(site.output(1, "stdout", 0) == format!("all\n{big}"));
+    assert!(site.output(1, "stdout", 1) == format!("all\none\n{big}"));
+    manager.executor.ack(1);
+    manager.end();
+}
+
+#[test]
+fn a_fifo_that_nobody_reads_does_not_stop_the_shepherd() {
+    let site = Site::new();
+    let manager = site.manager();
+    site.fifo("unread");
+    let shell_options = json!({"output": {"stdout": {"path": "unread"}}});
+    let events = manager.run(StartJob {
+        shell_options,
+        ..site.job(1, 1, "true")
+    });
+    assert!(
+        events[2].starts_with("EXCEPTION 0 cannot open output file"),
+        "{events:?}"
+    );
+    manager.end();
+}
