@@ -2,8 +2,8 @@
 //! this file and its folder.
 
 mod files;
+mod integrity;
 
-use std::fmt::Debug;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -363,24 +363,30 @@ fn guarded<T>(dir: &Path, call: impl FnOnce() -> fjall::Result<T>) -> Result<T, 
         Ok(Err(err)) => Err(explain(dir, err)),
         Err(panic) => Err(StoreError::Corrupt {
             path: dir.to_owned(),
-            detail: panic_text(panic.as_ref()),
+            detail: first_line(&panic_text(panic.as_ref())),
         }),
     }
+}
+
+/// An assertion's text has more lines, which show values that help nobody.
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
 }
 
 fn explain(dir: &Path, err: fjall::Error) -> StoreError {
     use fjall::{Error, LsmError};
     let path = dir.to_owned();
-    let corrupt = |detail: &dyn Debug| StoreError::Corrupt {
+    let corrupt = |detail: String| StoreError::Corrupt {
         path: path.clone(),
-        detail: format!("{detail:?}"),
+        detail,
     };
     match err {
         Error::Io(err) | Error::Storage(LsmError::Io(err)) => match err.kind() {
-            // The engine asks only for what its own files name.
+            // The engine asks only for what its own files name, and where they say it is.
             std::io::ErrorKind::NotFound
+            | std::io::ErrorKind::InvalidInput
             | std::io::ErrorKind::UnexpectedEof
-            | std::io::ErrorKind::InvalidData => corrupt(&err.to_string()),
+            | std::io::ErrorKind::InvalidData => corrupt(err.to_string()),
             _ => StoreError::io(dir, err),
         },
         Error::Locked => StoreError::Locked { path, pid: None },
@@ -391,8 +397,12 @@ fn explain(dir: &Path, err: fjall::Error) -> StoreError {
                 detail: format!("writing failed in the background; {free} bytes are free"),
             }
         }
-        Error::Storage(err) => corrupt(&err),
-        err => corrupt(&err),
+        Error::Storage(LsmError::ChecksumMismatch { .. })
+        | Error::JournalRecovery(fjall::JournalRecoveryError::ChecksumMismatch) => {
+            corrupt("a checksum doesn't match".to_owned())
+        }
+        Error::Storage(err) => corrupt(format!("{err:?}")),
+        err => corrupt(format!("{err:?}")),
     }
 }
 
