@@ -16,11 +16,10 @@ use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistM
 
 use super::acked::Acked;
 use super::committer::panic_text;
-use super::keys::{self, Key};
-use super::layout::{self, Effects, JobScan, Rows};
+use super::layout::{self, Effects, JobScan, Listing, Rows};
 use super::lock::{self, Lock};
 use super::space::{self, Space};
-use super::{Op, Store, StoreError, StoredJob};
+use super::{Key, Op, Store, StoreError, StoredJob, rows};
 
 /// The layout that this version writes.
 const FORMAT: u32 = 1;
@@ -120,7 +119,7 @@ impl Engine {
             db,
         };
         let format = FORMAT.to_string().into_bytes();
-        engine.write(Effects::from([(keys::FORMAT.into(), Some(format))]), 0)?;
+        engine.write(Effects::from([(rows::FORMAT.into(), Some(format))]), 0)?;
         Ok(engine)
     }
 
@@ -140,7 +139,7 @@ impl Engine {
     }
 
     fn check_format(&self) -> Result<(), StoreError> {
-        match self.row(keys::FORMAT.as_bytes())? {
+        match self.row(rows::FORMAT)? {
             Some(found) if found == FORMAT.to_string().as_bytes() => Ok(()),
             Some(found) => Err(StoreError::Format {
                 path: self.dir.clone(),
@@ -152,7 +151,7 @@ impl Engine {
     }
 
     fn last_commit(&self) -> Result<u64, StoreError> {
-        let row = self.row(keys::COMMITS.as_bytes())?;
+        let row = self.row(rows::COMMITS)?;
         row.and_then(|bytes| Some(u64::from_be_bytes(bytes.try_into().ok()?)))
             .ok_or_else(|| self.damaged("it doesn't say its number of commits"))
     }
@@ -171,7 +170,7 @@ impl Engine {
                     None => batch.remove(&self.rows, name),
                 }
             }
-            batch.insert(&self.rows, keys::COMMITS, number.to_be_bytes());
+            batch.insert(&self.rows, rows::COMMITS, number.to_be_bytes());
             batch.commit()
         })
     }
@@ -263,16 +262,15 @@ impl Store for EmbeddedStore {
     }
 
     fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
-        self.engine.row(key.as_str().as_bytes())
+        self.engine.row(&rows::of_value(key))
     }
 
     fn read_log(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
         let mut log = None;
-        self.engine
-            .each_row(&layout::log_prefix(key), |_, record| {
-                log.get_or_insert_with(Vec::new).extend_from_slice(record);
-                Ok(ControlFlow::Continue(()))
-            })?;
+        self.engine.each_row(&rows::of_log(key), |_, record| {
+            log.get_or_insert_with(Vec::new).extend_from_slice(record);
+            Ok(ControlFlow::Continue(()))
+        })?;
         Ok(log)
     }
 
@@ -282,7 +280,7 @@ impl Store for EmbeddedStore {
         visit: &mut dyn FnMut(StoredJob) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
         let mut scan = JobScan::new(wanted, visit);
-        self.engine.each_row(keys::JOBS.as_bytes(), |name, value| {
+        self.engine.each_row(rows::ALL_JOBS, |name, value| {
             scan.row(name, value)
                 .map_err(|detail| self.engine.damaged(&detail))
         })?;
@@ -291,19 +289,16 @@ impl Store for EmbeddedStore {
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<Key>, StoreError> {
-        let mut found: Vec<Key> = Vec::new();
-        self.engine.each_row(prefix.as_bytes(), |name, _| {
-            let text = layout::parse_row(name).map(|(text, _)| text);
-            let text = text.ok_or_else(|| self.engine.damaged("a row's name is no key"))?;
-            if !keys::is_reserved(text) && found.last().is_none_or(|last| last.as_str() != text) {
-                let key = text
-                    .parse()
-                    .map_err(|err: keys::KeyError| self.engine.damaged(&err.to_string()));
-                found.push(key?);
-            }
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok(found)
+        let mut listing = Listing::new(prefix);
+        for start in rows::covering(prefix) {
+            self.engine.each_row(&start, |name, _| {
+                listing
+                    .row(name)
+                    .map_err(|detail| self.engine.damaged(&detail))?;
+                Ok(ControlFlow::Continue(()))
+            })?;
+        }
+        Ok(listing.finish())
     }
 
     fn free_space(&self) -> Result<Option<Space>, StoreError> {
@@ -549,7 +544,7 @@ mod tests {
     fn a_store_of_a_newer_version_is_left_alone() {
         let dir = tempfile::tempdir().unwrap();
         let store = EmbeddedStore::open(dir.path()).unwrap();
-        let newer = Effects::from([(keys::FORMAT.into(), Some("2".into()))]);
+        let newer = Effects::from([(rows::FORMAT.into(), Some("2".into()))]);
         store.engine.write(newer, 1).unwrap();
         drop(store);
         let err = EmbeddedStore::open(dir.path()).err().unwrap();

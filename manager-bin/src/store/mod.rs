@@ -13,6 +13,7 @@ mod layout;
 mod lock;
 #[cfg(test)]
 pub(crate) mod memory;
+mod rows;
 mod space;
 #[cfg(test)]
 mod tests;
