@@ -1,1 +1,10 @@
-//! Builtins.
+//! The plugins that come with every jobtap manager, written against the public SDK.
+//!
+//! `use jobtap_builtins as _;` links them. Their names begin with a dot; they are called before all
+//! others, so that a site's plugin has the last word.
+
+mod dependency_after;
+mod priority_default;
+
+pub use dependency_after::DependencyAfter;
+pub use priority_default::PriorityDefault;

@@ -110,6 +110,8 @@ impl PluginArgs {
 
 fn string(value: &Expr, what: &str) -> syn::Result<LitStr> {
     match value {
+        // A literal that came through a macro by example.
+        Expr::Group(group) => string(&group.expr, what),
         Expr::Lit(ExprLit {
             lit: Lit::Str(text),
             ..

@@ -3,7 +3,7 @@
 //! The glue of each handler is a closure in a constant of `impl Plugin for P`, so that `Self` in
 //! the author's types keeps its meaning, and each type is asserted where the author wrote it.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote, quote_spanned};
 use syn::Type;
 use syn::spanned::Spanned;
@@ -90,8 +90,18 @@ fn entries(handler: &Handler, krate: &TokenStream, p: &TokenStream) -> TokenStre
         .iter()
         .map(|topic| topic_type(topic, krate))
         .collect();
-    let set = match topics.as_slice() {
-        [one] => one.clone(),
+    let mut distinct: Vec<&TokenStream> = Vec::new();
+    for topic in &topics {
+        // Members of one family are one type: `Cx<'_, JobDependency>` for any number of schemes.
+        if !distinct
+            .iter()
+            .any(|other| other.to_string() == topic.to_string())
+        {
+            distinct.push(topic);
+        }
+    }
+    let set = match distinct.as_slice() {
+        [one] => (*one).clone(),
         many => quote!((#(#many,)*)),
     };
     let call = call(handler, &set, p);
@@ -119,11 +129,22 @@ fn entries(handler: &Handler, krate: &TokenStream, p: &TokenStream) -> TokenStre
 fn topic_type(topic: &OnTopic, krate: &TokenStream) -> TokenStream {
     match &topic.kind {
         OnKind::Known(found) => {
-            let ident = Ident::new(found.type_name, Span::call_site());
-            quote!(#krate::topic::#ident)
+            // All at the author's string, where an error about the topic belongs.
+            let ident = Ident::new(found.type_name, topic.span);
+            let krate = respan(krate, topic.span);
+            quote_spanned!(topic.span=> #krate::topic::#ident)
         }
         OnKind::Own(path) => quote!(#path),
     }
+}
+
+/// The same tokens, at another place of the author's code.
+fn respan(tokens: &TokenStream, span: Span) -> TokenStream {
+    let at = |mut token: TokenTree| {
+        token.set_span(span);
+        token
+    };
+    tokens.clone().into_iter().map(at).collect()
 }
 
 /// The closure that takes the parameters, calls the method, and reads what it returned.

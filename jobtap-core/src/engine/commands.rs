@@ -177,10 +177,10 @@ impl Engine {
     }
 
     fn subscribe(&mut self, plugin: PluginKey, job: JobId) {
-        if let Some(record) = self.jobs.get_mut(&job) {
-            if !record.subscribers.contains(&plugin) {
-                record.subscribers.push(plugin);
-            }
+        if let Some(record) = self.jobs.get_mut(&job)
+            && !record.subscribers.contains(&plugin)
+        {
+            record.subscribers.push(plugin);
         }
     }
 

@@ -173,10 +173,10 @@ impl Engine {
     }
 
     fn take_outcome(&mut self, id: JobId, outcome: Outcome) {
-        if let Some(notes) = outcome.annotations {
-            if let Some(record) = self.jobs.get_mut(&id) {
-                super::annotations::merge(&mut record.job.annotations, &notes.into_map());
-            }
+        if let Some(notes) = outcome.annotations
+            && let Some(record) = self.jobs.get_mut(&id)
+        {
+            super::annotations::merge(&mut record.job.annotations, &notes.into_map());
         }
         self.set_priority(id, outcome.priority);
     }

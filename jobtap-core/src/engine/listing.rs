@@ -83,10 +83,11 @@ impl Engine {
             self.tally.leave(left);
             self.tally.add(record);
         }
-        if entry.name == "free" {
-            if let Some(resources) = &record.job.resources {
-                self.pool.release(resources);
-            }
+        if entry.name == "free"
+            && !record.lost_resources
+            && let Some(resources) = &record.job.resources
+        {
+            self.pool.release(resources);
         }
     }
 

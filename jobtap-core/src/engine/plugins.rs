@@ -15,7 +15,7 @@ use super::work::{Frame, Work};
 use super::{Engine, Level, ReplyTo, RequestError, StartError};
 use crate::job::{JobId, State};
 use crate::plugin::{
-    Args, Command, Failure, HandlerFn, InitArgs, PluginDescriptor, PluginKey, Registry,
+    Args, Command, Failure, HandlerFn, InitArgs, LaterCall, PluginDescriptor, PluginKey, Registry,
     RemoteHandle, RemoteSink, panic_text,
 };
 use crate::topic::{ConfUpdate, JobNew, JobStateDepend, JobStatePriority, Topic};
@@ -328,11 +328,7 @@ impl Engine {
     }
 
     /// Calls into a plugin outside of any topic: a timer, or work that came back.
-    pub(super) fn call_later(
-        &mut self,
-        key: PluginKey,
-        call: Box<dyn FnOnce(&mut dyn Any, Args<'_>) + Send>,
-    ) -> Vec<Command> {
+    pub(super) fn call_later(&mut self, key: PluginKey, call: LaterCall) -> Vec<Command> {
         let Some(plugin) = self.plugins.get(key) else {
             return Vec::new();
         };

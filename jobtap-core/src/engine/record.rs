@@ -32,6 +32,8 @@ pub(super) struct Record {
     pub(super) epilogs: Vec<Box<str>>,
     /// It holds resources: from `alloc` to `free`.
     pub(super) holds: bool,
+    /// After a restart: what it holds is not, or no longer, ours to give.
+    pub(super) lost_resources: bool,
     pub(super) exec: Exec,
     pub(super) simulated: Option<Box<Simulated>>,
     /// Ends the job when its time is up.
@@ -112,6 +114,7 @@ impl Record {
             prologs: Vec::new(),
             epilogs: Vec::new(),
             holds: false,
+            lost_resources: false,
             exec: Exec::Idle,
             simulated: None,
             expiry: None,
@@ -306,7 +309,7 @@ impl Record {
             .map(|flag| flag.as_str().unwrap_or_default())
         {
             match flag {
-                "debug" => self.job.flags = self.job.flags | Flags::DEBUG,
+                "debug" => self.job.flags |= Flags::DEBUG,
                 "immutable" | "alloc-bypass" => {}
                 other => return Err(refuse(entry, format!("unknown flag {other:?}"))),
             }

@@ -36,13 +36,15 @@ impl Engine {
     /// The reason, for a warning that names the job.
     pub fn restore(&mut self, stored: StoredJob) -> Result<(), RestoreError> {
         let id = stored.id;
-        let record = replay(stored)?;
+        let mut record = replay(stored)?;
         let state = record.job.state;
         if record.holds {
-            if let Some(resources) = &record.job.resources {
-                // What overlaps is reported when the job is resumed.
-                self.pool.claim(resources);
-            }
+            let claimed = record
+                .job
+                .resources
+                .as_ref()
+                .is_some_and(|held| self.pool.claim(held));
+            record.lost_resources = !claimed;
         }
         self.jobs.insert(id, Box::new(record));
         self.max_jobid = self.max_jobid.max(Some(id));

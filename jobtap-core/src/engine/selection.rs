@@ -197,7 +197,7 @@ fn status(values: &[Value], results: bool) -> Result<Constraint, RequestError> {
                 }
             }
         };
-        set = set | more;
+        set |= more;
     }
     Ok(Constraint::Status(set))
 }

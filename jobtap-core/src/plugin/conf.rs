@@ -9,7 +9,7 @@ use super::failure::ConfError;
 /// `[plugins.NAME]`.
 ///
 /// `C` says what may stand there; use `#[serde(deny_unknown_fields)]` so that a misspelt key is an
-/// error and not a default. `Conf<()>`-less plugins simply don't take the parameter.
+/// error and not a default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conf<C>(C);
 
@@ -39,11 +39,9 @@ impl<C> InstanceConf<C> {
     }
 }
 
-impl<C: DeserializeOwned> InstanceConf<C> {
+impl<C: ConfTable> InstanceConf<C> {
     pub(crate) fn read(conf: &Value) -> Result<Self, ConfError> {
-        C::deserialize(conf)
-            .map(InstanceConf)
-            .map_err(ConfError::from)
+        C::read(conf).map(InstanceConf)
     }
 }
 
@@ -68,6 +66,27 @@ pub struct InitArgs<'a> {
     pub remote: super::remote::RemoteHandle,
 }
 
+/// A type that a table of the configuration can be read as: any that is `Deserialize`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be read from configuration",
+    label = "not `Deserialize`",
+    note = "derive it: `#[derive(Deserialize)] #[serde(deny_unknown_fields)]`"
+)]
+pub trait ConfTable: Sized {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// What serde finds, which names the key.
+    fn read(table: &Value) -> Result<Self, ConfError>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<C: DeserializeOwned> ConfTable for C {
+    fn read(table: &Value) -> Result<Self, ConfError> {
+        C::deserialize(table).map_err(ConfError::from)
+    }
+}
+
 /// Types that `#[init]` of plugin `P` may take.
 #[diagnostic::on_unimplemented(
     message = "`#[init]` can't take `{Self}`",
@@ -82,15 +101,15 @@ pub trait FromInit<P>: Sized {
     fn from_init(args: &InitArgs<'_>) -> Result<Self, ConfError>;
 }
 
-impl<P, C: DeserializeOwned> FromInit<P> for Conf<C> {
+impl<P, C: ConfTable> FromInit<P> for Conf<C> {
     fn from_init(args: &InitArgs<'_>) -> Result<Self, ConfError> {
-        C::deserialize(args.conf)
+        C::read(args.conf)
             .map(Conf)
             .map_err(|error| ConfError::new(format!("[plugins.{}]: {error}", args.name)))
     }
 }
 
-impl<P, C: DeserializeOwned> FromInit<P> for InstanceConf<C> {
+impl<P, C: ConfTable> FromInit<P> for InstanceConf<C> {
     fn from_init(args: &InitArgs<'_>) -> Result<Self, ConfError> {
         InstanceConf::read(args.instance_conf)
     }

@@ -150,7 +150,9 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     }
 }
 
-impl<T: HasJob> Cx<'_, T> {
+/// Calls that only some topics allow. The bound is on each method and not on the block, since only
+/// then the compiler shows the message of the missing capability.
+impl<T: TopicSet> Cx<'_, T> {
     fn current(&self) -> Result<JobId, CallError> {
         self.call
             .args
@@ -158,9 +160,7 @@ impl<T: HasJob> Cx<'_, T> {
             .map(Job::id)
             .ok_or(CallError::NoCurrentJob)
     }
-}
 
-impl<T: HasJob + AllowsDependencyAdd> Cx<'_, T> {
     /// Holds the current job in DEPEND until the same description is removed.
     ///
     /// A description names the dependency within its job and works once: adding one that holds
@@ -169,21 +169,25 @@ impl<T: HasJob + AllowsDependencyAdd> Cx<'_, T> {
     ///
     /// # Errors
     /// When the job is past DEPEND.
-    pub fn dependency_add(&self, description: impl Into<String>) -> Result<(), CallError> {
+    pub fn dependency_add(&self, description: impl Into<String>) -> Result<(), CallError>
+    where
+        T: HasJob + AllowsDependencyAdd,
+    {
         let command = Command::AddDependency {
             job: self.current()?,
             description: description.into(),
         };
         self.call.args.host.call(command)
     }
-}
 
-impl<T: HasJob + AllowsProlog> Cx<'_, T> {
     /// Holds the start of the current job until the token is finished.
     ///
     /// # Errors
     /// When the job's start was requested already.
-    pub fn prolog_start(&self, description: impl Into<String>) -> Result<Token, CallError> {
+    pub fn prolog_start(&self, description: impl Into<String>) -> Result<Token, CallError>
+    where
+        T: HasJob + AllowsProlog,
+    {
         let (job, description) = (self.current()?, description.into());
         let command = Command::StartProlog {
             job,
@@ -197,14 +201,15 @@ impl<T: HasJob + AllowsProlog> Cx<'_, T> {
             self.call.args.host.remote(),
         ))
     }
-}
 
-impl<T: HasJob + AllowsEpilog> Cx<'_, T> {
     /// Holds the release of the current job's resources until the token is finished.
     ///
     /// # Errors
     /// When the job isn't in CLEANUP.
-    pub fn epilog_start(&self, description: impl Into<String>) -> Result<Token, CallError> {
+    pub fn epilog_start(&self, description: impl Into<String>) -> Result<Token, CallError>
+    where
+        T: HasJob + AllowsEpilog,
+    {
         let (job, description) = (self.current()?, description.into());
         let command = Command::StartEpilog {
             job,
@@ -218,9 +223,7 @@ impl<T: HasJob + AllowsEpilog> Cx<'_, T> {
             self.call.args.host.remote(),
         ))
     }
-}
 
-impl<T: HasJob + AllowsJobspecUpdate> Cx<'_, T> {
     /// Changes one place of the current job's jobspec: a dotted path from `attributes`,
     /// `resources` or `tasks`. All changes of a callback become one `jobspec-update` event; they
     /// are dropped when the handler fails.
@@ -231,21 +234,25 @@ impl<T: HasJob + AllowsJobspecUpdate> Cx<'_, T> {
         &self,
         path: impl Into<String>,
         value: impl Into<Value>,
-    ) -> Result<(), CallError> {
+    ) -> Result<(), CallError>
+    where
+        T: HasJob + AllowsJobspecUpdate,
+    {
         let command = Command::UpdateJobspec {
             job: self.current()?,
             updates: [(path.into(), value.into())].into_iter().collect(),
         };
         self.call.args.host.call(command)
     }
-}
 
-impl<T: HasJob + AllowsFatal> Cx<'_, T> {
     /// Ends the current job with a fatal exception of type `kind`.
     ///
     /// # Errors
     /// When the job is inactive.
-    pub fn fail(&self, kind: impl Into<String>, note: impl Into<String>) -> Result<(), CallError> {
+    pub fn fail(&self, kind: impl Into<String>, note: impl Into<String>) -> Result<(), CallError>
+    where
+        T: HasJob + AllowsFatal,
+    {
         let exception = Exception::fatal(kind, note);
         self.call.args.host.call(Command::Raise {
             job: self.current()?,

@@ -1,7 +1,7 @@
 //! What a handler may take as parameters.
 
 use super::call::Call;
-use super::conf::InstanceConf;
+use super::conf::{ConfTable, InstanceConf};
 use super::cx::Cx;
 use super::data::{Data, PluginData};
 use super::failure::Failure;
@@ -107,7 +107,7 @@ impl<'a, P, T: HasDependency> FromTopic<'a, P, T> for &'a Dependency {
     }
 }
 
-impl<'a, P, T: HasConf, C: serde::de::DeserializeOwned> FromTopic<'a, P, T> for InstanceConf<C> {
+impl<'a, P, T: HasConf, C: ConfTable> FromTopic<'a, P, T> for InstanceConf<C> {
     fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
         let conf = call
             .args

@@ -43,10 +43,13 @@ pub struct RemoteCall {
     pub work: Work,
 }
 
+/// A closure for a plugin's instance, which it finds behind `dyn Any`.
+pub type LaterCall = Box<dyn FnOnce(&mut dyn Any, Args<'_>) + Send>;
+
 /// What is to be done on the manager's thread.
 pub enum Work {
     /// Call into the plugin.
-    Call(Box<dyn FnOnce(&mut dyn Any, Args<'_>) + Send>),
+    Call(LaterCall),
     /// Do what a handler could have asked for.
     Commands(Vec<Command>),
 }

@@ -191,6 +191,19 @@ impl TestManager {
         Ok(JobId::new(id))
     }
 
+    /// The answers to submissions that had to wait, in their order.
+    pub fn late_answers(&mut self) -> Vec<Result<JobId, String>> {
+        let replies = std::mem::take(&mut self.replies);
+        let id = |answer: Value| answer.get("id").and_then(Value::as_u64).map(JobId::new);
+        replies
+            .into_values()
+            .filter_map(|answer| match answer {
+                Ok(answer) => id(answer).map(Ok),
+                Err(error) => Some(Err(error.text)),
+            })
+            .collect()
+    }
+
     /// Cancels a job as its owner would.
     ///
     /// # Errors

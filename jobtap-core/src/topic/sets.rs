@@ -9,8 +9,6 @@ macro_rules! for_tuples {
         for_tuples!(@ $cap A B C D);
         for_tuples!(@ $cap A B C D E);
         for_tuples!(@ $cap A B C D E F);
-        for_tuples!(@ $cap A B C D E F G);
-        for_tuples!(@ $cap A B C D E F G H);
     };
     (@ $cap:ident $($t:ident)+) => {
         impl<$($t: $cap),+> $cap for ($($t,)+) {}

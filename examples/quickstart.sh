@@ -1,0 +1,58 @@
+#!/bin/sh
+# A tour of jobtap in one instance. From the root of the checkout:
+#
+#     cargo run --release -- start examples/quickstart.sh
+#
+# The manager behind it is examples/site-manager: the builtins, and examples/deadline, a plugin that
+# a site could have written. It decides who goes first.
+set -eu
+
+say() { printf '\n== %s\n' "$*"; }
+
+# One job at a time where the order is to be seen: each asks for every core.
+cores=$(nproc)
+
+say "The plugins of this manager, in the order in which they are called"
+jobtap plugin list -a
+
+say "Ten jobs that succeed"
+hello=$(jobtap submit --cc=1-10 --job-name='hello-{cc}' sh -c 'echo "hello from job {cc}"')
+echo "$hello" | tr '\n' ' '
+
+say "One that fails, one that is cancelled while it runs"
+failing=$(jobtap submit --job-name=fails sh -c 'echo "no such input" >&2; exit 3')
+endless=$(jobtap submit --job-name=endless sleep 600)
+jobtap job wait-event -q "$endless" start
+jobtap cancel --message="nobody needs it" "$endless"
+echo "$failing $endless"
+
+say "One that waits until another has succeeded"
+first=$(jobtap submit --job-name=prepare sleep 0.3)
+second=$(jobtap submit --job-name=compute --dependency=afterok:"$first" echo "prepared, computed")
+echo "$second waits for $first: $(jobtap jobs -no '{contextual_info}' "$second")"
+
+say "Two tasks of one job, attached"
+jobtap run -n 2 -l sh -c 'echo "I am task $JOBTAP_TASK_RANK of $JOBTAP_JOB_SIZE"'
+
+say "The plugin decides: earliest deadline first, and a step of urgency is worth an hour"
+jobtap queue stop >/dev/null
+now=$(date +%s)
+ordered() { jobtap submit -c "$cores" --job-name="$1" "$2" "$3" sleep 0.05; }
+a=$(ordered due-in-3h --setattr=deadline=$((now + 3 * 3600)) --urgency=default)
+b=$(ordered due-in-1h --setattr=deadline=$((now + 3600)) --urgency=default)
+c=$(ordered due-in-2h --setattr=deadline=$((now + 2 * 3600)) --urgency=default)
+d=$(ordered due-in-3h-urgent --setattr=deadline=$((now + 3 * 3600)) --urgency=19)
+e=$(ordered no-deadline --setattr=project=tour --urgency=default)
+f=$(ordered no-deadline-urgent --setattr=project=tour --urgency=30)
+jobtap queue start >/dev/null
+for job in $hello "$failing" "$endless" "$first" "$second" "$a" "$b" "$c" "$d" "$e" "$f"; do
+    jobtap job wait-event -q "$job" clean
+done
+jobtap jobs -a --sort=t_run -o '{name:<20} {urgency:>3} {priority:>10}' "$a" "$b" "$c" "$d" "$e" "$f"
+
+say "All jobs"
+jobtap jobs -a
+
+say "The life of one of them ($second), and what it wrote"
+jobtap job eventlog -H "$second"
+jobtap job attach "$second"

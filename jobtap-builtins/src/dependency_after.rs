@@ -1,0 +1,428 @@
+//! `.dependency-after`: a job that waits for another job's start or end.
+//!
+//! | scheme | description | satisfied when the other job |
+//! |---|---|---|
+//! | `afterstart`, `after` (deprecated) | `after-start=ID` | started |
+//! | `afterany` | `after-finish=ID` | is over, however it ended |
+//! | `afterok` | `after-success=ID` | succeeded |
+//! | `afternotok` | `after-failure=ID` | was allocated and did not succeed |
+//! | `afterexcept` | `after-except=ID` | was allocated and was ended by an exception |
+//!
+//! What the other job's own log says decides, so that a restart changes nothing.
+
+use std::collections::HashMap;
+
+use jobtap_core::prelude::*;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct DependencyAfter {
+    /// Who waits for a job.
+    waiting: HashMap<JobId, Vec<Waiter>>,
+    /// For which jobs a job waits.
+    targets: HashMap<JobId, Vec<JobId>>,
+}
+
+#[derive(Debug, Clone)]
+struct Waiter {
+    dependent: JobId,
+    kind: Kind,
+    description: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Start,
+    Finish,
+    Success,
+    Failure,
+    Except,
+}
+
+/// Why a dependency on a job that is over can't be satisfied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Never {
+    Started,
+    Ended,
+}
+
+impl Kind {
+    fn of_scheme(scheme: &str) -> Option<Self> {
+        Some(match scheme {
+            "after" | "afterstart" => Kind::Start,
+            "afterany" => Kind::Finish,
+            "afterok" => Kind::Success,
+            "afternotok" => Kind::Failure,
+            "afterexcept" => Kind::Except,
+            _ => return None,
+        })
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Kind::Start => "after-start",
+            Kind::Finish => "after-finish",
+            Kind::Success => "after-success",
+            Kind::Failure => "after-failure",
+            Kind::Except => "after-except",
+        }
+    }
+
+    /// Whether a job that is over satisfies this.
+    fn judge(self, target: &Job) -> Result<(), Never> {
+        let completed = target.result() == Some(JobResult::Completed);
+        let excepted = target
+            .end_event()
+            .is_some_and(|end| end.name == "exception");
+        let satisfied = match self {
+            Kind::Finish => return Ok(()),
+            _ if !target.event_posted("alloc") => return Err(Never::Started),
+            Kind::Start if target.event_posted("start") => true,
+            Kind::Start => return Err(Never::Started),
+            Kind::Success => completed,
+            Kind::Failure => !completed,
+            Kind::Except => excepted,
+        };
+        if satisfied { Ok(()) } else { Err(Never::Ended) }
+    }
+
+    /// The refusal of a job that asks for what can't come any more.
+    fn refusal(self, target: JobId, never: Never) -> Reject {
+        Reject::new(match (self, never) {
+            (_, Never::Started) | (Kind::Start | Kind::Finish, _) => {
+                format!("dependency: after: {target} never started")
+            }
+            (Kind::Success, _) => {
+                format!("dependency: afterok: job {target} failed or was canceled")
+            }
+            (Kind::Failure, _) => format!("dependency: afternotok: job {target} succeeded"),
+            (Kind::Except, _) => format!("dependency: afterexcept: job {target}: no exception"),
+        })
+    }
+}
+
+#[jobtap_plugin(name = ".dependency-after", after = [".priority-default"])]
+impl DependencyAfter {
+    #[on(
+        "job.dependency.after",
+        "job.dependency.afterstart",
+        "job.dependency.afterany",
+        "job.dependency.afterok",
+        "job.dependency.afternotok",
+        "job.dependency.afterexcept"
+    )]
+    fn dependency(
+        &mut self,
+        job: &Job,
+        dependency: &Dependency,
+        cx: Cx<'_, JobDependency>,
+    ) -> Result<(), Reject> {
+        let (scheme, value) = (&dependency.scheme, &dependency.value);
+        let Some(kind) = Kind::of_scheme(scheme) else {
+            return Ok(());
+        };
+        let target: JobId = value.parse().map_err(|_| {
+            Reject::new(format!(
+                "dependency: {scheme}: \"{value}\" is not a valid jobid"
+            ))
+        })?;
+        let target = cx
+            .job(target)
+            .map_err(|_| Reject::new(format!("dependency: {scheme}: id {value}: job not found")))?;
+        if target.userid() != job.userid() {
+            let text = format!("{scheme}: Permission denied for job {value}");
+            return Err(Reject::new(text));
+        }
+        let description = format!("{}={value}", kind.word());
+        // Asked again after a restart or a reload: only what still holds the job is armed again.
+        let asked_again = job.state() == State::Depend;
+        if asked_again && !job.dependencies().any(|held| held == description) {
+            return Ok(());
+        }
+        if scheme == "after" && !asked_again {
+            let note = "dependency scheme 'after' is deprecated, use 'afterstart'";
+            if let Some(severity) = Severity::new(3) {
+                cx.raise(job, Exception::new(severity, "dependency", note))?;
+            }
+        }
+        cx.dependency_add(description.as_str())?;
+        let waiter = Waiter {
+            dependent: job.id(),
+            kind,
+            description,
+        };
+        if target.state() == State::Inactive {
+            return match kind.judge(&target) {
+                Ok(()) => Ok(cx.dependency_remove(job, waiter.description)?),
+                Err(never) if asked_again => Ok(fail(&cx, job.into(), &waiter, never)?),
+                Err(never) => Err(kind.refusal(target.id(), never)),
+            };
+        }
+        if kind == Kind::Start {
+            if target.event_posted("start") {
+                return Ok(cx.dependency_remove(job, waiter.description)?);
+            }
+            cx.subscribe(target)?;
+        }
+        self.targets.entry(job.id()).or_default().push(target.id());
+        self.waiting.entry(target.id()).or_default().push(waiter);
+        Ok(())
+    }
+
+    #[on("job.event.start")]
+    fn started(&mut self, job: &Job, cx: Cx<'_, JobEvent>) {
+        cx.unsubscribe(job);
+        if let Some(waiters) = self.waiting.get_mut(&job.id()) {
+            for waiter in waiters.extract_if(.., |waiter| waiter.kind == Kind::Start) {
+                release(&cx, &waiter);
+            }
+        }
+    }
+
+    /// The job has left DEPEND: nothing that it waited for concerns it any more.
+    #[on("job.state.priority")]
+    fn left_depend(&mut self, job: &Job) {
+        self.forget(job.id());
+    }
+
+    #[on("job.state.inactive")]
+    fn over(&mut self, job: &Job, cx: Cx<'_, JobStateInactive>) {
+        self.forget(job.id());
+        for waiter in self.waiting.remove(&job.id()).unwrap_or_default() {
+            match waiter.kind.judge(job) {
+                Ok(()) => release(&cx, &waiter),
+                Err(never) => {
+                    // A dependent that is over by itself meanwhile needs no exception.
+                    if let Ok(dependent) = cx.job(waiter.dependent) {
+                        let _ = fail(&cx, dependent, &waiter, never);
+                    }
+                }
+            }
+        }
+    }
+
+    fn forget(&mut self, dependent: JobId) {
+        for target in self.targets.remove(&dependent).unwrap_or_default() {
+            if let Some(waiters) = self.waiting.get_mut(&target) {
+                waiters.retain(|waiter| waiter.dependent != dependent);
+                if waiters.is_empty() {
+                    self.waiting.remove(&target);
+                }
+            }
+        }
+    }
+}
+
+fn release<T: TopicSet>(cx: &Cx<'_, T>, waiter: &Waiter) {
+    let Ok(dependent) = cx.job(waiter.dependent) else {
+        return;
+    };
+    if let Err(error) = cx.dependency_remove(dependent, waiter.description.as_str()) {
+        cx.log(Level::Warning, error.to_string());
+    }
+}
+
+fn fail<T: TopicSet>(
+    cx: &Cx<'_, T>,
+    dependent: JobRef<'_>,
+    waiter: &Waiter,
+    never: Never,
+) -> Result<(), CallError> {
+    let description = &waiter.description;
+    let note = match never {
+        Never::Started => format!("dependency {description} job never started"),
+        Never::Ended => format!("dependency {description} can never be satisfied"),
+    };
+    cx.raise(dependent, Exception::fatal("dependency", note))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use jobtap_core::testing::{TestJob, TestManager};
+
+    use super::*;
+    use crate::PriorityDefault;
+
+    fn manager() -> TestManager {
+        TestManager::new()
+            .plugin::<PriorityDefault>()
+            .plugin::<DependencyAfter>()
+            .start()
+    }
+
+    fn after(m: &mut TestManager, scheme: &str, target: JobId) -> JobId {
+        m.submit(TestJob::new().dependency(&format!("{scheme}:{target}")))
+            .unwrap()
+    }
+
+    const RELEASED: &str =
+        "submit dependency-add validate dependency-remove depend priority alloc start";
+    const NEVER: &str = "submit dependency-add validate exception clean";
+
+    #[test]
+    fn each_scheme_waits_for_its_kind_of_end() {
+        // By scheme: released when the target succeeds, fails, is cancelled.
+        let table = [
+            ("afterok", [true, false, false]),
+            ("afternotok", [false, true, true]),
+            ("afterany", [true, true, true]),
+            ("afterexcept", [false, false, true]),
+        ];
+        for (scheme, ends) in table {
+            for (end, released) in ends.into_iter().enumerate() {
+                let mut m = manager();
+                let target = m.submit(TestJob::new()).unwrap();
+                let waits = after(&mut m, scheme, target);
+                m.assert_state(waits, State::Depend);
+                match end {
+                    0 => m.finish(target, 0),
+                    1 => m.finish(target, 3),
+                    _ => m.cancel(target).unwrap(),
+                }
+                m.assert_events(waits, if released { RELEASED } else { NEVER });
+            }
+        }
+    }
+
+    #[test]
+    fn afterstart_waits_for_the_start_event() {
+        let mut m = manager();
+        m.hold_execution();
+        let target = m.submit(TestJob::new()).unwrap();
+        let waits = after(&mut m, "afterstart", target);
+        m.assert_state(target, State::Run);
+        m.assert_state(waits, State::Depend);
+        m.started(target);
+        m.assert_state(waits, State::Run);
+    }
+
+    #[test]
+    fn a_target_that_never_ran_satisfies_only_afterany() {
+        for scheme in ["afterok", "afternotok", "afterexcept", "afterstart"] {
+            let mut m = manager();
+            let target = m.submit(TestJob::new().urgency(0)).unwrap();
+            let waits = after(&mut m, scheme, target);
+            m.cancel(target).unwrap();
+            m.assert_events(waits, NEVER);
+            let context = m.eventlog(waits)[3].context.clone().unwrap();
+            assert!(
+                context["note"]
+                    .as_str()
+                    .unwrap()
+                    .ends_with("job never started")
+            );
+        }
+        let mut m = manager();
+        let target = m.submit(TestJob::new().urgency(0)).unwrap();
+        let waits = after(&mut m, "afterany", target);
+        m.cancel(target).unwrap();
+        m.assert_events(waits, RELEASED);
+    }
+
+    #[test]
+    fn a_target_that_is_over_decides_at_submission() {
+        let mut m = manager();
+        let good = m.submit(TestJob::new().run_for(1.0)).unwrap();
+        let bad = m
+            .submit(TestJob::new().run_for(1.0).wait_status(256))
+            .unwrap();
+        m.advance(2.0);
+        let ask = |m: &mut TestManager, uri: String| m.submit(TestJob::new().dependency(&uri));
+        let now = ask(&mut m, format!("afterok:{good}")).unwrap();
+        m.assert_events(
+            now,
+            "submit dependency-add dependency-remove validate depend priority alloc start",
+        );
+        assert_eq!(
+            ask(&mut m, format!("afterok:{bad}")).unwrap_err(),
+            format!("dependency: afterok: job {bad} failed or was canceled")
+        );
+        assert_eq!(
+            ask(&mut m, format!("afternotok:{good}")).unwrap_err(),
+            format!("dependency: afternotok: job {good} succeeded")
+        );
+        assert_eq!(
+            ask(&mut m, format!("afterexcept:{bad}")).unwrap_err(),
+            format!("dependency: afterexcept: job {bad}: no exception")
+        );
+    }
+
+    #[test]
+    fn what_names_no_job_is_refused() {
+        let mut m = manager();
+        let other = m.submit(TestJob::new().user(7)).unwrap();
+        let mut refusal = |uri: &str| m.submit(TestJob::new().dependency(uri)).unwrap_err();
+        assert_eq!(
+            refusal("afterok:bar"),
+            "dependency: afterok: \"bar\" is not a valid jobid"
+        );
+        assert_eq!(
+            refusal("afterany:1234"),
+            "dependency: afterany: id 1234: job not found"
+        );
+        assert_eq!(
+            refusal(&format!("afterok:{other}")),
+            format!("afterok: Permission denied for job {other}")
+        );
+        assert_eq!(
+            refusal("afterwards:1"),
+            "dependency scheme \"afterwards\" not supported"
+        );
+    }
+
+    #[test]
+    fn the_deprecated_name_works_with_a_note() {
+        let mut m = manager();
+        let target = m.submit(TestJob::new()).unwrap();
+        let id = after(&mut m, "after", target);
+        m.assert_events(
+            id,
+            "submit exception dependency-add dependency-remove validate depend priority alloc start",
+        );
+    }
+
+    #[test]
+    fn a_crash_changes_nothing() {
+        let mut m = manager();
+        let target = m.submit(TestJob::new()).unwrap();
+        let waits = after(&mut m, "afterok", target);
+        m.crash_and_restart();
+        m.assert_events(waits, "submit dependency-add validate");
+        m.finish(target, 0);
+        m.assert_state(waits, State::Run);
+    }
+
+    #[test]
+    fn a_chain_of_a_hundred_thousand_jobs_resolves() {
+        const LENGTH: usize = 100_000;
+        let mut m = manager();
+        let first = m.submit(TestJob::new().urgency(0)).unwrap();
+        let mut last = first;
+        for _ in 1..LENGTH {
+            last = m
+                .submit(TestJob::new().dependency(&format!("afterok:{last}")))
+                .unwrap();
+        }
+        // The whole chain falls within one cancel.
+        m.cancel(first).unwrap();
+        m.assert_state(last, State::Inactive);
+        m.assert_events(last, NEVER);
+    }
+
+    #[test]
+    fn a_chain_of_successes_runs_to_its_end() {
+        let mut m = manager();
+        let first = m.submit(TestJob::new().run_for(1.0)).unwrap();
+        let mut last = first;
+        for _ in 0..1000 {
+            let job = TestJob::new()
+                .run_for(1.0)
+                .dependency(&format!("afterok:{last}"));
+            last = m.submit(job).unwrap();
+        }
+        m.advance(1002.0);
+        m.assert_state(last, State::Inactive);
+        assert_eq!(m.job(last).result(), Some(JobResult::Completed));
+    }
+}

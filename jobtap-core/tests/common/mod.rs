@@ -1,0 +1,14 @@
+//! A plugin that gives every job its urgency as priority, so that jobs get through.
+
+use jobtap_core::prelude::*;
+
+#[derive(Default)]
+pub(crate) struct ByUrgency;
+
+#[jobtap_plugin(name = "by-urgency")]
+impl ByUrgency {
+    #[on("job.state.priority", "job.priority.get")]
+    fn priority(&self, job: &Job) -> Priority {
+        Priority::new(job.urgency().value().into())
+    }
+}

@@ -1,0 +1,255 @@
+//! The life of a job by RFC 21: what events it gets, and how it ends in each state.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod common;
+
+use common::ByUrgency;
+use jobtap_core::job::{JobId, JobResult, State};
+use jobtap_core::testing::{TestJob, TestManager};
+
+fn manager() -> TestManager {
+    TestManager::new().plugin::<ByUrgency>().start()
+}
+
+const WHOLE: &str = "submit validate depend priority alloc start finish release free clean";
+
+fn exception(m: &TestManager, id: JobId) -> (String, i64, String) {
+    let log = m.eventlog(id);
+    let entry = log.iter().find(|entry| entry.name == "exception").unwrap();
+    let context = entry.context.as_ref().unwrap();
+    let text = |key: &str| {
+        context
+            .get(key)
+            .and_then(|v| v.as_str())
+            .unwrap()
+            .to_owned()
+    };
+    (
+        text("type"),
+        context.get("severity").unwrap().as_i64().unwrap(),
+        text("note"),
+    )
+}
+
+#[test]
+fn a_job_runs_to_its_end() {
+    let mut m = manager();
+    let id = m.submit(TestJob::new()).unwrap();
+    m.assert_events(id, "submit validate depend priority alloc start");
+    m.finish(id, 0);
+    m.assert_events(id, WHOLE);
+    assert_eq!(m.job(id).result(), Some(JobResult::Completed));
+}
+
+#[test]
+fn a_simulated_job_runs_as_long_as_it_says() {
+    let mut m = manager();
+    let id = m.submit(TestJob::new().run_for(10.0)).unwrap();
+    m.advance(9.9);
+    m.assert_state(id, State::Run);
+    m.advance(0.2);
+    m.assert_events(id, WHOLE);
+}
+
+#[test]
+fn a_job_that_fails_is_failed() {
+    let mut m = manager();
+    let id = m.submit(TestJob::new()).unwrap();
+    m.finish(id, 3);
+    m.assert_events(id, WHOLE);
+    assert_eq!(m.job(id).result(), Some(JobResult::Failed));
+}
+
+#[test]
+fn mock_exceptions_come_before_and_after_the_start() {
+    let mut m = manager();
+    let mock = |what: &str| TestJob::new().attribute("exec.test.mock_exception", what);
+    let id = m.submit(mock("init")).unwrap();
+    m.assert_events(
+        id,
+        "submit validate depend priority alloc exception release free clean",
+    );
+    let note = "mock initialization exception generated".to_owned();
+    assert_eq!(exception(&m, id), ("exec".to_owned(), 0, note));
+    let id = m.submit(mock("run")).unwrap();
+    let events = "submit validate depend priority alloc start exception finish release free clean";
+    m.assert_events(id, events);
+}
+
+#[test]
+fn cancel_works_in_every_state() {
+    let mut m = manager();
+    // SCHED: held by urgency 0.
+    let sched = m.submit(TestJob::new().urgency(0)).unwrap();
+    m.cancel(sched).unwrap();
+    m.assert_events(sched, "submit validate depend priority exception clean");
+    // RUN, started.
+    let run = m.submit(TestJob::new()).unwrap();
+    m.cancel(run).unwrap();
+    m.assert_events(
+        run,
+        "submit validate depend priority alloc start exception finish release free clean",
+    );
+    assert_eq!(m.job(run).result(), Some(JobResult::Canceled));
+    // RUN, before the start was reported.
+    m.hold_execution();
+    let early = m.submit(TestJob::new()).unwrap();
+    m.cancel(early).unwrap();
+    m.assert_state(early, State::Inactive);
+    // PRIORITY: no plugin sets one.
+    m.remove_plugin("by-urgency").unwrap();
+    let priority = m.submit(TestJob::new()).unwrap();
+    m.assert_state(priority, State::Priority);
+    m.cancel(priority).unwrap();
+    m.assert_events(priority, "submit validate depend exception clean");
+    // INACTIVE.
+    assert_eq!(m.cancel(run).unwrap_err(), "job is inactive");
+    assert_eq!(m.cancel(JobId::new(1)).unwrap_err(), "unknown job id");
+}
+
+#[test]
+fn an_exception_that_is_not_fatal_changes_nothing() {
+    let mut m = manager();
+    let id = m.submit(TestJob::new()).unwrap();
+    m.raise(id, "warning", 1, "something is odd").unwrap();
+    m.assert_state(id, State::Run);
+    assert_eq!(exception(&m, id).0, "warning");
+}
+
+#[test]
+fn malformed_exceptions_are_refused() {
+    let mut m = manager();
+    let id = m.submit(TestJob::new()).unwrap();
+    assert_eq!(
+        m.raise(id, "x", 8, "").unwrap_err(),
+        "invalid exception severity"
+    );
+    assert_eq!(
+        m.raise(id, "two words", 0, "").unwrap_err(),
+        "invalid exception type"
+    );
+    assert_eq!(
+        m.raise(id, "", 0, "").unwrap_err(),
+        "invalid exception type"
+    );
+}
+
+#[test]
+fn a_second_fatal_exception_is_only_logged() {
+    let mut m = manager();
+    m.hold_execution();
+    let id = m.submit(TestJob::new()).unwrap();
+    m.raise(id, "first", 0, "").unwrap();
+    assert_eq!(exception(&m, id).0, "first");
+    m.assert_state(id, State::Inactive);
+}
+
+#[test]
+fn the_time_limit_ends_a_job() {
+    let mut m = manager();
+    let id = m.submit(TestJob::new().duration(60.0)).unwrap();
+    m.advance(59.0);
+    m.assert_state(id, State::Run);
+    m.advance(2.0);
+    m.assert_state(id, State::Inactive);
+    let note = "resource allocation expired".to_owned();
+    assert_eq!(exception(&m, id), ("timeout".to_owned(), 0, note));
+    assert_eq!(m.job(id).result(), Some(JobResult::Timeout));
+}
+
+#[test]
+fn a_request_that_can_never_be_met_ends_with_the_reason() {
+    let mut m = manager();
+    let id = m.submit(TestJob::new().ntasks(5)).unwrap();
+    m.assert_events(id, "submit validate depend priority exception clean");
+    let (kind, severity, note) = exception(&m, id);
+    assert_eq!((&*kind, severity), ("alloc", 0));
+    assert!(
+        note.starts_with("unsatisfiable request: need 5 slot(s)"),
+        "{note}"
+    );
+}
+
+#[test]
+fn a_blocked_head_blocks() {
+    let mut m = manager();
+    let running = m.submit(TestJob::new().ntasks(3)).unwrap();
+    let head = m.submit(TestJob::new().ntasks(2)).unwrap();
+    let small = m.submit(TestJob::new().ntasks(1)).unwrap();
+    m.assert_state(head, State::Sched);
+    // It would fit, but nobody passes the head.
+    m.assert_state(small, State::Sched);
+    m.finish(running, 0);
+    m.assert_state(head, State::Run);
+    m.assert_state(small, State::Run);
+}
+
+#[test]
+fn urgency_reorders_waiting_jobs_and_holds_them() {
+    let mut m = manager();
+    let running = m.submit(TestJob::new().ntasks(4)).unwrap();
+    let a = m.submit(TestJob::new().ntasks(4)).unwrap();
+    let b = m.submit(TestJob::new().ntasks(4)).unwrap();
+    m.urgency(b, 20).unwrap();
+    m.urgency(a, 0).unwrap();
+    m.finish(running, 0);
+    m.assert_state(b, State::Run);
+    m.finish(b, 0);
+    m.assert_state(a, State::Sched);
+    m.urgency(a, 16).unwrap();
+    m.assert_state(a, State::Run);
+    m.assert_events(
+        a,
+        "submit validate depend priority urgency priority urgency priority alloc start",
+    );
+    let refusal = m.urgency(a, 3).unwrap_err();
+    assert_eq!(
+        refusal,
+        "urgency cannot be changed once resources are allocated"
+    );
+    assert_eq!(
+        m.urgency(b, 32).unwrap_err(),
+        "urgency value is out of range"
+    );
+    assert_eq!(m.urgency(b, 3).unwrap_err(), "job is inactive");
+}
+
+#[test]
+fn guests_have_fewer_rights() {
+    let mut m = manager();
+    let refusal = m.submit(TestJob::new().user(7).urgency(17)).unwrap_err();
+    assert_eq!(
+        refusal,
+        "only the instance owner can submit with urgency >16"
+    );
+    assert_eq!(
+        m.submit(TestJob::new().urgency(32)).unwrap_err(),
+        "urgency range is [0:31]"
+    );
+    m.submit(TestJob::new().user(7)).unwrap();
+}
+
+#[test]
+fn ids_increase_and_never_repeat_across_restarts() {
+    let mut m = manager();
+    let mut last = m.submit(TestJob::new().run_for(1.0)).unwrap();
+    for round in 0..20 {
+        if round % 5 == 4 {
+            m.crash_and_restart();
+        }
+        let next = m.submit(TestJob::new().run_for(1.0)).unwrap();
+        assert!(next > last, "{next} after {last}");
+        last = next;
+    }
+}
+
+#[test]
+fn cancelling_everything_reaches_every_active_job() {
+    let mut m = manager();
+    let ids: Vec<JobId> = (0..10).map(|_| m.submit(TestJob::new()).unwrap()).collect();
+    assert_eq!(m.cancel_all().unwrap(), 10);
+    for id in ids {
+        m.assert_state(id, State::Inactive);
+    }
+    assert_eq!(m.cancel_all().unwrap(), 0);
+}

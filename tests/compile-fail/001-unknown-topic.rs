@@ -1,0 +1,13 @@
+//! A misspelt topic is answered with the one that was meant.
+use jobtap_core::prelude::*;
+
+#[derive(Default)]
+struct Site;
+
+#[jobtap_plugin(name = "site")]
+impl Site {
+    #[on("job.stat.run")]
+    fn run(&self, _job: &Job) {}
+}
+
+fn main() {}

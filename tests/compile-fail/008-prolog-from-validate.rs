@@ -1,0 +1,16 @@
+//! A call that the topic forbids.
+use jobtap_core::prelude::*;
+
+#[derive(Default)]
+struct Site;
+
+#[jobtap_plugin(name = "site")]
+impl Site {
+    #[on("job.validate")]
+    fn validate(&self, cx: Cx<'_, JobValidate>) -> Result<(), Reject> {
+        let _token = cx.prolog_start("scratch");
+        Ok(())
+    }
+}
+
+fn main() {}

@@ -1,0 +1,13 @@
+//! An argument that doesn't exist.
+use jobtap_core::prelude::*;
+
+#[derive(Default)]
+struct Site;
+
+#[jobtap_plugin(name = "site", befor = ["limits"])]
+impl Site {
+    #[on("job.new")]
+    fn new_job(&self, _job: &Job) {}
+}
+
+fn main() {}

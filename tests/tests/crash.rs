@@ -1,0 +1,73 @@
+//! `kill -9` of the manager: every acknowledged job is there again, what ran goes on and is ended
+//! properly, what waited goes on waiting.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use jobtap_tests::{Manager, jobtap, temporary, until};
+
+#[test]
+fn jobs_survive_the_managers_death() {
+    let statedir = temporary();
+    let mut m = Manager::start_in(jobtap(), statedir.path(), &[]);
+    let done = m.submit("true");
+    m.wait(&done, "clean");
+    let ends_meanwhile = m.submit("sleep 0.5");
+    let fails_meanwhile = m.submit_args(&["sh", "-c", "sleep 0.5; exit 3"]);
+    let runs_on = m.submit("sleep 600");
+    let waits = m.submit(&format!("--dependency=afterok:{ends_meanwhile} echo after"));
+    let falls = m.submit(&format!("--dependency=afterok:{fails_meanwhile} true"));
+    let held = m.submit("--urgency=hold true");
+    for id in [&ends_meanwhile, &fails_meanwhile, &runs_on] {
+        m.wait(id, "start");
+    }
+    m.kill();
+    // The jobs end while nobody manages them.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+
+    let m = Manager::start_in(jobtap(), statedir.path(), &[]);
+    m.wait(&waits, "clean");
+    m.wait(&falls, "clean");
+    let whole = "submit validate depend priority alloc start finish release free clean";
+    for id in [&done, &ends_meanwhile, &fails_meanwhile] {
+        assert_eq!(m.events(id), whole);
+    }
+    assert_eq!(m.field(&ends_meanwhile, "result"), "COMPLETED");
+    assert_eq!(m.field(&fails_meanwhile, "returncode"), "3");
+    assert_eq!(m.field(&waits, "result"), "COMPLETED");
+    assert_eq!(m.jobtap(&format!("job attach {waits}")).ok(), "after");
+    assert_eq!(m.events(&falls), "submit dependency-add validate exception clean");
+    assert_eq!(m.field(&runs_on, "state"), "RUN");
+    assert_eq!(m.field(&held, "state"), "SCHED");
+
+    m.jobtap(&format!("cancel {runs_on}")).ok();
+    m.wait(&runs_on, "clean");
+    assert_eq!(m.field(&runs_on, "result"), "CANCELED");
+    let next = m.submit("true");
+    m.wait(&next, "clean");
+}
+
+#[test]
+fn killed_again_and_again_under_load_no_acknowledged_job_is_lost() {
+    let statedir = temporary();
+    let mut acknowledged = Vec::new();
+    for round in 0..4 {
+        let mut m = Manager::start_in(jobtap(), statedir.path(), &[]);
+        let uri = m.command(["submit", "--cc=1-40", "true"]);
+        let mut submit = uri;
+        submit.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
+        let mut submit = submit.spawn().unwrap();
+        // At another moment of the work in each round.
+        std::thread::sleep(std::time::Duration::from_millis(60 + 60 * round));
+        m.kill();
+        let mut ids = String::new();
+        std::io::Read::read_to_string(&mut submit.stdout.take().unwrap(), &mut ids).unwrap();
+        submit.wait().unwrap();
+        acknowledged.extend(ids.lines().map(str::to_owned));
+    }
+    let m = Manager::start_in(jobtap(), statedir.path(), &[]);
+    assert!(!acknowledged.is_empty());
+    for id in &acknowledged {
+        m.wait(id, "clean");
+        assert_eq!(m.field(id, "result"), "COMPLETED", "{id}: {}", m.events(id));
+    }
+    until("nothing is active", || m.jobtap("jobs -no {id}").ok().is_empty());
+}
