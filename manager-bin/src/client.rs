@@ -178,12 +178,10 @@ impl Waiting {
         let last = answer.result.is_err();
         match map.remove(&answer.id) {
             Some(Sink::One(sender)) => drop(sender.send(answer.result)),
-            Some(Sink::Many(sender)) => {
-                if sender.send(answer.result).is_ok() && !last {
-                    map.insert(answer.id, Sink::Many(sender));
-                }
+            Some(Sink::Many(sender)) if sender.send(answer.result).is_ok() && !last => {
+                map.insert(answer.id, Sink::Many(sender));
             }
-            None => {}
+            Some(Sink::Many(_)) | None => {}
         }
     }
 

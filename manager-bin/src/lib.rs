@@ -12,7 +12,6 @@
 //! ```
 
 // Until `main` calls the commands.
-#[allow(dead_code)]
 mod cli;
 pub mod client;
 pub mod daemon;

@@ -128,7 +128,7 @@ fn states(lists: &[String]) -> Result<StateSet, CliError> {
         if foreign || named.is_empty() || named.result_bits() != 0 {
             return Err(invalid());
         }
-        set = set | named;
+        set |= named;
     }
     Ok(if set.is_empty() { StateSet::ACTIVE } else { set })
 }

@@ -46,17 +46,6 @@ impl Prog {
     }
 }
 
-/// Prints the error line of `command` on stderr.
-pub(crate) fn error(command: &str, text: impl Display) {
-    // Nobody is left to hear about a broken stderr.
-    let _ = writeln!(io::stderr(), "{}", Prog::current().error(command, text));
-}
-
-/// Prints the warning line of `command` on stderr.
-pub(crate) fn warning(command: &str, text: impl Display) {
-    let _ = writeln!(io::stderr(), "{}", Prog::current().warning(command, text));
-}
-
 /// What ends a command: the text of its error line and its exit code.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]

@@ -9,7 +9,7 @@ use super::engine_thread::Turn;
 use crate::store::{Batch, Committer, Key, KeyError, Op};
 
 /// Queues a turn: its effects are run when its writes and all earlier ones are durable.
-pub fn submit(committer: &Committer, effector: &Arc<Effector>, turn: Turn) {
+pub(super) fn submit(committer: &Committer, effector: &Arc<Effector>, turn: Turn) {
     let ops = match turn.writes.into_iter().map(op).collect() {
         Ok(ops) => ops,
         Err(error) => {
@@ -25,7 +25,7 @@ pub fn submit(committer: &Committer, effector: &Arc<Effector>, turn: Turn) {
 }
 
 /// Queues something to be done after everything before it.
-pub fn then(committer: &Committer, what: impl FnOnce() + Send + 'static) {
+pub(super) fn then(committer: &Committer, what: impl FnOnce() + Send + 'static) {
     committer.submit(Batch { ops: Vec::new(), then: Box::new(what) });
 }
 

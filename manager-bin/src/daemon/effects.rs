@@ -12,7 +12,7 @@ use super::timers::Timers;
 use super::hub::Hub;
 
 /// Everybody who is told.
-pub struct Effector {
+pub(super) struct Effector {
     /// Those who asked.
     pub engine: EngineHandle,
     /// Those who watch eventlogs.
@@ -29,7 +29,7 @@ pub struct Effector {
 
 impl Effector {
     /// Does everything of one turn, in order.
-    pub fn run(&self, after: Vec<After>) {
+    pub(super) fn run(&self, after: Vec<After>) {
         for what in after {
             match what {
                 After::Deliver(deliver) => deliver(),

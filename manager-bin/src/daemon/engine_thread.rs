@@ -24,13 +24,13 @@ use crate::rpc::{RpcError, RpcResult};
 const PER_TURN: usize = 1024;
 
 /// A result that is delivered when everything it may show is durable.
-pub type Delivery = Box<dyn FnOnce() + Send>;
+pub(super) type Delivery = Box<dyn FnOnce() + Send>;
 
 /// A look at the engine.
 type Look = Box<dyn FnOnce(&Engine) -> Delivery + Send>;
 
 /// What the engine thread is told.
-pub enum Message {
+pub(super) enum Message {
     /// For the engine.
     Input(Input),
     /// Somebody looks at it.
@@ -40,7 +40,7 @@ pub enum Message {
 }
 
 /// What follows a turn's writes.
-pub enum After {
+pub(super) enum After {
     /// Something that the engine wants done.
     Effect(Effect),
     /// Something that was read.
@@ -49,7 +49,7 @@ pub enum After {
 
 /// Everything that one turn leads to.
 #[derive(Default)]
-pub struct Turn {
+pub(super) struct Turn {
     /// To be committed together.
     pub writes: Vec<Write>,
     /// To be done in this order once the writes are durable.
@@ -58,7 +58,7 @@ pub struct Turn {
 
 /// The way to the engine, for any thread.
 #[derive(Clone)]
-pub struct EngineHandle {
+pub(super) struct EngineHandle {
     messages: Sender<Message>,
     replies: Arc<Replies>,
 }
@@ -72,12 +72,12 @@ struct Replies {
 
 impl EngineHandle {
     /// A handle that sends into this channel.
-    pub fn new(messages: Sender<Message>) -> Self {
+    pub(super) fn new(messages: Sender<Message>) -> Self {
         Self { messages, replies: Arc::default() }
     }
 
     /// Hands in a request, in the order of the calls; the answer comes when its events are durable.
-    pub fn request(&self, cred: Cred, request: Request) -> oneshot::Receiver<RpcResult> {
+    pub(super) fn request(&self, cred: Cred, request: Request) -> oneshot::Receiver<RpcResult> {
         let (sender, receiver) = oneshot::channel();
         let reply = ReplyTo(self.replies.next.fetch_add(1, Ordering::Relaxed));
         self.replies.lock().insert(reply, sender);
@@ -88,7 +88,7 @@ impl EngineHandle {
     }
 
     /// Looks at the engine; what it shows is durable when the answer arrives.
-    pub fn read<F>(&self, look: F) -> oneshot::Receiver<RpcResult>
+    pub(super) fn read<F>(&self, look: F) -> oneshot::Receiver<RpcResult>
     where
         F: FnOnce(&Engine) -> RpcResult + Send + 'static,
     {
@@ -102,17 +102,17 @@ impl EngineHandle {
     }
 
     /// Hands in what happened; false when the engine has ended.
-    pub fn input(&self, input: Input) -> bool {
+    pub(super) fn input(&self, input: Input) -> bool {
         self.messages.send(Message::Input(input)).is_ok()
     }
 
     /// Asks the thread to end after what was sent before.
-    pub fn stop(&self) {
+    pub(super) fn stop(&self) {
         let _ = self.messages.send(Message::Stop);
     }
 
     /// Gives the answer to the one who waits, if he still does.
-    pub fn answer(&self, to: ReplyTo, result: Result<Value, RequestError>) {
+    pub(super) fn answer(&self, to: ReplyTo, result: Result<Value, RequestError>) {
         if let Some(sender) = self.replies.lock().remove(&to) {
             let _ = sender.send(result.map_err(refusal));
         }
@@ -132,17 +132,17 @@ impl RemoteSink for EngineHandle {
 }
 
 /// The answer, or the refusal of a manager that ends.
-pub async fn answered(receiver: oneshot::Receiver<RpcResult>) -> RpcResult {
+pub(super) async fn answered(receiver: oneshot::Receiver<RpcResult>) -> RpcResult {
     receiver.await.unwrap_or_else(|_| Err(RpcError::new(EAGAIN, "the manager is shutting down")))
 }
 
 /// An engine's refusal as it goes over the wire.
-pub fn refusal(error: RequestError) -> RpcError {
+pub(super) fn refusal(error: RequestError) -> RpcError {
     RpcError::new(error.errno, error.text)
 }
 
 /// Runs the engine until it is stopped; `turns` commits each turn. A panic becomes a failure in words.
-pub fn run(
+pub(super) fn run(
     mut engine: Engine,
     messages: &Receiver<Message>,
     log: &Log,
@@ -187,7 +187,7 @@ fn one_turn(
 
 impl Turn {
     /// Adds what one call of the engine leads to; its log lines are written at once.
-    pub fn add(&mut self, effects: Effects, log: &Log) {
+    pub(super) fn add(&mut self, effects: Effects, log: &Log) {
         for line in effects.log {
             log.write(line.level, &line.text);
         }

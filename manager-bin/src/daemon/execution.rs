@@ -21,7 +21,7 @@ use crate::rpc::uri;
 
 /// Commands for the executor; they are carried out in order, off the committing thread.
 #[derive(Clone)]
-pub struct Execution(Sender<Message>);
+pub(super) struct Execution(Sender<Message>);
 
 enum Message {
     Command(ExecCommand),
@@ -31,7 +31,7 @@ enum Message {
 }
 
 /// What the thread works with.
-pub struct Parts {
+pub(super) struct Parts {
     /// The executor of this host.
     pub executor: LocalExecutor,
     /// The jobs' records.
@@ -44,29 +44,29 @@ pub struct Parts {
 
 impl Execution {
     /// A handle, and the end that [`run`] serves.
-    pub fn new() -> (Self, Inbox) {
+    pub(super) fn new() -> (Self, Inbox) {
         let (sender, receiver) = channel();
         (Self(sender), Inbox(receiver))
     }
 
     /// Hands over a command of the engine.
-    pub fn send(&self, command: ExecCommand) {
+    pub(super) fn send(&self, command: ExecCommand) {
         let _ = self.0.send(Message::Command(command));
     }
 
     /// Passes input to a job's tasks.
-    pub fn stdin(&self, id: JobId, rank: Option<u32>, data: Vec<u8>, eof: bool) {
+    pub(super) fn stdin(&self, id: JobId, rank: Option<u32>, data: Vec<u8>, eof: bool) {
         let _ = self.0.send(Message::Input { id, rank, data, eof });
     }
 
     /// Says that all jobs known from before were started again: what else is held is nobody's.
-    pub fn settle(&self) {
+    pub(super) fn settle(&self) {
         let _ = self.0.send(Message::Settle);
     }
 
     /// Lets go of the executor after everything before; returns when that is done. `for_good` when no
     /// manager will come back for its jobs.
-    pub fn close(&self, for_good: bool) {
+    pub(super) fn close(&self, for_good: bool) {
         let (done, closed) = channel();
         if self.0.send(Message::Close { for_good, done }).is_ok() {
             let _ = closed.recv();
@@ -75,10 +75,10 @@ impl Execution {
 }
 
 /// The receiving end of an [`Execution`].
-pub struct Inbox(Receiver<Message>);
+pub(super) struct Inbox(Receiver<Message>);
 
 /// Serves commands until all handles are gone.
-pub fn run(inbox: &Inbox, parts: Parts) {
+pub(super) fn run(inbox: &Inbox, parts: Parts) {
     let done = serve(inbox, &parts);
     drop(parts);
     drop(done);
@@ -205,7 +205,7 @@ fn missing(key: &str) -> RpcError {
 }
 
 /// What the executor reports, as the engine takes it; `None` for what it doesn't care about.
-pub fn translate(event: ExecEvent) -> Option<engine::ExecEvent> {
+pub(super) fn translate(event: ExecEvent) -> Option<engine::ExecEvent> {
     Some(match event {
         ExecEvent::Log { id, entry } => {
             let entry = EventEntry::decode(&format!("{entry}\n")).ok()?;

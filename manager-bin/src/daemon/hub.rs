@@ -10,7 +10,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// A durable event of a watched job.
 #[derive(Debug, Clone)]
-pub struct Published {
+pub(super) struct Published {
     /// Which of the job's logs.
     pub log: Log,
     /// Its position there, from 0.
@@ -21,20 +21,20 @@ pub struct Published {
 
 /// The watchers, by job.
 #[derive(Debug, Default)]
-pub struct Hub {
+pub(super) struct Hub {
     watchers: Mutex<HashMap<JobId, Vec<UnboundedSender<Published>>>>,
 }
 
 impl Hub {
     /// All events of both logs of this job from now on.
-    pub fn subscribe(&self, id: JobId) -> UnboundedReceiver<Published> {
+    pub(super) fn subscribe(&self, id: JobId) -> UnboundedReceiver<Published> {
         let (sender, receiver) = unbounded_channel();
         self.lock().entry(id).or_default().push(sender);
         receiver
     }
 
     /// Hands an event to those who watch; those who left are forgotten.
-    pub fn publish(&self, id: JobId, log: Log, seq: u64, entry: &Arc<EventEntry>) {
+    pub(super) fn publish(&self, id: JobId, log: Log, seq: u64, entry: &Arc<EventEntry>) {
         let mut watchers = self.lock();
         let Some(list) = watchers.get_mut(&id) else { return };
         list.retain(|sender| {
@@ -46,7 +46,7 @@ impl Hub {
     }
 
     /// Forgets those who left without an event; called when a watcher ends.
-    pub fn sweep(&self, id: JobId) {
+    pub(super) fn sweep(&self, id: JobId) {
         let mut watchers = self.lock();
         let Some(list) = watchers.get_mut(&id) else { return };
         list.retain(|sender| !sender.is_closed());

@@ -254,7 +254,7 @@ impl Boot {
             Err(error) => return drop(ready.send(Err(error.into()))),
         };
         let effector = Arc::new(effector);
-        let mut turns = |turn| commit::submit(&committer, &effector, turn);
+        let turns = |turn| commit::submit(&committer, &effector, turn);
         turns(first);
         let settle = Arc::clone(&effector);
         commit::then(&committer, move || settle.execution.settle());

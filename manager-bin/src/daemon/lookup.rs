@@ -10,7 +10,7 @@ use crate::rpc::errno::ENOENT;
 use crate::rpc::{RpcError, RpcResult};
 
 /// The answer: `{"id", KEY: TEXT, ...}`.
-pub fn answer(records: &Records, cred: Cred, request: &Lookup) -> RpcResult {
+pub(super) fn answer(records: &Records, cred: Cred, request: &Lookup) -> RpcResult {
     let log = records.main_log(request.id, cred)?;
     let mut answer = Map::from_iter([("id".to_owned(), json!(request.id))]);
     for key in &request.keys {
@@ -32,7 +32,7 @@ pub fn answer(records: &Records, cred: Cred, request: &Lookup) -> RpcResult {
 }
 
 /// The stored jobspec with all `jobspec-update` events applied (RFC 21).
-pub fn current_jobspec(stored: &str, log: &MainLog) -> Result<String, RpcError> {
+pub(super) fn current_jobspec(stored: &str, log: &MainLog) -> Result<String, RpcError> {
     let updates = contexts(log, "jobspec-update");
     if updates.is_empty() {
         return Ok(stored.to_owned());

@@ -5,13 +5,13 @@
 
 /// How far a watcher has come in one log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Position {
+pub(super) struct Position {
     next: u64,
 }
 
 /// What to do with a live event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub(super) enum Step {
     /// It was shown already.
     Seen,
     /// It is the next line.
@@ -22,12 +22,12 @@ pub enum Step {
 
 impl Position {
     /// The number of lines shown.
-    pub fn shown(self) -> u64 {
+    pub(super) fn shown(self) -> u64 {
         self.next
     }
 
     /// The lines of the whole stored log that are new; they count as shown.
-    pub fn take_new<'a>(&mut self, stored: &'a str) -> Vec<&'a str> {
+    pub(super) fn take_new<'a>(&mut self, stored: &'a str) -> Vec<&'a str> {
         let mut lines = Vec::new();
         for (number, line) in (0u64..).zip(stored.split_inclusive('\n')) {
             if number >= self.next {
@@ -39,7 +39,7 @@ impl Position {
     }
 
     /// What to do with the live event of this number; [`Step::Show`] counts it as shown.
-    pub fn accept(&mut self, seq: u64) -> Step {
+    pub(super) fn accept(&mut self, seq: u64) -> Step {
         match seq.cmp(&self.next) {
             std::cmp::Ordering::Less => Step::Seen,
             std::cmp::Ordering::Greater => Step::Behind,

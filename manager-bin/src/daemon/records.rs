@@ -14,13 +14,13 @@ use crate::store::{Key, Store};
 
 /// Access to the records of all jobs.
 #[derive(Clone)]
-pub struct Records {
+pub(super) struct Records {
     store: Arc<dyn Store>,
     outputs: PathBuf,
 }
 
 /// A job's main eventlog with what follows from it.
-pub struct MainLog {
+pub(super) struct MainLog {
     /// The whole text.
     pub text: String,
     /// Its events.
@@ -29,36 +29,36 @@ pub struct MainLog {
 
 impl Records {
     /// The records in this store; `outputs` is where the jobs' output files are.
-    pub fn new(store: Arc<dyn Store>, outputs: PathBuf) -> Self {
+    pub(super) fn new(store: Arc<dyn Store>, outputs: PathBuf) -> Self {
         Self { store, outputs }
     }
 
     /// The store itself.
-    pub fn store(&self) -> &Arc<dyn Store> {
+    pub(super) fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
     /// The file with a job's output.
-    pub fn output_file(&self, id: JobId) -> PathBuf {
+    pub(super) fn output_file(&self, id: JobId) -> PathBuf {
         self.outputs.join(id.encode(Encoding::DotHex))
     }
 
     /// The text of one of a job's eventlogs; `None` when it has none.
-    pub fn log(&self, id: JobId, log: Log) -> Result<Option<String>, RpcError> {
+    pub(super) fn log(&self, id: JobId, log: Log) -> Result<Option<String>, RpcError> {
         let key = Key::job(id.as_u64(), log.key()).map_err(unreadable)?;
         let bytes = self.store.read_log(&key).map_err(unreadable)?;
         bytes.map(|bytes| String::from_utf8(bytes).map_err(unreadable)).transpose()
     }
 
     /// The text under a key of a job.
-    pub fn value(&self, id: JobId, name: &str) -> Result<Option<String>, RpcError> {
+    pub(super) fn value(&self, id: JobId, name: &str) -> Result<Option<String>, RpcError> {
         let Ok(key) = Key::job(id.as_u64(), name) else { return Ok(None) };
         let bytes = self.store.get(&key).map_err(unreadable)?;
         bytes.map(|bytes| String::from_utf8(bytes).map_err(unreadable)).transpose()
     }
 
     /// A job's main eventlog, for its user and the owner; everybody else and unknown jobs are refused.
-    pub fn main_log(&self, id: JobId, cred: Cred) -> Result<MainLog, RpcError> {
+    pub(super) fn main_log(&self, id: JobId, cred: Cred) -> Result<MainLog, RpcError> {
         let text = self
             .log(id, Log::Main)?
             .ok_or_else(|| RpcError::new(ENOENT, "invalid job id"))?;
@@ -74,24 +74,24 @@ impl Records {
 
 impl MainLog {
     /// The job's user.
-    pub fn userid(&self) -> Option<Uid> {
+    pub(super) fn userid(&self) -> Option<Uid> {
         let submit = self.events.first()?.context.as_ref()?;
         let uid = submit.get("userid")?.as_u64()?;
         u32::try_from(uid).ok().map(Uid::new)
     }
 
     /// Whether an event of this name was posted.
-    pub fn has(&self, name: &str) -> bool {
+    pub(super) fn has(&self, name: &str) -> bool {
         self.events.iter().any(|event| event.name == name)
     }
 
     /// Whether the job is over.
-    pub fn is_inactive(&self) -> bool {
+    pub(super) fn is_inactive(&self) -> bool {
         self.events.last().is_some_and(|event| event.name == "clean") || self.has("clean")
     }
 
     /// How many exceptions came from the execution system.
-    pub fn exec_exceptions(&self) -> usize {
+    pub(super) fn exec_exceptions(&self) -> usize {
         let of_exec = |event: &&EventEntry| {
             let kind = event.context.as_ref().and_then(|context| context.get("type"));
             event.name == "exception" && kind.and_then(Value::as_str) == Some("exec")
@@ -101,6 +101,6 @@ impl MainLog {
 }
 
 /// A store that can't be read, or a record in it that makes no sense.
-pub fn unreadable(error: impl std::fmt::Display) -> RpcError {
+pub(super) fn unreadable(error: impl std::fmt::Display) -> RpcError {
     RpcError::new(EIO, format!("the job's record can't be read: {error}"))
 }

@@ -16,7 +16,7 @@ const DATA: &str = "data.";
 const LOST: &str = "job-lost+found.job.";
 
 /// Restores all jobs into the engine; returns how many.
-pub fn all(store: &dyn Store, engine: &mut Engine, log: &Log) -> Result<usize, StoreError> {
+pub(super) fn all(store: &dyn Store, engine: &mut Engine, log: &Log) -> Result<usize, StoreError> {
     let mut restored = 0;
     let mut lost = Vec::new();
     store.scan_jobs(&wanted, &mut |job| {
@@ -37,7 +37,7 @@ pub fn all(store: &dyn Store, engine: &mut Engine, log: &Log) -> Result<usize, S
 }
 
 /// The highest job id that the last run put into its checkpoint.
-pub fn max_jobid(store: &dyn Store) -> Result<Option<JobId>, StoreError> {
+pub(super) fn max_jobid(store: &dyn Store) -> Result<Option<JobId>, StoreError> {
     let Some(bytes) = store.get(&Key::checkpoint())? else { return Ok(None) };
     let checkpoint: Value = serde_json::from_slice(&bytes).unwrap_or_default();
     Ok(checkpoint.get("max_jobid").and_then(Value::as_u64).map(JobId::new))

@@ -29,7 +29,7 @@ const ROLE_OWNER: u32 = 1;
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Serves all connections until it is dropped.
-pub async fn serve(listener: UnixListener, services: Arc<Services>) {
+pub(super) async fn serve(listener: UnixListener, services: Arc<Services>) {
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}

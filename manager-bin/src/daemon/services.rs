@@ -15,7 +15,7 @@ use crate::rpc::errno::{ENOSYS, EPERM};
 
 /// A decoded request.
 #[derive(Debug)]
-pub enum Call {
+pub(super) enum Call {
     /// The engine decides.
     Engine(Request),
     /// The engine is only looked at.
@@ -32,7 +32,7 @@ pub enum Call {
 
 /// What can be read from the engine.
 #[derive(Debug)]
-pub enum Read {
+pub(super) enum Read {
     /// `job-list.list`, with its payload.
     List(Value),
     /// `job-list.list-id`.
@@ -47,7 +47,7 @@ pub enum Read {
 
 /// `job-info.lookup`.
 #[derive(Debug, PartialEq)]
-pub struct Lookup {
+pub(super) struct Lookup {
     /// The job.
     pub id: JobId,
     /// Keys below the job's directory.
@@ -58,7 +58,7 @@ pub struct Lookup {
 
 /// `job-info.eventlog-watch`.
 #[derive(Debug, PartialEq)]
-pub struct Watch {
+pub(super) struct Watch {
     /// The job.
     pub id: JobId,
     /// Which eventlog.
@@ -69,7 +69,7 @@ pub struct Watch {
 
 /// `job-exec.stdin`: what somebody who is attached types.
 #[derive(Debug, PartialEq)]
-pub struct Stdin {
+pub(super) struct Stdin {
     /// The job.
     pub id: JobId,
     /// The task; `None` is all of them.
@@ -82,7 +82,7 @@ pub struct Stdin {
 
 /// The eventlogs that can be watched.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Path {
+pub(super) enum Path {
     /// `eventlog`: the job's life.
     Main,
     /// `guest.exec.eventlog`: its execution.
@@ -99,7 +99,7 @@ const LOOKUP_CURRENT: u64 = 2;
 const WATCH_WAITCREATE: u64 = 1;
 
 /// What the request with this topic and payload asks for.
-pub fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, RpcError> {
+pub(super) fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, RpcError> {
     let fields = Fields { topic, payload };
     Ok(match topic {
         "job-ingest.submit" => Call::Engine(Request::Submit(Box::new(submit::decode(payload, cred)?))),
@@ -132,7 +132,7 @@ pub fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, RpcError
 }
 
 /// Refuses everyone but the owner.
-pub fn owner(cred: Cred) -> Result<(), RpcError> {
+pub(super) fn owner(cred: Cred) -> Result<(), RpcError> {
     if cred.owner {
         Ok(())
     } else {

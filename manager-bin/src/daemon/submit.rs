@@ -12,7 +12,7 @@ use crate::rpc::RpcError;
 use crate::rpc::errno::{EINVAL, EPERM};
 
 /// The payload as a submission; it has either a `jobspec` (object or text) or a signed `J`.
-pub fn decode(payload: &Value, cred: Cred) -> Result<Submission, RpcError> {
+pub(super) fn decode(payload: &Value, cred: Cred) -> Result<Submission, RpcError> {
     let fields = Fields { topic: "job-ingest.submit", payload };
     let flags = fields.optional("flags")?.unwrap_or(0);
     let urgency = fields.optional("urgency")?.unwrap_or(i64::from(Urgency::DEFAULT.value()));
@@ -38,13 +38,13 @@ pub fn decode(payload: &Value, cred: Cred) -> Result<Submission, RpcError> {
 }
 
 /// The token that Flux makes of an unsigned jobspec: header, jobspec, mechanism `none`.
-pub fn wrap(jobspec: &str, userid: Uid) -> String {
+pub(super) fn wrap(jobspec: &str, userid: Uid) -> String {
     let header = format!("version\0i1\0userid\0i{}\0mechanism\0snone\0", userid.as_u32());
     format!("{}.{}.none", BASE64_STANDARD.encode(header), BASE64_STANDARD.encode(jobspec))
 }
 
 /// The jobspec inside a token; `None` if it is no token.
-pub fn payload(token: &str) -> Option<String> {
+pub(super) fn payload(token: &str) -> Option<String> {
     let encoded = token.split('.').nth(1)?;
     String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok()
 }

@@ -15,14 +15,14 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 
 /// Sets timers; the thread ends when all handles are gone.
 #[derive(Clone)]
-pub struct Timers(Sender<(Timestamp, TimerId)>);
+pub(super) struct Timers(Sender<(Timestamp, TimerId)>);
 
 /// A timer in the heap, the earliest first; times are compared in microseconds.
 type Entry = Reverse<(u64, TimerId)>;
 
 impl Timers {
     /// Starts the thread; due timers go to the engine.
-    pub fn start(engine: EngineHandle) -> std::io::Result<Self> {
+    pub(super) fn start(engine: EngineHandle) -> std::io::Result<Self> {
         let (sender, receiver) = channel();
         std::thread::Builder::new()
             .name("timers".into())
@@ -31,7 +31,7 @@ impl Timers {
     }
 
     /// Has the engine told at this time, or at once if it is past.
-    pub fn set(&self, id: TimerId, at: Timestamp) {
+    pub(super) fn set(&self, id: TimerId, at: Timestamp) {
         let _ = self.0.send((at, id));
     }
 }

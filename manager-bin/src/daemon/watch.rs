@@ -22,7 +22,7 @@ const FASTEST_POLL: Duration = Duration::from_millis(10);
 const SLOWEST_POLL: Duration = Duration::from_millis(160);
 
 /// Where the answers go; an error means that nobody reads them any more.
-pub trait Sink {
+pub(super) trait Sink {
     /// Sends one answer.
     fn send(&self, answer: Value) -> impl Future<Output = Result<(), ()>> + Send;
 }
@@ -36,7 +36,7 @@ struct Watcher<'a, S> {
 }
 
 /// Serves a watch to its end; the error returned ends the stream, ENODATA being the normal one.
-pub async fn serve<S: Sink>(
+pub(super) async fn serve<S: Sink>(
     records: &Records,
     hub: &Arc<Hub>,
     cred: Cred,

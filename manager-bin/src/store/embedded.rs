@@ -2,8 +2,10 @@
 //! this file and its folder.
 
 mod files;
+mod integrity;
+#[cfg(test)]
+mod tests;
 
-use std::fmt::Debug;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -16,11 +18,10 @@ use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistM
 
 use super::acked::Acked;
 use super::committer::panic_text;
-use super::keys::{self, Key};
-use super::layout::{self, Effects, JobScan, Rows};
+use super::layout::{self, Effects, JobScan, Listing, Rows};
 use super::lock::{self, Lock};
 use super::space::{self, Space};
-use super::{Op, Store, StoreError, StoredJob};
+use super::{Key, Op, Store, StoreError, StoredJob, rows};
 
 /// The layout that this version writes.
 const FORMAT: u32 = 1;
@@ -34,13 +35,13 @@ const MIB: u64 = 1024 * 1024;
 const CACHE: u64 = 64 * MIB;
 /// What gathers in memory before it becomes a table: some 100,000 events.
 const MEMTABLE: u64 = 64 * MIB;
-/// All journals together: what a restart after a crash has to read again, a second or two.
+/// All journals together: the most that a restart after a crash has to read again.
 const JOURNALS: u64 = 256 * MIB;
 /// One to write tables, one to merge them: the work is bounded by the disk, and the cores are the
 /// jobs'.
 const WORKERS: usize = 2;
 
-/// Waiting here begins one short of where fjall waits by itself, which it does without noticing
+/// Waiting here begins a little before fjall waits by itself, which it does without noticing
 /// that its worker threads have ended and nothing will ever get better.
 const MAX_SEALED_MEMTABLES: usize = 2;
 const MAX_FIRST_LEVEL_TABLES: usize = 28;
@@ -56,7 +57,7 @@ pub struct EmbeddedStore {
 struct Commits {
     last: u64,
     acked: Acked,
-    failure: Option<String>,
+    failed: bool,
 }
 
 struct Engine {
@@ -95,7 +96,7 @@ impl EmbeddedStore {
         let commits = Mutex::new(Commits {
             last,
             acked: Acked::create(dir, last)?,
-            failure: None,
+            failed: false,
         });
         Ok(Self {
             engine,
@@ -120,7 +121,7 @@ impl Engine {
             db,
         };
         let format = FORMAT.to_string().into_bytes();
-        engine.write(Effects::from([(keys::FORMAT.into(), Some(format))]), 0)?;
+        engine.write(Effects::from([(rows::FORMAT.into(), Some(format))]), 0)?;
         Ok(engine)
     }
 
@@ -140,7 +141,7 @@ impl Engine {
     }
 
     fn check_format(&self) -> Result<(), StoreError> {
-        match self.row(keys::FORMAT.as_bytes())? {
+        match self.row(rows::FORMAT)? {
             Some(found) if found == FORMAT.to_string().as_bytes() => Ok(()),
             Some(found) => Err(StoreError::Format {
                 path: self.dir.clone(),
@@ -152,7 +153,7 @@ impl Engine {
     }
 
     fn last_commit(&self) -> Result<u64, StoreError> {
-        let row = self.row(keys::COMMITS.as_bytes())?;
+        let row = self.row(rows::COMMITS)?;
         row.and_then(|bytes| Some(u64::from_be_bytes(bytes.try_into().ok()?)))
             .ok_or_else(|| self.damaged("it doesn't say its number of commits"))
     }
@@ -171,7 +172,7 @@ impl Engine {
                     None => batch.remove(&self.rows, name),
                 }
             }
-            batch.insert(&self.rows, keys::COMMITS, number.to_be_bytes());
+            batch.insert(&self.rows, rows::COMMITS, number.to_be_bytes());
             batch.commit()
         })
     }
@@ -242,10 +243,10 @@ impl Store for EmbeddedStore {
             return Ok(());
         }
         let mut commits = self.commits.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(cause) = &commits.failure {
+        if commits.failed {
             return Err(StoreError::Failed {
                 path: self.engine.dir.clone(),
-                detail: format!("an earlier commit failed: {cause}"),
+                detail: "an earlier commit failed".to_owned(),
             });
         }
         let number = commits.last.saturating_add(1);
@@ -257,22 +258,21 @@ impl Store for EmbeddedStore {
                 commits.acked.note(number);
             }
             Err(StoreError::Sequence { .. } | StoreError::TooLarge { .. }) => {}
-            Err(cause) => commits.failure = Some(cause.to_string()),
+            Err(_) => commits.failed = true,
         }
         made
     }
 
     fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
-        self.engine.row(key.as_str().as_bytes())
+        self.engine.row(&rows::of_value(key))
     }
 
     fn read_log(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
         let mut log = None;
-        self.engine
-            .each_row(&layout::log_prefix(key), |_, record| {
-                log.get_or_insert_with(Vec::new).extend_from_slice(record);
-                Ok(ControlFlow::Continue(()))
-            })?;
+        self.engine.each_row(&rows::of_log(key), |_, record| {
+            log.get_or_insert_with(Vec::new).extend_from_slice(record);
+            Ok(ControlFlow::Continue(()))
+        })?;
         Ok(log)
     }
 
@@ -282,7 +282,7 @@ impl Store for EmbeddedStore {
         visit: &mut dyn FnMut(StoredJob) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
         let mut scan = JobScan::new(wanted, visit);
-        self.engine.each_row(keys::JOBS.as_bytes(), |name, value| {
+        self.engine.each_row(rows::ALL_JOBS, |name, value| {
             scan.row(name, value)
                 .map_err(|detail| self.engine.damaged(&detail))
         })?;
@@ -291,19 +291,16 @@ impl Store for EmbeddedStore {
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<Key>, StoreError> {
-        let mut found: Vec<Key> = Vec::new();
-        self.engine.each_row(prefix.as_bytes(), |name, _| {
-            let text = layout::parse_row(name).map(|(text, _)| text);
-            let text = text.ok_or_else(|| self.engine.damaged("a row's name is no key"))?;
-            if !keys::is_reserved(text) && found.last().is_none_or(|last| last.as_str() != text) {
-                let key = text
-                    .parse()
-                    .map_err(|err: keys::KeyError| self.engine.damaged(&err.to_string()));
-                found.push(key?);
-            }
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok(found)
+        let mut listing = Listing::new(prefix);
+        for start in rows::covering(prefix) {
+            self.engine.each_row(&start, |name, _| {
+                listing
+                    .row(name)
+                    .map_err(|detail| self.engine.damaged(&detail))?;
+                Ok(ControlFlow::Continue(()))
+            })?;
+        }
+        Ok(listing.finish())
     }
 
     fn free_space(&self) -> Result<Option<Space>, StoreError> {
@@ -363,244 +360,48 @@ fn guarded<T>(dir: &Path, call: impl FnOnce() -> fjall::Result<T>) -> Result<T, 
         Ok(Err(err)) => Err(explain(dir, err)),
         Err(panic) => Err(StoreError::Corrupt {
             path: dir.to_owned(),
-            detail: panic_text(panic.as_ref()),
+            detail: first_line(&panic_text(panic.as_ref())),
         }),
     }
+}
+
+/// An assertion's text has more lines, which show values that help nobody.
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
 }
 
 fn explain(dir: &Path, err: fjall::Error) -> StoreError {
     use fjall::{Error, LsmError};
     let path = dir.to_owned();
-    let corrupt = |detail: &dyn Debug| StoreError::Corrupt {
+    let corrupt = |detail: String| StoreError::Corrupt {
         path: path.clone(),
-        detail: format!("{detail:?}"),
+        detail,
     };
     match err {
         Error::Io(err) | Error::Storage(LsmError::Io(err)) => match err.kind() {
-            // The engine asks only for what its own files name.
+            // The engine asks only for what its own files name, and where they say it is.
             std::io::ErrorKind::NotFound
+            | std::io::ErrorKind::InvalidInput
             | std::io::ErrorKind::UnexpectedEof
-            | std::io::ErrorKind::InvalidData => corrupt(&err.to_string()),
+            | std::io::ErrorKind::InvalidData => corrupt(err.to_string()),
             _ => StoreError::io(dir, err),
         },
         Error::Locked => StoreError::Locked { path, pid: None },
-        Error::Poisoned => {
-            let free = space::free_bytes(dir).map_or("unknown".to_owned(), |free| free.to_string());
-            StoreError::Failed {
-                path,
-                detail: format!("writing failed in the background; {free} bytes are free"),
+        // The worker threads don't say why they ended.
+        Error::Poisoned => match space::free_bytes(dir) {
+            Ok(free) if free < MEMTABLE => {
+                StoreError::io(dir, std::io::ErrorKind::StorageFull.into())
             }
+            _ => StoreError::Failed {
+                path,
+                detail: "writing failed in the background".to_owned(),
+            },
+        },
+        Error::Storage(LsmError::ChecksumMismatch { .. })
+        | Error::JournalRecovery(fjall::JournalRecoveryError::ChecksumMismatch) => {
+            corrupt("a checksum doesn't match".to_owned())
         }
-        Error::Storage(err) => corrupt(&err),
-        err => corrupt(&err),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt;
-
-    use super::*;
-
-    fn put(key: &Key, value: &str) -> Op {
-        Op::Put {
-            key: key.clone(),
-            value: value.into(),
-        }
-    }
-
-    fn append(id: u64, seq: u64, text: &str) -> Op {
-        Op::Append {
-            key: Key::eventlog(id),
-            seq,
-            value: text.into(),
-        }
-    }
-
-    fn scan(store: &dyn Store, wanted: &[&str]) -> Vec<StoredJob> {
-        let mut jobs = Vec::new();
-        store
-            .scan_jobs(&|name| wanted.contains(&name), &mut |job| {
-                jobs.push(job);
-                ControlFlow::Continue(())
-            })
-            .unwrap();
-        jobs
-    }
-
-    #[test]
-    fn a_restart_finds_jobs_in_order_with_their_logs() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("new").join("store");
-        let store = EmbeddedStore::open(&path).unwrap();
-        let mode = fs::metadata(&path).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o700);
-        for id in [0x1_0000, 2, u64::MAX, 0xff] {
-            store
-                .commit(vec![
-                    put(&Key::jobspec(id), "{}"),
-                    append(id, 0, "submit\n"),
-                    put(&Key::guest(id, "output").unwrap(), "long"),
-                ])
-                .unwrap();
-        }
-        store.commit(vec![append(2, 1, "validate\n")]).unwrap();
-        store.commit(vec![append(2, u64::MAX, "clean\n")]).unwrap();
-        store.commit(vec![put(&Key::checkpoint(), "{}")]).unwrap();
-        drop(store);
-
-        let store = EmbeddedStore::open(&path).unwrap();
-        assert_eq!(store.job_ids().unwrap(), [2, 0xff, 0x1_0000, u64::MAX]);
-        let jobs = scan(&store, &["eventlog", "jobspec"]);
-        assert_eq!(
-            jobs[0].get("eventlog").unwrap(),
-            b"submit\nvalidate\nclean\n"
-        );
-        assert_eq!(jobs[0].get("guest.output"), None);
-        assert_eq!(jobs[1].entries[0].next_seq, Some(1));
-        assert_eq!(jobs[1].entries[1].next_seq, None);
-        assert_eq!(
-            store.read_log(&Key::eventlog(2)).unwrap().unwrap(),
-            b"submit\nvalidate\nclean\n"
-        );
-        assert_eq!(store.read_log(&Key::eventlog(3)).unwrap(), None);
-        let names = |prefix: &str| -> Vec<String> {
-            let keys = store.list(prefix).unwrap();
-            keys.iter().map(Key::to_string).collect()
-        };
-        assert_eq!(
-            names("job.0000.0000.0000.0002."),
-            [
-                "job.0000.0000.0000.0002.eventlog",
-                "job.0000.0000.0000.0002.guest.output",
-                "job.0000.0000.0000.0002.jobspec",
-            ]
-        );
-        assert_eq!(names("c"), ["checkpoint.job-manager"]);
-        assert_eq!(names("").len(), 13);
-        assert!(store.free_space().unwrap().unwrap().free > 0);
-    }
-
-    #[test]
-    fn a_scan_can_end_early() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = EmbeddedStore::open(dir.path()).unwrap();
-        store
-            .commit((0..5).map(|id| append(id, 0, "x")).collect())
-            .unwrap();
-        let mut seen = 0;
-        store
-            .scan_jobs(&|_| true, &mut |_| {
-                seen += 1;
-                ControlFlow::Break(())
-            })
-            .unwrap();
-        assert_eq!(seen, 1);
-    }
-
-    #[test]
-    fn history_is_never_replaced() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = EmbeddedStore::open(dir.path()).unwrap();
-        store.commit(vec![append(1, 0, "submit\n")]).unwrap();
-        let err = store
-            .commit(vec![put(&Key::jobspec(1), "{}"), append(1, 0, "x\n")])
-            .unwrap_err();
-        assert_eq!(
-            err.to_string(),
-            "job.0000.0000.0000.0001.eventlog already has record 0: \
-             restart the manager, which continues after the last"
-        );
-        assert_eq!(store.get(&Key::jobspec(1)).unwrap(), None, "all or nothing");
-        store.commit(vec![append(1, 1, "validate\n")]).unwrap();
-        let log = store.read_log(&Key::eventlog(1)).unwrap().unwrap();
-        assert_eq!(log, b"submit\nvalidate\n");
-    }
-
-    #[test]
-    fn a_second_manager_is_refused_and_the_next_one_is_not() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = EmbeddedStore::open(dir.path()).unwrap();
-        let err = EmbeddedStore::open(dir.path()).err().unwrap();
-        assert!(
-            matches!(err, StoreError::Locked { pid: Some(_), .. }),
-            "{err}"
-        );
-        drop(store);
-        for _ in 0..5 {
-            EmbeddedStore::open(dir.path()).unwrap();
-        }
-    }
-
-    #[test]
-    fn a_store_of_a_newer_version_is_left_alone() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = EmbeddedStore::open(dir.path()).unwrap();
-        let newer = Effects::from([(keys::FORMAT.into(), Some("2".into()))]);
-        store.engine.write(newer, 1).unwrap();
-        drop(store);
-        let err = EmbeddedStore::open(dir.path()).err().unwrap();
-        let expected = format!(
-            "{} has store format 2, and this jobtap knows format 1: \
-             start it with the jobtap that wrote it",
-            dir.path().display()
-        );
-        assert_eq!(err.to_string(), expected);
-    }
-
-    #[test]
-    fn another_programs_database_is_left_alone() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join(lock::FILE), "").unwrap();
-        let db = Database::builder(dir.path().join(files::DB))
-            .open()
-            .unwrap();
-        let rows = db
-            .keyspace("other", KeyspaceCreateOptions::default)
-            .unwrap();
-        rows.insert("a", "b").unwrap();
-        db.persist(PersistMode::SyncAll).unwrap();
-        drop((rows, db));
-        let err = EmbeddedStore::open(dir.path()).err().unwrap();
-        assert!(matches!(err, StoreError::NotAStore { .. }), "{err}");
-    }
-
-    #[test]
-    fn no_permission_is_said_with_the_path() {
-        let dir = tempfile::tempdir().unwrap();
-        let forbidden = dir.path().join("forbidden");
-        fs::create_dir(&forbidden).unwrap();
-        fs::set_permissions(&forbidden, fs::Permissions::from_mode(0o500)).unwrap();
-        if fs::write(forbidden.join("probe"), "").is_ok() {
-            // The superuser is never denied.
-            return;
-        }
-        let err = EmbeddedStore::open(&forbidden.join("store")).err().unwrap();
-        assert!(matches!(err, StoreError::Denied { .. }), "{err}");
-        assert!(err.to_string().contains("forbidden/store"), "{err}");
-    }
-
-    #[test]
-    fn what_the_engine_answers_is_sorted_by_what_helps() {
-        let explained = |err| explain(Path::new("/"), err);
-        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
-        assert!(matches!(
-            explained(fjall::Error::Io(full)),
-            StoreError::NoSpace { .. }
-        ));
-        let gone = std::io::Error::from(std::io::ErrorKind::NotFound);
-        assert!(matches!(
-            explained(fjall::Error::Io(gone)),
-            StoreError::Corrupt { .. }
-        ));
-        let text = explained(fjall::Error::Poisoned).to_string();
-        assert!(text.contains("writing failed in the background"), "{text}");
-        assert!(matches!(
-            explained(fjall::Error::Unrecoverable),
-            StoreError::Corrupt { .. }
-        ));
+        Error::Storage(err) => corrupt(format!("{err:?}")),
+        err => corrupt(format!("{err:?}")),
     }
 }

@@ -9,10 +9,6 @@ use std::str::FromStr;
 
 /// What every job's keys begin with.
 pub(super) const JOBS: &str = "job.";
-/// The store's own key for the version of its layout.
-pub(super) const FORMAT: &str = "format";
-/// The store's own key for the number of commits it has made.
-pub(super) const COMMITS: &str = "commits";
 
 /// Bytes of `0000.0000.0000.0002`.
 const DOTHEX_LEN: usize = 19;
@@ -45,9 +41,6 @@ pub enum KeyError {
     /// The text starts like a job's key, but what follows is no job id in dothex form.
     #[error("could not decode {0:?} to job ID: a job's key reads job.HHHH.HHHH.HHHH.HHHH.NAME")]
     JobId(String),
-    /// The name belongs to the store itself.
-    #[error("the key {0:?} is the store's own: choose another name")]
-    Reserved(String),
 }
 
 impl Key {
@@ -119,12 +112,9 @@ impl Key {
     /// A key of the instance, such as `resource.eventlog`.
     ///
     /// # Errors
-    /// As [`Key::job`]; names in the jobs' part of the tree; the store's own names.
+    /// As [`Key::job`]; names in the jobs' part of the tree.
     pub fn instance(name: &str) -> Result<Self, KeyError> {
         check_name(name, "")?;
-        if is_reserved(name) {
-            return Err(KeyError::Reserved(name.to_owned()));
-        }
         if name == "job" || name.starts_with(JOBS) {
             return Err(KeyError::JobId(name.to_owned()));
         }
@@ -153,6 +143,12 @@ impl Key {
         self.text.get(start..).unwrap_or_default()
     }
 
+    /// The id and the name, possibly empty, when `text` names a job in full.
+    pub(super) fn split_job(text: &str) -> Option<(u64, &str)> {
+        let (id, name) = text.strip_prefix(JOBS)?.split_at_checked(DOTHEX_LEN)?;
+        Some((parse_dothex(id)?, name.strip_prefix('.')?))
+    }
+
     fn below(id: u64, name: &str) -> Self {
         Self {
             text: format!("{}{name}", job_prefix(id)),
@@ -171,23 +167,18 @@ impl FromStr for Key {
     type Err = KeyError;
 
     fn from_str(text: &str) -> Result<Self, KeyError> {
-        let Some(rest) = text.strip_prefix(JOBS) else {
+        if !text.starts_with(JOBS) {
             return Self::instance(text);
-        };
-        let bad = || KeyError::JobId(text.to_owned());
-        let (id, name) = rest.split_at_checked(DOTHEX_LEN).ok_or_else(bad)?;
-        let id = parse_dothex(id).ok_or_else(bad)?;
-        Self::job(id, name.strip_prefix('.').ok_or_else(bad)?)
+        }
+        match Self::split_job(text) {
+            Some((id, name)) => Self::job(id, name),
+            None => Err(KeyError::JobId(text.to_owned())),
+        }
     }
 }
 
-/// Whether the store keeps the name for itself.
-pub(super) fn is_reserved(name: &str) -> bool {
-    name == FORMAT || name == COMMITS
-}
-
 /// What all keys of one job begin with: `job.<dothex>.`.
-pub(super) fn job_prefix(id: u64) -> String {
+fn job_prefix(id: u64) -> String {
     let group = |shift: u32| (id >> shift) & 0xffff;
     format!(
         "{JOBS}{:04x}.{:04x}.{:04x}.{:04x}.",
@@ -281,7 +272,6 @@ mod tests {
             refused("job.0000.0000.0000.0001."),
             KeyError::Empty(_)
         ));
-        assert!(matches!(refused("format"), KeyError::Reserved(_)));
         assert!(matches!(refused("a\0b"), KeyError::Control(_)));
         assert!(matches!(
             refused(&"x".repeat(1025)),

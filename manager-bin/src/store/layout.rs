@@ -1,15 +1,11 @@
-//! How values and logs become rows of an ordered byte map, and back: shared by all stores that
-//! are such a map, so that they cannot differ.
-//!
-//! A value's row is named by its key. A log's record is named by the key, a NUL and the record's
-//! number, big endian: it sorts by number, right after the key and before any other key, and a
-//! NUL is in no key.
+//! What commits do to the rows of an ordered byte map, and how a scan reads rows back as jobs:
+//! shared by all stores that are such a map, so that they cannot differ.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
-use super::keys::{self, Key};
-use super::{Op, StoreError, StoredEntry, StoredJob};
+use super::rows::{self, Row};
+use super::{Key, KeyError, Op, StoreError, StoredEntry, StoredJob};
 
 /// What a commit does to rows: the value to set, or none to remove the row.
 pub(super) type Effects = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
@@ -22,66 +18,36 @@ pub(super) trait Rows {
     fn contains(&self, name: &[u8]) -> Result<bool, StoreError>;
 }
 
-/// What all rows of a log begin with.
-pub(super) fn log_prefix(key: &Key) -> Vec<u8> {
-    let mut prefix = key.as_str().as_bytes().to_vec();
-    prefix.push(0);
-    prefix
-}
-
-/// The first name after all that begin with `prefix`, whose last byte is a NUL or a dot.
-fn after(prefix: &[u8]) -> Vec<u8> {
-    let mut end = prefix.to_vec();
-    if let Some(last) = end.last_mut() {
-        *last = last.saturating_add(1);
-    }
-    end
-}
-
-/// Takes a row's name apart: the key, and the record's number when it is a log's.
-pub(super) fn parse_row(name: &[u8]) -> Option<(&str, Option<u64>)> {
-    let (key, seq) = match name.iter().position(|byte| *byte == 0) {
-        None => (name, None),
-        Some(nul) => {
-            let (key, rest) = name.split_at_checked(nul)?;
-            let seq = rest.get(1..)?.try_into().ok()?;
-            (key, Some(u64::from_be_bytes(seq)))
-        }
-    };
-    Some((std::str::from_utf8(key).ok()?, seq))
-}
-
 /// Works out what `ops`, one after the other, do to the rows: an engine that applies a commit at
 /// one instant must see each row once.
-pub(super) fn resolve(rows: &dyn Rows, ops: Vec<Op>) -> Result<Effects, StoreError> {
+pub(super) fn resolve(stored: &dyn Rows, ops: Vec<Op>) -> Result<Effects, StoreError> {
     let mut effects = Effects::new();
     for op in ops {
         match op {
             Op::Put { key, value } => {
                 check_size(&key, value.len())?;
-                effects.insert(key.as_str().as_bytes().to_vec(), Some(value));
+                effects.insert(rows::of_value(&key), Some(value));
             }
-            Op::Append { key, seq, value } => append(rows, &mut effects, &key, seq, value)?,
+            Op::Append { key, seq, value } => append(stored, &mut effects, &key, seq, value)?,
             Op::Remove { key } => {
-                effects.insert(key.as_str().as_bytes().to_vec(), None);
-                remove_all(rows, &mut effects, &log_prefix(&key))?;
+                effects.insert(rows::of_value(&key), None);
+                remove_all(stored, &mut effects, &rows::of_log(&key))?;
             }
-            Op::RemoveJob(id) => remove_all(rows, &mut effects, keys::job_prefix(id).as_bytes())?,
+            Op::RemoveJob(id) => remove_all(stored, &mut effects, &rows::of_job(id))?,
         }
     }
     Ok(effects)
 }
 
 fn append(
-    rows: &dyn Rows,
+    stored: &dyn Rows,
     effects: &mut Effects,
     key: &Key,
     seq: u64,
     value: Vec<u8>,
 ) -> Result<(), StoreError> {
     check_size(key, value.len())?;
-    let mut name = log_prefix(key);
-    name.extend(seq.to_be_bytes());
+    let name = rows::of_record(key, seq);
     match effects.get_mut(&name) {
         Some(Some(record)) => {
             check_size(key, record.len().saturating_add(value.len()))?;
@@ -89,7 +55,7 @@ fn append(
         }
         Some(removed) => *removed = Some(value),
         None => {
-            if rows.contains(&name)? {
+            if stored.contains(&name)? {
                 return Err(StoreError::Sequence {
                     key: key.to_string(),
                     seq,
@@ -101,13 +67,14 @@ fn append(
     Ok(())
 }
 
-fn remove_all(rows: &dyn Rows, effects: &mut Effects, prefix: &[u8]) -> Result<(), StoreError> {
-    let end = after(prefix);
-    let range = (Bound::Included(prefix), Bound::Excluded(end.as_slice()));
+fn remove_all(stored: &dyn Rows, effects: &mut Effects, prefix: &[u8]) -> Result<(), StoreError> {
+    let end = rows::after(prefix);
+    let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+    let range = (Bound::Included(prefix), end);
     for (_, effect) in effects.range_mut::<[u8], _>(range) {
         *effect = None;
     }
-    for name in rows.names(prefix)? {
+    for name in stored.names(prefix)? {
         effects.insert(name, None);
     }
     Ok(())
@@ -144,12 +111,9 @@ impl<'a> JobScan<'a> {
 
     /// Takes the next row, in byte order. `Err` carries what is wrong with the row.
     pub(super) fn row(&mut self, name: &[u8], value: &[u8]) -> Result<ControlFlow<()>, String> {
-        let damaged = || format!("{:?} is no key", String::from_utf8_lossy(name));
-        let (text, seq) = parse_row(name).ok_or_else(damaged)?;
-        let key: Key = text
-            .parse()
-            .map_err(|err: keys::KeyError| err.to_string())?;
-        let id = key.job_id().ok_or_else(damaged)?;
+        let damaged = || format!("the row {} is no job's", name.escape_ascii());
+        let row = rows::parse(name).ok_or_else(damaged)?;
+        let id = row.job.ok_or_else(damaged)?;
         if self.job.as_ref().is_none_or(|job| job.id != id) {
             if self.finish().is_break() {
                 return Ok(ControlFlow::Break(()));
@@ -159,10 +123,10 @@ impl<'a> JobScan<'a> {
                 entries: Vec::new(),
             });
         }
-        if (self.wanted)(key.name())
+        if (self.wanted)(row.name)
             && let Some(job) = &mut self.job
         {
-            add_row(job, key.name(), seq, value);
+            add_row(job, row, value);
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -176,26 +140,64 @@ impl<'a> JobScan<'a> {
     }
 }
 
-fn add_row(job: &mut StoredJob, name: &str, seq: Option<u64>, value: &[u8]) {
-    let next_seq = seq.map(|seq| seq.saturating_add(1));
+fn add_row(job: &mut StoredJob, row: Row<'_>, value: &[u8]) {
+    let next_seq = row.seq.map(|seq| seq.saturating_add(1));
     match job.entries.last_mut() {
-        Some(entry) if entry.name == name => {
+        Some(entry) if entry.name == row.name => {
             entry.value.extend_from_slice(value);
             entry.next_seq = next_seq;
         }
         _ => job.entries.push(StoredEntry {
-            name: name.to_owned(),
+            name: row.name.to_owned(),
             value: value.to_vec(),
             next_seq,
         }),
     }
 }
 
+/// Collects the keys that begin with a text from rows that may be others' too.
+pub(super) struct Listing<'a> {
+    prefix: &'a str,
+    keys: Vec<Key>,
+}
+
+impl<'a> Listing<'a> {
+    pub(super) fn new(prefix: &'a str) -> Self {
+        Self {
+            prefix,
+            keys: Vec::new(),
+        }
+    }
+
+    /// Takes the next row. `Err` carries what is wrong with it.
+    pub(super) fn row(&mut self, name: &[u8]) -> Result<(), String> {
+        let row = rows::parse(name)
+            .ok_or_else(|| format!("the row {} is no key's", name.escape_ascii()))?;
+        let known = |key: &Key| key.job_id() == row.job && key.name() == row.name;
+        if self.keys.last().is_some_and(known) {
+            return Ok(());
+        }
+        let key = match row.job {
+            Some(id) => Key::job(id, row.name),
+            None => Key::instance(row.name),
+        };
+        let key = key.map_err(|err: KeyError| err.to_string())?;
+        if key.as_str().starts_with(self.prefix) {
+            self.keys.push(key);
+        }
+        Ok(())
+    }
+
+    /// The keys in byte order, which the order of rows is not where the instance's meet jobs'.
+    pub(super) fn finish(mut self) -> Vec<Key> {
+        self.keys.sort();
+        self.keys
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
-    use proptest::prelude::*;
 
     use super::*;
 
@@ -232,39 +234,12 @@ mod tests {
     }
 
     #[test]
-    fn records_sort_between_their_key_and_the_next() {
-        let key = Key::job(1, "a").unwrap();
-        let mut record = log_prefix(&key);
-        record.extend(u64::MAX.to_be_bytes());
-        let next = Key::job(1, "a!").unwrap();
-        assert!(key.as_str().as_bytes() < record.as_slice());
-        assert!(record.as_slice() < next.as_str().as_bytes());
-    }
-
-    #[test]
-    fn a_row_that_is_no_key_ends_the_scan_with_its_name() {
+    fn a_row_that_is_no_jobs_ends_the_scan_with_its_name() {
         let (wanted, mut visit) = (|_: &str| true, |_: StoredJob| ControlFlow::Continue(()));
         let mut scan = JobScan::new(&wanted, &mut visit);
-        let err = scan.row(b"job.xyz", b"").unwrap_err();
-        assert!(
-            err.contains("could not decode \"job.xyz\" to job ID"),
-            "{err}"
-        );
-        assert!(scan.row(b"job.\xff", b"").is_err());
-    }
-
-    proptest! {
-        #[test]
-        fn no_bytes_panic(name in proptest::collection::vec(any::<u8>(), 0..40)) {
-            let _ = parse_row(&name);
-        }
-
-        #[test]
-        fn a_record_reads_back(id: u64, seq: u64) {
-            let key = Key::eventlog(id);
-            let mut name = log_prefix(&key);
-            name.extend(seq.to_be_bytes());
-            prop_assert_eq!(parse_row(&name), Some((key.as_str(), Some(seq))));
-        }
+        let err = scan.row(b"jx\xff", b"").unwrap_err();
+        assert_eq!(err, "the row jx\\xff is no job's");
+        assert!(scan.row(b"ia", b"").is_err());
+        assert!(Listing::new("").row(b"j").is_err());
     }
 }

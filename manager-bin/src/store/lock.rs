@@ -1,5 +1,5 @@
 //! One manager per store: a lock file of our own, because the engine's lock can't say who holds
-//! it, and answers "locked" for a moment after this very process has closed the store.
+//! it.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -13,8 +13,8 @@ use super::StoreError;
 /// Name of the lock file; its presence also says that a directory is a store.
 pub(super) const FILE: &str = "store.lock";
 
-/// How often, and after what pause, to try again when this process itself holds the lock: closing
-/// takes as long as the engine's threads need to end.
+/// How often, and after what pause, to try again. A killed manager holds its locks until its last
+/// write has ended, and a closed store the engine's until its threads have.
 pub(super) const RETRIES: u32 = 40;
 pub(super) const PAUSE: Duration = Duration::from_millis(25);
 
@@ -42,14 +42,13 @@ impl Lock {
             match file.try_lock() {
                 Ok(()) => break,
                 Err(TryLockError::Error(err)) => return Err(failed(err)),
+                Err(TryLockError::WouldBlock) if tries == RETRIES => {
+                    return Err(StoreError::Locked {
+                        path: dir.to_owned(),
+                        pid: read_pid(&mut file),
+                    });
+                }
                 Err(TryLockError::WouldBlock) => {
-                    let pid = read_pid(&mut file);
-                    if pid != Some(std::process::id()) || tries == RETRIES {
-                        return Err(StoreError::Locked {
-                            path: dir.to_owned(),
-                            pid,
-                        });
-                    }
                     tries += 1;
                     thread::sleep(PAUSE);
                 }
@@ -101,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_just_closed_by_this_process_opens_again() {
+    fn a_store_that_is_being_closed_opens_again() {
         let dir = tempfile::tempdir().unwrap();
         let first = Lock::take(dir.path()).unwrap();
         let path = dir.path().to_owned();

@@ -8,8 +8,8 @@ use std::ops::{ControlFlow, Deref};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, mpsc};
 
-use super::layout::{self, JobScan, Rows};
-use super::{Key, Op, Space, Store, StoreError, StoredJob, keys};
+use super::layout::{self, JobScan, Listing, Rows};
+use super::{Key, Op, Space, Store, StoreError, StoredJob, rows};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -114,14 +114,14 @@ impl Store for MemoryStore {
     }
 
     fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
-        let rows = self.rows.lock().unwrap();
-        Ok(rows.get(key.as_str().as_bytes()).cloned())
+        let map = self.rows.lock().unwrap();
+        Ok(map.get(&rows::of_value(key)).cloned())
     }
 
     fn read_log(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
-        let rows = self.rows.lock().unwrap();
-        let prefix = layout::log_prefix(key);
-        let records: Vec<_> = with_prefix(&rows, &prefix)
+        let map = self.rows.lock().unwrap();
+        let prefix = rows::of_log(key);
+        let records: Vec<_> = with_prefix(&map, &prefix)
             .map(|(_, value)| value.deref())
             .collect();
         Ok((!records.is_empty()).then(|| records.concat()))
@@ -132,9 +132,9 @@ impl Store for MemoryStore {
         wanted: &dyn Fn(&str) -> bool,
         visit: &mut dyn FnMut(StoredJob) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
-        let rows = self.rows.lock().unwrap().clone();
+        let map = self.rows.lock().unwrap().clone();
         let mut scan = JobScan::new(wanted, visit);
-        for (name, value) in with_prefix(&rows, keys::JOBS.as_bytes()) {
+        for (name, value) in with_prefix(&map, rows::ALL_JOBS) {
             if scan
                 .row(name, value)
                 .expect("only we write rows")
@@ -148,12 +148,14 @@ impl Store for MemoryStore {
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<Key>, StoreError> {
-        let rows = self.rows.lock().unwrap();
-        let mut keys: Vec<Key> = with_prefix(&rows, prefix.as_bytes())
-            .map(|(name, _)| layout::parse_row(name).unwrap().0.parse().unwrap())
-            .collect();
-        keys.dedup();
-        Ok(keys)
+        let map = self.rows.lock().unwrap();
+        let mut listing = Listing::new(prefix);
+        for start in rows::covering(prefix) {
+            for (name, _) in with_prefix(&map, &start) {
+                listing.row(name).expect("only we write rows");
+            }
+        }
+        Ok(listing.finish())
     }
 
     fn free_space(&self) -> Result<Option<Space>, StoreError> {

@@ -1,7 +1,7 @@
 //! The store: where a job's data outlives the manager.
 //!
-//! The manager sees RFC 16 keys and atomic, durable commits; which engine keeps them is decided
-//! in one file ([`embedded`]), so that a distributed store can take its place.
+//! The manager sees RFC 16 keys and atomic, durable commits; which engine keeps them is known
+//! in one file, so that a distributed store can take its place.
 
 mod acked;
 mod committer;
@@ -13,6 +13,7 @@ mod layout;
 mod lock;
 #[cfg(test)]
 pub(crate) mod memory;
+mod rows;
 mod space;
 #[cfg(test)]
 mod tests;
@@ -82,7 +83,7 @@ pub struct StoredEntry {
     pub next_seq: Option<u64>,
 }
 
-/// Keeps the data of jobs and of the instance.
+/// Keeps the data of jobs and of the instance. Reads see only what is durable.
 pub trait Store: Send + Sync {
     /// Makes all of `ops`, in order, or none of them. On return they are durable.
     ///

@@ -10,11 +10,15 @@ mod eventlog;
 mod id;
 mod info;
 mod kill;
+mod last;
+mod list;
 mod output;
 mod raise;
 mod signals;
 mod status;
+mod submit;
 mod target;
+mod timeleft;
 mod urgency;
 mod wait_event;
 
@@ -68,6 +72,26 @@ enum JobCommand {
     /// Change a job's urgency
     #[command(infer_long_args = true)]
     Urgency(urgency::UrgencyArgs),
+    /// Submit a jobspec from a file
+    #[command(infer_long_args = true)]
+    Submit(submit::JobSubmitArgs),
+    /// Print the ids of the last jobs, the newest first
+    #[command(infer_long_args = true)]
+    Last(last::LastArgs),
+    /// Print how long a running job may go on
+    #[command(infer_long_args = true)]
+    Timeleft(timeleft::TimeleftArgs),
+    /// Print numbers of jobs
+    Stats,
+    /// Print jobs as JSON
+    #[command(infer_long_args = true, hide = true)]
+    List(list::ListArgs),
+    /// Print inactive jobs as JSON
+    #[command(infer_long_args = true, hide = true)]
+    ListInactive(list::ListInactiveArgs),
+    /// Print certain jobs as JSON
+    #[command(infer_long_args = true, hide = true)]
+    ListIds(list::ListIdsArgs),
     /// Convert job ids between their forms
     #[command(infer_long_args = true)]
     Id(id::IdArgs),
@@ -92,6 +116,13 @@ pub(crate) fn run(args: JobArgs) -> ExitCode {
             JobCommand::Raise(args) => raise::run(&client, &args).await,
             JobCommand::Kill(args) => kill::run(&client, &args).await,
             JobCommand::Urgency(args) => urgency::run(&client, &args).await,
+            JobCommand::Submit(args) => submit::run(&client, &args).await,
+            JobCommand::Last(args) => last::run(&client, &args).await,
+            JobCommand::Timeleft(args) => timeleft::run(&client, &args).await,
+            JobCommand::Stats => list::stats(&client).await,
+            JobCommand::List(args) => list::run(&client, &args).await,
+            JobCommand::ListInactive(args) => list::inactive(&client, &args).await,
+            JobCommand::ListIds(args) => list::ids(&client, &args).await,
             JobCommand::Id(_) | JobCommand::Namespace(_) => Ok(0),
         }),
     }

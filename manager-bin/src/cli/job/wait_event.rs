@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use jobtap_core::eventlog::EventEntry;
 use jobtap_core::job::Fsd;
-use serde_json::Value;
 
 use super::event_print::FormatArgs;
 use super::event_stream::{EventStream, not_found, path_key};
@@ -127,9 +126,9 @@ impl Wanted<'_> {
 /// Whether the context has this key with this value, written as JSON or as the bare string.
 fn matches(event: &EventEntry, (key, wanted): (&str, &str)) -> bool {
     let value = event.context.as_ref().and_then(|context| context.get(key));
-    value.is_some_and(|value| match value {
-        Value::String(text) if text == wanted => true,
-        value => value.to_string() == wanted,
+    value.is_some_and(|value| {
+        let json = value.to_string();
+        value.as_str() == Some(wanted) || json == wanted
     })
 }
 

@@ -9,7 +9,8 @@ use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use super::super::{StoreError, lock};
+use super::super::{StoreError, acked, lock};
+use super::integrity::{self, CURRENT};
 
 /// The engine's folder within the store's directory.
 pub(super) const DB: &str = "db";
@@ -18,8 +19,6 @@ const VERSION: &str = "version";
 const LOCK: &str = "lock";
 const KEYSPACES: &str = "keyspaces";
 const FIRST_JOURNAL: &str = "0.jnl";
-/// Names a keyspace's current state; the engine deletes a keyspace that has none.
-const CURRENT: &str = "current";
 /// The engine's own keyspace and ours.
 const NEEDED_KEYSPACES: [&str; 2] = ["0", "1"];
 
@@ -39,7 +38,8 @@ pub(super) fn prepare(dir: &Path) -> Result<(), StoreError> {
         .create(dir)
         .map_err(|err| StoreError::io(dir, err))?;
     let names = names(dir).map_err(|err| StoreError::io(dir, err))?;
-    if names.iter().any(|name| name == lock::FILE) {
+    let ours = |name: &String| [lock::FILE, acked::FILE].contains(&name.as_str());
+    if names.iter().any(ours) {
         return Ok(());
     }
     match names.first() {
@@ -126,6 +126,9 @@ fn complete(db: &Path) -> io::Result<Option<String>> {
         let current = keyspaces.join(needed).join(CURRENT);
         if !has_content(&current)? {
             return Ok(missing(&current));
+        }
+        if let Some(path) = integrity::check(&keyspaces.join(needed))? {
+            return Ok(Some(format!("{} is not what was written", path.display())));
         }
     }
     for name in names(&keyspaces)? {

@@ -5,8 +5,6 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use proptest::prelude::*;
-
 use crate::store::{EmbeddedStore, Key, Op, Store, StoreError};
 
 const JOBS: u64 = 200;
@@ -79,6 +77,27 @@ fn assert_honest(dir: &Path, what: &str) {
     }
 }
 
+/// What can happen to a file: nothing is left, its end is cut off, bytes are flipped or zeroed.
+fn damages(whole: &[u8]) -> Vec<(String, Option<Vec<u8>>)> {
+    let mut found = vec![("removed".to_owned(), None)];
+    let length = whole.len();
+    for keep in [0, 1, length / 3, length / 2, length.saturating_sub(1)] {
+        let cut = whole.get(..keep).unwrap_or_default().to_vec();
+        found.push((format!("cut to {keep}"), Some(cut)));
+    }
+    // A stride that is no multiple of any field's width.
+    for at in (0..length).step_by(length / 40 * 2 + 1) {
+        let mut flipped = whole.to_vec();
+        flipped[at] ^= 0x55;
+        found.push((format!("flipped at {at}"), Some(flipped)));
+        let mut zeroed = whole.to_vec();
+        let end = (at + 20).min(length);
+        zeroed[at..end].fill(0);
+        found.push((format!("zeroed at {at}"), Some(zeroed)));
+    }
+    found
+}
+
 #[test]
 fn a_damaged_file_is_an_error_and_never_a_loss() {
     let good = tempfile::tempdir().unwrap();
@@ -87,19 +106,7 @@ fn a_damaged_file_is_an_error_and_never_a_loss() {
     assert!(read_all(good.path()).unwrap());
     for file in files(good.path()) {
         let name = file.strip_prefix(good.path()).unwrap().to_owned();
-        let whole = fs::read(&file).unwrap();
-        let mut damages: Vec<(String, Option<Vec<u8>>)> = vec![("removed".to_owned(), None)];
-        for keep in [0, 1, whole.len() / 3, whole.len() / 2, whole.len().saturating_sub(1)] {
-            let cut = whole.get(..keep).unwrap_or_default().to_vec();
-            damages.push((format!("cut to {keep}"), Some(cut)));
-        }
-        let step = (whole.len() / 200).max(1);
-        for at in (0..whole.len()).step_by(step) {
-            let mut garbled = whole.clone();
-            garbled[at] ^= 0x55;
-            damages.push((format!("garbled at {at}"), Some(garbled)));
-        }
-        for (damage, content) in damages {
+        for (damage, content) in damages(&fs::read(&file).unwrap()) {
             let dir = tempfile::tempdir().unwrap();
             copy(good.path(), dir.path());
             let target = dir.path().join(&name);
@@ -107,8 +114,52 @@ fn a_damaged_file_is_an_error_and_never_a_loss() {
                 Some(content) => fs::write(target, content).unwrap(),
                 None => fs::remove_file(target).unwrap(),
             }
-            let what = format!("{} {damage}", name.display());
-            eprintln!("{what}: {:?}", read_all(dir.path()).map_err(|e| e.to_string()));
+            assert_honest(dir.path(), &format!("{} {damage}", name.display()));
         }
     }
+}
+
+#[test]
+fn a_lost_part_is_an_error_and_never_a_loss() {
+    let good = tempfile::tempdir().unwrap();
+    fill(good.path());
+    assert!(read_all(good.path()).unwrap());
+    for part in [
+        "db",
+        "db/keyspaces",
+        "db/keyspaces/0",
+        "db/keyspaces/1/tables",
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        copy(good.path(), dir.path());
+        fs::remove_dir_all(dir.path().join(part)).unwrap();
+        let err = read_all(dir.path()).unwrap_err();
+        assert!(matches!(err, StoreError::Corrupt { .. }), "{part}: {err}");
+    }
+    for stray in [
+        "db/keyspaces/x",
+        "db/keyspaces/2",
+        "db/x.jnl",
+        "db/keyspaces/1/tables/x",
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        copy(good.path(), dir.path());
+        fs::create_dir(dir.path().join(stray)).unwrap();
+        let err = read_all(dir.path()).unwrap_err();
+        assert!(matches!(err, StoreError::Corrupt { .. }), "{stray}: {err}");
+    }
+}
+
+#[test]
+fn an_old_copy_of_the_database_is_not_taken_for_the_store() {
+    let dir = tempfile::tempdir().unwrap();
+    fill(dir.path());
+    let old = tempfile::tempdir().unwrap();
+    copy(dir.path(), old.path());
+    assert!(read_all(dir.path()).unwrap());
+    fs::remove_dir_all(dir.path().join("db")).unwrap();
+    copy(&old.path().join("db"), &dir.path().join("db"));
+    let err = read_all(dir.path()).unwrap_err();
+    let text = format!("(commit {JOBS} is the last one there, {} were", JOBS + 1);
+    assert!(err.to_string().contains(&text), "{err}");
 }

@@ -103,6 +103,18 @@ impl Model {
             .collect();
         keys.sort();
         assert_eq!(store.list("").unwrap(), keys);
+        for prefix in [
+            "job.",
+            "job.0000.0000",
+            "job.ffff.ffff.ffff.ffff.",
+            "jo",
+            "c",
+            "x",
+        ] {
+            let mut some = keys.clone();
+            some.retain(|key| key.as_str().starts_with(prefix));
+            assert_eq!(store.list(prefix).unwrap(), some);
+        }
         for key in all_keys() {
             assert_eq!(store.get(&key).unwrap(), self.values.get(&key).cloned());
             assert_eq!(store.read_log(&key).unwrap(), self.logs.get(&key).cloned());

@@ -1,0 +1,179 @@
+//! `job list` and its kin: jobs with all their attributes, a JSON object per line, for programs.
+
+use std::io::IsTerminal;
+
+use jobtap_core::job::{State, StateSet};
+use serde_json::{Value, json};
+
+use super::event_stream::EventStream;
+use super::target::Target;
+use crate::cli::message::CliError;
+use crate::cli::session;
+use crate::cli::users::Users;
+use crate::client::Client;
+use crate::rpc::errno::strerror;
+
+/// Options of `job list`.
+#[derive(Debug, clap::Args)]
+pub(super) struct ListArgs {
+    /// At most this many; 0 for all
+    #[arg(short = 'c', long, value_name = "N", default_value_t = 1000)]
+    count: u64,
+    /// Jobs in these states
+    #[arg(short = 's', long, value_name = "STATES")]
+    states: Option<String>,
+    /// Jobs of this user (a name, a number or "all")
+    #[arg(short = 'u', long, value_name = "USER")]
+    user: Option<String>,
+    /// Jobs in all states
+    #[arg(short = 'a', long)]
+    all: bool,
+    /// Jobs of all users
+    #[arg(short = 'A', long)]
+    all_users: bool,
+}
+
+/// Options of `job list-inactive`.
+#[derive(Debug, clap::Args)]
+pub(super) struct ListInactiveArgs {
+    /// At most this many; 0 for all
+    #[arg(short = 'c', long, value_name = "N", default_value_t = 1000)]
+    count: u64,
+    /// Jobs that ended after this time, in seconds since the epoch
+    #[arg(short = 's', long, value_name = "T", default_value_t = 0.0)]
+    since: f64,
+}
+
+/// Options and arguments of `job list-ids`.
+#[derive(Debug, clap::Args)]
+pub(super) struct ListIdsArgs {
+    /// Wait until each job has reached this state
+    #[arg(short = 'W', long, value_name = "STATE", default_value = "depend")]
+    wait_state: String,
+    /// The jobs
+    #[arg(value_name = "JOBID", required = true)]
+    ids: Vec<String>,
+}
+
+/// Runs `job list`.
+pub(super) async fn run(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
+    let mut all = Vec::new();
+    if let Some(uid) = userid(args)? {
+        all.push(json!({ "userid": [uid] }));
+    }
+    let states = match &args.states {
+        Some(text) => Some(text.parse::<StateSet>().map_err(|_| {
+            CliError::failure(format!("error parsing --states: {text} is unknown"))
+        })?),
+        None if args.all => None,
+        None => Some(StateSet::ACTIVE),
+    };
+    if let Some(states) = states {
+        all.push(json!({ "states": [states.state_bits()] }));
+    }
+    print_list(client, json!({ "and": all }), args.count, 0.0).await
+}
+
+/// Runs `job list-inactive`.
+pub(super) async fn inactive(client: &Client, args: &ListInactiveArgs) -> Result<u8, CliError> {
+    let states = StateSet::from(State::Inactive).state_bits();
+    print_list(client, json!({ "states": [states] }), args.count, args.since).await
+}
+
+/// Runs `job list-ids`.
+pub(super) async fn ids(client: &Client, args: &ListIdsArgs) -> Result<u8, CliError> {
+    refuse_terminal()?;
+    let wanted: State = args
+        .wait_state
+        .parse()
+        .map_err(|_| CliError::failure("invalid job state specified"))?;
+    for text in &args.ids {
+        let target = Target::parse(text)?;
+        let job = reached(client, &target, wanted).await?;
+        session::print(&format!("{job}\n"))?;
+    }
+    Ok(0)
+}
+
+/// Prints one line of JSON with the numbers of jobs by state and result.
+pub(super) async fn stats(client: &Client) -> Result<u8, CliError> {
+    let stats = client.rpc("job-list.job-stats", json!({})).await?;
+    session::print(&format!("{stats}\n"))?;
+    Ok(0)
+}
+
+/// The jobs that satisfy a constraint.
+pub(super) async fn fetch(
+    client: &Client,
+    constraint: Value,
+    count: u64,
+    since: f64,
+) -> Result<Vec<Value>, CliError> {
+    let payload = json!({
+        "max_entries": count, "constraint": constraint, "attrs": ["all"], "since": since,
+    });
+    let mut answer = client.rpc("job-list.list", payload).await?;
+    match answer.get_mut("jobs").map(Value::take) {
+        Some(Value::Array(jobs)) => Ok(jobs),
+        _ => Ok(Vec::new()),
+    }
+}
+
+async fn print_list(
+    client: &Client,
+    constraint: Value,
+    count: u64,
+    since: f64,
+) -> Result<u8, CliError> {
+    refuse_terminal()?;
+    for job in fetch(client, constraint, count, since).await? {
+        session::print(&format!("{job}\n"))?;
+    }
+    Ok(0)
+}
+
+/// The job's attributes once it has reached the state, looked at again after each of its events.
+async fn reached(client: &Client, target: &Target, wanted: State) -> Result<Value, CliError> {
+    let mut events = None;
+    loop {
+        let payload = json!({ "id": target.id, "attrs": ["all"] });
+        let answer = client.rpc("job-list.list-id", payload).await;
+        // The service's name is spelled as scripts know it.
+        let answer = answer.map_err(|error| {
+            CliError::failure(format!("flux job-list.list-d: {}", strerror(error.errno)))
+        })?;
+        let job = answer.get("job").cloned().unwrap_or_default();
+        let state = job.get("state").and_then(Value::as_u64).unwrap_or(0);
+        if state >= u64::from(wanted.value()) {
+            return Ok(job);
+        }
+        let events = match &mut events {
+            Some(events) => events,
+            none => none.insert(EventStream::open(client, target.id, "eventlog", false).await?),
+        };
+        if let Some(event) = events.next().await {
+            event?;
+        }
+    }
+}
+
+fn userid(args: &ListArgs) -> Result<Option<u32>, CliError> {
+    match args.user.as_deref() {
+        _ if args.all_users => Ok(None),
+        Some("all") => Ok(None),
+        Some(user) => {
+            let number = user.parse().ok().or_else(|| Users::system().number(user));
+            number.map(Some).ok_or_else(|| CliError::failure(format!("unknown user {user}")))
+        }
+        None => Ok(Some(rustix::process::getuid().as_raw())),
+    }
+}
+
+/// This output is for programs; people want `jobs`.
+fn refuse_terminal() -> Result<(), CliError> {
+    if std::io::stdout().is_terminal() {
+        let text = "This is not the command you are looking for. Try flux-jobs(1).";
+        return Err(CliError::failure(text));
+    }
+    Ok(())
+}

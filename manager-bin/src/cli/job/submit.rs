@@ -1,0 +1,69 @@
+//! `job submit`: submits a jobspec that was made elsewhere.
+
+use std::io::Read;
+
+use jobtap_core::job::Flags;
+use serde_json::json;
+
+use crate::cli::ids::show_id;
+use crate::cli::message::CliError;
+use crate::cli::session;
+use crate::cli::submit::submitted_id;
+use crate::client::Client;
+
+/// The flag of a jobspec that is signed already; it is for this command alone.
+const SIGNED: &str = "signed";
+
+/// Options and arguments of `job submit`.
+#[derive(Debug, clap::Args)]
+pub(super) struct JobSubmitArgs {
+    /// 0 to 31
+    #[arg(short = 'u', long, value_name = "N", default_value_t = 16, allow_negative_numbers = true)]
+    urgency: i64,
+    /// Comma list of debug, waitable, signed, novalidate
+    #[arg(short = 'f', long, value_name = "FLAGS")]
+    flags: Vec<String>,
+    /// A file with the jobspec; - or nothing is stdin
+    #[arg(value_name = "FILE")]
+    file: Option<String>,
+}
+
+/// Runs the command.
+pub(super) async fn run(client: &Client, args: &JobSubmitArgs) -> Result<u8, CliError> {
+    let (flags, signed) = flags(&args.flags)?;
+    let text = read(args.file.as_deref())?;
+    if text.trim().is_empty() {
+        return Err(CliError::failure("required jobspec is empty"));
+    }
+    let key = if signed { "J" } else { "jobspec" };
+    let payload = json!({ key: text, "urgency": args.urgency, "flags": flags.bits() });
+    let id = submitted_id(&client.rpc("job-ingest.submit", payload).await?)?;
+    session::print(&format!("{}\n", show_id(id)))?;
+    Ok(0)
+}
+
+fn flags(lists: &[String]) -> Result<(Flags, bool), CliError> {
+    let (mut flags, mut signed) = (Flags::NONE, false);
+    for word in lists.iter().flat_map(|list| list.split(',')) {
+        match word {
+            SIGNED => signed = true,
+            word => {
+                let unknown = |_| CliError::failure(format!("unknown flag: {word}"));
+                flags |= word.parse().map_err(unknown)?;
+            }
+        }
+    }
+    Ok((flags, signed))
+}
+
+fn read(file: Option<&str>) -> Result<String, CliError> {
+    match file {
+        None | Some("-") => {
+            let mut text = String::new();
+            std::io::stdin().lock().read_to_string(&mut text)?;
+            Ok(text)
+        }
+        Some(path) => std::fs::read_to_string(path)
+            .map_err(|error| CliError::failure(format!("{path}: {error}"))),
+    }
+}

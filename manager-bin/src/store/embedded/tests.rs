@@ -1,0 +1,207 @@
+//! What a manager relies on when it opens, fills and reopens a store on disk.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+
+fn put(key: &Key, value: &str) -> Op {
+    Op::Put {
+        key: key.clone(),
+        value: value.into(),
+    }
+}
+
+fn append(id: u64, seq: u64, text: &str) -> Op {
+    Op::Append {
+        key: Key::eventlog(id),
+        seq,
+        value: text.into(),
+    }
+}
+
+fn scan(store: &dyn Store, wanted: &[&str]) -> Vec<StoredJob> {
+    let mut jobs = Vec::new();
+    store
+        .scan_jobs(&|name| wanted.contains(&name), &mut |job| {
+            jobs.push(job);
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    jobs
+}
+
+#[test]
+fn a_restart_finds_jobs_in_order_with_their_logs() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("new").join("store");
+    let store = EmbeddedStore::open(&path).unwrap();
+    let mode = fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+    for id in [0x1_0000, 2, u64::MAX, 0xff] {
+        store
+            .commit(vec![
+                put(&Key::jobspec(id), "{}"),
+                append(id, 0, "submit\n"),
+                put(&Key::guest(id, "output").unwrap(), "long"),
+            ])
+            .unwrap();
+    }
+    store.commit(vec![append(2, 1, "validate\n")]).unwrap();
+    store.commit(vec![append(2, u64::MAX, "clean\n")]).unwrap();
+    store.commit(vec![put(&Key::checkpoint(), "{}")]).unwrap();
+    drop(store);
+
+    let store = EmbeddedStore::open(&path).unwrap();
+    assert_eq!(store.job_ids().unwrap(), [2, 0xff, 0x1_0000, u64::MAX]);
+    let jobs = scan(&store, &["eventlog", "jobspec"]);
+    assert_eq!(
+        jobs[0].get("eventlog").unwrap(),
+        b"submit\nvalidate\nclean\n"
+    );
+    assert_eq!(jobs[0].get("guest.output"), None);
+    assert_eq!(jobs[1].entries[0].next_seq, Some(1));
+    assert_eq!(jobs[1].entries[1].next_seq, None);
+    assert_eq!(
+        store.read_log(&Key::eventlog(2)).unwrap().unwrap(),
+        b"submit\nvalidate\nclean\n"
+    );
+    assert_eq!(store.read_log(&Key::eventlog(3)).unwrap(), None);
+    let names = |prefix: &str| -> Vec<String> {
+        let keys = store.list(prefix).unwrap();
+        keys.iter().map(Key::to_string).collect()
+    };
+    assert_eq!(
+        names("job.0000.0000.0000.0002."),
+        [
+            "job.0000.0000.0000.0002.eventlog",
+            "job.0000.0000.0000.0002.guest.output",
+            "job.0000.0000.0000.0002.jobspec",
+        ]
+    );
+    assert_eq!(names("c"), ["checkpoint.job-manager"]);
+    assert_eq!(names("").len(), 13);
+    assert!(store.free_space().unwrap().unwrap().free > 0);
+}
+
+#[test]
+fn a_scan_can_end_early() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = EmbeddedStore::open(dir.path()).unwrap();
+    store
+        .commit((0..5).map(|id| append(id, 0, "x")).collect())
+        .unwrap();
+    let mut seen = 0;
+    store
+        .scan_jobs(&|_| true, &mut |_| {
+            seen += 1;
+            ControlFlow::Break(())
+        })
+        .unwrap();
+    assert_eq!(seen, 1);
+}
+
+#[test]
+fn history_is_never_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = EmbeddedStore::open(dir.path()).unwrap();
+    store.commit(vec![append(1, 0, "submit\n")]).unwrap();
+    let err = store
+        .commit(vec![put(&Key::jobspec(1), "{}"), append(1, 0, "x\n")])
+        .unwrap_err();
+    assert_eq!(
+        err.to_string(),
+        "job.0000.0000.0000.0001.eventlog already has record 0: \
+         restart the manager, which continues after the last"
+    );
+    assert_eq!(store.get(&Key::jobspec(1)).unwrap(), None, "all or nothing");
+    store.commit(vec![append(1, 1, "validate\n")]).unwrap();
+    let log = store.read_log(&Key::eventlog(1)).unwrap().unwrap();
+    assert_eq!(log, b"submit\nvalidate\n");
+}
+
+#[test]
+fn a_second_manager_is_refused_and_the_next_one_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = EmbeddedStore::open(dir.path()).unwrap();
+    let err = EmbeddedStore::open(dir.path()).err().unwrap();
+    assert!(
+        matches!(err, StoreError::Locked { pid: Some(_), .. }),
+        "{err}"
+    );
+    drop(store);
+    for _ in 0..5 {
+        EmbeddedStore::open(dir.path()).unwrap();
+    }
+}
+
+#[test]
+fn a_store_of_a_newer_version_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = EmbeddedStore::open(dir.path()).unwrap();
+    let newer = Effects::from([(rows::FORMAT.into(), Some("2".into()))]);
+    store.engine.write(newer, 1).unwrap();
+    drop(store);
+    let err = EmbeddedStore::open(dir.path()).err().unwrap();
+    let expected = format!(
+        "{} has store format 2, and this jobtap knows format 1: \
+         start it with the jobtap that wrote it",
+        dir.path().display()
+    );
+    assert_eq!(err.to_string(), expected);
+}
+
+#[test]
+fn another_programs_database_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join(lock::FILE), "").unwrap();
+    let db = Database::builder(dir.path().join(files::DB))
+        .open()
+        .unwrap();
+    let rows = db
+        .keyspace("other", KeyspaceCreateOptions::default)
+        .unwrap();
+    rows.insert("a", "b").unwrap();
+    db.persist(PersistMode::SyncAll).unwrap();
+    drop((rows, db));
+    let err = EmbeddedStore::open(dir.path()).err().unwrap();
+    assert!(matches!(err, StoreError::NotAStore { .. }), "{err}");
+}
+
+#[test]
+fn no_permission_is_said_with_the_path() {
+    let dir = tempfile::tempdir().unwrap();
+    let forbidden = dir.path().join("forbidden");
+    fs::create_dir(&forbidden).unwrap();
+    fs::set_permissions(&forbidden, fs::Permissions::from_mode(0o500)).unwrap();
+    if fs::write(forbidden.join("probe"), "").is_ok() {
+        // The superuser is never denied.
+        return;
+    }
+    let err = EmbeddedStore::open(&forbidden.join("store")).err().unwrap();
+    assert!(matches!(err, StoreError::Denied { .. }), "{err}");
+    assert!(err.to_string().contains("forbidden/store"), "{err}");
+}
+
+#[test]
+fn what_the_engine_answers_is_sorted_by_what_helps() {
+    let explained = |err| explain(Path::new("/"), err);
+    let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+    assert!(matches!(
+        explained(fjall::Error::Io(full)),
+        StoreError::NoSpace { .. }
+    ));
+    let gone = std::io::Error::from(std::io::ErrorKind::NotFound);
+    assert!(matches!(
+        explained(fjall::Error::Io(gone)),
+        StoreError::Corrupt { .. }
+    ));
+    let text = explained(fjall::Error::Poisoned).to_string();
+    assert!(text.contains("writing failed in the background"), "{text}");
+    assert!(matches!(
+        explained(fjall::Error::Unrecoverable),
+        StoreError::Corrupt { .. }
+    ));
+}

@@ -1,0 +1,205 @@
+//! Names of rows: what keys are called in an ordered byte map.
+//!
+//! A job's rows are `j`, the id as eight bytes, and the name: half the length of the key's text,
+//! and in the same order. Comparing names is most of what a commit costs, and up to 20 bytes are
+//! kept without a pointer to follow, which the first 256 records of an `eventlog` just fit. The
+//! instance's rows are `i` and the name, the store's own `s` and the name.
+//!
+//! A log's record adds a NUL, which is in no name, and its number.
+
+use super::keys::{JOBS, Key};
+
+/// What all rows of jobs begin with.
+pub(super) const ALL_JOBS: &[u8] = b"j";
+/// The version of the layout, as decimal text.
+pub(super) const FORMAT: &[u8] = b"sformat";
+/// The number of commits made, as eight bytes, big endian.
+pub(super) const COMMITS: &[u8] = b"scommits";
+
+const JOB: u8 = b'j';
+const INSTANCE: u8 = b'i';
+
+/// A row's name, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Row<'a> {
+    /// The job; none for a row of the instance.
+    pub(super) job: Option<u64>,
+    /// The key's name below the job or the instance.
+    pub(super) name: &'a str,
+    /// The record's number; none for a value.
+    pub(super) seq: Option<u64>,
+}
+
+/// What all rows of a job begin with.
+pub(super) fn of_job(id: u64) -> Vec<u8> {
+    let mut row = Vec::with_capacity(32);
+    row.push(JOB);
+    row.extend(id.to_be_bytes());
+    row
+}
+
+/// The row of a value.
+pub(super) fn of_value(key: &Key) -> Vec<u8> {
+    let mut row = match key.job_id() {
+        Some(id) => of_job(id),
+        None => vec![INSTANCE],
+    };
+    row.extend(key.name().as_bytes());
+    row
+}
+
+/// What all rows of a log begin with.
+pub(super) fn of_log(key: &Key) -> Vec<u8> {
+    let mut row = of_value(key);
+    row.push(0);
+    row
+}
+
+/// The row of a log's record: the number is its length in bytes, then those bytes, so that it is
+/// short and sorts.
+pub(super) fn of_record(key: &Key, seq: u64) -> Vec<u8> {
+    let mut row = of_log(key);
+    let bytes = seq.to_be_bytes();
+    let zeros = seq.leading_zeros() / 8;
+    row.push((u64::BITS / 8 - zeros) as u8);
+    row.extend(bytes.iter().skip(zeros as usize));
+    row
+}
+
+/// Takes a row's name apart; none for what is no row of a job or the instance.
+pub(super) fn parse(row: &[u8]) -> Option<Row<'_>> {
+    let (tag, rest) = row.split_first()?;
+    let (job, rest) = match *tag {
+        JOB => {
+            let (id, rest) = rest.split_first_chunk()?;
+            (Some(u64::from_be_bytes(*id)), rest)
+        }
+        INSTANCE => (None, rest),
+        _ => return None,
+    };
+    let (name, seq) = match rest.iter().position(|byte| *byte == 0) {
+        None => (rest, None),
+        Some(nul) => {
+            let (name, record) = rest.split_at_checked(nul)?;
+            (name, Some(parse_seq(record.get(1..)?)?))
+        }
+    };
+    let name = std::str::from_utf8(name).ok()?;
+    (!name.is_empty()).then_some(Row { job, name, seq })
+}
+
+fn parse_seq(record: &[u8]) -> Option<u64> {
+    let (length, bytes) = record.split_first()?;
+    if bytes.len() != usize::from(*length) || bytes.len() > 8 || bytes.first() == Some(&0) {
+        return None;
+    }
+    Some(
+        bytes
+            .iter()
+            .fold(0, |seq, byte| (seq << 8) | u64::from(*byte)),
+    )
+}
+
+/// What the rows of all keys that begin with the text `prefix` begin with. Rows of other keys may
+/// begin so too.
+pub(super) fn covering(prefix: &str) -> Vec<Vec<u8>> {
+    if let Some((id, name)) = Key::split_job(prefix) {
+        let mut row = of_job(id);
+        row.extend(name.as_bytes());
+        return vec![row];
+    }
+    if prefix.starts_with(JOBS) {
+        return vec![ALL_JOBS.to_vec()];
+    }
+    let mut instance = vec![INSTANCE];
+    instance.extend(prefix.as_bytes());
+    match JOBS.starts_with(prefix) {
+        true => vec![instance, ALL_JOBS.to_vec()],
+        false => vec![instance],
+    }
+}
+
+/// The first name after all that begin with `prefix`; none if nothing comes after.
+pub(super) fn after(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte != u8::MAX)?;
+    let mut end = prefix.get(..=last)?.to_vec();
+    *end.last_mut()? += 1;
+    Some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn an_events_row_needs_no_pointer() {
+        assert_eq!(of_record(&Key::eventlog(u64::MAX), 255).len(), 20);
+        let row = of_record(&Key::eventlog(2), 0x1_00);
+        assert_eq!(row, b"j\0\0\0\0\0\0\0\x02eventlog\0\x02\x01\x00");
+    }
+
+    #[test]
+    fn records_sort_between_their_key_and_the_next() {
+        let key = Key::job(1, "a").unwrap();
+        let next = Key::job(1, "a!").unwrap();
+        assert!(of_value(&key) < of_record(&key, 0));
+        assert!(of_record(&key, u64::MAX) < of_value(&next));
+        assert!(of_record(&Key::job(1, "z").unwrap(), 0) < of_value(&Key::job(2, "a").unwrap()));
+    }
+
+    #[test]
+    fn what_comes_after_a_prefix_is_outside_of_it() {
+        assert_eq!(after(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(after(b"j\xff\xff"), Some(b"k".to_vec()));
+        assert_eq!(after(b"\xff"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(row in proptest::collection::vec(any::<u8>(), 0..40)) {
+            let _ = parse(&row);
+        }
+
+        #[test]
+        fn a_row_reads_back(id: u64, seq: u64, name in "[^\\p{Cc}]{1,20}") {
+            let key = Key::job(id, &name).unwrap();
+            let row = Row { job: Some(id), name: &name, seq: Some(seq) };
+            let record = of_record(&key, seq);
+            prop_assert_eq!(parse(&record), Some(row));
+            let value = of_value(&key);
+            prop_assert_eq!(parse(&value), Some(Row { seq: None, ..row }));
+            let key = Key::instance(&format!("x{name}")).unwrap();
+            let row = Row { job: None, name: key.name(), seq: Some(seq) };
+            let record = of_record(&key, seq);
+            prop_assert_eq!(parse(&record), Some(row));
+        }
+
+        #[test]
+        fn records_sort_by_number(id: u64, a: u64, b: u64, shift in 0..64u32) {
+            let key = Key::eventlog(id);
+            let (a, b) = (a >> shift, b);
+            prop_assert_eq!(of_record(&key, a).cmp(&of_record(&key, b)), a.cmp(&b));
+        }
+
+        #[test]
+        fn jobs_sort_by_id(a: u64, b: u64) {
+            let (left, right) = (Key::eventlog(a), Key::eventlog(b));
+            prop_assert_eq!(of_value(&left).cmp(&of_value(&right)), a.cmp(&b));
+        }
+
+        #[test]
+        fn a_prefix_covers_its_keys(id: u64, cut in 0..50usize) {
+            for key in [Key::guest(id, "exec.eventlog").unwrap(), Key::checkpoint()] {
+                let text = key.as_str();
+                let prefix = &text[..cut.min(text.len())];
+                let row = of_value(&key);
+                let covered = covering(prefix).iter().any(|start| row.starts_with(start));
+                prop_assert!(covered, "{}", prefix);
+            }
+        }
+    }
+}
