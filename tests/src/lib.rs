@@ -119,18 +119,27 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// A manager on a fresh state directory.
+    /// A manager on a fresh state directory, with four cores whatever this host has.
     #[track_caller]
     pub fn start(exe: &Path) -> Self {
         let temporary = temporary();
-        let mut manager = Self::start_in(exe, temporary.path(), &[]);
+        let config = temporary.path().join("config.toml");
+        let host = run(Command::new("uname").arg("-n")).ok();
+        let four_cores = format!(
+            "[resource]\nnoverify = true\n[[resource.config]]\nhosts = \"{host}\"\ncores = \"0-3\"\n"
+        );
+        if let Err(error) = std::fs::write(&config, four_cores) {
+            panic!("{}: {error}", config.display());
+        }
+        let options = ["--config-path".as_ref(), config.as_os_str()];
+        let mut manager = Self::start_in(exe, &temporary.path().join("state"), &options);
         manager.temporary = Some(temporary);
         manager
     }
 
     /// A manager on a state directory that may hold the state of an earlier one.
     #[track_caller]
-    pub fn start_in(exe: &Path, statedir: &Path, options: &[&str]) -> Self {
+    pub fn start_in(exe: &Path, statedir: &Path, options: &[&OsStr]) -> Self {
         let mut process = clean(exe);
         process
             .arg("start")
