@@ -12,9 +12,9 @@ mod job_row_tests;
 mod jobs;
 mod jobs_fetch;
 mod jobs_query;
+mod jobs_source;
 #[cfg(test)]
 mod jobs_tests;
-mod jobs_source;
 mod message;
 mod named_formats;
 mod plugin;
@@ -24,9 +24,9 @@ mod session;
 mod start;
 mod submit;
 mod submit_args;
+mod submit_caller;
 mod submit_env;
 mod submit_rlimit;
-mod submit_caller;
 mod submit_setattr;
 mod submit_values;
 mod submit_wait;
@@ -43,7 +43,12 @@ use usage::Family;
 
 /// The program's command line.
 #[derive(Debug, Parser)]
-#[command(name = "jobtap", version, about = "A job manager whose policy is Rust", disable_help_subcommand = true)]
+#[command(
+    name = "jobtap",
+    version,
+    about = "A job manager whose policy is Rust",
+    disable_help_subcommand = true
+)]
 struct CommandLine {
     #[command(subcommand)]
     command: Command,
@@ -77,7 +82,10 @@ const COMPILED: &[&str] = &["start", "job", "config", "dmesg"];
 /// Runs the manager's command line; what a custom manager's `main` calls.
 pub fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_some_and(|first| first == SHEPHERD_ARGUMENT) {
+    if arguments
+        .next()
+        .is_some_and(|first| first == SHEPHERD_ARGUMENT)
+    {
         return shepherd_main(arguments);
     }
     match CommandLine::try_parse() {
@@ -103,8 +111,16 @@ fn dispatch(command: Command) -> ExitCode {
 fn refuse(error: &clap::Error) -> ExitCode {
     let mut arguments = std::env::args_os();
     let program = usage::program_name(arguments.next().as_deref());
-    let command = arguments.next().unwrap_or_default().to_string_lossy().into_owned();
+    let command = arguments
+        .next()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     let compiled = COMPILED.contains(&command.as_str());
-    let family = if compiled { Family::Compiled } else { Family::Script };
+    let family = if compiled {
+        Family::Compiled
+    } else {
+        Family::Script
+    };
     usage::report(error, &program, &command, family)
 }

@@ -52,7 +52,10 @@ async fn submit_and_attach(args: RunCommand) -> Result<u8, CliError> {
         show_exec: args.job.verbose > 2,
         show_status: false,
         wait_event: args.wait_event,
-        output: Output { label: args.job.label_io, quiet: false },
+        output: Output {
+            label: args.job.label_io,
+            quiet: false,
+        },
         read_only: false,
         input,
         tail: None,
@@ -63,7 +66,9 @@ async fn submit_and_attach(args: RunCommand) -> Result<u8, CliError> {
 
 /// Has the tasks read what we are given, unless the options say where their input comes from.
 fn take_input(payload: &mut serde_json::Value) -> bool {
-    let Some(system) = payload.pointer_mut("/jobspec/attributes/system") else { return false };
+    let Some(system) = payload.pointer_mut("/jobspec/attributes/system") else {
+        return false;
+    };
     let pointer = "/shell/options/input/stdin";
     if let Some(given) = system.pointer(pointer) {
         return given.get("type").and_then(serde_json::Value::as_str) == Some("service");

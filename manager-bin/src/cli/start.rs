@@ -76,7 +76,12 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
     if socket.as_os_str().len() > uri::MAX_PATH {
         socket = rundir.path.join("local-0");
     }
-    let options = Options { config: plan.config, statedir, socket, log_level: plan.log_level };
+    let options = Options {
+        config: plan.config,
+        statedir,
+        socket,
+        log_level: plan.log_level,
+    };
     let daemon = match Daemon::start(options) {
         Ok(daemon) => daemon,
         Err(error) => {
@@ -115,9 +120,16 @@ impl Plan {
             config::merge(&mut whole, config::load(path).map_err(CliError::failure)?);
         }
         for text in &args.conf {
-            config::merge(&mut whole, config::setting(text).map_err(CliError::failure)?);
+            config::merge(
+                &mut whole,
+                config::setting(text).map_err(CliError::failure)?,
+            );
         }
-        let log_level = if args.verbose > 0 { Level::Info } else { Level::Warning };
+        let log_level = if args.verbose > 0 {
+            Level::Info
+        } else {
+            Level::Warning
+        };
         let mut plan = Self {
             config: whole,
             state_dir: args.state_dir,
@@ -140,7 +152,11 @@ impl Plan {
                     Ok(4) => Level::Warning,
                     Ok(5..=6) => Level::Info,
                     Ok(7) => Level::Debug,
-                    _ => return Err(CliError::failure("log-stderr-level: use a number from 0 to 7")),
+                    _ => {
+                        return Err(CliError::failure(
+                            "log-stderr-level: use a number from 0 to 7",
+                        ));
+                    }
                 }
             }
             _ => {
@@ -201,11 +217,7 @@ async fn serve(daemon: &Daemon) -> Result<u8, CliError> {
 }
 
 /// Runs the command to its end.
-async fn supervise(
-    daemon: &Daemon,
-    rundir: &RunDir,
-    command: &[OsString],
-) -> Result<u8, CliError> {
+async fn supervise(daemon: &Daemon, rundir: &RunDir, command: &[OsString]) -> Result<u8, CliError> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hangup = signal(SignalKind::hangup())?;
     // Ctrl-C is for the command, which is in the same process group; to catch it here keeps the
@@ -278,15 +290,24 @@ fn cannot_run(program: &Path, error: &std::io::Error) -> CliError {
         std::io::ErrorKind::NotFound => (127, "No such file or directory".to_owned()),
         std::io::ErrorKind::PermissionDenied => {
             let shown = program.display();
-            (126, format!("not executable: chmod +x {shown}, or start it as `sh {shown}`"))
+            (
+                126,
+                format!("not executable: chmod +x {shown}, or start it as `sh {shown}`"),
+            )
         }
         _ => (126, error.to_string()),
     };
-    CliError { text: format!("{}: {hint}", program.display()), code }
+    CliError {
+        text: format!("{}: {hint}", program.display()),
+        code,
+    }
 }
 
 fn send(child: &Child, signal: Signal) {
-    let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+    let pid = child
+        .id()
+        .and_then(|pid| i32::try_from(pid).ok())
+        .and_then(Pid::from_raw);
     if let Some(pid) = pid {
         // It may have ended in between.
         let _ = kill_process(pid, signal);
@@ -301,7 +322,10 @@ fn exit_code(status: ExitStatus) -> u8 {
 
 fn failed(reason: &str) -> CliError {
     session::note(&format!("jobtap: {reason}"));
-    CliError { text: String::new(), code: 1 }
+    CliError {
+        text: String::new(),
+        code: 1,
+    }
 }
 
 #[cfg(test)]
@@ -329,6 +353,10 @@ mod tests {
             &std::io::ErrorKind::PermissionDenied.into(),
         );
         assert_eq!(error.code, 126);
-        assert!(error.text.contains("chmod +x examples/quickstart.sh"), "{}", error.text);
+        assert!(
+            error.text.contains("chmod +x examples/quickstart.sh"),
+            "{}",
+            error.text
+        );
     }
 }

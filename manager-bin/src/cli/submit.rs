@@ -49,7 +49,9 @@ pub(crate) fn run(args: SubmitCommand) -> ExitCode {
         let submissions = submissions(&args)?;
         if args.job.dry_run {
             // Of several copies the first one tells what they are like.
-            submissions.first().map_or(Ok(()), |first| print_jobspec(&first.payload))?;
+            submissions
+                .first()
+                .map_or(Ok(()), |first| print_jobspec(&first.payload))?;
             return Ok(0);
         }
         submit_all(&args, submissions).await
@@ -70,7 +72,10 @@ pub(super) fn submission(args: &SubmitArgs, caller: &Caller) -> Result<Submissio
         "urgency": args.urgency()?,
         "flags": args.job_flags()?.bits(),
     });
-    Ok(Submission { label: String::new(), payload })
+    Ok(Submission {
+        label: String::new(),
+        payload,
+    })
 }
 
 fn submissions(args: &SubmitCommand) -> Result<Vec<Submission>, CliError> {
@@ -81,12 +86,16 @@ fn submissions(args: &SubmitCommand) -> Result<Vec<Submission>, CliError> {
     let Some((how, ids)) = args.copies.copies()? else {
         return Ok(vec![submission(&args.job, &caller)?]);
     };
-    let ids: Idset =
-        ids.parse().map_err(|error| CliError::failure(format!("--cc: {error}")))?;
+    let ids: Idset = ids
+        .parse()
+        .map_err(|error| CliError::failure(format!("--cc: {error}")))?;
     let copy = |id: u32| {
         let args = args.job.copy_for(&id.to_string(), how);
         let submission = submission(&args, &caller)?;
-        Ok(Submission { label: format!("cc={id}: "), ..submission })
+        Ok(Submission {
+            label: format!("cc={id}: "),
+            ..submission
+        })
     };
     ids.iter().map(copy).collect()
 }
@@ -99,8 +108,7 @@ async fn submit_all(args: &SubmitCommand, submissions: Vec<Submission>) -> Resul
         .into_iter()
         .map(|submission| {
             let client = client.clone();
-            let request =
-                async move { client.rpc("job-ingest.submit", submission.payload).await };
+            let request = async move { client.rpc("job-ingest.submit", submission.payload).await };
             (submission.label, tokio::spawn(request))
         })
         .collect();

@@ -8,8 +8,8 @@ use jobtap_core::engine::Effect;
 use super::Failure;
 use super::engine_thread::{After, EngineHandle};
 use super::execution::Execution;
-use super::timers::Timers;
 use super::hub::Hub;
+use super::timers::Timers;
 
 /// Everybody who is told.
 pub(super) struct Effector {
@@ -41,7 +41,12 @@ impl Effector {
     fn one(&self, effect: Effect) {
         match effect {
             Effect::Reply { to, result } => self.engine.answer(to, result),
-            Effect::Publish { id, log, seq, entry } => self.hub.publish(id, log, seq, &entry),
+            Effect::Publish {
+                id,
+                log,
+                seq,
+                entry,
+            } => self.hub.publish(id, log, seq, &entry),
             Effect::Exec(command) => self.execution.send(command),
             Effect::Timer { id, at } => self.timers.set(id, at),
             Effect::Spawn(task) => drop(self.plugins.spawn(task.0)),

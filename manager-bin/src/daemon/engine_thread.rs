@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jobtap_core::engine::{Cred, Effect, Effects, Engine, Input, ReplyTo, Request, RequestError, Write};
+use jobtap_core::engine::{
+    Cred, Effect, Effects, Engine, Input, ReplyTo, Request, RequestError, Write,
+};
 use jobtap_core::plugin::{RemoteCall, RemoteSink};
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -73,7 +75,10 @@ struct Replies {
 impl EngineHandle {
     /// A handle that sends into this channel.
     pub(super) fn new(messages: Sender<Message>) -> Self {
-        Self { messages, replies: Arc::default() }
+        Self {
+            messages,
+            replies: Arc::default(),
+        }
     }
 
     /// Hands in a request, in the order of the calls; the answer comes when its events are durable.
@@ -81,7 +86,11 @@ impl EngineHandle {
         let (sender, receiver) = oneshot::channel();
         let reply = ReplyTo(self.replies.next.fetch_add(1, Ordering::Relaxed));
         self.replies.lock().insert(reply, sender);
-        if !self.input(Input::Request { reply, cred, request }) {
+        if !self.input(Input::Request {
+            reply,
+            cred,
+            request,
+        }) {
             self.replies.lock().remove(&reply);
         }
         receiver
@@ -133,7 +142,9 @@ impl RemoteSink for EngineHandle {
 
 /// The answer, or the refusal of a manager that ends.
 pub(super) async fn answered(receiver: oneshot::Receiver<RpcResult>) -> RpcResult {
-    receiver.await.unwrap_or_else(|_| Err(RpcError::new(EAGAIN, "the manager is shutting down")))
+    receiver
+        .await
+        .unwrap_or_else(|_| Err(RpcError::new(EAGAIN, "the manager is shutting down")))
 }
 
 /// An engine's refusal as it goes over the wire.
@@ -154,7 +165,10 @@ pub(super) fn run(
             let (turn, stop) = one_turn(&mut engine, first, messages, log);
             turns(turn);
             if stop {
-                turns(Turn { writes: engine.checkpoint(), after: Vec::new() });
+                turns(Turn {
+                    writes: engine.checkpoint(),
+                    after: Vec::new(),
+                });
                 return;
             }
         }
@@ -180,7 +194,11 @@ fn one_turn(
             Message::Stop => return (turn, true),
         }
         taken += 1;
-        next = if taken < PER_TURN { messages.try_recv().ok() } else { None };
+        next = if taken < PER_TURN {
+            messages.try_recv().ok()
+        } else {
+            None
+        };
     }
     (turn, false)
 }
@@ -192,6 +210,7 @@ impl Turn {
             log.write(line.level, &line.text);
         }
         self.writes.extend(effects.writes);
-        self.after.extend(effects.after.into_iter().map(After::Effect));
+        self.after
+            .extend(effects.after.into_iter().map(After::Effect));
     }
 }

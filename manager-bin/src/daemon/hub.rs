@@ -36,9 +36,17 @@ impl Hub {
     /// Hands an event to those who watch; those who left are forgotten.
     pub(super) fn publish(&self, id: JobId, log: Log, seq: u64, entry: &Arc<EventEntry>) {
         let mut watchers = self.lock();
-        let Some(list) = watchers.get_mut(&id) else { return };
+        let Some(list) = watchers.get_mut(&id) else {
+            return;
+        };
         list.retain(|sender| {
-            sender.send(Published { log, seq, entry: Arc::clone(entry) }).is_ok()
+            sender
+                .send(Published {
+                    log,
+                    seq,
+                    entry: Arc::clone(entry),
+                })
+                .is_ok()
         });
         if list.is_empty() {
             watchers.remove(&id);
@@ -48,16 +56,16 @@ impl Hub {
     /// Forgets those who left without an event; called when a watcher ends.
     pub(super) fn sweep(&self, id: JobId) {
         let mut watchers = self.lock();
-        let Some(list) = watchers.get_mut(&id) else { return };
+        let Some(list) = watchers.get_mut(&id) else {
+            return;
+        };
         list.retain(|sender| !sender.is_closed());
         if list.is_empty() {
             watchers.remove(&id);
         }
     }
 
-    fn lock(
-        &self,
-    ) -> std::sync::MutexGuard<'_, HashMap<JobId, Vec<UnboundedSender<Published>>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<JobId, Vec<UnboundedSender<Published>>>> {
         self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

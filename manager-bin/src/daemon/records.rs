@@ -47,14 +47,20 @@ impl Records {
     pub(super) fn log(&self, id: JobId, log: Log) -> Result<Option<String>, RpcError> {
         let key = Key::job(id.as_u64(), log.key()).map_err(unreadable)?;
         let bytes = self.store.read_log(&key).map_err(unreadable)?;
-        bytes.map(|bytes| String::from_utf8(bytes).map_err(unreadable)).transpose()
+        bytes
+            .map(|bytes| String::from_utf8(bytes).map_err(unreadable))
+            .transpose()
     }
 
     /// The text under a key of a job.
     pub(super) fn value(&self, id: JobId, name: &str) -> Result<Option<String>, RpcError> {
-        let Ok(key) = Key::job(id.as_u64(), name) else { return Ok(None) };
+        let Ok(key) = Key::job(id.as_u64(), name) else {
+            return Ok(None);
+        };
         let bytes = self.store.get(&key).map_err(unreadable)?;
-        bytes.map(|bytes| String::from_utf8(bytes).map_err(unreadable)).transpose()
+        bytes
+            .map(|bytes| String::from_utf8(bytes).map_err(unreadable))
+            .transpose()
     }
 
     /// A job's main eventlog, for its user and the owner; everybody else and unknown jobs are refused.
@@ -67,7 +73,10 @@ impl Records {
         if cred.owner || log.userid() == Some(cred.userid) {
             Ok(log)
         } else {
-            Err(RpcError::new(EPERM, "guests can only access their own jobs"))
+            Err(RpcError::new(
+                EPERM,
+                "guests can only access their own jobs",
+            ))
         }
     }
 }
@@ -87,13 +96,19 @@ impl MainLog {
 
     /// Whether the job is over.
     pub(super) fn is_inactive(&self) -> bool {
-        self.events.last().is_some_and(|event| event.name == "clean") || self.has("clean")
+        self.events
+            .last()
+            .is_some_and(|event| event.name == "clean")
+            || self.has("clean")
     }
 
     /// How many exceptions came from the execution system.
     pub(super) fn exec_exceptions(&self) -> usize {
         let of_exec = |event: &&EventEntry| {
-            let kind = event.context.as_ref().and_then(|context| context.get("type"));
+            let kind = event
+                .context
+                .as_ref()
+                .and_then(|context| context.get("type"));
             event.name == "exception" && kind.and_then(Value::as_str) == Some("exec")
         };
         self.events.iter().filter(of_exec).count()

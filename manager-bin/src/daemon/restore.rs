@@ -21,8 +21,8 @@ pub(super) fn all(store: &dyn Store, engine: &mut Engine, log: &Log) -> Result<u
     let mut lost = Vec::new();
     store.scan_jobs(&wanted, &mut |job| {
         let id = JobId::new(job.id);
-        let outcome = stored_job(&job)
-            .and_then(|job| engine.restore(job).map_err(|error| error.to_string()));
+        let outcome =
+            stored_job(&job).and_then(|job| engine.restore(job).map_err(|error| error.to_string()));
         match outcome {
             Ok(()) => restored += 1,
             Err(reason) => lost.push((id, reason)),
@@ -38,9 +38,14 @@ pub(super) fn all(store: &dyn Store, engine: &mut Engine, log: &Log) -> Result<u
 
 /// The highest job id that the last run put into its checkpoint.
 pub(super) fn max_jobid(store: &dyn Store) -> Result<Option<JobId>, StoreError> {
-    let Some(bytes) = store.get(&Key::checkpoint())? else { return Ok(None) };
+    let Some(bytes) = store.get(&Key::checkpoint())? else {
+        return Ok(None);
+    };
     let checkpoint: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-    Ok(checkpoint.get("max_jobid").and_then(Value::as_u64).map(JobId::new))
+    Ok(checkpoint
+        .get("max_jobid")
+        .and_then(Value::as_u64)
+        .map(JobId::new))
 }
 
 fn wanted(name: &str) -> bool {
@@ -51,14 +56,19 @@ fn wanted(name: &str) -> bool {
 fn stored_job(job: &store::StoredJob) -> Result<StoredJob, String> {
     let text = |name: &str| {
         job.get(name)
-            .map(|bytes| String::from_utf8(bytes.to_vec()).map_err(|error| format!("{name}: {error}")))
+            .map(|bytes| {
+                String::from_utf8(bytes.to_vec()).map_err(|error| format!("{name}: {error}"))
+            })
             .transpose()
     };
-    let required = |name: &str| text(name)?.ok_or_else(|| format!("lookup {name}: No such file or directory"));
+    let required =
+        |name: &str| text(name)?.ok_or_else(|| format!("lookup {name}: No such file or directory"));
     let exec_lines = job.get("guest.exec.eventlog").unwrap_or_default();
     let mut data = Map::new();
     for entry in &job.entries {
-        let Some(plugin) = entry.name.strip_prefix(DATA) else { continue };
+        let Some(plugin) = entry.name.strip_prefix(DATA) else {
+            continue;
+        };
         let value = serde_json::from_slice(&entry.value)
             .map_err(|error| format!("{}: {error}", entry.name))?;
         data.insert(plugin.to_owned(), value);
@@ -103,7 +113,10 @@ mod tests {
             value: value.as_bytes().to_vec(),
             next_seq: None,
         });
-        store::StoredJob { id: 7, entries: entries.collect() }
+        store::StoredJob {
+            id: 7,
+            entries: entries.collect(),
+        }
     }
 
     #[test]

@@ -63,23 +63,32 @@ impl StateDir {
     /// Makes a fresh directory, removed by [`StateDir::remove`].
     pub fn temporary() -> Result<Self, StateDirError> {
         let base = std::env::temp_dir();
-        let path = fresh_directory(&base)
-            .map_err(|reason| StateDirError::Io { path: base, reason })?;
+        let path =
+            fresh_directory(&base).map_err(|reason| StateDirError::Io { path: base, reason })?;
         Self::take(&path, true)
     }
 
     fn take(path: &Path, temporary: bool) -> Result<Self, StateDirError> {
         create(path)?;
-        let path = path.canonicalize().map_err(|reason| explain(path, reason))?;
+        let path = path
+            .canonicalize()
+            .map_err(|reason| explain(path, reason))?;
         let meta = path.metadata().map_err(|reason| explain(&path, reason))?;
         if !meta.is_dir() {
             return Err(StateDirError::NotADirectory(path));
         }
         if meta.uid() != rustix::process::geteuid().as_raw() {
-            return Err(StateDirError::NotOurs { uid: meta.uid(), path });
+            return Err(StateDirError::NotOurs {
+                uid: meta.uid(),
+                path,
+            });
         }
         let lock = lock(&path)?;
-        Ok(Self { path, temporary, _lock: lock })
+        Ok(Self {
+            path,
+            temporary,
+            _lock: lock,
+        })
     }
 
     /// Where it is, absolute.
@@ -138,7 +147,10 @@ fn lock(path: &Path) -> Result<File, StateDirError> {
         Err(Errno::WOULDBLOCK) => {
             let mut pid = String::new();
             let _ = file.read_to_string(&mut pid);
-            return Err(StateDirError::InUse { path: path.to_path_buf(), pid: pid.trim().into() });
+            return Err(StateDirError::InUse {
+                path: path.to_path_buf(),
+                pid: pid.trim().into(),
+            });
         }
         Err(error) => return Err(explain(path, error.into())),
     }
@@ -176,7 +188,10 @@ mod tests {
         let first = StateDir::open(&path).unwrap();
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o700);
         let refusal = StateDir::open(&path).unwrap_err().to_string();
-        assert!(refusal.ends_with(&format!("pid {}", std::process::id())), "{refusal}");
+        assert!(
+            refusal.ends_with(&format!("pid {}", std::process::id())),
+            "{refusal}"
+        );
         drop(first);
         assert!(StateDir::open(&path).is_ok());
     }

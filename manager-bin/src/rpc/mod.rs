@@ -32,7 +32,10 @@ pub struct RpcError {
 impl RpcError {
     /// A refusal with this errno and text.
     pub fn new(errno: i32, text: impl Into<String>) -> Self {
-        Self { errno, text: text.into() }
+        Self {
+            errno,
+            text: text.into(),
+        }
     }
 
     /// A payload that can't be understood (EPROTO); `text` names the field.
@@ -43,7 +46,11 @@ impl RpcError {
 
 impl std::fmt::Display for RpcError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.text.is_empty() { f.write_str(&errno::strerror(self.errno)) } else { f.write_str(&self.text) }
+        if self.text.is_empty() {
+            f.write_str(&errno::strerror(self.errno))
+        } else {
+            f.write_str(&self.text)
+        }
     }
 }
 

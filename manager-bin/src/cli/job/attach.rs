@@ -57,7 +57,7 @@ pub(super) struct AttachArgs {
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "10")]
     tail: Option<String>,
     /// The job
-    #[arg(value_name = "JOBID", allow_hyphen_values = true)]
+    #[arg(value_name = "JOBID")]
     id: String,
 }
 
@@ -86,7 +86,10 @@ pub(super) async fn run(client: &Client, args: AttachArgs) -> Result<u8, CliErro
         show_exec: args.show_exec,
         show_status: args.show_status,
         wait_event: args.wait_event,
-        output: Output { label: args.label_io, quiet: args.quiet },
+        output: Output {
+            label: args.label_io,
+            quiet: args.quiet,
+        },
         read_only: args.read_only,
         input: !args.read_only && wants_input(client, &target).await,
         tail: tail.map_err(|_| CliError::failure("invalid tail argument"))?,
@@ -129,7 +132,9 @@ pub(in crate::cli) async fn attach(
 /// whoever shares it with us.
 async fn wants_input(client: &Client, target: &Target) -> bool {
     let payload = json!({ "id": target.id, "keys": ["jobspec", "eventlog"] });
-    let Ok(answer) = client.rpc("job-info.lookup", payload).await else { return false };
+    let Ok(answer) = client.rpc("job-info.lookup", payload).await else {
+        return false;
+    };
     let text = |key| answer.get(key).and_then(Value::as_str).unwrap_or_default();
     let jobspec: Value = serde_json::from_str(text("jobspec")).unwrap_or_default();
     let over = decode_log(text("eventlog"))
@@ -145,9 +150,15 @@ async fn past_lines(client: &Client, target: &Target) -> Result<usize, CliError>
         .rpc("job-info.lookup", payload)
         .await
         .map_err(|_| CliError::failure("No job output found"))?;
-    let text = answer.get("guest.output").and_then(Value::as_str).unwrap_or_default();
+    let text = answer
+        .get("guest.output")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     // The last line may still be incomplete.
-    let whole = text.rfind('\n').and_then(|end| text.get(..=end)).unwrap_or_default();
+    let whole = text
+        .rfind('\n')
+        .and_then(|end| text.get(..=end))
+        .unwrap_or_default();
     let events = decode_log(whole).map_err(CliError::failure)?;
     Ok(events.iter().map(output::lines).sum())
 }
@@ -202,7 +213,12 @@ impl Attached {
             }
         }
         self.status.clear();
-        if let Some(text) = self.ending.status.map(|status| status.text()).filter(|t| !t.is_empty()) {
+        if let Some(text) = self
+            .ending
+            .status
+            .map(|status| status.text())
+            .filter(|t| !t.is_empty())
+        {
             say(text);
         }
         Ok(self.exit_code())
@@ -235,7 +251,11 @@ impl Attached {
         if event.name == "exception" {
             self.status.clear();
             let text = show_exception(event);
-            session::note(&format!("{}: job.exception {} {text}", self.time(event), self.target.typed));
+            session::note(&format!(
+                "{}: job.exception {} {text}",
+                self.time(event),
+                self.target.typed
+            ));
         } else if self.how.show_events {
             self.show("job", event);
         }
@@ -245,7 +265,11 @@ impl Attached {
         let reached = event.name == *self.how.wait_event;
         // At the very end the output is still to be shown to its own end.
         if reached && event.name != "clean" {
-            return Ok(Go::Stop(if self.ending.status.is_some() { self.exit_code() } else { 0 }));
+            return Ok(Go::Stop(if self.ending.status.is_some() {
+                self.exit_code()
+            } else {
+                0
+            }));
         }
         Ok(Go::On)
     }
@@ -263,11 +287,16 @@ impl Attached {
 
     fn show(&mut self, prefix: &str, event: &EventEntry) {
         self.status.clear();
-        let context = event.context.as_ref().map(|context: &Map<String, Value>| {
-            format!(" {}", Value::Object(context.clone()))
-        });
+        let context = event
+            .context
+            .as_ref()
+            .map(|context: &Map<String, Value>| format!(" {}", Value::Object(context.clone())));
         let context = context.unwrap_or_default();
-        session::note(&format!("{}: {prefix}.{}{context}", self.time(event), event.name));
+        session::note(&format!(
+            "{}: {prefix}.{}{context}",
+            self.time(event),
+            event.name
+        ));
     }
 
     /// Seconds since the job's first event.
@@ -322,7 +351,10 @@ impl Attached {
             EPERM => "that is not your job".to_owned(),
             _ => error.to_string(),
         };
-        CliError::failure(format!("Failed to attach to {}: {reason}", self.target.typed))
+        CliError::failure(format!(
+            "Failed to attach to {}: {reason}",
+            self.target.typed
+        ))
     }
 
     fn exit_code(&self) -> u8 {

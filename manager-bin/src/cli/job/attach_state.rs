@@ -33,7 +33,13 @@ impl StatusLine {
             (false, false) => None,
         };
         let name = typed.to_owned();
-        Self { name, message: Some("submitted"), since: Instant::now(), after, shown: false }
+        Self {
+            name,
+            message: Some("submitted"),
+            since: Instant::now(),
+            after,
+            shown: false,
+        }
     }
 
     /// Takes an event of the main log into account.
@@ -59,14 +65,22 @@ impl StatusLine {
     /// Draws the line anew; called every second.
     pub(super) fn tick(&mut self) {
         let elapsed = self.since.elapsed();
-        let (Some(message), Some(after)) = (self.message, self.after) else { return };
+        let (Some(message), Some(after)) = (self.message, self.after) else {
+            return;
+        };
         if elapsed < after {
             return;
         }
         let seconds = elapsed.as_secs();
         let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-        let text = format!("{} {message} {hours:02}:{minutes:02}:{seconds:02}", self.name);
-        self.write(&format!("\r{}\x1b[K", Prog::current().plain(super::COMMAND, text)));
+        let text = format!(
+            "{} {message} {hours:02}:{minutes:02}:{seconds:02}",
+            self.name
+        );
+        self.write(&format!(
+            "\r{}\x1b[K",
+            Prog::current().plain(super::COMMAND, text)
+        ));
         self.shown = true;
     }
 

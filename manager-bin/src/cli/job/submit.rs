@@ -18,7 +18,13 @@ const SIGNED: &str = "signed";
 #[derive(Debug, clap::Args)]
 pub(super) struct JobSubmitArgs {
     /// 0 to 31
-    #[arg(short = 'u', long, value_name = "N", default_value_t = 16, allow_negative_numbers = true)]
+    #[arg(
+        short = 'u',
+        long,
+        value_name = "N",
+        default_value_t = 16,
+        allow_negative_numbers = true
+    )]
     urgency: i64,
     /// Comma list of debug, waitable, signed, novalidate
     #[arg(short = 'f', long, value_name = "FLAGS")]
