@@ -1,0 +1,170 @@
+//! Real processes: what a job sees of its surroundings, what its user sees of it, how it ends.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use jobtap_tests::{Manager, jobtap, run, temporary, until};
+
+#[test]
+fn a_job_has_its_users_directory_environment_and_ranks() {
+    let m = Manager::start(jobtap());
+    let cwd = temporary();
+    let mut submit = m.command(["run", "-n", "3", "-l", "--env=TOUR=1"]);
+    let script =
+        "echo $TOUR $FLUX_TASK_RANK/$FLUX_JOB_SIZE $JOBTAP_TASK_RANK/$JOBTAP_JOB_SIZE; pwd";
+    let output = run(submit.current_dir(cwd.path()).args(["sh", "-c", script])).ok();
+    let mut lines: Vec<&str> = output.lines().collect();
+    lines.sort_unstable();
+    let here = cwd.path().canonicalize().unwrap();
+    let mut wanted: Vec<String> = Vec::new();
+    for rank in 0..3 {
+        wanted.push(format!("{rank}: {}", here.display()));
+        wanted.push(format!("{rank}: 1 {rank}/3 {rank}/3"));
+    }
+    wanted.sort_unstable();
+    assert_eq!(lines, wanted);
+}
+
+#[test]
+fn run_gives_the_jobs_output_and_exit_code() {
+    let m = Manager::start(jobtap());
+    let output = m.jobtap_args(&["run", "sh", "-c", "echo out; echo err >&2; exit 3"]);
+    assert_eq!(output.code, 3);
+    assert_eq!(output.stdout, "out\n");
+    assert_eq!(
+        output.stderr,
+        "err\njobtap-job: task(s) exited with exit code 3\n"
+    );
+    assert_eq!(m.jobtap("run no-such-command").code, 127);
+    assert_eq!(m.jobtap("run /etc/passwd").code, 126);
+    let killed = m.jobtap_args(&["run", "sh", "-c", "kill -9 $$"]);
+    assert_eq!(killed.code, 137);
+}
+
+#[test]
+fn attach_shows_output_while_the_job_runs() {
+    let m = Manager::start(jobtap());
+    let directory = temporary();
+    let gate = directory.path().join("gate");
+    let script = format!(
+        "echo one; while ! [ -e {} ]; do sleep 0.05; done; echo two",
+        gate.display()
+    );
+    let id = m.submit_args(&["sh", "-c", &script]);
+    let mut attach = m.command(["job", "attach", &id]);
+    let mut attach = attach
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(attach.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "one");
+    assert_eq!(m.field(&id, "state"), "RUN");
+    std::fs::write(&gate, "").unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "two");
+    assert!(lines.next().is_none());
+    assert!(attach.wait().unwrap().success());
+    // And again after its end.
+    assert_eq!(m.jobtap(&format!("job attach {id}")).ok(), "one\ntwo");
+}
+
+#[test]
+fn the_finish_event_has_the_wait_status() {
+    let m = Manager::start(jobtap());
+    for (script, status) in [
+        ("exit 0", 0),
+        ("exit 3", 3 << 8),
+        ("kill -15 $$", (128 + 15) << 8),
+    ] {
+        let id = m.submit_args(&["sh", "-c", script]);
+        m.wait(&id, "clean");
+        let finish = m.jobtap(&format!("job wait-event {id} finish")).ok();
+        assert!(
+            finish.ends_with(&format!("finish status={status}")),
+            "{finish}"
+        );
+    }
+}
+
+#[test]
+fn cancel_ends_the_whole_process_group_even_one_that_ignores_it() {
+    let m = Manager::start(jobtap());
+    let directory = temporary();
+    let pids = directory.path().join("pids");
+    let script = format!(
+        "trap '' TERM; sleep 600 & echo $! >> {0}; echo $$ >> {0}; while :; do sleep 1; done",
+        pids.display()
+    );
+    let id = m.submit_args(&["sh", "-c", &script]);
+    until("both processes run", || {
+        std::fs::read_to_string(&pids).is_ok_and(|text| text.lines().count() == 2)
+    });
+    m.jobtap(&format!("cancel {id}")).ok();
+    m.wait(&id, "clean");
+    assert_eq!(m.field(&id, "result"), "CANCELED");
+    for pid in std::fs::read_to_string(&pids).unwrap().lines() {
+        let alive = run(Command::new("kill").args(["-0", pid])).code == 0;
+        assert!(!alive, "process {pid} of the cancelled job is still there");
+    }
+}
+
+#[test]
+fn control_c_in_run_cancels_the_job_and_a_second_one_detaches() {
+    let m = Manager::start(jobtap());
+    let interrupt = |pid: u32| run(Command::new("kill").args(["-INT", &pid.to_string()]));
+    let start = |script: &str| {
+        let mut command = m.command(["run", "sh", "-c", script]);
+        let quiet = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let process = quiet.spawn().unwrap();
+        let mut id = String::new();
+        until("the job runs", || {
+            id = m.jobtap("jobs -f run -no {id}").ok();
+            !id.is_empty()
+        });
+        (process, id)
+    };
+
+    let (mut once, id) = start("sleep 600");
+    m.wait(&id, "start");
+    interrupt(once.id());
+    assert_eq!(once.wait().unwrap().code(), Some(143));
+    m.wait(&id, "clean");
+    assert_eq!(m.field(&id, "result"), "CANCELED");
+
+    let (mut twice, id) = start("trap '' TERM; while :; do sleep 0.1; done");
+    m.wait(&id, "start");
+    interrupt(twice.id());
+    m.wait(&id, "exception");
+    interrupt(twice.id());
+    twice.wait().unwrap();
+    // It let go while the job was still ending.
+    assert_eq!(m.field(&id, "state"), "CLEANUP");
+    m.wait(&id, "clean");
+}
+
+#[test]
+fn a_job_ends_when_its_time_is_up() {
+    let m = Manager::start(jobtap());
+    let output = m.jobtap("run -t 0.2s sleep 60");
+    assert_eq!(output.code, 142);
+    assert!(
+        output
+            .stderr
+            .contains("type=timeout severity=0 resource allocation expired")
+    );
+}
+
+#[test]
+fn simulated_jobs_take_no_process() {
+    let m = Manager::start(jobtap());
+    let set = "--setattr=system.exec.test.run_duration=0.01s";
+    let id = m.submit(&format!(
+        "{set} --setattr=system.exec.test.wait_status=256 no-such-command"
+    ));
+    m.wait(&id, "clean");
+    assert_eq!(m.field(&id, "returncode"), "1");
+}
