@@ -82,13 +82,7 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
         socket,
         log_level: plan.log_level,
     };
-    let daemon = match Daemon::start(options) {
-        Ok(daemon) => daemon,
-        Err(error) => {
-            rundir.remove();
-            return Err(CliError::failure(error));
-        }
-    };
+    let daemon = Daemon::start(options).map_err(CliError::failure)?;
     let outcome = if foreground {
         serve(&daemon).await
     } else {
@@ -98,7 +92,6 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
         finish(&daemon).await?;
     }
     daemon.shutdown().await;
-    rundir.remove();
     outcome
 }
 
@@ -195,9 +188,11 @@ impl RunDir {
     fn bin(&self) -> PathBuf {
         self.path.join("bin")
     }
+}
 
+impl Drop for RunDir {
     /// Removes it; a temporary state directory goes by itself.
-    fn remove(self) {
+    fn drop(&mut self) {
         if self.own {
             let _ = std::fs::remove_dir_all(&self.path);
         }

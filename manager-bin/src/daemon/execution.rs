@@ -125,7 +125,7 @@ fn serve(inbox: &Inbox, parts: &Parts) -> Option<Sender<()>> {
                 parts.executor.stdin(id.as_u64(), rank, data, eof);
             }
             Message::Settle => {
-                drop_strays(&parts.executor, &started);
+                drop_strays(parts, &started);
                 started = Vec::new();
             }
             Message::Close { for_good, done } => {
@@ -139,18 +139,29 @@ fn serve(inbox: &Inbox, parts: &Parts) -> Option<Sender<()>> {
     None
 }
 
-/// Ends what the executor holds for jobs that the manager doesn't know as running.
-fn drop_strays(executor: &dyn Executor, started: &[u64]) {
-    for job in executor
-        .held()
-        .iter()
-        .filter(|job| !started.contains(&job.id))
-    {
-        if !job.ended {
-            executor.cancel(job.id, SIGTERM);
+/// Ends what the executor holds for jobs that the manager won't start again.
+fn drop_strays(parts: &Parts, started: &[u64]) {
+    for job in parts.executor.held() {
+        if started.contains(&job.id) || will_be_started(&parts.records, JobId::new(job.id)) {
+            continue;
         }
-        executor.ack(job.id);
+        if !job.ended {
+            parts.executor.cancel(job.id, SIGTERM);
+        }
+        parts.executor.ack(job.id);
     }
+}
+
+/// Whether a job holds resources and has no end on record: a prolog may be all that its start waits for.
+fn will_be_started(records: &Records, id: JobId) -> bool {
+    let log = records.main_log(
+        id,
+        Cred {
+            userid: Uid::new(0),
+            owner: true,
+        },
+    );
+    log.is_ok_and(|log| log.has("alloc") && !log.has_ended())
 }
 
 const SIGTERM: i32 = 15;

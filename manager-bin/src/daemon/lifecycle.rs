@@ -10,9 +10,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use jobtap_core::engine::{Cred, Engine, Exception, Level, Request, Setup};
-use jobtap_core::job::{State, StateSet, Uid};
+use jobtap_core::job::{Fsd, State, StateSet, Uid};
 use jobtap_core::plugin::{Registry, RegistryError};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use serde::Deserialize;
 use serde_json::Value;
 use tokio::net::UnixListener;
 use tokio::sync::{oneshot, watch};
@@ -64,6 +65,9 @@ pub enum StartError {
     /// The executor can't be had.
     #[error(transparent)]
     Exec(#[from] ExecError),
+    /// `exec.kill-timeout` is no duration.
+    #[error("exec.kill-timeout: invalid FSD {0}")]
+    KillTimeout(String),
     /// The socket can't be made.
     #[error("can't listen at {}: {reason}", path.display())]
     Socket {
@@ -95,53 +99,10 @@ pub struct Daemon {
 impl Daemon {
     /// Starts everything; on return the manager is ready. Must be called within a tokio runtime.
     pub fn start(options: Options) -> Result<Self, StartError> {
-        let owner = Uid::new(rustix::process::geteuid().as_raw());
         let uri = uri::of_path(&options.socket);
-        let resources = resources::discover(&options.config)?;
-        let registry = Registry::linked()?;
         let (failure, failed) = Failure::new();
-        let log = Arc::new(Log::new(options.log_level));
-        let state = options.statedir.path();
-        let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(&state.join("store"))?);
-        let records = Records::new(Arc::clone(&store), state.join("output"));
-
-        let (sender, messages) = mpsc::channel();
-        let engine = EngineHandle::new(sender);
-        let execution = start_execution(state, &engine, &records, &uri)?;
         let (plugins, stop_plugins) = plugin_runtime()?;
-        let effector = Effector {
-            engine: engine.clone(),
-            hub: Arc::new(Hub::default()),
-            execution: execution.clone(),
-            timers: Timers::start(engine.clone())?,
-            plugins,
-            failure,
-        };
-        let hub = Arc::clone(&effector.hub);
-        let setup = Setup {
-            owner,
-            resources,
-            config: options.config,
-            registry,
-            remote: Arc::new(engine.clone()),
-            max_jobid: restore::max_jobid(store.as_ref())?,
-        };
-        let boot = Boot {
-            setup,
-            store,
-            effector,
-            log: Arc::clone(&log),
-        };
-        let thread = boot.run(messages)?;
-        let services = Arc::new(Services {
-            owner,
-            engine,
-            records,
-            hub,
-            execution,
-            log,
-            reserve: Reserve::default(),
-        });
+        let (thread, services) = start_threads(&options, &uri, plugins, failure)?;
         let listener = listen(&options.socket).map_err(|reason| StartError::Socket {
             path: options.socket.clone(),
             reason,
@@ -226,8 +187,61 @@ impl Daemon {
         let engine = self.engine;
         let _ = tokio::task::spawn_blocking(move || engine.join()).await;
         self.services.execution.close(self.statedir.is_temporary());
-        self.statedir.remove();
     }
+}
+
+/// Brings up everything but the socket.
+fn start_threads(
+    options: &Options,
+    uri: &str,
+    plugins: tokio::runtime::Handle,
+    failure: Failure,
+) -> Result<(JoinHandle<()>, Arc<Services>), StartError> {
+    let owner = Uid::new(rustix::process::geteuid().as_raw());
+    let resources = resources::discover(&options.config)?;
+    let registry = Registry::linked()?;
+    let log = Arc::new(Log::new(options.log_level));
+    let state = options.statedir.path();
+    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(&state.join("store"))?);
+    let records = Records::new(Arc::clone(&store), state.join("output"));
+    let (sender, messages) = mpsc::channel();
+    let engine = EngineHandle::new(sender);
+    let execution = start_execution(options, &engine, &records, uri)?;
+    let hub = Arc::new(Hub::default());
+    let effector = Effector {
+        engine: engine.clone(),
+        hub: Arc::clone(&hub),
+        execution: execution.clone(),
+        timers: Timers::start(engine.clone())?,
+        plugins,
+        failure,
+    };
+    let setup = Setup {
+        owner,
+        resources,
+        config: options.config.clone(),
+        registry,
+        remote: Arc::new(engine.clone()),
+        max_jobid: restore::max_jobid(store.as_ref())?,
+    };
+    let boot = Boot {
+        setup,
+        store,
+        effector,
+        log: Arc::clone(&log),
+    };
+    let thread = boot.run(messages)?;
+    let reserve = Reserve::default();
+    let services = Services {
+        owner,
+        engine,
+        records,
+        hub,
+        execution,
+        log,
+        reserve,
+    };
+    Ok((thread, Arc::new(services)))
 }
 
 /// What the engine's thread needs to come up.
@@ -304,13 +318,19 @@ fn restored(setup: Setup, store: &dyn Store, log: &Log) -> Result<(Engine, Turn)
 }
 
 fn start_execution(
-    state: &Path,
+    options: &Options,
     engine: &EngineHandle,
     records: &Records,
     uri: &str,
 ) -> Result<Execution, StartError> {
+    let mut local = LocalConfig::new(options.statedir.path().to_path_buf())?;
+    if let Some(patience) = options.config.pointer("/exec/kill-timeout") {
+        let invalid = || StartError::KillTimeout(patience.to_string());
+        let patience = Fsd::deserialize(patience).map_err(|_| invalid())?;
+        local.kill_timeout = patience.to_duration().ok_or_else(invalid)?;
+    }
     let events = engine.clone();
-    let executor = LocalExecutor::connect(LocalConfig::new(state.to_path_buf())?, move |event| {
+    let executor = LocalExecutor::connect(local, move |event| {
         if let Some(event) = execution::translate(event) {
             events.input(jobtap_core::engine::Input::Exec(event));
         }

@@ -102,6 +102,19 @@ impl MainLog {
             || self.has("clean")
     }
 
+    /// Whether the event that ends the job's run is there: `finish` or a fatal exception (RFC 21).
+    pub(super) fn has_ended(&self) -> bool {
+        let severity = |event: &EventEntry| {
+            let context = event.context.as_ref();
+            context
+                .and_then(|context| context.get("severity"))
+                .and_then(Value::as_i64)
+        };
+        self.events
+            .iter()
+            .any(|event| event.name == "finish" || severity(event) == Some(0))
+    }
+
     /// How many exceptions came from the execution system.
     pub(super) fn exec_exceptions(&self) -> usize {
         let of_exec = |event: &&EventEntry| {

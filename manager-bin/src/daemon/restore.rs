@@ -104,8 +104,76 @@ fn set_aside(store: &dyn Store, id: JobId) -> Result<(), StoreError> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use std::sync::Arc;
+
+    use jobtap_core::engine::Setup;
+    use jobtap_core::job::{Timestamp, Uid};
+    use jobtap_core::jobspec::JobspecBuilder;
+    use jobtap_core::plugin::{Registry, RemoteCall, RemoteSink};
+    use jobtap_core::resource::{Idset, ResourceSet};
+
     use super::*;
     use crate::store::StoredEntry;
+    use crate::store::memory::MemoryStore;
+
+    struct Nowhere;
+
+    impl RemoteSink for Nowhere {
+        fn send(&self, _call: RemoteCall) {}
+    }
+
+    #[test]
+    fn a_damaged_job_is_set_aside_and_the_others_are_not() {
+        let store = MemoryStore::default();
+        let good = "{\"timestamp\":1.0,\"name\":\"submit\",\"context\":{\"userid\":1,\"urgency\":16,\"flags\":0,\"version\":1}}\n\
+                    {\"timestamp\":1.0,\"name\":\"validate\"}\n";
+        let jobspec = JobspecBuilder::new(["true"])
+            .build()
+            .unwrap()
+            .value()
+            .to_string();
+        for (id, log) in [(1, "garbage\n"), (2, good)] {
+            let ops = vec![
+                Op::Append {
+                    key: Key::eventlog(id),
+                    seq: 0,
+                    value: log.into(),
+                },
+                Op::Put {
+                    key: Key::jobspec(id),
+                    value: jobspec.clone().into(),
+                },
+            ];
+            store.commit(ops).unwrap();
+        }
+        let setup = Setup {
+            owner: Uid::new(0),
+            resources: ResourceSet::single_host("host", Idset::from_iter([0])).unwrap(),
+            config: Value::Null,
+            registry: Registry::default(),
+            remote: Arc::new(Nowhere),
+            max_jobid: None,
+        };
+        let mut engine = Engine::new(Timestamp::from_secs(2.0), setup).unwrap();
+        let log = Log::new(Level::Error);
+        assert_eq!(all(&store, &mut engine, &log).unwrap(), 1);
+        assert_eq!(store.job_ids().unwrap(), [2]);
+        let lost = store.list(LOST).unwrap();
+        let names: Vec<&str> = lost.iter().map(Key::as_str).collect();
+        assert_eq!(
+            names,
+            [
+                "job-lost+found.job.ƒ2.eventlog",
+                "job-lost+found.job.ƒ2.jobspec"
+            ]
+        );
+        let lines = log.lines();
+        assert!(
+            lines[0].text.starts_with("job ƒ2 not replayed: "),
+            "{}",
+            lines[0].text
+        );
+    }
 
     fn job(entries: &[(&str, &str)]) -> store::StoredJob {
         let entries = entries.iter().map(|(name, value)| StoredEntry {

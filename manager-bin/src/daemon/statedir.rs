@@ -60,7 +60,7 @@ impl StateDir {
         Self::take(path, false)
     }
 
-    /// Makes a fresh directory, removed by [`StateDir::remove`].
+    /// Makes a fresh directory, removed when this is dropped.
     pub fn temporary() -> Result<Self, StateDirError> {
         let base = std::env::temp_dir();
         let path =
@@ -100,9 +100,11 @@ impl StateDir {
     pub fn is_temporary(&self) -> bool {
         self.temporary
     }
+}
 
-    /// Removes it if it is temporary. What can't be removed is left: the system clears it.
-    pub fn remove(self) {
+impl Drop for StateDir {
+    /// Removes a temporary one. What can't be removed is left: the system clears it.
+    fn drop(&mut self) {
         if self.temporary {
             let _ = std::fs::remove_dir_all(&self.path);
         }
@@ -210,7 +212,7 @@ mod tests {
         let state = StateDir::temporary().unwrap();
         let path = state.path().to_path_buf();
         assert!(path.is_dir() && state.is_temporary());
-        state.remove();
+        drop(state);
         assert!(!path.exists());
     }
 }

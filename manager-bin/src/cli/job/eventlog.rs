@@ -21,7 +21,7 @@ pub(super) struct EventlogArgs {
     #[arg(short = 'p', long, value_name = "PATH", default_value = "eventlog")]
     path: String,
     /// The job
-    #[arg(value_name = "JOBID", allow_hyphen_values = true)]
+    #[arg(value_name = "JOBID")]
     id: String,
 }
 

@@ -22,7 +22,7 @@ pub(super) struct InfoArgs {
     #[arg(short = 'b', long)]
     base: bool,
     /// The job
-    #[arg(value_name = "JOBID", allow_hyphen_values = true)]
+    #[arg(value_name = "JOBID")]
     id: String,
     /// jobspec, R, eventlog, J, guest.exec.eventlog, guest.output or another key
     #[arg(value_name = "KEY")]

@@ -13,11 +13,7 @@ use crate::client::Client;
 #[derive(Debug, clap::Args)]
 pub(super) struct LastArgs {
     /// How many, or a slice such as [1:3]
-    #[arg(
-        value_name = "N|SLICE",
-        default_value = "1",
-        allow_hyphen_values = true
-    )]
+    #[arg(value_name = "N|SLICE", default_value = "1")]
     slice: String,
 }
 

@@ -25,7 +25,7 @@ pub(super) struct StatusArgs {
     #[arg(short = 'j', long)]
     json: bool,
     /// The jobs
-    #[arg(value_name = "JOBID", required = true, allow_hyphen_values = true)]
+    #[arg(value_name = "JOBID", required = true)]
     ids: Vec<String>,
 }
 

@@ -15,10 +15,10 @@ pub(super) struct UrgencyArgs {
     #[arg(short = 'v', long)]
     verbose: bool,
     /// The job
-    #[arg(value_name = "JOBID", allow_hyphen_values = true)]
+    #[arg(value_name = "JOBID")]
     id: String,
     /// 0 to 31, hold, default or expedite
-    #[arg(value_name = "URGENCY", allow_hyphen_values = true)]
+    #[arg(value_name = "URGENCY", allow_negative_numbers = true)]
     urgency: String,
 }
 

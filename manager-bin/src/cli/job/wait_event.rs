@@ -44,7 +44,7 @@ pub(super) struct WaitEventArgs {
     #[arg(short = 'W', long)]
     waitcreate: bool,
     /// The job
-    #[arg(value_name = "JOBID", allow_hyphen_values = true)]
+    #[arg(value_name = "JOBID")]
     id: String,
     /// Name of the event
     #[arg(value_name = "EVENT")]
