@@ -148,7 +148,7 @@ fn cancel_goes_on_without_a_manager() {
 #[test]
 fn a_shepherd_without_work_and_manager_leaves() {
     let site = Site {
-        idle_time: Duration::ZERO,
+        idle_time: Duration::from_millis(200),
         ..Site::new()
     };
     let manager = site.manager();
