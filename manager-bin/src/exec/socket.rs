@@ -42,7 +42,7 @@ pub(super) fn listen(state_dir: &Path) -> io::Result<UnixListener> {
     let dir = File::open(state_dir)?;
     let path = by_descriptor(&dir);
     match std::fs::remove_file(&path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => UnixListener::bind(path),
     }
 }

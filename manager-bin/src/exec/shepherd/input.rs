@@ -14,6 +14,7 @@ use tokio::net::unix::pipe::Sender;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use super::output::private;
 use super::timestamp;
 use crate::exec::protocol::{decode_data, encode_data};
 
@@ -46,10 +47,7 @@ pub(super) struct JobInput {
 impl JobInput {
     /// Makes the file that the input is kept in.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
-        if let Some(dir) = path.parent() {
-            std::fs::create_dir_all(dir)?;
-        }
-        let file = File::create(path)?;
+        let file = private(path)?;
         Ok(Self {
             path: path.to_owned(),
             file,

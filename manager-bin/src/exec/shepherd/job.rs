@@ -87,6 +87,12 @@ impl Job {
         self.ended
     }
 
+    /// Whether the job has a use for its processes. Once the tasks of a canceled job are gone,
+    /// nobody wants to wait for what they left in the background.
+    pub(super) fn is_live(&self) -> bool {
+        !self.ended && (!self.running.is_empty() || self.cancel.is_none())
+    }
+
     fn emit(&mut self, event: ExecEvent) {
         if let Some(outbox) = &self.outbox {
             // A manager that is gone asks again.
@@ -351,13 +357,13 @@ mod tests {
         job.task_not_run(0, 1);
         job.end_if_done();
         let seen = Seen {
-            log_entries: 8,
+            log_entries: 9,
             exceptions: 1,
             finished: true,
         };
         assert_eq!(seen_by(&mut job, true, seen), ["RELEASED"]);
         let seen = Seen {
-            log_entries: 7,
+            log_entries: 8,
             exceptions: 0,
             finished: false,
         };

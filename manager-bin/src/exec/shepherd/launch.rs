@@ -1,5 +1,6 @@
 //! Starts a job, or hands one that is known already to the manager that asks for it.
 
+use jobtap_core::job::{Encoding, JobId};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::input::JobInput;
@@ -7,7 +8,6 @@ use super::job::Job;
 use super::reap::kill_group;
 use super::spawn::{Launcher, SpawnError, Spawned};
 use super::taskio::{JobIo, plain};
-use super::template::{Encoding, job_id};
 use super::{Message, Shepherd, capture};
 use crate::exec::protocol::{Reply, decode_data};
 use crate::exec::{ExecEvent, StartJob};
@@ -76,7 +76,7 @@ impl Shepherd {
             let path = self
                 .state_dir
                 .join("input")
-                .join(job_id(start.id, Encoding::DotHex));
+                .join(JobId::new(start.id).encode(Encoding::DotHex));
             let input = JobInput::create(&path)
                 .map_err(|error| format!("cannot keep the input: {}", plain(&error)))?;
             job.input = Some(input);

@@ -2,7 +2,8 @@
 //! `guest.output` (RFC 24), which the manager reads to show the output while and after the job runs.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use base64::Engine as _;
@@ -39,14 +40,24 @@ struct Data<'a> {
     eof: bool,
 }
 
+/// Makes a file for what only the job's user may read.
+pub(super) fn private(path: &Path) -> io::Result<File> {
+    if let Some(dir) = path.parent() {
+        std::fs::create_dir_all(dir)?;
+    }
+    File::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)
+}
+
 impl OutputLog {
     /// Makes the log of a job of `ntasks` tasks at `path`.
     pub(super) fn create(path: &Path, ntasks: u32) -> io::Result<Self> {
-        if let Some(dir) = path.parent() {
-            std::fs::create_dir_all(dir)?;
-        }
         let mut log = Self {
-            file: File::create(path)?,
+            file: private(path)?,
             written: 0,
             buffer: Vec::new(),
         };
@@ -102,9 +113,10 @@ impl OutputLog {
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let buffer = std::mem::take(&mut self.buffer);
         if let Err(error) = self.file.write_all(&buffer) {
-            // Half a line would spoil all that follows it.
-            self.file.set_len(self.written)?;
-            io::Seek::seek(&mut self.file, io::SeekFrom::Start(self.written))?;
+            // Half a line would spoil all that follows it. That the disk is full is worse news than
+            // that this fails.
+            let _ = self.file.set_len(self.written);
+            let _ = self.file.seek(SeekFrom::Start(self.written));
             return Err(error);
         }
         self.written += buffer.len() as u64;
@@ -179,6 +191,23 @@ mod tests {
         assert_eq!(
             entries,
             expected.map(|(name, context)| (name.to_owned(), context))
+        );
+    }
+    #[test]
+    fn a_full_disk_is_told() {
+        let mut log = OutputLog::create(Path::new("/dev/full"), 1).unwrap();
+        assert_eq!(log.flush().unwrap_err().kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn output_is_private() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        OutputLog::create(&path, 1).unwrap();
+        assert_eq!(
+            std::fs::metadata(&path).unwrap().permissions().mode() & 0o077,
+            0
         );
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jobtap_core::job::JobId;
 use rustix::process::{Pid, Signal, WaitOptions, getpgid, kill_process, kill_process_group, wait};
 
 use super::job::{Cancel, Job};
@@ -29,9 +30,11 @@ impl Shepherd {
                 continue;
             };
             job.task_exited(pid, status);
-            // Who cancels a job doesn't want to wait for what its tasks left in the background.
-            if job.running.is_empty() && job.cancel.is_some() {
+            if !job.is_live() {
                 self.kill_leftovers(id);
+                // A process that is just being replaced by its next program has no environment to
+                // be known by.
+                self.sweep_soon();
             }
             self.end_if_done(id);
         }
@@ -126,6 +129,7 @@ impl Shepherd {
             return;
         }
         if kills == MAX_KILL_COUNT {
+            let id = JobId::new(id);
             job.inform(format!("unkillable user processes for job {id}"));
         }
         self.signal(id, Signal::KILL);

@@ -207,10 +207,10 @@ impl FdLimit {
             current: tasks.maximum,
             maximum: tasks.maximum,
         };
-        match setrlimit(Resource::Nofile, shepherd.clone()) {
+        match setrlimit(Resource::Nofile, shepherd) {
             Ok(()) => Self { tasks, shepherd },
             Err(_) => Self {
-                shepherd: tasks.clone(),
+                shepherd: tasks,
                 tasks,
             },
         }
@@ -218,7 +218,7 @@ impl FdLimit {
 
     /// Runs `start` under the limit that a process started by it is to inherit.
     fn lowered<T>(&self, start: impl FnOnce() -> T) -> T {
-        let set = |limit: &Rlimit| setrlimit(Resource::Nofile, limit.clone());
+        let set = |limit: &Rlimit| setrlimit(Resource::Nofile, *limit);
         let lowered = self.tasks != self.shepherd && set(&self.tasks).is_ok();
         let outcome = start();
         // Raising a soft limit to the hard one, which is unchanged, isn't refused.

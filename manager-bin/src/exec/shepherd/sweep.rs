@@ -34,14 +34,14 @@ impl Shepherd {
         if strangers.is_empty() {
             return;
         }
-        let live = || self.jobs.values().filter(|job| !job.ended());
+        let live = || self.jobs.values().filter(|job| job.is_live());
         let groups: HashSet<Pid> = live().filter_map(|job| job.group).collect();
         let idle = live().next().is_none();
         for pid in strangers {
             let owner = self.owner(pid);
             let lives = owner
                 .and_then(|id| self.jobs.get(&id))
-                .is_some_and(|job| !job.ended())
+                .is_some_and(Job::is_live)
                 || getpgid(Some(pid)).is_ok_and(|group| groups.contains(&group));
             if !lives && (owner.is_some() || idle) {
                 send(pid, Signal::KILL);

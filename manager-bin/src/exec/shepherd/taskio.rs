@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use jobtap_core::job::{Encoding, JobId};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::options::{Input, IoOptions, Stream};
 use super::output::OutputLog;
-use super::template::{Encoding, is_per_task, job_id, render};
+use super::template::{is_per_task, render};
 use crate::exec::StartJob;
 
 /// The output log, as the streams of a job share it.
@@ -67,7 +68,7 @@ impl JobIo {
         let options = IoOptions::parse(&job.shell_options)?;
         let path = state_dir
             .join("output")
-            .join(job_id(job.id, Encoding::DotHex));
+            .join(JobId::new(job.id).encode(Encoding::DotHex));
         let mut log = OutputLog::create(&path, job.ntasks)
             .map_err(|error| format!("cannot make the output log: {error}"))?;
         let files = open_files(job, &options, &mut log)?;

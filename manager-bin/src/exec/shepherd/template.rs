@@ -1,52 +1,8 @@
 //! Names with `{{tags}}`, as users give them for output files.
 
+use jobtap_core::job::{Encoding, JobId};
+
 use crate::exec::StartJob;
-
-/// The encodings of a job's id (RFC 19) that execution shows.
-#[derive(Clone, Copy)]
-pub(super) enum Encoding {
-    Dec,
-    Hex,
-    DotHex,
-    Kvs,
-    F58,
-    F58Plain,
-}
-
-const BASE58: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
-
-/// A job's id as text.
-pub(super) fn job_id(id: u64, encoding: Encoding) -> String {
-    match encoding {
-        Encoding::Dec => id.to_string(),
-        Encoding::Hex => format!("{id:#x}"),
-        Encoding::DotHex => {
-            let group = |shift: u32| (id >> shift) & 0xffff;
-            format!(
-                "{:04x}.{:04x}.{:04x}.{:04x}",
-                group(48),
-                group(32),
-                group(16),
-                group(0)
-            )
-        }
-        Encoding::Kvs => format!("job.{}", job_id(id, Encoding::DotHex)),
-        Encoding::F58 => format!("ƒ{}", base58(id)),
-        Encoding::F58Plain => format!("f{}", base58(id)),
-    }
-}
-
-fn base58(mut number: u64) -> String {
-    let mut digits = Vec::new();
-    loop {
-        let digit = BASE58.iter().cycle().nth((number % 58) as usize);
-        digits.extend(digit.map(|digit| char::from(*digit)));
-        number /= 58;
-        if number == 0 {
-            return digits.into_iter().rev().collect();
-        }
-    }
-}
 
 /// The F58 form that a job's own environment asks for: with a plain `f` where the user said that
 /// `ƒ` can't be shown.
@@ -55,14 +11,12 @@ pub(super) fn f58_for(job: &StartJob) -> String {
         .env
         .iter()
         .any(|(name, _)| name == "FLUX_F58_FORCE_ASCII");
-    job_id(
-        job.id,
-        if ascii {
-            Encoding::F58Plain
-        } else {
-            Encoding::F58
-        },
-    )
+    let encoding = if ascii {
+        Encoding::F58Plain
+    } else {
+        Encoding::F58
+    };
+    JobId::new(job.id).encode(encoding)
 }
 
 /// Whether a template gives every task a name of its own.
@@ -102,11 +56,6 @@ pub(super) fn render(template: &str, job: &StartJob, rank: u32) -> String {
 fn value(tag: &str, job: &StartJob, rank: u32) -> Option<String> {
     Some(match tag {
         "id" | "jobid" | "id.f58" => f58_for(job),
-        "id.f58plain" => job_id(job.id, Encoding::F58Plain),
-        "id.dec" => job_id(job.id, Encoding::Dec),
-        "id.hex" => job_id(job.id, Encoding::Hex),
-        "id.dothex" => job_id(job.id, Encoding::DotHex),
-        "id.kvs" => job_id(job.id, Encoding::Kvs),
         "name" => job.name.clone(),
         "size" => job.ntasks.to_string(),
         "nnodes" => "1".to_owned(),
@@ -116,7 +65,7 @@ fn value(tag: &str, job: &StartJob, rank: u32) -> Option<String> {
             .to_string_lossy()
             .into_owned(),
         "taskid" | "task.id" | "task.rank" | "task.index" => rank.to_string(),
-        _ => return None,
+        _ => JobId::new(job.id).encode(tag.strip_prefix("id.")?.parse().ok()?),
     })
 }
 
@@ -138,23 +87,16 @@ mod tests {
     }
 
     #[test]
-    fn ids_have_the_encodings_of_rfc_19() {
-        let id = job().id;
-        assert_eq!(job_id(id, Encoding::Dec), "6731191091817518");
-        assert_eq!(job_id(id, Encoding::Hex), "0x17e9fb8df16c2e");
-        assert_eq!(job_id(id, Encoding::DotHex), "0017.e9fb.8df1.6c2e");
-        assert_eq!(job_id(id, Encoding::Kvs), "job.0017.e9fb.8df1.6c2e");
-        assert_eq!(job_id(id, Encoding::F58), "ƒuZZybuNNy");
-        assert_eq!(job_id(id, Encoding::F58Plain), "fuZZybuNNy");
-        assert_eq!(job_id(0, Encoding::F58), "ƒ1");
-    }
-
-    #[test]
     fn tags_are_filled_in() {
         let cases = [
             ("plain.txt", "plain.txt"),
             ("out-{{name}}-{{id}}.txt", "out-nm-ƒuZZybuNNy.txt"),
             ("dec-{{id.dec}}.txt", "dec-6731191091817518.txt"),
+            (
+                "{{id.dothex}} {{id.f58plain}}",
+                "0017.e9fb.8df1.6c2e fuZZybuNNy",
+            ),
+            ("{{id.nosuch}}", "{{id.nosuch}}"),
             ("size-{{size}}-{{ taskid }}", "size-4-2"),
             ("{{nosuch}} {{", "{{nosuch}} {{"),
             ("}}{{name}}}}", "}}nm}}"),

@@ -105,8 +105,8 @@ fn what_a_job_leaves_in_the_background_is_killed() {
 fn a_job_that_runs_on_keeps_what_left_its_group() {
     let site = Site::new();
     let manager = site.manager();
-    let (ready, go) = (site.fifo("ready"), site.fifo("go"));
-    let script = "sh -c 'setsid sleep 600 & echo $! >pid'; echo >ready; cat go";
+    let ready = site.fifo("ready");
+    let script = "sh -c 'setsid sleep 600 & echo $! >pid'; echo >ready; exec sleep 600";
     manager.executor.start(site.job(1, 1, script));
     fs::read(ready).unwrap();
     let pid = site.text("pid");
@@ -117,7 +117,6 @@ fn a_job_that_runs_on_keeps_what_left_its_group() {
         "the sweep after job 2 spares job 1's"
     );
     manager.executor.cancel(1, SIGTERM);
-    fs::write(go, "").ok();
     manager.to_end(1);
     wait_gone(&pid);
     manager.executor.ack(1);

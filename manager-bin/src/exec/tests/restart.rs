@@ -44,10 +44,14 @@ fn a_job_that_runs_is_picked_up() {
         ..Seen::default()
     };
     second.executor.start(again(job, seen));
+    let reattached = |event: &ExecEvent| name(event) == "reattach";
+    assert_eq!(
+        second.until(1, reattached),
+        ["shell.init", "shell.start", "reattach"]
+    );
     fs::write(go, "x\n").unwrap();
-    let expected = "shell.init shell.start reattach shell.task-exit shell-exit complete \
-                    FINISH_1280 done RELEASE_true";
-    assert_eq!(second.to_end(1).join(" "), expected.replace('_', " "));
+    let rest = "shell.task-exit shell-exit complete FINISH_1280 done RELEASE_true";
+    assert_eq!(second.to_end(1).join(" "), rest.replace('_', " "));
     assert_eq!(site.output(1, "stdout", 0), "x\n");
     second.executor.ack(1);
     second.end();
@@ -148,7 +152,7 @@ fn cancel_goes_on_without_a_manager() {
 #[test]
 fn a_shepherd_without_work_and_manager_leaves() {
     let site = Site {
-        idle_time: Duration::ZERO,
+        idle_time: Duration::from_millis(200),
         ..Site::new()
     };
     let manager = site.manager();
