@@ -238,7 +238,7 @@ fn fail<T: TopicSet>(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use jobtap_core::testing::{TestJob, TestManager};
 
     use super::*;

@@ -36,7 +36,7 @@ mod when;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::exec::{SHEPHERD_ARGUMENT, shepherd_main};
 use usage::Family;
@@ -109,18 +109,46 @@ fn dispatch(command: Command) -> ExitCode {
 
 /// Answers a wrong command line, or one that asks for help.
 fn refuse(error: &clap::Error) -> ExitCode {
-    let mut arguments = std::env::args_os();
-    let program = usage::program_name(arguments.next().as_deref());
-    let command = arguments
-        .next()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
-    let compiled = COMPILED.contains(&command.as_str());
-    let family = if compiled {
-        Family::Compiled
-    } else {
-        Family::Script
-    };
-    usage::report(error, &program, &command, family)
+    let words: Vec<String> = std::env::args_os()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let program = usage::program_name(words.first().map(AsRef::as_ref));
+    let command = words.get(1).map_or("", String::as_str);
+    let mut top = CommandLine::command().bin_name(&program);
+    top.build();
+    match (command, top.find_subcommand(command)) {
+        ("" | "-h" | "--help" | "-V" | "--version", _) if !error.use_stderr() => {
+            usage::report(error, &program, command, "", Family::Script)
+        }
+        ("", _) => {
+            eprintln!("{}", top.render_help());
+            ExitCode::FAILURE
+        }
+        (word, None) => {
+            eprintln!("{program}: '{word}' is not a {program} command; see '{program} --help'");
+            ExitCode::FAILURE
+        }
+        (_, Some(_)) => {
+            let family = if COMPILED.contains(&command) {
+                Family::Compiled
+            } else {
+                Family::Script
+            };
+            let usage = usage_of(top, words.get(1..).unwrap_or_default());
+            usage::report(error, &program, command, &usage, family)
+        }
+    }
+}
+
+/// The usage of the innermost subcommand that the words name.
+fn usage_of(top: clap::Command, words: &[String]) -> String {
+    let mut command = top;
+    for word in words {
+        let Some(inner) = command.find_subcommand(word) else {
+            break;
+        };
+        command = inner.clone();
+    }
+    let usage = command.render_usage().to_string();
+    usage.trim_start_matches("Usage:").trim().to_owned()
 }

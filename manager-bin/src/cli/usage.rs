@@ -36,8 +36,15 @@ pub(crate) fn program_name(argv0: Option<&OsStr>) -> String {
     )
 }
 
-/// Turns clap's error about `command` of `program` into the family's form.
-pub(crate) fn answer(error: &clap::Error, program: &str, command: &str, family: Family) -> Answer {
+/// Turns clap's error about `command` of `program` into the family's form. `usage` is the usage of
+/// the command as a whole, since clap's own repeats what was wrong.
+pub(crate) fn answer(
+    error: &clap::Error,
+    program: &str,
+    command: &str,
+    usage: &str,
+    family: Family,
+) -> Answer {
     if matches!(
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
@@ -47,7 +54,6 @@ pub(crate) fn answer(error: &clap::Error, program: &str, command: &str, family: 
             code: 0,
         };
     }
-    let usage = usage_line(error, program, command);
     let text = match family {
         Family::Script => {
             let text = script_text(error);
@@ -67,9 +73,10 @@ pub(crate) fn report(
     error: &clap::Error,
     program: &str,
     command: &str,
+    usage: &str,
     family: Family,
 ) -> ExitCode {
-    let Answer { text, code } = answer(error, program, command, family);
+    let Answer { text, code } = answer(error, program, command, usage, family);
     // Where the text can't be written nobody reads it; the exit code still tells.
     let _ = if code == 0 {
         io::stdout().write_all(text.as_bytes())
@@ -77,17 +84,6 @@ pub(crate) fn report(
         io::stderr().write_all(text.as_bytes())
     };
     ExitCode::from(code)
-}
-
-fn usage_line(error: &clap::Error, program: &str, command: &str) -> String {
-    let usage = match error.get(ContextKind::Usage) {
-        Some(ContextValue::StyledStr(usage)) => usage.to_string(),
-        _ => String::new(),
-    };
-    match usage.trim_start().strip_prefix("Usage:").map(str::trim) {
-        Some(usage) if !usage.is_empty() => usage.to_owned(),
-        _ => format!("{program} {command} [OPTIONS]..."),
-    }
 }
 
 fn script_text(error: &clap::Error) -> String {
@@ -219,7 +215,8 @@ mod tests {
         );
         let words = ["jobtap", "demo"].iter().chain(words);
         let error = command.try_get_matches_from(words).unwrap_err();
-        answer(&error, "site-jobtap", "demo", family)
+        let usage = "site-jobtap demo [OPTIONS] JOBID";
+        answer(&error, "site-jobtap", "demo", usage, family)
     }
 
     /// The error line in both forms.
