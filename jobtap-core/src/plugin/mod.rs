@@ -4,6 +4,11 @@
 //! called at [topics](crate::topic). This module doesn't know the engine: what a handler needs of
 //! its surroundings goes through the [`Host`] trait.
 
+#[cfg(panic = "abort")]
+compile_error!(
+    "jobtap catches the panics of plugins: build with `panic = \"unwind\"`, which is the default"
+);
+
 mod asyncs;
 mod backend;
 mod call;
