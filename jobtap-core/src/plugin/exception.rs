@@ -1,6 +1,6 @@
 //! Exceptions that plugins raise on jobs (RFC 21).
 
-/// How grave an exception is. Only [`Severity::Fatal`] ends the job.
+/// How grave an exception is. Only [`Severity::FATAL`] ends the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Severity(u8);
 

@@ -1,7 +1,7 @@
 //! The manager itself: the engine on its thread, and around it the store, the executor, the timers,
 //! the socket.
 //!
-//! Start-up and shutdown are in [`lifecycle`], in the order that keeps every promise: nothing is
+//! Start-up and shutdown are in `lifecycle`, in the order that keeps every promise: nothing is
 //! acknowledged before it is durable, and nothing is lost that was acknowledged.
 
 mod commit;
