@@ -81,7 +81,10 @@ impl Engine {
 
     fn is_executing(&self, id: JobId) -> bool {
         self.jobs.get(&id).is_some_and(|record| {
-            matches!(record.exec, Exec::Open | Exec::Ending) && !record.is_queued("release")
+            // The execution system has no simulated jobs to report.
+            record.job.jobspec.attribute("exec.test").is_none()
+                && matches!(record.exec, Exec::Open | Exec::Ending)
+                && !record.is_queued("release")
         })
     }
 

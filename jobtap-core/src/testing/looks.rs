@@ -89,7 +89,7 @@ impl TestManager {
 
     /// The jobs that were committed, in id order.
     pub fn jobs(&self) -> Vec<JobId> {
-        self.store.jobs().into_iter().map(|job| job.id).collect()
+        self.store.ids().collect()
     }
 
     /// The answer to `job-list.job-stats`; null while the manager is dead.

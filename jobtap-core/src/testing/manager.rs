@@ -316,6 +316,11 @@ impl TestManager {
         }
     }
 
+    /// The execution system reports this, whether it is true or not.
+    pub fn report(&mut self, event: ExecEvent) {
+        self.input(Input::Exec(event));
+    }
+
     /// Lets time pass; what is due meanwhile happens at its time.
     pub fn advance(&mut self, seconds: f64) {
         let until = self.now + seconds;

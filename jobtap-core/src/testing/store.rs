@@ -38,12 +38,13 @@ impl MemoryStore {
 
     /// All jobs in id order.
     pub(super) fn jobs(&self) -> Vec<StoredJob> {
-        let ids = self
-            .logs
-            .keys()
-            .filter(|(_, log)| *log == Log::Main)
-            .map(|(id, _)| *id);
-        ids.map(|id| self.job(id)).collect()
+        self.ids().map(|id| self.job(id)).collect()
+    }
+
+    /// Their ids.
+    pub(super) fn ids(&self) -> impl Iterator<Item = JobId> + '_ {
+        let keys = self.logs.keys();
+        keys.filter(|(_, log)| *log == Log::Main).map(|(id, _)| *id)
     }
 
     fn job(&self, id: JobId) -> StoredJob {
