@@ -188,6 +188,7 @@ impl Record {
             "dependency-add" | "dependency-remove" => !matches!(state, State::New | State::Depend),
             "depend" => state != State::Depend,
             "priority" => !matches!(state, State::Priority | State::Sched),
+            "jobspec-update" => state == State::Cleanup,
             "flux-restart" => state != State::Sched,
             _ => false,
         }

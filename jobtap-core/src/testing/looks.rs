@@ -32,6 +32,13 @@ impl TestManager {
             .collect()
     }
 
+    /// The log of a job's execution as it was committed.
+    pub fn exec_eventlog(&self, id: JobId) -> Vec<EventEntry> {
+        let lines = self.store.log(id, Log::Exec);
+        let entries = lines.iter().map(|line| EventEntry::decode(line));
+        entries.filter_map(Result::ok).collect()
+    }
+
     /// The names of a job's events.
     pub fn events(&self, id: JobId) -> Vec<String> {
         self.eventlog(id)

@@ -351,6 +351,11 @@ impl TestManager {
         }
     }
 
+    /// From the next restart on its host has so many cores.
+    pub fn set_cores(&mut self, cores: u32) {
+        self.setup.cores = cores;
+    }
+
     /// The manager is to die after so many more commits and effects, in the middle of what it does
     /// then. It answers nothing any more until [`crash_and_restart`](Self::crash_and_restart).
     pub fn crash_in(&mut self, steps: u32) {
