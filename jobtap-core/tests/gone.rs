@@ -444,6 +444,18 @@ mod restarts {
     }
 
     #[test]
+    fn a_stopped_queue_stays_stopped_across_a_crash() {
+        let mut m = TestManager::new().plugin::<ByUrgency>().start();
+        m.scheduling(false).unwrap();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.crash_and_restart();
+        m.assert_state(id, State::Sched);
+        m.scheduling(true).unwrap();
+        m.crash_and_restart();
+        m.assert_state(id, State::Run);
+    }
+
+    #[test]
     fn no_kind_of_exception_loses_resources() {
         let mut m = TestManager::new().plugin::<ByUrgency>().start();
         let id = m.submit(TestJob::new().ntasks(4)).unwrap();

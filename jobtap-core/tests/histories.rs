@@ -280,6 +280,7 @@ impl World {
     /// Everything is ended, and what plugins hold is taken from them: no job may stay.
     fn end(&mut self) -> Result<(), TestCaseError> {
         self.m.crash_and_restart();
+        let _ = self.m.scheduling(true);
         let _ = self.m.cancel_all();
         let _ = self.m.remove_plugin("all");
         self.m.advance(100.0);

@@ -101,6 +101,8 @@ pub struct Engine {
     alloc: AllocQueue,
     pool: Pool,
     scheduling: Scheduling,
+    /// The head of the queue, and the state of the pool that had nothing for it.
+    blocked: Option<(JobId, u64)>,
     timers: Timers,
     effects: Effects,
     tally: listing::Tally,
@@ -138,6 +140,7 @@ impl Engine {
             alloc: AllocQueue::default(),
             pool: Pool::new(&setup.resources),
             scheduling: Scheduling::default(),
+            blocked: None,
             timers: Timers::default(),
             effects: Effects::default(),
             tally: listing::Tally::default(),

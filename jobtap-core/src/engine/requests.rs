@@ -49,6 +49,9 @@ impl Engine {
             Request::QueueStart { start, reason } => owner_only(cred).map(|()| {
                 self.scheduling.stopped = !start;
                 self.scheduling.reason = reason.filter(|_| !start);
+                // What was acknowledged outlives a crash.
+                let checkpoint = self.checkpoint();
+                self.effects.writes.extend(checkpoint);
                 json!({})
             }),
             Request::QueueStatus => Ok(self.queue_status()),

@@ -6,6 +6,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::api::{Effects, StoredJob, Write};
 use super::plugins::Bound;
 use super::record::{ApplyError, Bracket, Exec, Record};
@@ -75,6 +77,20 @@ impl Engine {
         }
         self.settle();
         std::mem::take(&mut self.effects)
+    }
+
+    /// Takes over a [`checkpoint`](Self::checkpoint) of the last run. Before
+    /// [`start`](Self::start); what it doesn't say stays as it is.
+    pub fn restore_checkpoint(&mut self, checkpoint: &Value) {
+        let number = checkpoint.get("max_jobid").and_then(Value::as_u64);
+        self.max_jobid = self.max_jobid.max(number.map(JobId::new));
+        let queue = checkpoint.pointer("/queue/0");
+        let started = queue.and_then(|queue| queue.get("start")?.as_bool());
+        if let Some(start) = started {
+            self.scheduling.stopped = !start;
+            let reason = queue.and_then(|queue| queue.get("stop_reason")?.as_str());
+            self.scheduling.reason = reason.map(str::to_owned);
+        }
     }
 
     /// What must be known after the next start, beside the jobs' own logs.
@@ -194,7 +210,7 @@ fn refuse(text: impl Into<String>) -> RestoreError {
 
 /// Replays a job's log.
 fn replay(stored: StoredJob) -> Result<Record, RestoreError> {
-    let jobspec: serde_json::Value = serde_json::from_str(&stored.jobspec)
+    let jobspec: Value = serde_json::from_str(&stored.jobspec)
         .map_err(|error| refuse(format!("failed to decode jobspec: {error}")))?;
     let resources = match &stored.resources {
         None => None,

@@ -156,6 +156,7 @@ impl TestManager {
             max_jobid: None,
         };
         let mut engine = Engine::new(self.now, setup).map_err(|error| error.to_string())?;
+        engine.restore_checkpoint(&self.store.checkpoint());
         for stored in self.store.jobs() {
             let id = stored.id;
             engine

@@ -12,6 +12,7 @@ use crate::job::JobId;
 pub(super) struct MemoryStore {
     logs: BTreeMap<(JobId, Log), Vec<String>>,
     values: BTreeMap<(JobId, String), String>,
+    instance: BTreeMap<String, String>,
 }
 
 impl MemoryStore {
@@ -26,7 +27,9 @@ impl MemoryStore {
                 Write::Put { id, key, value } => {
                     self.values.insert((id, key), value);
                 }
-                Write::PutInstance { .. } => {}
+                Write::PutInstance { key, value } => {
+                    self.instance.insert(key, value);
+                }
             }
         }
     }
@@ -34,6 +37,13 @@ impl MemoryStore {
     /// The lines of a job's log.
     pub(super) fn log(&self, id: JobId, log: Log) -> &[String] {
         self.logs.get(&(id, log)).map_or(&[], Vec::as_slice)
+    }
+
+    /// What the last run left for the next one, beside its jobs.
+    pub(super) fn checkpoint(&self) -> Value {
+        let text = self.instance.get("checkpoint.job-manager");
+        text.and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or_default()
     }
 
     /// All jobs in id order.
