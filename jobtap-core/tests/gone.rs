@@ -367,6 +367,52 @@ mod careless {
     }
 }
 
+mod chains {
+    use super::*;
+    use std::collections::HashMap;
+
+    /// Each job's end ends the one that was submitted after it.
+    #[derive(Default)]
+    struct Domino {
+        last: Option<JobId>,
+        next: HashMap<JobId, JobId>,
+    }
+
+    #[jobtap_plugin(name = "domino")]
+    impl Domino {
+        #[on("job.new")]
+        fn new_job(&mut self, job: &Job) {
+            if let Some(last) = self.last.replace(job.id()) {
+                self.next.insert(last, job.id());
+            }
+        }
+
+        #[on("job.state.inactive")]
+        fn over(&self, job: &Job, cx: Cx<'_, JobStateInactive>) -> Result<(), HandlerError> {
+            if let Some(next) = self.next.get(&job.id()) {
+                cx.raise(cx.job(*next)?, Exception::fatal("domino", ""))?;
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_chain_of_any_length_takes_no_machine_stack() {
+        let run = || {
+            let mut m = with::<Domino>();
+            let submit = |_| {
+                m.advance(0.001);
+                m.submit(TestJob::new().urgency(0)).unwrap()
+            };
+            let ids: Vec<JobId> = (0..10_000).map(submit).collect();
+            m.cancel(ids[0]).unwrap();
+            m.assert_state(ids[9_999], State::Inactive);
+        };
+        let thread = std::thread::Builder::new().stack_size(512 << 10);
+        thread.spawn(run).unwrap().join().unwrap();
+    }
+}
+
 mod restarts {
     use super::*;
 

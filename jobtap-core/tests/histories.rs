@@ -136,6 +136,10 @@ fn act() -> impl Strategy<Value = Act> {
 struct World {
     m: TestManager,
     acknowledged: BTreeSet<JobId>,
+    /// Starts are reported only by chance.
+    hold: bool,
+    /// Whether resources are given out; unknown after a crash that came too near.
+    scheduling: Option<bool>,
 }
 
 impl World {
@@ -153,6 +157,8 @@ impl World {
         Self {
             m,
             acknowledged: BTreeSet::new(),
+            hold,
+            scheduling: Some(true),
         }
     }
 
@@ -195,7 +201,7 @@ impl World {
             Act::Finish(job, code) => self.m.finish(self.pick(job), code),
             Act::Report(job, what) => self.report(self.pick(job), what),
             Act::Advance(seconds) => self.m.advance(seconds.into()),
-            Act::Queue(start) => refusals_are_fine(self.m.scheduling(start)),
+            Act::Queue(start) => self.scheduling = self.m.scheduling(start).ok().map(|()| start),
             Act::CancelAll => drop(self.m.cancel_all()),
             Act::Remove(plugin) => refusals_are_fine(self.m.remove_plugin(PLUGINS[plugin])),
             Act::Load(plugin) => {
@@ -254,7 +260,10 @@ impl World {
                 prop_assert!(!used.intersects(held), "given twice: {}", place);
                 used.union_with(held);
             }
+            self.check_progress(&model)
+                .map_err(|text| TestCaseError::fail(format!("{text}: {place}")))?;
         }
+        self.check_head()?;
         self.check_totals(&used, &states)?;
         let m = &self.m;
         for id in &self.acknowledged {
@@ -262,6 +271,41 @@ impl World {
         }
         let fault = m.log().find(|(_, text)| text.contains("could not apply"));
         prop_assert!(fault.is_none(), "{:?}", fault);
+        Ok(())
+    }
+
+    /// A job at rest is where it is for a reason that its log shows.
+    fn check_progress(&self, model: &Model) -> Result<(), &'static str> {
+        let bracketed = !model.prologs.is_empty() || !model.epilogs.is_empty();
+        let held = model.dependencies.iter().any(|(_, open)| *open);
+        match model.state {
+            Some(State::New) => Err("committed before its acceptance"),
+            Some(State::Depend) if !held => Err("nothing holds it"),
+            Some(State::Run) if !bracketed && !self.hold && !model.has("start") => {
+                Err("not started")
+            }
+            Some(State::Cleanup) if !bracketed && (!model.holds || model.has("release")) => {
+                Err("nothing holds it")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The first job of the queue runs if it fits.
+    fn check_head(&self) -> Result<(), TestCaseError> {
+        let waiting = self.m.jobs().into_iter().map(|id| self.m.job(id));
+        let waiting = waiting.filter(|job| job.state() == State::Sched);
+        let head = waiting.min_by_key(|job| (std::cmp::Reverse(job.priority()), job.id()));
+        let Some(head) = head.filter(|job| job.priority() > Some(0)) else {
+            return Ok(());
+        };
+        let fits =
+            head.jobspec().counts().ntasks <= self.m.free_resources().unwrap().ncores() as u64;
+        prop_assert!(
+            !fits || self.scheduling != Some(true),
+            "{} is passed over",
+            head.id()
+        );
         Ok(())
     }
 
