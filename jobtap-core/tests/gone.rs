@@ -219,12 +219,13 @@ mod waiting {
     #[jobtap_plugin(name = "slow")]
     impl Slow {
         #[on("job.dependency.wait")]
-        async fn wait(job: JobInfo, remote: Remote<Self>) -> Result<(), Reject> {
+        async fn wait(remote: Remote<Self>) -> Result<(), Reject> {
             // The later of two dependencies takes longer.
             static CALLS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
             let call = CALLS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            let _ = job;
-            Ok(remote.sleep(if call % 2 == 0 { 1.0 } else { 3.0 }).await?)
+            Ok(remote
+                .sleep(if call.is_multiple_of(2) { 1.0 } else { 3.0 })
+                .await?)
         }
 
         #[on("job.state.depend")]
@@ -508,6 +509,37 @@ mod restarts {
         m.raise(id, "scheduler-restart", 0, "").unwrap();
         m.assert_state(id, State::Inactive);
         assert_eq!(m.free_resources().unwrap().ncores(), 4);
+    }
+}
+
+mod scheduling {
+    use super::*;
+
+    /// Makes jobs of urgency 20 as small as a job can be.
+    #[derive(Default)]
+    struct Shrink;
+
+    #[jobtap_plugin(name = "shrink")]
+    impl Shrink {
+        #[on("job.state.priority")]
+        fn priority(&self, job: &Job, cx: Cx<'_, JobStatePriority>) -> Result<(), HandlerError> {
+            if job.urgency().value() == 20 {
+                let core = json!([{"type": "core", "count": 1}]);
+                let slot = json!([{"type": "slot", "count": 1, "label": "task", "with": core}]);
+                cx.jobspec_update("resources", slot)?;
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_blocked_head_that_asks_for_less_gets_it_at_once() {
+        let mut m = with::<Shrink>();
+        m.submit(TestJob::new()).unwrap();
+        let head = m.submit(TestJob::new().ntasks(4)).unwrap();
+        m.assert_state(head, State::Sched);
+        m.urgency(head, 20).unwrap();
+        m.assert_state(head, State::Run);
     }
 }
 

@@ -309,6 +309,27 @@ impl World {
         Ok(())
     }
 
+    /// Long after a restart only what is meant to wait for ever still waits.
+    fn check_patience(&self) -> Result<(), TestCaseError> {
+        for id in self.m.jobs() {
+            let job = self.m.job(id);
+            let asks = |place: &str| job.jobspec().attribute(&format!("h.{place}")).cloned();
+            let held = job.dependencies().filter(|_| job.state() == State::Depend);
+            for open in held {
+                let place = match open.split(['.', '=']).nth(1) {
+                    Some("depend") => "slow-depend",
+                    Some("wait") => "slow-wait",
+                    _ => continue,
+                };
+                prop_assert_eq!(asks(place), Some(json!(6)), "{} waits for {}", id, open);
+            }
+            if job.state() == State::Priority {
+                prop_assert_eq!(asks("priority"), Some(json!(4)), "{} has no priority", id);
+            }
+        }
+        Ok(())
+    }
+
     fn check_totals(&self, used: &ResourceSet, states: &[u64; 7]) -> Result<(), TestCaseError> {
         let free = self.m.free_resources().unwrap();
         prop_assert!(!used.intersects(free), "used and free");
@@ -325,6 +346,8 @@ impl World {
     fn end(&mut self) -> Result<(), TestCaseError> {
         self.m.crash_and_restart();
         let _ = self.m.scheduling(true);
+        self.m.advance(50.0);
+        self.check_patience()?;
         let _ = self.m.cancel_all();
         let _ = self.m.remove_plugin("all");
         self.m.advance(100.0);

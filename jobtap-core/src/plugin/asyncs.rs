@@ -10,7 +10,8 @@
 //!
 //! The future starts after the callback's events are durable, runs off the manager's thread, and
 //! waits through [`Remote`](super::Remote) only, so that virtual time works. One that fails or
-//! panics ends its prolog, epilog or dependency with a fatal exception.
+//! panics ends its prolog, epilog or dependency with a fatal exception. When the manager is started
+//! again, work for a dependency or a priority begins again; a prolog or epilog has failed.
 
 use std::any::Any;
 use std::future::Future;

@@ -77,7 +77,12 @@ impl Hostile {
         let ask = asks(job.jobspec(), "new");
         match ask {
             1 => cx.reprioritize_all(),
-            2 => self.hit_other(job, &cx, 0),
+            2 => {
+                // After a restart this is one that no plugin was shown yet.
+                if let Ok(next) = cx.job(JobId::new(job.id().as_u64() + 1)) {
+                    let _ = cx.raise(next, Exception::fatal("hit", "by the one before"));
+                }
+            }
             3 => {
                 let _ = cx.raise(job, Exception::new(Severity::FATAL, "early", ""));
                 self.hit_other(job, &cx, 2);
