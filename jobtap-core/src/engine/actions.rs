@@ -14,7 +14,7 @@ impl Engine {
         match record.job.state {
             State::New => {}
             State::Depend => self.depend_action(id),
-            State::Priority => self.alloc.remove(id),
+            State::Priority => self.priority_action(id),
             State::Sched => self.sched_action(id),
             State::Run => self.run_action(id),
             State::Cleanup => self.cleanup_action(id),
@@ -29,6 +29,14 @@ impl Engine {
         let held = record.job.dependencies().next().is_some() || record.is_queued("dependency-add");
         if !held && !record.is_queued("depend") {
             self.post(id, events::bare(self.now, "depend"));
+        }
+    }
+
+    fn priority_action(&mut self, id: JobId) {
+        self.alloc.remove(id);
+        if self.blocked.is_some_and(|(blocked, _)| blocked == id) {
+            // It may come back with another jobspec.
+            self.blocked = None;
         }
     }
 

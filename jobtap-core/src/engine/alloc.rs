@@ -23,9 +23,17 @@ impl Engine {
             self.alloc.remove(id);
             return true;
         }
+        let asked = Some((id, self.pool.changes()));
+        if self.blocked == asked {
+            // Nothing came back since it was asked for in vain: no need to search all nodes again.
+            return false;
+        }
         let now = self.now.as_secs();
         match self.pool.allocate(&record.job.jobspec, now) {
-            Answer::Busy => false,
+            Answer::Busy => {
+                self.blocked = asked;
+                false
+            }
             Answer::Never(note) => {
                 self.alloc.remove(id);
                 self.raise_fatal(id, "alloc", &note);

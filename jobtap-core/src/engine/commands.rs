@@ -2,11 +2,13 @@
 //! logged.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use super::events;
 use super::frames::Then;
+use super::record::{Bracket, Opened, field};
 use super::work::{Commands, Frame, Work};
 use super::{Effect, Engine, Level};
 use crate::eventlog::EventEntry;
@@ -41,6 +43,12 @@ impl Engine {
             self.log(Level::Warning, format!("{name}: {topic}: dropped: {error}"));
             return;
         }
+        if matches!(command, Command::ReprioritizeAll) && topic == JobPriorityGet::NAME {
+            // It would ask itself for ever.
+            let name = self.plugins.name(plugin);
+            let text = format!("{name}: {topic}: dropped: all priorities are being asked already");
+            return self.log(Level::Warning, text);
+        }
         self.execute(plugin, command);
     }
 
@@ -53,16 +61,18 @@ impl Engine {
                 }
             }
             Command::RemoveDependency { job, description } => {
-                self.post(
-                    job,
-                    events::dependency(now, "dependency-remove", &description),
-                );
+                if !self.removes_dependency(job, &description) {
+                    self.post(
+                        job,
+                        events::dependency(now, "dependency-remove", &description),
+                    );
+                }
             }
             Command::StartProlog { job, description } => {
-                self.post(job, events::start_of(now, "prolog-start", &description));
+                self.start_of(plugin, job, Bracket::Prolog, &description);
             }
             Command::StartEpilog { job, description } => {
-                self.post(job, events::start_of(now, "epilog-start", &description));
+                self.start_of(plugin, job, Bracket::Epilog, &description);
             }
             Command::FinishProlog {
                 job,
@@ -70,7 +80,9 @@ impl Engine {
                 status,
                 failure,
             } => {
-                self.finish_of(job, "prolog", &description, status, failure);
+                if self.close_own(plugin, job, Bracket::Prolog, &description) {
+                    self.finish_of(job, Bracket::Prolog, &description, status, failure);
+                }
             }
             Command::FinishEpilog {
                 job,
@@ -78,7 +90,9 @@ impl Engine {
                 status,
                 failure,
             } => {
-                self.finish_of(job, "epilog", &description, status, failure);
+                if self.close_own(plugin, job, Bracket::Epilog, &description) {
+                    self.finish_of(job, Bracket::Epilog, &description, status, failure);
+                }
             }
             Command::Raise { job, exception } => self.raise(job, &exception),
             Command::Reprioritize { job, priority } => self.set_priority(job, priority),
@@ -103,9 +117,9 @@ impl Engine {
                 }
             }
             Command::SetData { job, value } => self.set_data(plugin, job, value),
-            Command::Verdict { job, verdict } => self.verdict(job, verdict),
+            Command::Verdict { job, verdict } => self.verdict(plugin, job, verdict),
             Command::StartTimer { key, at, work } => self.start_plugin_timer(plugin, key, at, work),
-            Command::CancelTimer { key } => self.timers.cancel(plugin, key),
+            Command::CancelTimer { key } => self.timers.cancel(key),
             Command::Spawn(task) => self.effects.after.push(Effect::Spawn(task)),
             Command::Log { level, text } => {
                 let name = self.plugins.name(plugin);
@@ -125,37 +139,78 @@ impl Engine {
         })
     }
 
-    /// Ends a prolog or epilog that is open; of any other there is nothing to end.
-    fn finish_of(
+    /// The removal is posted already.
+    fn removes_dependency(&self, job: JobId, description: &str) -> bool {
+        let queue = self.jobs.get(&job).map(|record| &record.queue);
+        let last = queue
+            .into_iter()
+            .flatten()
+            .rfind(|entry| dependency_of(entry) == Some(description));
+        last.is_some_and(|entry| entry.name == "dependency-remove")
+    }
+
+    fn start_of(&mut self, plugin: PluginKey, job: JobId, bracket: Bracket, description: &str) {
+        if let Some(record) = self.jobs.get_mut(&job) {
+            let description = description.into();
+            record.opened.push(Opened {
+                plugin,
+                bracket,
+                description,
+            });
+        }
+        let entry = events::start_of(self.now, bracket.start(), description);
+        self.post(job, entry);
+    }
+
+    /// Takes a plugin's prolog or epilog off the list of those that are open; of any other there is
+    /// nothing to end.
+    fn close_own(
+        &mut self,
+        plugin: PluginKey,
+        job: JobId,
+        bracket: Bracket,
+        description: &str,
+    ) -> bool {
+        let Some(record) = self.jobs.get_mut(&job) else {
+            return false;
+        };
+        let index = record.opened.iter().position(|open| {
+            open.plugin == plugin && open.bracket == bracket && *open.description == *description
+        });
+        index.map(|index| record.opened.remove(index)).is_some()
+    }
+
+    /// Ends a prolog or epilog.
+    pub(super) fn finish_of(
         &mut self,
         job: JobId,
-        what: &'static str,
+        bracket: Bracket,
         description: &str,
         status: i32,
         failure: Option<String>,
     ) {
-        let (start, finish) = if what == "prolog" {
-            ("prolog-start", "prolog-finish")
-        } else {
-            ("epilog-start", "epilog-finish")
-        };
-        let Some(record) = self.jobs.get(&job) else {
-            return;
-        };
-        let open = if what == "prolog" {
-            &record.prologs
-        } else {
-            &record.epilogs
-        };
-        if !open.iter().any(|o| **o == *description) && !record.is_queued(start) {
-            return;
-        }
         if let Some(note) = failure {
             // First: once the last prolog is finished the job would start.
-            self.raise(job, &Exception::fatal(what, note));
+            self.raise(job, &Exception::fatal(bracket.word(), note));
         }
-        let entry = events::finish_of(self.now, finish, description, status);
+        let entry = events::finish_of(self.now, bracket.finish(), description, status);
         self.post(job, entry);
+    }
+
+    /// Ends what plugins that are gone had open on a job.
+    pub(super) fn fail_opened(&mut self, job: JobId, gone: &[PluginKey]) {
+        let Some(record) = self.jobs.get_mut(&job) else {
+            return;
+        };
+        let lost: Vec<Opened> = record
+            .opened
+            .extract_if(.., |open| gone.contains(&open.plugin))
+            .collect();
+        for open in lost {
+            let what = open.bracket.word();
+            let note = format!("{what} {}: its plugin was removed", open.description);
+            self.finish_of(job, open.bracket, &open.description, 1, Some(note));
+        }
     }
 
     /// Posts an exception in the name of the instance's owner.
@@ -192,16 +247,38 @@ impl Engine {
         }
     }
 
-    fn verdict(&mut self, job: JobId, verdict: Result<(), String>) {
-        let Some(mut frame) = self.suspended.remove(&job) else {
+    /// One answer for a submission. It goes on when no other is awaited, or this one refuses.
+    fn verdict(&mut self, plugin: PluginKey, job: JobId, verdict: Result<(), String>) {
+        let Some(frame) = self.suspended.get_mut(&job) else {
             return;
         };
-        frame.outcome.deferred = false;
+        let Some(index) = frame.awaited.iter().position(|awaited| *awaited == plugin) else {
+            return;
+        };
+        frame.awaited.remove(index);
         if let Err(text) = verdict {
-            frame.handlers.clear();
+            frame.awaited.clear();
             frame.refusal = Some(text);
         }
-        self.work.push(Work::Frame(Box::new(frame)));
+        if frame.awaited.is_empty()
+            && let Some(frame) = self.suspended.remove(&job)
+        {
+            self.work.push(Work::Frame(Box::new(frame)));
+        }
+    }
+
+    /// A submission that waits for a plugin that is gone is refused.
+    pub(super) fn refuse_awaiting(&mut self, gone: &[(PluginKey, Arc<str>)]) {
+        let mut waiting: Vec<(JobId, PluginKey, String)> = Vec::new();
+        for (job, frame) in &self.suspended {
+            if let Some((key, name)) = gone.iter().find(|(key, _)| frame.awaited.contains(key)) {
+                let text = format!("plugin {name} was removed before it answered");
+                waiting.push((*job, *key, text));
+            }
+        }
+        for (job, key, text) in waiting {
+            self.verdict(key, job, Err(text));
+        }
     }
 
     /// Asks all plugins again for each job that waits with or for a priority.
@@ -264,4 +341,12 @@ fn merge_update(
     let newer = std::mem::replace(later, updates);
     later.extend(newer);
     None
+}
+
+/// The description in a `dependency-add` or `dependency-remove`.
+fn dependency_of(entry: &EventEntry) -> Option<&str> {
+    if !entry.name.starts_with("dependency-") {
+        return None;
+    }
+    field(entry, "description").and_then(Value::as_str)
 }

@@ -46,7 +46,8 @@ impl Engine {
                 }
             }
             ExecEvent::Started { id } => {
-                if self.is_executing(id) && !self.was_posted(id, "start") {
+                let late = self.was_posted(id, "start") || self.was_posted(id, "finish");
+                if self.is_executing(id) && !late {
                     self.post(id, events::bare(self.now, "start"));
                 }
             }
@@ -57,9 +58,7 @@ impl Engine {
                 }
             }
             ExecEvent::Released { id } => {
-                if self.is_executing(id) {
-                    self.post(id, events::release(self.now));
-                }
+                self.released(id);
                 // Also for a job that is over: its end was durable before the last restart.
                 self.effects
                     .after
@@ -68,9 +67,24 @@ impl Engine {
         }
     }
 
+    fn released(&mut self, id: JobId) {
+        if !self.is_executing(id) {
+            return;
+        }
+        let state = self.jobs.get(&id).map(|record| record.job.state);
+        if state == Some(State::Run) {
+            // No report will come any more that could end it.
+            self.raise_fatal(id, "exec", "execution ended without a status");
+        }
+        self.post(id, events::release(self.now));
+    }
+
     fn is_executing(&self, id: JobId) -> bool {
         self.jobs.get(&id).is_some_and(|record| {
-            matches!(record.exec, Exec::Open | Exec::Ending) && !record.is_queued("release")
+            // The execution system has no simulated jobs to report.
+            record.job.jobspec.attribute("exec.test").is_none()
+                && matches!(record.exec, Exec::Open | Exec::Ending)
+                && !record.is_queued("release")
         })
     }
 

@@ -63,7 +63,12 @@ impl Engine {
         };
         frame.called += 1;
         match called.result {
-            Ok(outcome) => frame.outcome.merge(outcome),
+            Ok(outcome) => {
+                if outcome.deferred {
+                    frame.awaited.push(bound.plugin);
+                }
+                frame.outcome.merge(outcome);
+            }
             Err(fault) => self.fault(&mut frame, &bound, fault, &mut called.commands),
         }
         let topic = frame.topic;

@@ -7,6 +7,7 @@ use super::record::{Record, field};
 use super::{Engine, selection};
 use crate::eventlog::EventEntry;
 use crate::job::{Job, JobId, JobResult, State, Timestamp, Uid};
+use crate::resource::ResourceSet;
 
 /// The least that must be known of a job before something of it is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +94,7 @@ impl Engine {
 
     /// A job's owner and state; `None` when it isn't known.
     pub fn job_exists(&self, id: JobId) -> Option<JobBrief> {
-        let record = self.jobs.get(&id)?;
+        let record = self.jobs.get(&id).filter(|r| r.unaccepted.is_none())?;
         Some(JobBrief {
             userid: record.job.userid,
             state: record.job.state,
@@ -136,8 +137,10 @@ impl Engine {
     /// ENOENT for an unknown job.
     pub fn list_id(&self, id: JobId, _cred: Cred) -> Result<Value, RequestError> {
         match self.jobs.get(&id) {
-            Some(record) => Ok(json!({ "job": record.attributes() })),
-            None => Err(RequestError {
+            Some(record) if record.unaccepted.is_none() => {
+                Ok(json!({ "job": record.attributes() }))
+            }
+            _ => Err(RequestError {
                 errno: 2,
                 text: String::new(),
             }),
@@ -161,6 +164,11 @@ impl Engine {
         stats.insert("inactive_purged".to_owned(), 0.into());
         stats.insert("queues".to_owned(), json!([]));
         stats.into()
+    }
+
+    /// The resources that no job holds.
+    pub fn free_resources(&self) -> &ResourceSet {
+        self.pool.free()
     }
 
     /// `job-manager.getinfo`.

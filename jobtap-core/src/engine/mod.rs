@@ -15,7 +15,8 @@
 //! | `actions` | what the manager does in each state |
 //! | `submit`, `requests` | what clients ask for |
 //! | `alloc`, `exec`, `simulated` | resources and execution |
-//! | `plugins` | loading and removing |
+//! | `plugins` | loading |
+//! | `arrivals` | what loading and removing means for the jobs that are there |
 //! | `restart` | from the store back to where it was |
 //! | `listing` | what clients read |
 
@@ -23,6 +24,7 @@ mod actions;
 mod alloc;
 mod annotations;
 mod api;
+mod arrivals;
 mod commands;
 mod events;
 mod exec;
@@ -99,6 +101,8 @@ pub struct Engine {
     alloc: AllocQueue,
     pool: Pool,
     scheduling: Scheduling,
+    /// The head of the queue, and the state of the pool that had nothing for it.
+    blocked: Option<(JobId, u64)>,
     timers: Timers,
     effects: Effects,
     tally: listing::Tally,
@@ -136,6 +140,7 @@ impl Engine {
             alloc: AllocQueue::default(),
             pool: Pool::new(&setup.resources),
             scheduling: Scheduling::default(),
+            blocked: None,
             timers: Timers::default(),
             effects: Effects::default(),
             tally: listing::Tally::default(),
@@ -174,6 +179,12 @@ impl Engine {
 
     fn reply(&mut self, to: ReplyTo, result: Result<Value, RequestError>) {
         self.effects.after.push(Effect::Reply { to, result });
+    }
+
+    /// Whether the job is past its gates: before, nobody outside may know of it.
+    fn is_accepted(&self, id: JobId) -> bool {
+        let record = self.jobs.get(&id);
+        record.is_some_and(|record| record.unaccepted.is_none())
     }
 
     fn log(&mut self, level: Level, text: impl Into<String>) {

@@ -2,23 +2,19 @@
 
 use std::any::Any;
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value, json};
 
-use super::frames::Then;
 use super::host::FrameHost;
-use super::work::{Frame, Work};
 use super::{Engine, Level, ReplyTo, RequestError, StartError};
-use crate::job::{JobId, State};
 use crate::plugin::{
     Args, Command, Failure, HandlerFn, InitArgs, LaterCall, PluginDescriptor, PluginKey, Registry,
     RemoteHandle, RemoteSink, panic_text,
 };
-use crate::topic::{ConfUpdate, JobNew, JobStateDepend, JobStatePriority, Topic};
+use crate::topic::{ConfUpdate, JobStatePriority, Topic};
 
 const EEXIST: i32 = 17;
 const ENOENT: i32 = 2;
@@ -28,7 +24,7 @@ const EINVAL: i32 = 22;
 pub(super) struct Plugins {
     registry: Registry,
     sink: Arc<dyn RemoteSink>,
-    loaded: Vec<Loaded>,
+    pub(super) loaded: Vec<Loaded>,
     topics: FxHashMap<&'static str, Vec<Bound>>,
     next: u64,
 }
@@ -49,6 +45,7 @@ pub(super) struct Bound {
     pub(super) plugin: PluginKey,
     pub(super) name: Arc<str>,
     pub(super) key: &'static str,
+    pub(super) method: &'static str,
     pub(super) call: HandlerFn,
 }
 
@@ -94,7 +91,7 @@ impl Plugins {
         self.loaded.iter().find(|plugin| &*plugin.name == name)
     }
 
-    fn bind(&mut self) {
+    pub(super) fn bind(&mut self) {
         self.topics.clear();
         for plugin in &self.loaded {
             for entry in plugin.descriptor.handlers {
@@ -102,6 +99,7 @@ impl Plugins {
                     plugin: plugin.key,
                     name: Arc::clone(&plugin.name),
                     key: entry.key,
+                    method: entry.method,
                     call: entry.call,
                 });
             }
@@ -144,13 +142,16 @@ impl Engine {
             self.follow_directive(directive)
                 .map_err(|text| StartError(format!("[job-manager.plugins][{index}]: {text}")))?;
         }
-        let has_priority = !self.plugins.handlers(JobStatePriority::NAME).is_empty();
-        if !has_priority {
+        self.warn_without_priority();
+        Ok(())
+    }
+
+    pub(super) fn warn_without_priority(&mut self) {
+        if self.plugins.handlers(JobStatePriority::NAME).is_empty() {
             let text = "no loaded plugin handles job.state.priority: jobs will wait in PRIORITY \
                         until one does";
             self.log(Level::Warning, text);
         }
-        Ok(())
     }
 
     fn follow_directive(&mut self, directive: &Value) -> Result<(), String> {
@@ -263,7 +264,10 @@ impl Engine {
             remote,
         });
         if let Err(text) = self.show_config(key) {
-            self.plugins.loaded.pop();
+            let refused = self.plugins.loaded.pop();
+            refused
+                .into_iter()
+                .for_each(|plugin| self.drop_plugin(plugin));
             return Err(text);
         }
         self.plugins.bind();
@@ -354,83 +358,10 @@ impl Engine {
             }
         }
     }
-
-    /// Introduces the active jobs to a plugin that was loaded later, then asks for all priorities.
-    fn introduce_jobs(&mut self, key: PluginKey) {
-        self.reprioritize_all();
-        let jobs: Vec<(JobId, State)> = self
-            .active
-            .iter()
-            .filter_map(|id| Some((*id, self.jobs.get(id)?.job.state)))
-            .collect();
-        // The stack gives back the last first.
-        for (id, state) in jobs.into_iter().rev() {
-            self.work.push(Work::Action(id));
-            if state == State::Depend {
-                self.introduce(key, Frame::new(JobStateDepend::NAME, id, Then::Introduce));
-                self.recheck_dependencies(id, Some(key));
-            }
-            self.introduce(key, Frame::new(JobNew::NAME, id, Then::Introduce));
-        }
-    }
-
-    /// Stacks a frame for one plugin alone.
-    pub(super) fn introduce(&mut self, key: PluginKey, frame: Frame) {
-        let handlers: VecDeque<Bound> = self
-            .plugins
-            .handlers(frame.topic)
-            .iter()
-            .filter(|bound| bound.plugin == key)
-            .cloned()
-            .collect();
-        if !handlers.is_empty() {
-            self.work
-                .push(Work::Frame(Box::new(Frame { handlers, ..frame })));
-        }
-    }
-
-    /// Removes by exact name, glob, or `all` (every one without a leading dot).
-    fn remove_plugins(&mut self, pattern: &str) -> Result<(), RequestError> {
-        let matches = |plugin: &Loaded| match pattern {
-            "all" => !plugin.name.starts_with('.'),
-            pattern => {
-                let pattern = pattern.strip_suffix(".so").unwrap_or(pattern);
-                glob(pattern, &plugin.name)
-            }
-        };
-        let before = self.plugins.loaded.len();
-        let removed: Vec<PluginKey> = self
-            .plugins
-            .loaded
-            .iter()
-            .filter(|p| matches(p))
-            .map(|p| p.key)
-            .collect();
-        self.plugins
-            .loaded
-            .retain(|plugin| !removed.contains(&plugin.key));
-        if self.plugins.loaded.len() == before && pattern != "all" {
-            let text = "Failed to find plugin to remove".to_owned();
-            return Err(RequestError {
-                errno: ENOENT,
-                text,
-            });
-        }
-        self.plugins.bind();
-        self.timers.forget(&removed);
-        for id in &self.active {
-            if let Some(record) = self.jobs.get_mut(id) {
-                record
-                    .subscribers
-                    .retain(|subscriber| !removed.contains(subscriber));
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Shell patterns for names: `*`, `?`; a leading dot must be written.
-fn glob(pattern: &str, name: &str) -> bool {
+pub(super) fn glob(pattern: &str, name: &str) -> bool {
     if name.starts_with('.') && !pattern.starts_with('.') {
         return false;
     }

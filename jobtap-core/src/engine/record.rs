@@ -30,6 +30,8 @@ pub(super) struct Record {
     /// Descriptions of open prologs and epilogs.
     pub(super) prologs: Vec<Box<str>>,
     pub(super) epilogs: Vec<Box<str>>,
+    /// Those of them, posted or applied, that a loaded plugin is going to finish.
+    pub(super) opened: Vec<Opened>,
     /// It holds resources: from `alloc` to `free`.
     pub(super) holds: bool,
     /// After a restart: what it holds is not, or no longer, ours to give.
@@ -45,6 +47,45 @@ pub(super) struct Record {
     pub(super) exception: Option<Arc<EventEntry>>,
     /// Plugins' data, by plugin.
     pub(super) data: Map<String, Value>,
+}
+
+/// What holds a job at one of its two ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bracket {
+    Prolog,
+    Epilog,
+}
+
+/// A prolog or epilog, and the plugin that has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Opened {
+    pub(super) plugin: PluginKey,
+    pub(super) bracket: Bracket,
+    pub(super) description: Box<str>,
+}
+
+impl Bracket {
+    /// Also the type of the exception when it fails.
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Bracket::Prolog => "prolog",
+            Bracket::Epilog => "epilog",
+        }
+    }
+
+    pub(super) const fn start(self) -> &'static str {
+        match self {
+            Bracket::Prolog => "prolog-start",
+            Bracket::Epilog => "epilog-start",
+        }
+    }
+
+    pub(super) const fn finish(self) -> &'static str {
+        match self {
+            Bracket::Prolog => "prolog-finish",
+            Bracket::Epilog => "epilog-finish",
+        }
+    }
 }
 
 /// How far execution is.
@@ -68,6 +109,8 @@ pub(super) struct Times {
     pub(super) priority: Option<Timestamp>,
     pub(super) sched: Option<Timestamp>,
     pub(super) run: Option<Timestamp>,
+    /// When its tasks were started, which a prolog can delay.
+    pub(super) start: Option<Timestamp>,
     pub(super) cleanup: Option<Timestamp>,
     pub(super) inactive: Option<Timestamp>,
 }
@@ -113,6 +156,7 @@ impl Record {
             unaccepted: None,
             prologs: Vec::new(),
             epilogs: Vec::new(),
+            opened: Vec::new(),
             holds: false,
             lost_resources: false,
             exec: Exec::Idle,
@@ -136,6 +180,20 @@ impl Record {
         self.job.event_posted(name) || self.is_queued(name)
     }
 
+    /// The event was posted for a state that the job has left meanwhile: it would change nothing,
+    /// and has no place in the log any more.
+    pub(super) fn is_void(&self, name: &str) -> bool {
+        let state = self.job.state;
+        match name {
+            "dependency-add" | "dependency-remove" => !matches!(state, State::New | State::Depend),
+            "depend" => state != State::Depend,
+            "priority" => !matches!(state, State::Priority | State::Sched),
+            "jobspec-update" => state == State::Cleanup,
+            "flux-restart" => state != State::Sched,
+            _ => false,
+        }
+    }
+
     /// Applies one event.
     pub(super) fn apply(&mut self, entry: &Arc<EventEntry>) -> Result<Applied, ApplyError> {
         let before = self.job.state;
@@ -156,12 +214,15 @@ impl Record {
             "epilog-start" | "epilog-finish" if before == State::Cleanup => {
                 bracket(&mut self.epilogs, entry, &*entry.name == "epilog-start")?;
             }
+            "start" => self.times.start = Some(entry.timestamp),
             "finish" => self.finish(entry)?,
             "release" => self.release(entry),
             "free" => self.holds = false,
             "exception" => ended = self.exception(entry)?,
             "memo" => self.memo(entry),
             "set-flags" => self.set_flags(entry)?,
+            // The plugins that set it may be others now.
+            "flux-restart" if before == State::Sched => self.job.priority = None,
             _ => {}
         }
         self.job.state = next_state(before, &entry.name, ended);
@@ -275,21 +336,18 @@ impl Record {
 
     fn exception(&mut self, entry: &Arc<EventEntry>) -> Result<bool, ApplyError> {
         let severity = number(entry, "severity")?;
+        let state = self.job.state;
+        if severity == 0 && state == State::New {
+            return Err(refuse(entry, "the job isn't accepted yet"));
+        }
         let worse = |seen: &Arc<EventEntry>| number(seen, "severity").is_ok_and(|s| severity < s);
         if self.exception.as_ref().is_none_or(worse) {
             self.exception = Some(Arc::clone(entry));
         }
-        let state = self.job.state;
         if severity != 0 || matches!(state, State::Cleanup | State::Inactive) {
             return Ok(false);
         }
-        if state == State::New {
-            return Err(refuse(entry, "the job isn't accepted yet"));
-        }
         self.job.end_event.get_or_insert_with(|| Arc::clone(entry));
-        if field(entry, "type").and_then(Value::as_str) == Some("scheduler-restart") {
-            self.holds = false;
-        }
         Ok(true)
     }
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::api::{Cred, Exception, ReplyTo, Request, RequestError};
-use super::record::Exec;
+use super::record::{Exec, Record};
 use super::{Effect, Engine, ExecCommand, events};
 use crate::job::{JobId, State, StateSet, Uid, Urgency};
 
@@ -49,6 +49,9 @@ impl Engine {
             Request::QueueStart { start, reason } => owner_only(cred).map(|()| {
                 self.scheduling.stopped = !start;
                 self.scheduling.reason = reason.filter(|_| !start);
+                // What was acknowledged outlives a crash.
+                let checkpoint = self.checkpoint();
+                self.effects.writes.extend(checkpoint);
                 json!({})
             }),
             Request::QueueStatus => Ok(self.queue_status()),
@@ -63,10 +66,7 @@ impl Engine {
         exception: &Exception,
     ) -> Result<(), RequestError> {
         let severity = check_exception(exception)?;
-        let record = self
-            .jobs
-            .get(&id)
-            .ok_or_else(|| refused(ENOENT, "unknown job id"))?;
+        let record = self.known(id, ENOENT, "unknown job id")?;
         if record.job.state == State::Inactive {
             return Err(refused(ENOENT, "job is inactive"));
         }
@@ -76,6 +76,14 @@ impl Engine {
         }
         self.post_exception(cred.userid, id, severity, exception);
         Ok(())
+    }
+
+    /// A job that clients can know of.
+    fn known(&self, id: JobId, errno: i32, text: &str) -> Result<&Record, RequestError> {
+        match self.jobs.get(&id) {
+            Some(record) if record.unaccepted.is_none() => Ok(record),
+            _ => Err(refused(errno, text)),
+        }
     }
 
     fn post_exception(&mut self, userid: Uid, id: JobId, severity: u8, exception: &Exception) {
@@ -99,7 +107,8 @@ impl Engine {
         }
         let matches = |id: &&JobId| {
             self.jobs.get(id).is_some_and(|record| {
-                states.contains(record.job.state)
+                record.unaccepted.is_none()
+                    && states.contains(record.job.state)
                     && userid.is_none_or(|userid| record.job.userid == userid)
             })
         };
@@ -117,10 +126,7 @@ impl Engine {
         if !SIGNALS.contains(&signum) {
             return Err(refused(EINVAL, "Invalid signal number"));
         }
-        let record = self
-            .jobs
-            .get(&id)
-            .ok_or_else(|| refused(EINVAL, "unknown job id"))?;
+        let record = self.known(id, EINVAL, "unknown job id")?;
         if record.job.state == State::Inactive {
             return Err(refused(EINVAL, "job is inactive"));
         }
@@ -146,10 +152,7 @@ impl Engine {
     fn set_urgency(&mut self, cred: Cred, id: JobId, value: i64) -> Result<Urgency, RequestError> {
         let urgency =
             Urgency::new(value).map_err(|_| refused(EINVAL, "urgency value is out of range"))?;
-        let record = self
-            .jobs
-            .get(&id)
-            .ok_or_else(|| refused(EINVAL, "unknown job"))?;
+        let record = self.known(id, EINVAL, "unknown job")?;
         let old = record.job.urgency;
         if record.job.state == State::Inactive {
             return Err(refused(EINVAL, "job is inactive"));

@@ -3,10 +3,14 @@
 //! Eventlogs are replayed through the same state machine as live events, without callbacks. Then,
 //! in id order, each active job is introduced to the plugins and its state's action runs again.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::api::{Effects, StoredJob, Write};
-use super::record::{ApplyError, Exec, Record};
+use super::plugins::Bound;
+use super::record::{ApplyError, Bracket, Exec, Record};
 use super::submit::blank_job;
 use super::work::{Frame, Work};
 use super::{Engine, Level, events};
@@ -14,7 +18,7 @@ use crate::eventlog::decode_log;
 use crate::job::{JobId, State, Timestamp};
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
-use crate::topic::{JobNew, Topic};
+use crate::topic::{JobNew, JobStateDepend, JobStatePriority, Topic};
 
 use super::frames::Then;
 
@@ -64,10 +68,29 @@ impl Engine {
         self.log(Level::Info, format!("restart: {} jobs", self.jobs.len()));
         // The stack gives back the last first, so the lowest id goes on top.
         for id in jobs {
+            if let Some(record) = self.jobs.get_mut(&id) {
+                // What the callbacks of earlier jobs post to it waits until it is resumed itself:
+                // a job whose execution isn't found again yet must not be taken for ended.
+                record.busy = true;
+            }
             self.work.push(Work::Resume(id));
         }
         self.settle();
         std::mem::take(&mut self.effects)
+    }
+
+    /// Takes over a [`checkpoint`](Self::checkpoint) of the last run. Before
+    /// [`start`](Self::start); what it doesn't say stays as it is.
+    pub fn restore_checkpoint(&mut self, checkpoint: &Value) {
+        let number = checkpoint.get("max_jobid").and_then(Value::as_u64);
+        self.max_jobid = self.max_jobid.max(number.map(JobId::new));
+        let queue = checkpoint.pointer("/queue/0");
+        let started = queue.and_then(|queue| queue.get("start")?.as_bool());
+        if let Some(start) = started {
+            self.scheduling.stopped = !start;
+            let reason = queue.and_then(|queue| queue.get("stop_reason")?.as_str());
+            self.scheduling.reason = reason.map(str::to_owned);
+        }
     }
 
     /// What must be known after the next start, beside the jobs' own logs.
@@ -84,28 +107,76 @@ impl Engine {
         }]
     }
 
-    /// One restored job: shown to the plugins, then its action.
+    /// One restored job: shown to the plugins, then its action, then the events that wait for it.
     pub(super) fn resume(&mut self, id: JobId) {
         let Some(record) = self.jobs.get_mut(&id) else {
             return;
         };
-        match record.job.state {
-            State::Sched => {
-                record.job.priority = None;
-                self.post(id, events::bare(self.now, "flux-restart"));
+        let state = record.job.state;
+        let again = events::bare(self.now, "flux-restart");
+        if state == State::Sched {
+            record.queue.push_front(again);
+        }
+        self.work.push(Work::Drain(id));
+        match state {
+            // The plugin that it waits for may have been at work on it.
+            State::Priority => {
+                self.stack_frame(Frame::new(JobStatePriority::NAME, id, Then::Notify));
             }
-            State::Priority => self.ask_priority(id),
             State::Run | State::Cleanup => self.resume_execution(id),
             _ => {}
         }
+        self.fail_restored(id);
         self.work.push(Work::Action(id));
-        let depend = self
-            .jobs
-            .get(&id)
-            .is_some_and(|r| r.job.state == State::Depend);
+        if state == State::Depend {
+            self.resume_depend(id);
+        }
         self.stack_frame(Frame::new(JobNew::NAME, id, Then::Notify));
-        if depend {
+        if state == State::Depend {
             self.recheck_dependencies(id, None);
+        }
+    }
+
+    /// Asynchronous handlers of `job.state.depend` whose work ended with the last run begin again.
+    fn resume_depend(&mut self, id: JobId) {
+        let Some(record) = self.jobs.get(&id) else {
+            return;
+        };
+        let at_work = |bound: &&Bound| {
+            let description = format!("{}.{}", bound.name, bound.method);
+            record.job.dependencies().any(|open| open == description)
+        };
+        let handlers = self.plugins.handlers(JobStateDepend::NAME).iter();
+        let handlers: VecDeque<Bound> = handlers.filter(at_work).cloned().collect();
+        if !handlers.is_empty() {
+            self.work.push(Work::Frame(Box::new(Frame {
+                handlers,
+                ..Frame::new(JobStateDepend::NAME, id, Then::Introduce)
+            })));
+        }
+    }
+
+    /// What can't be brought back: prologs and epilogs whose work ended with the last run, and
+    /// resources that are no longer there to have.
+    fn fail_restored(&mut self, id: JobId) {
+        let Some(record) = self.jobs.get(&id) else {
+            return;
+        };
+        let open = |bracket, descriptions: &[Box<str>]| -> Vec<(Bracket, Box<str>)> {
+            descriptions.iter().map(|d| (bracket, d.clone())).collect()
+        };
+        let mut lost = open(Bracket::Prolog, &record.prologs);
+        lost.extend(open(Bracket::Epilog, &record.epilogs));
+        if record.lost_resources && record.job.state == State::Run {
+            let note = "failed to reallocate R for running job";
+            self.raise_fatal(id, "scheduler-restart", note);
+        }
+        for (bracket, description) in lost {
+            let note = format!(
+                "{} {description}: the manager was restarted while it was open",
+                bracket.word()
+            );
+            self.finish_of(id, bracket, &description, 1, Some(note));
         }
     }
 
@@ -122,7 +193,7 @@ impl Engine {
             (_, false) if !open_prolog => {
                 self.execute_job(id, started);
                 if started {
-                    let since = self.jobs.get(&id).and_then(|r| r.times.run);
+                    let since = self.jobs.get(&id).and_then(|r| r.times.start);
                     self.arm_expiry(id, since.unwrap_or(self.now));
                 }
             }
@@ -139,7 +210,7 @@ fn refuse(text: impl Into<String>) -> RestoreError {
 
 /// Replays a job's log.
 fn replay(stored: StoredJob) -> Result<Record, RestoreError> {
-    let jobspec: serde_json::Value = serde_json::from_str(&stored.jobspec)
+    let jobspec: Value = serde_json::from_str(&stored.jobspec)
         .map_err(|error| refuse(format!("failed to decode jobspec: {error}")))?;
     let resources = match &stored.resources {
         None => None,

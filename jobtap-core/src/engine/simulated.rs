@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::api::{Log, TimerId};
 use super::{Engine, Level, events};
+use crate::eventlog::EventEntry;
 use crate::job::{Fsd, JobId};
 use crate::jobspec::Jobspec;
 
@@ -72,7 +73,7 @@ impl Engine {
         let (script, complaint) = Script::read(&record.job.jobspec);
         let allowed = record.job.userid == self.owner || guests_may(&self.config);
         let started = record.is_posted("start");
-        let since = record.times.run;
+        let since = record.times.start;
         record.simulated = Some(Box::new(Simulated {
             started,
             wait_status: script.wait_status,
@@ -146,24 +147,21 @@ impl Engine {
         if let Some(status) = status {
             self.finish(id, status);
         }
-        self.exec_log(id, &["complete", "done"]);
+        let status = Value::from(status.unwrap_or(0));
+        self.exec_entry(id, events::with(self.now, "complete", [("status", status)]));
+        self.exec_log(id, &["done"]);
         self.post(id, events::release(self.now));
     }
 
-    /// Entries of `guest.exec.eventlog`; `complete` carries the status.
+    /// Entries of `guest.exec.eventlog`.
     fn exec_log(&mut self, id: JobId, names: &[&'static str]) {
         for name in names {
-            let entry = match (
-                *name,
-                self.jobs.get(&id).map(|r| r.wait_status.unwrap_or(0)),
-            ) {
-                ("complete", Some(status)) => {
-                    events::with(self.now, "complete", [("status", Value::from(status))])
-                }
-                (name, _) => events::bare(self.now, name),
-            };
-            self.write_event(id, Log::Exec, &Arc::new(entry));
+            self.exec_entry(id, events::bare(self.now, name));
         }
+    }
+
+    fn exec_entry(&mut self, id: JobId, entry: EventEntry) {
+        self.write_event(id, Log::Exec, &Arc::new(entry));
     }
 }
 

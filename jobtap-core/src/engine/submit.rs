@@ -191,7 +191,7 @@ impl Engine {
         if let Some(text) = frame.refusal {
             return self.reject(id, text);
         }
-        if frame.outcome.deferred {
+        if !frame.awaited.is_empty() {
             let then = Then::Gate(next);
             self.suspended.insert(id, Frame { then, ..frame });
             return;

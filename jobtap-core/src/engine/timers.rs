@@ -22,19 +22,28 @@ enum Due {
 pub(super) struct Timers {
     next: u64,
     due: FxHashMap<TimerId, Due>,
+    /// Plugins know theirs by these.
+    by_key: FxHashMap<TimerKey, TimerId>,
 }
 
 impl Timers {
     /// Forgets a plugin's timer.
-    pub(super) fn cancel(&mut self, plugin: PluginKey, key: TimerKey) {
-        self.due
-            .retain(|_, due| !matches!(due, Due::Plugin(p, k, _) if *p == plugin && *k == key));
+    pub(super) fn cancel(&mut self, key: TimerKey) {
+        if let Some(id) = self.by_key.remove(&key) {
+            self.due.remove(&id);
+        }
     }
 
     /// Forgets all timers of plugins that are gone.
     pub(super) fn forget(&mut self, plugins: &[PluginKey]) {
-        self.due
-            .retain(|_, due| !matches!(due, Due::Plugin(p, _, _) if plugins.contains(p)));
+        let by_key = &mut self.by_key;
+        self.due.retain(|_, due| match due {
+            Due::Plugin(plugin, key, _) if plugins.contains(plugin) => {
+                by_key.remove(key);
+                false
+            }
+            _ => true,
+        });
     }
 }
 
@@ -62,7 +71,8 @@ impl Engine {
         at: Timestamp,
         work: RemoteWork,
     ) {
-        self.start_timer(at, Due::Plugin(plugin, key, work));
+        let id = self.start_timer(at, Due::Plugin(plugin, key, work));
+        self.timers.by_key.insert(key, id);
     }
 
     /// Forgets one of the engine's own timers; when it fires it is no longer known.
@@ -78,7 +88,10 @@ impl Engine {
             None => {}
             Some(Due::Expire(job)) => self.expire(job),
             Some(Due::Simulated(job)) => self.simulated_end(job),
-            Some(Due::Plugin(plugin, _, work)) => self.plugin_work(plugin, work),
+            Some(Due::Plugin(plugin, key, work)) => {
+                self.timers.by_key.remove(&key);
+                self.plugin_work(plugin, work);
+            }
         }
     }
 }

@@ -38,6 +38,8 @@ pub(super) enum Work {
     Resume(JobId),
     /// Ask for the priority of each of these jobs.
     Priorities(VecDeque<JobId>),
+    /// Show these jobs to a plugin that was just loaded.
+    Introduce(PluginKey, VecDeque<JobId>),
 }
 
 /// One topic on its way through the stack of plugins.
@@ -52,6 +54,8 @@ pub(super) struct Frame {
     /// How many handlers were called.
     pub(super) called: usize,
     pub(super) outcome: Outcome,
+    /// Plugins whose asynchronous handlers have yet to answer.
+    pub(super) awaited: Vec<PluginKey>,
     /// Why a gate refused.
     pub(super) refusal: Option<String>,
     pub(super) then: Then,
@@ -77,6 +81,7 @@ impl Engine {
                 Work::Submit(id, step) => self.submit_step(id, step),
                 Work::Resume(id) => self.resume(id),
                 Work::Priorities(jobs) => self.next_priority(jobs),
+                Work::Introduce(plugin, jobs) => self.next_introduction(plugin, jobs),
             }
         }
     }
@@ -105,13 +110,17 @@ impl Engine {
             return;
         };
         self.work.push(Work::Drain(id));
+        if record.is_void(&entry.name) {
+            let text = format!("{id}: dropped {}: the job has gone on", entry.name);
+            return self.log(Level::Debug, text);
+        }
         let entry = Arc::new(entry);
         match record.apply(&entry) {
             Ok(applied) => self.applied(id, entry, applied),
             Err(error) => {
-                // What stands behind it in the queue may rest on it.
-                record.queue.clear();
+                // Only this one: what waits behind it, such as `depend`, is posted once.
                 self.log(Level::Error, format!("{id}: {error}"));
+                self.work.push(Work::Action(id));
             }
         }
     }
@@ -172,10 +181,12 @@ impl Engine {
         match self
             .jobs
             .get_mut(&id)
-            .and_then(|record| record.unaccepted.as_mut())
+            .map(|record| record.unaccepted.as_mut())
         {
-            Some(held) => held.push(write),
-            None => self.effects.writes.push(write),
+            Some(Some(held)) => held.push(write),
+            Some(None) => self.effects.writes.push(write),
+            // Rejected: nothing of it is kept.
+            None => {}
         }
     }
 
@@ -232,6 +243,7 @@ impl Frame {
             handlers: VecDeque::new(),
             called: 0,
             outcome: Outcome::default(),
+            awaited: Vec::new(),
             refusal: None,
             then,
         }

@@ -10,7 +10,8 @@
 //!
 //! The future starts after the callback's events are durable, runs off the manager's thread, and
 //! waits through [`Remote`](super::Remote) only, so that virtual time works. One that fails or
-//! panics ends its prolog, epilog or dependency with a fatal exception.
+//! panics ends its prolog, epilog or dependency with a fatal exception. When the manager is started
+//! again, work for a dependency or a priority begins again; a prolog or epilog has failed.
 
 use std::any::Any;
 use std::future::Future;
@@ -24,6 +25,7 @@ use super::failure::{Failure, HandlerError, Reject};
 use super::host::{Command, Host, Task};
 use super::outcome::{Outcome, Priority};
 use crate::job::{Job, JobId};
+use crate::jobspec::Dependency;
 use crate::topic::{
     HasJob, JobDependency, JobStateCleanup, JobStateDepend, JobStatePriority, JobStateRun,
     JobValidate, TopicSet,
@@ -257,7 +259,19 @@ where
         .map(Job::id)
         .ok_or(Failure::Input("the host gave no job"))?;
     let remote = host.remote();
-    let what = format!("{}.{handler}", remote.name());
+    let mut what = format!("{}.{handler}", remote.name());
+    if let Some(Dependency { scheme, value, .. }) = call.args.dependency {
+        // One handler may be at work on several dependencies of a job.
+        what = format!("{what}={scheme}:{value}");
+    }
+    let satisfied = |job: &Job| {
+        let mut held = job.dependencies.iter();
+        held.any(|held| *held.description == *what && !held.open)
+    };
+    if call.args.job.is_some_and(satisfied) {
+        // Called again, after a restart or a reload, for what ended well before.
+        return Ok(Outcome::default());
+    }
     let outcome = T::begin(host, job, &what)?;
     let guarded = Guarded(Box::pin(future));
     host.push(Command::Spawn(Task(Box::pin(async move {

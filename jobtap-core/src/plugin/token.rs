@@ -11,8 +11,8 @@ use crate::job::JobId;
 /// An open prolog or epilog of a job.
 ///
 /// Finish it with [`finish`](Token::finish). Dropping it unfinished ends it with status 1 and a
-/// fatal exception on the job. At unload and shutdown nothing is ended by that: the host ignores
-/// what comes back for a plugin that is gone.
+/// fatal exception on the job. The host does the same for what a plugin has open when it is
+/// unloaded, and, at the next start, for what was open when the manager ended.
 #[derive(Debug)]
 #[must_use = "dropping it ends the prolog or epilog as failed"]
 pub struct Token {

@@ -13,6 +13,7 @@ use crate::resource::{Children, Idset, RankResources, ResourceSet};
 pub struct Pool {
     all: ResourceSet,
     free: ResourceSet,
+    changes: u64,
 }
 
 /// The answer to a request for resources.
@@ -32,7 +33,13 @@ impl Pool {
         Self {
             all: all.clone(),
             free: all.clone(),
+            changes: 0,
         }
+    }
+
+    /// Counts the changes of what is free: without one the answer to a request stays the same.
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// All resources.
@@ -66,6 +73,7 @@ impl Pool {
             return Answer::Never("the job's duration is out of range".to_owned());
         }
         self.free.subtract(&chosen);
+        self.changes += 1;
         Answer::Granted(chosen)
     }
 
@@ -75,12 +83,14 @@ impl Pool {
             return false;
         }
         self.free.subtract(held);
+        self.changes += 1;
         true
     }
 
     /// Takes back what a job held.
     pub fn release(&mut self, held: &ResourceSet) {
         self.free.union_with(&self.all.intersection(held));
+        self.changes += 1;
     }
 }
 

@@ -1,20 +1,19 @@
 //! The manager under test: the engine, its surroundings in memory, and what tests ask and assert.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fmt::Write as _;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
+use super::exec::Execution;
 use super::job::TestJob;
 use super::store::MemoryStore;
 use super::tasks::Tasks;
 use crate::engine::{
-    Cred, Effect, Effects, Engine, Exception, ExecCommand, ExecEvent, Input, Level, Log, LogLine,
-    ReplyTo, Request, RequestError, Setup, TimerId,
+    Cred, Effect, Effects, Engine, Exception, ExecEvent, Input, LogLine, ReplyTo, Request,
+    RequestError, Setup, TimerId,
 };
-use crate::eventlog::EventEntry;
-use crate::job::{Job, JobId, State, StateSet, Timestamp, WaitStatus};
+use crate::job::{JobId, StateSet, Timestamp, WaitStatus};
 use crate::plugin::{Plugin, PluginDescriptor, Registry, RemoteCall, RemoteSink};
 use crate::resource::{Idset, ResourceSet};
 
@@ -72,8 +71,8 @@ impl TestManagerBuilder {
             timers: BTreeMap::new(),
             replies: BTreeMap::new(),
             next_reply: 0,
-            executing: BTreeSet::new(),
-            hold_exec: false,
+            execution: Execution::default(),
+            fuse: None,
             log: Vec::new(),
             setup: self,
         };
@@ -98,17 +97,17 @@ impl TestManagerBuilder {
 pub struct TestManager {
     engine: Option<Engine>,
     remote: Arc<Queue>,
-    store: MemoryStore,
+    pub(super) store: MemoryStore,
     tasks: Tasks,
     now: Timestamp,
     /// When each timer is due, in that order.
     timers: BTreeMap<(u64, TimerId), Timestamp>,
     replies: BTreeMap<u64, Result<Value, RequestError>>,
     next_reply: u64,
-    /// Jobs that the execution system has.
-    executing: BTreeSet<JobId>,
-    hold_exec: bool,
-    log: Vec<LogLine>,
+    execution: Execution,
+    /// How many commits and effects are left until the manager dies.
+    fuse: Option<u32>,
+    pub(super) log: Vec<LogLine>,
     setup: TestManagerBuilder,
 }
 
@@ -157,6 +156,7 @@ impl TestManager {
             max_jobid: None,
         };
         let mut engine = Engine::new(self.now, setup).map_err(|error| error.to_string())?;
+        engine.restore_checkpoint(&self.store.checkpoint());
         for stored in self.store.jobs() {
             let id = stored.id;
             engine
@@ -301,7 +301,7 @@ impl TestManager {
 
     /// From now on a job starts only when [`started`](Self::started) says so.
     pub fn hold_execution(&mut self) {
-        self.hold_exec = true;
+        self.execution.hold = true;
     }
 
     /// The execution system reports the start of a job.
@@ -311,10 +311,15 @@ impl TestManager {
 
     /// The execution system reports the end of a job with this exit code.
     pub fn finish(&mut self, id: JobId, exit_code: u8) {
-        self.executing.remove(&id);
         let status = WaitStatus::from_exit_code(exit_code).as_raw();
-        self.input(Input::Exec(ExecEvent::Finished { id, status }));
-        self.input(Input::Exec(ExecEvent::Released { id }));
+        for report in self.execution.end(id, status) {
+            self.input(Input::Exec(report));
+        }
+    }
+
+    /// The execution system reports this, whether it is true or not.
+    pub fn report(&mut self, event: ExecEvent) {
+        self.input(Input::Exec(event));
     }
 
     /// Lets time pass; what is due meanwhile happens at its time.
@@ -339,6 +344,7 @@ impl TestManager {
     #[track_caller]
     pub fn crash_and_restart(&mut self) {
         self.engine = None;
+        self.fuse = None;
         self.tasks = Tasks::default();
         self.timers.clear();
         if let Err(error) = self.boot() {
@@ -346,80 +352,34 @@ impl TestManager {
         }
     }
 
-    /// A job.
-    ///
-    /// # Panics
-    /// When there is none of this id.
-    #[track_caller]
-    pub fn job(&self, id: JobId) -> &Job {
-        match self.engine.as_ref().and_then(|engine| engine.job(id)) {
-            Some(job) => job,
-            None => panic!("there is no job {id}"),
+    /// From the next restart on its host has so many cores.
+    pub fn set_cores(&mut self, cores: u32) {
+        self.setup.cores = cores;
+    }
+
+    /// The manager is to die after so many more commits and effects, in the middle of what it does
+    /// then. It answers nothing any more until [`crash_and_restart`](Self::crash_and_restart).
+    pub fn crash_in(&mut self, steps: u32) {
+        self.fuse = Some(steps);
+    }
+
+    /// One step nearer to the crash that was asked for; says whether it has come.
+    fn burns_out(&mut self) -> bool {
+        match &mut self.fuse {
+            None => false,
+            Some(0) => {
+                self.engine = None;
+                true
+            }
+            Some(left) => {
+                *left -= 1;
+                false
+            }
         }
     }
 
-    /// A job's eventlog as it was committed.
-    pub fn eventlog(&self, id: JobId) -> Vec<EventEntry> {
-        let lines = self.store.log(id, Log::Main);
-        lines
-            .iter()
-            .filter_map(|line| EventEntry::decode(line).ok())
-            .collect()
-    }
-
-    /// The names of a job's events.
-    pub fn events(&self, id: JobId) -> Vec<String> {
-        self.eventlog(id)
-            .into_iter()
-            .map(|entry| entry.name.into_owned())
-            .collect()
-    }
-
-    /// The manager's log so far.
-    pub fn log(&self) -> impl Iterator<Item = (Level, &str)> {
-        self.log.iter().map(|line| (line.level, &*line.text))
-    }
-
-    /// Asserts a job's state.
-    ///
-    /// # Panics
-    /// When it is another one; the message shows eventlog and log.
-    #[track_caller]
-    pub fn assert_state(&self, id: JobId, state: State) {
-        let now = self.job(id).state();
-        assert!(
-            now == state,
-            "job {id} is in {now}, not in {state}\n{}",
-            self.history(id)
-        );
-    }
-
-    /// Asserts the names of a job's events, in order and complete.
-    ///
-    /// # Panics
-    /// When they are others; the message shows eventlog and log.
-    #[track_caller]
-    pub fn assert_events(&self, id: JobId, names: &str) {
-        let events = self.events(id).join(" ");
-        let names = names.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(
-            events == names,
-            "events of job {id}\n  expected: {names}\n  found:    {events}\n{}",
-            self.history(id)
-        );
-    }
-
-    /// What a failed assertion shows.
-    fn history(&self, id: JobId) -> String {
-        let mut text = format!("eventlog of {id}:\n");
-        for line in self.store.log(id, Log::Main) {
-            let _ = write!(text, "  {line}");
-        }
-        text.push_str("log:\n");
-        for line in &self.log {
-            let _ = writeln!(text, "  {}: {}", line.level.name(), line.text);
-        }
-        text
+    pub(super) fn engine(&self) -> Option<&Engine> {
+        self.engine.as_ref()
     }
 
     fn ask(&mut self, request: Request) -> Result<Value, String> {
@@ -481,41 +441,27 @@ impl TestManager {
     }
 
     fn take(&mut self, effects: Effects, inputs: &mut VecDeque<Input>) {
+        if self.burns_out() {
+            return;
+        }
         self.store.commit(effects.writes);
         self.log.extend(effects.log);
         for effect in effects.after {
+            if self.burns_out() {
+                return;
+            }
             match effect {
                 Effect::Reply { to, result } => {
                     self.replies.insert(to.0, result);
                 }
                 Effect::Publish { .. } => {}
-                Effect::Exec(command) => self.execute(command, inputs),
+                Effect::Exec(command) => inputs.extend(self.execution.execute(&command)),
                 Effect::Timer { id, at } => {
                     // Times are positive, so their bits are in the order of their values.
                     self.timers.insert((at.as_secs().to_bits(), id), at);
                 }
                 Effect::Spawn(task) => self.tasks.spawn(task),
             }
-        }
-    }
-
-    /// The execution system: starts at once, ends when told.
-    fn execute(&mut self, command: ExecCommand, inputs: &mut VecDeque<Input>) {
-        match command {
-            ExecCommand::Start { id, .. } => {
-                self.executing.insert(id);
-                if !self.hold_exec {
-                    inputs.push_back(Input::Exec(ExecEvent::Started { id }));
-                }
-            }
-            ExecCommand::Cancel { id, signum } => {
-                if self.executing.remove(&id) {
-                    let status = WaitStatus::from_signal(signum).as_raw();
-                    inputs.push_back(Input::Exec(ExecEvent::Finished { id, status }));
-                }
-                inputs.push_back(Input::Exec(ExecEvent::Released { id }));
-            }
-            ExecCommand::Signal { .. } | ExecCommand::Ack { .. } => {}
         }
     }
 }

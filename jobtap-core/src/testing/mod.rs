@@ -34,7 +34,9 @@
 //! manager.assert_state(job, State::Inactive);
 //! ```
 
+mod exec;
 mod job;
+mod looks;
 mod manager;
 mod store;
 mod tasks;

@@ -12,6 +12,7 @@ use crate::job::JobId;
 pub(super) struct MemoryStore {
     logs: BTreeMap<(JobId, Log), Vec<String>>,
     values: BTreeMap<(JobId, String), String>,
+    instance: BTreeMap<String, String>,
 }
 
 impl MemoryStore {
@@ -26,7 +27,9 @@ impl MemoryStore {
                 Write::Put { id, key, value } => {
                     self.values.insert((id, key), value);
                 }
-                Write::PutInstance { .. } => {}
+                Write::PutInstance { key, value } => {
+                    self.instance.insert(key, value);
+                }
             }
         }
     }
@@ -36,14 +39,22 @@ impl MemoryStore {
         self.logs.get(&(id, log)).map_or(&[], Vec::as_slice)
     }
 
+    /// What the last run left for the next one, beside its jobs.
+    pub(super) fn checkpoint(&self) -> Value {
+        let text = self.instance.get("checkpoint.job-manager");
+        text.and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or_default()
+    }
+
     /// All jobs in id order.
     pub(super) fn jobs(&self) -> Vec<StoredJob> {
-        let ids = self
-            .logs
-            .keys()
-            .filter(|(_, log)| *log == Log::Main)
-            .map(|(id, _)| *id);
-        ids.map(|id| self.job(id)).collect()
+        self.ids().map(|id| self.job(id)).collect()
+    }
+
+    /// Their ids.
+    pub(super) fn ids(&self) -> impl Iterator<Item = JobId> + '_ {
+        let keys = self.logs.keys();
+        keys.filter(|(_, log)| *log == Log::Main).map(|(id, _)| *id)
     }
 
     fn job(&self, id: JobId) -> StoredJob {

@@ -1,0 +1,69 @@
+//! The execution system of a manager under test: starts jobs at once, ends them when told, and keeps
+//! how they ended until the manager has it for good. It outlives the manager.
+
+use std::collections::BTreeMap;
+
+use crate::engine::{Exception, ExecCommand, ExecEvent, Input};
+use crate::job::{JobId, WaitStatus};
+
+/// The jobs that it has, with their status once they have ended.
+#[derive(Debug, Default)]
+pub(super) struct Execution {
+    jobs: BTreeMap<JobId, Option<i32>>,
+    /// Starts are reported only when the test says so.
+    pub(super) hold: bool,
+}
+
+impl Execution {
+    /// Follows a command; gives the reports.
+    pub(super) fn execute(&mut self, command: &ExecCommand) -> Vec<Input> {
+        let reports = match *command {
+            ExecCommand::Start { id, reattach, .. } => self.start(id, reattach),
+            ExecCommand::Cancel { id, signum } => match self.jobs.get(&id) {
+                Some(None) => self.end(id, WaitStatus::from_signal(signum).as_raw()),
+                Some(Some(_)) => Vec::new(),
+                None => vec![ExecEvent::Released { id }],
+            },
+            ExecCommand::Ack { id } => {
+                self.jobs.remove(&id);
+                Vec::new()
+            }
+            ExecCommand::Signal { .. } => Vec::new(),
+        };
+        reports.into_iter().map(Input::Exec).collect()
+    }
+
+    /// All tasks of a job have ended. A job that it doesn't have is reported all the same.
+    pub(super) fn end(&mut self, id: JobId, status: i32) -> Vec<ExecEvent> {
+        if let Some(ended) = self.jobs.get_mut(&id) {
+            *ended = Some(status);
+        }
+        vec![
+            ExecEvent::Finished { id, status },
+            ExecEvent::Released { id },
+        ]
+    }
+
+    fn start(&mut self, id: JobId, reattach: bool) -> Vec<ExecEvent> {
+        if reattach && !self.jobs.contains_key(&id) {
+            let exception = Exception {
+                kind: "exec".to_owned(),
+                severity: 0,
+                note: "job is lost".to_owned(),
+            };
+            return vec![
+                ExecEvent::Exception { id, exception },
+                ExecEvent::Released { id },
+            ];
+        }
+        let ended = *self.jobs.entry(id).or_insert(None);
+        let mut reports = Vec::new();
+        if !self.hold {
+            reports.push(ExecEvent::Started { id });
+        }
+        if let Some(status) = ended {
+            reports.extend(self.end(id, status));
+        }
+        reports
+    }
+}

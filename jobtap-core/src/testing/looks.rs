@@ -1,0 +1,116 @@
+//! What a test can see of the manager, and assert.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::manager::TestManager;
+use crate::engine::{Engine, Level, Log};
+use crate::eventlog::EventEntry;
+use crate::job::{Job, JobId, State};
+use crate::resource::ResourceSet;
+
+impl TestManager {
+    /// A job.
+    ///
+    /// # Panics
+    /// When there is none of this id.
+    #[track_caller]
+    pub fn job(&self, id: JobId) -> &Job {
+        match self.engine().and_then(|engine| engine.job(id)) {
+            Some(job) => job,
+            None => panic!("there is no job {id}"),
+        }
+    }
+
+    /// A job's eventlog as it was committed.
+    pub fn eventlog(&self, id: JobId) -> Vec<EventEntry> {
+        let lines = self.store.log(id, Log::Main);
+        lines
+            .iter()
+            .filter_map(|line| EventEntry::decode(line).ok())
+            .collect()
+    }
+
+    /// The log of a job's execution as it was committed.
+    pub fn exec_eventlog(&self, id: JobId) -> Vec<EventEntry> {
+        let lines = self.store.log(id, Log::Exec);
+        let entries = lines.iter().map(|line| EventEntry::decode(line));
+        entries.filter_map(Result::ok).collect()
+    }
+
+    /// The names of a job's events.
+    pub fn events(&self, id: JobId) -> Vec<String> {
+        self.eventlog(id)
+            .into_iter()
+            .map(|entry| entry.name.into_owned())
+            .collect()
+    }
+
+    /// The manager's log so far.
+    pub fn log(&self) -> impl Iterator<Item = (Level, &str)> {
+        self.log.iter().map(|line| (line.level, &*line.text))
+    }
+
+    /// Asserts a job's state.
+    ///
+    /// # Panics
+    /// When it is another one; the message shows eventlog and log.
+    #[track_caller]
+    pub fn assert_state(&self, id: JobId, state: State) {
+        let now = self.job(id).state();
+        assert!(
+            now == state,
+            "job {id} is in {now}, not in {state}\n{}",
+            self.history(id)
+        );
+    }
+
+    /// Asserts the names of a job's events, in order and complete.
+    ///
+    /// # Panics
+    /// When they are others; the message shows eventlog and log.
+    #[track_caller]
+    pub fn assert_events(&self, id: JobId, names: &str) {
+        let events = self.events(id).join(" ");
+        let names = names.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            events == names,
+            "events of job {id}\n  expected: {names}\n  found:    {events}\n{}",
+            self.history(id)
+        );
+    }
+
+    /// What a failed assertion shows.
+    fn history(&self, id: JobId) -> String {
+        let mut text = format!("eventlog of {id}:\n");
+        for line in self.store.log(id, Log::Main) {
+            let _ = write!(text, "  {line}");
+        }
+        text.push_str("log:\n");
+        for line in &self.log {
+            let _ = writeln!(text, "  {}: {}", line.level.name(), line.text);
+        }
+        text
+    }
+
+    /// The jobs that were committed, in id order.
+    pub fn jobs(&self) -> Vec<JobId> {
+        self.store.ids().collect()
+    }
+
+    /// The answer to `job-list.job-stats`; null while the manager is dead.
+    pub fn job_stats(&self) -> Value {
+        self.engine().map(Engine::job_stats).unwrap_or_default()
+    }
+
+    /// The resources that no job holds; none while the manager is dead.
+    pub fn free_resources(&self) -> Option<&ResourceSet> {
+        self.engine().map(Engine::free_resources)
+    }
+
+    /// Whether [`crash_in`](Self::crash_in) has struck.
+    pub fn is_dead(&self) -> bool {
+        self.engine().is_none()
+    }
+}
