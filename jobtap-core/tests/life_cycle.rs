@@ -1,5 +1,5 @@
 //! The life of a job by RFC 21: what events it gets, and how it ends in each state.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
 mod common;
 
@@ -252,4 +252,21 @@ fn cancelling_everything_reaches_every_active_job() {
         m.assert_state(id, State::Inactive);
     }
     assert_eq!(m.cancel_all().unwrap(), 0);
+}
+
+#[test]
+fn events_have_one_order_in_time() {
+    let mut m = manager();
+    let ids: Vec<JobId> = (0..3)
+        .map(|_| m.submit(TestJob::new().run_for(1.0)).unwrap())
+        .collect();
+    m.advance(2.0);
+    for id in ids {
+        let times: Vec<f64> = m
+            .eventlog(id)
+            .iter()
+            .map(|entry| entry.timestamp.as_secs())
+            .collect();
+        assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "{times:?}");
+    }
 }

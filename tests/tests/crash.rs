@@ -78,3 +78,21 @@ fn killed_again_and_again_under_load_no_acknowledged_job_is_lost() {
         m.jobtap("jobs -no {id}").ok().is_empty()
     });
 }
+
+#[test]
+fn a_stopped_queue_stays_stopped() {
+    let statedir = temporary();
+    let mut m = Manager::start_in(jobtap(), statedir.path(), &[]);
+    m.jobtap_args(&["queue", "stop", "-m", "maintenance"]).ok();
+    let waits = m.submit("true");
+    m.kill();
+    let m = Manager::start_in(jobtap(), statedir.path(), &[]);
+    let status = m.jobtap("queue status").ok();
+    assert!(
+        status.contains("Scheduling is stopped: maintenance"),
+        "{status}"
+    );
+    assert_eq!(m.field(&waits, "state"), "SCHED");
+    m.jobtap("queue start").ok();
+    m.wait(&waits, "clean");
+}

@@ -73,8 +73,6 @@ pub struct Setup {
     pub registry: Registry,
     /// The way back from work outside the engine's thread.
     pub remote: Arc<dyn RemoteSink>,
-    /// The highest job id ever given, from the checkpoint.
-    pub max_jobid: Option<JobId>,
 }
 
 /// Why an engine can't start.
@@ -88,6 +86,8 @@ pub struct Engine {
     config: Value,
     now: Timestamp,
     started_at: Timestamp,
+    /// Time of the newest event; the next one's is later, so that events have one order.
+    last_event: Timestamp,
     ids: IdGenerator,
     max_jobid: Option<JobId>,
     jobs: FxHashMap<JobId, Box<Record>>,
@@ -129,8 +129,9 @@ impl Engine {
             config: setup.config,
             now,
             started_at: now,
-            ids: IdGenerator::new(setup.max_jobid),
-            max_jobid: setup.max_jobid,
+            last_event: now,
+            ids: IdGenerator::new(None),
+            max_jobid: None,
             jobs: FxHashMap::default(),
             active: BTreeSet::new(),
             plugins: Plugins::new(setup.registry, setup.remote),

@@ -14,12 +14,15 @@ use super::record::Applied;
 use super::submit::Step;
 use super::{Engine, Level};
 use crate::eventlog::EventEntry;
-use crate::job::{JobId, State};
+use crate::job::{JobId, State, Timestamp};
 use crate::jobspec::Dependency;
 use crate::plugin::{Command, Outcome, PluginKey};
 use crate::topic::{JobEvent, Topic};
 
 use super::plugins::Bound;
+
+/// The resolution at which events are shown, in seconds.
+const MICROSECOND: f64 = 1e-6;
 
 /// One piece of work; the top of the stack is next.
 #[derive(Debug)]
@@ -105,10 +108,11 @@ impl Engine {
         let Some(record) = self.jobs.get_mut(&id) else {
             return;
         };
-        let Some(entry) = record.queue.pop_front() else {
+        let Some(mut entry) = record.queue.pop_front() else {
             record.busy = false;
             return;
         };
+        entry.timestamp = in_order(entry.timestamp, &mut self.last_event);
         self.work.push(Work::Drain(id));
         if record.is_void(&entry.name) {
             let text = format!("{id}: dropped {}: the job has gone on", entry.name);
@@ -229,6 +233,13 @@ impl Engine {
             })));
         }
     }
+}
+
+/// The event's own time, or the next microsecond after the newest event.
+fn in_order(time: Timestamp, newest: &mut Timestamp) -> Timestamp {
+    let next = *newest + MICROSECOND;
+    *newest = if time > next { time } else { next };
+    *newest
 }
 
 impl Frame {

@@ -153,7 +153,6 @@ impl TestManager {
             config: self.setup.config.clone(),
             registry,
             remote: Arc::clone(&self.remote) as Arc<dyn RemoteSink>,
-            max_jobid: None,
         };
         let mut engine = Engine::new(self.now, setup).map_err(|error| error.to_string())?;
         engine.restore_checkpoint(&self.store.checkpoint());

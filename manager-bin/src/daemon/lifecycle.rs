@@ -222,7 +222,6 @@ fn start_threads(
         config: options.config.clone(),
         registry,
         remote: Arc::new(engine.clone()),
-        max_jobid: restore::max_jobid(store.as_ref())?,
     };
     let boot = Boot {
         setup,
@@ -310,6 +309,9 @@ impl Boot {
 /// The engine with all stored jobs, and what it wants done first.
 fn restored(setup: Setup, store: &dyn Store, log: &Log) -> Result<(Engine, Turn), StartError> {
     let mut engine = Engine::new(super::now(), setup)?;
+    if let Some(checkpoint) = restore::checkpoint(store)? {
+        engine.restore_checkpoint(&checkpoint);
+    }
     let jobs = restore::all(store, &mut engine, log)?;
     log.write(Level::Info, &format!("restart: {jobs} jobs"));
     let mut turn = Turn::default();

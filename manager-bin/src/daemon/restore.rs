@@ -36,16 +36,10 @@ pub(super) fn all(store: &dyn Store, engine: &mut Engine, log: &Log) -> Result<u
     Ok(restored)
 }
 
-/// The highest job id that the last run put into its checkpoint.
-pub(super) fn max_jobid(store: &dyn Store) -> Result<Option<JobId>, StoreError> {
-    let Some(bytes) = store.get(&Key::checkpoint())? else {
-        return Ok(None);
-    };
-    let checkpoint: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-    Ok(checkpoint
-        .get("max_jobid")
-        .and_then(Value::as_u64)
-        .map(JobId::new))
+/// What the last run put down beside the jobs' own logs.
+pub(super) fn checkpoint(store: &dyn Store) -> Result<Option<Value>, StoreError> {
+    let bytes = store.get(&Key::checkpoint())?;
+    Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
 }
 
 fn wanted(name: &str) -> bool {
@@ -152,7 +146,6 @@ mod tests {
             config: Value::Null,
             registry: Registry::default(),
             remote: Arc::new(Nowhere),
-            max_jobid: None,
         };
         let mut engine = Engine::new(Timestamp::from_secs(2.0), setup).unwrap();
         let log = Log::new(Level::Error);
