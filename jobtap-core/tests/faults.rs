@@ -301,3 +301,96 @@ mod execution {
         assert_eq!(complete.context.as_ref().unwrap()["status"], 256);
     }
 }
+
+mod faulted {
+    use super::*;
+
+    /// Panics where the job says so.
+    #[derive(Default)]
+    struct Unsound;
+
+    #[jobtap_plugin(name = "unsound")]
+    impl Unsound {
+        #[on("job.validate")]
+        fn validate(&self, job: &Job) -> Result<(), Reject> {
+            assert!(job.jobspec().attribute("gate").is_none(), "in the gate");
+            Ok(())
+        }
+
+        #[on("job.state.priority")]
+        fn priority(&self) -> Priority {
+            Priority::new(77)
+        }
+
+        #[on("job.state.run")]
+        async fn prolog(remote: Remote<Self>) -> Result<(), PrologFailed> {
+            Ok(remote.sleep(1000.0).await?)
+        }
+    }
+
+    fn breaks(m: &mut TestManager) -> String {
+        m.submit(TestJob::new().attribute("gate", 1)).unwrap_err()
+    }
+
+    #[test]
+    fn three_panics_in_a_minute_close_its_gates_and_end_its_prologs() {
+        let mut m = with::<Unsound>();
+        let in_prolog = m.submit(TestJob::new()).unwrap();
+        for _ in 0..3 {
+            assert!(breaks(&mut m).contains("plugin unsound failed"));
+        }
+        // The gate stays closed for everybody, also for a job that it would have let pass.
+        let refusal = m.submit(TestJob::new()).unwrap_err();
+        assert!(
+            refusal.starts_with("plugin unsound has failed repeatedly"),
+            "{refusal}"
+        );
+        m.assert_state(in_prolog, State::Inactive);
+        assert_eq!(notes(&m, in_prolog).len(), 1);
+        // An administrator's way out.
+        m.remove_plugin("unsound").unwrap();
+        m.load_plugin("unsound", json!({})).unwrap();
+        m.submit(TestJob::new()).unwrap();
+    }
+
+    #[test]
+    fn pending_jobs_keep_waiting_for_what_it_owes_them() {
+        let mut m = with::<Unsound>();
+        m.scheduling(false).unwrap();
+        let held = m.submit(TestJob::new()).unwrap();
+        for _ in 0..3 {
+            breaks(&mut m);
+        }
+        // Its word is missing now: the job doesn't get past it with another plugin's priority.
+        m.urgency(held, 20).unwrap();
+        m.assert_state(held, State::Priority);
+        m.remove_plugin("unsound").unwrap();
+        m.assert_state(held, State::Sched);
+    }
+
+    #[test]
+    fn panics_far_apart_are_forgiven() {
+        let mut m = with::<Unsound>();
+        for _ in 0..6 {
+            breaks(&mut m);
+            m.advance(31.0);
+        }
+        m.submit(TestJob::new()).unwrap();
+    }
+
+    #[test]
+    fn the_limit_can_be_set() {
+        let config = json!({"job-manager": {"plugin-panic-limit": 1}});
+        let builder = TestManager::new()
+            .plugin::<ByUrgency>()
+            .plugin::<Unsound>()
+            .config(config);
+        let mut m = builder.start();
+        breaks(&mut m);
+        assert!(
+            m.submit(TestJob::new())
+                .unwrap_err()
+                .contains("has failed repeatedly")
+        );
+    }
+}

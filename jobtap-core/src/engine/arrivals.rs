@@ -90,7 +90,7 @@ impl Engine {
     fn settle_without(&mut self, gone: &[(PluginKey, Arc<str>)]) {
         let keys: Vec<PluginKey> = gone.iter().map(|(key, _)| *key).collect();
         self.timers.forget(&keys);
-        self.refuse_awaiting(gone);
+        self.refuse_awaiting(gone, "was removed");
         let jobs: Vec<JobId> = self.active.iter().copied().collect();
         for id in jobs {
             let Some(record) = self.jobs.get_mut(&id) else {

@@ -268,11 +268,11 @@ impl Engine {
     }
 
     /// A submission that waits for a plugin that is gone is refused.
-    pub(super) fn refuse_awaiting(&mut self, gone: &[(PluginKey, Arc<str>)]) {
+    pub(super) fn refuse_awaiting(&mut self, gone: &[(PluginKey, Arc<str>)], how: &str) {
         let mut waiting: Vec<(JobId, PluginKey, String)> = Vec::new();
         for (job, frame) in &self.suspended {
             if let Some((key, name)) = gone.iter().find(|(key, _)| frame.awaited.contains(key)) {
-                let text = format!("plugin {name} was removed before it answered");
+                let text = format!("plugin {name} {how} before it answered");
                 waiting.push((*job, *key, text));
             }
         }

@@ -56,6 +56,11 @@ impl Engine {
             self.end_frame(*frame);
             return;
         };
+        if self.is_faulted(bound.plugin) {
+            self.without(&bound, &mut frame);
+            self.work.push(Work::Frame(frame));
+            return;
+        }
         let Some(mut called) = self.call(&bound, &frame) else {
             // Unloaded since the frame was stacked.
             self.work.push(Work::Frame(frame));
@@ -137,6 +142,7 @@ impl Engine {
     ) {
         let plugin = Arc::clone(&bound.name);
         let topic = frame.topic.replace('*', bound.key);
+        let panicked = matches!(fault, Fault::Panic(_));
         // Half of a change is none.
         commands.retain(|command| !matches!(command, Command::UpdateJobspec { .. }));
         let (refusal, report) = match fault {
@@ -155,6 +161,9 @@ impl Engine {
                 level,
                 format!("{plugin}: {topic}: job {}: {text}", frame.job),
             );
+        }
+        if panicked {
+            self.note_panic(bound.plugin);
         }
         if on_failure(frame.topic) == OnFailure::Reject {
             frame.handlers.clear();
@@ -225,7 +234,8 @@ fn forced(urgency: Urgency) -> Option<u32> {
     urgency.forced_priority()
 }
 
-fn on_failure(topic: &str) -> OnFailure {
+/// What a failing handler does to the job.
+pub(super) fn on_failure(topic: &str) -> OnFailure {
     TOPICS
         .iter()
         .find(|info| info.name == topic)

@@ -15,6 +15,7 @@
 //! | `actions` | what the manager does in each state |
 //! | `submit`, `requests` | what clients ask for |
 //! | `alloc`, `exec`, `simulated` | resources and execution |
+//! | `faulted` | plugins that keep panicking |
 //! | `plugins` | loading |
 //! | `arrivals` | what loading and removing means for the jobs that are there |
 //! | `restart` | from the store back to where it was |
@@ -28,6 +29,7 @@ mod arrivals;
 mod commands;
 mod events;
 mod exec;
+mod faulted;
 mod frames;
 mod host;
 mod listing;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value, json};
 
+use super::faulted::Conduct;
 use super::host::FrameHost;
 use super::{Engine, Level, ReplyTo, RequestError, StartError};
 use crate::plugin::{
@@ -37,6 +38,7 @@ pub(super) struct Loaded {
     /// Borrowed while a handler runs: a plugin is never called while it is being called.
     pub(super) instance: RefCell<Box<dyn Any>>,
     pub(super) remote: RemoteHandle,
+    pub(super) conduct: Conduct,
 }
 
 /// A handler bound to its instance.
@@ -58,6 +60,8 @@ pub struct PluginStatus {
     pub crate_name: &'static str,
     /// That crate's version.
     pub version: &'static str,
+    /// It panicked too often and is out of service until it is loaded anew.
+    pub faulted: bool,
 }
 
 impl Plugins {
@@ -114,6 +118,7 @@ impl Engine {
             name: plugin.name.to_string(),
             crate_name: plugin.descriptor.crate_name,
             version: plugin.descriptor.crate_version,
+            faulted: plugin.conduct.faulted,
         };
         self.plugins.loaded.iter().map(status).collect()
     }
@@ -262,6 +267,7 @@ impl Engine {
             descriptor,
             instance,
             remote,
+            conduct: Conduct::default(),
         });
         if let Err(text) = self.show_config(key) {
             let refused = self.plugins.loaded.pop();
@@ -333,7 +339,11 @@ impl Engine {
 
     /// Calls into a plugin outside of any topic: a timer, or work that came back.
     pub(super) fn call_later(&mut self, key: PluginKey, call: LaterCall) -> Vec<Command> {
-        let Some(plugin) = self.plugins.get(key) else {
+        let Some(plugin) = self
+            .plugins
+            .get(key)
+            .filter(|plugin| !plugin.conduct.faulted)
+        else {
             return Vec::new();
         };
         let host = FrameHost {
@@ -354,6 +364,7 @@ impl Engine {
             Err(panic) => {
                 let text = format!("{}: later: panicked: {}", plugin.name, panic_text(&*panic));
                 self.log(Level::Error, text);
+                self.note_panic(key);
                 Vec::new()
             }
         }

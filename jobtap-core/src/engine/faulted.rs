@@ -1,0 +1,99 @@
+//! Plugins that keep panicking are taken out of service, in their place.
+//!
+//! One panic is a bug in one callback. Several in a short time mean that the plugin's own state can't
+//! be trusted any more. Such a plugin is *faulted* until it is loaded anew: its gates reject, since a
+//! gate must never open by a fault; its other topics are skipped; its open prologs and epilogs end
+//! with an exception. Dependencies and priorities that it owes stay owed: no job gets past a policy
+//! because the policy is broken.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::plugins::Bound;
+use super::work::Frame;
+use super::{Engine, Level};
+use crate::job::{JobId, Timestamp};
+use crate::plugin::{Outcome, PluginKey, Priority};
+use crate::topic::{JobStatePriority, OnFailure, Topic};
+
+/// Panics within [`PERIOD`] that make a plugin faulted, unless
+/// `job-manager.plugin-panic-limit` says otherwise.
+const LIMIT: u64 = 3;
+
+/// In seconds.
+const PERIOD: f64 = 60.0;
+
+/// How a plugin has behaved so far.
+#[derive(Debug, Default)]
+pub(super) struct Conduct {
+    /// Times of its panics within the last period.
+    panics: Vec<Timestamp>,
+    pub(super) faulted: bool,
+}
+
+impl Engine {
+    /// Notes a panic of a plugin, already logged, and faults the plugin when it was one too many.
+    pub(super) fn note_panic(&mut self, key: PluginKey) {
+        let limit = self
+            .config
+            .pointer("/job-manager/plugin-panic-limit")
+            .and_then(Value::as_u64);
+        let limit = limit.unwrap_or(LIMIT).max(1);
+        let now = self.now;
+        let Some(plugin) = self
+            .plugins
+            .loaded
+            .iter_mut()
+            .find(|plugin| plugin.key == key)
+        else {
+            return;
+        };
+        let conduct = &mut plugin.conduct;
+        conduct.panics.retain(|time| now - *time < PERIOD);
+        conduct.panics.push(now);
+        if conduct.faulted || (conduct.panics.len() as u64) < limit {
+            return;
+        }
+        conduct.faulted = true;
+        let name = Arc::clone(&plugin.name);
+        self.log(
+            Level::Error,
+            format!(
+                "{name}: faulted after {limit} panics within {PERIOD} s: its gates reject and its \
+                 other topics are skipped until it is removed and loaded again"
+            ),
+        );
+        self.timers.forget(&[key]);
+        self.refuse_awaiting(&[(key, name)], "failed");
+        let jobs: Vec<JobId> = self.active.iter().copied().collect();
+        for id in jobs {
+            self.fail_opened(id, &[key]);
+        }
+    }
+
+    pub(super) fn is_faulted(&self, key: PluginKey) -> bool {
+        self.plugins
+            .get(key)
+            .is_some_and(|plugin| plugin.conduct.faulted)
+    }
+
+    /// What a topic comes to without the handler of a faulted plugin.
+    pub(super) fn without(&mut self, bound: &Bound, frame: &mut Frame) {
+        if super::frames::on_failure(frame.topic) == OnFailure::Reject {
+            frame.called += 1;
+            frame.handlers.clear();
+            frame.refusal = Some(format!(
+                "plugin {} has failed repeatedly: no job is accepted until an administrator \
+                 reloads it",
+                bound.name
+            ));
+        } else if frame.topic == JobStatePriority::NAME {
+            let priority = Priority::Unavailable;
+            frame.outcome.merge(Outcome {
+                priority,
+                ..Outcome::default()
+            });
+        }
+    }
+}
