@@ -6,8 +6,9 @@
 //!
 //! **It exits by itself** when it holds no job (running, or ended and not acknowledged) and no
 //! manager has been connected for the idle time it was started with (some seconds, so that a manager
-//! that restarts finds it again); or, asked to shut down, as soon as it holds no job. On SIGTERM it
-//! cancels all jobs.
+//! that restarts finds it again); or, asked to shut down, as soon as it holds no job; or when its
+//! state directory was removed and all its jobs have ended, since nobody can come for their statuses
+//! then. On SIGTERM it cancels all jobs.
 //!
 //! All state belongs to one loop, [`Shepherd::run`], that takes one [`Message`] after the other.
 //! Starting and reaping happen in that loop too: a process can't be reaped before it is known.
@@ -45,6 +46,9 @@ use self::job::Job;
 use self::spawn::FdLimit;
 use super::HeldJob;
 use super::protocol::{Reply, Request, VERSION};
+
+/// How often at most to look whether the state directory is still there.
+const MIN_PATROL: Duration = Duration::from_secs(1);
 
 /// What the main loop reacts to.
 enum Message {
@@ -155,6 +159,7 @@ impl Shepherd {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut connections = 0;
         let mut idle_since = Instant::now();
+        let mut patrol = tokio::time::interval(idle_time.max(MIN_PATROL));
         loop {
             if !self.is_idle() {
                 idle_since = Instant::now();
@@ -172,6 +177,7 @@ impl Shepherd {
                 }
                 () = at(self.sweep_at) => self.sweep(),
                 () = sleep_until(idle_since + idle_time), if self.is_idle() => break,
+                _ = patrol.tick() => if self.is_forsaken() { break },
             }
         }
         self.sweep();
@@ -180,6 +186,11 @@ impl Shepherd {
 
     fn is_idle(&self) -> bool {
         self.jobs.is_empty() && self.manager.is_none()
+    }
+
+    /// Whether nobody can ever come for the statuses that are kept.
+    fn is_forsaken(&self) -> bool {
+        self.manager.is_none() && self.jobs.values().all(Job::ended) && !self.state_dir.exists()
     }
 
     fn handle(&mut self, message: Message) {

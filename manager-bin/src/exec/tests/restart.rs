@@ -165,6 +165,26 @@ fn a_shepherd_without_work_and_manager_leaves() {
 }
 
 #[test]
+fn a_shepherd_whose_state_directory_is_gone_leaves_with_its_last_job() {
+    let site = Site {
+        idle_time: Duration::from_millis(200),
+        ..Site::new()
+    };
+    let (ready, go) = (site.fifo("ready"), site.fifo("go"));
+    let manager = site.manager();
+    manager
+        .executor
+        .start(site.job(1, 1, "echo $PPID >ready; cat go"));
+    let shepherd = fs::read_to_string(ready).unwrap();
+    manager.until(1, has_started);
+    drop(manager);
+    fs::remove_dir_all(site.path("state")).unwrap();
+    fs::write(go, "").unwrap();
+    // Nobody ever acknowledges the job's end.
+    wait_gone(&shepherd);
+}
+
+#[test]
 fn jobs_of_a_dead_shepherd_are_lost_and_the_next_one_works() {
     let site = Site::new();
     let manager = site.manager();
