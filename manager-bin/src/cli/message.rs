@@ -76,8 +76,31 @@ impl CliError {
 
 impl From<io::Error> for CliError {
     fn from(error: io::Error) -> Self {
-        CliError::failure(error)
+        CliError::failure(system_text(&error))
     }
+}
+
+/// Exit code of a command whose reader went away: that of a process which SIGPIPE ended.
+const READER_GONE: u8 = 128 + 13;
+
+impl CliError {
+    /// Output can't be written. A reader that has seen enough, such as head(1), needs no message.
+    pub(crate) fn write(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => CliError {
+                text: String::new(),
+                code: READER_GONE,
+            },
+            _ => CliError::failure(format!("write error: {}", system_text(error))),
+        }
+    }
+}
+
+/// What went wrong in the words of the system alone, without the number that Rust adds.
+pub(crate) fn system_text(error: &io::Error) -> String {
+    let text = error.to_string();
+    let end = text.find(" (os error").unwrap_or(text.len());
+    text.get(..end).unwrap_or_default().to_owned()
 }
 
 /// Standard input, output and error of a command; tests put buffers in their place.
@@ -96,7 +119,7 @@ impl Streams<'_> {
             .and_then(|()| self.out.flush());
         match written {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            other => Ok(other?),
+            other => other.map_err(|error| CliError::write(&error)),
         }
     }
 }
@@ -104,6 +127,15 @@ impl Streams<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reader_that_went_away_is_no_message_and_a_full_disk_is_one() {
+        let gone = CliError::write(&io::ErrorKind::BrokenPipe.into());
+        assert_eq!((gone.text.as_str(), gone.code), ("", 141));
+        let full = CliError::write(&io::Error::from_raw_os_error(28));
+        assert_eq!(full.text, "write error: No space left on device");
+        assert_eq!(full.code, 1);
+    }
 
     #[test]
     fn messages_name_program_command_and_kind() {

@@ -121,11 +121,12 @@ fn refuse(error: &clap::Error) -> ExitCode {
             usage::report(error, &program, command, "", Family::Script)
         }
         ("", _) => {
-            eprintln!("{}", top.render_help());
+            session::note(&top.render_help().to_string());
             ExitCode::FAILURE
         }
         (word, None) => {
-            eprintln!("{program}: '{word}' is not a {program} command; see '{program} --help'");
+            let text = format!("'{word}' is not a {program} command; see '{program} --help'");
+            session::note(&format!("{program}: {text}"));
             ExitCode::FAILURE
         }
         (_, Some(_)) => {

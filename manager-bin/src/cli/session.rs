@@ -81,8 +81,12 @@ pub(crate) fn note(line: &str) {
 }
 
 /// Prints on stdout at once.
-pub(crate) fn print(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
+pub(crate) fn print(text: &str) -> Result<(), CliError> {
+    put(&mut io::stdout().lock(), text.as_bytes())
+}
+
+/// Writes to one of our output streams at once.
+pub(crate) fn put(stream: &mut impl Write, bytes: &[u8]) -> Result<(), CliError> {
+    let written = stream.write_all(bytes).and_then(|()| stream.flush());
+    written.map_err(|error| CliError::write(&error))
 }

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::message::{CliError, Prog};
+use super::message::{CliError, Prog, system_text};
 use super::session;
 use super::usage::Family;
 use crate::daemon::statedir::{StateDir, fresh_directory};
@@ -290,7 +290,7 @@ fn cannot_run(program: &Path, error: &std::io::Error) -> CliError {
                 format!("not executable: chmod +x {shown}, or start it as `sh {shown}`"),
             )
         }
-        _ => (126, error.to_string()),
+        _ => (126, system_text(error)),
     };
     CliError {
         text: format!("{}: {hint}", program.display()),

@@ -10,6 +10,7 @@ use jobtap_core::jobspec::{Dependency, JobspecBuilder, JobspecError};
 use serde_json::{Value, json};
 use thiserror::Error;
 
+use super::message::system_text;
 use super::submit_caller::Caller;
 use super::submit_env::EnvRules;
 use super::submit_values::{begin_time, count, is_task_set, substitute_cc, time_limit};
@@ -53,15 +54,9 @@ pub(crate) enum ArgError {
 impl ArgError {
     /// The failure to read the file `name`, in the words of the system.
     pub(crate) fn file(name: &str, error: &std::io::Error) -> Self {
-        let text = error.to_string();
-        let text = text
-            .split(" (os error")
-            .next()
-            .unwrap_or_default()
-            .to_owned();
         Self::File {
             name: name.to_owned(),
-            text,
+            text: system_text(error),
         }
     }
 }

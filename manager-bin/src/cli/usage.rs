@@ -160,12 +160,10 @@ fn compiled_text(error: &clap::Error) -> String {
 fn argument(error: &clap::Error) -> String {
     let argument = string(error, ContextKind::InvalidArg).unwrap_or_default();
     argument
-        .split(" <")
+        .split([' ', '='])
         .next()
         .unwrap_or_default()
-        .split("[=")
-        .next()
-        .unwrap_or_default()
+        .trim_end_matches(['[', '.'])
         .to_owned()
 }
 
@@ -210,6 +208,12 @@ mod tests {
                     Arg::new("count")
                         .long("count")
                         .value_parser(clap::value_parser!(u8)),
+                )
+                .arg(
+                    Arg::new("color")
+                        .long("color")
+                        .value_parser(["auto", "never"])
+                        .num_args(0..=1),
                 )
                 .arg(Arg::new("id").value_name("JOBID").required(true)),
         );
@@ -284,6 +288,10 @@ mod tests {
         assert_eq!(
             lines(&["1", "--kind=c"]).0,
             "argument --kind: invalid choice: 'c' (choose from 'a', 'b')"
+        );
+        assert_eq!(
+            lines(&["1", "--color=c"]).0,
+            "argument --color: invalid choice: 'c' (choose from 'auto', 'never')"
         );
         assert!(
             lines(&["1", "--count=x"])

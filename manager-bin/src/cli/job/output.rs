@@ -1,12 +1,13 @@
 //! The output of a job's tasks, as its log has it (RFC 24), put on our own stdout and stderr.
 
-use std::io::{self, Write};
+use std::io;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use jobtap_core::eventlog::EventEntry;
 
 use super::event_stream::{integer, text};
+use crate::cli::message::CliError;
 use crate::cli::session;
 
 /// How output is shown.
@@ -20,17 +21,15 @@ pub(in crate::cli) struct Output {
 
 impl Output {
     /// Shows an event of the output log.
-    pub(in crate::cli) fn show(self, event: &EventEntry) -> io::Result<()> {
+    pub(in crate::cli) fn show(self, event: &EventEntry) -> Result<(), CliError> {
         let (stream, rank) = (text(event, "stream"), text(event, "rank").unwrap_or("0"));
         match &*event.name {
             "data" => {
                 let data = self.labeled(rank, data(event));
                 if stream == Some("stderr") {
-                    io::stderr().lock().write_all(&data)
+                    session::put(&mut io::stderr().lock(), &data)
                 } else {
-                    let mut out = io::stdout().lock();
-                    out.write_all(&data)?;
-                    out.flush()
+                    session::put(&mut io::stdout().lock(), &data)
                 }
             }
             "redirect" if !self.quiet => {

@@ -6,7 +6,7 @@ use jobtap_core::job::Flags;
 use serde_json::json;
 
 use crate::cli::ids::show_id;
-use crate::cli::message::CliError;
+use crate::cli::message::{CliError, system_text};
 use crate::cli::session;
 use crate::cli::submit::submitted_id;
 use crate::client::Client;
@@ -70,6 +70,6 @@ fn read(file: Option<&str>) -> Result<String, CliError> {
             Ok(text)
         }
         Some(path) => std::fs::read_to_string(path)
-            .map_err(|error| CliError::failure(format!("{path}: {error}"))),
+            .map_err(|error| CliError::failure(format!("{path}: {}", system_text(&error)))),
     }
 }
