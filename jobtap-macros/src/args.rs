@@ -34,6 +34,9 @@ enum Value {
 
 impl Parse for Arg {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        if !input.peek(<Ident as syn::ext::IdentExt>::peek_any) {
+            return Err(no_key(input));
+        }
         let key = input.call(<Ident as syn::ext::IdentExt>::parse_any)?;
         if !input.peek(Token![=]) {
             let message = format!("`{key}` needs a value\nnote: write `{key} = ..`");
@@ -47,6 +50,15 @@ impl Parse for Arg {
         };
         Ok(Arg { key, value })
     }
+}
+
+/// A value without its key is most likely the name.
+fn no_key(input: ParseStream<'_>) -> syn::Error {
+    let name = input.fork().parse::<LitStr>();
+    let name = name.map_or_else(|_| "my-plugin".to_owned(), |name| name.value());
+    input.error(format!(
+        "an argument is `key = value`\nnote: write `#[jobtap_plugin(name = {name:?})]`"
+    ))
 }
 
 /// Reads the arguments; what is wrong goes to `errors`, and the rest is kept.

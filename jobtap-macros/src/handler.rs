@@ -1,6 +1,6 @@
 //! One handler: a method under `#[on]`, checked and taken apart.
 
-use proc_macro2::Span;
+use proc_macro2::{Span, TokenStream};
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
@@ -9,6 +9,7 @@ use syn::{
     ReturnType, Safety, Token, Type,
 };
 
+use crate::context;
 use crate::topics::{self, Found};
 
 /// A handler as it is expanded.
@@ -62,6 +63,10 @@ pub(crate) fn parse_on(attribute: &Attribute, errors: &mut Vec<syn::Error>) -> V
         errors.push(no_topic(attribute));
         return Vec::new();
     };
+    if let Some(error) = bare_topic(&list.tokens) {
+        errors.push(error);
+        return Vec::new();
+    }
     let parser = Punctuated::<OnArg, Token![,]>::parse_terminated;
     let args = match parser.parse2(list.tokens.clone()) {
         Ok(args) => args,
@@ -103,6 +108,20 @@ fn no_topic(attribute: &Attribute) -> syn::Error {
     )
 }
 
+/// `#[on(job.new)]`: the string without its quotes.
+fn bare_topic(tokens: &TokenStream) -> Option<syn::Error> {
+    let text = tokens.to_string().replace(' ', "");
+    if !text.contains('.') || text.contains('"') {
+        return None;
+    }
+    let quoted: Vec<String> = text.split(',').map(|topic| format!("{topic:?}")).collect();
+    let message = format!(
+        "a topic's name is a string\nnote: write `#[on({})]`",
+        quoted.join(", ")
+    );
+    Some(syn::Error::new_spanned(tokens, message))
+}
+
 /// Takes a method apart; `None` when it can't be a handler, with the reasons in `errors`.
 pub(crate) fn take(
     method: &ImplItemFn,
@@ -117,6 +136,9 @@ pub(crate) fn take(
     let params: Vec<Type> = typed_params(method);
     for param in &params {
         check_param(param, is_async, errors);
+        if !is_async {
+            context::check(param, &topics, errors);
+        }
     }
     let output = output_type(&signature.output);
     if let Some(Type::ImplTrait(output)) = &output {
@@ -222,6 +244,7 @@ fn check_param(param: &Type, is_async: bool, errors: &mut Vec<syn::Error>) {
             "an `async` handler can't borrow from the callback, which it outlives\nnote: take it \
              by value: `JobInfo` instead of `&Job`, `ResourceSet` instead of `&ResourceSet`",
         )),
+        Type::Path(path) if is_async => errors.extend(context::refuse_in_async(path)),
         _ => {}
     }
 }

@@ -5,6 +5,7 @@
 //! asserted at the author's own tokens.
 
 mod args;
+mod context;
 mod expand;
 mod handler;
 mod plugin;

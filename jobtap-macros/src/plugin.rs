@@ -2,7 +2,7 @@
 //!
 //! The author's items are always emitted, beside the errors, so that an editor keeps completing.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::quote;
 use syn::{Attribute, ImplItem, ImplItemFn, Item, ItemImpl, Type};
 
@@ -33,11 +33,11 @@ pub(crate) fn jobtap_plugin(args: TokenStream, item: TokenStream) -> TokenStream
         Ok(Item::Impl(item_impl)) => item_impl,
         Ok(other) => {
             errors.push(not_an_impl(&other));
-            return with_errors(&item, errors);
+            return with_errors(&without_marks(item), errors);
         }
         Err(error) => {
             errors.push(error);
-            return with_errors(&item, errors);
+            return with_errors(&without_marks(item), errors);
         }
     };
     check_impl(&item_impl, &mut errors);
@@ -61,6 +61,37 @@ pub(crate) fn jobtap_plugin(args: TokenStream, item: TokenStream) -> TokenStream
 fn with_errors(item: &TokenStream, errors: Vec<syn::Error>) -> TokenStream {
     let errors = errors.iter().map(syn::Error::to_compile_error);
     quote!(#item #(#errors)*)
+}
+
+/// Takes `#[on]` and `#[init]` off what could not be read, where they would each report that they
+/// are in the wrong place.
+fn without_marks(item: TokenStream) -> TokenStream {
+    let mut tokens: Vec<TokenTree> = Vec::new();
+    for token in item {
+        match token {
+            TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => {
+                let mut inner = Group::new(Delimiter::Brace, without_marks(group.stream()));
+                inner.set_span(group.span());
+                tokens.push(inner.into());
+            }
+            TokenTree::Group(group) if is_mark_group(&group, tokens.last()) => {
+                tokens.pop();
+            }
+            token => tokens.push(token),
+        }
+    }
+    tokens.into_iter().collect()
+}
+
+fn is_mark_group(group: &Group, before: Option<&TokenTree>) -> bool {
+    let hash = matches!(before, Some(TokenTree::Punct(punct)) if punct.as_char() == '#');
+    let path = group
+        .stream()
+        .into_iter()
+        .take_while(|token| !matches!(token, TokenTree::Group(_)));
+    let last = path.last().map(|token| token.to_string());
+    hash && group.delimiter() == Delimiter::Bracket
+        && matches!(last.as_deref(), Some("on" | "init"))
 }
 
 fn not_an_impl(item: &Item) -> syn::Error {

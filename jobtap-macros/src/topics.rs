@@ -32,6 +32,30 @@ const FAMILIES: &[(&str, &str, &str)] = &[
     ("job.event.", "job.event.*", "JobEvent"),
 ];
 
+/// Topics of Flux that are not offered, and what serves instead.
+const ELSEWHERE: &[(&str, &str)] = &[
+    (
+        "job.create",
+        "handle `job.validate` to see a job before it is accepted, `job.new` once it is",
+    ),
+    (
+        "job.update",
+        "subscribe to the job with `cx.subscribe(job)` and handle `job.event.jobspec-update`",
+    ),
+    ("job.inactive-add", "handle `job.state.inactive`"),
+    ("job.destroy", "handle `job.state.inactive`"),
+];
+
+/// Whether `name` is the type of a topic.
+pub(crate) fn is_type(name: &str) -> bool {
+    let topics = TOPICS.iter().map(|(_, type_name)| *type_name);
+    let families = FAMILIES.iter().map(|(_, _, type_name)| *type_name);
+    topics
+        .chain(families)
+        .chain(["Later"])
+        .any(|known| known == name)
+}
+
 /// Finds a topic by its string.
 ///
 /// # Errors
@@ -63,6 +87,16 @@ pub(crate) fn find(name: &str) -> Result<Found, String> {
                 key: key.to_owned(),
             });
         }
+    }
+    if let Some((_, instead)) = ELSEWHERE.iter().find(|(topic, _)| *topic == name) {
+        return Err(format!("jobtap has no topic `{name}`\nnote: {instead}"));
+    }
+    if name.contains(['*', '?', '[']) {
+        return Err(format!(
+            "`{name}` is a pattern, and a handler names its topics\n\
+             note: write each one, as in `#[on(\"job.state.run\", \"job.state.cleanup\")]`; only \
+             `job.event.*` and `job.dependency.*` stand for many"
+        ));
     }
     let known = TOPICS
         .iter()
@@ -105,5 +139,11 @@ mod tests {
                 .contains("did you mean `job.state.run`?")
         );
         assert!(find("prolog").unwrap_err().contains("the topics are"));
+    }
+
+    #[test]
+    fn what_flux_offers_beyond_is_answered_with_what_serves_instead() {
+        assert!(find("job.create").unwrap_err().contains("`job.validate`"));
+        assert!(find("job.state.*").unwrap_err().contains("is a pattern"));
     }
 }

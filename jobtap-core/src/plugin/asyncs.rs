@@ -90,9 +90,27 @@ pub trait IntoAnswer<T: AsyncTopic> {
     fn into_answer(self) -> Result<T::Answer, String>;
 }
 
-impl<T: AsyncTopic<Answer = ()>> IntoAnswer<T> for () {
-    fn into_answer(self) -> Result<(), String> {
-        Ok(())
+/// An answer that is given by returning: of topics that only wait for the end of the work.
+#[diagnostic::on_unimplemented(
+    message = "an `async` handler of this topic must return `{Self}`",
+    label = "returns nothing, and the job would wait for ever",
+    note = "write the return type, as in `async fn name(job: JobInfo) -> Priority`"
+)]
+pub trait BareAnswer {
+    /// The answer.
+    fn bare() -> Self;
+}
+
+impl BareAnswer for () {
+    fn bare() -> Self {}
+}
+
+impl<T: AsyncTopic> IntoAnswer<T> for ()
+where
+    T::Answer: BareAnswer,
+{
+    fn into_answer(self) -> Result<T::Answer, String> {
+        Ok(T::Answer::bare())
     }
 }
 

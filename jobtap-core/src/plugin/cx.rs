@@ -15,14 +15,36 @@ use crate::topic::{
     TopicSet,
 };
 
-/// A job that exists, as the calls of [`Cx`] take it: a `&Job` is one, and [`Cx::job`] gives one
-/// for an id.
+/// A job that exists, as [`Cx::job`] gives it for an id; a `&Job` converts into it.
 #[derive(Debug, Clone, Copy)]
 pub struct JobRef<'a>(&'a Job);
 
 impl<'a> From<&'a Job> for JobRef<'a> {
     fn from(job: &'a Job) -> Self {
         JobRef(job)
+    }
+}
+
+/// What the calls of [`Cx`] take as a job: the handler's `&Job`, or what [`Cx::job`] finds.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a job",
+    label = "a job that is known to exist is asked for",
+    note = "pass the handler's `&Job`, or look one up by its id: `cx.job(id)?`"
+)]
+pub trait AsJob {
+    /// The job.
+    fn as_job(&self) -> &Job;
+}
+
+impl AsJob for &Job {
+    fn as_job(&self) -> &Job {
+        self
+    }
+}
+
+impl AsJob for JobRef<'_> {
+    fn as_job(&self) -> &Job {
+        self.0
     }
 }
 
@@ -76,13 +98,13 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     ///
     /// # Errors
     /// When the job is past DEPEND, or the description doesn't hold it.
-    pub fn dependency_remove<'j>(
+    pub fn dependency_remove(
         &self,
-        job: impl Into<JobRef<'j>>,
+        job: impl AsJob,
         description: impl Into<String>,
     ) -> Result<(), CallError> {
         let command = Command::RemoveDependency {
-            job: job.into().id(),
+            job: job.as_job().id(),
             description: description.into(),
         };
         self.call.args.host.call(command)
@@ -92,13 +114,9 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     ///
     /// # Errors
     /// When the job is inactive; a fatal one also when the job isn't accepted yet.
-    pub fn raise<'j>(
-        &self,
-        job: impl Into<JobRef<'j>>,
-        exception: Exception,
-    ) -> Result<(), CallError> {
+    pub fn raise(&self, job: impl AsJob, exception: Exception) -> Result<(), CallError> {
         self.call.args.host.call(Command::Raise {
-            job: job.into().id(),
+            job: job.as_job().id(),
             exception,
         })
     }
@@ -107,13 +125,9 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     ///
     /// # Errors
     /// When the job is inactive.
-    pub fn reprioritize<'j>(
-        &self,
-        job: impl Into<JobRef<'j>>,
-        priority: Priority,
-    ) -> Result<(), CallError> {
+    pub fn reprioritize(&self, job: impl AsJob, priority: Priority) -> Result<(), CallError> {
         self.call.args.host.call(Command::Reprioritize {
-            job: job.into().id(),
+            job: job.as_job().id(),
             priority,
         })
     }
@@ -128,16 +142,16 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     ///
     /// # Errors
     /// When the job is inactive.
-    pub fn subscribe<'j>(&self, job: impl Into<JobRef<'j>>) -> Result<(), CallError> {
+    pub fn subscribe(&self, job: impl AsJob) -> Result<(), CallError> {
         self.call.args.host.call(Command::Subscribe {
-            job: job.into().id(),
+            job: job.as_job().id(),
         })
     }
 
     /// Ends [`subscribe`](Self::subscribe); no error when there was none.
-    pub fn unsubscribe<'j>(&self, job: impl Into<JobRef<'j>>) {
+    pub fn unsubscribe(&self, job: impl AsJob) {
         self.call.args.host.push(Command::Unsubscribe {
-            job: job.into().id(),
+            job: job.as_job().id(),
         });
     }
 
@@ -171,7 +185,7 @@ impl<T: TopicSet> Cx<'_, T> {
     /// When the job is past DEPEND.
     pub fn dependency_add(&self, description: impl Into<String>) -> Result<(), CallError>
     where
-        T: HasJob + AllowsDependencyAdd,
+        T: AllowsDependencyAdd,
     {
         let command = Command::AddDependency {
             job: self.current()?,
@@ -186,7 +200,7 @@ impl<T: TopicSet> Cx<'_, T> {
     /// When the job's start was requested already.
     pub fn prolog_start(&self, description: impl Into<String>) -> Result<Token, CallError>
     where
-        T: HasJob + AllowsProlog,
+        T: AllowsProlog,
     {
         let (job, description) = (self.current()?, description.into());
         let command = Command::StartProlog {
@@ -208,7 +222,7 @@ impl<T: TopicSet> Cx<'_, T> {
     /// When the job isn't in CLEANUP.
     pub fn epilog_start(&self, description: impl Into<String>) -> Result<Token, CallError>
     where
-        T: HasJob + AllowsEpilog,
+        T: AllowsEpilog,
     {
         let (job, description) = (self.current()?, description.into());
         let command = Command::StartEpilog {
@@ -236,7 +250,7 @@ impl<T: TopicSet> Cx<'_, T> {
         value: impl Into<Value>,
     ) -> Result<(), CallError>
     where
-        T: HasJob + AllowsJobspecUpdate,
+        T: AllowsJobspecUpdate,
     {
         let command = Command::UpdateJobspec {
             job: self.current()?,

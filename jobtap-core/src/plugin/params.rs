@@ -1,7 +1,7 @@
 //! What a handler may take as parameters.
 
 use super::call::Call;
-use super::conf::{ConfTable, InstanceConf};
+use super::conf::{Conf, ConfTable, InstanceConf};
 use super::cx::Cx;
 use super::data::{Data, PluginData};
 use super::failure::Failure;
@@ -11,7 +11,7 @@ use crate::job::{Job, JobInfo, State};
 use crate::jobspec::{Dependency, Jobspec};
 use crate::resource::ResourceSet;
 use crate::topic::{
-    HasConf, HasDependency, HasEntry, HasJob, HasPrevState, HasResources, TopicSet,
+    HasConf, HasDependency, HasEntry, HasJob, HasOwnConf, HasPrevState, HasResources, TopicSet,
 };
 
 /// Types that a handler of plugin `P` may take as a parameter at topic `T`.
@@ -114,6 +114,13 @@ impl<'a, P, T: HasConf, C: ConfTable> FromTopic<'a, P, T> for InstanceConf<C> {
             .conf
             .ok_or(Failure::Input("the host gave no configuration"))?;
         InstanceConf::read(conf).map_err(|error| Failure::Reject(error.text().to_owned()))
+    }
+}
+
+/// For its compile error: no topic has it.
+impl<'a, P, T: HasOwnConf, C: ConfTable> FromTopic<'a, P, T> for Conf<C> {
+    fn from_topic(_: &Call<'a, T>) -> Result<Self, Failure> {
+        Err(Failure::Input("a topic has no `Conf`"))
     }
 }
 

@@ -21,7 +21,7 @@ capabilities! {
     HasJob:
         "there is no job in `{Self}`",
         "this topic is not about a job",
-        "take `&Job` in a handler of a `job.*` topic";
+        "take `&Job` in a handler of a `job.*` topic; elsewhere look a job up by its id: `cx.job(id)?`";
 
     /// The job has resources whenever this topic fires: `&ResourceSet` can be taken.
     HasResources:
@@ -52,6 +52,12 @@ capabilities! {
         "there is no configuration in `{Self}`",
         "configuration comes with `#[init]` and `conf.update`",
         "keep what you need of it in the plugin's own fields";
+
+    /// The plugin's own table of the configuration: `Conf<C>` can be taken. No topic has it.
+    HasOwnConf:
+        "a plugin's own configuration doesn't come with `{Self}`",
+        "`Conf` is a parameter of `#[init]`",
+        "take it in `#[init]` and keep it in a field; `conf.update` brings the whole instance's: `InstanceConf<C>`";
 
     /// A handler may return nothing.
     ReturnsUnit:

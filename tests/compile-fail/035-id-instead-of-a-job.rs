@@ -1,0 +1,18 @@
+//! A call on a job takes a job that exists.
+use jobtap_core::prelude::*;
+
+#[derive(Default)]
+struct Site;
+
+#[jobtap_plugin(name = "site")]
+impl Site {
+    #[on("job.validate")]
+    fn validate(&self, remote: Remote<Self>, job: &Job) {
+        let id = job.id();
+        remote.run(move |_, cx| {
+            let _ = cx.dependency_remove(id, "site");
+        });
+    }
+}
+
+fn main() {}
