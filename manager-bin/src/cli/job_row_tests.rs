@@ -280,14 +280,14 @@ fn a_begin_time_is_shown_as_local_time() {
 fn annotations_are_reached_by_their_path() {
     let annotations = json!({
         "sched": {"resource_summary": "rank0/core0", "t_estimate": 1.5},
-        "user": {"keep": 1, "deep": {"flag": true}, "uri": "local:///tmp/x"},
+        "user": {"keep": 1, "deep": {"flag": true}, "uri": "local:///run/x"},
     });
     let job = job(json!({"annotations": annotations}));
     let format = "{sched.resource_summary} {annotations.sched.t_estimate} {user.keep}|{user.lose}|\
                   {annotations.user.deep.flag} {user.deep} {uri} {annotations.other.x}";
     assert_eq!(
         show(format, job),
-        "rank0/core0 1.5 1||True {\"flag\":true} local:///tmp/x "
+        "rank0/core0 1.5 1||True {\"flag\":true} local:///run/x "
     );
     assert_eq!(
         show("{annotations}{sched}{user}{uri}", self::job(json!({}))),

@@ -27,7 +27,7 @@ fn parse(words: &[&str]) -> Submit {
 
 fn caller() -> Caller {
     Caller {
-        cwd: PathBuf::from("/work"),
+        cwd: PathBuf::from("/srv"),
         env: BTreeMap::from([("HOME".to_owned(), "/home/u".to_owned())]),
         rlimits: BTreeMap::from([("core".to_owned(), 0)]),
         now: 1000.5,
@@ -68,7 +68,7 @@ fn a_plain_command_is_one_task_where_the_user_stands() {
             "tasks": [{"command": ["echo", "hi"], "slot": "task", "count": {"per_slot": 1}}],
             "attributes": {"system": {
                 "duration": 0,
-                "cwd": "/work",
+                "cwd": "/srv",
                 "environment": {"HOME": "/home/u"},
                 "shell": {"options": {"rlimit": {"core": 0}}},
             }},
@@ -164,7 +164,7 @@ fn names_and_queues_are_attributes() {
     assert_eq!(system(&["--job-name=n"], "job"), json!({"name": "n"}));
     assert_eq!(system(&[], "job"), Value::Null);
     assert_eq!(system(&["--cwd=/tmp"], "cwd"), "/tmp");
-    assert_eq!(system(&["--cwd=sub"], "cwd"), "/work/sub");
+    assert_eq!(system(&["--cwd=sub"], "cwd"), "/srv/sub");
     assert_eq!(system(&["--setattr=cwd=/x", "--cwd=/tmp"], "cwd"), "/x");
     assert_eq!(system(&["-S", "user.tag=[1]"], "user.tag"), json!([1]));
 }
