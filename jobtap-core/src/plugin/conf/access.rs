@@ -5,7 +5,8 @@ use serde::de::{DeserializeSeed, EnumAccess, Error, MapAccess, SeqAccess, Varian
 use serde_json::{Map, Value, map};
 
 use super::error::{Names, ReadError};
-use super::read::{Key, Reader, Strays};
+use super::key::Key;
+use super::read::{Reader, Strays};
 
 /// The elements of an array.
 pub(super) struct Array<'de> {

@@ -231,14 +231,29 @@ fn found(unexpected: Unexpected<'_>) -> String {
     }
 }
 
-/// What is expected, in the words of a configuration file.
+/// What is expected, in the words of a configuration file: serde's derive names the Rust type.
 pub(super) fn wanted(expected: &dyn Expected) -> String {
+    const TABLES: [&str; 4] = [
+        "struct ",
+        "struct variant ",
+        "internally tagged enum ",
+        "adjacently tagged enum ",
+    ];
     let text = text_of(expected);
-    match text.as_str() {
-        "a map" => "a table".to_owned(),
-        "a sequence" => "an array".to_owned(),
-        struct_ if struct_.starts_with("struct ") => "a table".to_owned(),
-        _ => text,
+    if text == "a map" || TABLES.iter().any(|start| text.starts_with(start)) {
+        "a table".to_owned()
+    } else if ["tuple struct ", "tuple variant "]
+        .iter()
+        .any(|start| text.starts_with(start))
+    {
+        match text.split_once(" with ") {
+            Some((_, elements)) => format!("an array with {elements}"),
+            None => "an array".to_owned(),
+        }
+    } else if text == "a sequence" {
+        "an array".to_owned()
+    } else {
+        text
     }
 }
 

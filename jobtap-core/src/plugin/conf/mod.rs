@@ -1,8 +1,12 @@
 //! Typed configuration: a plugin's own table, and named keys of the whole instance's.
 
 mod access;
+mod arrays;
 mod enums;
 mod error;
+mod key;
+#[cfg(test)]
+mod messages;
 mod probe;
 mod read;
 #[cfg(test)]
@@ -313,268 +317,59 @@ impl<P> IntoInit<P> for Result<P, ConfError> {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
-    use std::collections::BTreeMap;
+    use std::sync::Arc;
 
-    use serde::Deserialize;
     use serde_json::json;
 
     use super::*;
+    use crate::plugin::{PluginKey, RemoteCall, RemoteHandle, RemoteSink};
 
-    #[derive(Debug, PartialEq, Deserialize)]
-    struct Fairshare {
-        half_life: crate::job::Fsd,
-        weights: Weights,
-        #[serde(default)]
-        accounts: BTreeMap<String, Vec<Share>>,
-        #[serde(default)]
-        mode: Mode,
-        #[serde(default)]
-        by_mode: BTreeMap<Mode, u32>,
+    #[derive(Debug, serde::Deserialize)]
+    #[allow(dead_code)]
+    struct Settings {
+        half_life: u8,
+        weights: u8,
     }
 
-    #[derive(Debug, PartialEq, Deserialize)]
-    struct Weights {
-        age: f64,
-        #[serde(default, alias = "users")]
-        user: Option<u8>,
+    struct Plugin;
+
+    struct Nowhere;
+
+    impl RemoteSink for Nowhere {
+        fn send(&self, _: RemoteCall) {}
     }
 
-    #[derive(Debug, PartialEq, Deserialize)]
-    struct Share {
-        name: String,
-        share: u32,
-    }
-
-    #[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-    #[serde(rename_all = "lowercase")]
-    enum Mode {
-        #[default]
-        Fast,
-        Slow,
-        Limit(u8),
-        Between {
-            low: u8,
-            high: u8,
-        },
-    }
-
-    #[derive(Debug, PartialEq, Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Closed {
-        policy: Option<u8>,
-        queues: Option<u8>,
-    }
-
-    #[derive(Debug, PartialEq, Deserialize)]
-    #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
-    enum Rule {
-        Cap { most: u8 },
-    }
-
-    fn valid() -> Value {
-        json!({"half_life": "1d", "weights": {"age": 1}})
-    }
-
-    /// The text for a valid table with one key put into it, over what may stand there.
-    fn refused(key: &str, value: Value) -> String {
-        let mut table = valid();
-        table[key] = value;
-        Fairshare::read(&table).unwrap_err().text().to_owned()
-    }
-
-    #[test]
-    fn reads_what_the_type_says() {
-        let mut table = valid();
-        table["accounts"] = json!({"chem": [{"name": "ada", "share": 3}]});
-        table["mode"] = json!({"limit": 3});
-        table["by_mode"] = json!({"slow": 2});
-        let read = Fairshare::read(&table).unwrap();
-        assert_eq!(read.weights.age, 1.0);
-        assert_eq!(read.accounts["chem"][0].share, 3);
-        assert_eq!(read.mode, Mode::Limit(3));
-        assert_eq!(read.by_mode[&Mode::Slow], 2);
-    }
-
-    #[test]
-    fn the_first_word_names_the_table() {
-        struct Plugin;
-        let args = InitArgs {
+    fn init<T: FromInit<Plugin>>(conf: &Value) -> Result<T, ConfError> {
+        T::from_init(&InitArgs {
             name: "fairshare",
-            conf: &json!({"weigths": {}}),
-            instance_conf: &json!({"weigths": {}}),
-            remote: crate::plugin::RemoteHandle::new(
-                crate::plugin::PluginKey(1),
-                "fairshare".into(),
-                std::sync::Arc::new(Nowhere),
-            ),
-        };
-        struct Nowhere;
-        impl crate::plugin::RemoteSink for Nowhere {
-            fn send(&self, _: crate::plugin::RemoteCall) {}
-        }
-        let own = <Conf<Fairshare> as FromInit<Plugin>>::from_init(&args).unwrap_err();
-        assert_eq!(
-            own.text(),
-            "[plugins.fairshare]: unknown key \"weigths\"; did you mean \"weights\"?"
-        );
-        let whole = <InstanceConf<Fairshare> as FromInit<Plugin>>::from_init(&args).unwrap_err();
-        assert_eq!(whole.text(), "missing key \"half_life\"");
-        assert!(<Conf<Fairshare> as FromInit<Plugin>>::schema().is_some());
-        assert!(<InstanceConf<Fairshare> as FromInit<Plugin>>::schema().is_none());
+            conf,
+            instance_conf: conf,
+            remote: RemoteHandle::new(PluginKey(1), "fairshare".into(), Arc::new(Nowhere)),
+        })
     }
 
     #[test]
-    fn an_unknown_key_is_refused_with_the_nearest_or_all() {
-        assert_eq!(
-            refused("weigths", json!({})),
-            "unknown key \"weigths\"; did you mean \"weights\"?"
-        );
-        assert_eq!(
-            refused("preemption", json!(true)),
-            "unknown key \"preemption\": the keys are half_life, weights, accounts, mode, by_mode"
-        );
-        assert_eq!(
-            refused("weights", json!({"age": 1, "agee": 2})),
-            "unknown key \"weights.agee\"; did you mean \"weights.age\"?"
-        );
-        assert_eq!(
-            refused(
-                "accounts",
-                json!({"a b": [{"name": "x", "share": 1, "limit": 2}]})
-            ),
-            "unknown key accounts.\"a b\"[0].limit: the keys are name, share"
-        );
-        assert_eq!(
-            refused("mode", json!({"between": {"low": 1, "hihg": 2}})),
-            "unknown key \"mode.between.hihg\"; did you mean \"mode.between.high\"?"
-        );
-    }
-
-    #[test]
-    fn a_misspelt_name_is_refused_with_the_nearest_or_all() {
-        assert_eq!(
-            refused("mode", json!("fsat")),
-            "mode: unknown value \"fsat\"; did you mean \"fast\"?"
-        );
-        assert_eq!(
-            refused("mode", json!("whatever")),
-            "mode: unknown value \"whatever\": the values are fast, slow, limit, between"
-        );
-        assert_eq!(
-            refused("mode", json!({"limt": 1})),
-            "unknown key \"mode.limt\"; did you mean \"mode.limit\"?"
-        );
-        assert_eq!(
-            refused("by_mode", json!({"fsat": 1})),
-            "unknown key \"by_mode.fsat\"; did you mean \"by_mode.fast\"?"
-        );
-    }
-
-    #[test]
-    fn every_other_mistake_names_its_place() {
-        let cases = [
-            (
-                "weights",
-                json!({"age": "x"}),
-                "weights.age: invalid type: string \"x\", expected f64",
-            ),
-            (
-                "weights",
-                json!(5),
-                "weights: invalid type: integer `5`, expected a table",
-            ),
-            (
-                "weights",
-                json!([1, 2]),
-                "weights: invalid type: array, expected a table",
-            ),
-            ("weights", json!({}), "missing key \"weights.age\""),
-            (
-                "weights",
-                json!({"age": 1, "user": 300}),
-                "weights.user: invalid value: integer `300`, expected u8",
-            ),
-            (
-                "weights",
-                json!({"age": 1, "user": 3, "users": 3}),
-                "\"weights.user\" is given twice",
-            ),
-            (
-                "accounts",
-                json!({"chem": [{"name": "x", "share": 1}, {"name": 2}]}),
-                "accounts.chem[1].name: invalid type: integer `2`, expected a string",
-            ),
-            (
-                "accounts",
-                json!({"chem": {}}),
-                "accounts.chem: invalid type: table, expected an array",
-            ),
-            (
-                "mode",
-                json!(7),
-                "mode: invalid type: integer `7`, expected one of fast, slow, limit, between",
-            ),
-            (
-                "mode",
-                json!("limit"),
-                "mode: \"limit\" needs a value: { limit = .. }",
-            ),
-            (
-                "mode",
-                json!({"fast": 1}),
-                "mode.fast: invalid type: integer `1`, expected the name alone",
-            ),
-            (
-                "mode",
-                json!({"fast": 1, "slow": 2}),
-                "mode: invalid length 2, expected one of the keys fast, slow, limit, between",
-            ),
-        ];
-        for (key, value, text) in cases {
-            assert_eq!(refused(key, value), text);
-        }
-        let text = refused("half_life", json!("x"));
-        assert!(text.starts_with("half_life: ") && text.len() > 12, "{text}");
-    }
-
-    #[test]
-    fn a_missing_key_is_not_hidden_by_a_misspelt_one() {
-        let error = Fairshare::read(&json!({"half_lfe": 1, "weights": {"age": 1}})).unwrap_err();
+    fn a_mistake_in_the_own_table_names_the_table() {
+        let conf = json!({"weigths": 1});
+        let error = init::<Conf<Settings>>(&conf).unwrap_err();
         assert_eq!(
             error.text(),
-            "unknown key \"half_lfe\"; did you mean \"half_life\"?"
+            "[plugins.fairshare]: unknown key \"weigths\"; did you mean \"weights\"?"
         );
-        let error = Fairshare::read(&json!({})).unwrap_err();
+    }
+
+    #[test]
+    fn the_whole_configuration_has_keys_of_others() {
+        let conf = json!({"half_life": 1, "weights": 2, "policy": {}});
+        assert_eq!(init::<InstanceConf<Settings>>(&conf).unwrap().weights, 2);
+        let error = init::<InstanceConf<Settings>>(&json!({"weigths": 1})).unwrap_err();
         assert_eq!(error.text(), "missing key \"half_life\"");
     }
 
     #[test]
-    fn keys_of_others_may_stand_in_the_whole_configuration() {
-        let mut table = valid();
-        table["queues"] = json!({});
-        table["weights"]["colour"] = json!(1);
-        assert_eq!(
-            Fairshare::read_among_others(&table).unwrap(),
-            Fairshare::read(&valid()).unwrap()
-        );
-        table["weights"]["age"] = json!(null);
-        let error = Fairshare::read_among_others(&table).unwrap_err();
-        assert_eq!(
-            error.text(),
-            "weights.age: invalid type: null, expected f64"
-        );
-    }
-
-    #[test]
-    fn the_author_can_close_a_struct() {
-        let text = "unknown key \"polcy\"; did you mean \"policy\"?";
-        let table = json!({"polcy": 1});
-        assert_eq!(Closed::read(&table).unwrap_err().text(), text);
-        assert_eq!(Closed::read_among_others(&table).unwrap_err().text(), text);
-        let error = Rule::read(&json!({"kind": "cap", "most": 1, "least": 1})).unwrap_err();
-        assert_eq!(
-            error.text(),
-            "unknown key \"least\"; did you mean \"most\"?"
-        );
+    fn only_the_own_table_has_a_schema() {
+        let own = <Conf<Settings> as FromInit<Plugin>>::schema().unwrap();
+        assert_eq!(own["required"], json!(["half_life", "weights"]));
+        assert_eq!(<InstanceConf<Settings> as FromInit<Plugin>>::schema(), None);
     }
 }

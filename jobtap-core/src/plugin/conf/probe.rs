@@ -16,7 +16,8 @@ use serde::de::{
 use serde_json::Value;
 
 use super::error::{Names, ReadError, wanted};
-use super::read::{Key, Reader, Strays};
+use super::key::Key;
+use super::read::{Reader, Strays};
 
 /// From a type to one inside it.
 #[derive(Debug, Clone, PartialEq)]

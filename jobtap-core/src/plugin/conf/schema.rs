@@ -7,17 +7,14 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::error::{Names, ReadError};
+use super::error::Names;
 use super::probe::{Answer, Asked, Feed, Prober, Step};
 
 /// How deep the schema goes; deeper inside all is `{}`.
 const DEPTH: usize = 24;
 
 /// How often the type is probed; what is not known by then stays open.
-const PROBES: u32 = 20_000;
-
-/// Up to which length each element of a tuple is looked at.
-const ELEMENTS: usize = 64;
+const PROBES: u32 = 50_000;
 
 /// Texts and keys of which types with a format of their own take one or the other.
 pub(super) const TEXTS: [&str; 18] = [
@@ -221,78 +218,25 @@ impl<C: DeserializeOwned> Schemer<C> {
     }
 
     fn option(&self, at: &Place) -> Learnt {
-        let some = self.learn(&at.then(Step::Some));
-        let simple = some.schema.get("type").and_then(Value::as_str);
-        let schema = match simple {
-            _ if some.schema == json!({}) => json!({}),
-            Some(kind) if some.schema.get("enum").is_none() => {
-                let mut schema = some.schema.clone();
-                put(&mut schema, "type", json!([kind, "null"]));
-                schema
-            }
-            _ => json!({"anyOf": [some.schema, {"type": "null"}]}),
+        let Learnt { schema, samples } = self.learn(&at.then(Step::Some));
+        let mut kinds = match schema.get("type") {
+            Some(Value::Array(kinds)) => kinds.clone(),
+            Some(kind) => vec![kind.clone()],
+            None => Vec::new(),
         };
-        let candidates = some.samples.into_iter().chain([Value::Null]);
+        let schema = if schema == json!({}) {
+            schema
+        } else if kinds.is_empty() {
+            json!({"anyOf": [schema, {"type": "null"}]})
+        } else {
+            kinds.push(json!("null"));
+            kinds.dedup();
+            let mut schema = schema;
+            put(&mut schema, "type", json!(kinds));
+            schema
+        };
+        let candidates = samples.into_iter().chain([Value::Null]);
         let samples = self.accepted(at, candidates, usize::MAX);
-        Learnt { schema, samples }
-    }
-
-    fn seq(&self, at: &Place) -> Learnt {
-        let first = at.then(Step::Element(Vec::new()));
-        let element = self.learn(&first);
-        let mut schema = json!({"type": "array"});
-        // An array that is read by hand may have a different type at each place.
-        let alike = element.samples.first().is_none_or(|sample| {
-            let second = at.then(Step::Element(vec![sample.clone()]));
-            self.ask(&second, Feed::Nothing).asked == self.ask(&first, Feed::Nothing).asked
-        });
-        if alike && element.schema != json!({}) {
-            put(&mut schema, "items", element.schema);
-        }
-        let one = element
-            .samples
-            .into_iter()
-            .next()
-            .map(|sample| json!([sample]));
-        let samples = self.accepted(at, one.into_iter().chain([json!([])]), 2);
-        Learnt { schema, samples }
-    }
-
-    fn tuple(&self, at: &Place, len: usize) -> Learnt {
-        let mut schema = json!({"type": "array", "maxItems": len});
-        if len > ELEMENTS {
-            let samples = Vec::new();
-            return Learnt { schema, samples };
-        }
-        let mut schemas = Vec::new();
-        let mut sample = Vec::new();
-        for _ in 0..len {
-            if sample.len() < schemas.len() {
-                // What comes after an element that has no sample can't be reached.
-                break;
-            }
-            let element = self.learn(&at.then(Step::Element(sample.clone())));
-            schemas.push(element.schema);
-            sample.extend(element.samples.into_iter().next());
-        }
-        let too_short = |len: &usize| {
-            let short = json!(sample.get(..*len));
-            self.ask(at, Feed::Value(&short))
-                .error()
-                .is_some_and(ReadError::is_length)
-        };
-        let min = (0..=sample.len()).take_while(too_short).count();
-        if min > 0 {
-            put(&mut schema, "minItems", json!(min));
-        }
-        let alike = schemas.windows(2).all(|pair| pair.first() == pair.last());
-        match schemas.first() {
-            Some(first) if alike && schemas.len() == len => {
-                put(&mut schema, "items", first.clone())
-            }
-            _ => put(&mut schema, "prefixItems", json!(schemas)),
-        }
-        let samples = self.accepted(at, [json!(sample)], 1);
         Learnt { schema, samples }
     }
 

@@ -57,8 +57,7 @@ fn holds(keyword: &str, rule: &Value, schema: &Value, value: &Value) -> bool {
             known.is_some() || (*rule != Value::Bool(false) && is_ok(rule, value))
         }),
         (
-            "type"
-            | "minimum"
+            "minimum"
             | "maximum"
             | "minLength"
             | "maxLength"
