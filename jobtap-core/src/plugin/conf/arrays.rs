@@ -20,6 +20,7 @@ impl<C: DeserializeOwned> Schemer<C> {
             let second = at.then(Step::Element(vec![sample.clone()]));
             self.ask(&second, Feed::Nothing).asked == self.ask(&first, Feed::Nothing).asked
         });
+        let alike = alike && !self.drops_parts(at, &first, |part| json!([part]));
         if alike && element.schema != json!({}) {
             put(&mut schema, "items", element.schema);
         }

@@ -2,6 +2,7 @@
 
 mod access;
 mod arrays;
+mod doubt;
 mod enums;
 mod error;
 mod key;

@@ -117,10 +117,11 @@ impl<'de> Reader<'de> {
                 let payload = Reader::new(payload, self.strays);
                 visitor.visit_enum(Choice::new(name, Some(payload)))
             }
-            Value::Object(_) => Err(ReadError::invalid_length(
-                self.value.as_object().map_or(0, serde_json::Map::len),
-                &format!("one of the keys {}", variants.join(", ")).as_str(),
-            )),
+            Value::Object(entries) => Err(ReadError::custom(format_args!(
+                "expected just one of the keys {}, found {}",
+                variants.join(", "),
+                entries.len()
+            ))),
             _ => Err(self.mismatch(&format!("one of {}", variants.join(", ")).as_str())),
         }
     }

@@ -1,7 +1,12 @@
 //! For tests: types of every kind that a configuration may be read as, each held to what the reader
 //! and the schema promise of any type.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, dead_code)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    dead_code
+)]
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::num::NonZeroU16;
@@ -188,6 +193,56 @@ impl<'de> Deserialize<'de> for Panics {
     }
 }
 
+/// Falls back to a default.
+#[derive(Deserialize)]
+struct Lenient {
+    #[serde(deserialize_with = "or_default")]
+    a: u8,
+    #[serde(deserialize_with = "or_default", default)]
+    b: Option<u8>,
+    #[serde(deserialize_with = "or_default", default)]
+    c: Vec<u8>,
+}
+
+fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(T::deserialize(deserializer).unwrap_or_default())
+}
+
+/// Leaves out the elements that are none, however many errors that takes.
+struct Lossy(Vec<u8>);
+
+impl<'de> Deserialize<'de> for Lossy {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Elements;
+        impl<'de> serde::de::Visitor<'de> for Elements {
+            type Value = Lossy;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("numbers")
+            }
+
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(
+                self,
+                mut seq: A,
+            ) -> Result<Lossy, A::Error> {
+                let mut elements = Vec::new();
+                loop {
+                    match seq.next_element() {
+                        Ok(Some(element)) => elements.push(element),
+                        Ok(None) => return Ok(Lossy(elements)),
+                        Err(_) => continue,
+                    }
+                }
+            }
+        }
+        deserializer.deserialize_seq(Elements)
+    }
+}
+
 /// Never asks for anything.
 struct Constant;
 
@@ -350,6 +405,16 @@ fn types_with_a_format_of_their_own_are_as_their_schemas_say() {
     hold_type::<Uid>(&[json!(1000), json!("1000")]);
     let plain = json!({"a": true, "b": 7, "c": -1, "d": 1, "e": "x", "f": "y"});
     hold_type::<Checked>(&[plain]);
+}
+
+#[test]
+fn types_that_hide_mistakes_are_left_open() {
+    hold_type::<Lenient>(&[json!({"a": "x", "b": [], "c": 7})]);
+    hold_type::<Lossy>(&[json!([1, "x", {}])]);
+    let open = schema::of::<Lenient>();
+    assert_eq!(open["properties"], json!({"a": {}, "b": {}, "c": {}}));
+    assert_eq!(open["required"], json!(["a"]));
+    assert_eq!(schema::of::<Lossy>(), json!({"type": "array"}));
 }
 
 #[test]

@@ -140,7 +140,7 @@ impl<C: DeserializeOwned> Schemer<C> {
         let Some(asked) = &answer.asked else {
             return Learnt::nothing();
         };
-        match *asked {
+        let mut learnt = match *asked {
             Asked::Option => self.option(&at),
             Asked::Seq => self.seq(&at),
             Asked::Tuple(len) => self.tuple(&at, len),
@@ -156,7 +156,11 @@ impl<C: DeserializeOwned> Schemer<C> {
             Asked::Identifier => self.identifier(&at),
             Asked::Any => self.any(&at, &answer.expecting),
             _ => self.scalar(&at, &answer),
+        };
+        if learnt.schema != json!({}) && self.falls_back(&at, asked) {
+            learnt.schema = json!({});
         }
+        learnt
     }
 
     fn scalar(&self, at: &Place, answer: &Answer) -> Learnt {
@@ -343,9 +347,8 @@ mod tests {
         },
     }
 
-    #[test]
-    fn a_struct_is_learnt_with_all_its_keys() {
-        let mode = json!({"oneOf": [
+    fn mode() -> Value {
+        json!({"oneOf": [
             {"enum": ["fast", "slow"]},
             {
                 "type": "object",
@@ -358,7 +361,11 @@ mod tests {
                 "required": ["limit"],
                 "additionalProperties": false
             }
-        ]});
+        ]})
+    }
+
+    #[test]
+    fn a_struct_is_learnt_with_all_its_keys() {
         let new = json!({"type": "integer", "minimum": 0, "maximum": 65535});
         let known = [
             "half_life",
@@ -381,8 +388,8 @@ mod tests {
             "properties": {
                 "half_life": {"type": ["number", "string"], "description": "a number or a string"},
                 "weights": {"type": "object", "additionalProperties": {"type": "number"}},
-                "kind": mode,
-                "mode": mode,
+                "kind": mode(),
+                "mode": mode(),
                 "new": new,
                 "old": new,
                 "backup": {"type": ["object", "null"], "properties": known, "additionalProperties": false},

@@ -149,6 +149,8 @@ impl<C: DeserializeOwned> Schemer<C> {
         let alike = keys
             .next()
             .is_none_or(|second| asked(second) == asked(first));
+        let inside = at.entry(first);
+        let alike = alike && !self.drops_parts(at, &inside, |part| json!({*first: part}));
         if alike && value.schema != json!({}) {
             put(&mut schema, "additionalProperties", value.schema);
         }
