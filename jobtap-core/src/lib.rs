@@ -32,6 +32,7 @@ pub mod plugin;
 pub mod prelude;
 pub mod resource;
 pub mod sched;
+pub mod suggest;
 pub mod testing;
 pub mod topic;
 

@@ -1,0 +1,323 @@
+//! What is wrong with a configuration, and at which key: serde's errors, told as the author of a
+//! configuration file sees them.
+
+use std::fmt::{self, Display, Write};
+
+use serde::de::{self, Expected, Unexpected};
+
+use crate::suggest::nearest;
+
+/// The keys of a struct or the variants of an enum, as serde's derive names them.
+pub(super) type Names = &'static [&'static str];
+
+/// A mistake and its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ReadError {
+    /// From the inside out, since it grows while the error travels up.
+    path: Vec<Segment>,
+    fault: Fault,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Segment {
+    Key(String),
+    Index(usize),
+}
+
+/// The kinds of mistakes that the reader or the prober tells apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// The last key of the path is none of these.
+    UnknownKey(Names),
+    /// The table at the path lacks it.
+    MissingKey(&'static str),
+    /// The table at the path has it twice, by two names.
+    DuplicateKey(&'static str),
+    /// None of the values that there are.
+    UnknownValue(String, Names),
+    /// A value of another type; the text says which, and what is expected.
+    InvalidType(String),
+    /// Too many or too few elements.
+    InvalidLength(String),
+    /// Whatever else the type finds.
+    Other(String),
+}
+
+impl ReadError {
+    fn new(fault: Fault) -> Self {
+        Self {
+            path: Vec::new(),
+            fault,
+        }
+    }
+
+    /// A key that its table doesn't know; whoever hands on the key's value adds the key.
+    pub(super) fn stray(known: Names) -> Self {
+        Self::new(Fault::UnknownKey(known))
+    }
+
+    /// The mistake, wherever it is.
+    pub(super) fn fault(&self) -> &Fault {
+        &self.fault
+    }
+
+    /// The same mistake, in the value of `key`.
+    pub(super) fn under(mut self, key: &str) -> Self {
+        self.path.push(Segment::Key(key.to_owned()));
+        self
+    }
+
+    /// The same mistake, in an element of an array.
+    pub(super) fn at(mut self, index: usize) -> Self {
+        self.path.push(Segment::Index(index));
+        self
+    }
+
+    /// A mistake that was found in the key itself: the names that it may have are keys here.
+    pub(super) fn of_key(self, key: &str) -> Self {
+        match self.fault {
+            Fault::UnknownKey(_) => self,
+            Fault::UnknownValue(_, known) => Self::stray(known).under(key),
+            _ => self.under(key),
+        }
+    }
+
+    /// Too many or too few elements, of this very array.
+    pub(super) fn is_length(&self) -> bool {
+        self.path.is_empty() && matches!(self.fault, Fault::InvalidLength(_))
+    }
+
+    /// A value of a type that a visitor with this expectation has no use for.
+    pub(super) fn is_no_type_for(&self, expecting: &str) -> bool {
+        match &self.fault {
+            Fault::InvalidType(text) => {
+                self.path.is_empty() && text.ends_with(&format!(", expected {expecting}"))
+            }
+            _ => false,
+        }
+    }
+
+    fn place(&self) -> Place<'_> {
+        Place {
+            path: &self.path,
+            last: None,
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+impl Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = self.place();
+        match &self.fault {
+            Fault::UnknownKey(known) => {
+                write!(f, "unknown key {}", place.quoted())?;
+                let Some((Segment::Key(key), outer)) = self.path.split_first() else {
+                    return Ok(());
+                };
+                if let Some(near) = nearest(key, known.iter().copied()) {
+                    let near = Place {
+                        path: outer,
+                        last: Some(near),
+                    };
+                    return write!(f, "; did you mean {}?", near.quoted());
+                }
+                match known {
+                    [] => f.write_str(": there are no keys"),
+                    [only] => write!(f, ": the only key is {only}"),
+                    _ => write!(f, ": the keys are {}", known.join(", ")),
+                }
+            }
+            Fault::MissingKey(key) => write!(f, "missing key {}", place.then(key).quoted()),
+            Fault::DuplicateKey(key) => {
+                write!(f, "{} is given twice", place.then(key).quoted())
+            }
+            Fault::UnknownValue(value, known) => {
+                write!(f, "{}unknown value {value:?}", place.prefix())?;
+                if let Some(near) = nearest(value, known.iter().copied()) {
+                    return write!(f, "; did you mean {near:?}?");
+                }
+                match known {
+                    [] => f.write_str(": there are no values"),
+                    [only] => write!(f, ": the only value is {only}"),
+                    _ => write!(f, ": the values are {}", known.join(", ")),
+                }
+            }
+            Fault::InvalidType(text) | Fault::InvalidLength(text) | Fault::Other(text) => {
+                write!(f, "{}{text}", place.prefix())
+            }
+        }
+    }
+}
+
+/// A path, and perhaps a key of the table at its end.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    path: &'a [Segment],
+    last: Option<&'a str>,
+}
+
+impl<'a> Place<'a> {
+    fn then(self, last: &'a str) -> Self {
+        Self {
+            last: Some(last),
+            ..self
+        }
+    }
+
+    /// In quotes, unless a key in it has its own.
+    fn quoted(self) -> String {
+        let text = self.to_string();
+        if text.contains('"') {
+            text
+        } else {
+            format!("\"{text}\"")
+        }
+    }
+
+    /// To stand before a sentence.
+    fn prefix(self) -> String {
+        match self.path {
+            [] => String::new(),
+            _ => format!("{self}: "),
+        }
+    }
+}
+
+impl Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keys = self.path.iter().rev().map(|segment| match segment {
+            Segment::Key(key) => Ok(key.as_str()),
+            Segment::Index(index) => Err(*index),
+        });
+        for (i, segment) in keys.chain(self.last.map(Ok)).enumerate() {
+            match segment {
+                Err(index) => write!(f, "[{index}]")?,
+                Ok(key) => {
+                    f.write_str(if i == 0 { "" } else { "." })?;
+                    if is_bare(key) {
+                        f.write_str(key)?;
+                    } else {
+                        write!(f, "{key:?}")?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A key that TOML lets stand without quotes.
+fn is_bare(key: &str) -> bool {
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    !key.is_empty() && key.chars().all(bare)
+}
+
+/// The text, also of a `Display` that fails midway: `to_string` would panic.
+pub(super) fn text_of(what: impl Display) -> String {
+    let mut text = String::new();
+    let _ = write!(text, "{what}");
+    text
+}
+
+/// What stands there, in the words of a configuration file.
+fn found(unexpected: Unexpected<'_>) -> String {
+    match unexpected {
+        Unexpected::Unit | Unexpected::Option => "null".to_owned(),
+        Unexpected::Seq => "array".to_owned(),
+        Unexpected::Map => "table".to_owned(),
+        other => text_of(other),
+    }
+}
+
+/// What is expected, in the words of a configuration file: serde's derive names the Rust type.
+pub(super) fn wanted(expected: &dyn Expected) -> String {
+    const TABLES: [&str; 4] = [
+        "struct ",
+        "struct variant ",
+        "internally tagged enum ",
+        "adjacently tagged enum ",
+    ];
+    let text = text_of(expected);
+    if text == "a map" || TABLES.iter().any(|start| text.starts_with(start)) {
+        "a table".to_owned()
+    } else if ["tuple struct ", "tuple variant "]
+        .iter()
+        .any(|start| text.starts_with(start))
+    {
+        match text.split_once(" with ") {
+            Some((_, elements)) => format!("an array with {elements}"),
+            None => "an array".to_owned(),
+        }
+    } else if text == "a sequence" {
+        "an array".to_owned()
+    } else {
+        text
+    }
+}
+
+impl de::Error for ReadError {
+    fn custom<T: Display>(text: T) -> Self {
+        Self::new(Fault::Other(text_of(text)))
+    }
+
+    fn invalid_type(unexpected: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::new(Fault::InvalidType(format!(
+            "invalid type: {}, expected {}",
+            found(unexpected),
+            wanted(expected)
+        )))
+    }
+
+    fn invalid_length(len: usize, expected: &dyn Expected) -> Self {
+        Self::new(Fault::InvalidLength(format!(
+            "invalid length {len}, expected {}",
+            wanted(expected)
+        )))
+    }
+
+    fn unknown_variant(variant: &str, expected: Names) -> Self {
+        Self::new(Fault::UnknownValue(variant.to_owned(), expected))
+    }
+
+    fn unknown_field(field: &str, expected: Names) -> Self {
+        Self::stray(expected).under(field)
+    }
+
+    fn missing_field(field: &'static str) -> Self {
+        Self::new(Fault::MissingKey(field))
+    }
+
+    fn duplicate_field(field: &'static str) -> Self {
+        Self::new(Fault::DuplicateKey(field))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::de::Error;
+
+    use super::*;
+
+    #[test]
+    fn a_path_reads_as_in_a_toml_file() {
+        let error = ReadError::custom("no").at(2).under("a b").under("x");
+        assert_eq!(error.to_string(), "x.\"a b\"[2]: no");
+        let error = ReadError::missing_field("age").under("a.b");
+        assert_eq!(error.to_string(), "missing key \"a.b\".age");
+        let error = ReadError::missing_field("age").at(0);
+        assert_eq!(error.to_string(), "missing key \"[0].age\"");
+    }
+
+    #[test]
+    fn a_failing_display_is_no_panic() {
+        struct Broken;
+        impl Display for Broken {
+            fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+                Err(fmt::Error)
+            }
+        }
+        assert_eq!(ReadError::custom(Broken).to_string(), "");
+    }
+}

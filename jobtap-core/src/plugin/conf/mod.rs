@@ -1,0 +1,376 @@
+//! Typed configuration: a plugin's own table, and named keys of the whole instance's.
+
+mod access;
+mod arrays;
+mod doubt;
+mod enums;
+mod error;
+mod key;
+#[cfg(test)]
+mod messages;
+mod probe;
+mod read;
+#[cfg(test)]
+mod samples;
+mod schema;
+mod tables;
+#[cfg(test)]
+mod validate;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use self::read::Strays;
+use super::failure::ConfError;
+
+/// A plugin's own configuration, for `#[init]`: the `conf` given at load over the table
+/// `[plugins.NAME]`.
+///
+/// `C` says what may stand there, by `#[derive(Deserialize)]` and no more. A key that a struct in it
+/// doesn't know is refused, and every mistake is told with its place:
+///
+/// ```text
+/// [plugins.fairshare]: unknown key "weigths"; did you mean "weights"?
+/// [plugins.fairshare]: weights.age: invalid type: string "x", expected f64
+/// [plugins.fairshare]: missing key "half_life"
+/// ```
+///
+/// A struct with a `#[serde(flatten)]` field takes every key, and so does what serde reads by trying:
+/// inside `#[serde(untagged)]` and `#[serde(tag = "..")]` enums, write `deny_unknown_fields`.
+///
+/// ```
+/// use jobtap_core::prelude::*;
+///
+/// #[derive(Deserialize)]
+/// struct Settings {
+///     half_life: Fsd,
+///     #[serde(default)]
+///     max_share: Option<u32>,
+/// }
+///
+/// struct Fairshare {
+///     settings: Settings,
+/// }
+///
+/// #[jobtap_plugin(name = "fairshare")]
+/// impl Fairshare {
+///     #[init]
+///     fn new(settings: Conf<Settings>) -> Self {
+///         Self { settings: settings.into_inner() }
+///     }
+///
+///     #[on("job.state.priority", "job.priority.get")]
+///     fn priority(&self, _job: &Job) -> Priority {
+///         Priority::new(self.settings.max_share.unwrap_or(self.settings.half_life.as_secs() as u32))
+///     }
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conf<C>(C);
+
+impl<C> Conf<C> {
+    /// The configuration.
+    pub fn into_inner(self) -> C {
+        self.0
+    }
+}
+
+impl<C> std::ops::Deref for Conf<C> {
+    type Target = C;
+
+    fn deref(&self) -> &C {
+        &self.0
+    }
+}
+
+/// The whole instance's configuration, for `#[init]` and `conf.update`: `C` names the keys that the
+/// plugin reads.
+///
+/// Other keys may stand beside them on every level, since they are other plugins' and the
+/// manager's, unless `C` says `#[serde(deny_unknown_fields)]`.
+///
+/// ```
+/// use jobtap_core::prelude::*;
+///
+/// #[derive(Default, Deserialize)]
+/// struct Watched {
+///     #[serde(default)]
+///     policy: Policy,
+/// }
+///
+/// #[derive(Default, Deserialize)]
+/// struct Policy {
+///     #[serde(default)]
+///     max_nodes: Option<u64>,
+/// }
+///
+/// #[derive(Default)]
+/// struct Limit {
+///     policy: Policy,
+/// }
+///
+/// #[jobtap_plugin(name = "limit")]
+/// impl Limit {
+///     #[on("conf.update")]
+///     fn conf(&mut self, conf: InstanceConf<Watched>) {
+///         self.policy = conf.into_inner().policy;
+///     }
+///
+///     #[on("job.validate")]
+///     fn validate(&self, job: &Job) -> Result<(), Reject> {
+///         match self.policy.max_nodes {
+///             Some(max) if job.jobspec().counts().nnodes > max => Err(Reject::new("too many nodes")),
+///             _ => Ok(()),
+///         }
+///     }
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstanceConf<C>(C);
+
+impl<C> InstanceConf<C> {
+    /// The configuration.
+    pub fn into_inner(self) -> C {
+        self.0
+    }
+}
+
+impl<C: ConfTable> InstanceConf<C> {
+    pub(crate) fn read(conf: &Value) -> Result<Self, ConfError> {
+        C::read_among_others(conf).map(InstanceConf)
+    }
+}
+
+impl<C> std::ops::Deref for InstanceConf<C> {
+    type Target = C;
+
+    fn deref(&self) -> &C {
+        &self.0
+    }
+}
+
+/// What `#[init]` is given.
+#[derive(Clone)]
+pub struct InitArgs<'a> {
+    /// The plugin's name, for messages.
+    pub name: &'a str,
+    /// The plugin's own table, an object.
+    pub conf: &'a Value,
+    /// The instance's configuration, an object.
+    pub instance_conf: &'a Value,
+    /// The way back from work outside the manager's thread.
+    pub remote: super::remote::RemoteHandle,
+}
+
+/// A type that a table of the configuration can be read as: any that is `Deserialize`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be read from configuration",
+    label = "not `Deserialize`",
+    note = "derive it: `#[derive(Deserialize)] #[serde(deny_unknown_fields)]`"
+)]
+pub trait ConfTable: Sized {
+    /// Reads it from a table of its own, where a key that it doesn't know is a mistake.
+    ///
+    /// # Errors
+    /// The first mistake, with its place: dotted keys, `[2]` for an element of an array.
+    ///
+    /// ```
+    /// use jobtap_core::plugin::ConfTable;
+    /// use serde_json::json;
+    ///
+    /// #[derive(Debug, serde::Deserialize)]
+    /// struct Settings {
+    ///     weights: std::collections::BTreeMap<String, f64>,
+    /// }
+    ///
+    /// let error = Settings::read(&json!({"weigths": {}})).unwrap_err();
+    /// assert_eq!(error.text(), "unknown key \"weigths\"; did you mean \"weights\"?");
+    /// let error = Settings::read(&json!({"weights": {"age": "x"}})).unwrap_err();
+    /// assert_eq!(error.text(), "weights.age: invalid type: string \"x\", expected f64");
+    /// ```
+    fn read(table: &Value) -> Result<Self, ConfError>;
+
+    /// Reads it from a table where keys of others stand too.
+    ///
+    /// # Errors
+    /// As of [`read`](ConfTable::read), but for the keys that it doesn't know.
+    fn read_among_others(table: &Value) -> Result<Self, ConfError>;
+
+    /// What [`read`](ConfTable::read) accepts, as a JSON Schema (draft 2020-12), found by watching
+    /// what the type asks of serde.
+    ///
+    /// It never refuses what the type accepts, but may accept more: what can't be seen that way
+    /// (what a text must look like, the insides of `untagged` and `tag`ged enums, the optional keys
+    /// of a struct with `flatten`) is left open.
+    ///
+    /// ```
+    /// use jobtap_core::plugin::ConfTable;
+    /// use serde_json::json;
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct Settings {
+    ///     max: u8,
+    ///     #[serde(default)]
+    ///     verbose: bool,
+    /// }
+    ///
+    /// assert_eq!(
+    ///     Settings::schema(),
+    ///     json!({
+    ///         "type": "object",
+    ///         "properties": {
+    ///             "max": {"type": "integer", "minimum": 0, "maximum": 255},
+    ///             "verbose": {"type": "boolean"}
+    ///         },
+    ///         "required": ["max"],
+    ///         "additionalProperties": false
+    ///     })
+    /// );
+    /// ```
+    fn schema() -> Value;
+}
+
+#[diagnostic::do_not_recommend]
+impl<C: DeserializeOwned> ConfTable for C {
+    fn read(table: &Value) -> Result<Self, ConfError> {
+        read::read(table, Strays::Refused).map_err(ConfError::from)
+    }
+
+    fn read_among_others(table: &Value) -> Result<Self, ConfError> {
+        read::read(table, Strays::Accepted).map_err(ConfError::from)
+    }
+
+    fn schema() -> Value {
+        schema::of::<C>()
+    }
+}
+
+/// Types that `#[init]` of plugin `P` may take.
+#[diagnostic::on_unimplemented(
+    message = "`#[init]` can't take `{Self}`",
+    label = "not a parameter of `#[init]`",
+    note = "`#[init]` takes `Conf<C>`, `InstanceConf<C>` and `Remote<Self>`"
+)]
+pub trait FromInit<P>: Sized {
+    /// Takes the parameter.
+    ///
+    /// # Errors
+    /// When the configuration is not what the type asks for; the text names the table.
+    fn from_init(args: &InitArgs<'_>) -> Result<Self, ConfError>;
+
+    /// The JSON Schema (draft 2020-12) of the plugin's own table, of the parameter that reads it.
+    fn schema() -> Option<Value> {
+        None
+    }
+}
+
+impl<P, C: ConfTable> FromInit<P> for Conf<C> {
+    fn from_init(args: &InitArgs<'_>) -> Result<Self, ConfError> {
+        C::read(args.conf)
+            .map(Conf)
+            .map_err(|error| ConfError::new(format!("[plugins.{}]: {error}", args.name)))
+    }
+
+    fn schema() -> Option<Value> {
+        Some(C::schema())
+    }
+}
+
+impl<P, C: ConfTable> FromInit<P> for InstanceConf<C> {
+    fn from_init(args: &InitArgs<'_>) -> Result<Self, ConfError> {
+        InstanceConf::read(args.instance_conf)
+    }
+}
+
+impl<P: 'static> FromInit<P> for super::remote::Remote<P> {
+    fn from_init(args: &InitArgs<'_>) -> Result<Self, ConfError> {
+        Ok(super::remote::Remote::new(args.remote.clone()))
+    }
+}
+
+/// Types that `#[init]` of plugin `P` may return.
+#[diagnostic::on_unimplemented(
+    message = "`#[init]` must return the plugin, not `{Self}`",
+    label = "not the plugin",
+    note = "return `Self`, or `Result<Self, ConfError>` when it can fail"
+)]
+pub trait IntoInit<P> {
+    /// Makes the result.
+    ///
+    /// # Errors
+    /// Those of `#[init]` itself.
+    fn into_init(self) -> Result<P, ConfError>;
+}
+
+impl<P> IntoInit<P> for P {
+    fn into_init(self) -> Result<P, ConfError> {
+        Ok(self)
+    }
+}
+
+impl<P> IntoInit<P> for Result<P, ConfError> {
+    fn into_init(self) -> Result<P, ConfError> {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::plugin::{PluginKey, RemoteCall, RemoteHandle, RemoteSink};
+
+    #[derive(Debug, serde::Deserialize)]
+    #[allow(dead_code)]
+    struct Settings {
+        half_life: u8,
+        weights: u8,
+    }
+
+    struct Plugin;
+
+    struct Nowhere;
+
+    impl RemoteSink for Nowhere {
+        fn send(&self, _: RemoteCall) {}
+    }
+
+    fn init<T: FromInit<Plugin>>(conf: &Value) -> Result<T, ConfError> {
+        T::from_init(&InitArgs {
+            name: "fairshare",
+            conf,
+            instance_conf: conf,
+            remote: RemoteHandle::new(PluginKey(1), "fairshare".into(), Arc::new(Nowhere)),
+        })
+    }
+
+    #[test]
+    fn a_mistake_in_the_own_table_names_the_table() {
+        let conf = json!({"weigths": 1});
+        let error = init::<Conf<Settings>>(&conf).unwrap_err();
+        assert_eq!(
+            error.text(),
+            "[plugins.fairshare]: unknown key \"weigths\"; did you mean \"weights\"?"
+        );
+    }
+
+    #[test]
+    fn the_whole_configuration_has_keys_of_others() {
+        let conf = json!({"half_life": 1, "weights": 2, "policy": {}});
+        assert_eq!(init::<InstanceConf<Settings>>(&conf).unwrap().weights, 2);
+        let error = init::<InstanceConf<Settings>>(&json!({"weigths": 1})).unwrap_err();
+        assert_eq!(error.text(), "missing key \"half_life\"");
+    }
+
+    #[test]
+    fn only_the_own_table_has_a_schema() {
+        let own = <Conf<Settings> as FromInit<Plugin>>::schema().unwrap();
+        assert_eq!(own["required"], json!(["half_life", "weights"]));
+        assert_eq!(<InstanceConf<Settings> as FromInit<Plugin>>::schema(), None);
+    }
+}

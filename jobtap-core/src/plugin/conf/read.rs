@@ -1,0 +1,258 @@
+//! Reads a type from a table: refuses the keys that a struct doesn't know, and names the place of
+//! every mistake.
+//!
+//! serde hands a struct's keys to the deserializer and ignores the values of those that the struct
+//! doesn't take; that is the moment at which a stray key shows, without the type's doing.
+
+use serde::de::{DeserializeOwned, Deserializer, Error, Expected, Unexpected, Visitor};
+use serde_json::{Number, Value};
+
+use super::access::{Array, Choice, Table};
+use super::error::{Names, ReadError};
+
+/// What happens to keys that a struct doesn't know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Strays {
+    /// They are mistakes.
+    Refused,
+    /// They are somebody else's.
+    Accepted,
+}
+
+/// Reads `C` from a value.
+pub(super) fn read<C: DeserializeOwned>(value: &Value, strays: Strays) -> Result<C, ReadError> {
+    C::deserialize(Reader::new(value, strays))
+}
+
+/// A place in the configuration, to be read from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reader<'de> {
+    value: &'de Value,
+    strays: Strays,
+    /// The keys of the struct that the value stands in, when its own key is none of them.
+    stray_of: Option<Names>,
+}
+
+impl<'de> Reader<'de> {
+    pub(super) fn new(value: &'de Value, strays: Strays) -> Self {
+        Self {
+            value,
+            strays,
+            stray_of: None,
+        }
+    }
+
+    /// The value of a key that is none of `fields`.
+    pub(super) fn stray(self, fields: Names) -> Self {
+        Self {
+            stray_of: Some(fields),
+            ..self
+        }
+    }
+
+    pub(super) fn mismatch(self, expected: &dyn Expected) -> ReadError {
+        let unexpected = match self.value {
+            Value::Null => Unexpected::Unit,
+            Value::Bool(b) => Unexpected::Bool(*b),
+            Value::Number(number) => unexpected_number(number),
+            Value::String(text) => Unexpected::Str(text),
+            Value::Array(_) => Unexpected::Seq,
+            Value::Object(_) => Unexpected::Map,
+        };
+        ReadError::invalid_type(unexpected, expected)
+    }
+
+    fn number<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        match self.value {
+            Value::Number(number) => visit_number(number, visitor),
+            _ => Err(self.mismatch(&visitor)),
+        }
+    }
+
+    fn text<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        match self.value {
+            Value::String(text) => visitor.visit_borrowed_str(text),
+            _ => Err(self.mismatch(&visitor)),
+        }
+    }
+
+    fn unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        match self.value {
+            Value::Null => visitor.visit_unit(),
+            _ => Err(self.mismatch(&visitor)),
+        }
+    }
+
+    /// An array, all elements of which must be wanted.
+    pub(super) fn array<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        let Value::Array(elements) = self.value else {
+            return Err(self.mismatch(&visitor));
+        };
+        let mut array = Array::new(elements, self.strays);
+        let value = visitor.visit_seq(&mut array)?;
+        array.finish(value)
+    }
+
+    /// A table; of a struct, when it has fields.
+    pub(super) fn table<V: Visitor<'de>>(
+        self,
+        fields: Option<Names>,
+        visitor: V,
+    ) -> Result<V::Value, ReadError> {
+        let Value::Object(entries) = self.value else {
+            return Err(self.mismatch(&visitor));
+        };
+        let mut table = Table::new(entries, fields, self.strays);
+        let value = visitor.visit_map(&mut table)?;
+        table.finish(value)
+    }
+
+    fn choice<V: Visitor<'de>>(self, variants: Names, visitor: V) -> Result<V::Value, ReadError> {
+        match self.value {
+            Value::String(name) => visitor.visit_enum(Choice::new(name, None)),
+            Value::Object(entries) if entries.len() == 1 => {
+                let Some((name, payload)) = entries.iter().next() else {
+                    return Err(self.mismatch(&visitor));
+                };
+                let payload = Reader::new(payload, self.strays);
+                visitor.visit_enum(Choice::new(name, Some(payload)))
+            }
+            Value::Object(entries) => Err(ReadError::custom(format_args!(
+                "expected just one of the keys {}, found {}",
+                variants.join(", "),
+                entries.len()
+            ))),
+            _ => Err(self.mismatch(&format!("one of {}", variants.join(", ")).as_str())),
+        }
+    }
+}
+
+fn unexpected_number(number: &Number) -> Unexpected<'static> {
+    if let Some(unsigned) = number.as_u64() {
+        Unexpected::Unsigned(unsigned)
+    } else if let Some(signed) = number.as_i64() {
+        Unexpected::Signed(signed)
+    } else if let Some(float) = number.as_f64() {
+        Unexpected::Float(float)
+    } else {
+        Unexpected::Other("number")
+    }
+}
+
+fn visit_number<'de, V: Visitor<'de>>(number: &Number, visitor: V) -> Result<V::Value, ReadError> {
+    if let Some(unsigned) = number.as_u64() {
+        visitor.visit_u64(unsigned)
+    } else if let Some(signed) = number.as_i64() {
+        visitor.visit_i64(signed)
+    } else if let Some(float) = number.as_f64() {
+        visitor.visit_f64(float)
+    } else {
+        Err(ReadError::invalid_type(unexpected_number(number), &visitor))
+    }
+}
+
+/// Methods of a deserializer that read by one of its own.
+macro_rules! by {
+    ($($own:ident: $($method:ident($($arg:ident: $ty:ty),*)),+;)*) => {
+        $($(
+            fn $method<V: Visitor<'de>>(
+                self,
+                $($arg: $ty,)*
+                visitor: V,
+            ) -> Result<V::Value, ReadError> {
+                $(let _ = $arg;)*
+                self.$own(visitor)
+            }
+        )+)*
+    };
+}
+
+pub(super) use by;
+
+impl<'de> Deserializer<'de> for Reader<'de> {
+    type Error = ReadError;
+
+    by! {
+        number: deserialize_i8(), deserialize_i16(), deserialize_i32(), deserialize_i64(),
+            deserialize_i128(), deserialize_u8(), deserialize_u16(), deserialize_u32(),
+            deserialize_u64(), deserialize_u128(), deserialize_f32(), deserialize_f64();
+        text: deserialize_char(), deserialize_str(), deserialize_string(),
+            deserialize_identifier();
+        unit: deserialize_unit(), deserialize_unit_struct(name: &'static str);
+        array: deserialize_seq(), deserialize_tuple(len: usize),
+            deserialize_tuple_struct(name: &'static str, len: usize);
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        match self.value {
+            Value::Null => visitor.visit_unit(),
+            Value::Bool(b) => visitor.visit_bool(*b),
+            Value::Number(number) => visit_number(number, visitor),
+            Value::String(text) => visitor.visit_borrowed_str(text),
+            Value::Array(_) => self.array(visitor),
+            Value::Object(_) => self.table(None, visitor),
+        }
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        match self.value {
+            Value::Bool(b) => visitor.visit_bool(*b),
+            _ => Err(self.mismatch(&visitor)),
+        }
+    }
+
+    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        match self.value {
+            Value::Array(_) => self.array(visitor),
+            _ => self.text(visitor),
+        }
+    }
+
+    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        self.deserialize_bytes(visitor)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        match self.value {
+            Value::Null => visitor.visit_none(),
+            _ => visitor.visit_some(self),
+        }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, ReadError> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        self.table(None, visitor)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: Names,
+        visitor: V,
+    ) -> Result<V::Value, ReadError> {
+        self.table(Some(fields), visitor)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        variants: Names,
+        visitor: V,
+    ) -> Result<V::Value, ReadError> {
+        self.choice(variants, visitor)
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        match self.stray_of {
+            Some(fields) => Err(ReadError::stray(fields)),
+            None => visitor.visit_unit(),
+        }
+    }
+}
