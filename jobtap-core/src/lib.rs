@@ -40,4 +40,4 @@ pub mod topic;
 #[path = "private.rs"]
 pub mod __private;
 
-pub use jobtap_macros::{init, jobtap_plugin, on};
+pub use jobtap_macros::{data, init, jobtap_plugin, on, service, topic};

@@ -6,10 +6,11 @@ pub use crate::eventlog::EventEntry;
 pub use crate::job::{Fsd, Job, JobId, JobInfo, JobResult, State, Timestamp, Uid, Urgency};
 pub use crate::jobspec::{Dependency, Jobspec};
 pub use crate::plugin::{
-    Annotations, CallError, Conf, ConfError, Cx, Data, EpilogFailed, Exception, HandlerError,
-    InstanceConf, JobRef, Level, PrevState, Priority, PrologFailed, Reject, Remote, Severity,
-    Token,
+    Annotations, CallError, Caller, Child, Conf, ConfError, Cx, Data, EpilogFailed, EventName,
+    Exception, HandlerError, InstanceConf, InstanceData, JobFlag, JobRef, JobTopic, Level,
+    PrevState, Priority, Process, PrologFailed, QueryData, Reject, Remote, Request, Responder,
+    ServiceError, Severity, Token, Update, UpdateRequest, Updates, UpgradeError,
 };
 pub use crate::resource::ResourceSet;
 pub use crate::topic::*;
-pub use crate::{init, jobtap_plugin, on};
+pub use crate::{data, init, jobtap_plugin, on, service, topic};

@@ -9,6 +9,7 @@ pub use linkme;
 pub use std::any::Any;
 pub use std::boxed::Box;
 pub use std::default::Default;
+pub use std::marker::PhantomData;
 pub use std::option::Option;
 pub use std::result::Result;
 
@@ -41,6 +42,34 @@ pub trait BuildDefault: Sized {
 impl<P: Default> BuildDefault for P {
     fn build() -> Self {
         P::default()
+    }
+}
+
+/// Finds what `#[data(..)]` says of a type, or that it says nothing: the trait with fewer references
+/// is found first.
+pub struct DataProbe<D>(pub PhantomData<fn() -> D>);
+
+/// See [`DataProbe`].
+pub trait DeclaredData<D> {
+    /// What the attribute says.
+    fn data_spec(&self) -> DataSpec<D>;
+}
+
+/// See [`DataProbe`].
+pub trait PlainData<D> {
+    /// The default.
+    fn data_spec(&self) -> DataSpec<D>;
+}
+
+impl<D: VersionedData> DeclaredData<D> for DataProbe<D> {
+    fn data_spec(&self) -> DataSpec<D> {
+        D::spec()
+    }
+}
+
+impl<D> PlainData<D> for &DataProbe<D> {
+    fn data_spec(&self) -> DataSpec<D> {
+        DataSpec::default()
     }
 }
 

@@ -15,10 +15,30 @@ pub(crate) struct PluginArgs {
     pub(crate) before: Vec<LitStr>,
     pub(crate) after: Vec<LitStr>,
     pub(crate) data: Option<Type>,
+    pub(crate) instance_data: Option<Type>,
+    pub(crate) load_order: LoadOrder,
     pub(crate) krate: Option<Path>,
 }
 
-const KEYS: &[&str] = &["name", "load", "before", "after", "data", "crate"];
+/// See `jobtap_core::plugin::LoadOrder`.
+#[derive(Clone, Copy, Default)]
+pub(crate) enum LoadOrder {
+    #[default]
+    None,
+    State,
+    StateReversed,
+}
+
+const KEYS: &[&str] = &[
+    "name",
+    "load",
+    "load_order",
+    "before",
+    "after",
+    "data",
+    "instance_data",
+    "crate",
+];
 
 /// One `key = value`; the value stays raw until the key says what it is.
 struct Arg {
@@ -44,7 +64,7 @@ impl Parse for Arg {
         }
         input.parse::<Token![=]>()?;
         let value = match key.to_string().as_str() {
-            "data" => Value::Type(input.parse()?),
+            "data" | "instance_data" => Value::Type(input.parse()?),
             "crate" => Value::Path(input.call(Path::parse_mod_style)?),
             _ => Value::Expr(input.parse()?),
         };
@@ -103,7 +123,9 @@ impl PluginArgs {
             ("load", Value::Expr(value)) => self.by_name = by_name(&value)?,
             ("before", Value::Expr(value)) => self.before = names(&value)?,
             ("after", Value::Expr(value)) => self.after = names(&value)?,
+            ("load_order", Value::Expr(value)) => self.load_order = load_order(&value)?,
             ("data", Value::Type(value)) => self.data = Some(value),
+            ("instance_data", Value::Type(value)) => self.instance_data = Some(value),
             ("crate", Value::Path(value)) => self.krate = Some(value),
             (other, _) => {
                 let message = match suggest::nearest(other, KEYS.iter().copied()) {
@@ -120,7 +142,7 @@ impl PluginArgs {
     }
 }
 
-fn string(value: &Expr, what: &str) -> syn::Result<LitStr> {
+pub(crate) fn string(value: &Expr, what: &str) -> syn::Result<LitStr> {
     match value {
         // A literal that came through a macro by example.
         Expr::Group(group) => string(&group.expr, what),
@@ -162,6 +184,22 @@ fn by_name(value: &Expr) -> syn::Result<bool> {
             format!(
                 "`load` can't be {other:?}\nnote: \"auto\" loads a linked plugin at start, \
                  \"by-name\" only when it is named"
+            ),
+        )),
+    }
+}
+
+fn load_order(value: &Expr) -> syn::Result<LoadOrder> {
+    let text = string(value, "`load_order`")?;
+    match text.value().as_str() {
+        "none" => Ok(LoadOrder::None),
+        "state" => Ok(LoadOrder::State),
+        "-state" => Ok(LoadOrder::StateReversed),
+        other => Err(syn::Error::new(
+            text.span(),
+            format!(
+                "`load_order` can't be {other:?}\nnote: \"none\" shows active jobs to a plugin by \
+                 id, \"state\" from DEPEND to CLEANUP, \"-state\" the other way"
             ),
         )),
     }

@@ -47,7 +47,11 @@ pub(crate) fn refuse_in_async(path: &TypePath) -> Option<syn::Error> {
             "take `remote: Remote<Self>`, and get a `cx` with \
              `remote.call(|plugin, cx| ..).await`"
         }
-        "Data" => "use it in a handler that is not `async`",
+        "Data" | "InstanceData" => {
+            "use it in a handler that is not `async`, or `cx.data(job)` in \
+             `remote.call(|plugin, cx| ..).await`"
+        }
+        "JobTopic" | "Updates" => "use it in a handler that is not `async`",
         _ => return None,
     };
     let message = format!(

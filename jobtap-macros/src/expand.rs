@@ -8,6 +8,7 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::Type;
 use syn::spanned::Spanned;
 
+use crate::args::LoadOrder;
 use crate::handler::{Handler, OnKind, OnTopic};
 use crate::plugin::{Init, Plugin};
 
@@ -36,7 +37,15 @@ pub(crate) fn expand(plugin: &Plugin) -> TokenStream {
         .args
         .data
         .as_ref()
-        .map(|data| quote!(impl #p::PluginData<#data> for #self_ty {}));
+        .map(|data| keeps(data, "PluginData", self_ty, &p));
+    let instance_data = plugin.args.instance_data.as_ref();
+    let instance_data = instance_data.map(|data| keeps(data, "PluginInstanceData", self_ty, &p));
+    let load_order = match plugin.args.load_order {
+        LoadOrder::None => quote!(None),
+        LoadOrder::State => quote!(State),
+        LoadOrder::StateReversed => quote!(StateReversed),
+    };
+    let schema = schema(plugin.init.as_ref(), &p);
     quote! {
         impl #p::Plugin for #self_ty {
             const DESCRIPTOR: &'static #p::PluginDescriptor = &#p::PluginDescriptor {
@@ -47,13 +56,38 @@ pub(crate) fn expand(plugin: &Plugin) -> TokenStream {
                 load: #p::Load::#load,
                 before: &[#(#before),*],
                 after: &[#(#after),*],
+                load_order: #p::LoadOrder::#load_order,
+                schema: #schema,
                 new: #new,
                 handlers: &[#(#entries)*],
             };
         }
         #data
+        #instance_data
         #krate::__jobtap_register!(<#self_ty as #p::Plugin>::DESCRIPTOR);
     }
+}
+
+/// Declares the plugin's data, with what `#[data(..)]` on its type says.
+fn keeps(data: &Type, kind: &str, self_ty: &Type, p: &TokenStream) -> TokenStream {
+    let kind = Ident::new(kind, Span::call_site());
+    quote! {
+        impl #p::#kind<#data> for #self_ty {
+            fn spec() -> #p::DataSpec<#data> {
+                use #p::{DeclaredData as _, PlainData as _};
+                (&#p::DataProbe::<#data>(#p::PhantomData)).data_spec()
+            }
+        }
+    }
+}
+
+/// The closure that gives the schema of the plugin's own configuration.
+fn schema(init: Option<&Init>, p: &TokenStream) -> TokenStream {
+    let params = init.map(|init| init.params.as_slice()).unwrap_or_default();
+    let tries = params.iter().map(
+        |param| quote_spanned!(param.span()=> .or_else(<#param as #p::FromInit<Self>>::schema)),
+    );
+    quote!(|| #p::Option::None #(#tries)*)
 }
 
 /// The closure that builds an instance.
@@ -105,6 +139,17 @@ fn entries(handler: &Handler, krate: &TokenStream, p: &TokenStream) -> TokenStre
         many => quote!((#(#many,)*)),
     };
     let call = call(handler, &set, p);
+    let role = if handler.service == Some(true) {
+        quote!(Guest)
+    } else {
+        quote!(Owner)
+    };
+    let policy = if handler.is_async && handler.service.is_none() {
+        let policy = policy(handler, p);
+        quote!(#p::Option::Some(#policy))
+    } else {
+        quote!(#p::Option::None)
+    };
     let entries = handler
         .topics
         .iter()
@@ -116,9 +161,12 @@ fn entries(handler: &Handler, krate: &TokenStream, p: &TokenStream) -> TokenStre
             };
             quote! {
                 #p::HandlerEntry {
+                    id: <#topic_type as #krate::topic::Topic>::ID,
                     topic: <#topic_type as #krate::topic::Topic>::NAME,
                     key: #key,
                     method: #method,
+                    role: #p::Role::#role,
+                    policy: #policy,
                     call: #call,
                 },
             }
@@ -136,6 +184,21 @@ fn topic_type(topic: &OnTopic, krate: &TokenStream) -> TokenStream {
         }
         OnKind::Own(path) => quote!(#path),
     }
+}
+
+/// How the work of an `async` handler is treated.
+fn policy(handler: &Handler, p: &TokenStream) -> TokenStream {
+    let on_restart = match handler.policy.rerun {
+        None => quote!(#p::Option::None),
+        Some(true) => quote!(#p::Option::Some(#p::OnRestart::Rerun)),
+        Some(false) => quote!(#p::Option::Some(#p::OnRestart::Fail)),
+    };
+    let timeout = match handler.policy.timeout {
+        None => quote!(#p::Option::None),
+        Some(seconds) => quote!(#p::Option::Some(#seconds)),
+    };
+    let run_on = handler.policy.run_on;
+    quote!(#p::AsyncPolicy { on_restart: #on_restart, timeout: #timeout, run_on: #run_on })
 }
 
 /// The same tokens, at another place of the author's code.
@@ -165,11 +228,22 @@ fn call(handler: &Handler, set: &TokenStream, p: &TokenStream) -> TokenStream {
     let called = quote_spanned!(method.span()=> Self::#method(#this #(#arguments),*));
     let unit: Type = syn::parse_quote_spanned!(handler.output_span=> ());
     let output = handler.output.as_ref().unwrap_or(&unit);
-    let result = if handler.is_async {
-        let name = method.to_string();
-        quote_spanned!(output.span()=> #p::spawn::<#set, #output, _>(&call, #name, #called))
-    } else {
-        quote_spanned!(output.span()=> <#output as #p::IntoOutcome<#set>>::into_outcome(#called))
+    let result = match (handler.service.is_some(), handler.is_async) {
+        (false, false) => quote_spanned! {output.span()=>
+            <#output as #p::IntoOutcome<#set>>::into_outcome(#called)
+        },
+        (false, true) => {
+            let (name, policy) = (method.to_string(), policy(handler, p));
+            quote_spanned! {output.span()=>
+                #p::spawn::<#set, #output, _>(&call, #name, #policy, #called)
+            }
+        }
+        (true, false) => quote_spanned! {output.span()=>
+            #p::reply::<#set, #output, _>(&call, #called)
+        },
+        (true, true) => quote_spanned! {output.span()=>
+            #p::spawn_service::<#set, #output, _, _>(&call, #called)
+        },
     };
     let plugin = if handler.has_self {
         quote!(plugin)

@@ -10,6 +10,7 @@ use syn::{
 };
 
 use crate::context;
+use crate::policy::{Policy, Setting};
 use crate::topics::{self, Found};
 
 /// A handler as it is expanded.
@@ -22,6 +23,10 @@ pub(crate) struct Handler {
     pub(crate) output: Option<Type>,
     /// Where a return type would stand.
     pub(crate) output_span: Span,
+    /// How its work is treated, if it is `async`.
+    pub(crate) policy: Policy,
+    /// It is a service; whether guests may ask it.
+    pub(crate) service: Option<bool>,
 }
 
 /// One argument of `#[on]`.
@@ -40,12 +45,16 @@ pub(crate) enum OnKind {
 enum OnArg {
     Name(LitStr),
     Path(Path),
+    Setting(Setting),
 }
 
 impl Parse for OnArg {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         if input.peek(LitStr) {
             return Ok(OnArg::Name(input.parse()?));
+        }
+        if input.peek(Ident) && input.peek2(Token![=]) {
+            return Ok(OnArg::Setting(input.parse()?));
         }
         if input.peek(Ident) || input.peek(Token![::]) || input.peek(Token![crate]) {
             return Ok(OnArg::Path(input.parse()?));
@@ -58,7 +67,11 @@ impl Parse for OnArg {
 }
 
 /// Reads `#[on(..)]`.
-pub(crate) fn parse_on(attribute: &Attribute, errors: &mut Vec<syn::Error>) -> Vec<OnTopic> {
+pub(crate) fn parse_on(
+    attribute: &Attribute,
+    policy: &mut Policy,
+    errors: &mut Vec<syn::Error>,
+) -> Vec<OnTopic> {
     let Meta::List(list) = &attribute.meta else {
         errors.push(no_topic(attribute));
         return Vec::new();
@@ -75,7 +88,7 @@ pub(crate) fn parse_on(attribute: &Attribute, errors: &mut Vec<syn::Error>) -> V
             return Vec::new();
         }
     };
-    if args.is_empty() {
+    if !args.iter().any(|arg| !matches!(arg, OnArg::Setting(_))) {
         errors.push(no_topic(attribute));
     }
     let mut topics = Vec::new();
@@ -90,6 +103,7 @@ pub(crate) fn parse_on(attribute: &Attribute, errors: &mut Vec<syn::Error>) -> V
                 }
                 Err(message) => errors.push(syn::Error::new(name.span(), message)),
             },
+            OnArg::Setting(setting) => errors.extend(policy.set(setting).err()),
             OnArg::Path(path) => {
                 topics.push(OnTopic {
                     span: path.span(),
@@ -126,6 +140,7 @@ fn bare_topic(tokens: &TokenStream) -> Option<syn::Error> {
 pub(crate) fn take(
     method: &ImplItemFn,
     topics: Vec<OnTopic>,
+    policy: Policy,
     errors: &mut Vec<syn::Error>,
 ) -> Option<Handler> {
     let before = errors.len();
@@ -139,6 +154,9 @@ pub(crate) fn take(
         if !is_async {
             context::check(param, &topics, errors);
         }
+    }
+    if !is_async {
+        errors.extend(policy.refuse_without_async());
     }
     let output = output_type(&signature.output);
     if let Some(Type::ImplTrait(output)) = &output {
@@ -159,6 +177,8 @@ pub(crate) fn take(
         params,
         output_span: signature.ident.span(),
         output,
+        policy,
+        service: None,
     })
 }
 

@@ -6,9 +6,13 @@
 
 mod args;
 mod context;
+mod data;
 mod expand;
 mod handler;
+mod own_topic;
 mod plugin;
+mod policy;
+mod service;
 mod suggest;
 mod topics;
 
@@ -24,6 +28,8 @@ use quote::quote;
 ///     before = ["limits"],          // called before these plugins, where they are linked
 ///     after = ["accounts"],         // called after these
 ///     data = Usage,                 // its durable data on a job
+///     instance_data = Totals,       // its durable data on the instance
+///     load_order = "state",         // how active jobs are shown to it when it is loaded later
 ///     crate = jobtap_core,          // where jobtap-core was renamed
 /// )]
 /// impl Fairshare {
@@ -46,6 +52,27 @@ pub fn on(_args: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn init(_args: TokenStream, item: TokenStream) -> TokenStream {
     outside("init", item)
+}
+
+/// Marks a function that answers requests of clients, inside an impl block under
+/// `#[jobtap_plugin]`: `#[service("name")]`, `#[service("name", role = "guest")]`.
+#[proc_macro_attribute]
+pub fn service(_args: TokenStream, item: TokenStream) -> TokenStream {
+    outside("service", item)
+}
+
+/// Says how a plugin's data of this type is kept: `#[data(version = 2, upgrade = from_v1)]`, or
+/// `#[data(volatile)]` for what must not outlive the manager.
+#[proc_macro_attribute]
+pub fn data(args: TokenStream, item: TokenStream) -> TokenStream {
+    data::data(args.into(), item.into()).into()
+}
+
+/// Makes a struct a topic of the author's own: `#[topic("accounts.share", answer = f64)]`; with
+/// `job`, one about a job.
+#[proc_macro_attribute]
+pub fn topic(args: TokenStream, item: TokenStream) -> TokenStream {
+    own_topic::topic(args.into(), item.into()).into()
 }
 
 /// `#[jobtap_plugin]` takes these attributes off, so they are expanded only where it is missing.

@@ -9,6 +9,8 @@ use syn::{Attribute, ImplItem, ImplItemFn, Item, ItemImpl, Type};
 use crate::args::{self, PluginArgs};
 use crate::expand;
 use crate::handler::{self, Handler, OnKind};
+use crate::policy::Policy;
+use crate::service;
 
 /// A whole plugin, ready to be expanded.
 pub(crate) struct Plugin {
@@ -91,7 +93,7 @@ fn is_mark_group(group: &Group, before: Option<&TokenTree>) -> bool {
         .take_while(|token| !matches!(token, TokenTree::Group(_)));
     let last = path.last().map(|token| token.to_string());
     hash && group.delimiter() == Delimiter::Bracket
-        && matches!(last.as_deref(), Some("on" | "init"))
+        && matches!(last.as_deref(), Some("on" | "init" | "service"))
 }
 
 fn not_an_impl(item: &Item) -> syn::Error {
@@ -161,20 +163,42 @@ fn take_methods(
             init = take_init(method, errors).or(init);
             continue;
         }
+        let services: Vec<_> = marks.iter().filter(|a| is_named(a, "service")).collect();
+        if let Some(mark) = services.first() {
+            if services.len() > 1 || !ons.is_empty() {
+                errors.push(syn::Error::new_spanned(
+                    services
+                        .get(1)
+                        .copied()
+                        .or(ons.first().copied())
+                        .unwrap_or(mark),
+                    "a function is one service or a handler\nnote: write one function for each; \
+                     they can share a method",
+                ));
+            }
+            match service::parse(mark) {
+                Ok(service) => handlers.extend(service::take(method, service, errors)),
+                Err(error) => errors.push(error),
+            }
+            continue;
+        }
         if ons.is_empty() {
             continue;
         }
         let mut topics = Vec::new();
+        let mut policy = Policy::default();
         for on in ons {
-            topics.extend(handler::parse_on(on, errors));
+            topics.extend(handler::parse_on(on, &mut policy, errors));
         }
-        handlers.extend(handler::take(method, topics, errors));
+        handlers.extend(handler::take(method, topics, policy, errors));
     }
     (init, handlers)
 }
 
 fn is_mark(attribute: &Attribute) -> bool {
-    is_named(attribute, "on") || is_named(attribute, "init")
+    ["on", "init", "service"]
+        .iter()
+        .any(|name| is_named(attribute, name))
 }
 
 /// By the last segment, so that `#[jobtap_core::on(..)]` works too.
@@ -218,7 +242,11 @@ fn check_duplicates(handlers: &[Handler], errors: &mut Vec<syn::Error>) {
             let OnKind::Known(found) = &topic.kind else {
                 continue;
             };
-            let name = found.topic.replace('*', &found.key);
+            let name = match (found.topic, found.key.as_str()) {
+                ("service", key) => format!("service {key}"),
+                (topic, "") => topic.to_owned(),
+                (topic, key) => topic.replace('*', key),
+            };
             if let Some((_, first)) = seen.iter().find(|(other, _)| *other == name) {
                 errors.push(syn::Error::new(
                     topic.span,

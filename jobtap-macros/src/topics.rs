@@ -15,6 +15,7 @@ pub(crate) struct Found {
 
 const TOPICS: &[(&str, &str)] = &[
     ("conf.update", "ConfUpdate"),
+    ("job.create", "JobCreate"),
     ("job.validate", "JobValidate"),
     ("job.new", "JobNew"),
     ("job.state.depend", "JobStateDepend"),
@@ -23,36 +24,47 @@ const TOPICS: &[(&str, &str)] = &[
     ("job.state.run", "JobStateRun"),
     ("job.state.cleanup", "JobStateCleanup"),
     ("job.state.inactive", "JobStateInactive"),
+    ("job.state.*", "JobState"),
     ("job.priority.get", "JobPriorityGet"),
+    ("job.update", "JobUpdate"),
+    ("job.inactive-add", "JobInactiveAdd"),
+    ("job.destroy", "JobDestroy"),
+    ("job.inactive-remove", "JobInactiveRemove"),
+    ("job.*", "JobAny"),
+    ("plugin.query", "PluginQuery"),
+    ("unload", "Unload"),
 ];
 
-/// Families: `job.event.NAME` and so on, `*` for every member.
-const FAMILIES: &[(&str, &str, &str)] = &[
-    ("job.dependency.", "job.dependency.*", "JobDependency"),
-    ("job.event.", "job.event.*", "JobEvent"),
+/// Families: `job.event.NAME` and so on, `*` for every member; with a member for messages.
+const FAMILIES: &[(&str, &str, &str, &str)] = &[
+    (
+        "job.dependency.",
+        "job.dependency.*",
+        "JobDependency",
+        "afterok",
+    ),
+    ("job.event.", "job.event.*", "JobEvent", "start"),
+    (
+        "job.update.",
+        "job.update.*",
+        "JobUpdateKey",
+        "attributes.system.duration",
+    ),
 ];
 
-/// Topics of Flux that are not offered, and what serves instead.
-const ELSEWHERE: &[(&str, &str)] = &[
-    (
-        "job.create",
-        "handle `job.validate` to see a job before it is accepted, `job.new` once it is",
-    ),
-    (
-        "job.update",
-        "subscribe to the job with `cx.subscribe(job)` and handle `job.event.jobspec-update`",
-    ),
-    ("job.inactive-add", "handle `job.state.inactive`"),
-    ("job.destroy", "handle `job.state.inactive`"),
-];
+/// What looks like a topic of Flux and isn't called, and what serves instead.
+const ELSEWHERE: &[(&str, &str)] = &[(
+    "job.state.new",
+    "NEW is the state before a job is accepted: handle `job.validate`, or `job.new` once it is",
+)];
 
 /// Whether `name` is the type of a topic.
 pub(crate) fn is_type(name: &str) -> bool {
     let topics = TOPICS.iter().map(|(_, type_name)| *type_name);
-    let families = FAMILIES.iter().map(|(_, _, type_name)| *type_name);
+    let families = FAMILIES.iter().map(|family| family.2);
     topics
         .chain(families)
-        .chain(["Later"])
+        .chain(["Later", "Service"])
         .any(|known| known == name)
 }
 
@@ -68,25 +80,21 @@ pub(crate) fn find(name: &str) -> Result<Found, String> {
             key: String::new(),
         });
     }
-    for (prefix, topic, type_name) in FAMILIES {
-        if let Some(key) = name.strip_prefix(prefix) {
-            if key.is_empty() || (key != "*" && !key.chars().all(is_key_char)) {
-                return Err(format!(
-                    "`{name}` names no member of `{topic}`\n\
-                     note: write one name, as in `{prefix}{}`, or `{topic}` for all",
-                    if *type_name == "JobEvent" {
-                        "start"
-                    } else {
-                        "afterok"
-                    }
-                ));
-            }
-            return Ok(Found {
-                type_name,
-                topic,
-                key: key.to_owned(),
-            });
+    for (prefix, topic, type_name, example) in FAMILIES {
+        let Some(key) = name.strip_prefix(prefix) else {
+            continue;
+        };
+        if key.is_empty() || (key != "*" && !key.chars().all(is_key_char)) {
+            return Err(format!(
+                "`{name}` names no member of `{topic}`\n\
+                 note: write one name, as in `{prefix}{example}`, or `{topic}` for all"
+            ));
         }
+        return Ok(Found {
+            type_name,
+            topic,
+            key: key.to_owned(),
+        });
     }
     if let Some((_, instead)) = ELSEWHERE.iter().find(|(topic, _)| *topic == name) {
         return Err(format!("jobtap has no topic `{name}`\nnote: {instead}"));
@@ -95,7 +103,8 @@ pub(crate) fn find(name: &str) -> Result<Found, String> {
         return Err(format!(
             "`{name}` is a pattern, and a handler names its topics\n\
              note: write each one, as in `#[on(\"job.state.run\", \"job.state.cleanup\")]`; only \
-             `job.event.*` and `job.dependency.*` stand for many"
+             `job.*`, `job.state.*`, `job.event.*`, `job.dependency.*` and `job.update.*` stand for \
+             many"
         ));
     }
     let known = TOPICS
@@ -142,8 +151,24 @@ mod tests {
     }
 
     #[test]
-    fn what_flux_offers_beyond_is_answered_with_what_serves_instead() {
-        assert!(find("job.create").unwrap_err().contains("`job.validate`"));
-        assert!(find("job.state.*").unwrap_err().contains("is a pattern"));
+    fn what_is_never_called_is_answered_with_what_serves_instead() {
+        assert!(
+            find("job.state.new")
+                .unwrap_err()
+                .contains("`job.validate`")
+        );
+        assert!(find("job.state.r*").unwrap_err().contains("is a pattern"));
+    }
+
+    #[test]
+    fn wildcards_are_topics_of_their_own() {
+        assert_eq!(find("job.state.*").unwrap().type_name, "JobState");
+        assert_eq!(find("job.*").unwrap().type_name, "JobAny");
+        let update = find("job.update.attributes.system.duration").unwrap();
+        assert_eq!(
+            (update.type_name, &*update.key),
+            ("JobUpdateKey", "attributes.system.duration")
+        );
+        assert_eq!(find("job.update").unwrap().type_name, "JobUpdate");
     }
 }

@@ -1,9 +1,11 @@
 //! What the manager itself does for a job in each state. An action may run any number of times; it
 //! does what is still to do.
 
+use super::frames::{Frame, Then};
 use super::record::Exec;
 use super::{Engine, events};
 use crate::job::{JobId, State};
+use crate::topic::TopicId;
 
 impl Engine {
     /// Does what the job's state asks for.
@@ -45,6 +47,7 @@ impl Engine {
             return;
         };
         match record.job.priority {
+            _ if record.bypass => self.bypass_alloc(id),
             Some(priority) if priority > 0 => self.alloc.insert(id, priority),
             _ => self.alloc.remove(id),
         }
@@ -84,7 +87,17 @@ impl Engine {
         }
     }
 
-    /// The job is over: what only a live job needs goes.
+    /// Posts `alloc` for a job that has its resources from a plugin.
+    fn bypass_alloc(&mut self, id: JobId) {
+        self.alloc.remove(id);
+        let given = |record: &super::record::Record| record.job.resources.is_some();
+        let due = |record: &super::record::Record| given(record) && !record.is_queued("alloc");
+        if self.jobs.get(&id).is_some_and(|record| due(record)) {
+            self.post(id, events::alloc_bypass(self.now));
+        }
+    }
+
+    /// The job is over: what only a live job needs goes, and the plugins hear of it.
     fn inactive_action(&mut self, id: JobId) {
         let Some(record) = self.jobs.get_mut(&id) else {
             return;
@@ -92,6 +105,15 @@ impl Engine {
         record.subscribers = Vec::new();
         record.simulated = None;
         record.queue = Default::default();
-        self.active.remove(&id);
+        self.abort_all_work(id);
+        if self.active.remove(&id) {
+            self.show_inactive(id);
+        }
+    }
+
+    /// `job.inactive-add`, then `job.destroy`.
+    pub(super) fn show_inactive(&mut self, id: JobId) {
+        self.stack_frame(Frame::new(TopicId::JobDestroy, id, Then::Notify));
+        self.stack_frame(Frame::new(TopicId::JobInactiveAdd, id, Then::Notify));
     }
 }

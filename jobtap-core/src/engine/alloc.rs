@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Engine, events};
+use super::{Engine, Level, events};
 use crate::job::{JobId, State};
+use crate::plugin::JobFlag;
+use crate::resource::ResourceSet;
 use crate::sched::Answer;
 
 impl Engine {
@@ -46,7 +48,7 @@ impl Engine {
         }
     }
 
-    fn grant(&mut self, id: JobId, resources: crate::resource::ResourceSet) {
+    fn grant(&mut self, id: JobId, resources: ResourceSet) {
         self.alloc.remove(id);
         self.put(id, "R", resources.to_json());
         let summary = resources.summary();
@@ -54,5 +56,31 @@ impl Engine {
             record.job.resources = Some(Arc::new(resources));
         }
         self.post(id, events::alloc(self.now, &summary));
+    }
+
+    /// A plugin gives the job its resources, past the scheduler: they are its own business, and not
+    /// taken from the pool.
+    pub(super) fn force_resources(&mut self, id: JobId, resources: ResourceSet) {
+        let Some(record) = self.jobs.get(&id) else {
+            return;
+        };
+        let refuse = match (record.job.state, &record.job.resources) {
+            (State::Sched, None) => None,
+            // Asked again after a restart.
+            (State::Sched, Some(present)) if **present == resources => return,
+            (State::Sched, Some(_)) => Some("R is already set"),
+            _ => Some("R may only be set in SCHED state"),
+        };
+        if let Some(text) = refuse {
+            return self.log(Level::Error, format!("job.state.sched: {id}: {text}"));
+        }
+        self.put(id, "R", resources.to_json());
+        if let Some(record) = self.jobs.get_mut(&id) {
+            record.job.resources = Some(Arc::new(resources));
+            if !record.bypass && !record.is_queued("set-flags") {
+                let flag = JobFlag::AllocBypass.name();
+                self.post(id, events::set_flags(self.now, flag));
+            }
+        }
     }
 }

@@ -10,21 +10,8 @@ use serde_json::{Map, Value};
 use crate::eventlog::EventEntry;
 use crate::job::{JobId, StateSet, Timestamp, Uid};
 use crate::jobspec::Jobspec;
-pub use crate::plugin::Level;
-use crate::plugin::{RemoteCall, Task};
-
-/// Who sent a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cred {
-    /// The user.
-    pub userid: Uid,
-    /// Whether this user has the owner role of the instance.
-    pub owner: bool,
-}
-
-/// Names the request that an [`Effect::Reply`] answers; chosen by the caller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ReplyTo(pub u64);
+pub use crate::plugin::{Cred, Level, ReplyTo};
+use crate::plugin::{PluginKey, ProcessCommand, RemoteCall, Task};
 
 /// Names a timer that the engine asked for; unique within one run of the manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -96,6 +83,40 @@ pub enum Request {
     },
     /// `job-manager.queue-status`: answer `{"enable","start",..}`.
     QueueStatus,
+    /// `job-manager.update`: changes of a jobspec.
+    Update {
+        /// The job.
+        id: JobId,
+        /// New values by dotted path.
+        updates: Map<String, Value>,
+    },
+    /// A request for a plugin's service; answered by one [`Effect::Reply`], in a stream after any
+    /// number of [`Effect::Respond`].
+    Service {
+        /// `job-manager.PLUGIN.METHOD`.
+        topic: String,
+        /// What is asked.
+        payload: Value,
+        /// Whether a stream is asked for.
+        streaming: bool,
+    },
+    /// `job-manager.jobtap-query` (owner): what a plugin tells of itself.
+    PluginQuery {
+        /// Its name.
+        name: String,
+    },
+    /// A plugin is built anew, in place of the loaded one (owner); what it has on jobs goes on.
+    PluginReload {
+        /// Its name.
+        name: String,
+        /// Its configuration from now on; as configured if not said.
+        conf: Option<Value>,
+    },
+    /// A new configuration of the instance (owner). Plugins may refuse it.
+    Configure {
+        /// The whole, an object.
+        config: Value,
+    },
     /// `job-manager.jobtap` with `load` and `remove` (owner); removal comes first.
     Plugins {
         /// Name or pattern of plugins to remove.
@@ -201,6 +222,11 @@ pub enum Write {
         /// The text.
         value: String,
     },
+    /// Nothing of a job is kept.
+    Remove {
+        /// The job.
+        id: JobId,
+    },
     /// An instance key such as `checkpoint.job-manager` gets a value.
     PutInstance {
         /// The key.
@@ -238,6 +264,20 @@ pub enum Effect {
         to: ReplyTo,
         /// The answer's payload, or the refusal.
         result: Result<Value, RequestError>,
+    },
+    /// One answer of a stream.
+    Respond {
+        /// To which request.
+        to: ReplyTo,
+        /// The answer's payload.
+        payload: Value,
+    },
+    /// Start or signal a process of a plugin.
+    Process {
+        /// Whose it is.
+        plugin: PluginKey,
+        /// What to do.
+        command: ProcessCommand,
     },
     /// Show an event to those who watch the job's log.
     Publish {

@@ -2,15 +2,18 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::Arc;
 
-use super::frames::Then;
-use super::plugins::{Bound, Loaded, glob};
-use super::work::{Frame, Work};
+use super::callback::{Callback, Subject};
+use super::frames::{Frame, Then};
+use super::plugins::glob;
+use super::restart::Orphans;
+use super::work::Work;
 use super::{Engine, Level, RequestError};
-use crate::job::{JobId, State};
-use crate::plugin::{PluginKey, panic_text};
-use crate::topic::{JobNew, JobStateDepend, JobStatePriority, Topic};
+use crate::job::{Job, JobId, State};
+use crate::plugin::{Bound, Detail, Fault, Handlers, Instance, LoadOrder, PluginKey, panic_text};
+use crate::topic::TopicId;
 
 const ENOENT: i32 = 2;
 
@@ -20,8 +23,20 @@ impl Engine {
         self.reprioritize_all();
         // A submission that isn't accepted yet will be shown with the others by `job.new`.
         let accepted = |id: &&JobId| self.is_accepted(**id);
-        let jobs = self.active.iter().filter(accepted).copied().collect();
-        self.work.push(Work::Introduce(key, jobs));
+        let mut jobs: Vec<JobId> = self.active.iter().filter(accepted).copied().collect();
+        let order = self
+            .plugins
+            .stack
+            .get(key)
+            .map(|plugin| plugin.descriptor().load_order);
+        let state = |id: &JobId| self.seen(*id).map(Job::state);
+        // Both sorts are stable: ids break ties.
+        match order.unwrap_or_default() {
+            LoadOrder::None => {}
+            LoadOrder::State => jobs.sort_by_key(state),
+            LoadOrder::StateReversed => jobs.sort_by_key(|id| std::cmp::Reverse(state(id))),
+        }
+        self.work.push(Work::Introduce(key, jobs.into()));
     }
 
     /// Shows the next job, in the state that it is in by now.
@@ -36,72 +51,137 @@ impl Engine {
             return;
         }
         self.work.push(Work::Action(id));
+        self.work.push(Work::Orphans(id, Orphans::Rerun));
         match state {
             State::Depend => {
-                self.introduce(key, Frame::new(JobStateDepend::NAME, id, Then::Introduce));
+                self.introduce(
+                    key,
+                    Frame::new(TopicId::JobStateDepend, id, Then::Introduce),
+                );
                 self.recheck_dependencies(id, Some(key));
             }
             // It waits for what this plugin may have to say.
             State::Priority => {
-                self.introduce(key, Frame::new(JobStatePriority::NAME, id, Then::Notify));
+                self.introduce(key, Frame::new(TopicId::JobStatePriority, id, Then::Notify));
             }
             _ => {}
         }
-        self.introduce(key, Frame::new(JobNew::NAME, id, Then::Introduce));
+        self.introduce(key, Frame::new(TopicId::JobNew, id, Then::Introduce));
+        self.introduce(key, Frame::new(TopicId::JobCreate, id, Then::Introduce));
     }
 
     /// Stacks a frame for one plugin alone.
     fn introduce(&mut self, key: PluginKey, frame: Frame) {
-        let handlers = self.plugins.handlers(frame.topic).iter();
-        let handlers: VecDeque<Bound> = handlers.filter(|b| b.plugin == key).cloned().collect();
-        if !handlers.is_empty() {
-            self.work
-                .push(Work::Frame(Box::new(Frame { handlers, ..frame })));
-        }
+        let handlers = self.plugins.stack.handlers(frame.topic);
+        let handlers = handlers.into_iter().flat_map(|list| list.iter());
+        let handlers: Handlers = handlers.filter(|b| b.plugin() == key).cloned().collect();
+        self.stack_frame_of(frame, handlers);
     }
 
     /// Removes by exact name, glob, or `all` (every one without a leading dot).
     pub(super) fn remove_plugins(&mut self, pattern: &str) -> Result<(), RequestError> {
-        let matches = |plugin: &Loaded| match pattern {
-            "all" => !plugin.name.starts_with('.'),
-            pattern => glob(pattern.strip_suffix(".so").unwrap_or(pattern), &plugin.name),
+        let gone = self.take_out(pattern)?;
+        self.settle_without(&gone, true);
+        Ok(())
+    }
+
+    /// Takes plugins off the stack and drops them; what they had on jobs is still there.
+    pub(super) fn take_out(
+        &mut self,
+        pattern: &str,
+    ) -> Result<Vec<(PluginKey, Arc<str>)>, RequestError> {
+        let matches = |plugin: &Instance| match pattern {
+            "all" => !plugin.name().starts_with('.'),
+            pattern => glob(
+                pattern.strip_suffix(".so").unwrap_or(pattern),
+                plugin.name(),
+            ),
         };
-        let loaded = &mut self.plugins.loaded;
-        let gone: Vec<Loaded> = loaded.extract_if(.., |plugin| matches(plugin)).collect();
-        if gone.is_empty() && pattern != "all" {
+        let leaving = self
+            .plugins
+            .stack
+            .plugins()
+            .iter()
+            .filter(|plugin| matches(plugin));
+        let leaving: Vec<Rc<Instance>> = leaving.cloned().collect();
+        if leaving.is_empty() && pattern != "all" {
             let text = "Failed to find plugin to remove".to_owned();
             return Err(RequestError {
                 errno: ENOENT,
                 text,
             });
         }
-        self.plugins.bind();
-        let names: Vec<(PluginKey, Arc<str>)> =
-            gone.iter().map(|p| (p.key, Arc::clone(&p.name))).collect();
+        for plugin in &leaving {
+            self.say_goodbye(plugin);
+        }
+        drop(leaving);
+        let gone = self.plugins.stack.remove(matches);
+        let names = gone
+            .iter()
+            .map(|p| (p.key(), Arc::clone(p.name())))
+            .collect();
         for plugin in gone {
+            self.plugins.conducts.remove(&plugin.key());
             self.drop_plugin(plugin);
         }
-        self.settle_without(&names);
-        Ok(())
+        Ok(names)
+    }
+
+    /// `unload`, for one plugin; what it asks for is done at once, as long as it is still known.
+    pub(super) fn say_goodbye(&mut self, plugin: &Rc<Instance>) {
+        let handlers = self.plugins.stack.handlers(TopicId::Unload);
+        let own = |bound: &&Bound| bound.plugin() == plugin.key() && !plugin.is_faulted();
+        let bound = handlers.and_then(|list| list.iter().find(own)).cloned();
+        let Some(bound) = bound else { return };
+        let subject = Subject {
+            topic: TopicId::Unload,
+            job: None,
+            detail: Detail::None,
+        };
+        let Callback {
+            result,
+            commands,
+            panicked,
+            ..
+        } = self.callback(&bound, subject);
+        self.note_panics(panicked);
+        let problem = match result {
+            Ok(_) | Err(Fault::Busy) => None,
+            Err(Fault::Failure(failure)) => Some(failure.text().to_owned()),
+            Err(Fault::Panic(text)) => Some(format!("panicked: {text}")),
+        };
+        if let Some(text) = problem {
+            self.log(Level::Error, format!("{}: unload: {text}", plugin.name()));
+        }
+        for queued in commands {
+            self.do_command(TopicId::Unload.name(), queued);
+        }
     }
 
     /// Nothing may wait for a plugin that is gone, but its dependencies: they are conditions of the
-    /// job, and the plugin takes them up again when it is loaded again.
-    fn settle_without(&mut self, gone: &[(PluginKey, Arc<str>)]) {
+    /// job, and the plugin takes them up again when it is loaded again. With `fail` its prologs and
+    /// epilogs have failed; else they are left for the plugin that takes its place.
+    pub(super) fn settle_without(&mut self, gone: &[(PluginKey, Arc<str>)], fail: bool) {
         let keys: Vec<PluginKey> = gone.iter().map(|(key, _)| *key).collect();
         self.timers.forget(&keys);
         self.refuse_awaiting(gone, "was removed");
+        self.refuse_services(gone);
         let jobs: Vec<JobId> = self.active.iter().copied().collect();
         for id in jobs {
+            self.abort_work(id, &keys);
             let Some(record) = self.jobs.get_mut(&id) else {
                 continue;
             };
             record.subscribers.retain(|key| !keys.contains(key));
             let waits = record.job.state == State::Priority;
+            if !fail {
+                record.opened.retain(|open| !keys.contains(&open.plugin));
+                continue;
+            }
             self.fail_opened(id, &keys);
             if waits {
                 // The answer that it waits for may have been the plugin's.
-                self.stack_frame(Frame::new(JobStatePriority::NAME, id, Then::Notify));
+                self.stack_frame(Frame::new(TopicId::JobStatePriority, id, Then::Notify));
             }
         }
         if self.running {
@@ -110,8 +190,8 @@ impl Engine {
     }
 
     /// Drops an instance; what its `Drop` does wrong is not the manager's end.
-    pub(super) fn drop_plugin(&mut self, plugin: Loaded) {
-        let name = Arc::clone(&plugin.name);
+    pub(super) fn drop_plugin(&mut self, plugin: Rc<Instance>) {
+        let name = Arc::clone(plugin.name());
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(plugin))) {
             let text = format!("{name}: drop: panicked: {}", panic_text(&*panic));
             self.log(Level::Error, text);

@@ -6,26 +6,33 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::callback::Queued;
 use super::events;
-use super::frames::Then;
-use super::record::{Bracket, Opened, field};
-use super::work::{Commands, Frame, Work};
-use super::{Effect, Engine, Level};
+use super::frames::{Frame, Then};
+use super::held::{Opened, Words as _};
+use super::record::field;
+use super::work::{Commands, Work};
+use super::{Effect, Engine, Level, Write};
 use crate::eventlog::EventEntry;
 use crate::job::{JobId, State};
-use crate::plugin::{Command, Exception, PluginKey, RemoteCall, Severity, Work as RemoteWork};
-use crate::topic::{JobPriorityGet, Topic};
+use crate::plugin::{
+    Bracket, Command, Exception, Fault, PluginKey, RemoteCall, Severity, Work as RemoteWork,
+};
+use crate::topic::TopicId;
+
+/// Instance keys below which plugins' data on the instance is stored, by plugin.
+pub const INSTANCE_DATA: &str = "jobtap.data.";
 
 impl Engine {
     /// Does the next command of a callback, and stacks the rest below what it leads to.
     pub(super) fn next_command(&mut self, mut commands: Box<Commands>) {
-        let Some(command) = commands.queue.pop_front() else {
+        let Some(Queued { plugin, command }) = commands.queue.pop_front() else {
             return;
         };
-        let (plugin, topic) = (commands.plugin, commands.topic);
+        let topic = commands.topic;
         let command = match command {
             Command::UpdateJobspec { job, updates } => {
-                match merge_update(&mut commands.queue, job, updates) {
+                match merge_update(&mut commands.queue, plugin, job, updates) {
                     Some(updates) => Command::UpdateJobspec { job, updates },
                     None => {
                         self.work.push(Work::Commands(commands));
@@ -38,12 +45,18 @@ impl Engine {
         if !commands.queue.is_empty() {
             self.work.push(Work::Commands(commands));
         }
+        self.do_command(topic, Queued { plugin, command });
+    }
+
+    /// Does what a handler asked for, unless it has become void.
+    pub(super) fn do_command(&mut self, topic: &'static str, queued: Queued) {
+        let Queued { plugin, command } = queued;
         if let Err(error) = self.check(&command) {
             let name = self.plugins.name(plugin);
             self.log(Level::Warning, format!("{name}: {topic}: dropped: {error}"));
             return;
         }
-        if matches!(command, Command::ReprioritizeAll) && topic == JobPriorityGet::NAME {
+        if matches!(command, Command::ReprioritizeAll) && topic == TopicId::JobPriorityGet.name() {
             // It would ask itself for ever.
             let name = self.plugins.name(plugin);
             let text = format!("{name}: {topic}: dropped: all priorities are being asked already");
@@ -116,7 +129,43 @@ impl Engine {
                         .retain(|subscriber| *subscriber != plugin);
                 }
             }
-            Command::SetData { job, value } => self.set_data(plugin, job, value),
+            Command::PostEvent { job, name, context } => {
+                let name = name.as_str().into();
+                self.post(
+                    job,
+                    EventEntry {
+                        timestamp: now,
+                        name,
+                        context,
+                    },
+                );
+            }
+            Command::SetFlag { job, flag } => self.post(job, events::set_flags(now, flag.name())),
+            Command::Reopen {
+                job,
+                bracket,
+                description,
+            } => {
+                self.opens(plugin, job, bracket, &description);
+            }
+            Command::SetData {
+                job,
+                value,
+                volatile,
+            } => {
+                self.set_data(plugin, job, value, volatile);
+            }
+            Command::SetInstanceData { value, volatile } => {
+                self.set_instance_data(plugin, value, volatile);
+            }
+            Command::Respond { to, payload } => self.respond(plugin, to, payload),
+            Command::Answer { to, result } => self.answer(plugin, to, result),
+            Command::Process(command) => {
+                self.effects.after.push(Effect::Process { plugin, command });
+            }
+            Command::Begin(work) => self.begin_work(plugin, work),
+            Command::End { job, what } => self.end_work(plugin, job, &what),
+            Command::AwaitEnd { job, work } => self.await_end(plugin, job, work),
             Command::Verdict { job, verdict } => self.verdict(plugin, job, verdict),
             Command::StartTimer { key, at, work } => self.start_plugin_timer(plugin, key, at, work),
             Command::CancelTimer { key } => self.timers.cancel(key),
@@ -150,6 +199,21 @@ impl Engine {
     }
 
     fn start_of(&mut self, plugin: PluginKey, job: JobId, bracket: Bracket, description: &str) {
+        let known = self
+            .jobs
+            .get(&job)
+            .is_some_and(|r| r.is_orphaned(bracket, description));
+        self.opens(plugin, job, bracket, description);
+        if known {
+            // It began before a restart and goes on.
+            return;
+        }
+        let entry = events::start_of(self.now, bracket.start(), description);
+        self.post(job, entry);
+    }
+
+    /// From now on a prolog or epilog is this plugin's to finish.
+    fn opens(&mut self, plugin: PluginKey, job: JobId, bracket: Bracket, description: &str) {
         if let Some(record) = self.jobs.get_mut(&job) {
             let description = description.into();
             record.opened.push(Opened {
@@ -158,13 +222,11 @@ impl Engine {
                 description,
             });
         }
-        let entry = events::start_of(self.now, bracket.start(), description);
-        self.post(job, entry);
     }
 
     /// Takes a plugin's prolog or epilog off the list of those that are open; of any other there is
     /// nothing to end.
-    fn close_own(
+    pub(super) fn close_own(
         &mut self,
         plugin: PluginKey,
         job: JobId,
@@ -239,12 +301,26 @@ impl Engine {
         }
     }
 
-    fn set_data(&mut self, plugin: PluginKey, job: JobId, value: Value) {
+    fn set_data(&mut self, plugin: PluginKey, job: JobId, value: Value, volatile: bool) {
         let name = self.plugins.name(plugin);
-        self.put(job, format!("data.{name}"), value.to_string());
+        if !volatile {
+            self.put(job, format!("data.{name}"), value.to_string());
+        }
         if let Some(record) = self.jobs.get_mut(&job) {
             record.data.insert(name.to_string(), value);
         }
+    }
+
+    fn set_instance_data(&mut self, plugin: PluginKey, value: Value, volatile: bool) {
+        let name = self.plugins.name(plugin);
+        if !volatile {
+            let key = format!("{INSTANCE_DATA}{name}");
+            self.effects.writes.push(Write::PutInstance {
+                key,
+                value: value.to_string(),
+            });
+        }
+        self.instance_data.insert(name.to_string(), value);
     }
 
     /// One answer for a submission. It goes on when no other is awaited, or this one refuses.
@@ -298,7 +374,7 @@ impl Engine {
     }
 
     pub(super) fn ask_priority(&mut self, id: JobId) {
-        self.stack_frame(Frame::new(JobPriorityGet::NAME, id, Then::PriorityGet));
+        self.stack_frame(Frame::new(TopicId::JobPriorityGet, id, Then::PriorityGet));
     }
 
     /// Something came back for a plugin.
@@ -308,33 +384,48 @@ impl Engine {
 
     /// Does what came back, unless the plugin is gone.
     pub(super) fn plugin_work(&mut self, plugin: PluginKey, work: RemoteWork) {
-        let commands = match work {
-            RemoteWork::Commands(commands) if self.plugins.get(plugin).is_some() => commands,
-            RemoteWork::Commands(_) => return,
-            RemoteWork::Call(call) => self.call_later(plugin, call),
+        let Some(instance) = self.plugins.stack.get(plugin).cloned() else {
+            return;
         };
-        if !commands.is_empty() {
-            let commands = Commands {
-                plugin,
-                topic: "later",
-                queue: commands.into(),
-            };
-            self.work.push(Work::Commands(Box::new(commands)));
-        }
+        let commands = match work {
+            RemoteWork::Commands(commands) => commands
+                .into_iter()
+                .map(|command| Queued { plugin, command })
+                .collect(),
+            RemoteWork::Call(_) if instance.is_faulted() => return,
+            RemoteWork::Call(call) => {
+                let Some(called) = self.call_instance(&instance, call) else {
+                    return;
+                };
+                if let Err(Fault::Panic(text)) = called.result {
+                    let text = format!("{}: later: panicked: {text}", instance.name());
+                    self.log(Level::Error, text);
+                    self.note_panic(plugin);
+                }
+                self.note_panics(called.panicked);
+                called.commands
+            }
+        };
+        self.stack_commands("later", commands);
     }
 }
 
 /// Merges an update into a later one of the same callback and job, so that all become one event;
 /// gives it back when there is none.
 fn merge_update(
-    queue: &mut VecDeque<Command>,
+    queue: &mut VecDeque<Queued>,
+    by: PluginKey,
     id: JobId,
     updates: Map<String, Value>,
 ) -> Option<Map<String, Value>> {
-    let later = queue.iter_mut().find_map(|command| match command {
-        Command::UpdateJobspec { job, updates } if *job == id => Some(updates),
-        _ => None,
-    });
+    let later = queue
+        .iter_mut()
+        .find_map(|queued| match &mut queued.command {
+            Command::UpdateJobspec { job, updates } if *job == id && queued.plugin == by => {
+                Some(updates)
+            }
+            _ => None,
+        });
     let Some(later) = later else {
         return Some(updates);
     };

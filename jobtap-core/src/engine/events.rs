@@ -118,3 +118,12 @@ pub(super) fn release(now: Timestamp) -> EventEntry {
         [("ranks", json!("all")), ("final", json!(true))],
     )
 }
+
+pub(super) fn set_flags(now: Timestamp, flag: &str) -> EventEntry {
+    with(now, "set-flags", [("flags", json!([flag]))])
+}
+
+/// Resources that a plugin gave, past the scheduler.
+pub(super) fn alloc_bypass(now: Timestamp) -> EventEntry {
+    with(now, "alloc", [("bypass", json!(true))])
+}

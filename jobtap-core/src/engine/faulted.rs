@@ -10,12 +10,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::plugins::Bound;
-use super::work::Frame;
 use super::{Engine, Level};
 use crate::job::{JobId, Timestamp};
-use crate::plugin::{Outcome, PluginKey, Priority};
-use crate::topic::{JobStatePriority, OnFailure, Topic};
+use crate::plugin::PluginKey;
 
 /// Panics within [`PERIOD`] that make a plugin faulted, unless
 /// `job-manager.plugin-panic-limit` says otherwise.
@@ -29,7 +26,6 @@ const PERIOD: f64 = 60.0;
 pub(super) struct Conduct {
     /// Times of its panics within the last period.
     panics: Vec<Timestamp>,
-    pub(super) faulted: bool,
 }
 
 impl Engine {
@@ -41,22 +37,17 @@ impl Engine {
             .and_then(Value::as_u64);
         let limit = limit.unwrap_or(LIMIT).max(1);
         let now = self.now;
-        let Some(plugin) = self
-            .plugins
-            .loaded
-            .iter_mut()
-            .find(|plugin| plugin.key == key)
-        else {
+        let Some(plugin) = self.plugins.stack.get(key).cloned() else {
             return;
         };
-        let conduct = &mut plugin.conduct;
+        let conduct = self.plugins.conducts.entry(key).or_default();
         conduct.panics.retain(|time| now - *time < PERIOD);
         conduct.panics.push(now);
-        if conduct.faulted || (conduct.panics.len() as u64) < limit {
+        if plugin.is_faulted() || (conduct.panics.len() as u64) < limit {
             return;
         }
-        conduct.faulted = true;
-        let name = Arc::clone(&plugin.name);
+        plugin.set_faulted();
+        let name = Arc::clone(plugin.name());
         self.log(
             Level::Error,
             format!(
@@ -68,32 +59,17 @@ impl Engine {
         self.refuse_awaiting(&[(key, name)], "failed");
         let jobs: Vec<JobId> = self.active.iter().copied().collect();
         for id in jobs {
+            self.abort_work(id, &[key]);
             self.fail_opened(id, &[key]);
         }
     }
 
-    pub(super) fn is_faulted(&self, key: PluginKey) -> bool {
-        self.plugins
-            .get(key)
-            .is_some_and(|plugin| plugin.conduct.faulted)
-    }
-
-    /// What a topic comes to without the handler of a faulted plugin.
-    pub(super) fn without(&mut self, bound: &Bound, frame: &mut Frame) {
-        if super::frames::on_failure(frame.topic) == OnFailure::Reject {
-            frame.called += 1;
-            frame.handlers.clear();
-            frame.refusal = Some(format!(
-                "plugin {} has failed repeatedly: no job is accepted until an administrator \
-                 reloads it",
-                bound.name
-            ));
-        } else if frame.topic == JobStatePriority::NAME {
-            let priority = Priority::Unavailable;
-            frame.outcome.merge(Outcome {
-                priority,
-                ..Outcome::default()
-            });
+    /// Logs and notes the panics of plugins whose topics another one called.
+    pub(super) fn note_panics(&mut self, panicked: Vec<(PluginKey, String)>) {
+        for (plugin, text) in panicked {
+            let name = self.plugins.name(plugin);
+            self.log(Level::Error, format!("{name}: panicked: {text}"));
+            self.note_panic(plugin);
         }
     }
 }

@@ -1,23 +1,26 @@
 //! The engine as the [`Host`] of one callback: reads that see the callback's own commands, and the
 //! checks of its calls.
 
-use std::cell::RefCell;
+use std::any::Any;
 
 use serde_json::{Map, Value};
 
 use super::Engine;
-use super::plugins::Loaded;
+use super::callback::{Asked, Queued};
 use super::record::Exec;
 use crate::job::{Job, JobId, State, Timestamp};
 use crate::jobspec::path;
-use crate::plugin::{CallError, Command, Host, RemoteHandle, Severity};
+use crate::plugin::{
+    Args, CallError, Command, Detail, Fault, Host, Instance, RemoteHandle, Severity,
+};
+use crate::topic::TopicId;
 
 /// What one callback sees of the engine.
 pub(super) struct FrameHost<'e> {
     pub(super) engine: &'e Engine,
-    pub(super) plugin: &'e Loaded,
+    pub(super) instance: &'e Instance,
     pub(super) current: Option<JobId>,
-    pub(super) commands: RefCell<Vec<Command>>,
+    pub(super) asked: &'e Asked,
 }
 
 impl Host for FrameHost<'_> {
@@ -30,13 +33,12 @@ impl Host for FrameHost<'_> {
     }
 
     fn job(&self, id: JobId) -> Option<&Job> {
-        self.engine.jobs.get(&id).map(|record| &record.job)
+        self.engine.seen(id)
     }
 
     fn data(&self, id: JobId) -> Option<Value> {
-        let own = self.commands.borrow();
-        let written = own.iter().rev().find_map(|command| match command {
-            Command::SetData { job, value } if *job == id => Some(value.clone()),
+        let written = self.last_own(|command| match command {
+            Command::SetData { job, value, .. } if *job == id => Some(value.clone()),
             _ => None,
         });
         written.or_else(|| {
@@ -44,9 +46,31 @@ impl Host for FrameHost<'_> {
                 .jobs
                 .get(&id)?
                 .data
-                .get(&*self.plugin.name)
+                .get(&**self.instance.name())
                 .cloned()
         })
+    }
+
+    fn instance_data(&self) -> Option<Value> {
+        let written = self.last_own(|command| match command {
+            Command::SetInstanceData { value, .. } => Some(value.clone()),
+            _ => None,
+        });
+        written.or_else(|| {
+            self.engine
+                .instance_data
+                .get(&**self.instance.name())
+                .cloned()
+        })
+    }
+
+    fn call_topic(
+        &self,
+        topic: &'static str,
+        job: Option<JobId>,
+        payload: &dyn Any,
+    ) -> Result<Vec<Box<dyn Any>>, CallError> {
+        self.call_own(topic, job, payload)
     }
 
     fn call(&self, command: Command) -> Result<(), CallError> {
@@ -56,15 +80,94 @@ impl Host for FrameHost<'_> {
     }
 
     fn push(&self, command: Command) {
-        self.commands.borrow_mut().push(command);
+        let plugin = self.instance.key();
+        self.asked
+            .commands
+            .borrow_mut()
+            .push(Queued { plugin, command });
     }
 
     fn remote(&self) -> RemoteHandle {
-        self.plugin.remote.clone()
+        self.instance.remote().clone()
     }
 }
 
 impl FrameHost<'_> {
+    /// The last of this plugin's own commands of the callback that `look` finds something in.
+    fn last_own<R>(&self, look: impl Fn(&Command) -> Option<R>) -> Option<R> {
+        let own = self.instance.key();
+        let commands = self.asked.commands.borrow();
+        let mut own = commands.iter().rev().filter(|queued| queued.plugin == own);
+        own.find_map(|queued| look(&queued.command))
+    }
+
+    /// An author's own topic, on all plugins that handle it.
+    fn call_own(
+        &self,
+        topic: &'static str,
+        job: Option<JobId>,
+        payload: &dyn Any,
+    ) -> Result<Vec<Box<dyn Any>>, CallError> {
+        let subject = match job {
+            None => None,
+            Some(id) => Some(self.engine.seen(id).ok_or(CallError::UnknownJob(id))?),
+        };
+        let mut answers = Vec::new();
+        for bound in self.engine.plugins.stack.own(topic).iter() {
+            let instance = bound.instance();
+            if instance.is_faulted() {
+                continue;
+            }
+            let name = || instance.name().to_string();
+            let host = FrameHost {
+                engine: self.engine,
+                instance,
+                current: job,
+                asked: self.asked,
+            };
+            let detail = Detail::Own(payload);
+            let args = Args {
+                host: &host,
+                topic: TopicId::Own,
+                job: subject,
+                detail,
+            };
+            let mark = self.asked.commands.borrow().len();
+            match bound.call(args, &self.engine.plugins.ticks).result {
+                Ok(outcome) => answers.extend(outcome.decisions().answer),
+                Err(Fault::Busy) => {
+                    return Err(CallError::Reentrant {
+                        topic,
+                        plugin: name(),
+                    });
+                }
+                Err(Fault::Failure(failure)) => {
+                    drop_updates(&mut self.asked.commands.borrow_mut(), mark);
+                    let text = failure.text().to_owned();
+                    return Err(CallError::Topic {
+                        topic,
+                        plugin: name(),
+                        text,
+                    });
+                }
+                Err(Fault::Panic(text)) => {
+                    self.asked.commands.borrow_mut().truncate(mark);
+                    self.asked
+                        .panicked
+                        .borrow_mut()
+                        .push((instance.key(), text.clone()));
+                    let text = format!("panicked: {text}");
+                    return Err(CallError::Topic {
+                        topic,
+                        plugin: name(),
+                        text,
+                    });
+                }
+            }
+        }
+        Ok(answers)
+    }
+
     fn check(&self, command: &Command) -> Result<(), CallError> {
         if let Command::RemoveDependency { job, description } = command {
             self.engine.check(command).or_else(|error| match error {
@@ -79,20 +182,15 @@ impl FrameHost<'_> {
 
     /// Whether the last word of this callback on a dependency is that it holds the job.
     fn adds(&self, id: JobId, wanted: &str) -> bool {
-        self.commands
-            .borrow()
-            .iter()
-            .rev()
-            .find_map(|command| match command {
-                Command::AddDependency { job, description } => {
-                    (*job == id && description == wanted).then_some(true)
-                }
-                Command::RemoveDependency { job, description } => {
-                    (*job == id && description == wanted).then_some(false)
-                }
-                _ => None,
-            })
-            == Some(true)
+        self.last_own(|command| match command {
+            Command::AddDependency { job, description } => {
+                (*job == id && description == wanted).then_some(true)
+            }
+            Command::RemoveDependency { job, description } => {
+                (*job == id && description == wanted).then_some(false)
+            }
+            _ => None,
+        }) == Some(true)
     }
 }
 
@@ -128,13 +226,34 @@ impl Engine {
                 let possible = |state| state != State::Inactive && !(fatal && state == State::New);
                 self.in_state(*job, "raise", rule, possible)
             }
-            Command::Reprioritize { job, .. } | Command::Subscribe { job } => {
-                let rule = "the job is over";
-                self.in_state(*job, "a call", rule, |state| state != State::Inactive)
+            Command::Reprioritize { job, .. } => self.alive(*job, "reprioritize"),
+            Command::Subscribe { job } => self.alive(*job, "subscribe"),
+            Command::PostEvent { job, .. } => self.alive(*job, "post_event"),
+            Command::SetFlag { job, .. } => self.alive(*job, "set_flag"),
+            Command::Reopen {
+                job,
+                bracket,
+                description,
+            } => {
+                let orphaned =
+                    |record: &super::record::Record| record.is_orphaned(*bracket, description);
+                if self.jobs.get(job).is_some_and(|record| orphaned(record)) {
+                    return Ok(());
+                }
+                Err(CallError::NotOpen {
+                    job: *job,
+                    description: description.clone(),
+                })
             }
             Command::UpdateJobspec { job, updates } => self.check_update(*job, updates),
             _ => Ok(()),
         }
+    }
+
+    fn alive(&self, job: JobId, call: &'static str) -> Result<(), CallError> {
+        self.in_state(job, call, "the job is over", |state| {
+            state != State::Inactive
+        })
     }
 
     fn in_state(
@@ -198,6 +317,13 @@ impl Engine {
             .update_all(updates)
             .map_err(|error| refuse(error.to_string()))
     }
+}
+
+/// Half of a change is none: the jobspec updates of a handler that failed are dropped.
+pub(super) fn drop_updates(commands: &mut Vec<Queued>, from: usize) {
+    let tail = commands.split_off(from.min(commands.len()));
+    let is_update = |queued: &Queued| matches!(queued.command, Command::UpdateJobspec { .. });
+    commands.extend(tail.into_iter().filter(|queued| !is_update(queued)));
 }
 
 fn is_before_depend_ends(state: State) -> bool {

@@ -86,6 +86,7 @@ impl Engine {
         }
         if entry.name == "free"
             && !record.lost_resources
+            && !record.bypass
             && let Some(resources) = &record.job.resources
         {
             self.pool.release(resources);

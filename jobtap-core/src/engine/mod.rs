@@ -9,14 +9,17 @@
 //! | `api` | inputs and effects |
 //! | `record` | a job, and the state machine of RFC 21 |
 //! | `work` | the stack of work, events and their order |
-//! | `frames` | one topic through the stack of plugins |
+//! | `frames`, `callback` | one topic through the stack of plugins; one callback |
 //! | `host` | the [`Host`](crate::plugin::Host) that a handler sees |
-//! | `commands` | what handlers asked for, done |
+//! | `commands`, `working` | what handlers asked for, done; asynchronous handlers at work |
+//! | `held` | what holds a job on behalf of plugins |
 //! | `actions` | what the manager does in each state |
 //! | `submit`, `requests` | what clients ask for |
 //! | `alloc`, `exec`, `simulated` | resources and execution |
+//! | `updates` | changes of a jobspec that users ask for |
+//! | `services` | what clients ask of plugins |
 //! | `faulted` | plugins that keep panicking |
-//! | `plugins` | loading |
+//! | `plugins`, `plugin_requests` | loading; what administrators ask |
 //! | `arrivals` | what loading and removing means for the jobs that are there |
 //! | `restart` | from the store back to where it was |
 //! | `listing` | what clients read |
@@ -26,22 +29,28 @@ mod alloc;
 mod annotations;
 mod api;
 mod arrivals;
+mod callback;
 mod commands;
 mod events;
 mod exec;
 mod faulted;
 mod frames;
+mod held;
 mod host;
 mod listing;
+mod plugin_requests;
 mod plugins;
 mod record;
 mod requests;
 mod restart;
 mod selection;
+mod services;
 mod simulated;
 mod submit;
 mod timers;
+mod updates;
 mod work;
+mod working;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -50,12 +59,13 @@ use rustc_hash::FxHashMap;
 use serde_json::Value;
 
 pub use api::*;
+pub use commands::INSTANCE_DATA;
 pub use listing::JobBrief;
 pub use plugins::PluginStatus;
 pub use restart::RestoreError;
 
 use crate::job::{IdGenerator, JobId, Timestamp, Uid};
-use crate::plugin::{Registry, RemoteSink};
+use crate::plugin::{PluginKey, Registry, RemoteSink, Ticks};
 use crate::resource::ResourceSet;
 use crate::sched::{AllocQueue, Pool};
 use plugins::Plugins;
@@ -75,6 +85,8 @@ pub struct Setup {
     pub registry: Registry,
     /// The way back from work outside the engine's thread.
     pub remote: Arc<dyn RemoteSink>,
+    /// Clocks for what handlers cost.
+    pub ticks: Ticks,
 }
 
 /// Why an engine can't start.
@@ -97,7 +109,11 @@ pub struct Engine {
     plugins: Plugins,
     work: Vec<Work>,
     /// Submissions whose `job.validate` waits for an asynchronous handler.
-    suspended: FxHashMap<JobId, work::Frame>,
+    suspended: FxHashMap<JobId, frames::Frame>,
+    /// Requests that a plugin's service will answer later.
+    services: FxHashMap<ReplyTo, PluginKey>,
+    /// Plugins' data on the instance, by plugin.
+    instance_data: FxHashMap<String, Value>,
     /// Answers owed to submitters.
     submitters: FxHashMap<JobId, ReplyTo>,
     alloc: AllocQueue,
@@ -136,9 +152,11 @@ impl Engine {
             max_jobid: None,
             jobs: FxHashMap::default(),
             active: BTreeSet::new(),
-            plugins: Plugins::new(setup.registry, setup.remote),
+            plugins: Plugins::new(setup.registry, setup.remote, setup.ticks),
             work: Vec::new(),
             suspended: FxHashMap::default(),
+            services: FxHashMap::default(),
+            instance_data: FxHashMap::default(),
             submitters: FxHashMap::default(),
             alloc: AllocQueue::default(),
             pool: Pool::new(&setup.resources),

@@ -1,54 +1,39 @@
 //! Loaded plugins: their instances, their handlers by topic, loading and removing.
 
-use std::any::Any;
-use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
+use super::callback::{Callback, Subject};
 use super::faulted::Conduct;
-use super::host::FrameHost;
-use super::{Engine, Level, ReplyTo, RequestError, StartError};
+use super::{Engine, Level, RequestError, StartError};
+use crate::job::Fsd;
 use crate::plugin::{
-    Args, Command, Failure, HandlerFn, InitArgs, LaterCall, PluginDescriptor, PluginKey, Registry,
-    RemoteHandle, RemoteSink, panic_text,
+    Bound, Detail, Failure, Fault, InitArgs, Instance, PluginDescriptor, PluginKey, Registry,
+    RemoteHandle, RemoteSink, Stack, Ticks, panic_text,
 };
-use crate::topic::{ConfUpdate, JobStatePriority, Topic};
+use crate::topic::TopicId;
 
 const EEXIST: i32 = 17;
 const ENOENT: i32 = 2;
 const EINVAL: i32 = 22;
 
-/// The loaded plugins in load order.
+/// Milliseconds that a handler may take, unless `job-manager.plugin-time-budget` says otherwise.
+const BUDGET: u64 = 100;
+
+/// The loaded plugins, and what is needed to load more.
 pub(super) struct Plugins {
-    registry: Registry,
+    pub(super) registry: Registry,
     sink: Arc<dyn RemoteSink>,
-    pub(super) loaded: Vec<Loaded>,
-    topics: FxHashMap<&'static str, Vec<Bound>>,
+    pub(super) stack: Stack,
+    pub(super) ticks: Ticks,
+    /// See [`BUDGET`].
+    pub(super) budget: u64,
+    pub(super) conducts: FxHashMap<PluginKey, Conduct>,
     next: u64,
-}
-
-/// One loaded plugin.
-pub(super) struct Loaded {
-    pub(super) key: PluginKey,
-    pub(super) name: Arc<str>,
-    pub(super) descriptor: &'static PluginDescriptor,
-    /// Borrowed while a handler runs: a plugin is never called while it is being called.
-    pub(super) instance: RefCell<Box<dyn Any>>,
-    pub(super) remote: RemoteHandle,
-    pub(super) conduct: Conduct,
-}
-
-/// A handler bound to its instance.
-#[derive(Debug, Clone)]
-pub(super) struct Bound {
-    pub(super) plugin: PluginKey,
-    pub(super) name: Arc<str>,
-    pub(super) key: &'static str,
-    pub(super) method: &'static str,
-    pub(super) call: HandlerFn,
 }
 
 /// A loaded plugin, for lists.
@@ -65,66 +50,42 @@ pub struct PluginStatus {
 }
 
 impl Plugins {
-    pub(super) fn new(registry: Registry, sink: Arc<dyn RemoteSink>) -> Self {
+    pub(super) fn new(registry: Registry, sink: Arc<dyn RemoteSink>, ticks: Ticks) -> Self {
         Self {
             registry,
             sink,
-            loaded: Vec::new(),
-            topics: FxHashMap::default(),
+            stack: Stack::default(),
+            ticks,
+            budget: BUDGET,
+            conducts: FxHashMap::default(),
             next: 0,
         }
     }
 
-    /// The handlers of a topic in load order.
-    pub(super) fn handlers(&self, topic: &str) -> &[Bound] {
-        self.topics.get(topic).map_or(&[], Vec::as_slice)
-    }
-
-    pub(super) fn get(&self, key: PluginKey) -> Option<&Loaded> {
-        self.loaded.iter().find(|plugin| plugin.key == key)
-    }
-
     pub(super) fn name(&self, key: PluginKey) -> Arc<str> {
-        self.get(key).map_or_else(
+        let loaded = self.stack.get(key);
+        loaded.map_or_else(
             || Arc::from("a removed plugin"),
-            |plugin| Arc::clone(&plugin.name),
+            |plugin| Arc::clone(plugin.name()),
         )
-    }
-
-    fn find(&self, name: &str) -> Option<&Loaded> {
-        self.loaded.iter().find(|plugin| &*plugin.name == name)
-    }
-
-    pub(super) fn bind(&mut self) {
-        self.topics.clear();
-        for plugin in &self.loaded {
-            for entry in plugin.descriptor.handlers {
-                self.topics.entry(entry.topic).or_default().push(Bound {
-                    plugin: plugin.key,
-                    name: Arc::clone(&plugin.name),
-                    key: entry.key,
-                    method: entry.method,
-                    call: entry.call,
-                });
-            }
-        }
     }
 }
 
 impl Engine {
     /// The loaded plugins in load order.
     pub fn plugins(&self) -> Vec<PluginStatus> {
-        let status = |plugin: &Loaded| PluginStatus {
-            name: plugin.name.to_string(),
-            crate_name: plugin.descriptor.crate_name,
-            version: plugin.descriptor.crate_version,
-            faulted: plugin.conduct.faulted,
+        let status = |plugin: &Rc<Instance>| PluginStatus {
+            name: plugin.name().to_string(),
+            crate_name: plugin.descriptor().crate_name,
+            version: plugin.descriptor().crate_version,
+            faulted: plugin.is_faulted(),
         };
-        self.plugins.loaded.iter().map(status).collect()
+        self.plugins.stack.plugins().iter().map(status).collect()
     }
 
     /// Loads what loads by itself, then follows `[job-manager] plugins` in its order.
     pub(super) fn load_configured(&mut self) -> Result<(), StartError> {
+        self.read_budget().map_err(StartError)?;
         let auto: Vec<_> = self.plugins.registry.auto().collect();
         for descriptor in auto {
             self.load(descriptor, None).map_err(|text| {
@@ -152,7 +113,7 @@ impl Engine {
     }
 
     pub(super) fn warn_without_priority(&mut self) {
-        if self.plugins.handlers(JobStatePriority::NAME).is_empty() {
+        if !self.plugins.stack.handles(TopicId::JobStatePriority) {
             let text = "no loaded plugin handles job.state.priority: jobs will wait in PRIORITY \
                         until one does";
             self.log(Level::Warning, text);
@@ -186,32 +147,29 @@ impl Engine {
         Ok(())
     }
 
-    /// `job-manager.jobtap`: remove, then load.
-    pub(super) fn plugins_request(
-        &mut self,
-        reply: ReplyTo,
-        remove: Option<&str>,
-        load: Option<&str>,
-        conf: Option<Value>,
-    ) {
-        let mut result = remove.map_or(Ok(()), |pattern| self.remove_plugins(pattern));
-        if let (Ok(()), Some(name)) = (&result, load) {
-            result = self
-                .load_named(name, conf)
-                .map(|key| self.introduce_jobs(key));
-        }
-        let names: Vec<String> = self
-            .plugins()
-            .into_iter()
-            .map(|plugin| plugin.name)
-            .collect();
-        self.reply(reply, result.map(|()| json!({ "plugins": names })));
+    /// `job-manager.plugin-time-budget` of the configuration.
+    pub(super) fn read_budget(&mut self) -> Result<(), String> {
+        let key = "job-manager.plugin-time-budget";
+        self.plugins.budget = match self.config.pointer("/job-manager/plugin-time-budget") {
+            None => BUDGET,
+            Some(value) => {
+                let fsd: Fsd =
+                    serde_json::from_value(value.clone()).map_err(|e| format!("{key}: {e}"))?;
+                // Whole milliseconds; not negative by its type.
+                (fsd.as_secs() * 1000.0) as u64
+            }
+        };
+        Ok(())
     }
 
-    fn load_named(&mut self, name: &str, conf: Option<Value>) -> Result<PluginKey, RequestError> {
+    pub(super) fn load_named(
+        &mut self,
+        name: &str,
+        conf: Option<Value>,
+    ) -> Result<PluginKey, RequestError> {
         // Flux names plugins by their files; here a plugin is linked, so the suffix says nothing.
         let name = name.strip_suffix(".so").unwrap_or(name);
-        if self.plugins.find(name).is_some() {
+        if self.plugins.stack.find(name).is_some() {
             let text = format!("{name} already loaded");
             return Err(RequestError {
                 errno: EEXIST,
@@ -245,6 +203,25 @@ impl Engine {
         descriptor: &'static PluginDescriptor,
         conf: Option<Value>,
     ) -> Result<PluginKey, String> {
+        let instance = self.build(descriptor, conf)?;
+        let key = instance.key();
+        self.plugins.stack.push(instance);
+        if let Err(text) = self.show_config(key, None) {
+            let refused = self.plugins.stack.remove(|plugin| plugin.key() == key);
+            refused
+                .into_iter()
+                .for_each(|plugin| self.drop_plugin(plugin));
+            return Err(text);
+        }
+        Ok(key)
+    }
+
+    /// Builds an instance.
+    pub(super) fn build(
+        &mut self,
+        descriptor: &'static PluginDescriptor,
+        conf: Option<Value>,
+    ) -> Result<Instance, String> {
         let key = PluginKey(self.plugins.next);
         self.plugins.next += 1;
         let name: Arc<str> = Arc::from(descriptor.name);
@@ -260,24 +237,7 @@ impl Engine {
         let instance = catch_unwind(AssertUnwindSafe(|| (descriptor.new)(&args)))
             .map_err(|panic| format!("#[init] panicked: {}", panic_text(&*panic)))?
             .map_err(|error| error.text().to_owned())?;
-        let instance = RefCell::new(instance);
-        self.plugins.loaded.push(Loaded {
-            key,
-            name,
-            descriptor,
-            instance,
-            remote,
-            conduct: Conduct::default(),
-        });
-        if let Err(text) = self.show_config(key) {
-            let refused = self.plugins.loaded.pop();
-            refused
-                .into_iter()
-                .for_each(|plugin| self.drop_plugin(plugin));
-            return Err(text);
-        }
-        self.plugins.bind();
-        Ok(key)
+        Ok(Instance::new(descriptor, instance, remote))
     }
 
     /// The conf given at load over `[plugins.NAME]`.
@@ -297,76 +257,44 @@ impl Engine {
         Ok(Value::Object(merged))
     }
 
-    /// `conf.update` for one plugin.
-    fn show_config(&mut self, key: PluginKey) -> Result<(), String> {
-        let Some(plugin) = self.plugins.get(key) else {
+    /// `conf.update` for one plugin: with a proposed configuration, or the present one.
+    pub(super) fn show_config(
+        &mut self,
+        key: PluginKey,
+        proposed: Option<&Value>,
+    ) -> Result<(), String> {
+        let handlers = self.plugins.stack.handlers(TopicId::ConfUpdate);
+        let own = |bound: &&Bound| bound.plugin() == key;
+        let Some(bound) = handlers.and_then(|list| list.iter().find(own)).cloned() else {
             return Ok(());
         };
-        let entry = plugin
-            .descriptor
-            .handlers
-            .iter()
-            .find(|h| h.topic == ConfUpdate::NAME);
-        let Some(entry) = entry else { return Ok(()) };
-        let host = FrameHost {
-            engine: self,
-            plugin,
-            current: None,
-            commands: RefCell::default(),
+        let conf = proposed.unwrap_or(&self.config);
+        let subject = Subject {
+            topic: TopicId::ConfUpdate,
+            job: None,
+            detail: Detail::Conf(conf),
         };
-        let args = Args {
-            conf: Some(&self.config),
-            ..Args::new(&host)
-        };
-        let Ok(mut instance) = plugin.instance.try_borrow_mut() else {
-            return Ok(());
-        };
-        let result = catch_unwind(AssertUnwindSafe(|| (entry.call)(&mut **instance, args)));
-        drop(instance);
-        let commands = host.commands.into_inner();
-        let name = &plugin.name;
+        let Callback {
+            result,
+            commands,
+            panicked,
+            milliseconds,
+        } = self.callback(&bound, subject);
+        if milliseconds > self.plugins.budget {
+            self.over_budget(&bound, None, milliseconds);
+        }
+        self.note_panics(panicked);
+        let name = bound.instance().name();
         match result {
-            Ok(Ok(_)) => {
-                let later = crate::plugin::Work::Commands(commands);
-                self.plugin_work(key, later);
+            Ok(_) => {
+                self.stack_commands(TopicId::ConfUpdate.name(), commands);
                 Ok(())
             }
-            Ok(Err(Failure::Reject(text))) if !text.is_empty() => Err(text),
-            Ok(Err(_)) => Err(format!("config rejected by {name} jobtap plugin")),
-            Err(panic) => Err(format!("conf.update panicked: {}", panic_text(&*panic))),
-        }
-    }
-
-    /// Calls into a plugin outside of any topic: a timer, or work that came back.
-    pub(super) fn call_later(&mut self, key: PluginKey, call: LaterCall) -> Vec<Command> {
-        let Some(plugin) = self
-            .plugins
-            .get(key)
-            .filter(|plugin| !plugin.conduct.faulted)
-        else {
-            return Vec::new();
-        };
-        let host = FrameHost {
-            engine: self,
-            plugin,
-            current: None,
-            commands: RefCell::default(),
-        };
-        let Ok(mut instance) = plugin.instance.try_borrow_mut() else {
-            return Vec::new();
-        };
-        let args = Args::new(&host);
-        let result = catch_unwind(AssertUnwindSafe(|| call(&mut **instance, args)));
-        drop(instance);
-        let commands = host.commands.into_inner();
-        match result {
-            Ok(()) => commands,
-            Err(panic) => {
-                let text = format!("{}: later: panicked: {}", plugin.name, panic_text(&*panic));
-                self.log(Level::Error, text);
-                self.note_panic(key);
-                Vec::new()
+            Err(Fault::Failure(Failure::Reject(text))) if !text.is_empty() => Err(text),
+            Err(Fault::Failure(_) | Fault::Busy) => {
+                Err(format!("config rejected by {name} jobtap plugin"))
             }
+            Err(Fault::Panic(text)) => Err(format!("conf.update panicked: {text}")),
         }
     }
 }

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::api::{TimerId, Write};
+use super::held::{Opened, Working};
 use super::simulated::Simulated;
 use crate::eventlog::EventEntry;
 use crate::job::{Flags, Held, Job, State, Timestamp, Uid, Urgency};
-use crate::plugin::PluginKey;
+use crate::plugin::{Bracket, PluginKey, Work as RemoteWork};
 
 /// One job.
 #[derive(Debug)]
@@ -32,6 +33,14 @@ pub(super) struct Record {
     pub(super) epilogs: Vec<Box<str>>,
     /// Those of them, posted or applied, that a loaded plugin is going to finish.
     pub(super) opened: Vec<Opened>,
+    /// Asynchronous handlers at work on it.
+    pub(super) working: Vec<Working>,
+    /// Who wants to know when it ends.
+    pub(super) awaiting_end: Vec<(PluginKey, RemoteWork)>,
+    /// A plugin gives it its resources: the scheduler leaves it alone.
+    pub(super) bypass: bool,
+    /// Only the instance's owner may change its jobspec.
+    pub(super) immutable: bool,
     /// It holds resources: from `alloc` to `free`.
     pub(super) holds: bool,
     /// After a restart: what it holds is not, or no longer, ours to give.
@@ -47,45 +56,6 @@ pub(super) struct Record {
     pub(super) exception: Option<Arc<EventEntry>>,
     /// Plugins' data, by plugin.
     pub(super) data: Map<String, Value>,
-}
-
-/// What holds a job at one of its two ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Bracket {
-    Prolog,
-    Epilog,
-}
-
-/// A prolog or epilog, and the plugin that has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Opened {
-    pub(super) plugin: PluginKey,
-    pub(super) bracket: Bracket,
-    pub(super) description: Box<str>,
-}
-
-impl Bracket {
-    /// Also the type of the exception when it fails.
-    pub(super) const fn word(self) -> &'static str {
-        match self {
-            Bracket::Prolog => "prolog",
-            Bracket::Epilog => "epilog",
-        }
-    }
-
-    pub(super) const fn start(self) -> &'static str {
-        match self {
-            Bracket::Prolog => "prolog-start",
-            Bracket::Epilog => "epilog-start",
-        }
-    }
-
-    pub(super) const fn finish(self) -> &'static str {
-        match self {
-            Bracket::Prolog => "prolog-finish",
-            Bracket::Epilog => "epilog-finish",
-        }
-    }
 }
 
 /// How far execution is.
@@ -157,6 +127,10 @@ impl Record {
             prologs: Vec::new(),
             epilogs: Vec::new(),
             opened: Vec::new(),
+            working: Vec::new(),
+            awaiting_end: Vec::new(),
+            bypass: false,
+            immutable: false,
             holds: false,
             lost_resources: false,
             exec: Exec::Idle,
@@ -168,6 +142,19 @@ impl Record {
             exception: None,
             data: Map::new(),
         }
+    }
+
+    /// A prolog or epilog of this description is open, and no loaded plugin has it.
+    pub(super) fn is_orphaned(&self, bracket: Bracket, description: &str) -> bool {
+        let open = match bracket {
+            Bracket::Prolog => &self.prologs,
+            Bracket::Epilog => &self.epilogs,
+        };
+        open.iter().any(|open| **open == *description)
+            && !self
+                .opened
+                .iter()
+                .any(|o| o.bracket == bracket && *o.description == *description)
     }
 
     /// An event of this name is posted and not yet applied.
@@ -207,6 +194,7 @@ impl Record {
             "priority" => self.priority(entry)?,
             "urgency" => self.urgency(entry)?,
             "jobspec-update" => self.jobspec_update(entry)?,
+            "resource-update" => self.resource_update(entry)?,
             "alloc" => self.alloc(entry),
             "prolog-start" | "prolog-finish" => {
                 bracket(&mut self.prologs, entry, &*entry.name == "prolog-start")?;
@@ -311,6 +299,19 @@ impl Record {
             .map_err(|error| refuse(entry, error.to_string()))
     }
 
+    fn resource_update(&mut self, entry: &EventEntry) -> Result<(), ApplyError> {
+        let expiration = field(entry, "expiration").and_then(Value::as_f64);
+        let expiration =
+            expiration.ok_or_else(|| refuse(entry, "no number under \"expiration\""))?;
+        let resources = self
+            .job
+            .resources
+            .as_mut()
+            .ok_or_else(|| refuse(entry, "the job has no R"))?;
+        let changed = Arc::make_mut(resources).set_expiration(expiration);
+        changed.map_err(|error| refuse(entry, error.to_string()))
+    }
+
     fn alloc(&mut self, entry: &EventEntry) {
         self.holds = true;
         if let Some(Value::Object(annotations)) = field(entry, "annotations") {
@@ -368,7 +369,8 @@ impl Record {
         {
             match flag {
                 "debug" => self.job.flags |= Flags::DEBUG,
-                "immutable" | "alloc-bypass" => {}
+                "immutable" => self.immutable = true,
+                "alloc-bypass" => self.bypass = true,
                 other => return Err(refuse(entry, format!("unknown flag {other:?}"))),
             }
         }

@@ -15,7 +15,7 @@ const EPROTO: i32 = 71;
 /// The highest signal number of this platform's kind (Linux), inclusive.
 const SIGNALS: std::ops::RangeInclusive<i64> = 1..=64;
 
-fn refused(errno: i32, text: impl Into<String>) -> RequestError {
+pub(super) fn refused(errno: i32, text: impl Into<String>) -> RequestError {
     RequestError {
         errno,
         text: text.into(),
@@ -27,11 +27,24 @@ impl Engine {
     pub(super) fn request(&mut self, reply: ReplyTo, cred: Cred, request: Request) {
         let result = match request {
             Request::Submit(submission) => return self.submit(reply, cred, *submission),
-            Request::Plugins { remove, load, conf } => {
-                if let Err(error) = owner_only(cred) {
-                    return self.reply(reply, Err(error));
-                }
-                return self.plugins_request(reply, remove.as_deref(), load.as_deref(), conf);
+            Request::Plugins { .. }
+            | Request::PluginReload { .. }
+            | Request::PluginQuery { .. }
+            | Request::Configure { .. } => {
+                return match owner_only(cred) {
+                    Ok(()) => self.plugins_request(reply, request),
+                    Err(error) => self.reply(reply, Err(error)),
+                };
+            }
+            Request::Update { id, updates } => {
+                return self.update_request(reply, cred, id, updates);
+            }
+            Request::Service {
+                topic,
+                payload,
+                streaming,
+            } => {
+                return self.service_request(reply, cred, &topic, payload, streaming);
             }
             Request::Raise { id, exception } => {
                 self.raise_request(cred, id, &exception).map(|()| json!({}))
@@ -79,7 +92,7 @@ impl Engine {
     }
 
     /// A job that clients can know of.
-    fn known(&self, id: JobId, errno: i32, text: &str) -> Result<&Record, RequestError> {
+    pub(super) fn known(&self, id: JobId, errno: i32, text: &str) -> Result<&Record, RequestError> {
         match self.jobs.get(&id) {
             Some(record) if record.unaccepted.is_none() => Ok(record),
             _ => Err(refused(errno, text)),
@@ -183,7 +196,7 @@ impl Engine {
     }
 }
 
-fn owner_only(cred: Cred) -> Result<(), RequestError> {
+pub(super) fn owner_only(cred: Cred) -> Result<(), RequestError> {
     if cred.owner {
         Ok(())
     } else {

@@ -9,18 +9,27 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::api::{Effects, StoredJob, Write};
-use super::plugins::Bound;
-use super::record::{ApplyError, Bracket, Exec, Record};
+use super::frames::{Frame, Then};
+use super::held::Words as _;
+use super::record::{ApplyError, Exec, Record};
 use super::submit::blank_job;
-use super::work::{Frame, Work};
+use super::work::Work;
 use super::{Engine, Level, events};
 use crate::eventlog::decode_log;
 use crate::job::{JobId, State, Timestamp};
 use crate::jobspec::Jobspec;
+use crate::plugin::{Bound, Bracket, OnRestart};
 use crate::resource::ResourceSet;
-use crate::topic::{JobNew, JobStateDepend, JobStatePriority, Topic};
+use crate::topic::TopicId;
 
-use super::frames::Then;
+/// How far the search for what nobody has open any more is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Orphans {
+    /// Handlers that say so begin their work again.
+    Rerun,
+    /// The rest has failed.
+    Fail,
+}
 
 /// Why a stored job can't be brought back; it is set aside, and the others are not concerned.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -42,7 +51,7 @@ impl Engine {
         let id = stored.id;
         let mut record = replay(stored)?;
         let state = record.job.state;
-        if record.holds {
+        if record.holds && !record.bypass {
             let claimed = record
                 .job
                 .resources
@@ -75,8 +84,17 @@ impl Engine {
             }
             self.work.push(Work::Resume(id));
         }
+        self.stack_inactive();
         self.settle();
         std::mem::take(&mut self.effects)
+    }
+
+    /// Takes over what a plugin stored on the instance under [`INSTANCE_DATA`](super::INSTANCE_DATA)
+    /// and its name. Before [`start`](Self::start).
+    pub fn restore_instance_data(&mut self, plugin: &str, text: &str) {
+        // What can't be read is reported when the plugin asks for it.
+        let value = serde_json::from_str(text).unwrap_or_else(|_| text.into());
+        self.instance_data.insert(plugin.to_owned(), value);
     }
 
     /// Takes over a [`checkpoint`](Self::checkpoint) of the last run. Before
@@ -107,6 +125,25 @@ impl Engine {
         }]
     }
 
+    /// Jobs that are over are only shown, and only where a plugin wants to see them.
+    fn stack_inactive(&mut self) {
+        let stack = &self.plugins.stack;
+        if !stack.handles(TopicId::JobInactiveAdd) && !stack.handles(TopicId::JobDestroy) {
+            return;
+        }
+        let over = |record: &Record| record.job.state == State::Inactive;
+        let over = self.jobs.iter().filter(|(_, record)| over(record));
+        let mut jobs: Vec<JobId> = over.map(|(id, _)| *id).collect();
+        jobs.sort_unstable();
+        self.work.push(Work::Inactive(jobs.into()));
+    }
+
+    pub(super) fn next_inactive(&mut self, mut jobs: VecDeque<JobId>) {
+        let Some(id) = jobs.pop_front() else { return };
+        self.work.push(Work::Inactive(jobs));
+        self.show_inactive(id);
+    }
+
     /// One restored job: shown to the plugins, then its action, then the events that wait for it.
     pub(super) fn resume(&mut self, id: JobId) {
         let Some(record) = self.jobs.get_mut(&id) else {
@@ -121,17 +158,19 @@ impl Engine {
         match state {
             // The plugin that it waits for may have been at work on it.
             State::Priority => {
-                self.stack_frame(Frame::new(JobStatePriority::NAME, id, Then::Notify));
+                self.stack_frame(Frame::new(TopicId::JobStatePriority, id, Then::Notify));
             }
             State::Run | State::Cleanup => self.resume_execution(id),
             _ => {}
         }
-        self.fail_restored(id);
+        self.fail_lost_resources(id);
         self.work.push(Work::Action(id));
+        self.work.push(Work::Orphans(id, Orphans::Rerun));
         if state == State::Depend {
             self.resume_depend(id);
         }
-        self.stack_frame(Frame::new(JobNew::NAME, id, Then::Notify));
+        self.stack_frame(Frame::new(TopicId::JobNew, id, Then::Notify));
+        self.stack_frame(Frame::new(TopicId::JobCreate, id, Then::Notify));
         if state == State::Depend {
             self.recheck_dependencies(id, None);
         }
@@ -142,42 +181,88 @@ impl Engine {
         let Some(record) = self.jobs.get(&id) else {
             return;
         };
-        let at_work = |bound: &&Bound| {
-            let description = format!("{}.{}", bound.name, bound.method);
-            record.job.dependencies().any(|open| open == description)
+        let held = |bound: &Bound| {
+            let description = format!("{}.{}", bound.instance().name(), bound.entry().method);
+            record
+                .job
+                .dependencies()
+                .any(|open| open == description)
+                .then_some(description)
         };
-        let handlers = self.plugins.handlers(JobStateDepend::NAME).iter();
-        let handlers: VecDeque<Bound> = handlers.filter(at_work).cloned().collect();
-        if !handlers.is_empty() {
-            self.work.push(Work::Frame(Box::new(Frame {
-                handlers,
-                ..Frame::new(JobStateDepend::NAME, id, Then::Introduce)
-            })));
+        let handlers = self.plugins.stack.handlers(TopicId::JobStateDepend);
+        let mut again = Vec::new();
+        let mut failed = Vec::new();
+        for bound in handlers.into_iter().flat_map(|list| list.iter()) {
+            match held(bound) {
+                None => {}
+                Some(_) if reruns(bound, true) => again.push(bound.clone()),
+                Some(description) => failed.push(description),
+            }
         }
+        for what in failed {
+            let note = format!("dependency {what}: the manager was restarted while it was open");
+            self.raise_fatal(id, "dependency", &note);
+        }
+        let frame = Frame::new(TopicId::JobStateDepend, id, Then::Introduce);
+        self.stack_frame_of(frame, again.into());
     }
 
-    /// What can't be brought back: prologs and epilogs whose work ended with the last run, and
-    /// resources that are no longer there to have.
-    fn fail_restored(&mut self, id: JobId) {
+    /// Resources that are no longer there to have.
+    fn fail_lost_resources(&mut self, id: JobId) {
         let Some(record) = self.jobs.get(&id) else {
             return;
         };
-        let open = |bracket, descriptions: &[Box<str>]| -> Vec<(Bracket, Box<str>)> {
-            descriptions.iter().map(|d| (bracket, d.clone())).collect()
-        };
-        let mut lost = open(Bracket::Prolog, &record.prologs);
-        lost.extend(open(Bracket::Epilog, &record.epilogs));
         if record.lost_resources && record.job.state == State::Run {
             let note = "failed to reallocate R for running job";
             self.raise_fatal(id, "scheduler-restart", note);
         }
-        for (bracket, description) in lost {
+    }
+
+    /// Prologs and epilogs that are open and that no plugin has, once `job.new` was called: the
+    /// handlers that say so begin their work again, the rest has failed.
+    pub(super) fn orphans(&mut self, id: JobId, step: Orphans) {
+        let Some(record) = self.jobs.get(&id) else {
+            return;
+        };
+        let open = |bracket, open: &[Box<str>]| -> Vec<(Bracket, Box<str>)> {
+            let orphaned = open.iter().filter(|d| record.is_orphaned(bracket, d));
+            orphaned.map(|d| (bracket, d.clone())).collect()
+        };
+        let mut orphans = open(Bracket::Prolog, &record.prologs);
+        orphans.extend(open(Bracket::Epilog, &record.epilogs));
+        if orphans.is_empty() {
+            return;
+        }
+        if step == Orphans::Rerun {
+            self.work.push(Work::Orphans(id, Orphans::Fail));
+        }
+        for (bracket, what) in orphans {
+            if step == Orphans::Rerun {
+                self.rerun(id, bracket, &what);
+                continue;
+            }
             let note = format!(
-                "{} {description}: the manager was restarted while it was open",
+                "{} {what}: the manager was restarted while it was open",
                 bracket.word()
             );
-            self.finish_of(id, bracket, &description, 1, Some(note));
+            self.finish_of(id, bracket, &what, 1, Some(note));
         }
+    }
+
+    /// Calls the asynchronous handler that had this open, if its work is to begin again.
+    fn rerun(&mut self, id: JobId, bracket: Bracket, what: &str) {
+        let topic = match bracket {
+            Bracket::Prolog => TopicId::JobStateRun,
+            Bracket::Epilog => TopicId::JobStateCleanup,
+        };
+        let wanted = |bound: &&Bound| {
+            let (plugin, method) = (bound.instance().name(), bound.entry().method);
+            reruns(bound, false) && what == format!("{plugin}.{method}")
+        };
+        let handlers = self.plugins.stack.handlers(topic);
+        let handlers = handlers.into_iter().flat_map(|list| list.iter());
+        let handlers = handlers.filter(wanted).cloned().collect();
+        self.stack_frame_of(Frame::new(topic, id, Then::Introduce), handlers);
     }
 
     fn resume_execution(&mut self, id: JobId) {
@@ -202,6 +287,12 @@ impl Engine {
             _ => {}
         }
     }
+}
+
+/// Whether a handler's work begins again after a restart.
+fn reruns(bound: &Bound, unsaid: bool) -> bool {
+    let said = bound.entry().policy.and_then(|policy| policy.on_restart);
+    said.map_or(unsaid, |said| said == OnRestart::Rerun)
 }
 
 fn refuse(text: impl Into<String>) -> RestoreError {

@@ -4,13 +4,14 @@
 use serde_json::json;
 
 use super::api::{Cred, ReplyTo, RequestError, Submission};
-use super::frames::Then;
+use super::frames::{Frame, Given, Then};
 use super::record::Record;
-use super::work::{Frame, Work};
+use super::work::Work;
 use super::{Engine, events};
 use crate::job::{Flags, Job, JobId, State, Uid, Urgency};
 use crate::jobspec::{Dependency, Jobspec};
-use crate::topic::{JobDependency, JobNew, JobValidate, Topic};
+use crate::plugin::{AsyncPolicy, Bound, OnRestart, PluginKey};
+use crate::topic::TopicId;
 
 const EPERM: i32 = 1;
 const EINVAL: i32 = 22;
@@ -18,6 +19,8 @@ const EINVAL: i32 = 22;
 /// Where a submission stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
+    /// Before `job.create`.
+    Create,
     /// Before `job.validate`.
     Validate,
     /// Before the dependency of this index is asked for.
@@ -49,7 +52,7 @@ impl Engine {
             Ok((urgency, flags)) => match self.create(&submission) {
                 Ok(id) => {
                     self.submitters.insert(id, reply);
-                    self.work.push(Work::Submit(id, Step::Validate));
+                    self.work.push(Work::Submit(id, Step::Create));
                     // On top: the gates see the job with its user and urgency.
                     self.post(
                         id,
@@ -108,17 +111,18 @@ impl Engine {
 
     pub(super) fn submit_step(&mut self, id: JobId, step: Step) {
         match step {
-            Step::Validate => self.gate(id, JobValidate::NAME, Step::Dependency(0)),
+            Step::Create => self.gate(id, TopicId::JobCreate, Step::Validate),
+            Step::Validate => self.gate(id, TopicId::JobValidate, Step::Dependency(0)),
             Step::Dependency(index) => self.dependency_step(id, index),
             Step::Accept => {
                 self.work.push(Work::Submit(id, Step::Accepted));
-                self.stack_frame(Frame::new(JobNew::NAME, id, Then::Notify));
+                self.stack_frame(Frame::new(TopicId::JobNew, id, Then::Notify));
             }
             Step::Accepted => self.accept(id),
         }
     }
 
-    fn gate(&mut self, id: JobId, topic: &'static str, next: Step) {
+    fn gate(&mut self, id: JobId, topic: TopicId, next: Step) {
         self.stack_frame(Frame::new(topic, id, Then::Gate(next)));
     }
 
@@ -145,32 +149,53 @@ impl Engine {
         id: JobId,
         dependency: Dependency,
         then: Then,
-        only: Option<crate::plugin::PluginKey>,
+        only: Option<PluginKey>,
     ) {
-        let scheme = dependency.scheme.clone();
-        let handlers = self
-            .plugins
-            .handlers(JobDependency::NAME)
-            .iter()
-            .filter(|bound| bound.key == "*" || bound.key == scheme)
-            .filter(|bound| only.is_none_or(|key| bound.plugin == key))
-            .cloned()
-            .collect();
-        let frame = Frame::new(JobDependency::NAME, id, then);
-        let dependency = Some(dependency);
-        self.work.push(Work::Frame(Box::new(Frame {
-            dependency,
+        let asks = |key| only.is_none_or(|only| only == key);
+        let topic = TopicId::JobDependency;
+        let mut handlers = self.plugins.stack.members(topic, &dependency.scheme, asks);
+        if then == Then::Recheck && handlers.iter().any(fails_at_restart) {
+            handlers = self.fail_interrupted(id, &dependency, &handlers);
+        }
+        let given = Given::Dependency(dependency);
+        let frame = Frame {
+            given,
             handlers,
-            ..frame
-        })));
+            ..Frame::new(topic, id, then)
+        };
+        self.work.push(Work::Frame(Box::new(frame)));
+    }
+
+    /// Ends the job when work on its dependency was interrupted and doesn't begin again; gives the
+    /// handlers that are to be asked.
+    fn fail_interrupted(
+        &mut self,
+        id: JobId,
+        dependency: &Dependency,
+        handlers: &[Bound],
+    ) -> std::rc::Rc<[Bound]> {
+        let Dependency { scheme, value, .. } = dependency;
+        for bound in handlers.iter().filter(|bound| fails_at_restart(bound)) {
+            let (plugin, method) = (bound.instance().name(), bound.entry().method);
+            let what = format!("{plugin}.{method}={scheme}:{value}");
+            let held = self
+                .seen(id)
+                .is_some_and(|job| job.dependencies().any(|d| d == what));
+            if held {
+                let note =
+                    format!("dependency {what}: the manager was restarted while it was open");
+                self.raise_fatal(id, "dependency", &note);
+            }
+        }
+        handlers
+            .iter()
+            .filter(|bound| !fails_at_restart(bound))
+            .cloned()
+            .collect()
     }
 
     /// Asks again for the dependencies of a job that waits in DEPEND.
-    pub(super) fn recheck_dependencies(
-        &mut self,
-        id: JobId,
-        only: Option<crate::plugin::PluginKey>,
-    ) {
+    pub(super) fn recheck_dependencies(&mut self, id: JobId, only: Option<PluginKey>) {
         let Some(record) = self.jobs.get(&id) else {
             return;
         };
@@ -196,8 +221,8 @@ impl Engine {
             self.suspended.insert(id, Frame { then, ..frame });
             return;
         }
-        match &frame.dependency {
-            Some(dependency) if frame.called == 0 => {
+        match &frame.given {
+            Given::Dependency(dependency) if frame.called == 0 => {
                 let scheme = &dependency.scheme;
                 self.reject(id, format!("dependency scheme \"{scheme}\" not supported"));
             }
@@ -207,9 +232,9 @@ impl Engine {
 
     /// A dependency was asked for again after a restart.
     pub(super) fn recheck_ended(&mut self, frame: &Frame) {
-        let refusal = match (&frame.refusal, &frame.dependency) {
+        let refusal = match (&frame.refusal, &frame.given) {
             (Some(text), _) => Some(text.clone()),
-            (None, Some(dependency)) if frame.called == 0 => Some(format!(
+            (None, Given::Dependency(dependency)) if frame.called == 0 => Some(format!(
                 "dependency scheme \"{}\" not supported",
                 dependency.scheme
             )),
@@ -243,10 +268,8 @@ impl Engine {
         self.post(id, events::bare(self.now, "validate"));
     }
 
-    /// Nothing of the job is left but the answer.
+    /// Nothing of the job is left but the answer, once the plugins have heard of it.
     fn reject(&mut self, id: JobId, text: String) {
-        self.jobs.remove(&id);
-        self.active.remove(&id);
         let text = if text.is_empty() {
             "rejected by plugin".to_owned()
         } else {
@@ -255,7 +278,25 @@ impl Engine {
         if let Some(reply) = self.submitters.remove(&id) {
             self.reply(reply, Err(invalid(text)));
         }
+        self.abort_all_work(id);
+        self.work.push(Work::Forget(id));
+        self.stack_frame(Frame::new(TopicId::JobDestroy, id, Then::Notify));
     }
+
+    /// The last of a job that was rejected, or purged.
+    pub(super) fn forget(&mut self, id: JobId) {
+        self.jobs.remove(&id);
+        self.active.remove(&id);
+    }
+}
+
+/// Its work doesn't begin again after a restart, as its handler says.
+fn fails_at_restart(bound: &Bound) -> bool {
+    let fail = Some(OnRestart::Fail);
+    bound
+        .entry()
+        .policy
+        .is_some_and(|policy: AsyncPolicy| policy.on_restart == fail)
 }
 
 /// A job of which nothing is known yet but id and jobspec.

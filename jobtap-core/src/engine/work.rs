@@ -9,17 +9,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::api::{Effect, Log, Write};
-use super::frames::Then;
+use super::callback::Queued;
+use super::frames::{Frame, Given, Then};
 use super::record::Applied;
+use super::restart::Orphans;
 use super::submit::Step;
 use super::{Engine, Level};
 use crate::eventlog::EventEntry;
 use crate::job::{JobId, State, Timestamp};
-use crate::jobspec::Dependency;
-use crate::plugin::{Command, Outcome, PluginKey};
-use crate::topic::{JobEvent, Topic};
-
-use super::plugins::Bound;
+use crate::plugin::PluginKey;
+use crate::topic::TopicId;
 
 /// The resolution at which events are shown, in seconds.
 const MICROSECOND: f64 = 1e-6;
@@ -39,37 +38,23 @@ pub(super) enum Work {
     Submit(JobId, Step),
     /// Bring a restored job back to life.
     Resume(JobId),
+    /// See what a restored job has open that nobody has.
+    Orphans(JobId, Orphans),
+    /// Show these inactive jobs to the plugins.
+    Inactive(VecDeque<JobId>),
+    /// The last of a job that was rejected, or purged.
+    Forget(JobId),
     /// Ask for the priority of each of these jobs.
     Priorities(VecDeque<JobId>),
     /// Show these jobs to a plugin that was just loaded.
     Introduce(PluginKey, VecDeque<JobId>),
 }
 
-/// One topic on its way through the stack of plugins.
-#[derive(Debug)]
-pub(super) struct Frame {
-    pub(super) topic: &'static str,
-    pub(super) job: JobId,
-    pub(super) prev_state: Option<State>,
-    pub(super) entry: Option<Arc<EventEntry>>,
-    pub(super) dependency: Option<Dependency>,
-    pub(super) handlers: VecDeque<Bound>,
-    /// How many handlers were called.
-    pub(super) called: usize,
-    pub(super) outcome: Outcome,
-    /// Plugins whose asynchronous handlers have yet to answer.
-    pub(super) awaited: Vec<PluginKey>,
-    /// Why a gate refused.
-    pub(super) refusal: Option<String>,
-    pub(super) then: Then,
-}
-
 /// What one callback asked for, in order.
 #[derive(Debug)]
 pub(super) struct Commands {
-    pub(super) plugin: PluginKey,
     pub(super) topic: &'static str,
-    pub(super) queue: VecDeque<Command>,
+    pub(super) queue: VecDeque<Queued>,
 }
 
 impl Engine {
@@ -83,6 +68,9 @@ impl Engine {
                 Work::Action(id) => self.action(id),
                 Work::Submit(id, step) => self.submit_step(id, step),
                 Work::Resume(id) => self.resume(id),
+                Work::Orphans(id, step) => self.orphans(id, step),
+                Work::Inactive(jobs) => self.next_inactive(jobs),
+                Work::Forget(id) => self.forget(id),
                 Work::Priorities(jobs) => self.next_priority(jobs),
                 Work::Introduce(plugin, jobs) => self.next_introduction(plugin, jobs),
             }
@@ -136,6 +124,19 @@ impl Engine {
         self.work.push(Work::Action(id));
         if let Some(left) = applied.left {
             self.enter_state(id, left, &entry);
+        }
+        if applied.left.is_some() || applied.ended {
+            self.end_void_work(id, applied.ended);
+        }
+        if entry.name == "resource-update" {
+            self.rearm_expiry(id);
+        }
+        if entry.name == "jobspec-update" {
+            let given = Given::Updates(Arc::clone(&entry));
+            self.stack_frame(Frame {
+                given,
+                ..Frame::new(TopicId::JobUpdate, id, Then::Notify)
+            });
         }
         if applied.ended || entry.name == "start" {
             self.execution_follows(id, &entry, applied.ended);
@@ -199,11 +200,16 @@ impl Engine {
             return;
         };
         let topic = state_topic(record.job.state);
-        self.stack_frame(Frame {
-            prev_state: Some(left),
-            entry: Some(Arc::clone(entry)),
-            ..Frame::new(topic, id, Then::Notify)
-        });
+        if self.plugins.stack.handles(topic) {
+            let given = Given::State {
+                prev: left,
+                entry: Arc::clone(entry),
+            };
+            self.stack_frame(Frame {
+                given,
+                ..Frame::new(topic, id, Then::Notify)
+            });
+        }
     }
 
     fn show_subscribers(&mut self, id: JobId, entry: &Arc<EventEntry>) {
@@ -213,25 +219,17 @@ impl Engine {
         if record.subscribers.is_empty() {
             return;
         }
-        let subscribers = &record.subscribers;
-        let mut handlers: Vec<Bound> = Vec::new();
-        for bound in self.plugins.handlers(JobEvent::NAME) {
-            if subscribers.contains(&bound.plugin)
-                && (bound.key == "*" || bound.key == &*entry.name)
-                // In one plugin the handler of this very event beats the one for all.
-                && !(bound.key == "*" && handlers.iter().any(|h| h.plugin == bound.plugin))
-            {
-                handlers.retain(|h| h.plugin != bound.plugin);
-                handlers.push(bound.clone());
-            }
-        }
-        if !handlers.is_empty() {
-            self.work.push(Work::Frame(Box::new(Frame {
-                entry: Some(Arc::clone(entry)),
-                handlers: handlers.into(),
-                ..Frame::new(JobEvent::NAME, id, Then::Notify)
-            })));
-        }
+        let subscribed = |plugin: PluginKey| record.subscribers.contains(&plugin);
+        let handlers = self
+            .plugins
+            .stack
+            .members(TopicId::JobEvent, &entry.name, subscribed);
+        let given = Given::Event(Arc::clone(entry));
+        let frame = Frame {
+            given,
+            ..Frame::new(TopicId::JobEvent, id, Then::Notify)
+        };
+        self.stack_frame_of(frame, handlers);
     }
 }
 
@@ -242,39 +240,16 @@ fn in_order(time: Timestamp, newest: &mut Timestamp) -> Timestamp {
     *newest
 }
 
-impl Frame {
-    /// A frame without handlers yet.
-    pub(super) fn new(topic: &'static str, job: JobId, then: Then) -> Self {
-        Self {
-            topic,
-            job,
-            prev_state: None,
-            entry: None,
-            dependency: None,
-            handlers: VecDeque::new(),
-            called: 0,
-            outcome: Outcome::default(),
-            awaited: Vec::new(),
-            refusal: None,
-            then,
-        }
-    }
-}
-
 /// The topic that is called when a state is entered.
-pub(super) fn state_topic(state: State) -> &'static str {
-    use crate::topic::{
-        JobStateCleanup, JobStateDepend, JobStateInactive, JobStatePriority, JobStateRun,
-        JobStateSched,
-    };
+pub(super) fn state_topic(state: State) -> TopicId {
     match state {
         // NEW is entered before there is anything to call.
-        State::New => "job.state.new",
-        State::Depend => JobStateDepend::NAME,
-        State::Priority => JobStatePriority::NAME,
-        State::Sched => JobStateSched::NAME,
-        State::Run => JobStateRun::NAME,
-        State::Cleanup => JobStateCleanup::NAME,
-        State::Inactive => JobStateInactive::NAME,
+        State::New => TopicId::Own,
+        State::Depend => TopicId::JobStateDepend,
+        State::Priority => TopicId::JobStatePriority,
+        State::Sched => TopicId::JobStateSched,
+        State::Run => TopicId::JobStateRun,
+        State::Cleanup => TopicId::JobStateCleanup,
+        State::Inactive => TopicId::JobStateInactive,
     }
 }

@@ -10,8 +10,10 @@
 //!
 //! The future starts after the callback's events are durable, runs off the manager's thread, and
 //! waits through [`Remote`](super::Remote) only, so that virtual time works. One that fails or
-//! panics ends its prolog, epilog or dependency with a fatal exception. When the manager is started
-//! again, work for a dependency or a priority begins again; a prolog or epilog has failed.
+//! panics ends its prolog, epilog or dependency with a fatal exception. One whose job no longer waits
+//! for it, because the job was cancelled say, is dropped at its next `await`; a prolog's goes on with
+//! `on_cancel = "run-on"`. When the manager is started again, work for a dependency or a priority
+//! begins again; a prolog or epilog has failed, unless its handler says `on_restart = "rerun"`.
 
 use std::any::Any;
 use std::future::Future;
@@ -19,16 +21,21 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::call::Call;
+use super::aborts::{AbortHandle, Abortable};
+use super::call::{Call, Detail};
+use super::descriptor::AsyncPolicy;
 use super::exception::Exception;
 use super::failure::{Failure, HandlerError, Reject};
-use super::host::{Command, Host, Task};
+use super::host::{Command, Hold, Host, JobWork, Task};
 use super::outcome::{Outcome, Priority};
-use crate::job::{Job, JobId};
+use super::remote::RemoteHandle;
+use super::service::{IntoReply, ServiceError};
+use super::waiting::{Either, oneshot, race};
+use crate::job::JobId;
 use crate::jobspec::Dependency;
 use crate::topic::{
-    HasJob, JobDependency, JobStateCleanup, JobStateDepend, JobStatePriority, JobStateRun,
-    JobValidate, TopicSet,
+    HasJob, HasRequest, JobDependency, JobStateCleanup, JobStateDepend, JobStatePriority,
+    JobStateRun, JobValidate, TopicSet,
 };
 
 /// A prolog that failed: ends the job with a fatal exception of type `prolog` and this note.
@@ -68,6 +75,10 @@ pub trait AsyncTopic: TopicSet {
     type Answer: Send + 'static;
 
     /// What holds the job meanwhile.
+    #[doc(hidden)]
+    const HOLD: Hold;
+
+    /// Puts the hold on the job.
     #[doc(hidden)]
     fn begin(host: &dyn Host, job: JobId, what: &str) -> Result<Outcome, Failure>;
 
@@ -159,12 +170,10 @@ fn held(result: Result<(), super::CallError>) -> Result<Outcome, Failure> {
 
 impl AsyncTopic for JobValidate {
     type Answer = ();
+    const HOLD: Hold = Hold::Verdict;
 
     fn begin(_: &dyn Host, _: JobId, _: &str) -> Result<Outcome, Failure> {
-        Ok(Outcome {
-            deferred: true,
-            ..Outcome::default()
-        })
+        Ok(Outcome::deferred())
     }
 
     fn end(job: JobId, _: &str, answer: Result<(), String>) -> Vec<Command> {
@@ -179,6 +188,7 @@ macro_rules! dependency_topics {
     ($($topic:ident)*) => { $(
         impl AsyncTopic for $topic {
             type Answer = ();
+        const HOLD: Hold = Hold::Dependency;
 
             fn begin(host: &dyn Host, job: JobId, what: &str) -> Result<Outcome, Failure> {
                 held(host.call(Command::AddDependency { job, description: what.to_owned() }))
@@ -199,12 +209,10 @@ dependency_topics!(JobDependency JobStateDepend);
 
 impl AsyncTopic for JobStatePriority {
     type Answer = Priority;
+    const HOLD: Hold = Hold::Priority;
 
     fn begin(_: &dyn Host, _: JobId, _: &str) -> Result<Outcome, Failure> {
-        Ok(Outcome {
-            priority: Priority::Unavailable,
-            ..Outcome::default()
-        })
+        Ok(Outcome::priority(Priority::Unavailable))
     }
 
     fn end(job: JobId, what: &str, answer: Result<Priority, String>) -> Vec<Command> {
@@ -220,6 +228,7 @@ impl AsyncTopic for JobStatePriority {
 
 impl AsyncTopic for JobStateRun {
     type Answer = ();
+    const HOLD: Hold = Hold::Prolog;
 
     fn begin(host: &dyn Host, job: JobId, what: &str) -> Result<Outcome, Failure> {
         held(host.call(Command::StartProlog {
@@ -242,6 +251,7 @@ impl AsyncTopic for JobStateRun {
 
 impl AsyncTopic for JobStateCleanup {
     type Answer = ();
+    const HOLD: Hold = Hold::Epilog;
 
     fn begin(host: &dyn Host, job: JobId, what: &str) -> Result<Outcome, Failure> {
         held(host.call(Command::StartEpilog {
@@ -264,7 +274,12 @@ impl AsyncTopic for JobStateCleanup {
 
 /// Starts an asynchronous handler; called by the code that `#[jobtap_plugin]` makes.
 #[doc(hidden)]
-pub fn spawn<T, R, F>(call: &Call<'_, T>, handler: &str, future: F) -> Result<Outcome, Failure>
+pub fn spawn<T, R, F>(
+    call: &Call<'_, T>,
+    handler: &str,
+    policy: AsyncPolicy,
+    future: F,
+) -> Result<Outcome, Failure>
 where
     T: AsyncTopic + HasJob,
     R: IntoAnswer<T>,
@@ -274,38 +289,102 @@ where
     let job = call
         .args
         .job
-        .map(Job::id)
         .ok_or(Failure::Input("the host gave no job"))?;
     let remote = host.remote();
     let mut what = format!("{}.{handler}", remote.name());
-    if let Some(Dependency { scheme, value, .. }) = call.args.dependency {
+    if let Detail::Dependency(Dependency { scheme, value, .. }) = call.args.detail {
         // One handler may be at work on several dependencies of a job.
         what = format!("{what}={scheme}:{value}");
     }
-    let satisfied = |job: &Job| {
-        let mut held = job.dependencies.iter();
-        held.any(|held| *held.description == *what && !held.open)
-    };
-    if call.args.job.is_some_and(satisfied) {
+    let mut held = job.dependencies.iter();
+    if held.any(|held| *held.description == *what && !held.open) {
         // Called again, after a restart or a reload, for what ended well before.
         return Ok(Outcome::default());
     }
+    let job = job.id();
     let outcome = T::begin(host, job, &what)?;
-    let guarded = Guarded(Box::pin(future));
-    host.push(Command::Spawn(Task(Box::pin(async move {
-        let answer = match guarded.await {
-            Ok(result) => result.into_answer(),
-            Err(panic) => Err(format!("{what} panicked: {panic}")),
+    let abort = AbortHandle::default();
+    let (name, seconds) = (what.clone(), policy.timeout);
+    let answering = async move { future.await.into_answer() };
+    let work = Abortable::new(Guarded(Box::pin(answering)), abort.clone());
+    let task = Task(Box::pin(async move {
+        let ended = match seconds {
+            None => work.await,
+            Some(seconds) => match race(work, elapsed(&remote, seconds)).await {
+                Either::First(ended) => ended,
+                Either::Second(()) => Some(Ok(Err(format!("{name}: no end after {seconds} s")))),
+            },
         };
-        remote.commands(T::end(job, &what, answer));
-    }))));
+        // Ended from outside: nothing waits for an answer any more.
+        let Some(ended) = ended else { return };
+        let answer = match ended {
+            Ok(answer) => answer,
+            Err(panic) => Err(format!("{name} panicked: {panic}")),
+        };
+        let mut commands = T::end(job, &name, answer);
+        commands.push(Command::End { job, what: name });
+        remote.commands(commands);
+    }));
+    let (hold, run_on) = (T::HOLD, policy.run_on);
+    host.push(Command::Begin(JobWork {
+        job,
+        what,
+        hold,
+        run_on,
+        abort,
+        task,
+    }));
     Ok(outcome)
 }
+
+/// Waits in the host's time; for ever when the plugin is gone, since its work ends then anyway.
+async fn elapsed(remote: &RemoteHandle, seconds: f64) {
+    let (answer, waiting) = oneshot();
+    remote.after(seconds, move || answer.send(()));
+    if waiting.await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Starts an asynchronous service; called by the code that `#[jobtap_plugin]` makes.
+#[doc(hidden)]
+pub fn spawn_service<T, R, K, F>(call: &Call<'_, T>, future: F) -> Result<Outcome, Failure>
+where
+    T: HasRequest,
+    R: IntoReply<K>,
+    F: Future<Output = R> + Send + 'static,
+{
+    let Detail::Request(request) = call.args.detail else {
+        return Err(Failure::Input("the host gave no request"));
+    };
+    let answers_itself = request.taken.replace(true);
+    let (to, remote) = (request.to, call.args.host.remote());
+    let guarded = Guarded(Box::pin(future));
+    call.args
+        .host
+        .push(Command::Spawn(Task(Box::pin(async move {
+            let result = match guarded.await {
+                Ok(reply) => reply.into_reply(),
+                Err(panic) => Err(ServiceError::new(
+                    EIO,
+                    format!("the plugin panicked: {panic}"),
+                )),
+            };
+            // With a responder in its hands the work has answered itself, or will.
+            if !answers_itself || result.is_err() {
+                remote.commands(vec![Command::Answer { to, result }]);
+            }
+        }))));
+    Ok(Outcome::default())
+}
+
+const EIO: i32 = 5;
 
 /// A future whose panic becomes a value.
 struct Guarded<F>(Pin<Box<F>>);
 
 impl<F: Future> Future for Guarded<F> {
+    /// What it gave, or what its panic said.
     type Output = Result<F::Output, String>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {

@@ -5,14 +5,15 @@ use std::ops::Deref;
 use serde_json::Value;
 
 use super::call::Call;
+use super::event_name::EventName;
 use super::exception::Exception;
-use super::host::{CallError, Command, Level};
+use super::host::{Bracket, CallError, Command, Host, JobFlag, Level};
 use super::outcome::Priority;
-use super::token::{Token, TokenKind};
+use super::token::Token;
 use crate::job::{Job, JobId, Timestamp};
 use crate::topic::{
     AllowsDependencyAdd, AllowsEpilog, AllowsFatal, AllowsJobspecUpdate, AllowsProlog, HasJob,
-    TopicSet,
+    OwnTopic, TopicSet, WithoutJob,
 };
 
 /// A job that exists, as [`Cx::job`] gives it for an id; a `&Job` converts into it.
@@ -74,6 +75,10 @@ pub struct Cx<'a, T: TopicSet> {
 impl<'a, T: TopicSet> Cx<'a, T> {
     pub(crate) fn new(call: Call<'a, T>) -> Self {
         Self { call }
+    }
+
+    pub(crate) fn host(&self) -> &'a dyn Host {
+        self.call.args.host
     }
 
     /// The time of this callback, UNIX seconds.
@@ -155,6 +160,140 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         });
     }
 
+    /// Posts an event of the plugin's own to a job's eventlog. `context` is an object, or null for
+    /// none.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// const SEEN: EventName = EventName::new("site.seen");
+    ///
+    /// fn seen(job: &Job, cx: Cx<'_, JobStateRun>) -> Result<(), HandlerError> {
+    ///     Ok(cx.post_event(job, SEEN, serde_json::json!({"by": "the night shift"}))?)
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// When the job is inactive, or the context is neither.
+    pub fn post_event(
+        &self,
+        job: impl AsJob,
+        name: EventName,
+        context: impl Into<Value>,
+    ) -> Result<(), CallError> {
+        let job = job.as_job().id();
+        let context = match context.into() {
+            Value::Null => None,
+            Value::Object(context) => Some(context),
+            _ => {
+                return Err(CallError::EventContext {
+                    job,
+                    name: name.as_str(),
+                });
+            }
+        };
+        self.call
+            .args
+            .host
+            .call(Command::PostEvent { job, name, context })
+    }
+
+    /// Sets a flag of a job.
+    ///
+    /// # Errors
+    /// When the job is inactive.
+    pub fn set_flag(&self, job: impl AsJob, flag: JobFlag) -> Result<(), CallError> {
+        self.call.args.host.call(Command::SetFlag {
+            job: job.as_job().id(),
+            flag,
+        })
+    }
+
+    /// Changes one place of any job's jobspec, as [`jobspec_update`](Self::jobspec_update) does for
+    /// the current one. `job.validate` is not asked.
+    ///
+    /// # Errors
+    /// When the job is allocated already or over, or the path leads nowhere.
+    pub fn jobspec_update_of(
+        &self,
+        job: impl AsJob,
+        path: impl Into<String>,
+        value: impl Into<Value>,
+    ) -> Result<(), CallError> {
+        self.call.args.host.call(Command::UpdateJobspec {
+            job: job.as_job().id(),
+            updates: [(path.into(), value.into())].into_iter().collect(),
+        })
+    }
+
+    /// Calls a topic of an author's own on all plugins that handle it, in load order, and gives what
+    /// they answer. They are called now, within this callback.
+    ///
+    /// # Errors
+    /// [`CallError::Reentrant`] when one of them is being called already, this plugin included;
+    /// [`CallError::Topic`] when one fails.
+    pub fn call<O: WithoutJob>(&self, topic: &O) -> Result<Vec<O::Answer>, CallError> {
+        let answers = self.call.args.host.call_topic(O::NAME, None, topic)?;
+        Ok(answers
+            .into_iter()
+            .filter_map(|a| a.downcast().ok().map(|a| *a))
+            .collect())
+    }
+
+    /// The same for a topic about a job.
+    ///
+    /// # Errors
+    /// Those of [`call`](Self::call).
+    pub fn call_for<O: OwnTopic>(
+        &self,
+        job: impl AsJob,
+        topic: &O,
+    ) -> Result<Vec<O::Answer>, CallError> {
+        let answers = self
+            .call
+            .args
+            .host
+            .call_topic(O::NAME, Some(job.as_job().id()), topic)?;
+        Ok(answers
+            .into_iter()
+            .filter_map(|a| a.downcast().ok().map(|a| *a))
+            .collect())
+    }
+
+    /// Takes over a prolog of this plugin that was open when the manager ended, or when the plugin
+    /// was reloaded. Call it in `job.new`: what isn't taken over has failed after that.
+    ///
+    /// # Errors
+    /// [`CallError::NotOpen`].
+    pub fn prolog_reopen(
+        &self,
+        job: impl AsJob,
+        description: impl Into<String>,
+    ) -> Result<Token, CallError> {
+        self.reopen(job.as_job().id(), Bracket::Prolog, description.into())
+    }
+
+    /// The same for an epilog.
+    ///
+    /// # Errors
+    /// [`CallError::NotOpen`].
+    pub fn epilog_reopen(
+        &self,
+        job: impl AsJob,
+        description: impl Into<String>,
+    ) -> Result<Token, CallError> {
+        self.reopen(job.as_job().id(), Bracket::Epilog, description.into())
+    }
+
+    fn reopen(&self, job: JobId, bracket: Bracket, name: String) -> Result<Token, CallError> {
+        let description = name.clone();
+        self.call.args.host.call(Command::Reopen {
+            job,
+            bracket,
+            description,
+        })?;
+        Ok(Token::new(bracket, job, name, self.call.args.host.remote()))
+    }
+
     /// Writes a line to the manager's log, with the plugin's name.
     pub fn log(&self, level: Level, text: impl Into<String>) {
         self.call.args.host.push(Command::Log {
@@ -209,7 +348,7 @@ impl<T: TopicSet> Cx<'_, T> {
         };
         self.call.args.host.call(command)?;
         Ok(Token::new(
-            TokenKind::Prolog,
+            Bracket::Prolog,
             job,
             description,
             self.call.args.host.remote(),
@@ -231,7 +370,7 @@ impl<T: TopicSet> Cx<'_, T> {
         };
         self.call.args.host.call(command)?;
         Ok(Token::new(
-            TokenKind::Epilog,
+            Bracket::Epilog,
             job,
             description,
             self.call.args.host.remote(),

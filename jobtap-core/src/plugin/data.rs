@@ -1,10 +1,10 @@
-//! A plugin's own durable data on a job.
-
-use std::marker::PhantomData;
+//! A plugin's own durable data: on a job, and on the instance.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
+use super::cx::AsJob;
 use super::host::{Command, Host};
 use crate::job::JobId;
 
@@ -16,7 +16,95 @@ use crate::job::JobId;
     label = "not this plugin's data",
     note = "declare it: `#[jobtap_plugin(name = \"..\", data = {D})]`"
 )]
-pub trait PluginData<D>: 'static {}
+pub trait PluginData<D>: 'static {
+    /// How the data is kept.
+    fn spec() -> DataSpec<D>;
+}
+
+/// Says that plugin `Self` keeps data of type `D` on the instance.
+///
+/// `#[jobtap_plugin(name = "..", instance_data = D)]` implements it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` keeps no data of type `{D}` on the instance",
+    label = "not this plugin's data",
+    note = "declare it: `#[jobtap_plugin(name = \"..\", instance_data = {D})]`"
+)]
+pub trait PluginInstanceData<D>: 'static {
+    /// How the data is kept.
+    fn spec() -> DataSpec<D>;
+}
+
+/// How data of type `D` is kept: what `#[data(..)]` on the type says.
+#[derive(Debug)]
+pub struct DataSpec<D> {
+    /// The version of the type's form; 1 if not said.
+    pub version: u32,
+    /// Kept in memory only.
+    pub volatile: bool,
+    /// Makes a `D` of what an older version stored: its version, and the stored JSON.
+    pub upgrade: Option<Upgrade<D>>,
+}
+
+/// See [`DataSpec::upgrade`].
+pub type Upgrade<D> = fn(u32, Value) -> Result<D, UpgradeError>;
+
+impl<D> Clone for DataSpec<D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D> Copy for DataSpec<D> {}
+
+impl<D> Default for DataSpec<D> {
+    fn default() -> Self {
+        Self {
+            version: 1,
+            volatile: false,
+            upgrade: None,
+        }
+    }
+}
+
+/// A type with `#[data(version = .., volatile, upgrade = ..)]`. Types without the attribute are kept
+/// durably in version 1.
+///
+/// ```
+/// use jobtap_core::prelude::*;
+///
+/// #[data(version = 2, upgrade = from_minutes)]
+/// #[derive(Debug, Default, Serialize, Deserialize)]
+/// struct Used { seconds: f64 }
+///
+/// /// Version 1 counted minutes.
+/// fn from_minutes(_version: u32, old: serde_json::Value) -> Result<Used, UpgradeError> {
+///     #[derive(Deserialize)]
+///     struct Old { minutes: f64 }
+///     let old: Old = serde_json::from_value(old)?;
+///     Ok(Used { seconds: old.minutes * 60.0 })
+/// }
+/// ```
+pub trait VersionedData: Sized {
+    /// What the attribute says.
+    fn spec() -> DataSpec<Self>;
+}
+
+/// An upgrade that isn't possible, with the reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpgradeError(String);
+
+impl UpgradeError {
+    /// With this reason.
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self(reason.into())
+    }
+}
+
+impl<E: std::error::Error> From<E> for UpgradeError {
+    fn from(error: E) -> Self {
+        Self(error.to_string())
+    }
+}
 
 /// A plugin's data on one job.
 ///
@@ -25,27 +113,57 @@ pub trait PluginData<D>: 'static {}
 pub struct Data<'a, D> {
     host: &'a dyn Host,
     job: JobId,
-    kind: PhantomData<fn() -> D>,
+    spec: DataSpec<D>,
+}
+
+/// A plugin's data on the instance: what belongs to no job, such as usage by user.
+///
+/// Stored in the same commit as the events of the callback that wrote it, and back after a restart.
+pub struct InstanceData<'a, D> {
+    host: &'a dyn Host,
+    spec: DataSpec<D>,
 }
 
 /// Stored data that is not of the plugin's type (any more).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("data of job {job} can't be read as `{type_name}`: {reason}")]
+#[error("data {place} can't be read as `{type_name}`: {reason}")]
 pub struct DataError {
-    /// The job.
-    pub job: JobId,
+    /// Of which job, or of the instance.
+    pub place: Place,
     /// The type that the plugin expects.
     pub type_name: &'static str,
-    /// What serde found.
+    /// What serde found, or which version was stored.
     pub reason: String,
 }
 
+/// Where data is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// On a job.
+    Job(JobId),
+    /// On the instance.
+    Instance,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Place::Job(id) => write!(f, "of job {id}"),
+            Place::Instance => f.write_str("of the instance"),
+        }
+    }
+}
+
 impl<'a, D> Data<'a, D> {
-    pub(crate) fn new(host: &'a dyn Host, job: JobId) -> Self {
-        Self {
-            host,
-            job,
-            kind: PhantomData,
+    pub(crate) fn new(host: &'a dyn Host, job: JobId, spec: DataSpec<D>) -> Self {
+        Self { host, job, spec }
+    }
+
+    /// The same plugin's data on another job.
+    pub fn of(&self, job: impl AsJob) -> Data<'a, D> {
+        Data {
+            job: job.as_job().id(),
+            ..*self
         }
     }
 }
@@ -54,12 +172,9 @@ impl<D: Default + Serialize + DeserializeOwned> Data<'_, D> {
     /// The data as it is now, this callback's own writes included.
     ///
     /// # Errors
-    /// When what is stored is not a `D`.
+    /// When what is stored is not a `D`, nor of an older version that can be upgraded.
     pub fn get(&self) -> Result<D, DataError> {
-        match self.host.data(self.job) {
-            None => Ok(D::default()),
-            Some(value) => serde_json::from_value(value).map_err(|e| self.error(e)),
-        }
+        read(self.host.data(self.job), self.spec, Place::Job(self.job))
     }
 
     /// Replaces the data.
@@ -67,10 +182,12 @@ impl<D: Default + Serialize + DeserializeOwned> Data<'_, D> {
     /// # Errors
     /// When `D` can't be written as JSON.
     pub fn set(&self, data: &D) -> Result<(), DataError> {
-        let value = serde_json::to_value(data).map_err(|e| self.error(e))?;
+        let value = written(data, self.spec, Place::Job(self.job))?;
+        let volatile = self.spec.volatile;
         self.host.push(Command::SetData {
             job: self.job,
             value,
+            volatile,
         });
         Ok(())
     }
@@ -85,12 +202,158 @@ impl<D: Default + Serialize + DeserializeOwned> Data<'_, D> {
         self.set(&data)?;
         Ok(result)
     }
+}
 
-    fn error(&self, error: serde_json::Error) -> DataError {
-        DataError {
-            job: self.job,
-            type_name: std::any::type_name::<D>(),
-            reason: error.to_string(),
+impl<'a, D> InstanceData<'a, D> {
+    pub(crate) fn new(host: &'a dyn Host, spec: DataSpec<D>) -> Self {
+        Self { host, spec }
+    }
+}
+
+impl<D: Default + Serialize + DeserializeOwned> InstanceData<'_, D> {
+    /// The data as it is now, this callback's own writes included.
+    ///
+    /// # Errors
+    /// When what is stored is not a `D`, nor of an older version that can be upgraded.
+    pub fn get(&self) -> Result<D, DataError> {
+        read(self.host.instance_data(), self.spec, Place::Instance)
+    }
+
+    /// Replaces the data.
+    ///
+    /// # Errors
+    /// When `D` can't be written as JSON.
+    pub fn set(&self, data: &D) -> Result<(), DataError> {
+        let value = written(data, self.spec, Place::Instance)?;
+        self.host.push(Command::SetInstanceData {
+            value,
+            volatile: self.spec.volatile,
+        });
+        Ok(())
+    }
+
+    /// Changes the data in place.
+    ///
+    /// # Errors
+    /// Those of [`get`](Self::get) and [`set`](Self::set).
+    pub fn update<R>(&self, change: impl FnOnce(&mut D) -> R) -> Result<R, DataError> {
+        let mut data = self.get()?;
+        let result = change(&mut data);
+        self.set(&data)?;
+        Ok(result)
+    }
+}
+
+fn error<D>(place: Place, reason: impl Into<String>) -> DataError {
+    DataError {
+        place,
+        type_name: std::any::type_name::<D>(),
+        reason: reason.into(),
+    }
+}
+
+/// The stored form says its version, so that a later one knows what it finds.
+fn written<D: Serialize>(data: &D, spec: DataSpec<D>, place: Place) -> Result<Value, DataError> {
+    let data = serde_json::to_value(data).map_err(|e| error::<D>(place, e.to_string()))?;
+    Ok(json!({ "version": spec.version, "data": data }))
+}
+
+fn read<D: Default + DeserializeOwned>(
+    stored: Option<Value>,
+    spec: DataSpec<D>,
+    place: Place,
+) -> Result<D, DataError> {
+    let Some(mut stored) = stored else {
+        return Ok(D::default());
+    };
+    let version = stored.get("version").and_then(Value::as_u64);
+    let (Some(version), Some(data)) = (version, stored.get_mut("data").map(Value::take)) else {
+        return Err(error::<D>(
+            place,
+            "no version and data as this manager stores them",
+        ));
+    };
+    let version = u32::try_from(version).unwrap_or(u32::MAX);
+    let wanted = spec.version;
+    match spec.upgrade {
+        _ if version == wanted => {
+            serde_json::from_value(data).map_err(|e| error::<D>(place, e.to_string()))
         }
+        _ if version > wanted => {
+            let reason = format!(
+                "version {version} was stored by a newer plugin, this one knows up to {wanted}"
+            );
+            Err(error::<D>(place, reason))
+        }
+        Some(upgrade) => upgrade(version, data).map_err(|e| {
+            error::<D>(
+                place,
+                format!("upgrade from version {version} to {wanted}: {}", e.0),
+            )
+        }),
+        None => {
+            let reason = format!(
+                "version {version} is stored and {wanted} is expected: give \
+                 `#[data(version = {wanted}, upgrade = ..)]`"
+            );
+            Err(error::<D>(place, reason))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const V1: DataSpec<u64> = DataSpec {
+        version: 1,
+        volatile: false,
+        upgrade: None,
+    };
+
+    #[test]
+    fn what_is_written_is_read_again_and_nothing_is_the_default() {
+        let stored = written(&7, V1, Place::Instance).unwrap();
+        assert_eq!(read(Some(stored), V1, Place::Instance), Ok(7));
+        assert_eq!(read(None, V1, Place::Instance), Ok(0));
+    }
+
+    #[test]
+    fn an_older_version_goes_through_the_upgrade() {
+        let stored = written(&7, V1, Place::Instance).unwrap();
+        let upgrade: Upgrade<u64> = |from, old| Ok(old.as_u64().unwrap() * 60 + u64::from(from));
+        let v3 = DataSpec {
+            version: 3,
+            volatile: false,
+            upgrade: Some(upgrade),
+        };
+        assert_eq!(read(Some(stored), v3, Place::Instance), Ok(421));
+    }
+
+    #[test]
+    fn versions_that_do_not_fit_are_named() {
+        let stored = written(&7, V1, Place::Instance).unwrap();
+        let v2 = DataSpec { version: 2, ..V1 };
+        let error = read::<u64>(Some(stored), v2, Place::Job(JobId::new(3))).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("version 1 is stored and 2 is expected"),
+            "{error}"
+        );
+        let stored = written(&7, v2, Place::Instance).unwrap();
+        let error = read::<u64>(Some(stored), V1, Place::Instance).unwrap_err();
+        assert!(
+            error.to_string().contains("stored by a newer plugin"),
+            "{error}"
+        );
+        let error = read::<u64>(Some(json!(5)), V1, Place::Instance).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("data of the instance can't be read"),
+            "{error}"
+        );
     }
 }

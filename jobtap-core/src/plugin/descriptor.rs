@@ -4,9 +4,13 @@ use std::any::Any;
 use std::fmt;
 
 use super::call::Args;
+use serde_json::Value;
+
 use super::conf::InitArgs;
 use super::failure::{ConfError, Failure};
 use super::outcome::Outcome;
+use super::service::Role;
+use crate::topic::TopicId;
 
 /// The version of this SDK. Macro and core must be of one version, and a binary holds one SDK.
 pub const SDK_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -27,6 +31,10 @@ pub struct PluginDescriptor {
     pub before: &'static [&'static str],
     /// Plugins that are to be called before this one, where they are linked.
     pub after: &'static [&'static str],
+    /// In which order active jobs are shown to it when it is loaded into a running manager.
+    pub load_order: LoadOrder,
+    /// The JSON Schema of its own configuration, if it takes one.
+    pub schema: fn() -> Option<Value>,
     /// Builds an instance.
     pub new: fn(&InitArgs<'_>) -> Result<Box<dyn Any>, ConfError>,
     /// Its handlers.
@@ -54,16 +62,69 @@ pub enum Load {
     ByName,
 }
 
+/// In which order the active jobs are introduced to a plugin that is loaded into a running manager:
+/// `#[jobtap_plugin(load_order = "state")]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LoadOrder {
+    /// By id.
+    #[default]
+    None,
+    /// By state, from DEPEND to CLEANUP, then by id.
+    State,
+    /// By state, from CLEANUP to DEPEND, then by id.
+    StateReversed,
+}
+
+/// What becomes of an asynchronous handler's work that a restart of the manager, or a reload of its
+/// plugin, interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnRestart {
+    /// It begins again.
+    Rerun,
+    /// It has failed.
+    Fail,
+}
+
+/// How the work of an asynchronous handler is treated:
+/// `#[on("job.state.run", on_restart = "rerun", timeout = "5m", on_cancel = "run-on")]`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AsyncPolicy {
+    /// After a restart; `None` leaves it to the topic: prologs and epilogs fail, the rest reruns.
+    pub on_restart: Option<OnRestart>,
+    /// Seconds until it has failed.
+    pub timeout: Option<f64>,
+    /// It goes on when the job ends first, instead of being dropped.
+    pub run_on: bool,
+}
+
 /// One handler of a plugin at one topic.
 pub struct HandlerEntry {
+    /// The topic as a value.
+    pub id: TopicId,
     /// The topic, or its family: `job.dependency.*`.
     pub topic: &'static str,
     /// The member of the family, such as `afterok`; `*` is every member. Empty without a family.
     pub key: &'static str,
     /// The method's name, for messages.
     pub method: &'static str,
+    /// Who may call it, if it is a service.
+    pub role: Role,
+    /// How its work is treated, if it is asynchronous.
+    pub policy: Option<AsyncPolicy>,
     /// Calls it.
     pub call: HandlerFn,
+}
+
+impl HandlerEntry {
+    /// The topic with its member: `job.dependency.afterok`.
+    pub fn full_name(&self) -> String {
+        match (self.topic, self.key) {
+            ("service", "") => "service".to_owned(),
+            ("service", method) => format!("service {method}"),
+            (topic, "") => topic.to_owned(),
+            (topic, key) => topic.replace('*', key),
+        }
+    }
 }
 
 /// Calls one handler of a plugin instance.
@@ -71,6 +132,6 @@ pub type HandlerFn = for<'a> fn(&mut dyn Any, Args<'a>) -> Result<Outcome, Failu
 
 impl fmt::Debug for HandlerEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}[{}] -> {}", self.topic, self.key, self.method)
+        write!(f, "{} -> {}", self.full_name(), self.method)
     }
 }

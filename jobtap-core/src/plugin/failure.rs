@@ -2,6 +2,8 @@
 
 use std::fmt::Display;
 
+use super::service::ServiceError;
+
 /// A refusal with the sentence that the user reads. For gates: `job.validate`,
 /// `job.dependency.SCHEME`.
 ///
@@ -99,6 +101,8 @@ pub enum Failure {
     Reject(String),
     /// The handler failed; the text is for the log.
     Error(String),
+    /// A service refused; the error is for who asked.
+    Refused(ServiceError),
     /// The host gave no such input as the topic promises; the text names it.
     Input(&'static str),
 }
@@ -108,6 +112,7 @@ impl Failure {
     pub fn text(&self) -> &str {
         match self {
             Failure::Reject(text) | Failure::Error(text) => text,
+            Failure::Refused(error) => &error.text,
             Failure::Input(what) => what,
         }
     }

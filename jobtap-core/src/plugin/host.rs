@@ -11,15 +11,20 @@
 //! 2. Reads and checks answer at once, never run a callback, and see the callback's own commands.
 //! 3. A command that has become void at its turn is dropped and logged with plugin and topic.
 
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
 use serde_json::{Map, Value};
 
+use super::aborts::AbortHandle;
+use super::event_name::EventName;
 use super::exception::Exception;
 use super::outcome::Priority;
+use super::process::ProcessCommand;
 use super::remote::{RemoteHandle, TimerKey, Work};
+use super::service::{ReplyTo, ServiceError};
 use crate::job::{Job, JobId, State, Timestamp};
 
 /// What a callback can ask of its host.
@@ -35,6 +40,21 @@ pub trait Host {
 
     /// The plugin's data on a job, own writes of this callback included.
     fn data(&self, id: JobId) -> Option<Value>;
+
+    /// The plugin's data on the instance, own writes of this callback included.
+    fn instance_data(&self) -> Option<Value>;
+
+    /// Calls an author's own topic on all plugins that handle it, in load order, now. What their
+    /// handlers ask for is queued with what this callback asks for.
+    ///
+    /// # Errors
+    /// When there is no such job, a plugin is being called already, or a handler fails.
+    fn call_topic(
+        &self,
+        topic: &'static str,
+        job: Option<JobId>,
+        payload: &dyn Any,
+    ) -> Result<Vec<Box<dyn Any>>, CallError>;
 
     /// Checks a command against the job's state and the commands queued so far, and queues it.
     ///
@@ -125,6 +145,31 @@ pub enum Command {
         /// New values by dotted path from `attributes`, `resources` or `tasks`.
         updates: Map<String, Value>,
     },
+    /// Post an event of the plugin's own.
+    PostEvent {
+        /// The job.
+        job: JobId,
+        /// Its name.
+        name: EventName,
+        /// Its context.
+        context: Option<Map<String, Value>>,
+    },
+    /// Set a flag of the job.
+    SetFlag {
+        /// The job.
+        job: JobId,
+        /// Which one.
+        flag: JobFlag,
+    },
+    /// Take over a prolog or epilog that was open at the last restart.
+    Reopen {
+        /// The job.
+        job: JobId,
+        /// Which kind.
+        bracket: Bracket,
+        /// As it was started.
+        description: String,
+    },
     /// Deliver the job's events to this plugin.
     Subscribe {
         /// The job.
@@ -141,7 +186,32 @@ pub enum Command {
         job: JobId,
         /// The data as JSON.
         value: Value,
+        /// Kept in memory only.
+        volatile: bool,
     },
+    /// Replace the plugin's data on the instance.
+    SetInstanceData {
+        /// The data as JSON.
+        value: Value,
+        /// Kept in memory only.
+        volatile: bool,
+    },
+    /// One answer of a stream.
+    Respond {
+        /// To whom.
+        to: ReplyTo,
+        /// The answer.
+        payload: Value,
+    },
+    /// The only answer, or the end of a stream.
+    Answer {
+        /// To whom.
+        to: ReplyTo,
+        /// The answer, or the refusal.
+        result: Result<Value, ServiceError>,
+    },
+    /// Start, signal or forget a process.
+    Process(ProcessCommand),
     /// Answer for a submission that an asynchronous `job.validate` handler held up.
     Verdict {
         /// The job.
@@ -165,6 +235,23 @@ pub enum Command {
     },
     /// Run work off the manager's thread, once the callback's events are durable.
     Spawn(Task),
+    /// The same for the work of an asynchronous handler, which is ended when its job no longer waits
+    /// for it.
+    Begin(JobWork),
+    /// The work has ended by itself.
+    End {
+        /// The job.
+        job: JobId,
+        /// As it began.
+        what: String,
+    },
+    /// Come back when the job has a fatal exception; at once when it has, or is over.
+    AwaitEnd {
+        /// The job.
+        job: JobId,
+        /// What to do then.
+        work: Work,
+    },
     /// Write to the manager's log.
     Log {
         /// How grave.
@@ -172,6 +259,69 @@ pub enum Command {
         /// The message; the host adds the plugin's name.
         text: String,
     },
+}
+
+/// What holds a job at one of its two ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bracket {
+    /// Before its tasks start.
+    Prolog,
+    /// Before its resources are freed.
+    Epilog,
+}
+
+/// Flags of a job that a plugin can set (RFC 21 `set-flags`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobFlag {
+    /// The scheduler leaves the job alone: a plugin gives it its resources in `job.state.sched`.
+    AllocBypass,
+    /// More events are logged, for those who look closely.
+    Debug,
+    /// Only the instance's owner may change the jobspec any more.
+    Immutable,
+}
+
+impl JobFlag {
+    /// As it stands in the event.
+    pub const fn name(self) -> &'static str {
+        match self {
+            JobFlag::AllocBypass => "alloc-bypass",
+            JobFlag::Debug => "debug",
+            JobFlag::Immutable => "immutable",
+        }
+    }
+}
+
+/// What the work of an asynchronous handler holds, and so how long it is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hold {
+    /// The answer to the submitter.
+    Verdict,
+    /// DEPEND.
+    Dependency,
+    /// PRIORITY.
+    Priority,
+    /// The start.
+    Prolog,
+    /// The release of the resources.
+    Epilog,
+}
+
+/// The work of an asynchronous handler on a job.
+#[derive(Debug)]
+pub struct JobWork {
+    /// The job.
+    pub job: JobId,
+    /// Its description, as in the events.
+    pub what: String,
+    /// What it holds.
+    pub hold: Hold,
+    /// It goes on when the job ends first.
+    pub run_on: bool,
+    /// Ends it.
+    pub abort: AbortHandle,
+    /// The work itself.
+    pub task: Task,
 }
 
 /// A future that the host runs for a plugin.
@@ -240,6 +390,40 @@ pub enum CallError {
     /// The job's start was requested, so that a prolog comes too late.
     #[error("job {0} was started already: a prolog can't hold it any more")]
     Started(JobId),
+    /// The prolog or epilog to take over isn't open, or a plugin has it.
+    #[error("job {job} has no open {description:?} that could be taken over")]
+    NotOpen {
+        /// The job.
+        job: JobId,
+        /// The description.
+        description: String,
+    },
+    /// An own topic was called while the plugin that handles it is being called.
+    #[error("topic {topic} is called in a circle: plugin {plugin} is at work already")]
+    Reentrant {
+        /// The topic.
+        topic: &'static str,
+        /// The plugin.
+        plugin: String,
+    },
+    /// A handler of an own topic failed.
+    #[error("topic {topic}: plugin {plugin}: {text}")]
+    Topic {
+        /// The topic.
+        topic: &'static str,
+        /// The plugin.
+        plugin: String,
+        /// What it said.
+        text: String,
+    },
+    /// The context of an event is neither an object nor null.
+    #[error("event {name} of job {job}: the context must be an object or null")]
+    EventContext {
+        /// The job.
+        job: JobId,
+        /// The event.
+        name: &'static str,
+    },
     /// The jobspec can't be changed at this path.
     #[error("jobspec update of job {job}: {reason}")]
     Jobspec {

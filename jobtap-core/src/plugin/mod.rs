@@ -9,6 +9,7 @@ compile_error!(
     "jobtap catches the panics of plugins: build with `panic = \"unwind\"`, which is the default"
 );
 
+mod aborts;
 mod asyncs;
 mod backend;
 mod call;
@@ -16,15 +17,24 @@ mod conf;
 mod cx;
 mod data;
 mod descriptor;
+mod event_name;
 mod exception;
 mod failure;
 mod host;
+mod meter;
 mod outcome;
 mod params;
+mod process;
+mod query;
 mod registry;
 mod remote;
+mod service;
+mod stack;
 mod token;
+mod update;
+mod waiting;
 
+pub use aborts::AbortHandle;
 pub(crate) use asyncs::panic_text;
 pub use asyncs::*;
 pub use backend::*;
@@ -33,14 +43,21 @@ pub use conf::*;
 pub use cx::*;
 pub use data::*;
 pub use descriptor::*;
+pub use event_name::*;
 pub use exception::*;
 pub use failure::*;
 pub use host::*;
+pub use meter::{BUCKETS, HandlerStats, SAMPLE, Ticks};
 pub use outcome::*;
 pub use params::*;
+pub use process::*;
+pub use query::*;
 pub use registry::*;
 pub use remote::*;
+pub use service::*;
+pub use stack::*;
 pub use token::Token;
+pub use update::*;
 
 /// A type that `#[jobtap_plugin]` made a plugin.
 #[diagnostic::on_unimplemented(

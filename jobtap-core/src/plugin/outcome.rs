@@ -1,12 +1,17 @@
 //! What handlers return, and how it becomes the outcome that a host reads.
 
+use std::any::Any;
+
 use serde_json::{Map, Value};
 
 use super::failure::{ConfError, Failure, HandlerError, Reject};
+use super::query::QueryData;
+use super::update::Update;
 use crate::job::{PRIORITY_MAX, PRIORITY_MIN};
+use crate::resource::ResourceSet;
 use crate::topic::{
-    ReturnsAnnotations, ReturnsConf, ReturnsFault, ReturnsPriority, ReturnsUnit, ReturnsVerdict,
-    TopicSet,
+    PluginQuery, ReturnsAnnotations, ReturnsConf, ReturnsFault, ReturnsPriority, ReturnsQuery,
+    ReturnsResources, ReturnsUnit, ReturnsUpdate, ReturnsVerdict, TopicSet,
 };
 
 /// A job's priority as a handler decides it.
@@ -82,27 +87,117 @@ impl Annotations {
 }
 
 /// What one callback decided, or a whole stack of them.
-#[derive(Debug, Clone, PartialEq, Default)]
+///
+/// Nearly every callback decides a priority or nothing, so the rest is apart.
+#[derive(Debug, Default)]
 pub struct Outcome {
     /// The priority, where the topic asks for one.
     pub priority: Priority,
+    more: Option<Box<Decisions>>,
+}
+
+/// What handlers decide beside priorities.
+#[derive(Debug, Default)]
+pub struct Decisions {
     /// Annotations to merge.
     pub annotations: Option<Annotations>,
+    /// Resources for the job, past the scheduler.
+    pub resources: Option<ResourceSet>,
+    /// What is said to a user's update.
+    pub update: Option<Update>,
+    /// Data for a query.
+    pub query: Option<QueryData>,
+    /// The answer of a service.
+    pub reply: Option<Value>,
+    /// The answer to an own topic.
+    pub answer: Option<Box<dyn Any>>,
     /// An asynchronous handler will answer later, by [`Command::Verdict`](super::Command::Verdict).
     pub deferred: bool,
 }
 
 impl Outcome {
+    fn with(change: impl FnOnce(&mut Decisions)) -> Self {
+        let mut more = Box::<Decisions>::default();
+        change(&mut more);
+        Self {
+            priority: Priority::Unchanged,
+            more: Some(more),
+        }
+    }
+
+    /// Only this priority.
+    pub fn priority(priority: Priority) -> Self {
+        Self {
+            priority,
+            more: None,
+        }
+    }
+
+    /// The answer comes later.
+    pub fn deferred() -> Self {
+        Self::with(|more| more.deferred = true)
+    }
+
+    /// The answer of a service.
+    pub fn reply(value: Value) -> Self {
+        Self::with(|more| more.reply = Some(value))
+    }
+
+    /// The answer to an own topic; for the code that `#[topic]` makes.
+    #[doc(hidden)]
+    pub fn answer<A: 'static>(answer: A) -> Self {
+        Self::with(|more| more.answer = Some(Box::new(answer)))
+    }
+
+    /// What was decided beside the priority.
+    pub fn decisions(self) -> Decisions {
+        self.more.map_or_else(Decisions::default, |more| *more)
+    }
+
+    /// Whether an asynchronous handler will answer later.
+    pub fn is_deferred(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| more.deferred)
+    }
+
     /// Adds what a later plugin of the stack decided: its word counts where it said one.
+    #[inline]
     pub fn merge(&mut self, later: Outcome) {
         if later.priority != Priority::Unchanged {
             self.priority = later.priority;
         }
+        if let Some(later) = later.more {
+            self.more.get_or_insert_default().merge(*later);
+        }
+    }
+}
+
+impl Decisions {
+    fn merge(&mut self, later: Decisions) {
         if let Some(notes) = later.annotations {
             let mine = self.annotations.get_or_insert_with(Annotations::new);
-            mine.0.extend(notes.0);
+            merge_notes(&mut mine.0, notes.0);
         }
+        if let Some(update) = later.update {
+            self.update.get_or_insert_default().merge(update);
+        }
+        // The first resources count: a later plugin sees a job that has them.
+        self.resources = self.resources.take().or(later.resources);
+        self.query = later.query.or(self.query.take());
+        self.reply = later.reply.or(self.reply.take());
+        self.answer = later.answer.or(self.answer.take());
         self.deferred |= later.deferred;
+    }
+}
+
+/// Adds notes to notes. A `null` is kept, since it removes what the job has.
+fn merge_notes(mine: &mut Map<String, Value>, later: Map<String, Value>) {
+    for (key, note) in later {
+        match (mine.get_mut(&key), note) {
+            (Some(Value::Object(inner)), Value::Object(more)) => merge_notes(inner, more),
+            (_, note) => {
+                mine.insert(key, note);
+            }
+        }
     }
 }
 
@@ -127,30 +222,50 @@ impl<T: ReturnsUnit> IntoOutcome<T> for () {
 }
 
 impl<T: ReturnsPriority> IntoOutcome<T> for Priority {
+    #[inline]
     fn into_outcome(self) -> Result<Outcome, Failure> {
-        Ok(Outcome {
-            priority: self,
-            ..Outcome::default()
-        })
+        Ok(Outcome::priority(self))
     }
 }
 
 impl<T: ReturnsAnnotations> IntoOutcome<T> for Annotations {
     fn into_outcome(self) -> Result<Outcome, Failure> {
-        Ok(Outcome {
-            annotations: Some(self),
-            ..Outcome::default()
-        })
+        Ok(Outcome::with(|more| more.annotations = Some(self)))
     }
 }
 
 impl<T: ReturnsPriority + ReturnsAnnotations> IntoOutcome<T> for (Priority, Annotations) {
     fn into_outcome(self) -> Result<Outcome, Failure> {
+        let outcome = Outcome::with(|more| more.annotations = Some(self.1));
         Ok(Outcome {
             priority: self.0,
-            annotations: Some(self.1),
-            ..Outcome::default()
+            ..outcome
         })
+    }
+}
+
+impl<T: ReturnsResources> IntoOutcome<T> for ResourceSet {
+    fn into_outcome(self) -> Result<Outcome, Failure> {
+        Ok(Outcome::with(|more| more.resources = Some(self)))
+    }
+}
+
+impl<T: ReturnsUpdate> IntoOutcome<T> for Update {
+    fn into_outcome(self) -> Result<Outcome, Failure> {
+        Ok(Outcome::with(|more| more.update = Some(self)))
+    }
+}
+
+impl<T: ReturnsQuery> IntoOutcome<T> for QueryData {
+    fn into_outcome(self) -> Result<Outcome, Failure> {
+        Ok(Outcome::with(|more| more.query = Some(self)))
+    }
+}
+
+/// Nothing is decided by `None`.
+impl<T: TopicSet, O: IntoOutcome<T>> IntoOutcome<T> for Option<O> {
+    fn into_outcome(self) -> Result<Outcome, Failure> {
+        self.map_or_else(|| Ok(Outcome::default()), O::into_outcome)
     }
 }
 
@@ -187,6 +302,12 @@ impl<T: ReturnsConf> IntoFailure<T> for ConfError {
 }
 
 impl<T: ReturnsFault> IntoFailure<T> for HandlerError {
+    fn into_failure(self) -> Failure {
+        Failure::Error(self.text().to_owned())
+    }
+}
+
+impl IntoFailure<PluginQuery> for HandlerError {
     fn into_failure(self) -> Failure {
         Failure::Error(self.text().to_owned())
     }

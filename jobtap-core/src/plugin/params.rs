@@ -1,17 +1,19 @@
 //! What a handler may take as parameters.
 
-use super::call::Call;
+use super::call::{Call, Detail};
 use super::conf::{Conf, ConfTable, InstanceConf};
 use super::cx::Cx;
-use super::data::{Data, PluginData};
+use super::data::{Data, InstanceData, PluginData, PluginInstanceData};
 use super::failure::Failure;
 use super::remote::Remote;
+use super::update::{UpdateRequest, Updates};
 use crate::eventlog::EventEntry;
 use crate::job::{Job, JobInfo, State};
 use crate::jobspec::{Dependency, Jobspec};
 use crate::resource::ResourceSet;
 use crate::topic::{
-    HasConf, HasDependency, HasEntry, HasJob, HasOwnConf, HasPrevState, HasResources, TopicSet,
+    HasCause, HasConf, HasDependency, HasEntry, HasJob, HasMember, HasOwnConf, HasPrevState,
+    HasResources, HasUpdateRequest, HasUpdates, TopicId, TopicSet,
 };
 
 /// Types that a handler of plugin `P` may take as a parameter at topic `T`.
@@ -20,16 +22,22 @@ use crate::topic::{
 /// |---|---|
 /// | `&Job`, `&Jobspec`, `JobInfo`, `Option<&ResourceSet>` | every `job.*` topic |
 /// | `&ResourceSet` | `job.state.run` |
-/// | [`PrevState`] | `job.state.*` |
+/// | [`PrevState`], `Option<&EventEntry>` | `job.state.*` |
 /// | `&EventEntry` | `job.event.*` |
 /// | `&Dependency` | `job.dependency.*` |
+/// | `&UpdateRequest` | `job.update.KEY` |
+/// | `Updates` | `job.update` |
+/// | [`JobTopic`] | the wildcards `job.state.*` and `job.*` |
 /// | `InstanceConf<C>` | `conf.update` |
+/// | `Request<Q>`, `Caller`, `Responder<R>` | `#[service]` |
+/// | `&MyTopic` | `#[on(MyTopic)]`: an author's own topic is its payload |
 /// | `Cx<'_, T>`, `Remote<Self>` | everywhere |
 /// | `Data<'_, D>` | every `job.*` topic of a plugin with `data = D` |
+/// | `InstanceData<'_, D>` | everywhere in a plugin with `instance_data = D` |
 #[diagnostic::on_unimplemented(
     message = "a handler of `{T}` can't take `{Self}`",
     label = "not a parameter of this topic",
-    note = "a handler takes `&Job`, `&Jobspec`, `&ResourceSet`, `PrevState`, `&EventEntry`, `&Dependency`, `InstanceConf<C>`, `Data<'_, D>`, `Remote<Self>` and `Cx<'_, T>` with `T` as in `#[on]`, where the topic has them"
+    note = "a handler takes `&Job`, `&Jobspec`, `&ResourceSet`, `PrevState`, `&EventEntry`, `&Dependency`, `InstanceConf<C>`, `Updates`, `&UpdateRequest`, `Data<'_, D>`, `Remote<Self>` and `Cx<'_, T>` with `T` as in `#[on]`, where the topic has them"
 )]
 pub trait FromTopic<'a, P, T: TopicSet>: Sized {
     /// Takes the parameter out of a call.
@@ -87,32 +95,120 @@ pub struct PrevState(pub Option<State>);
 
 impl<'a, P, T: HasPrevState> FromTopic<'a, P, T> for PrevState {
     fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
-        Ok(PrevState(call.args.prev_state))
+        Ok(match call.args.detail {
+            Detail::State { prev, .. } => PrevState(prev),
+            _ => PrevState(None),
+        })
+    }
+}
+
+impl<'a, P, T: HasCause> FromTopic<'a, P, T> for Option<&'a EventEntry> {
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        Ok(match call.args.detail {
+            Detail::State { entry, .. } => entry,
+            _ => None,
+        })
     }
 }
 
 impl<'a, P, T: HasEntry> FromTopic<'a, P, T> for &'a EventEntry {
     fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
-        call.args
-            .entry
-            .ok_or(Failure::Input("the host gave no event entry"))
+        match call.args.detail {
+            Detail::Event(entry) => Ok(entry),
+            _ => Err(Failure::Input("the host gave no event entry")),
+        }
     }
 }
 
 impl<'a, P, T: HasDependency> FromTopic<'a, P, T> for &'a Dependency {
     fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
-        call.args
-            .dependency
-            .ok_or(Failure::Input("the host gave no dependency"))
+        match call.args.detail {
+            Detail::Dependency(dependency) => Ok(dependency),
+            _ => Err(Failure::Input("the host gave no dependency")),
+        }
+    }
+}
+
+/// A copy, for asynchronous handlers.
+impl<'a, P, T: HasDependency> FromTopic<'a, P, T> for Dependency {
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        <&Dependency as FromTopic<'a, P, T>>::from_topic(call).cloned()
+    }
+}
+
+impl<'a, P, T: HasUpdates> FromTopic<'a, P, T> for Updates<'a> {
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        match call.args.detail {
+            Detail::Updates(updates) => Ok(Updates(updates)),
+            _ => Err(Failure::Input("the host gave no updates")),
+        }
+    }
+}
+
+impl<'a, P, T: HasUpdateRequest> FromTopic<'a, P, T> for &'a UpdateRequest {
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        match call.args.detail {
+            Detail::UpdateRequest(request) => Ok(request),
+            _ => Err(Failure::Input("the host gave no update request")),
+        }
+    }
+}
+
+/// For which topic a wildcard handler (`job.state.*`, `job.*`) is called, with what that topic has.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum JobTopic<'a> {
+    /// `job.create`
+    Create,
+    /// `job.validate`
+    Validate,
+    /// `job.dependency.SCHEME`
+    Dependency(&'a Dependency),
+    /// `job.new`
+    New,
+    /// `job.state.*`; the state that was entered is `job.state()`.
+    State(PrevState),
+    /// `job.event.NAME`
+    Event(&'a EventEntry),
+    /// `job.priority.get`
+    PriorityGet,
+    /// `job.update.KEY`
+    UpdateKey(&'a UpdateRequest),
+    /// `job.update`
+    Update(Updates<'a>),
+    /// `job.inactive-add`
+    InactiveAdd,
+    /// `job.inactive-remove`
+    InactiveRemove,
+    /// `job.destroy`
+    Destroy,
+}
+
+impl<'a, P, T: HasMember> FromTopic<'a, P, T> for JobTopic<'a> {
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        Ok(match (call.args.topic, call.args.detail) {
+            (TopicId::JobCreate, _) => JobTopic::Create,
+            (TopicId::JobValidate, _) => JobTopic::Validate,
+            (TopicId::JobNew, _) => JobTopic::New,
+            (TopicId::JobPriorityGet, _) => JobTopic::PriorityGet,
+            (TopicId::JobInactiveAdd, _) => JobTopic::InactiveAdd,
+            (TopicId::JobInactiveRemove, _) => JobTopic::InactiveRemove,
+            (TopicId::JobDestroy, _) => JobTopic::Destroy,
+            (_, Detail::Dependency(dependency)) => JobTopic::Dependency(dependency),
+            (_, Detail::Event(entry)) => JobTopic::Event(entry),
+            (_, Detail::UpdateRequest(request)) => JobTopic::UpdateKey(request),
+            (_, Detail::Updates(updates)) => JobTopic::Update(Updates(updates)),
+            (_, Detail::State { prev, .. }) => JobTopic::State(PrevState(prev)),
+            _ => JobTopic::State(PrevState(None)),
+        })
     }
 }
 
 impl<'a, P, T: HasConf, C: ConfTable> FromTopic<'a, P, T> for InstanceConf<C> {
     fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
-        let conf = call
-            .args
-            .conf
-            .ok_or(Failure::Input("the host gave no configuration"))?;
+        let Detail::Conf(conf) = call.args.detail else {
+            return Err(Failure::Input("the host gave no configuration"));
+        };
         InstanceConf::read(conf).map_err(|error| Failure::Reject(error.text().to_owned()))
     }
 }
@@ -139,6 +235,12 @@ impl<'a, P: 'static, T: TopicSet> FromTopic<'a, P, T> for Remote<P> {
 impl<'a, P: PluginData<D>, D, T: HasJob> FromTopic<'a, P, T> for Data<'a, D> {
     fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
         let job = <&Job as FromTopic<'a, P, T>>::from_topic(call)?;
-        Ok(Data::new(call.args.host, job.id()))
+        Ok(Data::new(call.args.host, job.id(), P::spec()))
+    }
+}
+
+impl<'a, P: PluginInstanceData<D>, D, T: TopicSet> FromTopic<'a, P, T> for InstanceData<'a, D> {
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        Ok(InstanceData::new(call.args.host, P::spec()))
     }
 }

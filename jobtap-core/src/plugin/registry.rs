@@ -178,6 +178,8 @@ mod tests {
             load: Load::Auto,
             before,
             after,
+            load_order: crate::plugin::LoadOrder::None,
+            schema: || None,
             new: |_| Err(ConfError::new("a test does not build it")),
             handlers: &[],
         }

@@ -7,15 +7,16 @@ use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
-use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Waker};
 
 use super::call::{Args, Call};
+use super::cx::AsJob;
 use super::cx::Cx;
+use super::data::{Data, PluginData};
 use super::host::Command;
-use crate::job::Timestamp;
+use super::waiting::{Either, oneshot, race};
+use crate::job::{JobId, Timestamp};
 use crate::topic::Later;
 
 /// Names one loading of one plugin; what comes back for an earlier one is dropped.
@@ -25,6 +26,11 @@ pub struct PluginKey(pub u64);
 /// Names a plugin's timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TimerKey(pub u64);
+
+fn next_timer() -> TimerKey {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    TimerKey(NEXT.fetch_add(1, Ordering::Relaxed))
+}
 
 /// Takes what comes back and hands it to the manager's thread.
 ///
@@ -82,8 +88,28 @@ impl RemoteHandle {
         &self.name
     }
 
+    /// Which loading of the plugin it leads to.
+    pub fn plugin(&self) -> PluginKey {
+        self.plugin
+    }
+
+    pub(super) fn shared_name(&self) -> &Arc<str> {
+        &self.name
+    }
+
     pub(crate) fn commands(&self, commands: Vec<Command>) {
         self.work(Work::Commands(commands));
+    }
+
+    /// Calls `work` after a while in the host's time.
+    pub(super) fn after(&self, seconds: f64, work: impl FnOnce() + Send + 'static) {
+        self.work(Work::Call(Box::new(move |_, args| {
+            args.host.push(Command::StartTimer {
+                key: next_timer(),
+                at: args.host.now() + seconds,
+                work: Work::Call(Box::new(move |_, _| work())),
+            });
+        })));
     }
 
     fn work(&self, work: Work) {
@@ -119,10 +145,7 @@ impl<P> Clone for Remote<P> {
     }
 }
 
-/// The plugin was unloaded, or the manager stopped, before the answer came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the plugin was unloaded or the manager stopped")]
-pub struct Gone;
+pub use super::waiting::Gone;
 
 impl<P: 'static> Remote<P> {
     pub(crate) fn new(handle: RemoteHandle) -> Self {
@@ -132,8 +155,12 @@ impl<P: 'static> Remote<P> {
         }
     }
 
+    pub(super) fn handle(&self) -> &RemoteHandle {
+        &self.handle
+    }
+
     /// Runs `work` with the plugin on the manager's thread, some time soon.
-    pub fn run(&self, work: impl FnOnce(&mut P, Cx<'_, Later>) + Send + 'static) {
+    pub fn run(&self, work: impl FnOnce(&mut P, Cx<'_, Later<P>>) + Send + 'static) {
         self.handle.work(call(work));
     }
 
@@ -143,7 +170,7 @@ impl<P: 'static> Remote<P> {
     /// [`Gone`] when that can't happen any more.
     pub async fn call<R: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut P, Cx<'_, Later>) -> R + Send + 'static,
+        work: impl FnOnce(&mut P, Cx<'_, Later<P>>) -> R + Send + 'static,
     ) -> Result<R, Gone> {
         let (answer, waiting) = oneshot();
         self.run(move |plugin, cx| answer.send(work(plugin, cx)));
@@ -154,10 +181,9 @@ impl<P: 'static> Remote<P> {
     pub fn at(
         &self,
         when: Timestamp,
-        work: impl FnOnce(&mut P, Cx<'_, Later>) + Send + 'static,
+        work: impl FnOnce(&mut P, Cx<'_, Later<P>>) + Send + 'static,
     ) -> Timer {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let key = TimerKey(NEXT.fetch_add(1, Ordering::Relaxed));
+        let key = next_timer();
         self.handle.commands(vec![Command::StartTimer {
             key,
             at: when,
@@ -181,9 +207,71 @@ impl<P: 'static> Remote<P> {
         });
         waiting.await
     }
+
+    /// Waits for `work`, but no longer than this in the host's time.
+    ///
+    /// # Errors
+    /// [`TimedOut`]; `work` is dropped then.
+    pub async fn timeout<F: Future>(&self, seconds: f64, work: F) -> Result<F::Output, TimedOut> {
+        match race(work, self.sleep(seconds)).await {
+            Either::First(output) => Ok(output),
+            Either::Second(_) => Err(TimedOut { seconds }),
+        }
+    }
+
+    /// Waits until the job has a fatal exception or is over; at once when that is so.
+    ///
+    /// # Errors
+    /// [`Gone`] when the plugin was unloaded meanwhile.
+    pub async fn ended(&self, job: JobId) -> Result<(), Gone> {
+        let (answer, waiting) = oneshot();
+        let work = call(move |_: &mut P, _| answer.send(()));
+        self.handle.commands(vec![Command::AwaitEnd { job, work }]);
+        waiting.await
+    }
+
+    /// Waits for `work`, but no longer than until the job has a fatal exception or is over.
+    ///
+    /// # Errors
+    /// [`Ended`]; `work` is dropped then.
+    pub async fn until_ended<F: Future>(&self, job: JobId, work: F) -> Result<F::Output, Ended> {
+        match race(work, self.ended(job)).await {
+            Either::First(output) => Ok(output),
+            Either::Second(_) => Err(Ended { job }),
+        }
+    }
 }
 
-fn call<P: 'static>(work: impl FnOnce(&mut P, Cx<'_, Later>) + Send + 'static) -> Work {
+/// Work took longer than it may.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[error("no end after {seconds} s")]
+pub struct TimedOut {
+    /// How long it could take.
+    pub seconds: f64,
+}
+
+/// The job had a fatal exception, or was over, before the work was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("job {job} ended first")]
+pub struct Ended {
+    /// The job.
+    pub job: JobId,
+}
+
+/// What comes back to plugin `P` knows its data.
+impl<'a, P: 'static> Cx<'a, Later<P>> {
+    /// The plugin's data on a job.
+    pub fn data<D>(&self, job: impl AsJob) -> Data<'a, D>
+    where
+        P: PluginData<D>,
+    {
+        Data::new(self.host(), job.as_job().id(), P::spec())
+    }
+}
+
+pub(super) fn call<P: 'static>(
+    work: impl FnOnce(&mut P, Cx<'_, Later<P>>) + Send + 'static,
+) -> Work {
     Work::Call(Box::new(move |plugin, args| {
         if let Some(plugin) = plugin.downcast_mut::<P>() {
             work(plugin, Cx::new(Call::new(args)));
@@ -203,60 +291,5 @@ impl Timer {
     pub fn cancel(self) {
         self.handle
             .commands(vec![Command::CancelTimer { key: self.key }]);
-    }
-}
-
-/// One value from the manager's thread to a waiting future, without an async runtime.
-fn oneshot<R>() -> (Answer<R>, Waiting<R>) {
-    let shared = Arc::new(Mutex::new(Slot {
-        value: None,
-        closed: false,
-        waker: None,
-    }));
-    (Answer(Arc::clone(&shared)), Waiting(shared))
-}
-
-struct Slot<R> {
-    value: Option<R>,
-    closed: bool,
-    waker: Option<Waker>,
-}
-
-struct Answer<R>(Arc<Mutex<Slot<R>>>);
-
-impl<R> Answer<R> {
-    fn send(self, value: R) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).value = Some(value);
-    }
-}
-
-impl<R> Drop for Answer<R> {
-    fn drop(&mut self) {
-        let waker = {
-            let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            slot.closed = true;
-            slot.waker.take()
-        };
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-}
-
-struct Waiting<R>(Arc<Mutex<Slot<R>>>);
-
-impl<R> Future for Waiting<R> {
-    type Output = Result<R, Gone>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(value) = slot.value.take() {
-            return Poll::Ready(Ok(value));
-        }
-        if slot.closed {
-            return Poll::Ready(Err(Gone));
-        }
-        slot.waker = Some(cx.waker().clone());
-        Poll::Pending
     }
 }

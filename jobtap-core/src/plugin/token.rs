@@ -4,7 +4,7 @@
 //! one that is dropped, because the work that held it failed or panicked, ends it with status 1 and
 //! a fatal exception.
 
-use super::host::Command;
+use super::host::{Bracket, Command};
 use super::remote::RemoteHandle;
 use crate::job::JobId;
 
@@ -12,26 +12,22 @@ use crate::job::JobId;
 ///
 /// Finish it with [`finish`](Token::finish). Dropping it unfinished ends it with status 1 and a
 /// fatal exception on the job. The host does the same for what a plugin has open when it is
-/// unloaded, and, at the next start, for what was open when the manager ended.
+/// unloaded, and, at the next start, for what was open when the manager ended and the plugin doesn't
+/// take over in `job.new` with [`Cx::prolog_reopen`](super::Cx::prolog_reopen) or
+/// [`Cx::epilog_reopen`](super::Cx::epilog_reopen).
 #[derive(Debug)]
 #[must_use = "dropping it ends the prolog or epilog as failed"]
 pub struct Token {
-    kind: TokenKind,
+    kind: Bracket,
     job: JobId,
     description: String,
     remote: RemoteHandle,
     open: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TokenKind {
-    Prolog,
-    Epilog,
-}
-
 impl Token {
     pub(crate) fn new(
-        kind: TokenKind,
+        kind: Bracket,
         job: JobId,
         description: String,
         remote: RemoteHandle,
@@ -70,13 +66,13 @@ impl Token {
         self.open = false;
         let (job, description) = (self.job, std::mem::take(&mut self.description));
         self.remote.commands(vec![match self.kind {
-            TokenKind::Prolog => Command::FinishProlog {
+            Bracket::Prolog => Command::FinishProlog {
                 job,
                 description,
                 status,
                 failure,
             },
-            TokenKind::Epilog => Command::FinishEpilog {
+            Bracket::Epilog => Command::FinishEpilog {
                 job,
                 description,
                 status,

@@ -77,6 +77,17 @@ impl Pool {
         Answer::Granted(chosen)
     }
 
+    /// Whether a job could run if nothing else did.
+    ///
+    /// # Errors
+    /// Why it never can.
+    pub fn feasible(&self, jobspec: &Jobspec) -> Result<(), String> {
+        match refusal(&self.all, &jobspec.counts()) {
+            Some(text) => Err(format!("unsatisfiable request: {text}")),
+            None => Ok(()),
+        }
+    }
+
     /// Takes what a restored job holds; `false` when some of it is not free, or not ours.
     pub fn claim(&mut self, held: &ResourceSet) -> bool {
         if !held.is_subset(&self.free) {

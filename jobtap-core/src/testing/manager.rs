@@ -7,23 +7,19 @@ use serde_json::{Value, json};
 
 use super::exec::Execution;
 use super::job::TestJob;
+use super::processes::Processes;
 use super::store::MemoryStore;
 use super::tasks::Tasks;
 use crate::engine::{
-    Cred, Effect, Effects, Engine, Exception, ExecEvent, Input, LogLine, ReplyTo, Request,
-    RequestError, Setup, TimerId,
+    Cred, Effect, Effects, Engine, ExecEvent, Input, LogLine, ReplyTo, Request, RequestError,
+    Setup, TimerId,
 };
-use crate::job::{JobId, StateSet, Timestamp, WaitStatus};
-use crate::plugin::{Plugin, PluginDescriptor, Registry, RemoteCall, RemoteSink};
+use crate::job::{JobId, Timestamp, WaitStatus};
+use crate::plugin::{Plugin, PluginDescriptor, Registry, RemoteCall, RemoteSink, Ticks};
 use crate::resource::{Idset, ResourceSet};
 
 /// When virtual time begins.
 const EPOCH: f64 = 1_700_000_000.0;
-
-const OWNER: Cred = Cred {
-    userid: TestJob::OWNER,
-    owner: true,
-};
 
 /// What a manager under test is made of.
 #[derive(Debug, Clone)]
@@ -31,6 +27,7 @@ pub struct TestManagerBuilder {
     plugins: Vec<&'static PluginDescriptor>,
     config: Value,
     cores: u32,
+    ticks: Ticks,
 }
 
 impl TestManagerBuilder {
@@ -57,6 +54,12 @@ impl TestManagerBuilder {
         self
     }
 
+    /// The clocks by which handlers are metered; they stand still if not said.
+    pub fn ticks(mut self, ticks: Ticks) -> Self {
+        self.ticks = ticks;
+        self
+    }
+
     /// Starts it.
     ///
     /// # Errors
@@ -70,6 +73,8 @@ impl TestManagerBuilder {
             now: Timestamp::from_secs(EPOCH),
             timers: BTreeMap::new(),
             replies: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            processes: Processes::default(),
             next_reply: 0,
             execution: Execution::default(),
             fuse: None,
@@ -102,8 +107,11 @@ pub struct TestManager {
     now: Timestamp,
     /// When each timer is due, in that order.
     timers: BTreeMap<(u64, TimerId), Timestamp>,
-    replies: BTreeMap<u64, Result<Value, RequestError>>,
+    pub(super) replies: BTreeMap<u64, Result<Value, RequestError>>,
+    /// Answers of streams so far.
+    pub(super) streams: BTreeMap<u64, Vec<Value>>,
     next_reply: u64,
+    pub(super) processes: Processes,
     execution: Execution,
     /// How many commits and effects are left until the manager dies.
     fuse: Option<u32>,
@@ -135,6 +143,7 @@ impl TestManager {
             plugins: Vec::new(),
             config: json!({}),
             cores: 4,
+            ticks: Ticks::default(),
         }
     }
 
@@ -153,9 +162,13 @@ impl TestManager {
             config: self.setup.config.clone(),
             registry,
             remote: Arc::clone(&self.remote) as Arc<dyn RemoteSink>,
+            ticks: self.setup.ticks.clone(),
         };
         let mut engine = Engine::new(self.now, setup).map_err(|error| error.to_string())?;
         engine.restore_checkpoint(&self.store.checkpoint());
+        for (plugin, data) in self.store.instance_data() {
+            engine.restore_instance_data(plugin, data);
+        }
         for stored in self.store.jobs() {
             let id = stored.id;
             engine
@@ -171,131 +184,6 @@ impl TestManager {
     /// The manager's present time.
     pub fn now(&self) -> Timestamp {
         self.now
-    }
-
-    /// Submits a job.
-    ///
-    /// # Errors
-    /// The text that the submitter would read.
-    pub fn submit(&mut self, job: TestJob) -> Result<JobId, String> {
-        let (cred, submission) = job.submission()?;
-        let reply = self.request(cred, Request::Submit(Box::new(submission)));
-        let answer = self
-            .answer(reply)
-            .ok_or("the submission waits for an answer")??;
-        let id = answer
-            .get("id")
-            .and_then(Value::as_u64)
-            .ok_or("the answer has no id")?;
-        Ok(JobId::new(id))
-    }
-
-    /// The answers to submissions that had to wait, in their order.
-    pub fn late_answers(&mut self) -> Vec<Result<JobId, String>> {
-        let replies = std::mem::take(&mut self.replies);
-        let id = |answer: Value| answer.get("id").and_then(Value::as_u64).map(JobId::new);
-        replies
-            .into_values()
-            .filter_map(|answer| match answer {
-                Ok(answer) => id(answer).map(Ok),
-                Err(error) => Some(Err(error.text)),
-            })
-            .collect()
-    }
-
-    /// Cancels a job as its owner would.
-    ///
-    /// # Errors
-    /// The manager's refusal.
-    pub fn cancel(&mut self, id: JobId) -> Result<(), String> {
-        self.raise(id, "cancel", 0, "")
-    }
-
-    /// Raises an exception on a job.
-    ///
-    /// # Errors
-    /// The manager's refusal.
-    pub fn raise(
-        &mut self,
-        id: JobId,
-        kind: &str,
-        severity: i64,
-        note: &str,
-    ) -> Result<(), String> {
-        let exception = Exception {
-            kind: kind.to_owned(),
-            severity,
-            note: note.to_owned(),
-        };
-        self.ask(Request::Raise { id, exception }).map(drop)
-    }
-
-    /// Cancels all active jobs; says how many.
-    ///
-    /// # Errors
-    /// The manager's refusal.
-    pub fn cancel_all(&mut self) -> Result<u64, String> {
-        let exception = Exception {
-            kind: "cancel".into(),
-            severity: 0,
-            note: String::new(),
-        };
-        let states = StateSet::ACTIVE;
-        let answer = self.ask(Request::RaiseAll {
-            dry_run: false,
-            userid: None,
-            states,
-            exception,
-        })?;
-        Ok(answer.get("count").and_then(Value::as_u64).unwrap_or(0))
-    }
-
-    /// Changes a job's urgency.
-    ///
-    /// # Errors
-    /// The manager's refusal.
-    pub fn urgency(&mut self, id: JobId, urgency: i64) -> Result<(), String> {
-        self.ask(Request::Urgency { id, urgency }).map(drop)
-    }
-
-    /// Stops or starts giving out resources.
-    ///
-    /// # Errors
-    /// The manager's refusal.
-    pub fn scheduling(&mut self, start: bool) -> Result<(), String> {
-        self.ask(Request::QueueStart {
-            start,
-            reason: None,
-        })
-        .map(drop)
-    }
-
-    /// Removes plugins by name or pattern.
-    ///
-    /// # Errors
-    /// The manager's refusal.
-    pub fn remove_plugin(&mut self, pattern: &str) -> Result<(), String> {
-        let remove = Some(pattern.to_owned());
-        self.ask(Request::Plugins {
-            remove,
-            load: None,
-            conf: None,
-        })
-        .map(drop)
-    }
-
-    /// Loads a plugin by name.
-    ///
-    /// # Errors
-    /// The manager's refusal.
-    pub fn load_plugin(&mut self, name: &str, conf: Value) -> Result<(), String> {
-        let load = Some(name.to_owned());
-        self.ask(Request::Plugins {
-            remove: None,
-            load,
-            conf: Some(conf),
-        })
-        .map(drop)
     }
 
     /// From now on a job starts only when [`started`](Self::started) says so.
@@ -345,6 +233,7 @@ impl TestManager {
         self.engine = None;
         self.fuse = None;
         self.tasks = Tasks::default();
+        self.processes.forget();
         self.timers.clear();
         if let Err(error) = self.boot() {
             panic!("the manager doesn't restart: {error}");
@@ -381,12 +270,7 @@ impl TestManager {
         self.engine.as_ref()
     }
 
-    fn ask(&mut self, request: Request) -> Result<Value, String> {
-        let reply = self.request(OWNER, request);
-        self.answer(reply).ok_or("the manager has not answered")?
-    }
-
-    fn request(&mut self, cred: Cred, request: Request) -> ReplyTo {
+    pub(super) fn request(&mut self, cred: Cred, request: Request) -> ReplyTo {
         let reply = ReplyTo(self.next_reply);
         self.next_reply += 1;
         self.input(Input::Request {
@@ -397,18 +281,28 @@ impl TestManager {
         reply
     }
 
-    fn answer(&mut self, reply: ReplyTo) -> Option<Result<Value, String>> {
+    pub(super) fn answer(&mut self, reply: ReplyTo) -> Option<Result<Value, String>> {
         let answer = self.replies.remove(&reply.0)?;
         Some(answer.map_err(|error| error.text))
     }
 
-    fn input(&mut self, input: Input) {
+    pub(super) fn input(&mut self, input: Input) {
         let now = self.now;
         let Some(engine) = self.engine.as_mut() else {
             return;
         };
         let effects = engine.handle(now, input);
         self.settle(effects);
+    }
+
+    /// Replaces the configuration of the next start; see [`configure`](Self::configure).
+    pub(super) fn set_config(&mut self, config: Value) {
+        self.setup.config = config;
+    }
+
+    /// Lets what has come back be worked on.
+    pub(super) fn come_to_rest(&mut self) {
+        self.settle(Effects::default());
     }
 
     /// Commits, does what follows, and lets everything come to rest.
@@ -453,6 +347,10 @@ impl TestManager {
                 Effect::Reply { to, result } => {
                     self.replies.insert(to.0, result);
                 }
+                Effect::Respond { to, payload } => {
+                    self.streams.entry(to.0).or_default().push(payload);
+                }
+                Effect::Process { command, .. } => self.processes.follow(command),
                 Effect::Publish { .. } => {}
                 Effect::Exec(command) => inputs.extend(self.execution.execute(&command)),
                 Effect::Timer { id, at } => {

@@ -38,8 +38,11 @@ mod exec;
 mod job;
 mod looks;
 mod manager;
+mod processes;
+mod requests;
 mod store;
 mod tasks;
 
 pub use job::TestJob;
 pub use manager::{TestManager, TestManagerBuilder};
+pub use requests::TestStream;

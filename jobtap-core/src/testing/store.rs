@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::engine::{Log, StoredJob, Write};
+use crate::engine::{INSTANCE_DATA, Log, StoredJob, Write};
 use crate::job::JobId;
 
 /// Everything that was committed.
@@ -27,6 +27,10 @@ impl MemoryStore {
                 Write::Put { id, key, value } => {
                     self.values.insert((id, key), value);
                 }
+                Write::Remove { id } => {
+                    self.logs.retain(|(job, _), _| *job != id);
+                    self.values.retain(|(job, _), _| *job != id);
+                }
                 Write::PutInstance { key, value } => {
                     self.instance.insert(key, value);
                 }
@@ -44,6 +48,12 @@ impl MemoryStore {
         let text = self.instance.get("checkpoint.job-manager");
         text.and_then(|text| serde_json::from_str(text).ok())
             .unwrap_or_default()
+    }
+
+    /// What plugins stored on the instance, by plugin.
+    pub(super) fn instance_data(&self) -> impl Iterator<Item = (&str, &str)> {
+        let pairs = self.instance.iter();
+        pairs.filter_map(|(key, text)| Some((key.strip_prefix(INSTANCE_DATA)?, text.as_str())))
     }
 
     /// All jobs in id order.

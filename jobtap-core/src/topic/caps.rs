@@ -35,6 +35,12 @@ capabilities! {
         "only `job.state.*` topics have a previous state",
         "the present state is `job.state()`";
 
+    /// The topic may come from an event: `Option<&EventEntry>` can be taken.
+    HasCause:
+        "`{Self}` never comes from an event",
+        "only `job.state.*` topics may have an event behind them",
+        "subscribe to the job with `cx.subscribe(job)` and handle `job.event.NAME`, where `&EventEntry` is the event";
+
     /// The topic comes with an event: `&EventEntry` can be taken.
     HasEntry:
         "there is no event entry in `{Self}`",
@@ -46,6 +52,30 @@ capabilities! {
         "there is no dependency in `{Self}`",
         "only `job.dependency.SCHEME` is called for a dependency",
         "all dependencies of a job are in `job.jobspec().dependencies()`";
+
+    /// The topic tells what was changed in a jobspec: `Updates` can be taken.
+    HasUpdates:
+        "there are no updates in `{Self}`",
+        "only `job.update` is called after a jobspec was changed",
+        "handle `job.update`; a user's request for a change is `&UpdateRequest` in `job.update.KEY`";
+
+    /// The topic is about a user's request for a change: `&UpdateRequest` can be taken.
+    HasUpdateRequest:
+        "nobody asks for an update in `{Self}`",
+        "only `job.update.KEY` is called for a request",
+        "handle `job.update.KEY`, as in `#[on(\"job.update.attributes.system.duration\")]`";
+
+    /// The topic stands for several: `JobTopic` can be taken, which says for which one it is called.
+    HasMember:
+        "`{Self}` is one topic, not several",
+        "only `job.state.*` and `job.*` stand for several topics",
+        "nothing has to be asked here: the handler is called for this topic alone";
+
+    /// A client asks for something: `Request<Q>`, `Caller` and `Responder<R>` can be taken.
+    HasRequest:
+        "there is no request in `{Self}`",
+        "only a function under `#[service]` answers requests",
+        "mark the function `#[service(\"name\")]` instead of `#[on(..)]`";
 
     /// The topic carries the instance's configuration: `InstanceConf<C>` can be taken.
     HasConf:
@@ -63,7 +93,7 @@ capabilities! {
     ReturnsUnit:
         "a handler of `{Self}` must return a value",
         "this topic needs an answer",
-        "return `Priority`: `Priority::new(n)`, `Priority::UNAVAILABLE` or `Priority::UNCHANGED`";
+        "`job.priority.get` returns `Priority`, `job.update.KEY` returns `Update`, `plugin.query` returns `QueryData`";
 
     /// A handler may return a priority.
     ReturnsPriority:
@@ -88,6 +118,36 @@ capabilities! {
         "a handler of `{Self}` can't fail with a `HandlerError`",
         "a failure here is an answer to somebody, not a line in the log",
         "return `Result<(), Reject>` in a gate such as `job.validate`, `Result<(), ConfError>` in `conf.update`";
+
+    /// A handler may give the job resources: `ResourceSet`.
+    ReturnsResources:
+        "resources can't be given to a job in `{Self}`",
+        "only a job in SCHED waits for resources",
+        "return them from `job.state.sched`";
+
+    /// A handler decides about a change that a user asks for: `Update`.
+    ReturnsUpdate:
+        "an update can't be decided in `{Self}`",
+        "only `job.update.KEY` asks whether a key may be changed",
+        "handle `job.update.KEY`, as in `#[on(\"job.update.attributes.system.duration\")]`";
+
+    /// A handler tells of the plugin: `QueryData`.
+    ReturnsQuery:
+        "nobody asks for query data in `{Self}`",
+        "only `plugin.query` is answered with data",
+        "handle `plugin.query`";
+
+    /// A handler may fail with a `HandlerError` that goes to who asked.
+    ReturnsQueryFailure:
+        "a handler of `{Self}` can't fail with a `HandlerError`",
+        "a failure here is an answer to somebody, not a line in the log",
+        "return `Result<(), Reject>` in a gate such as `job.validate`, `Result<(), ConfError>` in `conf.update`";
+
+    /// A service answers with any `Serialize`.
+    ReturnsReply:
+        "`{Self}` is no service, so nothing can be replied",
+        "only a function under `#[service]` answers requests",
+        "mark the function `#[service(\"name\")]` instead of `#[on(..)]`";
 
     /// A handler may refuse the configuration: `Result<(), ConfError>`.
     ReturnsConf:

@@ -6,10 +6,12 @@
 //! a compile error that names the topic.
 
 mod caps;
+mod own;
 mod sets;
 mod table;
 
 pub use caps::*;
+pub use own::*;
 pub use table::*;
 
 /// One topic.
@@ -22,6 +24,9 @@ pub trait Topic: TopicSet + Sized {
 
     /// What becomes of a job when a handler fails here.
     const ON_FAILURE: OnFailure;
+
+    /// The topic as a value; [`TopicId::Own`] for an author's own.
+    const ID: TopicId;
 }
 
 /// One topic, or the tuple of those that a handler serves together.
@@ -43,11 +48,15 @@ pub enum OnFailure {
     Log,
 }
 
-/// The topic string and how it is found in `#[on]`, for tools that list topics.
+/// What is known of a topic, for tools and tables that list topics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopicInfo {
-    /// The string.
+    /// The string that `#[on]` takes; a family is written with `*`.
     pub name: &'static str,
+    /// Its type in this module.
+    pub type_name: &'static str,
     /// What becomes of a job when a handler fails.
     pub on_failure: OnFailure,
+    /// The capabilities that its type implements, by their names in this module.
+    pub capabilities: &'static [&'static str],
 }

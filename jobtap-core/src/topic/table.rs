@@ -14,15 +14,60 @@ macro_rules! topics {
             impl Topic for $name {
                 const NAME: &'static str = $string;
                 const ON_FAILURE: OnFailure = OnFailure::$policy;
+                const ID: TopicId = TopicId::$name;
             }
             $( impl $cap for $name {} )*
         )*
 
+        /// The topics of the job manager as values, in the order of [`TOPICS`].
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum TopicId {
+            $( #[doc = concat!("`", $string, "`")] $name, )*
+            /// A topic of an author's own, known by its name.
+            Own,
+        }
+
         /// Every topic of the job manager, in the order of a job's life.
         pub const TOPICS: &[TopicInfo] = &[
-            $( TopicInfo { name: $string, on_failure: OnFailure::$policy }, )*
+            $( TopicInfo {
+                name: $string,
+                type_name: stringify!($name),
+                on_failure: OnFailure::$policy,
+                capabilities: &[$(stringify!($cap)),*],
+            }, )*
         ];
     };
+}
+
+impl TopicId {
+    /// How many topics the job manager has.
+    pub const COUNT: usize = TopicId::Own as usize;
+
+    /// What is known of the topic; none of an author's own.
+    pub fn info(self) -> Option<&'static TopicInfo> {
+        TOPICS.get(self as usize)
+    }
+
+    /// The topic's string.
+    pub fn name(self) -> &'static str {
+        self.info().map_or("an own topic", |info| info.name)
+    }
+
+    /// What becomes of a job when a handler fails here.
+    pub fn on_failure(self) -> OnFailure {
+        self.info().map_or(OnFailure::Log, |info| info.on_failure)
+    }
+
+    /// Whether `job.*` stands for this topic too.
+    pub fn is_job_topic(self) -> bool {
+        self.name().starts_with("job.")
+    }
+
+    /// Whether `job.state.*` stands for this topic too.
+    pub fn is_state_topic(self) -> bool {
+        self.name().starts_with("job.state.")
+    }
 }
 
 topics! {
@@ -30,8 +75,14 @@ topics! {
     /// change. A refusal fails the load, or the reload (the old configuration stays).
     ConfUpdate = "conf.update", Reject: HasConf ReturnsConf ReturnsUnit;
 
+    /// `job.create`: the job exists, before anything was checked. Also called for jobs introduced
+    /// after a restart or when the plugin is loaded, where a refusal is only logged. The place to
+    /// set up what other handlers of the plugin expect of every job.
+    JobCreate = "job.create", Reject: HasJob ReturnsVerdict ReturnsUnit;
+
     /// `job.validate`: a submitted job before it is accepted. State NEW. A refusal goes to the
-    /// submitter; nothing of the job is kept.
+    /// submitter; nothing of the job is kept. Called again with the changed jobspec when a user asks
+    /// for an update that isn't marked [`Update::validated`](crate::plugin::Update::validated).
     JobValidate = "job.validate", Reject:
         HasJob ReturnsVerdict ReturnsUnit AllowsDependencyAdd AllowsJobspecUpdate;
 
@@ -48,31 +99,37 @@ topics! {
     /// `job.state.depend`: the job is accepted and waits for its dependencies. The last place to
     /// add one.
     JobStateDepend = "job.state.depend", Log:
-        HasJob HasPrevState ReturnsUnit ReturnsFault ReturnsAnnotations AllowsDependencyAdd
-        AllowsJobspecUpdate AllowsProlog AllowsFatal;
+        HasJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations
+        AllowsDependencyAdd AllowsJobspecUpdate AllowsProlog AllowsFatal;
 
     /// `job.state.priority`: the job needs a priority. It waits here until one is set.
     JobStatePriority = "job.state.priority", Log:
-        HasJob HasPrevState ReturnsUnit ReturnsFault ReturnsAnnotations ReturnsPriority
+        HasJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations ReturnsPriority
         AllowsJobspecUpdate AllowsProlog AllowsFatal;
 
-    /// `job.state.sched`: the job has a priority and waits for resources.
+    /// `job.state.sched`: the job has a priority and waits for resources. A handler that returns
+    /// resources gives the job these, past the scheduler.
     JobStateSched = "job.state.sched", Log:
-        HasJob HasPrevState ReturnsUnit ReturnsFault ReturnsAnnotations
+        HasJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations ReturnsResources
         AllowsJobspecUpdate AllowsProlog AllowsFatal;
 
     /// `job.state.run`: the job has resources and will be started when no prolog is open.
     JobStateRun = "job.state.run", Log:
-        HasJob HasPrevState HasResources ReturnsUnit ReturnsFault ReturnsAnnotations
+        HasJob HasPrevState HasCause HasResources ReturnsUnit ReturnsFault ReturnsAnnotations
         AllowsProlog AllowsFatal;
 
     /// `job.state.cleanup`: the job has ended; its resources are freed when no epilog is open.
     JobStateCleanup = "job.state.cleanup", Log:
-        HasJob HasPrevState ReturnsUnit ReturnsFault ReturnsAnnotations AllowsEpilog AllowsFatal;
+        HasJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations AllowsEpilog
+        AllowsFatal;
 
     /// `job.state.inactive`: nothing of the job is outstanding; its log is closed.
     JobStateInactive = "job.state.inactive", Log:
-        HasJob HasPrevState ReturnsUnit ReturnsFault ReturnsAnnotations;
+        HasJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations;
+
+    /// `job.state.*`: every change of state for which the plugin has no handler of its own.
+    JobState = "job.state.*", Log:
+        HasJob HasPrevState HasCause HasMember ReturnsUnit ReturnsFault ReturnsAnnotations;
 
     /// `job.event.NAME`: each event of that name, for the jobs that the plugin subscribed to with
     /// [`Cx::subscribe`](crate::plugin::Cx::subscribe).
@@ -82,12 +139,57 @@ topics! {
     /// `job.priority.get`: the manager asks for the job's priority again, in PRIORITY or SCHED.
     JobPriorityGet = "job.priority.get", Log:
         HasJob ReturnsFault ReturnsPriority AllowsFatal;
+
+    /// `job.update.KEY`: a user asks to change this key of the jobspec, such as
+    /// `job.update.attributes.system.duration`. A key that no plugin handles can't be changed.
+    JobUpdateKey = "job.update.*", Reject: HasJob HasUpdateRequest ReturnsVerdict ReturnsUpdate;
+
+    /// `job.update`: a job's jobspec was changed, by a plugin or at a user's request. Any state
+    /// before CLEANUP.
+    JobUpdate = "job.update", Log:
+        HasJob HasUpdates ReturnsUnit ReturnsFault ReturnsAnnotations AllowsJobspecUpdate
+        AllowsFatal;
+
+    /// `job.inactive-add`: the job joined the inactive jobs; after a restart also for each that is
+    /// there again.
+    JobInactiveAdd = "job.inactive-add", Log: HasJob ReturnsUnit ReturnsFault ReturnsAnnotations;
+
+    /// `job.destroy`: the last call for the job before it is only history: after
+    /// `job.inactive-add`, or after it was rejected. The counterpart of `job.create`.
+    JobDestroy = "job.destroy", Log: HasJob ReturnsUnit ReturnsFault;
+
+    /// `job.inactive-remove`: an inactive job is purged.
+    JobInactiveRemove = "job.inactive-remove", Log: HasJob ReturnsUnit ReturnsFault;
+
+    /// `job.*`: every topic about a job for which the plugin has no handler of its own. It watches:
+    /// it decides nothing, and does not make a dependency scheme or an update key supported.
+    JobAny = "job.*", Log: HasJob HasMember ReturnsUnit;
+
+    /// `plugin.query`: `jobtap plugin query NAME` asks what the plugin has to tell of itself.
+    PluginQuery = "plugin.query", Reject: ReturnsQuery ReturnsQueryFailure;
+
+    /// `unload`: the plugin is about to be removed. Not called at the manager's end, after which
+    /// everything goes on.
+    Unload = "unload", Log: ReturnsUnit ReturnsFault;
 }
 
-/// Not a topic of `#[on]`: the context of what comes back to a plugin later, from a timer or from
+/// Not a topic of `#[on]`: the context of what comes back to plugin `P` later, from a timer or from
 /// work outside the manager's thread. There is no current job then.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Later;
+pub struct Later<P = ()>(std::marker::PhantomData<fn(P)>);
 
-impl TopicSet for Later {}
-impl AllowsFatal for Later {}
+impl<P: 'static> TopicSet for Later<P> {}
+impl<P: 'static> AllowsFatal for Later<P> {}
+
+/// Not a topic of `#[on]`: the context of a service under `#[service]`. There is no current job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Service;
+
+impl TopicSet for Service {}
+impl Topic for Service {
+    const NAME: &'static str = "service";
+    const ON_FAILURE: OnFailure = OnFailure::Reject;
+    const ID: TopicId = TopicId::Own;
+}
+impl HasRequest for Service {}
+impl ReturnsReply for Service {}
+impl AllowsFatal for Service {}

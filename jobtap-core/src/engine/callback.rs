@@ -1,0 +1,110 @@
+//! One callback: a handler called with what the engine knows, and everything that it asked for.
+
+use std::any::Any;
+use std::cell::RefCell;
+
+use super::Engine;
+use super::host::FrameHost;
+use crate::job::{Job, JobId};
+use crate::plugin::{Args, Bound, Called, Command, Detail, Fault, Instance, Outcome, PluginKey};
+use crate::topic::TopicId;
+
+/// Something that a plugin asked for.
+#[derive(Debug)]
+pub(super) struct Queued {
+    pub(super) plugin: PluginKey,
+    pub(super) command: Command,
+}
+
+/// What was asked for in one callback, by its handler and by those whose topics it called.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    pub(super) commands: RefCell<Vec<Queued>>,
+    /// Plugins that panicked in a topic that another one called, with what they said.
+    pub(super) panicked: RefCell<Vec<(PluginKey, String)>>,
+}
+
+/// How one callback went.
+pub(super) struct Callback {
+    pub(super) result: Result<Outcome, Fault>,
+    pub(super) commands: Vec<Queued>,
+    pub(super) panicked: Vec<(PluginKey, String)>,
+    pub(super) milliseconds: u64,
+}
+
+/// What a handler is called with.
+#[derive(Clone, Copy)]
+pub(super) struct Subject<'a> {
+    pub(super) topic: TopicId,
+    pub(super) job: Option<&'a Job>,
+    pub(super) detail: Detail<'a>,
+}
+
+impl Engine {
+    /// Calls a handler.
+    pub(super) fn callback(&self, bound: &Bound, subject: Subject<'_>) -> Callback {
+        let asked = Asked::default();
+        let host = FrameHost {
+            engine: self,
+            instance: bound.instance(),
+            current: subject.job.map(Job::id),
+            asked: &asked,
+        };
+        let Subject { topic, job, detail } = subject;
+        let args = Args {
+            host: &host,
+            topic,
+            job,
+            detail,
+        };
+        let Called {
+            result,
+            milliseconds,
+        } = bound.call(args, &self.plugins.ticks);
+        let mut commands = asked.commands.into_inner();
+        if matches!(result, Err(Fault::Panic(_))) {
+            commands.clear();
+        }
+        Callback {
+            result,
+            commands,
+            panicked: asked.panicked.into_inner(),
+            milliseconds,
+        }
+    }
+
+    /// Calls into a plugin outside of any topic: a timer, or work that came back. `None` when it is
+    /// being called.
+    pub(super) fn call_instance(
+        &self,
+        instance: &Instance,
+        call: impl FnOnce(&mut dyn Any, Args<'_>),
+    ) -> Option<Callback> {
+        let asked = Asked::default();
+        let host = FrameHost {
+            engine: self,
+            instance,
+            current: None,
+            asked: &asked,
+        };
+        let args = Args::new(&host, TopicId::Own);
+        let result = instance.with(|plugin| call(plugin, args))?;
+        let mut commands = asked.commands.into_inner();
+        if result.is_err() {
+            commands.clear();
+        }
+        let result = result.map(|()| Outcome::default()).map_err(Fault::Panic);
+        let panicked = asked.panicked.into_inner();
+        Some(Callback {
+            result,
+            commands,
+            panicked,
+            milliseconds: 0,
+        })
+    }
+
+    /// The job as a callback about it sees it.
+    pub(super) fn seen(&self, id: JobId) -> Option<&Job> {
+        self.jobs.get(&id).map(|record| &record.job)
+    }
+}

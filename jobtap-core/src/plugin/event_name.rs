@@ -1,0 +1,106 @@
+//! Names of events that plugins post: checked when the plugin is compiled.
+
+use std::fmt;
+
+/// The name of a plugin's own event. The names of RFC 21 belong to the job manager: a plugin that
+/// posted `alloc` itself would tell the life cycle a lie.
+///
+/// ```
+/// use jobtap_core::plugin::EventName;
+///
+/// const SEEN: EventName = EventName::new("site.seen");
+/// assert_eq!(SEEN.as_str(), "site.seen");
+/// ```
+///
+/// A name that can't be is an error at compile time:
+///
+/// ```compile_fail
+/// # use jobtap_core::plugin::EventName;
+/// const ALLOC: EventName = EventName::new("alloc");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct EventName(&'static str);
+
+/// Events of RFC 21 and those that the manager adds.
+const RESERVED: [&str; 27] = [
+    "submit",
+    "validate",
+    "invalidate",
+    "dependency-add",
+    "dependency-remove",
+    "depend",
+    "priority",
+    "urgency",
+    "jobspec-update",
+    "resource-update",
+    "alloc",
+    "prolog-start",
+    "prolog-finish",
+    "start",
+    "finish",
+    "epilog-start",
+    "epilog-finish",
+    "release",
+    "free",
+    "clean",
+    "exception",
+    "memo",
+    "set-flags",
+    "flux-restart",
+    "annotations",
+    "debug",
+    "*",
+];
+
+impl EventName {
+    /// A name for an event of a plugin's own. Use it in a `const`, where a bad name does not compile.
+    ///
+    /// # Panics
+    /// When the name belongs to the job manager, is empty, or has characters other than letters,
+    /// digits, `-`, `_` and `.`.
+    pub const fn new(name: &'static str) -> Self {
+        let mut left: &[&str] = &RESERVED;
+        while let Some((reserved, others)) = left.split_first() {
+            if same(name.as_bytes(), reserved.as_bytes()) {
+                panic!(
+                    "this event belongs to the job manager: a plugin posts events under names of its own, such as \"my-plugin.seen\""
+                );
+            }
+            left = others;
+        }
+        if !is_plain(name.as_bytes()) {
+            panic!("an event's name is made of letters, digits, `-`, `_` and `.`");
+        }
+        Self(name)
+    }
+
+    /// The name.
+    pub const fn as_str(self) -> &'static str {
+        self.0
+    }
+}
+
+impl fmt::Display for EventName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+const fn same(a: &[u8], b: &[u8]) -> bool {
+    match (a.split_first(), b.split_first()) {
+        (None, None) => true,
+        (Some((x, a)), Some((y, b))) => *x == *y && same(a, b),
+        _ => false,
+    }
+}
+
+const fn is_plain(name: &[u8]) -> bool {
+    let mut rest = name;
+    while let Some((byte, tail)) = rest.split_first() {
+        if !(byte.is_ascii_alphanumeric() || matches!(*byte, b'-' | b'_' | b'.')) {
+            return false;
+        }
+        rest = tail;
+    }
+    !name.is_empty()
+}

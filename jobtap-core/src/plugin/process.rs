@@ -1,0 +1,247 @@
+//! Processes that plugins run beside jobs, such as a prolog's script. They run as the manager's user
+//! on the manager's host, are waited for without blocking anything, and end with their plugin.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::host::Command;
+use super::remote::{Remote, RemoteHandle};
+use super::waiting::{Answer, Gone, Waiting, oneshot};
+use crate::job::WaitStatus;
+
+/// A process to run.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// #[derive(Default)]
+/// struct Scratch;
+///
+/// #[jobtap_plugin(name = "scratch")]
+/// impl Scratch {
+///     #[on("job.state.run", timeout = "5m")]
+///     async fn make(job: JobInfo, remote: Remote<Self>) -> Result<(), PrologFailed> {
+///         let done = remote
+///             .run_process(Process::new("/usr/sbin/make-scratch").env("JOB", job.id.to_string()))
+///             .await?;
+///         done.success().map_err(|how| PrologFailed::new(format!("make-scratch: {how}")))
+///     }
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    /// The program; without a slash it is searched in the manager's `PATH`.
+    pub program: String,
+    /// Its arguments, the program's name left out.
+    pub args: Vec<String>,
+    /// Variables beside those of the manager.
+    pub env: BTreeMap<String, String>,
+    /// Where it runs; the manager's directory if not said.
+    pub cwd: Option<PathBuf>,
+    /// Its standard input; closed if empty.
+    pub stdin: Vec<u8>,
+}
+
+impl Process {
+    /// A process of this program.
+    pub fn new(program: impl Into<String>) -> Self {
+        Self {
+            program: program.into(),
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            cwd: None,
+            stdin: Vec::new(),
+        }
+    }
+
+    /// One more argument.
+    pub fn arg(mut self, arg: impl Into<String>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// More arguments.
+    pub fn args<A: Into<String>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// One more variable.
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.env.insert(name.into(), value.into());
+        self
+    }
+
+    /// Where it runs.
+    pub fn cwd(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.cwd = Some(directory.into());
+        self
+    }
+
+    /// What it reads from standard input.
+    pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.stdin = bytes.into();
+        self
+    }
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessEnd {
+    /// Exit code or signal.
+    pub status: WaitStatus,
+    /// What it printed, up to a limit of the host.
+    pub stdout: Vec<u8>,
+    /// What it complained of, up to a limit of the host.
+    pub stderr: Vec<u8>,
+}
+
+impl ProcessEnd {
+    /// Whether it ended with exit code 0.
+    ///
+    /// # Errors
+    /// How it ended else, in words: `exit code 3`, `killed by signal 9`.
+    pub fn success(&self) -> Result<(), String> {
+        match (self.status.is_success(), self.status.signaled()) {
+            (true, _) => Ok(()),
+            (false, Some(signal)) => Err(format!("killed by signal {signal}")),
+            (false, None) => {
+                let code = self.status.exit_code().unwrap_or(u8::MAX);
+                Err(format!("exit code {code}"))
+            }
+        }
+    }
+}
+
+/// A process that could not be run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProcessError {
+    /// It did not start.
+    #[error("{program}: {reason}")]
+    Start {
+        /// The program.
+        program: String,
+        /// What the system says.
+        reason: String,
+    },
+    /// The plugin was unloaded or the manager stopped.
+    #[error(transparent)]
+    Gone(#[from] Gone),
+}
+
+/// Names a process of a plugin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProcessKey(pub u64);
+
+/// What is told of a process when it has ended.
+pub type ProcessResult = Result<ProcessEnd, ProcessError>;
+
+/// Takes the end of a process to the one who waits.
+pub struct ProcessAnswer(Answer<ProcessResult>);
+
+impl ProcessAnswer {
+    /// Hands it over.
+    pub fn send(self, result: ProcessResult) {
+        self.0.send(result);
+    }
+}
+
+impl fmt::Debug for ProcessAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ProcessAnswer")
+    }
+}
+
+/// What a host does with processes.
+#[derive(Debug)]
+pub enum ProcessCommand {
+    /// Run one, in a process group of its own.
+    Run {
+        /// Names it from now on.
+        key: ProcessKey,
+        /// What to run.
+        process: Process,
+        /// Where its end goes. When this is dropped the one who waits gets [`Gone`].
+        answer: ProcessAnswer,
+    },
+    /// Send a signal to its process group. No effect once it has ended.
+    Signal {
+        /// Which one.
+        key: ProcessKey,
+        /// The signal's number.
+        signum: i32,
+    },
+}
+
+/// A running process of a plugin. Dropping it kills the process with all that it has started.
+#[derive(Debug)]
+#[must_use = "dropping it kills the process"]
+pub struct Child {
+    key: ProcessKey,
+    remote: RemoteHandle,
+    end: Waiting<ProcessResult>,
+    ended: bool,
+}
+
+const SIGKILL: i32 = 9;
+
+impl<P: 'static> Remote<P> {
+    /// Starts a process.
+    pub fn start_process(&self, process: Process) -> Child {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let key = ProcessKey(NEXT.fetch_add(1, Ordering::Relaxed));
+        let (answer, end) = oneshot();
+        let answer = ProcessAnswer(answer);
+        let run = ProcessCommand::Run {
+            key,
+            process,
+            answer,
+        };
+        self.handle().commands(vec![Command::Process(run)]);
+        Child {
+            key,
+            remote: self.handle().clone(),
+            end,
+            ended: false,
+        }
+    }
+
+    /// Runs a process and waits for its end.
+    ///
+    /// # Errors
+    /// When it can't be started. A process that fails is no error here: see
+    /// [`ProcessEnd::status`].
+    pub async fn run_process(&self, process: Process) -> ProcessResult {
+        self.start_process(process).wait().await
+    }
+}
+
+impl Child {
+    /// Sends a signal to the process and all that it has started.
+    pub fn signal(&self, signum: i32) {
+        let signal = ProcessCommand::Signal {
+            key: self.key,
+            signum,
+        };
+        self.remote.commands(vec![Command::Process(signal)]);
+    }
+
+    /// Waits for its end. May be given up and called again.
+    ///
+    /// # Errors
+    /// When it could not be started, or the plugin was unloaded.
+    pub async fn wait(&mut self) -> ProcessResult {
+        let result = (&mut self.end).await;
+        self.ended = true;
+        result?
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.signal(SIGKILL);
+        }
+    }
+}

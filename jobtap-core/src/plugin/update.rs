@@ -1,0 +1,93 @@
+//! Changes of a jobspec after submission: what was changed, what a user asks for, and what a plugin
+//! says to it.
+
+use serde_json::{Map, Value};
+
+use super::service::Cred;
+
+/// What was changed in a jobspec, for `job.update`: new values by dotted path, as in the context of
+/// the `jobspec-update` event (RFC 21).
+#[derive(Debug, Clone, Copy)]
+pub struct Updates<'a>(pub(crate) &'a Map<String, Value>);
+
+impl<'a> Updates<'a> {
+    /// The new value at a path such as `attributes.system.duration`.
+    pub fn get(&self, path: &str) -> Option<&'a Value> {
+        self.0.get(path)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a Value)> {
+        self.0.iter().map(|(path, value)| (path.as_str(), value))
+    }
+}
+
+/// A user's request to change one key of a jobspec, for `job.update.KEY`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UpdateRequest {
+    /// Who asks.
+    pub cred: Cred,
+    /// Dotted path such as `attributes.system.duration`.
+    pub key: String,
+    /// What it is to become.
+    pub value: Value,
+}
+
+/// A plugin's yes to an [`UpdateRequest`]. The no is a [`Reject`](super::Reject).
+///
+/// ```
+/// use jobtap_core::prelude::*;
+///
+/// #[derive(Default)]
+/// struct Names;
+///
+/// #[jobtap_plugin(name = "names")]
+/// impl Names {
+///     #[on("job.update.attributes.system.job.name")]
+///     fn rename(&self, request: &UpdateRequest) -> Result<Update, Reject> {
+///         match request.value.as_str() {
+///             Some(name) if !name.is_empty() => Ok(Update::allow().validated()),
+///             _ => Err(Reject::new("a job's name is a text")),
+///         }
+///     }
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Update {
+    pub(crate) validated: bool,
+    pub(crate) feasibility: bool,
+    pub(crate) further: Map<String, Value>,
+}
+
+impl Update {
+    /// The change is allowed, if the changed jobspec passes `job.validate`.
+    pub fn allow() -> Self {
+        Self::default()
+    }
+
+    /// This key needs no `job.validate`. It is left out only when all keys of the request say so.
+    pub fn validated(mut self) -> Self {
+        self.validated = true;
+        self
+    }
+
+    /// The changed jobspec must fit the instance's resources.
+    pub fn needs_feasibility(mut self) -> Self {
+        self.feasibility = true;
+        self
+    }
+
+    /// One more change that comes with it. It overrides what the user asked for at that path, and no
+    /// plugin is asked for it.
+    pub fn also(mut self, path: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.further.insert(path.into(), value.into());
+        self
+    }
+
+    /// Takes over what another plugin says of the same key.
+    pub(crate) fn merge(&mut self, later: Update) {
+        self.validated |= later.validated;
+        self.feasibility |= later.feasibility;
+        self.further.extend(later.further);
+    }
+}

@@ -1,0 +1,117 @@
+//! The processes of plugins in a test: they end well at once, or when and how the test says.
+
+use std::collections::BTreeMap;
+
+use super::manager::TestManager;
+use crate::job::WaitStatus;
+use crate::plugin::{Process, ProcessAnswer, ProcessCommand, ProcessEnd, ProcessKey};
+
+/// What runs, and what ran.
+#[derive(Debug, Default)]
+pub(super) struct Processes {
+    hold: bool,
+    started: Vec<Process>,
+    running: BTreeMap<ProcessKey, Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    process: Process,
+    answer: ProcessAnswer,
+    signals: Vec<i32>,
+}
+
+impl Processes {
+    pub(super) fn follow(&mut self, command: ProcessCommand) {
+        match command {
+            ProcessCommand::Run {
+                key,
+                process,
+                answer,
+            } => {
+                self.started.push(process.clone());
+                if self.hold {
+                    let signals = Vec::new();
+                    self.running.insert(
+                        key,
+                        Running {
+                            process,
+                            answer,
+                            signals,
+                        },
+                    );
+                } else {
+                    answer.send(Ok(ended(WaitStatus::SUCCESS)));
+                }
+            }
+            ProcessCommand::Signal { key, signum } => self.signal(key, signum),
+        }
+    }
+
+    fn signal(&mut self, key: ProcessKey, signum: i32) {
+        const SIGKILL: i32 = 9;
+        let Some(running) = self.running.get_mut(&key) else {
+            return;
+        };
+        running.signals.push(signum);
+        if signum == SIGKILL
+            && let Some(killed) = self.running.remove(&key)
+        {
+            killed
+                .answer
+                .send(Ok(ended(WaitStatus::from_signal(signum))));
+        }
+    }
+
+    /// The manager has died: nobody waits for them any more.
+    pub(super) fn forget(&mut self) {
+        self.running.clear();
+    }
+}
+
+fn ended(status: WaitStatus) -> ProcessEnd {
+    ProcessEnd {
+        status,
+        stdout: Vec::new(),
+        stderr: Vec::new(),
+    }
+}
+
+impl TestManager {
+    /// From now on a plugin's process ends only when [`end_process`](Self::end_process) says so, or by
+    /// SIGKILL.
+    pub fn hold_processes(&mut self) {
+        self.processes.hold = true;
+    }
+
+    /// All processes that plugins have started.
+    pub fn started_processes(&self) -> &[Process] {
+        &self.processes.started
+    }
+
+    /// The processes that run, each with the signals that it got.
+    pub fn running_processes(&self) -> impl Iterator<Item = (&Process, &[i32])> {
+        let running = self.processes.running.values();
+        running.map(|running| (&running.process, running.signals.as_slice()))
+    }
+
+    /// Ends the oldest running process of this program.
+    ///
+    /// # Panics
+    /// When none runs.
+    #[track_caller]
+    pub fn end_process(&mut self, program: &str, status: WaitStatus) {
+        let of = |running: &Running| running.process.program == program;
+        let key = self
+            .processes
+            .running
+            .iter()
+            .find(|(_, running)| of(running));
+        let key = key.map(|(key, _)| *key);
+        match key.and_then(|key| self.processes.running.remove(&key)) {
+            Some(running) => running.answer.send(Ok(ended(status))),
+            None => panic!("no process of {program} runs"),
+        }
+        self.come_to_rest();
+    }
+}

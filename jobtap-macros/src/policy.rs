@@ -1,0 +1,138 @@
+//! How the work of an `async` handler is treated: `#[on("..", on_restart = "rerun", timeout = "5m",
+//! on_cancel = "run-on")]`.
+
+use syn::parse::{Parse, ParseStream};
+use syn::{Expr, Ident, Token};
+
+use crate::args;
+use crate::suggest;
+
+/// One `key = value` of `#[on]`.
+pub(crate) struct Setting {
+    key: Ident,
+    value: Expr,
+}
+
+impl Parse for Setting {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let key = input.parse()?;
+        input.parse::<Token![=]>()?;
+        Ok(Self {
+            key,
+            value: input.parse()?,
+        })
+    }
+}
+
+/// What `#[on]` says beside topics.
+#[derive(Default)]
+pub(crate) struct Policy {
+    /// `Some(true)` is rerun.
+    pub(crate) rerun: Option<bool>,
+    /// In seconds.
+    pub(crate) timeout: Option<f64>,
+    pub(crate) run_on: bool,
+    /// The first setting, for a message where none is possible.
+    pub(crate) first: Option<Ident>,
+}
+
+const KEYS: &[&str] = &["on_restart", "timeout", "on_cancel"];
+
+impl Policy {
+    /// Takes over one setting.
+    pub(crate) fn set(&mut self, setting: Setting) -> syn::Result<()> {
+        let Setting { key, value } = setting;
+        match key.to_string().as_str() {
+            "on_restart" => {
+                self.rerun = Some(one_of(&value, "on_restart", ["fail", "rerun"], RESTART)?)
+            }
+            "on_cancel" => self.run_on = one_of(&value, "on_cancel", ["stop", "run-on"], CANCEL)?,
+            "timeout" => {
+                let text = args::string(&value, "`timeout`")?;
+                let seconds = seconds(&text.value()).ok_or_else(|| {
+                    syn::Error::new(
+                        text.span(),
+                        format!(
+                            "{:?} is no time\nnote: write a number above 0 with `s`, `m`, `h` or \
+                             `d`, as in \"30s\" or \"5m\"",
+                            text.value()
+                        ),
+                    )
+                })?;
+                self.timeout = Some(seconds);
+            }
+            other => {
+                let message = match suggest::nearest(other, KEYS.iter().copied()) {
+                    Some(meant) => {
+                        format!("`{other}` is no argument of `#[on]`; did you mean `{meant}`?")
+                    }
+                    None => format!(
+                        "`{other}` is no argument of `#[on]`\nnote: beside topics it takes {}",
+                        KEYS.join(", ")
+                    ),
+                };
+                return Err(syn::Error::new(key.span(), message));
+            }
+        }
+        self.first.get_or_insert(key);
+        Ok(())
+    }
+
+    /// Settings are for asynchronous work only.
+    pub(crate) fn refuse_without_async(&self) -> Option<syn::Error> {
+        let key = self.first.as_ref()?;
+        let message = format!(
+            "`{key}` is about the work of an `async` handler, and this one is not `async`\n\
+             note: a handler that is not `async` ends with its callback; leave it out"
+        );
+        Some(syn::Error::new(key.span(), message))
+    }
+}
+
+const RESTART: &str = "after a restart of the manager the work has failed, or begins again";
+const CANCEL: &str = "when the job ends first the work is dropped at its next `await`, or goes on";
+
+/// Whether the second word was chosen.
+fn one_of(value: &Expr, key: &str, words: [&str; 2], note: &str) -> syn::Result<bool> {
+    let text = args::string(value, &format!("`{key}`"))?;
+    let chosen = text.value();
+    if let Some(index) = words.iter().position(|word| *word == chosen) {
+        return Ok(index == 1);
+    }
+    let [first, second] = words;
+    let message = format!("`{key}` can't be {chosen:?}\nnote: {first:?} or {second:?}: {note}");
+    Err(syn::Error::new(text.span(), message))
+}
+
+/// A duration as in jobspecs: a number and a unit.
+fn seconds(text: &str) -> Option<f64> {
+    let split = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(split)?;
+    let factor = match unit {
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        "d" => 86400.0,
+        "ms" => 0.001,
+        _ => return None,
+    };
+    let seconds = number.parse::<f64>().ok()? * factor;
+    (seconds > 0.0 && seconds.is_finite()).then_some(seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_a_unit_or_are_seconds() {
+        assert_eq!(seconds("30s"), Some(30.0));
+        assert_eq!(seconds("1.5m"), Some(90.0));
+        assert_eq!(seconds("2"), Some(2.0));
+        for bad in ["", "m", "0s", "-1s", "5 m", "1e3", "5x"] {
+            assert_eq!(seconds(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! `#[service("name", role = "guest")]`: a function that answers requests of clients.
+
+use proc_macro2::Span;
+use syn::parse::{Parse, ParseStream, Parser};
+use syn::punctuated::Punctuated;
+use syn::{Attribute, ImplItemFn, LitStr, Meta, Token};
+
+use crate::args;
+use crate::handler::{self, Handler, OnKind, OnTopic};
+use crate::policy::Policy;
+use crate::topics::Found;
+
+/// What the attribute says.
+pub(crate) struct Service {
+    /// Empty for the plugin itself.
+    pub(crate) name: String,
+    pub(crate) guest: bool,
+    pub(crate) span: Span,
+}
+
+enum Arg {
+    Name(LitStr),
+    Role(syn::Ident, syn::Expr),
+}
+
+impl Parse for Arg {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        if input.peek(LitStr) {
+            return Ok(Arg::Name(input.parse()?));
+        }
+        if !input.peek(syn::Ident) {
+            return Err(input.error(
+                "the service's name is expected\nnote: write `#[service(\"name\")]`, or \
+                 `#[service(\"name\", role = \"guest\")]` for every user",
+            ));
+        }
+        let key = input.parse()?;
+        input.parse::<Token![=]>()?;
+        Ok(Arg::Role(key, input.parse()?))
+    }
+}
+
+/// Reads the attribute.
+pub(crate) fn parse(attribute: &Attribute) -> syn::Result<Service> {
+    let span = attribute
+        .path()
+        .segments
+        .last()
+        .map_or_else(Span::call_site, |s| s.ident.span());
+    let mut service = Service {
+        name: String::new(),
+        guest: false,
+        span,
+    };
+    let Meta::List(list) = &attribute.meta else {
+        return Ok(service);
+    };
+    let parser = Punctuated::<Arg, Token![,]>::parse_terminated;
+    for arg in parser.parse2(list.tokens.clone())? {
+        match arg {
+            Arg::Name(name) => {
+                service.name = checked(&name)?;
+                service.span = name.span();
+            }
+            Arg::Role(key, value) if key == "role" => service.guest = role(&value)?,
+            Arg::Role(key, _) => {
+                let message = format!(
+                    "`{key}` is no argument of `#[service]`\nnote: beside the name it takes `role`"
+                );
+                return Err(syn::Error::new(key.span(), message));
+            }
+        }
+    }
+    Ok(service)
+}
+
+fn checked(name: &LitStr) -> syn::Result<String> {
+    let text = name.value();
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    if !text.is_empty() && text.chars().all(plain) {
+        return Ok(text);
+    }
+    let message = format!(
+        "{text:?} can't be a service's name\nnote: use letters, digits, `-` and `_`; clients ask \
+         for `job-manager.PLUGIN.NAME`"
+    );
+    Err(syn::Error::new(name.span(), message))
+}
+
+fn role(value: &syn::Expr) -> syn::Result<bool> {
+    let text = args::string(value, "`role`")?;
+    match text.value().as_str() {
+        "owner" => Ok(false),
+        "guest" => Ok(true),
+        other => Err(syn::Error::new(
+            text.span(),
+            format!(
+                "`role` can't be {other:?}\nnote: \"owner\" lets only the instance's owner ask, \
+                 \"guest\" every user"
+            ),
+        )),
+    }
+}
+
+/// A service as a handler of its own topic.
+pub(crate) fn take(
+    method: &ImplItemFn,
+    service: Service,
+    errors: &mut Vec<syn::Error>,
+) -> Option<Handler> {
+    let found = Found {
+        type_name: "Service",
+        topic: "service",
+        key: service.name,
+    };
+    let topic = OnTopic {
+        span: service.span,
+        kind: OnKind::Known(found),
+    };
+    let mut handler = handler::take(method, vec![topic], Policy::default(), errors)?;
+    handler.service = Some(service.guest);
+    Some(handler)
+}
