@@ -71,9 +71,7 @@ impl Kind {
     /// Whether a job that is over satisfies this.
     fn judge(self, target: &Job) -> Result<(), Never> {
         let completed = target.result() == Some(JobResult::Completed);
-        let excepted = target
-            .end_event()
-            .is_some_and(|end| end.name == "exception");
+        let excepted = target.end_event().is_some_and(|end| end.name == "exception");
         let satisfied = match self {
             Kind::Finish => return Ok(()),
             _ if !target.event_posted("alloc") => return Err(Never::Started),
@@ -122,9 +120,7 @@ impl DependencyAfter {
             return Ok(());
         };
         let target: JobId = value.parse().map_err(|_| {
-            Reject::new(format!(
-                "dependency: {scheme}: \"{value}\" is not a valid jobid"
-            ))
+            Reject::new(format!("dependency: {scheme}: \"{value}\" is not a valid jobid"))
         })?;
         let target = cx
             .job(target)
@@ -146,11 +142,7 @@ impl DependencyAfter {
             }
         }
         cx.dependency_add(description.as_str())?;
-        let waiter = Waiter {
-            dependent: job.id(),
-            kind,
-            description,
-        };
+        let waiter = Waiter { dependent: job.id(), kind, description };
         if target.state() == State::Inactive {
             return match kind.judge(&target) {
                 Ok(()) => Ok(cx.dependency_remove(job, waiter.description)?),
@@ -245,15 +237,11 @@ mod tests {
     use crate::PriorityDefault;
 
     fn manager() -> TestManager {
-        TestManager::new()
-            .plugin::<PriorityDefault>()
-            .plugin::<DependencyAfter>()
-            .start()
+        TestManager::new().plugin::<PriorityDefault>().plugin::<DependencyAfter>().start()
     }
 
     fn after(m: &mut TestManager, scheme: &str, target: JobId) -> JobId {
-        m.submit(TestJob::new().dependency(&format!("{scheme}:{target}")))
-            .unwrap()
+        m.submit(TestJob::new().dependency(&format!("{scheme}:{target}"))).unwrap()
     }
 
     const RELEASED: &str =
@@ -306,12 +294,7 @@ mod tests {
             m.cancel(target).unwrap();
             m.assert_events(waits, NEVER);
             let context = m.eventlog(waits)[3].context.clone().unwrap();
-            assert!(
-                context["note"]
-                    .as_str()
-                    .unwrap()
-                    .ends_with("job never started")
-            );
+            assert!(context["note"].as_str().unwrap().ends_with("job never started"));
         }
         let mut m = manager();
         let target = m.submit(TestJob::new().urgency(0)).unwrap();
@@ -324,9 +307,7 @@ mod tests {
     fn a_target_that_is_over_decides_at_submission() {
         let mut m = manager();
         let good = m.submit(TestJob::new().run_for(1.0)).unwrap();
-        let bad = m
-            .submit(TestJob::new().run_for(1.0).wait_status(256))
-            .unwrap();
+        let bad = m.submit(TestJob::new().run_for(1.0).wait_status(256)).unwrap();
         m.advance(2.0);
         let ask = |m: &mut TestManager, uri: String| m.submit(TestJob::new().dependency(&uri));
         let now = ask(&mut m, format!("afterok:{good}")).unwrap();
@@ -353,22 +334,13 @@ mod tests {
         let mut m = manager();
         let other = m.submit(TestJob::new().user(7)).unwrap();
         let mut refusal = |uri: &str| m.submit(TestJob::new().dependency(uri)).unwrap_err();
-        assert_eq!(
-            refusal("afterok:bar"),
-            "dependency: afterok: \"bar\" is not a valid jobid"
-        );
-        assert_eq!(
-            refusal("afterany:1234"),
-            "dependency: afterany: id 1234: job not found"
-        );
+        assert_eq!(refusal("afterok:bar"), "dependency: afterok: \"bar\" is not a valid jobid");
+        assert_eq!(refusal("afterany:1234"), "dependency: afterany: id 1234: job not found");
         assert_eq!(
             refusal(&format!("afterok:{other}")),
             format!("afterok: Permission denied for job {other}")
         );
-        assert_eq!(
-            refusal("afterwards:1"),
-            "dependency scheme \"afterwards\" not supported"
-        );
+        assert_eq!(refusal("afterwards:1"), "dependency scheme \"afterwards\" not supported");
     }
 
     #[test]
@@ -400,9 +372,7 @@ mod tests {
         let first = m.submit(TestJob::new().urgency(0)).unwrap();
         let mut last = first;
         for _ in 1..LENGTH {
-            last = m
-                .submit(TestJob::new().dependency(&format!("afterok:{last}")))
-                .unwrap();
+            last = m.submit(TestJob::new().dependency(&format!("afterok:{last}"))).unwrap();
         }
         // The whole chain falls within one cancel.
         m.cancel(first).unwrap();
@@ -416,9 +386,7 @@ mod tests {
         let first = m.submit(TestJob::new().run_for(1.0)).unwrap();
         let mut last = first;
         for _ in 0..1000 {
-            let job = TestJob::new()
-                .run_for(1.0)
-                .dependency(&format!("afterok:{last}"));
+            let job = TestJob::new().run_for(1.0).dependency(&format!("afterok:{last}"));
             last = m.submit(job).unwrap();
         }
         m.advance(1002.0);

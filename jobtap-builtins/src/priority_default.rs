@@ -48,8 +48,7 @@ mod tests {
         m.remove_plugin(".priority-default").unwrap();
         let id = m.submit(TestJob::new()).unwrap();
         m.assert_state(id, State::Priority);
-        m.load_plugin(".priority-default", serde_json::json!({}))
-            .unwrap();
+        m.load_plugin(".priority-default", serde_json::json!({})).unwrap();
         m.assert_state(id, State::Run);
     }
 }

@@ -17,9 +17,7 @@ pub use crate::plugin::*;
 
 /// Finds the plugin behind the host's handle.
 pub fn downcast<P: 'static>(plugin: &mut dyn Any) -> Result<&mut P, Failure> {
-    plugin
-        .downcast_mut()
-        .ok_or(Failure::Input("the host gave another plugin's instance"))
+    plugin.downcast_mut().ok_or(Failure::Input("the host gave another plugin's instance"))
 }
 
 /// Boxes a new instance.

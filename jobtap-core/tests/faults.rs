@@ -13,18 +13,13 @@ use jobtap_core::testing::{TestJob, TestManager};
 use serde_json::json;
 
 fn with<P: Plugin>() -> TestManager {
-    TestManager::new()
-        .plugin::<ByUrgency>()
-        .plugin::<P>()
-        .start()
+    TestManager::new().plugin::<ByUrgency>().plugin::<P>().start()
 }
 
 fn notes(m: &TestManager, id: JobId) -> Vec<String> {
     let log = m.eventlog(id).into_iter();
     let notes = log.filter(|entry| entry.name == "exception");
-    notes
-        .map(|entry| entry.context.unwrap()["note"].as_str().unwrap().to_owned())
-        .collect()
+    notes.map(|entry| entry.context.unwrap()["note"].as_str().unwrap().to_owned()).collect()
 }
 
 const ALLOC: &str = "submit validate depend priority alloc";
@@ -75,20 +70,14 @@ mod careless {
         );
         // The plugin doesn't survive its removal, the manager does.
         m.remove_plugin("twice").unwrap();
-        assert!(
-            m.log()
-                .any(|(_, text)| text == "twice: drop: panicked: a bug in drop")
-        );
+        assert!(m.log().any(|(_, text)| text == "twice: drop: panicked: a bug in drop"));
     }
 
     #[test]
     fn a_job_ended_in_the_callback_that_releases_it_goes_no_further() {
         let mut m = with::<Twice>();
         let id = m.submit(TestJob::new().attribute("end", 1)).unwrap();
-        m.assert_events(
-            id,
-            "submit dependency-add validate dependency-remove exception clean",
-        );
+        m.assert_events(id, "submit dependency-add validate dependency-remove exception clean");
         m.remove_plugin("twice").unwrap();
     }
 
@@ -177,10 +166,7 @@ mod restarts {
         let second = m.submit(TestJob::new()).unwrap();
         assert_eq!(second.as_u64(), first.as_u64() + 1);
         m.crash_and_restart();
-        m.assert_events(
-            second,
-            &format!("{ALLOC} start exception finish release free clean"),
-        );
+        m.assert_events(second, &format!("{ALLOC} start exception finish release free clean"));
     }
 
     /// Delays every start by half a minute.
@@ -218,10 +204,7 @@ mod restarts {
         m.set_cores(2);
         m.crash_and_restart();
         m.assert_state(small, State::Run);
-        m.assert_events(
-            large,
-            &format!("{ALLOC} start exception finish release free clean"),
-        );
+        m.assert_events(large, &format!("{ALLOC} start exception finish release free clean"));
         assert_eq!(notes(&m, large), ["failed to reallocate R for running job"]);
         assert_eq!(m.free_resources().unwrap().ncores(), 1);
     }
@@ -341,10 +324,7 @@ mod faulted {
         }
         // The gate stays closed for everybody, also for a job that it would have let pass.
         let refusal = m.submit(TestJob::new()).unwrap_err();
-        assert!(
-            refusal.starts_with("plugin unsound has failed repeatedly"),
-            "{refusal}"
-        );
+        assert!(refusal.starts_with("plugin unsound has failed repeatedly"), "{refusal}");
         m.assert_state(in_prolog, State::Inactive);
         assert_eq!(notes(&m, in_prolog).len(), 1);
         // An administrator's way out.
@@ -381,16 +361,9 @@ mod faulted {
     #[test]
     fn the_limit_can_be_set() {
         let config = json!({"job-manager": {"plugin-panic-limit": 1}});
-        let builder = TestManager::new()
-            .plugin::<ByUrgency>()
-            .plugin::<Unsound>()
-            .config(config);
+        let builder = TestManager::new().plugin::<ByUrgency>().plugin::<Unsound>().config(config);
         let mut m = builder.start();
         breaks(&mut m);
-        assert!(
-            m.submit(TestJob::new())
-                .unwrap_err()
-                .contains("has failed repeatedly")
-        );
+        assert!(m.submit(TestJob::new()).unwrap_err().contains("has failed repeatedly"));
     }
 }

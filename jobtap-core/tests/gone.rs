@@ -11,18 +11,13 @@ use jobtap_core::testing::{TestJob, TestManager};
 use serde_json::json;
 
 fn with<P: Plugin>() -> TestManager {
-    TestManager::new()
-        .plugin::<ByUrgency>()
-        .plugin::<P>()
-        .start()
+    TestManager::new().plugin::<ByUrgency>().plugin::<P>().start()
 }
 
 fn notes(m: &TestManager, id: JobId) -> Vec<String> {
     let log = m.eventlog(id).into_iter();
     let notes = log.filter(|entry| entry.name == "exception");
-    notes
-        .map(|entry| entry.context.unwrap()["note"].as_str().unwrap().to_owned())
-        .collect()
+    notes.map(|entry| entry.context.unwrap()["note"].as_str().unwrap().to_owned()).collect()
 }
 
 mod brackets {
@@ -78,20 +73,12 @@ mod brackets {
         m.assert_state(ending, State::Cleanup);
         leave(&mut m);
         m.assert_state(ending, State::Inactive);
-        assert!(
-            notes(&m, ending)[0].ends_with(why),
-            "{:?}",
-            notes(&m, ending)
-        );
+        assert!(notes(&m, ending)[0].ends_with(why), "{:?}", notes(&m, ending));
         // The prolog is over; after a restart the job has an epilog of its own.
         let _ = m.remove_plugin("keeper");
         let _ = m.remove_plugin("endless");
         m.assert_state(starting, State::Inactive);
-        assert!(
-            notes(&m, starting)[0].ends_with(why),
-            "{:?}",
-            notes(&m, starting)
-        );
+        assert!(notes(&m, starting)[0].ends_with(why), "{:?}", notes(&m, starting));
         assert!(!m.events(starting).contains(&"start".to_owned()));
     }
 
@@ -139,19 +126,13 @@ mod gates {
     gate!(Second, "second");
 
     fn manager() -> TestManager {
-        TestManager::new()
-            .plugin::<ByUrgency>()
-            .plugin::<First>()
-            .plugin::<Second>()
-            .start()
+        TestManager::new().plugin::<ByUrgency>().plugin::<First>().plugin::<Second>().start()
     }
 
     #[test]
     fn one_yes_of_two_opens_no_gate() {
         let mut m = manager();
-        let job = TestJob::new()
-            .attribute("first", 1.0)
-            .attribute("second", -2.0);
+        let job = TestJob::new().attribute("first", 1.0).attribute("second", -2.0);
         let _ = m.submit(job);
         m.advance(1.5);
         assert!(m.late_answers().is_empty());
@@ -188,21 +169,15 @@ mod gates {
 
     #[test]
     fn nobody_knows_of_a_job_that_is_not_accepted_yet() {
-        let mut m = TestManager::new()
-            .plugin::<ByUrgency>()
-            .plugin::<First>()
-            .plugin::<Counter>()
-            .start();
+        let mut m =
+            TestManager::new().plugin::<ByUrgency>().plugin::<First>().plugin::<Counter>().start();
         let _ = m.submit(TestJob::new());
         m.load_plugin("counter", json!({})).unwrap();
         assert_eq!(m.cancel_all().unwrap(), 0);
         m.advance(2.0);
         assert!(m.late_answers()[0].is_ok());
         let shown = m.log().filter(|(_, text)| text.starts_with("counter:"));
-        assert_eq!(
-            shown.map(|(_, text)| text).collect::<Vec<_>>(),
-            ["counter: 1 jobs"]
-        );
+        assert_eq!(shown.map(|(_, text)| text).collect::<Vec<_>>(), ["counter: 1 jobs"]);
     }
 }
 
@@ -219,9 +194,7 @@ mod waiting {
             // The later of two dependencies takes longer.
             static CALLS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
             let call = CALLS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            Ok(remote
-                .sleep(if call.is_multiple_of(2) { 1.0 } else { 3.0 })
-                .await?)
+            Ok(remote.sleep(if call.is_multiple_of(2) { 1.0 } else { 3.0 }).await?)
         }
 
         #[on("job.state.depend")]
@@ -247,10 +220,7 @@ mod waiting {
         let job = TestJob::new().dependency("wait:a").dependency("wait:b");
         let id = m.submit(job).unwrap();
         m.advance(2.0);
-        assert_eq!(
-            m.job(id).dependencies().collect::<Vec<_>>(),
-            ["slow.wait=wait:b"]
-        );
+        assert_eq!(m.job(id).dependencies().collect::<Vec<_>>(), ["slow.wait=wait:b"]);
         m.advance(2.0);
         m.assert_state(id, State::Run);
     }
@@ -278,10 +248,7 @@ mod waiting {
         assert_eq!(m.job(asked).priority(), Some(16));
         m.remove_plugin("by-urgency").unwrap();
         let last = m.log().last().unwrap().1;
-        assert!(
-            last.starts_with("no loaded plugin handles job.state.priority"),
-            "{last}"
-        );
+        assert!(last.starts_with("no loaded plugin handles job.state.priority"), "{last}");
         let waits = m.submit(TestJob::new()).unwrap();
         m.assert_state(waits, State::Priority);
         m.load_plugin("slow", json!({})).unwrap();

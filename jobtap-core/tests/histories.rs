@@ -3,12 +3,7 @@
 //! manager is where the logs say, no resource is lost or given twice, and in the end no job hangs.
 //!
 //! `PROPTEST_CASES` asks for more of them.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    missing_docs
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs)]
 
 mod common;
 #[path = "histories/hostile.rs"]
@@ -86,33 +81,21 @@ fn asked() -> impl Strategy<Value = Asked> {
         (Just(place), 1..=kinds)
     });
     let urgency = prop_oneof![6 => Just(16), 1 => Just(0), 1 => Just(31), 2 => 1..31i64];
-    (
-        vec(trouble, 0..4),
-        0..3u8,
-        1..6u64,
-        urgency,
-        proptest::option::of(1..9u8),
-        0..9u8,
+    (vec(trouble, 0..4), 0..3u8, 1..6u64, urgency, proptest::option::of(1..9u8), 0..9u8).prop_map(
+        |(trouble, waits, tasks, urgency, run_for, duration)| Asked {
+            trouble,
+            waits,
+            tasks,
+            urgency,
+            run_for,
+            duration,
+        },
     )
-        .prop_map(
-            |(trouble, waits, tasks, urgency, run_for, duration)| Asked {
-                trouble,
-                waits,
-                tasks,
-                urgency,
-                run_for,
-                duration,
-            },
-        )
 }
 
 fn act() -> impl Strategy<Value = Act> {
-    let kinds = prop_oneof![
-        Just("cancel"),
-        Just("timeout"),
-        Just("scheduler-restart"),
-        Just("odd")
-    ];
+    let kinds =
+        prop_oneof![Just("cancel"), Just("timeout"), Just("scheduler-restart"), Just("odd")];
     let which = 0..12usize;
     prop_oneof![
         10 => asked().prop_map(Act::Submit),
@@ -154,12 +137,7 @@ impl World {
         if hold {
             m.hold_execution();
         }
-        Self {
-            m,
-            acknowledged: BTreeSet::new(),
-            hold,
-            scheduling: Some(true),
-        }
+        Self { m, acknowledged: BTreeSet::new(), hold, scheduling: Some(true) }
     }
 
     /// One of the jobs, the youngest first; sometimes one that never was.
@@ -219,11 +197,7 @@ impl World {
     }
 
     fn report(&mut self, id: JobId, what: u8) {
-        let exception = Exception {
-            kind: "exec".into(),
-            severity: 0,
-            note: "on purpose".into(),
-        };
+        let exception = Exception { kind: "exec".into(), severity: 0, note: "on purpose".into() };
         self.m.report(match what {
             0 => ExecEvent::Started { id },
             1 => ExecEvent::Finished { id, status: 256 },
@@ -246,12 +220,8 @@ impl World {
             prop_assert_eq!(model.state, Some(job.state()), "{}", place);
             prop_assert_eq!(model.priority, job.priority(), "{}", place);
             prop_assert_eq!(model.urgency, u64::from(job.urgency().value()), "{}", place);
-            let open: Vec<&str> = model
-                .dependencies
-                .iter()
-                .filter(|(_, open)| *open)
-                .map(|(d, _)| &**d)
-                .collect();
+            let open: Vec<&str> =
+                model.dependencies.iter().filter(|(_, open)| *open).map(|(d, _)| &**d).collect();
             prop_assert_eq!(open, job.dependencies().collect::<Vec<_>>(), "{}", place);
             let index = State::ALL.iter().position(|s| *s == job.state()).unwrap();
             states[index] += 1;
@@ -301,11 +271,7 @@ impl World {
         };
         let fits =
             head.jobspec().counts().ntasks <= self.m.free_resources().unwrap().ncores() as u64;
-        prop_assert!(
-            !fits || self.scheduling != Some(true),
-            "{} is passed over",
-            head.id()
-        );
+        prop_assert!(!fits || self.scheduling != Some(true), "{} is passed over", head.id());
         Ok(())
     }
 

@@ -17,18 +17,8 @@ fn exception(m: &TestManager, id: JobId) -> (String, i64, String) {
     let log = m.eventlog(id);
     let entry = log.iter().find(|entry| entry.name == "exception").unwrap();
     let context = entry.context.as_ref().unwrap();
-    let text = |key: &str| {
-        context
-            .get(key)
-            .and_then(|v| v.as_str())
-            .unwrap()
-            .to_owned()
-    };
-    (
-        text("type"),
-        context.get("severity").unwrap().as_i64().unwrap(),
-        text("note"),
-    )
+    let text = |key: &str| context.get(key).and_then(|v| v.as_str()).unwrap().to_owned();
+    (text("type"), context.get("severity").unwrap().as_i64().unwrap(), text("note"))
 }
 
 #[test]
@@ -65,10 +55,7 @@ fn mock_exceptions_come_before_and_after_the_start() {
     let mut m = manager();
     let mock = |what: &str| TestJob::new().attribute("exec.test.mock_exception", what);
     let id = m.submit(mock("init")).unwrap();
-    m.assert_events(
-        id,
-        "submit validate depend priority alloc exception release free clean",
-    );
+    m.assert_events(id, "submit validate depend priority alloc exception release free clean");
     let note = "mock initialization exception generated".to_owned();
     assert_eq!(exception(&m, id), ("exec".to_owned(), 0, note));
     let id = m.submit(mock("run")).unwrap();
@@ -120,18 +107,9 @@ fn an_exception_that_is_not_fatal_changes_nothing() {
 fn malformed_exceptions_are_refused() {
     let mut m = manager();
     let id = m.submit(TestJob::new()).unwrap();
-    assert_eq!(
-        m.raise(id, "x", 8, "").unwrap_err(),
-        "invalid exception severity"
-    );
-    assert_eq!(
-        m.raise(id, "two words", 0, "").unwrap_err(),
-        "invalid exception type"
-    );
-    assert_eq!(
-        m.raise(id, "", 0, "").unwrap_err(),
-        "invalid exception type"
-    );
+    assert_eq!(m.raise(id, "x", 8, "").unwrap_err(), "invalid exception severity");
+    assert_eq!(m.raise(id, "two words", 0, "").unwrap_err(), "invalid exception type");
+    assert_eq!(m.raise(id, "", 0, "").unwrap_err(), "invalid exception type");
 }
 
 #[test]
@@ -164,10 +142,7 @@ fn a_request_that_can_never_be_met_ends_with_the_reason() {
     m.assert_events(id, "submit validate depend priority exception clean");
     let (kind, severity, note) = exception(&m, id);
     assert_eq!((&*kind, severity), ("alloc", 0));
-    assert!(
-        note.starts_with("unsatisfiable request: need 5 slot(s)"),
-        "{note}"
-    );
+    assert!(note.starts_with("unsatisfiable request: need 5 slot(s)"), "{note}");
 }
 
 #[test]
@@ -203,14 +178,8 @@ fn urgency_reorders_waiting_jobs_and_holds_them() {
         "submit validate depend priority urgency priority urgency priority alloc start",
     );
     let refusal = m.urgency(a, 3).unwrap_err();
-    assert_eq!(
-        refusal,
-        "urgency cannot be changed once resources are allocated"
-    );
-    assert_eq!(
-        m.urgency(b, 32).unwrap_err(),
-        "urgency value is out of range"
-    );
+    assert_eq!(refusal, "urgency cannot be changed once resources are allocated");
+    assert_eq!(m.urgency(b, 32).unwrap_err(), "urgency value is out of range");
     assert_eq!(m.urgency(b, 3).unwrap_err(), "job is inactive");
 }
 
@@ -218,14 +187,8 @@ fn urgency_reorders_waiting_jobs_and_holds_them() {
 fn guests_have_fewer_rights() {
     let mut m = manager();
     let refusal = m.submit(TestJob::new().user(7).urgency(17)).unwrap_err();
-    assert_eq!(
-        refusal,
-        "only the instance owner can submit with urgency >16"
-    );
-    assert_eq!(
-        m.submit(TestJob::new().urgency(32)).unwrap_err(),
-        "urgency range is [0:31]"
-    );
+    assert_eq!(refusal, "only the instance owner can submit with urgency >16");
+    assert_eq!(m.submit(TestJob::new().urgency(32)).unwrap_err(), "urgency range is [0:31]");
     m.submit(TestJob::new().user(7)).unwrap();
 }
 
@@ -257,16 +220,11 @@ fn cancelling_everything_reaches_every_active_job() {
 #[test]
 fn events_have_one_order_in_time() {
     let mut m = manager();
-    let ids: Vec<JobId> = (0..3)
-        .map(|_| m.submit(TestJob::new().run_for(1.0)).unwrap())
-        .collect();
+    let ids: Vec<JobId> = (0..3).map(|_| m.submit(TestJob::new().run_for(1.0)).unwrap()).collect();
     m.advance(2.0);
     for id in ids {
-        let times: Vec<f64> = m
-            .eventlog(id)
-            .iter()
-            .map(|entry| entry.timestamp.as_secs())
-            .collect();
+        let times: Vec<f64> =
+            m.eventlog(id).iter().map(|entry| entry.timestamp.as_secs()).collect();
         assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "{times:?}");
     }
 }

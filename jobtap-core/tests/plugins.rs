@@ -12,17 +12,11 @@ use jobtap_core::testing::{TestJob, TestManager};
 use serde_json::json;
 
 fn with<P: Plugin>() -> TestManager {
-    TestManager::new()
-        .plugin::<ByUrgency>()
-        .plugin::<P>()
-        .start()
+    TestManager::new().plugin::<ByUrgency>().plugin::<P>().start()
 }
 
 fn errors(m: &TestManager) -> Vec<String> {
-    m.log()
-        .filter(|(level, _)| *level <= Level::Warning)
-        .map(|(_, text)| text.to_owned())
-        .collect()
+    m.log().filter(|(level, _)| *level <= Level::Warning).map(|(_, text)| text.to_owned()).collect()
 }
 
 mod brackets {
@@ -123,10 +117,7 @@ mod dropped_token {
             "submit validate depend priority alloc prolog-start exception prolog-finish free clean",
         );
         let context = m.eventlog(id)[6].context.clone().unwrap();
-        assert_eq!(
-            context["note"],
-            "mount of plugin careless ended without a result"
-        );
+        assert_eq!(context["note"], "mount of plugin careless ended without a result");
     }
 }
 
@@ -190,18 +181,14 @@ mod asynchronous {
         let waits = m.submit(TestJob::new().attribute("ask", 1)).unwrap_err();
         assert_eq!(waits, "the submission waits for an answer");
         m.advance(4.0);
-        assert_eq!(
-            m.late_answers(),
-            [Err("the license server says no".to_owned())]
-        );
+        assert_eq!(m.late_answers(), [Err("the license server says no".to_owned())]);
     }
 
     #[test]
     fn failure_and_panic_end_the_job_with_the_reason() {
-        for (how, note) in [
-            ("fail", "no disk on testhost"),
-            ("panic", "slow.mount panicked: a bug"),
-        ] {
+        for (how, note) in
+            [("fail", "no disk on testhost"), ("panic", "slow.mount panicked: a bug")]
+        {
             let mut m = with::<Slow>();
             let id = m.submit(TestJob::new().attribute("mount", how)).unwrap();
             m.advance(2.0);
@@ -222,20 +209,14 @@ mod faults {
     impl Buggy {
         #[on("job.validate")]
         fn validate(&self, job: &Job) -> Result<(), Reject> {
-            assert!(
-                job.jobspec().attribute("gate").is_none(),
-                "a bug in the gate"
-            );
+            assert!(job.jobspec().attribute("gate").is_none(), "a bug in the gate");
             Ok(())
         }
 
         #[on("job.state.run")]
         fn run(&self, job: &Job, cx: Cx<'_, JobStateRun>) -> Result<(), HandlerError> {
             let _token = cx.prolog_start("never")?;
-            assert!(
-                job.jobspec().attribute("state").is_none(),
-                "a bug in a state"
-            );
+            assert!(job.jobspec().attribute("state").is_none(), "a bug in a state");
             Err(HandlerError::new("something failed"))
         }
     }
@@ -245,11 +226,7 @@ mod faults {
         let mut m = with::<Buggy>();
         let refusal = m.submit(TestJob::new().attribute("gate", 1)).unwrap_err();
         assert!(refusal.contains("plugin buggy failed"), "{refusal}");
-        assert!(
-            errors(&m)[0].starts_with("buggy: job.validate: job"),
-            "{:?}",
-            errors(&m)
-        );
+        assert!(errors(&m)[0].starts_with("buggy: job.validate: job"), "{:?}", errors(&m));
     }
 
     #[test]
@@ -257,11 +234,7 @@ mod faults {
         let mut m = with::<Buggy>();
         let id = m.submit(TestJob::new().attribute("state", 1)).unwrap();
         m.assert_events(id, "submit validate depend priority alloc start");
-        assert!(
-            errors(&m)[0].contains("panicked: a bug in a state"),
-            "{:?}",
-            errors(&m)
-        );
+        assert!(errors(&m)[0].contains("panicked: a bug in a state"), "{:?}", errors(&m));
     }
 }
 
@@ -286,12 +259,7 @@ mod data {
         #[on("job.event.*")]
         fn event(&self, entry: &EventEntry, seen: Data<'_, Seen>) -> Result<(), HandlerError> {
             seen.update(|seen| seen.events.push(entry.name.to_string()))?;
-            assert!(
-                seen.get()?
-                    .events
-                    .last()
-                    .is_some_and(|last| *last == entry.name)
-            );
+            assert!(seen.get()?.events.last().is_some_and(|last| *last == entry.name));
             Ok(())
         }
 
@@ -312,12 +280,7 @@ mod data {
         let id = m.submit(TestJob::new()).unwrap();
         m.crash_and_restart();
         m.finish(id, 0);
-        let last = m
-            .log()
-            .filter(|(_, text)| text.starts_with("recorder:"))
-            .last()
-            .unwrap()
-            .1;
+        let last = m.log().filter(|(_, text)| text.starts_with("recorder:")).last().unwrap().1;
         assert_eq!(
             last,
             "recorder: validate depend priority alloc start finish release free clean"
@@ -341,10 +304,7 @@ mod updates {
                 return Err(Reject::new("no"));
             }
             let wrong = cx.jobspec_update("nowhere", 1).unwrap_err();
-            assert!(
-                wrong.to_string().contains("attributes, resources or tasks"),
-                "{wrong}"
-            );
+            assert!(wrong.to_string().contains("attributes, resources or tasks"), "{wrong}");
             Ok(())
         }
     }
@@ -353,10 +313,7 @@ mod updates {
     fn all_changes_of_a_callback_are_one_event() {
         let mut m = with::<Rewriter>();
         let id = m.submit(TestJob::new()).unwrap();
-        m.assert_events(
-            id,
-            "submit jobspec-update validate depend priority alloc start",
-        );
+        m.assert_events(id, "submit jobspec-update validate depend priority alloc start");
         let context = m.eventlog(id)[1].context.clone().unwrap();
         let want = json!({"attributes.system.queue": "batch", "attributes.system.duration": 60.0});
         assert_eq!(serde_json::Value::Object(context), want);
@@ -366,10 +323,7 @@ mod updates {
     #[test]
     fn nothing_of_a_rejected_job_is_left() {
         let mut m = with::<Rewriter>();
-        assert_eq!(
-            m.submit(TestJob::new().attribute("reject", 1)).unwrap_err(),
-            "no"
-        );
+        assert_eq!(m.submit(TestJob::new().attribute("reject", 1)).unwrap_err(), "no");
         m.crash_and_restart();
         assert_eq!(m.cancel_all().unwrap(), 0);
     }
@@ -409,10 +363,7 @@ mod order {
 
     #[test]
     fn the_last_plugin_that_sets_a_priority_wins() {
-        let mut m = TestManager::new()
-            .plugin::<Zebra>()
-            .plugin::<Aardvark>()
-            .start();
+        let mut m = TestManager::new().plugin::<Zebra>().plugin::<Aardvark>().start();
         let id = m.submit(TestJob::new()).unwrap();
         assert_eq!(m.job(id).priority(), Some(100));
     }
@@ -435,10 +386,7 @@ mod restart {
         let before = states(&m, &ids);
         m.crash_and_restart();
         assert_eq!(states(&m, &ids), before);
-        m.assert_events(
-            sched,
-            "submit validate depend priority flux-restart priority",
-        );
+        m.assert_events(sched, "submit validate depend priority flux-restart priority");
         m.finish(run, 0);
         m.assert_state(sched, State::Run);
         m.crash_and_restart();

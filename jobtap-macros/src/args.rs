@@ -29,16 +29,8 @@ pub(crate) enum LoadOrder {
     StateReversed,
 }
 
-const KEYS: &[&str] = &[
-    "name",
-    "load",
-    "load_order",
-    "before",
-    "after",
-    "data",
-    "instance_data",
-    "crate",
-];
+const KEYS: &[&str] =
+    &["name", "load", "load_order", "before", "after", "data", "instance_data", "crate"];
 
 /// One `key = value`; the value stays raw until the key says what it is.
 struct Arg {
@@ -95,10 +87,7 @@ pub(crate) fn parse(tokens: TokenStream, errors: &mut Vec<syn::Error>) -> Plugin
     for arg in parsed {
         let key = arg.key.to_string();
         if seen.contains(&key) {
-            errors.push(syn::Error::new(
-                arg.key.span(),
-                format!("`{key}` is given twice"),
-            ));
+            errors.push(syn::Error::new(arg.key.span(), format!("`{key}` is given twice")));
             continue;
         }
         seen.push(key);
@@ -146,14 +135,8 @@ pub(crate) fn string(value: &Expr, what: &str) -> syn::Result<LitStr> {
     match value {
         // A literal that came through a macro by example.
         Expr::Group(group) => string(&group.expr, what),
-        Expr::Lit(ExprLit {
-            lit: Lit::Str(text),
-            ..
-        }) => Ok(text.clone()),
-        other => Err(syn::Error::new_spanned(
-            other,
-            format!("{what} is a string: `\"..\"`"),
-        )),
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(text.clone()),
+        other => Err(syn::Error::new_spanned(other, format!("{what} is a string: `\"..\"`"))),
     }
 }
 
@@ -207,10 +190,9 @@ fn load_order(value: &Expr) -> syn::Result<LoadOrder> {
 
 fn names(value: &Expr) -> syn::Result<Vec<LitStr>> {
     match value {
-        Expr::Array(ExprArray { elems, .. }) => elems
-            .iter()
-            .map(|name| string(name, "a plugin's name"))
-            .collect(),
+        Expr::Array(ExprArray { elems, .. }) => {
+            elems.iter().map(|name| string(name, "a plugin's name")).collect()
+        }
         other => Err(syn::Error::new_spanned(
             other,
             "a list of plugin names is expected: `[\"limits\"]`",

@@ -89,10 +89,7 @@ fn expand(args: TokenStream, item: &TokenStream) -> syn::Result<TokenStream> {
             "`#[data]` goes on the struct or enum that a plugin keeps as its data",
         )
     })?;
-    if let (Some(word), true) = (
-        &read.volatile,
-        read.version.is_some() || read.upgrade.is_some(),
-    ) {
+    if let (Some(word), true) = (&read.volatile, read.version.is_some() || read.upgrade.is_some()) {
         let message = "volatile data has no version\nnote: it is never stored, so there is nothing \
                        to upgrade; leave out one of them";
         return Err(syn::Error::new(word.span(), message));
@@ -110,9 +107,7 @@ fn expand(args: TokenStream, item: &TokenStream) -> syn::Result<TokenStream> {
                        `#[data(version = 2, upgrade = ..)]`";
         return Err(syn::Error::new_spanned(upgrade, message));
     }
-    let krate = read
-        .krate
-        .map_or_else(|| quote!(::jobtap_core), |path| quote!(#path));
+    let krate = read.krate.map_or_else(|| quote!(::jobtap_core), |path| quote!(#path));
     let p = quote!(#krate::__private);
     let (name, volatile) = (&input.ident, read.volatile.is_some());
     let (generics, arguments, wheres) = input.generics.split_for_impl();

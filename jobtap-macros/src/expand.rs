@@ -14,30 +14,15 @@ use crate::plugin::{Init, Plugin};
 
 /// The items to emit after the impl block.
 pub(crate) fn expand(plugin: &Plugin) -> TokenStream {
-    let krate = plugin
-        .args
-        .krate
-        .as_ref()
-        .map_or_else(|| quote!(::jobtap_core), |p| quote!(#p));
+    let krate = plugin.args.krate.as_ref().map_or_else(|| quote!(::jobtap_core), |p| quote!(#p));
     let p = quote!(#krate::__private);
     let self_ty = &plugin.self_ty;
     let name = plugin.args.name.as_ref();
-    let load = if plugin.args.by_name {
-        quote!(ByName)
-    } else {
-        quote!(Auto)
-    };
+    let load = if plugin.args.by_name { quote!(ByName) } else { quote!(Auto) };
     let (before, after) = (&plugin.args.before, &plugin.args.after);
     let new = new(plugin.init.as_ref(), self_ty, &p);
-    let entries = plugin
-        .handlers
-        .iter()
-        .map(|handler| entries(handler, &krate, &p));
-    let data = plugin
-        .args
-        .data
-        .as_ref()
-        .map(|data| keeps(data, "PluginData", self_ty, &p));
+    let entries = plugin.handlers.iter().map(|handler| entries(handler, &krate, &p));
+    let data = plugin.args.data.as_ref().map(|data| keeps(data, "PluginData", self_ty, &p));
     let instance_data = plugin.args.instance_data.as_ref();
     let instance_data = instance_data.map(|data| keeps(data, "PluginInstanceData", self_ty, &p));
     let load_order = match plugin.args.load_order {
@@ -119,18 +104,12 @@ fn new(init: Option<&Init>, self_ty: &Type, p: &TokenStream) -> TokenStream {
 /// One table entry for each topic of a handler.
 fn entries(handler: &Handler, krate: &TokenStream, p: &TokenStream) -> TokenStream {
     let method = handler.ident.to_string();
-    let topics: Vec<TokenStream> = handler
-        .topics
-        .iter()
-        .map(|topic| topic_type(topic, krate))
-        .collect();
+    let topics: Vec<TokenStream> =
+        handler.topics.iter().map(|topic| topic_type(topic, krate)).collect();
     let mut distinct: Vec<&TokenStream> = Vec::new();
     for topic in &topics {
         // Members of one family are one type: `Cx<'_, JobDependency>` for any number of schemes.
-        if !distinct
-            .iter()
-            .any(|other| other.to_string() == topic.to_string())
-        {
+        if !distinct.iter().any(|other| other.to_string() == topic.to_string()) {
             distinct.push(topic);
         }
     }
@@ -139,38 +118,30 @@ fn entries(handler: &Handler, krate: &TokenStream, p: &TokenStream) -> TokenStre
         many => quote!((#(#many,)*)),
     };
     let call = call(handler, &set, p);
-    let role = if handler.service == Some(true) {
-        quote!(Guest)
-    } else {
-        quote!(Owner)
-    };
+    let role = if handler.service == Some(true) { quote!(Guest) } else { quote!(Owner) };
     let policy = if handler.is_async && handler.service.is_none() {
         let policy = policy(handler, p);
         quote!(#p::Option::Some(#policy))
     } else {
         quote!(#p::Option::None)
     };
-    let entries = handler
-        .topics
-        .iter()
-        .zip(&topics)
-        .map(|(topic, topic_type)| {
-            let key = match &topic.kind {
-                OnKind::Known(found) => found.key.as_str(),
-                OnKind::Own(_) => "",
-            };
-            quote! {
-                #p::HandlerEntry {
-                    id: <#topic_type as #krate::topic::Topic>::ID,
-                    topic: <#topic_type as #krate::topic::Topic>::NAME,
-                    key: #key,
-                    method: #method,
-                    role: #p::Role::#role,
-                    policy: #policy,
-                    call: #call,
-                },
-            }
-        });
+    let entries = handler.topics.iter().zip(&topics).map(|(topic, topic_type)| {
+        let key = match &topic.kind {
+            OnKind::Known(found) => found.key.as_str(),
+            OnKind::Own(_) => "",
+        };
+        quote! {
+            #p::HandlerEntry {
+                id: <#topic_type as #krate::topic::Topic>::ID,
+                topic: <#topic_type as #krate::topic::Topic>::NAME,
+                key: #key,
+                method: #method,
+                role: #p::Role::#role,
+                policy: #policy,
+                call: #call,
+            },
+        }
+    });
     quote!(#(#entries)*)
 }
 
@@ -214,17 +185,12 @@ fn respan(tokens: &TokenStream, span: Span) -> TokenStream {
 fn call(handler: &Handler, set: &TokenStream, p: &TokenStream) -> TokenStream {
     let method = &handler.ident;
     let arguments = arguments(handler.params.len());
-    let takes = arguments
-        .iter()
-        .zip(&handler.params)
-        .map(|(argument, param)| {
-            quote_spanned! {param.span()=>
-                let #argument = <#param as #p::FromTopic<'_, Self, #set>>::from_topic(&call)?;
-            }
-        });
-    let this = handler
-        .has_self
-        .then(|| quote!(#p::downcast::<Self>(plugin)?,));
+    let takes = arguments.iter().zip(&handler.params).map(|(argument, param)| {
+        quote_spanned! {param.span()=>
+            let #argument = <#param as #p::FromTopic<'_, Self, #set>>::from_topic(&call)?;
+        }
+    });
+    let this = handler.has_self.then(|| quote!(#p::downcast::<Self>(plugin)?,));
     let called = quote_spanned!(method.span()=> Self::#method(#this #(#arguments),*));
     let unit: Type = syn::parse_quote_spanned!(handler.output_span=> ());
     let output = handler.output.as_ref().unwrap_or(&unit);
@@ -245,11 +211,7 @@ fn call(handler: &Handler, set: &TokenStream, p: &TokenStream) -> TokenStream {
             #p::spawn_service::<#set, #output, _, _>(&call, #called)
         },
     };
-    let plugin = if handler.has_self {
-        quote!(plugin)
-    } else {
-        quote!(_)
-    };
+    let plugin = if handler.has_self { quote!(plugin) } else { quote!(_) };
     quote!(|#plugin, args| {
         let call = #p::Call::<#set>::new(args);
         #(#takes)*
@@ -258,7 +220,5 @@ fn call(handler: &Handler, set: &TokenStream, p: &TokenStream) -> TokenStream {
 }
 
 fn arguments(count: usize) -> Vec<Ident> {
-    (0..count)
-        .map(|index| format_ident!("argument_{index}", span = Span::mixed_site()))
-        .collect()
+    (0..count).map(|index| format_ident!("argument_{index}", span = Span::mixed_site())).collect()
 }

@@ -96,19 +96,13 @@ pub(crate) fn parse_on(
         match arg {
             OnArg::Name(name) => match topics::find(&name.value()) {
                 Ok(found) => {
-                    topics.push(OnTopic {
-                        span: name.span(),
-                        kind: OnKind::Known(found),
-                    });
+                    topics.push(OnTopic { span: name.span(), kind: OnKind::Known(found) });
                 }
                 Err(message) => errors.push(syn::Error::new(name.span(), message)),
             },
             OnArg::Setting(setting) => errors.extend(policy.set(setting).err()),
             OnArg::Path(path) => {
-                topics.push(OnTopic {
-                    span: path.span(),
-                    kind: OnKind::Own(path),
-                });
+                topics.push(OnTopic { span: path.span(), kind: OnKind::Own(path) });
             }
         }
     }
@@ -129,10 +123,7 @@ fn bare_topic(tokens: &TokenStream) -> Option<syn::Error> {
         return None;
     }
     let quoted: Vec<String> = text.split(',').map(|topic| format!("{topic:?}")).collect();
-    let message = format!(
-        "a topic's name is a string\nnote: write `#[on({})]`",
-        quoted.join(", ")
-    );
+    let message = format!("a topic's name is a string\nnote: write `#[on({})]`", quoted.join(", "));
     Some(syn::Error::new_spanned(tokens, message))
 }
 
@@ -216,10 +207,7 @@ pub(crate) fn check_generics(method: &ImplItemFn, what: &str, errors: &mut Vec<s
         Safety::Unsafe(token) => Some((token.span(), "unsafe")),
         _ => None,
     };
-    let modifiers = [
-        unsafe_token,
-        method.sig.abi.as_ref().map(|abi| (abi.span(), "extern")),
-    ];
+    let modifiers = [unsafe_token, method.sig.abi.as_ref().map(|abi| (abi.span(), "extern"))];
     for (span, word) in modifiers.into_iter().flatten() {
         let message = format!("{what} can't be `{word}`\nnote: it is called from safe Rust");
         errors.push(syn::Error::new(span, message));

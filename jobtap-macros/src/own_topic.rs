@@ -67,10 +67,7 @@ fn expand(args: TokenStream, item: &TokenStream) -> syn::Result<TokenStream> {
     })?;
     check_name(&name)?;
     let input: DeriveInput = syn::parse2(item.clone()).map_err(|_| {
-        syn::Error::new(
-            span,
-            "`#[topic]` goes on the struct that is the topic's payload",
-        )
+        syn::Error::new(span, "`#[topic]` goes on the struct that is the topic's payload")
     })?;
     if let Some(param) = input.generics.params.first() {
         let message =
@@ -78,11 +75,7 @@ fn expand(args: TokenStream, item: &TokenStream) -> syn::Result<TokenStream> {
         return Err(syn::Error::new_spanned(param, message));
     }
     let krate = krate.map_or_else(|| quote!(::jobtap_core), |path: Path| quote!(#path));
-    let (p, t, kind) = (
-        quote!(#krate::__private),
-        quote!(#krate::topic),
-        &input.ident,
-    );
+    let (p, t, kind) = (quote!(#krate::__private), quote!(#krate::topic), &input.ident);
     let about = if job {
         quote!(impl #t::HasJob for #kind {})
     } else {

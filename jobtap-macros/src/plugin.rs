@@ -47,12 +47,7 @@ pub(crate) fn jobtap_plugin(args: TokenStream, item: TokenStream) -> TokenStream
     check_duplicates(&handlers, &mut errors);
     if errors.is_empty() {
         let self_ty = (*item_impl.self_ty).clone();
-        let plugin = Plugin {
-            args,
-            self_ty,
-            init,
-            handlers,
-        };
+        let plugin = Plugin { args, self_ty, init, handlers };
         let expanded = expand::expand(&plugin);
         quote!(#item_impl #expanded)
     } else {
@@ -87,10 +82,7 @@ fn without_marks(item: TokenStream) -> TokenStream {
 
 fn is_mark_group(group: &Group, before: Option<&TokenTree>) -> bool {
     let hash = matches!(before, Some(TokenTree::Punct(punct)) if punct.as_char() == '#');
-    let path = group
-        .stream()
-        .into_iter()
-        .take_while(|token| !matches!(token, TokenTree::Group(_)));
+    let path = group.stream().into_iter().take_while(|token| !matches!(token, TokenTree::Group(_)));
     let last = path.last().map(|token| token.to_string());
     hash && group.delimiter() == Delimiter::Bracket
         && matches!(last.as_deref(), Some("on" | "init" | "service"))
@@ -140,18 +132,14 @@ fn take_methods(
     let mut handlers = Vec::new();
     for item in &mut item_impl.items {
         let ImplItem::Fn(method) = item else { continue };
-        let (marks, others): (Vec<Attribute>, Vec<Attribute>) = std::mem::take(&mut method.attrs)
-            .into_iter()
-            .partition(is_mark);
+        let (marks, others): (Vec<Attribute>, Vec<Attribute>) =
+            std::mem::take(&mut method.attrs).into_iter().partition(is_mark);
         method.attrs = others;
         let inits: Vec<_> = marks.iter().filter(|a| is_named(a, "init")).collect();
         let ons: Vec<_> = marks.iter().filter(|a| is_named(a, "on")).collect();
         if let Some(mark) = inits.first() {
             if init.is_some() || inits.len() > 1 {
-                errors.push(syn::Error::new_spanned(
-                    mark,
-                    "a plugin has one `#[init]` function",
-                ));
+                errors.push(syn::Error::new_spanned(mark, "a plugin has one `#[init]` function"));
             }
             if let Some(on) = ons.first() {
                 errors.push(syn::Error::new_spanned(
@@ -167,11 +155,7 @@ fn take_methods(
         if let Some(mark) = services.first() {
             if services.len() > 1 || !ons.is_empty() {
                 errors.push(syn::Error::new_spanned(
-                    services
-                        .get(1)
-                        .copied()
-                        .or(ons.first().copied())
-                        .unwrap_or(mark),
+                    services.get(1).copied().or(ons.first().copied()).unwrap_or(mark),
                     "a function is one service or a handler\nnote: write one function for each; \
                      they can share a method",
                 ));
@@ -196,18 +180,12 @@ fn take_methods(
 }
 
 fn is_mark(attribute: &Attribute) -> bool {
-    ["on", "init", "service"]
-        .iter()
-        .any(|name| is_named(attribute, name))
+    ["on", "init", "service"].iter().any(|name| is_named(attribute, name))
 }
 
 /// By the last segment, so that `#[jobtap_core::on(..)]` works too.
 fn is_named(attribute: &Attribute, name: &str) -> bool {
-    attribute
-        .path()
-        .segments
-        .last()
-        .is_some_and(|segment| segment.ident == name)
+    attribute.path().segments.last().is_some_and(|segment| segment.ident == name)
 }
 
 fn take_init(method: &ImplItemFn, errors: &mut Vec<syn::Error>) -> Option<Init> {

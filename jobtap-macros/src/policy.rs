@@ -17,10 +17,7 @@ impl Parse for Setting {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         let key = input.parse()?;
         input.parse::<Token![=]>()?;
-        Ok(Self {
-            key,
-            value: input.parse()?,
-        })
+        Ok(Self { key, value: input.parse()? })
     }
 }
 
@@ -106,9 +103,7 @@ fn one_of(value: &Expr, key: &str, words: [&str; 2], note: &str) -> syn::Result<
 
 /// A duration as in jobspecs: a number and a unit.
 fn seconds(text: &str) -> Option<f64> {
-    let split = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(split)?;
     let factor = match unit {
         "" | "s" => 1.0,

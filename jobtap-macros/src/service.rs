@@ -42,16 +42,8 @@ impl Parse for Arg {
 
 /// Reads the attribute.
 pub(crate) fn parse(attribute: &Attribute) -> syn::Result<Service> {
-    let span = attribute
-        .path()
-        .segments
-        .last()
-        .map_or_else(Span::call_site, |s| s.ident.span());
-    let mut service = Service {
-        name: String::new(),
-        guest: false,
-        span,
-    };
+    let span = attribute.path().segments.last().map_or_else(Span::call_site, |s| s.ident.span());
+    let mut service = Service { name: String::new(), guest: false, span };
     let Meta::List(list) = &attribute.meta else {
         return Ok(service);
     };
@@ -108,15 +100,8 @@ pub(crate) fn take(
     service: Service,
     errors: &mut Vec<syn::Error>,
 ) -> Option<Handler> {
-    let found = Found {
-        type_name: "Service",
-        topic: "service",
-        key: service.name,
-    };
-    let topic = OnTopic {
-        span: service.span,
-        kind: OnKind::Known(found),
-    };
+    let found = Found { type_name: "Service", topic: "service", key: service.name };
+    let topic = OnTopic { span: service.span, kind: OnKind::Known(found) };
     let mut handler = handler::take(method, vec![topic], Policy::default(), errors)?;
     handler.service = Some(service.guest);
     Some(handler)

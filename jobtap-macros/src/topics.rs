@@ -37,19 +37,9 @@ const TOPICS: &[(&str, &str)] = &[
 
 /// Families: `job.event.NAME` and so on, `*` for every member; with a member for messages.
 const FAMILIES: &[(&str, &str, &str, &str)] = &[
-    (
-        "job.dependency.",
-        "job.dependency.*",
-        "JobDependency",
-        "afterok",
-    ),
+    ("job.dependency.", "job.dependency.*", "JobDependency", "afterok"),
     ("job.event.", "job.event.*", "JobEvent", "start"),
-    (
-        "job.update.",
-        "job.update.*",
-        "JobUpdateKey",
-        "attributes.system.duration",
-    ),
+    ("job.update.", "job.update.*", "JobUpdateKey", "attributes.system.duration"),
 ];
 
 /// What looks like a topic of Flux and isn't called, and what serves instead.
@@ -62,10 +52,7 @@ const ELSEWHERE: &[(&str, &str)] = &[(
 pub(crate) fn is_type(name: &str) -> bool {
     let topics = TOPICS.iter().map(|(_, type_name)| *type_name);
     let families = FAMILIES.iter().map(|family| family.2);
-    topics
-        .chain(families)
-        .chain(["Later", "Service"])
-        .any(|known| known == name)
+    topics.chain(families).chain(["Later", "Service"]).any(|known| known == name)
 }
 
 /// Finds a topic by its string.
@@ -74,11 +61,7 @@ pub(crate) fn is_type(name: &str) -> bool {
 /// A sentence for the author, with the topic that was probably meant.
 pub(crate) fn find(name: &str) -> Result<Found, String> {
     if let Some((topic, type_name)) = TOPICS.iter().find(|(topic, _)| *topic == name) {
-        return Ok(Found {
-            type_name,
-            topic,
-            key: String::new(),
-        });
+        return Ok(Found { type_name, topic, key: String::new() });
     }
     for (prefix, topic, type_name, example) in FAMILIES {
         let Some(key) = name.strip_prefix(prefix) else {
@@ -90,11 +73,7 @@ pub(crate) fn find(name: &str) -> Result<Found, String> {
                  note: write one name, as in `{prefix}{example}`, or `{topic}` for all"
             ));
         }
-        return Ok(Found {
-            type_name,
-            topic,
-            key: key.to_owned(),
-        });
+        return Ok(Found { type_name, topic, key: key.to_owned() });
     }
     if let Some((_, instead)) = ELSEWHERE.iter().find(|(topic, _)| *topic == name) {
         return Err(format!("jobtap has no topic `{name}`\nnote: {instead}"));
@@ -107,18 +86,12 @@ pub(crate) fn find(name: &str) -> Result<Found, String> {
              many"
         ));
     }
-    let known = TOPICS
-        .iter()
-        .map(|(topic, _)| *topic)
-        .chain(FAMILIES.iter().map(|f| f.1));
+    let known = TOPICS.iter().map(|(topic, _)| *topic).chain(FAMILIES.iter().map(|f| f.1));
     Err(match suggest::nearest(name, known.clone()) {
         Some(meant) => format!("no topic is named `{name}`; did you mean `{meant}`?"),
         None => format!(
             "no topic is named `{name}`\nnote: the topics are {}",
-            known
-                .map(|topic| format!("`{topic}`"))
-                .collect::<Vec<_>>()
-                .join(", ")
+            known.map(|topic| format!("`{topic}`")).collect::<Vec<_>>().join(", ")
         ),
     })
 }
@@ -142,21 +115,13 @@ mod tests {
 
     #[test]
     fn a_misspelt_topic_is_answered_with_the_one_meant() {
-        assert!(
-            find("job.state.runs")
-                .unwrap_err()
-                .contains("did you mean `job.state.run`?")
-        );
+        assert!(find("job.state.runs").unwrap_err().contains("did you mean `job.state.run`?"));
         assert!(find("prolog").unwrap_err().contains("the topics are"));
     }
 
     #[test]
     fn what_is_never_called_is_answered_with_what_serves_instead() {
-        assert!(
-            find("job.state.new")
-                .unwrap_err()
-                .contains("`job.validate`")
-        );
+        assert!(find("job.state.new").unwrap_err().contains("`job.validate`"));
         assert!(find("job.state.r*").unwrap_err().contains("is a pattern"));
     }
 

@@ -102,21 +102,14 @@ impl Client {
 
     /// Connects to the manager that listens on this socket.
     pub async fn connect_to(path: &Path) -> Result<Self, ClientError> {
-        let socket = UnixStream::connect(path)
-            .await
-            .map_err(|error| connect_error(path, error))?;
+        let socket = UnixStream::connect(path).await.map_err(|error| connect_error(path, error))?;
         let (read, write) = socket.into_split();
         let waiting = Arc::new(Waiting(Mutex::new(Some(HashMap::new()))));
         let (lines, queue) = mpsc::unbounded_channel();
         tokio::spawn(write_lines(write, queue));
         tokio::spawn(read_answers(read, Arc::clone(&waiting)));
-        let client = Self {
-            shared: Arc::new(Shared {
-                next_id: AtomicU64::new(0),
-                lines,
-                waiting,
-            }),
-        };
+        let client =
+            Self { shared: Arc::new(Shared { next_id: AtomicU64::new(0), lines, waiting }) };
         client.greet(path).await?;
         Ok(client)
     }
@@ -125,16 +118,12 @@ impl Client {
         let answer = self
             .rpc(HELLO, Value::Object(greeting()))
             .await
-            .map_err(|reason| ClientError::Refused {
-                path: path.to_path_buf(),
-                reason,
-            })?;
+            .map_err(|reason| ClientError::Refused { path: path.to_path_buf(), reason })?;
         match answer.get("protocol").and_then(Value::as_u64) {
             Some(PROTOCOL) => Ok(()),
-            theirs => Err(ClientError::Version {
-                path: path.to_path_buf(),
-                theirs: theirs.unwrap_or(0),
-            }),
+            theirs => {
+                Err(ClientError::Version { path: path.to_path_buf(), theirs: theirs.unwrap_or(0) })
+            }
         }
     }
 
@@ -149,10 +138,7 @@ impl Client {
     pub async fn stream(&self, topic: &str, payload: Value) -> Result<Stream, RpcError> {
         let (sender, answers) = mpsc::unbounded_channel();
         self.send(topic, payload, Sink::Many(sender))?;
-        Ok(Stream {
-            answers,
-            ended: false,
-        })
+        Ok(Stream { answers, ended: false })
     }
 
     fn send(&self, topic: &str, payload: Value, sink: Sink) -> Result<(), RpcError> {
@@ -161,16 +147,8 @@ impl Client {
         if !self.shared.waiting.insert(id, sink) {
             return Err(connection_lost());
         }
-        let request = Request {
-            id,
-            topic: topic.to_owned(),
-            payload,
-            stream,
-        };
-        self.shared
-            .lines
-            .send(encode(&request))
-            .map_err(|_| connection_lost())
+        let request = Request { id, topic: topic.to_owned(), payload, stream };
+        self.shared.lines.send(encode(&request)).map_err(|_| connection_lost())
     }
 }
 
@@ -180,11 +158,7 @@ impl Stream {
         if self.ended {
             return None;
         }
-        let answer = self
-            .answers
-            .recv()
-            .await
-            .unwrap_or_else(|| Err(connection_lost()));
+        let answer = self.answers.recv().await.unwrap_or_else(|| Err(connection_lost()));
         self.ended = answer.is_err();
         match answer {
             Err(RpcError { errno: ENODATA, .. }) => None,
@@ -247,10 +221,8 @@ async fn read_answers(socket: OwnedReadHalf, waiting: Arc<Waiting>) {
 fn greeting() -> Map<String, Value> {
     let mut payload = Map::new();
     payload.insert("protocol".into(), json!(PROTOCOL));
-    for (key, variable) in [
-        ("userid", "FLUX_HANDLE_USERID"),
-        ("rolemask", "FLUX_HANDLE_ROLEMASK"),
-    ] {
+    for (key, variable) in [("userid", "FLUX_HANDLE_USERID"), ("rolemask", "FLUX_HANDLE_ROLEMASK")]
+    {
         if let Some(number) = std::env::var(variable).ok().as_deref().and_then(number) {
             payload.insert(key.into(), json!(number));
         }

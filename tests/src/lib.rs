@@ -30,8 +30,7 @@ pub fn site_manager() -> &'static Path {
 /// The root of the checkout.
 pub fn workspace() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent()
-        .map_or_else(|| here.to_path_buf(), Path::to_path_buf)
+    here.parent().map_or_else(|| here.to_path_buf(), Path::to_path_buf)
 }
 
 /// Builds a binary of another package, as cargo does for a package's own tests.
@@ -42,17 +41,10 @@ fn build(package: &str, binary: &str) -> PathBuf {
         command.arg("--release");
     }
     let status = command.current_dir(workspace()).status();
-    assert!(
-        status.is_ok_and(|status| status.success()),
-        "cargo build -p {package} failed"
-    );
+    assert!(status.is_ok_and(|status| status.success()), "cargo build -p {package} failed");
     // The tests' own binary is in `TARGET/PROFILE/deps`.
     let exe = std::env::current_exe().unwrap_or_default();
-    let profile = exe
-        .ancestors()
-        .nth(2)
-        .map(Path::to_path_buf)
-        .unwrap_or_default();
+    let profile = exe.ancestors().nth(2).map(Path::to_path_buf).unwrap_or_default();
     profile.join(binary)
 }
 
@@ -92,18 +84,11 @@ pub fn run(command: &mut Command) -> Output {
 /// A command without what the surroundings of the test may have set.
 pub fn clean(exe: &Path) -> Command {
     let mut command = Command::new(exe);
-    for name in [
-        "JOBTAP_URI",
-        "FLUX_URI",
-        "FLUX_JOBS_FORMAT_DEFAULT",
-        "JOBTAP_JOBS_FORMAT_DEFAULT",
-    ] {
+    for name in ["JOBTAP_URI", "FLUX_URI", "FLUX_JOBS_FORMAT_DEFAULT", "JOBTAP_JOBS_FORMAT_DEFAULT"]
+    {
         command.env_remove(name);
     }
-    command
-        .env("LC_ALL", "C.UTF-8")
-        .env("FLUX_F58_FORCE_ASCII", "1")
-        .env("TZ", "UTC");
+    command.env("LC_ALL", "C.UTF-8").env("FLUX_F58_FORCE_ASCII", "1").env("TZ", "UTC");
     command
 }
 
@@ -141,22 +126,13 @@ impl Manager {
     #[track_caller]
     pub fn start_in(exe: &Path, statedir: &Path, options: &[&OsStr]) -> Self {
         let mut process = clean(exe);
-        process
-            .arg("start")
-            .args(options)
-            .arg("--state-dir")
-            .arg(statedir);
-        process
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
+        process.arg("start").args(options).arg("--state-dir").arg(statedir);
+        process.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut process = match process.spawn() {
             Ok(process) => process,
             Err(error) => panic!("{}: {error}", exe.display()),
         };
-        let Some(stderr) = process.stderr.take() else {
-            panic!("no stderr")
-        };
+        let Some(stderr) = process.stderr.take() else { panic!("no stderr") };
         let mut stderr = BufReader::new(stderr);
         let mut seen = String::new();
         let uri = loop {
@@ -170,14 +146,7 @@ impl Manager {
             seen.push_str(&line);
         };
         let statedir = statedir.to_path_buf();
-        Self {
-            exe: exe.to_path_buf(),
-            process,
-            stderr,
-            uri,
-            statedir,
-            temporary: None,
-        }
+        Self { exe: exe.to_path_buf(), process, stderr, uri, statedir, temporary: None }
     }
 
     /// A command of its binary, to be run against it.
@@ -214,28 +183,21 @@ impl Manager {
     /// Waits for an event of a job.
     #[track_caller]
     pub fn wait(&self, id: &str, event: &str) {
-        self.jobtap(&format!("job wait-event -q -t 60s {id} {event}"))
-            .ok();
+        self.jobtap(&format!("job wait-event -q -t 60s {id} {event}")).ok();
     }
 
     /// The names of a job's events.
     #[track_caller]
     pub fn events(&self, id: &str) -> String {
         let log = self.jobtap(&format!("job eventlog {id}")).ok();
-        let name = |line: &str| {
-            line.split_whitespace()
-                .nth(1)
-                .unwrap_or_default()
-                .to_owned()
-        };
+        let name = |line: &str| line.split_whitespace().nth(1).unwrap_or_default().to_owned();
         log.lines().map(name).collect::<Vec<_>>().join(" ")
     }
 
     /// One field of a job's listing.
     #[track_caller]
     pub fn field(&self, id: &str, field: &str) -> String {
-        self.jobtap_args(&["jobs", "-no", &format!("{{{field}}}"), id])
-            .ok()
+        self.jobtap_args(&["jobs", "-no", &format!("{{{field}}}"), id]).ok()
     }
 
     /// `kill -9`.

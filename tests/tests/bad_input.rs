@@ -12,10 +12,7 @@ use jobtap_tests::{Manager, Output, clean, jobtap, run, temporary};
 fn refused(output: Output, code: i32, line: &str) {
     let lines: Vec<&str> = output.stderr.lines().collect();
     assert!(output.code == code && lines.len() == 1, "{output:?}");
-    assert!(
-        lines.iter().all(|l| l.starts_with(line)),
-        "{line:?} in {output:?}"
-    );
+    assert!(lines.iter().all(|l| l.starts_with(line)), "{line:?} in {output:?}");
 }
 
 /// The complaint is a usage line and a line with the mistake.
@@ -23,16 +20,8 @@ fn refused(output: Output, code: i32, line: &str) {
 fn misused(output: Output, code: i32, line: &str) {
     assert_eq!(output.code, code, "{output:?}");
     assert_eq!(output.stderr.lines().count(), 2, "{output:?}");
-    assert!(
-        output
-            .stderr
-            .lines()
-            .any(|l| l.to_lowercase().starts_with("usage: jobtap"))
-    );
-    assert!(
-        output.stderr.lines().any(|l| l.starts_with(line)),
-        "{line:?} in {output:?}"
-    );
+    assert!(output.stderr.lines().any(|l| l.to_lowercase().starts_with("usage: jobtap")));
+    assert!(output.stderr.lines().any(|l| l.starts_with(line)), "{line:?} in {output:?}");
 }
 
 #[test]
@@ -43,31 +32,11 @@ fn commands_refuse_what_they_do_not_understand() {
         2,
         "jobtap-submit: error: unrecognized arguments: --nosuch",
     );
-    misused(
-        m.jobtap("jobs --nosuch"),
-        2,
-        "jobtap-jobs: error: unrecognized arguments: --nosuch",
-    );
-    misused(
-        m.jobtap("job nosuch"),
-        1,
-        "jobtap-job: Unknown subcommand: nosuch",
-    );
-    misused(
-        m.jobtap("start --nosuch"),
-        1,
-        "jobtap-start: unrecognized option '--nosuch'",
-    );
-    refused(
-        m.jobtap("nosuch"),
-        1,
-        "jobtap: 'nosuch' is not a jobtap command",
-    );
-    refused(
-        m.jobtap("submit"),
-        1,
-        "jobtap-submit: ERROR: job command and arguments are missing",
-    );
+    misused(m.jobtap("jobs --nosuch"), 2, "jobtap-jobs: error: unrecognized arguments: --nosuch");
+    misused(m.jobtap("job nosuch"), 1, "jobtap-job: Unknown subcommand: nosuch");
+    misused(m.jobtap("start --nosuch"), 1, "jobtap-start: unrecognized option '--nosuch'");
+    refused(m.jobtap("nosuch"), 1, "jobtap: 'nosuch' is not a jobtap command");
+    refused(m.jobtap("submit"), 1, "jobtap-submit: ERROR: job command and arguments are missing");
     refused(
         m.jobtap("submit -n x true"),
         1,
@@ -78,33 +47,20 @@ fn commands_refuse_what_they_do_not_understand() {
         1,
         "jobtap-submit: ERROR: task count must be a integer >= 1",
     );
-    refused(
-        m.jobtap("jobs -o {nosuch}"),
-        1,
-        "jobtap-jobs: ERROR: Unknown format field: nosuch",
-    );
+    refused(m.jobtap("jobs -o {nosuch}"), 1, "jobtap-jobs: ERROR: Unknown format field: nosuch");
 }
 
 #[test]
 fn jobs_that_cannot_be_accepted_leave_nothing_behind() {
     let m = Manager::start(jobtap());
     let refusals = [
-        (
-            "--dependency=nosuch:1 true",
-            "[Errno 22] dependency scheme \"nosuch\" not supported",
-        ),
-        (
-            "--dependency=afterok:77 true",
-            "[Errno 22] dependency: afterok: id 77: job not found",
-        ),
+        ("--dependency=nosuch:1 true", "[Errno 22] dependency scheme \"nosuch\" not supported"),
+        ("--dependency=afterok:77 true", "[Errno 22] dependency: afterok: id 77: job not found"),
         (
             "--dependency=afterok:x true",
             "[Errno 22] dependency: afterok: \"x\" is not a valid jobid",
         ),
-        (
-            "--dependency=:x true",
-            "jobtap-submit: ERROR: Invalid dependency URI \":x\"",
-        ),
+        ("--dependency=:x true", "jobtap-submit: ERROR: Invalid dependency URI \":x\""),
         ("--urgency=32 true", "[Errno 22] urgency range is [0:31]"),
         (
             "--setattr=system.duration=x true",
@@ -131,56 +87,22 @@ fn jobs_that_cannot_be_accepted_leave_nothing_behind() {
 #[test]
 fn unknown_jobs_are_named() {
     let m = Manager::start(jobtap());
-    refused(
-        m.jobtap("job eventlog 12345"),
-        1,
-        "jobtap-job: job 12345 not found",
-    );
-    refused(
-        m.jobtap("job wait-event 12345 clean"),
-        1,
-        "jobtap-job: job 12345 not found",
-    );
-    refused(
-        m.jobtap("job attach 12345"),
-        1,
-        "jobtap-job: Failed to attach to 12345: No such job",
-    );
-    refused(
-        m.jobtap("job eventlog xyz!"),
-        1,
-        "jobtap-job: error parsing jobid: \"xyz!\"",
-    );
-    refused(
-        m.jobtap("cancel 12345"),
-        1,
-        "jobtap-cancel: ERROR: f4fr: unknown job id",
-    );
+    refused(m.jobtap("job eventlog 12345"), 1, "jobtap-job: job 12345 not found");
+    refused(m.jobtap("job wait-event 12345 clean"), 1, "jobtap-job: job 12345 not found");
+    refused(m.jobtap("job attach 12345"), 1, "jobtap-job: Failed to attach to 12345: No such job");
+    refused(m.jobtap("job eventlog xyz!"), 1, "jobtap-job: error parsing jobid: \"xyz!\"");
+    refused(m.jobtap("cancel 12345"), 1, "jobtap-cancel: ERROR: f4fr: unknown job id");
     refused(m.jobtap("jobs -n 12345"), 1, "JobID 12345 unknown");
 }
 
 #[test]
 fn without_a_manager_a_command_says_so() {
     let none = run(clean(jobtap()).arg("jobs"));
-    refused(
-        none,
-        1,
-        "jobtap-jobs: ERROR: no manager here: JOBTAP_URI is not set",
-    );
-    let gone = run(clean(jobtap())
-        .arg("jobs")
-        .env("JOBTAP_URI", "local:///nonexistent/local-0"));
-    refused(
-        gone,
-        1,
-        "jobtap-jobs: ERROR: no manager listens at /nonexistent/local-0",
-    );
+    refused(none, 1, "jobtap-jobs: ERROR: no manager here: JOBTAP_URI is not set");
+    let gone = run(clean(jobtap()).arg("jobs").env("JOBTAP_URI", "local:///nonexistent/local-0"));
+    refused(gone, 1, "jobtap-jobs: ERROR: no manager listens at /nonexistent/local-0");
     let wrong = run(clean(jobtap()).arg("jobs").env("JOBTAP_URI", "http://x"));
-    refused(
-        wrong,
-        1,
-        "jobtap-jobs: ERROR: JOBTAP_URI: the address 'http://x' is not understood",
-    );
+    refused(wrong, 1, "jobtap-jobs: ERROR: JOBTAP_URI: the address 'http://x' is not understood");
 }
 
 #[test]
@@ -197,18 +119,10 @@ fn the_socket_of_another_user_is_refused() {
     std::fs::copy(jobtap(), &exe).unwrap();
     let m = Manager::start(jobtap());
     let mut command = Command::new("setpriv");
-    command
-        .args(["--reuid=65534", "--clear-groups"])
-        .arg(&exe)
-        .arg("jobs");
+    command.args(["--reuid=65534", "--clear-groups"]).arg(&exe).arg("jobs");
     command.env(
         "JOBTAP_URI",
-        m.command(["jobs"])
-            .get_envs()
-            .find(|e| e.0 == "JOBTAP_URI")
-            .unwrap()
-            .1
-            .unwrap(),
+        m.command(["jobs"]).get_envs().find(|e| e.0 == "JOBTAP_URI").unwrap().1.unwrap(),
     );
     let output = run(&mut command);
     refused(output, 1, "jobtap-jobs: ERROR: the manager at ");
@@ -224,10 +138,7 @@ fn with_a_job(directory: &Path) -> String {
 }
 
 fn start(directory: &Path) -> Output {
-    run(clean(jobtap())
-        .args(["start", "--state-dir"])
-        .arg(directory)
-        .arg("true"))
+    run(clean(jobtap()).args(["start", "--state-dir"]).arg(directory).arg("true"))
 }
 
 #[test]
@@ -242,10 +153,7 @@ fn a_state_directory_that_cannot_be_used_is_named() {
     refused(start(directory.path()), 1, &line);
     let file = directory.path().join("file");
     std::fs::write(&file, "").unwrap();
-    let line = format!(
-        "jobtap-start: the state directory {} is not a directory",
-        file.display()
-    );
+    let line = format!("jobtap-start: the state directory {} is not a directory", file.display());
     refused(start(&file), 1, &line);
 }
 
@@ -257,10 +165,7 @@ fn a_damaged_store_is_refused_and_left_as_it_is() {
     let saved = std::fs::read(&acked).unwrap();
     std::fs::write(&acked, "99999\n").unwrap();
     let name = directory.path().join("store");
-    let line = format!(
-        "jobtap-start: {} has lost acknowledged data",
-        name.display()
-    );
+    let line = format!("jobtap-start: {} has lost acknowledged data", name.display());
     refused(start(directory.path()), 1, &line);
     std::fs::write(&acked, saved).unwrap();
 
@@ -283,11 +188,7 @@ fn configuration_that_cannot_be_read_is_refused_with_its_place() {
     let mut command = clean(jobtap());
     let output = run(command.arg("start").arg("-c").arg(&file).arg("true"));
     refused(output, 1, &format!("jobtap-start: {}:2: ", file.display()));
-    std::fs::write(
-        &file,
-        "[job-manager]\nplugins = [{ load = \"nosuch.so\" }]\n",
-    )
-    .unwrap();
+    std::fs::write(&file, "[job-manager]\nplugins = [{ load = \"nosuch.so\" }]\n").unwrap();
     let mut command = clean(jobtap());
     let output = run(command.arg("start").arg("-c").arg(&file).arg("true"));
     refused(

@@ -18,9 +18,7 @@ fn mistakes_are_compile_errors_that_teach() {
 fn readme_program() -> tempfile::NamedTempFile {
     let readme = std::fs::read_to_string(jobtap_tests::workspace().join("README.md")).unwrap();
     let blocks = readme.split("```rust\n").skip(1);
-    let code: Vec<&str> = blocks
-        .filter_map(|block| block.split("```").next())
-        .collect();
+    let code: Vec<&str> = blocks.filter_map(|block| block.split("```").next()).collect();
     assert_eq!(code.len(), 2, "the README has a plugin and its test");
     let mut program = code.concat().replace("#[test]\n", "");
     program.push_str("\nfn main() {\n    small_jobs_go_first();\n}\n");

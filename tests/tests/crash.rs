@@ -34,10 +34,7 @@ fn jobs_survive_the_managers_death() {
     assert_eq!(m.field(&fails_meanwhile, "returncode"), "3");
     assert_eq!(m.field(&waits, "result"), "COMPLETED");
     assert_eq!(m.jobtap(&format!("job attach {waits}")).ok(), "after");
-    assert_eq!(
-        m.events(&falls),
-        "submit dependency-add validate exception clean"
-    );
+    assert_eq!(m.events(&falls), "submit dependency-add validate exception clean");
     assert_eq!(m.field(&runs_on, "state"), "RUN");
     assert_eq!(m.field(&held, "state"), "SCHED");
 
@@ -56,9 +53,7 @@ fn killed_again_and_again_under_load_no_acknowledged_job_is_lost() {
         let mut m = Manager::start_in(jobtap(), statedir.path(), &[]);
         let uri = m.command(["submit", "--cc=1-40", "true"]);
         let mut submit = uri;
-        submit
-            .stdout(std::process::Stdio::piped())
-            .stderr(std::process::Stdio::null());
+        submit.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
         let mut submit = submit.spawn().unwrap();
         // At another moment of the work in each round.
         std::thread::sleep(std::time::Duration::from_millis(60 + 60 * round));
@@ -74,9 +69,7 @@ fn killed_again_and_again_under_load_no_acknowledged_job_is_lost() {
         m.wait(id, "clean");
         assert_eq!(m.field(id, "result"), "COMPLETED", "{id}: {}", m.events(id));
     }
-    until("nothing is active", || {
-        m.jobtap("jobs -no {id}").ok().is_empty()
-    });
+    until("nothing is active", || m.jobtap("jobs -no {id}").ok().is_empty());
 }
 
 #[test]
@@ -88,10 +81,7 @@ fn a_stopped_queue_stays_stopped() {
     m.kill();
     let m = Manager::start_in(jobtap(), statedir.path(), &[]);
     let status = m.jobtap("queue status").ok();
-    assert!(
-        status.contains("Scheduling is stopped: maintenance"),
-        "{status}"
-    );
+    assert!(status.contains("Scheduling is stopped: maintenance"), "{status}");
     assert_eq!(m.field(&waits, "state"), "SCHED");
     m.jobtap("queue start").ok();
     m.wait(&waits, "clean");

@@ -32,10 +32,7 @@ fn run_gives_the_jobs_output_and_exit_code() {
     let output = m.jobtap_args(&["run", "sh", "-c", "echo out; echo err >&2; exit 3"]);
     assert_eq!(output.code, 3);
     assert_eq!(output.stdout, "out\n");
-    assert_eq!(
-        output.stderr,
-        "err\njobtap-job: task(s) exited with exit code 3\n"
-    );
+    assert_eq!(output.stderr, "err\njobtap-job: task(s) exited with exit code 3\n");
     assert_eq!(m.jobtap("run no-such-command").code, 127);
     assert_eq!(m.jobtap("run /etc/passwd").code, 126);
     let killed = m.jobtap_args(&["run", "sh", "-c", "kill -9 $$"]);
@@ -47,17 +44,11 @@ fn attach_shows_output_while_the_job_runs() {
     let m = Manager::start(jobtap());
     let directory = temporary();
     let gate = directory.path().join("gate");
-    let script = format!(
-        "echo one; while ! [ -e {} ]; do sleep 0.05; done; echo two",
-        gate.display()
-    );
+    let script =
+        format!("echo one; while ! [ -e {} ]; do sleep 0.05; done; echo two", gate.display());
     let id = m.submit_args(&["sh", "-c", &script]);
     let mut attach = m.command(["job", "attach", &id]);
-    let mut attach = attach
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut attach = attach.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(attach.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "one");
     assert_eq!(m.field(&id, "state"), "RUN");
@@ -72,18 +63,11 @@ fn attach_shows_output_while_the_job_runs() {
 #[test]
 fn the_finish_event_has_the_wait_status() {
     let m = Manager::start(jobtap());
-    for (script, status) in [
-        ("exit 0", 0),
-        ("exit 3", 3 << 8),
-        ("kill -15 $$", (128 + 15) << 8),
-    ] {
+    for (script, status) in [("exit 0", 0), ("exit 3", 3 << 8), ("kill -15 $$", (128 + 15) << 8)] {
         let id = m.submit_args(&["sh", "-c", script]);
         m.wait(&id, "clean");
         let finish = m.jobtap(&format!("job wait-event {id} finish")).ok();
-        assert!(
-            finish.ends_with(&format!("finish status={status}")),
-            "{finish}"
-        );
+        assert!(finish.ends_with(&format!("finish status={status}")), "{finish}");
     }
 }
 
@@ -115,10 +99,7 @@ fn control_c_in_run_cancels_the_job_and_a_second_one_detaches() {
     let interrupt = |pid: u32| run(Command::new("kill").args(["-INT", &pid.to_string()]));
     let start = |script: &str| {
         let mut command = m.command(["run", "sh", "-c", script]);
-        let quiet = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+        let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let process = quiet.spawn().unwrap();
         let mut id = String::new();
         until("the job runs", || {
@@ -151,20 +132,14 @@ fn a_job_ends_when_its_time_is_up() {
     let m = Manager::start(jobtap());
     let output = m.jobtap("run -t 0.2s sleep 60");
     assert_eq!(output.code, 142);
-    assert!(
-        output
-            .stderr
-            .contains("type=timeout severity=0 resource allocation expired")
-    );
+    assert!(output.stderr.contains("type=timeout severity=0 resource allocation expired"));
 }
 
 #[test]
 fn simulated_jobs_take_no_process() {
     let m = Manager::start(jobtap());
     let set = "--setattr=system.exec.test.run_duration=0.01s";
-    let id = m.submit(&format!(
-        "{set} --setattr=system.exec.test.wait_status=256 no-such-command"
-    ));
+    let id = m.submit(&format!("{set} --setattr=system.exec.test.wait_status=256 no-such-command"));
     m.wait(&id, "clean");
     assert_eq!(m.field(&id, "returncode"), "1");
 }

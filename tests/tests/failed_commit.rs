@@ -13,10 +13,7 @@ fn a_failed_commit_stops_the_manager_in_words() {
     let statedir = directory.path().join("state");
     // Writing beyond the limit for files then is an error and not a signal.
     let exe = directory.path().join("jobtap");
-    let script = format!(
-        "#!/bin/sh\ntrap '' XFSZ\nexec {} \"$@\"\n",
-        jobtap().display()
-    );
+    let script = format!("#!/bin/sh\ntrap '' XFSZ\nexec {} \"$@\"\n", jobtap().display());
     std::fs::write(&exe, script).unwrap();
     std::fs::set_permissions(&exe, std::fs::Permissions::from_mode(0o755)).unwrap();
 

@@ -6,9 +6,7 @@ use jobtap_tests::{clean, run, site_manager, workspace};
 #[test]
 fn the_tour_runs_to_its_end() {
     let mut command = clean(site_manager());
-    command
-        .current_dir(workspace())
-        .args(["start", "examples/quickstart.sh"]);
+    command.current_dir(workspace()).args(["start", "examples/quickstart.sh"]);
     let output = run(&mut command);
     let shown = output.stdout.clone();
     output.ok();

@@ -23,10 +23,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         let hours = |h: u64| Fsd::from(std::time::Duration::from_secs(h * 3600));
-        Self {
-            default: hours(24),
-            urgency_step: hours(1),
-        }
+        Self { default: hours(24), urgency_step: hours(1) }
     }
 }
 
@@ -41,13 +38,9 @@ impl Deadline {
     #[init]
     fn new(settings: Conf<Settings>) -> Result<Self, ConfError> {
         if settings.default.is_infinite() || settings.urgency_step.is_infinite() {
-            return Err(ConfError::new(
-                "[plugins.deadline]: a duration can't be infinite",
-            ));
+            return Err(ConfError::new("[plugins.deadline]: a duration can't be infinite"));
         }
-        Ok(Self {
-            settings: settings.into_inner(),
-        })
+        Ok(Self { settings: settings.into_inner() })
     }
 
     /// A deadline that can't be met is refused while the user still looks.
@@ -122,10 +115,7 @@ mod tests {
         order.sort_by(|a, b| {
             let alloc = |i: usize| {
                 let log = m.eventlog(ids[i]);
-                log.into_iter()
-                    .find(|entry| entry.name == "alloc")
-                    .unwrap()
-                    .timestamp
+                log.into_iter().find(|entry| entry.name == "alloc").unwrap().timestamp
             };
             alloc(*a).total_cmp(&alloc(*b))
         });
@@ -150,16 +140,8 @@ mod tests {
     #[test]
     fn a_job_without_a_deadline_is_due_after_the_sites_default() {
         let config = json!({"plugins": {"deadline": {"default": "10m"}}});
-        let mut m = TestManager::new()
-            .plugin::<Deadline>()
-            .cores(1)
-            .config(config)
-            .start();
-        let jobs = vec![
-            due_in(&m, 900.0),
-            TestJob::new().run_for(1.0),
-            due_in(&m, 300.0),
-        ];
+        let mut m = TestManager::new().plugin::<Deadline>().cores(1).config(config).start();
+        let jobs = vec![due_in(&m, 900.0), TestJob::new().run_for(1.0), due_in(&m, 300.0)];
         assert_eq!(order(&mut m, jobs), [2, 1, 0]);
     }
 
@@ -180,28 +162,16 @@ mod tests {
         assert_eq!(refusal(&mut m, past), "deadline: it has passed already");
         let long = due_in(&m, 60.0).duration(120.0);
         let text = refusal(&mut m, long);
-        assert_eq!(
-            text,
-            "deadline: the job may take 120 s, but only 60 s are left"
-        );
+        assert_eq!(text, "deadline: the job may take 120 s, but only 60 s are left");
         let text = refusal(&mut m, TestJob::new().attribute("deadline", "soon"));
-        assert!(
-            text.starts_with("attributes.system.deadline must be a time"),
-            "{text}"
-        );
+        assert!(text.starts_with("attributes.system.deadline must be a time"), "{text}");
     }
 
     #[test]
     fn a_misspelt_setting_is_refused_at_start() {
         let config = json!({"plugins": {"deadline": {"defualt": "10m"}}});
-        let start = TestManager::new()
-            .plugin::<Deadline>()
-            .config(config)
-            .try_start();
+        let start = TestManager::new().plugin::<Deadline>().config(config).try_start();
         let text = start.err().unwrap();
-        assert!(
-            text.contains("[plugins.deadline]") && text.contains("defualt"),
-            "{text}"
-        );
+        assert!(text.contains("[plugins.deadline]") && text.contains("defualt"), "{text}");
     }
 }

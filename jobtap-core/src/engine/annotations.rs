@@ -37,9 +37,7 @@ mod tests {
     use super::*;
 
     fn merged(a: Value, b: Value) -> Value {
-        let Value::Object(mut target) = a else {
-            unreachable!()
-        };
+        let Value::Object(mut target) = a else { unreachable!() };
         merge(&mut target, b.as_object().unwrap());
         Value::Object(target)
     }
@@ -56,17 +54,8 @@ mod tests {
 
     #[test]
     fn what_became_empty_goes() {
-        assert_eq!(
-            merged(json!({"a": {"b": 1}}), json!({"a": {"b": null}})),
-            json!({})
-        );
-        assert_eq!(
-            merged(json!({}), json!({"a": {"b": null}, "c": null})),
-            json!({})
-        );
-        assert_eq!(
-            merged(json!({"a": 1}), json!({"a": {"b": 2}})),
-            json!({"a": {"b": 2}})
-        );
+        assert_eq!(merged(json!({"a": {"b": 1}}), json!({"a": {"b": null}})), json!({}));
+        assert_eq!(merged(json!({}), json!({"a": {"b": null}, "c": null})), json!({}));
+        assert_eq!(merged(json!({"a": 1}), json!({"a": {"b": 2}})), json!({"a": {"b": 2}}));
     }
 }

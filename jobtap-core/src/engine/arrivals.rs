@@ -24,11 +24,7 @@ impl Engine {
         // A submission that isn't accepted yet will be shown with the others by `job.new`.
         let accepted = |id: &&JobId| self.is_accepted(**id);
         let mut jobs: Vec<JobId> = self.active.iter().filter(accepted).copied().collect();
-        let order = self
-            .plugins
-            .stack
-            .get(key)
-            .map(|plugin| plugin.descriptor().load_order);
+        let order = self.plugins.stack.get(key).map(|plugin| plugin.descriptor().load_order);
         let state = |id: &JobId| self.seen(*id).map(Job::state);
         // Both sorts are stable: ids break ties.
         match order.unwrap_or_default() {
@@ -54,10 +50,7 @@ impl Engine {
         self.work.push(Work::Orphans(id, Orphans::Rerun));
         match state {
             State::Depend => {
-                self.introduce(
-                    key,
-                    Frame::new(TopicId::JobStateDepend, id, Then::Introduce),
-                );
+                self.introduce(key, Frame::new(TopicId::JobStateDepend, id, Then::Introduce));
                 self.recheck_dependencies(id, Some(key));
             }
             // It waits for what this plugin may have to say.
@@ -92,34 +85,20 @@ impl Engine {
     ) -> Result<Vec<(PluginKey, Arc<str>)>, RequestError> {
         let matches = |plugin: &Instance| match pattern {
             "all" => !plugin.name().starts_with('.'),
-            pattern => glob(
-                pattern.strip_suffix(".so").unwrap_or(pattern),
-                plugin.name(),
-            ),
+            pattern => glob(pattern.strip_suffix(".so").unwrap_or(pattern), plugin.name()),
         };
-        let leaving = self
-            .plugins
-            .stack
-            .plugins()
-            .iter()
-            .filter(|plugin| matches(plugin));
+        let leaving = self.plugins.stack.plugins().iter().filter(|plugin| matches(plugin));
         let leaving: Vec<Rc<Instance>> = leaving.cloned().collect();
         if leaving.is_empty() && pattern != "all" {
             let text = "Failed to find plugin to remove".to_owned();
-            return Err(RequestError {
-                errno: ENOENT,
-                text,
-            });
+            return Err(RequestError { errno: ENOENT, text });
         }
         for plugin in &leaving {
             self.say_goodbye(plugin);
         }
         drop(leaving);
         let gone = self.plugins.stack.remove(matches);
-        let names = gone
-            .iter()
-            .map(|p| (p.key(), Arc::clone(p.name())))
-            .collect();
+        let names = gone.iter().map(|p| (p.key(), Arc::clone(p.name()))).collect();
         for plugin in gone {
             self.plugins.conducts.remove(&plugin.key());
             self.drop_plugin(plugin);
@@ -133,17 +112,8 @@ impl Engine {
         let own = |bound: &&Bound| bound.plugin() == plugin.key() && !plugin.is_faulted();
         let bound = handlers.and_then(|list| list.iter().find(own)).cloned();
         let Some(bound) = bound else { return };
-        let subject = Subject {
-            topic: TopicId::Unload,
-            job: None,
-            detail: Detail::None,
-        };
-        let Callback {
-            result,
-            commands,
-            panicked,
-            ..
-        } = self.callback(&bound, subject);
+        let subject = Subject { topic: TopicId::Unload, job: None, detail: Detail::None };
+        let Callback { result, commands, panicked, .. } = self.callback(&bound, subject);
         self.note_panics(panicked);
         let problem = match result {
             Ok(_) | Err(Fault::Busy) => None,

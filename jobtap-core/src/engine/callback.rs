@@ -51,26 +51,13 @@ impl Engine {
             asked: &asked,
         };
         let Subject { topic, job, detail } = subject;
-        let args = Args {
-            host: &host,
-            topic,
-            job,
-            detail,
-        };
-        let Called {
-            result,
-            milliseconds,
-        } = bound.call(args, &self.plugins.ticks);
+        let args = Args { host: &host, topic, job, detail };
+        let Called { result, milliseconds } = bound.call(args, &self.plugins.ticks);
         let mut commands = asked.commands.into_inner();
         if matches!(result, Err(Fault::Panic(_))) {
             commands.clear();
         }
-        Callback {
-            result,
-            commands,
-            panicked: asked.panicked.into_inner(),
-            milliseconds,
-        }
+        Callback { result, commands, panicked: asked.panicked.into_inner(), milliseconds }
     }
 
     /// Calls into a plugin outside of any topic: a timer, or work that came back. `None` when it is
@@ -81,12 +68,7 @@ impl Engine {
         call: impl FnOnce(&mut dyn Any, Args<'_>),
     ) -> Option<Callback> {
         let asked = Asked::default();
-        let host = FrameHost {
-            engine: self,
-            instance,
-            current: None,
-            asked: &asked,
-        };
+        let host = FrameHost { engine: self, instance, current: None, asked: &asked };
         let args = Args::new(&host, TopicId::Own);
         let result = instance.with(|plugin| call(plugin, args))?;
         let mut commands = asked.commands.into_inner();
@@ -95,12 +77,7 @@ impl Engine {
         }
         let result = result.map(|()| Outcome::default()).map_err(Fault::Panic);
         let panicked = asked.panicked.into_inner();
-        Some(Callback {
-            result,
-            commands,
-            panicked,
-            milliseconds: 0,
-        })
+        Some(Callback { result, commands, panicked, milliseconds: 0 })
     }
 
     /// The job as a callback about it sees it.

@@ -75,10 +75,7 @@ impl Engine {
             }
             Command::RemoveDependency { job, description } => {
                 if !self.removes_dependency(job, &description) {
-                    self.post(
-                        job,
-                        events::dependency(now, "dependency-remove", &description),
-                    );
+                    self.post(job, events::dependency(now, "dependency-remove", &description));
                 }
             }
             Command::StartProlog { job, description } => {
@@ -87,22 +84,12 @@ impl Engine {
             Command::StartEpilog { job, description } => {
                 self.start_of(plugin, job, Bracket::Epilog, &description);
             }
-            Command::FinishProlog {
-                job,
-                description,
-                status,
-                failure,
-            } => {
+            Command::FinishProlog { job, description, status, failure } => {
                 if self.close_own(plugin, job, Bracket::Prolog, &description) {
                     self.finish_of(job, Bracket::Prolog, &description, status, failure);
                 }
             }
-            Command::FinishEpilog {
-                job,
-                description,
-                status,
-                failure,
-            } => {
+            Command::FinishEpilog { job, description, status, failure } => {
                 if self.close_own(plugin, job, Bracket::Epilog, &description) {
                     self.finish_of(job, Bracket::Epilog, &description, status, failure);
                 }
@@ -112,47 +99,23 @@ impl Engine {
             Command::ReprioritizeAll => self.reprioritize_all(),
             Command::UpdateJobspec { job, updates } => {
                 let name = "jobspec-update".into();
-                self.post(
-                    job,
-                    EventEntry {
-                        timestamp: now,
-                        name,
-                        context: Some(updates),
-                    },
-                );
+                self.post(job, EventEntry { timestamp: now, name, context: Some(updates) });
             }
             Command::Subscribe { job } => self.subscribe(plugin, job),
             Command::Unsubscribe { job } => {
                 if let Some(record) = self.jobs.get_mut(&job) {
-                    record
-                        .subscribers
-                        .retain(|subscriber| *subscriber != plugin);
+                    record.subscribers.retain(|subscriber| *subscriber != plugin);
                 }
             }
             Command::PostEvent { job, name, context } => {
                 let name = name.as_str().into();
-                self.post(
-                    job,
-                    EventEntry {
-                        timestamp: now,
-                        name,
-                        context,
-                    },
-                );
+                self.post(job, EventEntry { timestamp: now, name, context });
             }
             Command::SetFlag { job, flag } => self.post(job, events::set_flags(now, flag.name())),
-            Command::Reopen {
-                job,
-                bracket,
-                description,
-            } => {
+            Command::Reopen { job, bracket, description } => {
                 self.opens(plugin, job, bracket, &description);
             }
-            Command::SetData {
-                job,
-                value,
-                volatile,
-            } => {
+            Command::SetData { job, value, volatile } => {
                 self.set_data(plugin, job, value, volatile);
             }
             Command::SetInstanceData { value, volatile } => {
@@ -180,29 +143,20 @@ impl Engine {
     /// A description works once per job; asking again is no mistake.
     fn knows_dependency(&self, job: JobId, description: &str) -> bool {
         self.jobs.get(&job).is_some_and(|record| {
-            record
-                .job
-                .dependencies
-                .iter()
-                .any(|held| *held.description == *description)
+            record.job.dependencies.iter().any(|held| *held.description == *description)
         })
     }
 
     /// The removal is posted already.
     fn removes_dependency(&self, job: JobId, description: &str) -> bool {
         let queue = self.jobs.get(&job).map(|record| &record.queue);
-        let last = queue
-            .into_iter()
-            .flatten()
-            .rfind(|entry| dependency_of(entry) == Some(description));
+        let last =
+            queue.into_iter().flatten().rfind(|entry| dependency_of(entry) == Some(description));
         last.is_some_and(|entry| entry.name == "dependency-remove")
     }
 
     fn start_of(&mut self, plugin: PluginKey, job: JobId, bracket: Bracket, description: &str) {
-        let known = self
-            .jobs
-            .get(&job)
-            .is_some_and(|r| r.is_orphaned(bracket, description));
+        let known = self.jobs.get(&job).is_some_and(|r| r.is_orphaned(bracket, description));
         self.opens(plugin, job, bracket, description);
         if known {
             // It began before a restart and goes on.
@@ -216,11 +170,7 @@ impl Engine {
     fn opens(&mut self, plugin: PluginKey, job: JobId, bracket: Bracket, description: &str) {
         if let Some(record) = self.jobs.get_mut(&job) {
             let description = description.into();
-            record.opened.push(Opened {
-                plugin,
-                bracket,
-                description,
-            });
+            record.opened.push(Opened { plugin, bracket, description });
         }
     }
 
@@ -264,10 +214,8 @@ impl Engine {
         let Some(record) = self.jobs.get_mut(&job) else {
             return;
         };
-        let lost: Vec<Opened> = record
-            .opened
-            .extract_if(.., |open| gone.contains(&open.plugin))
-            .collect();
+        let lost: Vec<Opened> =
+            record.opened.extract_if(.., |open| gone.contains(&open.plugin)).collect();
         for open in lost {
             let what = open.bracket.word();
             let note = format!("{what} {}: its plugin was removed", open.description);
@@ -278,13 +226,8 @@ impl Engine {
     /// Posts an exception in the name of the instance's owner.
     pub(super) fn raise(&mut self, job: JobId, exception: &Exception) {
         let severity = exception.severity().get();
-        let entry = events::exception(
-            self.now,
-            exception.kind(),
-            severity,
-            exception.note(),
-            self.owner,
-        );
+        let entry =
+            events::exception(self.now, exception.kind(), severity, exception.note(), self.owner);
         self.post(job, entry);
     }
 
@@ -315,10 +258,7 @@ impl Engine {
         let name = self.plugins.name(plugin);
         if !volatile {
             let key = format!("{INSTANCE_DATA}{name}");
-            self.effects.writes.push(Write::PutInstance {
-                key,
-                value: value.to_string(),
-            });
+            self.effects.writes.push(Write::PutInstance { key, value: value.to_string() });
         }
         self.instance_data.insert(name.to_string(), value);
     }
@@ -388,10 +328,9 @@ impl Engine {
             return;
         };
         let commands = match work {
-            RemoteWork::Commands(commands) => commands
-                .into_iter()
-                .map(|command| Queued { plugin, command })
-                .collect(),
+            RemoteWork::Commands(commands) => {
+                commands.into_iter().map(|command| Queued { plugin, command }).collect()
+            }
             RemoteWork::Call(_) if instance.is_faulted() => return,
             RemoteWork::Call(call) => {
                 let Some(called) = self.call_instance(&instance, call) else {
@@ -418,14 +357,12 @@ fn merge_update(
     id: JobId,
     updates: Map<String, Value>,
 ) -> Option<Map<String, Value>> {
-    let later = queue
-        .iter_mut()
-        .find_map(|queued| match &mut queued.command {
-            Command::UpdateJobspec { job, updates } if *job == id && queued.plugin == by => {
-                Some(updates)
-            }
-            _ => None,
-        });
+    let later = queue.iter_mut().find_map(|queued| match &mut queued.command {
+        Command::UpdateJobspec { job, updates } if *job == id && queued.plugin == by => {
+            Some(updates)
+        }
+        _ => None,
+    });
     let Some(later) = later else {
         return Some(updates);
     };

@@ -7,11 +7,7 @@ use crate::job::{Timestamp, Uid, Urgency};
 
 /// An event without context.
 pub(super) fn bare(now: Timestamp, name: &'static str) -> EventEntry {
-    EventEntry {
-        timestamp: now,
-        name: name.into(),
-        context: None,
-    }
+    EventEntry { timestamp: now, name: name.into(), context: None }
 }
 
 /// An event with these keys, in this order.
@@ -20,15 +16,9 @@ pub(super) fn with<const N: usize>(
     name: &'static str,
     context: [(&str, Value); N],
 ) -> EventEntry {
-    let context: Map<String, Value> = context
-        .into_iter()
-        .map(|(key, value)| (key.to_owned(), value))
-        .collect();
-    EventEntry {
-        timestamp: now,
-        name: name.into(),
-        context: Some(context),
-    }
+    let context: Map<String, Value> =
+        context.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    EventEntry { timestamp: now, name: name.into(), context: Some(context) }
 }
 
 pub(super) fn submit(now: Timestamp, userid: Uid, urgency: Urgency, flags: u32) -> EventEntry {
@@ -53,14 +43,7 @@ pub(super) fn priority(now: Timestamp, priority: u32) -> EventEntry {
 }
 
 pub(super) fn urgency(now: Timestamp, userid: Uid, urgency: Urgency) -> EventEntry {
-    with(
-        now,
-        "urgency",
-        [
-            ("userid", json!(userid.0)),
-            ("urgency", json!(urgency.value())),
-        ],
-    )
+    with(now, "urgency", [("userid", json!(userid.0)), ("urgency", json!(urgency.value()))])
 }
 
 pub(super) fn alloc(now: Timestamp, summary: &str) -> EventEntry {
@@ -78,14 +61,7 @@ pub(super) fn finish_of(
     description: &str,
     status: i32,
 ) -> EventEntry {
-    with(
-        now,
-        name,
-        [
-            ("description", json!(description)),
-            ("status", json!(status)),
-        ],
-    )
+    with(now, name, [("description", json!(description)), ("status", json!(status))])
 }
 
 pub(super) fn exception(
@@ -112,11 +88,7 @@ pub(super) fn finish(now: Timestamp, status: i32) -> EventEntry {
 }
 
 pub(super) fn release(now: Timestamp) -> EventEntry {
-    with(
-        now,
-        "release",
-        [("ranks", json!("all")), ("final", json!(true))],
-    )
+    with(now, "release", [("ranks", json!("all")), ("final", json!(true))])
 }
 
 pub(super) fn set_flags(now: Timestamp, flag: &str) -> EventEntry {

@@ -27,11 +27,7 @@ impl Engine {
         if record.job.jobspec.attribute("exec.test").is_some() {
             self.simulate(id, reattach);
         } else {
-            let start = ExecCommand::Start {
-                id,
-                userid,
-                reattach,
-            };
+            let start = ExecCommand::Start { id, userid, reattach };
             self.effects.after.push(Effect::Exec(start));
         }
     }
@@ -60,9 +56,7 @@ impl Engine {
             ExecEvent::Released { id } => {
                 self.released(id);
                 // Also for a job that is over: its end was durable before the last restart.
-                self.effects
-                    .after
-                    .push(Effect::Exec(ExecCommand::Ack { id }));
+                self.effects.after.push(Effect::Exec(ExecCommand::Ack { id }));
             }
         }
     }
@@ -89,17 +83,12 @@ impl Engine {
     }
 
     fn was_posted(&self, id: JobId, name: &str) -> bool {
-        self.jobs
-            .get(&id)
-            .is_some_and(|record| record.is_posted(name))
+        self.jobs.get(&id).is_some_and(|record| record.is_posted(name))
     }
 
     fn exec_exception(&mut self, id: JobId, exception: &Exception) {
         // A job that is ending anyway may well be unknown to the execution system by now.
-        let running = self
-            .jobs
-            .get(&id)
-            .is_some_and(|record| record.job.state == State::Run);
+        let running = self.jobs.get(&id).is_some_and(|record| record.job.state == State::Run);
         if !running || !self.is_executing(id) {
             return;
         }
@@ -140,9 +129,7 @@ impl Engine {
         if record.simulated.is_some() {
             self.end_simulation(id, signum);
         } else {
-            self.effects
-                .after
-                .push(Effect::Exec(ExecCommand::Cancel { id, signum }));
+            self.effects.after.push(Effect::Exec(ExecCommand::Cancel { id, signum }));
         }
     }
 
@@ -168,11 +155,7 @@ impl Engine {
 
     /// The job's time is up.
     pub(super) fn expire(&mut self, id: JobId) {
-        if self
-            .jobs
-            .get(&id)
-            .is_some_and(|record| record.job.state == State::Run)
-        {
+        if self.jobs.get(&id).is_some_and(|record| record.job.state == State::Run) {
             self.raise_fatal(id, "timeout", "resource allocation expired");
         }
     }
@@ -190,16 +173,9 @@ impl Engine {
             self.post(id, events::release(self.now));
             return;
         }
-        let start = ExecCommand::Start {
-            id,
-            userid,
-            reattach: true,
-        };
+        let start = ExecCommand::Start { id, userid, reattach: true };
         self.effects.after.push(Effect::Exec(start));
-        let cancel = ExecCommand::Cancel {
-            id,
-            signum: SIGTERM,
-        };
+        let cancel = ExecCommand::Cancel { id, signum: SIGTERM };
         self.effects.after.push(Effect::Exec(cancel));
     }
 }

@@ -31,10 +31,7 @@ pub(super) struct Conduct {
 impl Engine {
     /// Notes a panic of a plugin, already logged, and faults the plugin when it was one too many.
     pub(super) fn note_panic(&mut self, key: PluginKey) {
-        let limit = self
-            .config
-            .pointer("/job-manager/plugin-panic-limit")
-            .and_then(Value::as_u64);
+        let limit = self.config.pointer("/job-manager/plugin-panic-limit").and_then(Value::as_u64);
         let limit = limit.unwrap_or(LIMIT).max(1);
         let now = self.now;
         let Some(plugin) = self.plugins.stack.get(key).cloned() else {

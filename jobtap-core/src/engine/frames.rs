@@ -96,10 +96,7 @@ impl Frame {
         match &self.given {
             // A state topic without an event: the job is introduced to a plugin.
             Given::Nothing => Detail::None,
-            Given::State { prev, entry } => Detail::State {
-                prev: Some(*prev),
-                entry: Some(entry),
-            },
+            Given::State { prev, entry } => Detail::State { prev: Some(*prev), entry: Some(entry) },
             Given::Event(entry) => Detail::Event(entry),
             Given::Updates(entry) => match &entry.context {
                 Some(updates) => Detail::Updates(updates),
@@ -125,16 +122,14 @@ impl Engine {
         let idle = matches!(frame.then, Then::Notify | Then::Introduce);
         if !handlers.is_empty() || !idle {
             let handlers = Rc::clone(handlers);
-            self.work
-                .push(Work::Frame(Box::new(Frame { handlers, ..frame })));
+            self.work.push(Work::Frame(Box::new(Frame { handlers, ..frame })));
         }
     }
 
     /// Stacks a frame for these handlers, if there are any.
     pub(super) fn stack_frame_of(&mut self, frame: Frame, handlers: Handlers) {
         if !handlers.is_empty() {
-            self.work
-                .push(Work::Frame(Box::new(Frame { handlers, ..frame })));
+            self.work.push(Work::Frame(Box::new(Frame { handlers, ..frame })));
         }
     }
 
@@ -153,11 +148,7 @@ impl Engine {
             let Some(job) = frame.trial.as_deref().or_else(|| self.seen(frame.job)) else {
                 return;
             };
-            let subject = Subject {
-                topic: frame.topic,
-                job: Some(job),
-                detail: frame.detail(),
-            };
+            let subject = Subject { topic: frame.topic, job: Some(job), detail: frame.detail() };
             let called = self.callback(bound, subject);
             frame.called += usize::from(!bound.watches());
             let commands = self.called(&mut frame, bound, called);
@@ -173,19 +164,13 @@ impl Engine {
     pub(super) fn stack_commands(&mut self, topic: &'static str, commands: Vec<Queued>) {
         if !commands.is_empty() {
             let queue = commands.into();
-            self.work
-                .push(Work::Commands(Box::new(Commands { topic, queue })));
+            self.work.push(Work::Commands(Box::new(Commands { topic, queue })));
         }
     }
 
     /// Takes over how a callback went; gives what it asked for.
     fn called(&mut self, frame: &mut Frame, bound: &Bound, called: Callback) -> Vec<Queued> {
-        let Callback {
-            result,
-            mut commands,
-            panicked,
-            milliseconds,
-        } = called;
+        let Callback { result, mut commands, panicked, milliseconds } = called;
         if milliseconds > self.plugins.budget {
             self.over_budget(bound, Some(frame.job), milliseconds);
         }
@@ -230,26 +215,16 @@ impl Engine {
                     format!("plugin {plugin} failed; the job was not accepted, please report it");
                 (refusal, Some(format!("panicked: {text}")))
             }
-            Fault::Busy => (
-                String::new(),
-                Some("called while it is being called".to_owned()),
-            ),
+            Fault::Busy => (String::new(), Some("called while it is being called".to_owned())),
         };
         if let Some(text) = report {
             let topic = self.topic_of(frame);
-            self.log(
-                Level::Error,
-                format!("{plugin}: {topic}: job {}: {text}", frame.job),
-            );
+            self.log(Level::Error, format!("{plugin}: {topic}: job {}: {text}", frame.job));
         }
         if frame.topic.on_failure() == OnFailure::Reject {
             frame.stop();
             let general = || format!("rejected by job-manager plugin '{plugin}'");
-            frame.refusal = Some(if refusal.is_empty() {
-                general()
-            } else {
-                refusal
-            });
+            frame.refusal = Some(if refusal.is_empty() { general() } else { refusal });
         }
     }
 
@@ -275,9 +250,7 @@ impl Engine {
                 bound.instance().name()
             ));
         } else if frame.topic == TopicId::JobStatePriority && !bound.watches() {
-            frame
-                .outcome
-                .merge(Outcome::priority(Priority::Unavailable));
+            frame.outcome.merge(Outcome::priority(Priority::Unavailable));
         }
     }
 
@@ -296,10 +269,7 @@ impl Engine {
         let id = frame.job;
         if let Some(text) = frame.refusal {
             // `job.create` of a job that was accepted long ago.
-            self.log(
-                Level::Error,
-                format!("{}: job {id}: refused: {text}", frame.topic.name()),
-            );
+            self.log(Level::Error, format!("{}: job {id}: refused: {text}", frame.topic.name()));
         }
         let priority = frame.outcome.priority;
         let decisions = frame.outcome.decisions();

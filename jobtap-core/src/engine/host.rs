@@ -41,14 +41,7 @@ impl Host for FrameHost<'_> {
             Command::SetData { job, value, .. } if *job == id => Some(value.clone()),
             _ => None,
         });
-        written.or_else(|| {
-            self.engine
-                .jobs
-                .get(&id)?
-                .data
-                .get(&**self.instance.name())
-                .cloned()
-        })
+        written.or_else(|| self.engine.jobs.get(&id)?.data.get(&**self.instance.name()).cloned())
     }
 
     fn instance_data(&self) -> Option<Value> {
@@ -56,12 +49,7 @@ impl Host for FrameHost<'_> {
             Command::SetInstanceData { value, .. } => Some(value.clone()),
             _ => None,
         });
-        written.or_else(|| {
-            self.engine
-                .instance_data
-                .get(&**self.instance.name())
-                .cloned()
-        })
+        written.or_else(|| self.engine.instance_data.get(&**self.instance.name()).cloned())
     }
 
     fn call_topic(
@@ -81,10 +69,7 @@ impl Host for FrameHost<'_> {
 
     fn push(&self, command: Command) {
         let plugin = self.instance.key();
-        self.asked
-            .commands
-            .borrow_mut()
-            .push(Queued { plugin, command });
+        self.asked.commands.borrow_mut().push(Queued { plugin, command });
     }
 
     fn remote(&self) -> RemoteHandle {
@@ -119,49 +104,25 @@ impl FrameHost<'_> {
                 continue;
             }
             let name = || instance.name().to_string();
-            let host = FrameHost {
-                engine: self.engine,
-                instance,
-                current: job,
-                asked: self.asked,
-            };
+            let host = FrameHost { engine: self.engine, instance, current: job, asked: self.asked };
             let detail = Detail::Own(payload);
-            let args = Args {
-                host: &host,
-                topic: TopicId::Own,
-                job: subject,
-                detail,
-            };
+            let args = Args { host: &host, topic: TopicId::Own, job: subject, detail };
             let mark = self.asked.commands.borrow().len();
             match bound.call(args, &self.engine.plugins.ticks).result {
                 Ok(outcome) => answers.extend(outcome.decisions().answer),
                 Err(Fault::Busy) => {
-                    return Err(CallError::Reentrant {
-                        topic,
-                        plugin: name(),
-                    });
+                    return Err(CallError::Reentrant { topic, plugin: name() });
                 }
                 Err(Fault::Failure(failure)) => {
                     drop_updates(&mut self.asked.commands.borrow_mut(), mark);
                     let text = failure.text().to_owned();
-                    return Err(CallError::Topic {
-                        topic,
-                        plugin: name(),
-                        text,
-                    });
+                    return Err(CallError::Topic { topic, plugin: name(), text });
                 }
                 Err(Fault::Panic(text)) => {
                     self.asked.commands.borrow_mut().truncate(mark);
-                    self.asked
-                        .panicked
-                        .borrow_mut()
-                        .push((instance.key(), text.clone()));
+                    self.asked.panicked.borrow_mut().push((instance.key(), text.clone()));
                     let text = format!("panicked: {text}");
-                    return Err(CallError::Topic {
-                        topic,
-                        plugin: name(),
-                        text,
-                    });
+                    return Err(CallError::Topic { topic, plugin: name(), text });
                 }
             }
         }
@@ -230,20 +191,13 @@ impl Engine {
             Command::Subscribe { job } => self.alive(*job, "subscribe"),
             Command::PostEvent { job, .. } => self.alive(*job, "post_event"),
             Command::SetFlag { job, .. } => self.alive(*job, "set_flag"),
-            Command::Reopen {
-                job,
-                bracket,
-                description,
-            } => {
+            Command::Reopen { job, bracket, description } => {
                 let orphaned =
                     |record: &super::record::Record| record.is_orphaned(*bracket, description);
                 if self.jobs.get(job).is_some_and(|record| orphaned(record)) {
                     return Ok(());
                 }
-                Err(CallError::NotOpen {
-                    job: *job,
-                    description: description.clone(),
-                })
+                Err(CallError::NotOpen { job: *job, description: description.clone() })
             }
             Command::UpdateJobspec { job, updates } => self.check_update(*job, updates),
             _ => Ok(()),
@@ -251,9 +205,7 @@ impl Engine {
     }
 
     fn alive(&self, job: JobId, call: &'static str) -> Result<(), CallError> {
-        self.in_state(job, call, "the job is over", |state| {
-            state != State::Inactive
-        })
+        self.in_state(job, call, "the job is over", |state| state != State::Inactive)
     }
 
     fn in_state(
@@ -263,22 +215,8 @@ impl Engine {
         rule: &'static str,
         possible: impl Fn(State) -> bool,
     ) -> Result<(), CallError> {
-        let state = self
-            .jobs
-            .get(&job)
-            .ok_or(CallError::UnknownJob(job))?
-            .job
-            .state;
-        if possible(state) {
-            Ok(())
-        } else {
-            Err(CallError::WrongState {
-                job,
-                state,
-                call,
-                rule,
-            })
-        }
+        let state = self.jobs.get(&job).ok_or(CallError::UnknownJob(job))?.job.state;
+        if possible(state) { Ok(()) } else { Err(CallError::WrongState { job, state, call, rule }) }
     }
 
     fn holds(&self, job: JobId, description: &str) -> Result<(), CallError> {
@@ -293,10 +231,7 @@ impl Engine {
         if self.jobs.get(&job).is_some_and(|record| held(record)) {
             return Ok(());
         }
-        Err(CallError::NotHeld {
-            job,
-            description: description.to_owned(),
-        })
+        Err(CallError::NotHeld { job, description: description.to_owned() })
     }
 
     fn check_update(&self, job: JobId, updates: &Map<String, Value>) -> Result<(), CallError> {
@@ -313,9 +248,7 @@ impl Engine {
             return Ok(());
         };
         let mut trial = record.job.jobspec.clone();
-        trial
-            .update_all(updates)
-            .map_err(|error| refuse(error.to_string()))
+        trial.update_all(updates).map_err(|error| refuse(error.to_string()))
     }
 }
 

@@ -96,10 +96,7 @@ impl Engine {
     /// A job's owner and state; `None` when it isn't known.
     pub fn job_exists(&self, id: JobId) -> Option<JobBrief> {
         let record = self.jobs.get(&id).filter(|r| r.unaccepted.is_none())?;
-        Some(JobBrief {
-            userid: record.job.userid,
-            state: record.job.state,
-        })
+        Some(JobBrief { userid: record.job.userid, state: record.job.state })
     }
 
     /// A job as plugins see it.
@@ -114,17 +111,9 @@ impl Engine {
     /// When the constraint can't be read.
     pub fn list(&self, payload: &Value, _cred: Cred) -> Result<Value, RequestError> {
         let selection = selection::Selection::read(payload)?;
-        let mut chosen: Vec<&Record> = self
-            .jobs
-            .values()
-            .map(|record| &**record)
-            .filter(|r| selection.matches(r))
-            .collect();
-        chosen.sort_by(|a, b| {
-            order(a)
-                .partial_cmp(&order(b))
-                .unwrap_or(std::cmp::Ordering::Equal)
-        });
+        let mut chosen: Vec<&Record> =
+            self.jobs.values().map(|record| &**record).filter(|r| selection.matches(r)).collect();
+        chosen.sort_by(|a, b| order(a).partial_cmp(&order(b)).unwrap_or(std::cmp::Ordering::Equal));
         if selection.max_entries > 0 {
             chosen.truncate(selection.max_entries);
         }
@@ -141,10 +130,7 @@ impl Engine {
             Some(record) if record.unaccepted.is_none() => {
                 Ok(json!({ "job": record.attributes() }))
             }
-            _ => Err(RequestError {
-                errno: 2,
-                text: String::new(),
-            }),
+            _ => Err(RequestError { errno: 2, text: String::new() }),
         }
     }
 
@@ -199,13 +185,11 @@ impl Record {
         if self.wait_status == Some(0) && fatal.is_none() {
             return Some(JobResult::Completed);
         }
-        Some(
-            match fatal.and_then(|e| field(e, "type")).and_then(Value::as_str) {
-                Some("cancel") => JobResult::Canceled,
-                Some("timeout") => JobResult::Timeout,
-                _ => JobResult::Failed,
-            },
-        )
+        Some(match fatal.and_then(|e| field(e, "type")).and_then(Value::as_str) {
+            Some("cancel") => JobResult::Canceled,
+            Some("timeout") => JobResult::Timeout,
+            _ => JobResult::Failed,
+        })
     }
 
     /// The attributes of the listing service that are known.
@@ -266,10 +250,7 @@ impl Record {
             }
         }
         if !self.job.annotations.is_empty() {
-            map.insert(
-                "annotations".to_owned(),
-                self.job.annotations.clone().into(),
-            );
+            map.insert("annotations".to_owned(), self.job.annotations.clone().into());
         }
         let dependencies: Vec<&str> = self.job.dependencies().collect();
         if !dependencies.is_empty() {
@@ -301,10 +282,7 @@ impl Record {
                 for (key, name) in [("type", "exception_type"), ("note", "exception_note")] {
                     set(name, field(exception, key).cloned().unwrap_or_default());
                 }
-                set(
-                    "exception_severity",
-                    severity(exception).unwrap_or(0).into(),
-                );
+                set("exception_severity", severity(exception).unwrap_or(0).into());
             }
         }
     }

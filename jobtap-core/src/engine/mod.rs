@@ -175,11 +175,7 @@ impl Engine {
     pub fn handle(&mut self, now: Timestamp, input: Input) -> Effects {
         self.now = now;
         match input {
-            Input::Request {
-                reply,
-                cred,
-                request,
-            } => self.request(reply, cred, request),
+            Input::Request { reply, cred, request } => self.request(reply, cred, request),
             Input::Exec(event) => self.exec_event(event),
             Input::Timer(id) => self.timer(id),
             Input::Remote(call) => self.remote(call),
@@ -209,9 +205,6 @@ impl Engine {
     }
 
     fn log(&mut self, level: Level, text: impl Into<String>) {
-        self.effects.log.push(LogLine {
-            level,
-            text: text.into(),
-        });
+        self.effects.log.push(LogLine { level, text: text.into() });
     }
 }

@@ -46,12 +46,7 @@ impl Engine {
     }
 
     fn plugin_names(&self) -> Value {
-        let names = self
-            .plugins
-            .stack
-            .plugins()
-            .iter()
-            .map(|plugin| plugin.name().to_string());
+        let names = self.plugins.stack.plugins().iter().map(|plugin| plugin.name().to_string());
         json!({ "plugins": names.collect::<Vec<_>>() })
     }
 
@@ -64,9 +59,7 @@ impl Engine {
     /// Builds the plugin anew in its place. A configuration that it refuses leaves the old one.
     fn reload_plugin(&mut self, name: &str, conf: Option<Value>) -> Result<Value, RequestError> {
         let old = Rc::clone(self.loaded(name)?);
-        let trial = self
-            .build(old.descriptor(), conf)
-            .map_err(|text| refused(EINVAL, text))?;
+        let trial = self.build(old.descriptor(), conf).map_err(|text| refused(EINVAL, text))?;
         let key = trial.key();
         self.say_goodbye(&old);
         let old = self.plugins.stack.replace(&old, trial);
@@ -97,17 +90,8 @@ impl Engine {
         let Some(bound) = handlers.and_then(|list| list.iter().find(own)).cloned() else {
             return Ok(Value::Object(answer));
         };
-        let subject = Subject {
-            topic: TopicId::PluginQuery,
-            job: None,
-            detail: Detail::None,
-        };
-        let Callback {
-            result,
-            commands,
-            panicked,
-            ..
-        } = self.callback(&bound, subject);
+        let subject = Subject { topic: TopicId::PluginQuery, job: None, detail: Detail::None };
+        let Callback { result, commands, panicked, .. } = self.callback(&bound, subject);
         self.note_panics(panicked);
         self.stack_commands(TopicId::PluginQuery.name(), commands);
         let problem = match result {
@@ -131,17 +115,10 @@ impl Engine {
     /// configuration stays as it was; plugins asked before have seen the new one.
     fn configure(&mut self, config: Value) -> Result<(), RequestError> {
         let before = std::mem::replace(&mut self.config, config);
-        let keys: Vec<_> = self
-            .plugins
-            .stack
-            .plugins()
-            .iter()
-            .map(|p| p.key())
-            .collect();
-        let shown = self.read_budget().and_then(|()| {
-            keys.into_iter()
-                .try_for_each(|key| self.show_config(key, None))
-        });
+        let keys: Vec<_> = self.plugins.stack.plugins().iter().map(|p| p.key()).collect();
+        let shown = self
+            .read_budget()
+            .and_then(|()| keys.into_iter().try_for_each(|key| self.show_config(key, None)));
         shown.map_err(|text| {
             self.config = before;
             // It was good before.
@@ -174,10 +151,7 @@ impl Engine {
         let name = name.strip_suffix(".so").unwrap_or(name);
         let linked = self.plugins.registry.find(name);
         let linked = linked.ok_or_else(|| {
-            refused(
-                ENOENT,
-                format!("{name}: no plugin of this name is linked into this manager"),
-            )
+            refused(ENOENT, format!("{name}: no plugin of this name is linked into this manager"))
         })?;
         Ok((linked.schema)().unwrap_or_default())
     }

@@ -64,10 +64,7 @@ impl Plugins {
 
     pub(super) fn name(&self, key: PluginKey) -> Arc<str> {
         let loaded = self.stack.get(key);
-        loaded.map_or_else(
-            || Arc::from("a removed plugin"),
-            |plugin| Arc::clone(plugin.name()),
-        )
+        loaded.map_or_else(|| Arc::from("a removed plugin"), |plugin| Arc::clone(plugin.name()))
     }
 }
 
@@ -89,10 +86,7 @@ impl Engine {
         let auto: Vec<_> = self.plugins.registry.auto().collect();
         for descriptor in auto {
             self.load(descriptor, None).map_err(|text| {
-                StartError(format!(
-                    "plugin {} can't be loaded: {text}",
-                    descriptor.name
-                ))
+                StartError(format!("plugin {} can't be loaded: {text}", descriptor.name))
             })?;
         }
         let directives = self.config.pointer("/job-manager/plugins").cloned();
@@ -129,20 +123,15 @@ impl Engine {
             Some(Value::String(text)) => Ok(Some(text.clone())),
             Some(_) => Err(format!("{key} must be a string")),
         };
-        if let Some(key) = table
-            .keys()
-            .find(|key| !["load", "remove", "conf"].contains(&&***key))
-        {
+        if let Some(key) = table.keys().find(|key| !["load", "remove", "conf"].contains(&&***key)) {
             return Err(format!("unknown key {key:?}: use load, remove, conf"));
         }
         if let Some(name) = text("remove")? {
-            self.remove_plugins(&name)
-                .map_err(|error| format!("remove {name}: {}", error.text))?;
+            self.remove_plugins(&name).map_err(|error| format!("remove {name}: {}", error.text))?;
         }
         if let Some(name) = text("load")? {
             let conf = table.get("conf").cloned();
-            self.load_named(&name, conf)
-                .map_err(|error| format!("load: {}", error.text))?;
+            self.load_named(&name, conf).map_err(|error| format!("load: {}", error.text))?;
         }
         Ok(())
     }
@@ -171,30 +160,17 @@ impl Engine {
         let name = name.strip_suffix(".so").unwrap_or(name);
         if self.plugins.stack.find(name).is_some() {
             let text = format!("{name} already loaded");
-            return Err(RequestError {
-                errno: EEXIST,
-                text,
-            });
+            return Err(RequestError { errno: EEXIST, text });
         }
-        let descriptor = self
-            .plugins
-            .registry
-            .find(name)
-            .ok_or_else(|| RequestError {
-                errno: ENOENT,
-                text: format!("{name}: No such plugin found"),
-            })?;
+        let descriptor = self.plugins.registry.find(name).ok_or_else(|| RequestError {
+            errno: ENOENT,
+            text: format!("{name}: No such plugin found"),
+        })?;
         if conf.as_ref().is_some_and(|conf| !conf.is_object()) {
             let text = "plugin conf must be an object".to_owned();
-            return Err(RequestError {
-                errno: EINVAL,
-                text,
-            });
+            return Err(RequestError { errno: EINVAL, text });
         }
-        self.load(descriptor, conf).map_err(|text| RequestError {
-            errno: EINVAL,
-            text,
-        })
+        self.load(descriptor, conf).map_err(|text| RequestError { errno: EINVAL, text })
     }
 
     /// Builds an instance, shows it the configuration, and puts it at the end of the list.
@@ -208,9 +184,7 @@ impl Engine {
         self.plugins.stack.push(instance);
         if let Err(text) = self.show_config(key, None) {
             let refused = self.plugins.stack.remove(|plugin| plugin.key() == key);
-            refused
-                .into_iter()
-                .for_each(|plugin| self.drop_plugin(plugin));
+            refused.into_iter().for_each(|plugin| self.drop_plugin(plugin));
             return Err(text);
         }
         Ok(key)
@@ -242,10 +216,7 @@ impl Engine {
 
     /// The conf given at load over `[plugins.NAME]`.
     fn plugin_conf(&self, name: &str, conf: Option<Value>) -> Result<Value, String> {
-        let table = self
-            .config
-            .get("plugins")
-            .and_then(|plugins| plugins.get(name));
+        let table = self.config.get("plugins").and_then(|plugins| plugins.get(name));
         let mut merged = match table {
             None => Map::new(),
             Some(Value::Object(table)) => table.clone(),
@@ -269,17 +240,8 @@ impl Engine {
             return Ok(());
         };
         let conf = proposed.unwrap_or(&self.config);
-        let subject = Subject {
-            topic: TopicId::ConfUpdate,
-            job: None,
-            detail: Detail::Conf(conf),
-        };
-        let Callback {
-            result,
-            commands,
-            panicked,
-            milliseconds,
-        } = self.callback(&bound, subject);
+        let subject = Subject { topic: TopicId::ConfUpdate, job: None, detail: Detail::Conf(conf) };
+        let Callback { result, commands, panicked, milliseconds } = self.callback(&bound, subject);
         if milliseconds > self.plugins.budget {
             self.over_budget(&bound, None, milliseconds);
         }
@@ -312,10 +274,8 @@ pub(super) fn glob(pattern: &str, name: &str) -> bool {
 fn matches_from(pattern: &[char], name: &[char]) -> bool {
     match (pattern.split_first(), name.split_first()) {
         (None, None) => true,
-        (Some(('*', rest)), _) => (0..=name.len()).any(|skip| {
-            name.get(skip..)
-                .is_some_and(|tail| matches_from(rest, tail))
-        }),
+        (Some(('*', rest)), _) => (0..=name.len())
+            .any(|skip| name.get(skip..).is_some_and(|tail| matches_from(rest, tail))),
         (Some(('?', rest)), Some((_, tail))) => matches_from(rest, tail),
         (Some((c, rest)), Some((n, tail))) => c == n && matches_from(rest, tail),
         _ => false,

@@ -102,17 +102,11 @@ pub(super) enum ApplyError {
     #[error("eventlog v{0} is unsupported")]
     Version(i64),
     #[error("could not apply {name}{}", .reason.as_ref().map(|r| format!(": {r}")).unwrap_or_default())]
-    Event {
-        name: String,
-        reason: Option<String>,
-    },
+    Event { name: String, reason: Option<String> },
 }
 
 fn refuse(entry: &EventEntry, reason: impl Into<String>) -> ApplyError {
-    ApplyError::Event {
-        name: entry.name.to_string(),
-        reason: Some(reason.into()),
-    }
+    ApplyError::Event { name: entry.name.to_string(), reason: Some(reason.into()) }
 }
 
 impl Record {
@@ -151,10 +145,7 @@ impl Record {
             Bracket::Epilog => &self.epilogs,
         };
         open.iter().any(|open| **open == *description)
-            && !self
-                .opened
-                .iter()
-                .any(|o| o.bracket == bracket && *o.description == *description)
+            && !self.opened.iter().any(|o| o.bracket == bracket && *o.description == *description)
     }
 
     /// An event of this name is posted and not yet applied.
@@ -219,18 +210,12 @@ impl Record {
             return Ok(Applied { left: None, ended });
         }
         self.entered(entry.timestamp);
-        Ok(Applied {
-            left: Some(before),
-            ended,
-        })
+        Ok(Applied { left: Some(before), ended })
     }
 
     fn submit(&mut self, entry: &EventEntry) -> Result<(), ApplyError> {
         if self.job.posted.has("submit") {
-            return Err(ApplyError::Event {
-                name: "submit".to_owned(),
-                reason: None,
-            });
+            return Err(ApplyError::Event { name: "submit".to_owned(), reason: None });
         }
         match field(entry, "version").and_then(Value::as_i64) {
             None | Some(1) => {}
@@ -252,20 +237,13 @@ impl Record {
             return Ok(());
         }
         let description = text(entry, "description")?;
-        let held = self
-            .job
-            .dependencies
-            .iter_mut()
-            .find(|held| *held.description == *description);
+        let held = self.job.dependencies.iter_mut().find(|held| *held.description == *description);
         match (held, &*entry.name == "dependency-add") {
             // A description works once: neither held nor removed, it can be added.
             (Some(_), true) => {}
             (None, true) => {
                 let description = description.into();
-                self.job.dependencies.push(Held {
-                    description,
-                    open: true,
-                });
+                self.job.dependencies.push(Held { description, open: true });
             }
             (Some(held), false) if held.open => held.open = false,
             (_, false) => return Err(refuse(entry, format!("{description:?} isn't held"))),
@@ -289,25 +267,16 @@ impl Record {
     }
 
     fn jobspec_update(&mut self, entry: &EventEntry) -> Result<(), ApplyError> {
-        let updates = entry
-            .context
-            .as_ref()
-            .ok_or_else(|| refuse(entry, "no updates"))?;
-        self.job
-            .jobspec
-            .update_all(updates)
-            .map_err(|error| refuse(entry, error.to_string()))
+        let updates = entry.context.as_ref().ok_or_else(|| refuse(entry, "no updates"))?;
+        self.job.jobspec.update_all(updates).map_err(|error| refuse(entry, error.to_string()))
     }
 
     fn resource_update(&mut self, entry: &EventEntry) -> Result<(), ApplyError> {
         let expiration = field(entry, "expiration").and_then(Value::as_f64);
         let expiration =
             expiration.ok_or_else(|| refuse(entry, "no number under \"expiration\""))?;
-        let resources = self
-            .job
-            .resources
-            .as_mut()
-            .ok_or_else(|| refuse(entry, "the job has no R"))?;
+        let resources =
+            self.job.resources.as_mut().ok_or_else(|| refuse(entry, "the job has no R"))?;
         let changed = Arc::make_mut(resources).set_expiration(expiration);
         changed.map_err(|error| refuse(entry, error.to_string()))
     }
@@ -362,11 +331,7 @@ impl Record {
 
     fn set_flags(&mut self, entry: &EventEntry) -> Result<(), ApplyError> {
         let flags = field(entry, "flags").and_then(Value::as_array);
-        for flag in flags
-            .into_iter()
-            .flatten()
-            .map(|flag| flag.as_str().unwrap_or_default())
-        {
+        for flag in flags.into_iter().flatten().map(|flag| flag.as_str().unwrap_or_default()) {
             match flag {
                 "debug" => self.job.flags |= Flags::DEBUG,
                 "immutable" => self.immutable = true,

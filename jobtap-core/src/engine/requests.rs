@@ -16,10 +16,7 @@ const EPROTO: i32 = 71;
 const SIGNALS: std::ops::RangeInclusive<i64> = 1..=64;
 
 pub(super) fn refused(errno: i32, text: impl Into<String>) -> RequestError {
-    RequestError {
-        errno,
-        text: text.into(),
-    }
+    RequestError { errno, text: text.into() }
 }
 
 impl Engine {
@@ -39,26 +36,19 @@ impl Engine {
             Request::Update { id, updates } => {
                 return self.update_request(reply, cred, id, updates);
             }
-            Request::Service {
-                topic,
-                payload,
-                streaming,
-            } => {
+            Request::Service { topic, payload, streaming } => {
                 return self.service_request(reply, cred, &topic, payload, streaming);
             }
             Request::Raise { id, exception } => {
                 self.raise_request(cred, id, &exception).map(|()| json!({}))
             }
-            Request::RaiseAll {
-                dry_run,
-                userid,
-                states,
-                exception,
-            } => self.raise_all(cred, dry_run, userid, states, &exception),
+            Request::RaiseAll { dry_run, userid, states, exception } => {
+                self.raise_all(cred, dry_run, userid, states, &exception)
+            }
             Request::Kill { id, signum } => self.kill(cred, id, signum).map(|()| json!({})),
-            Request::Urgency { id, urgency } => self
-                .set_urgency(cred, id, urgency)
-                .map(|old| json!({ "old_urgency": old.value() })),
+            Request::Urgency { id, urgency } => {
+                self.set_urgency(cred, id, urgency).map(|old| json!({ "old_urgency": old.value() }))
+            }
             Request::QueueStart { start, reason } => owner_only(cred).map(|()| {
                 self.scheduling.stopped = !start;
                 self.scheduling.reason = reason.filter(|_| !start);
@@ -144,10 +134,7 @@ impl Engine {
             return Err(refused(EINVAL, "job is inactive"));
         }
         if !cred.owner && record.job.userid != cred.userid {
-            return Err(refused(
-                EPERM,
-                "guests may only send signals to their own jobs",
-            ));
+            return Err(refused(EPERM, "guests may only send signals to their own jobs"));
         }
         if !matches!(record.job.state, State::Run | State::Cleanup) {
             return Err(refused(EINVAL, "job is not running"));
@@ -155,9 +142,7 @@ impl Engine {
         let executing = matches!(record.exec, Exec::Open | Exec::Ending);
         if executing && record.simulated.is_none() {
             let signum = i32::try_from(signum).unwrap_or(0);
-            self.effects
-                .after
-                .push(Effect::Exec(ExecCommand::Signal { id, signum }));
+            self.effects.after.push(Effect::Exec(ExecCommand::Signal { id, signum }));
         }
         Ok(())
     }
@@ -171,10 +156,7 @@ impl Engine {
             return Err(refused(EINVAL, "job is inactive"));
         }
         if !cred.owner && record.job.userid != cred.userid {
-            return Err(refused(
-                EPERM,
-                "guests can only reprioritize their own jobs",
-            ));
+            return Err(refused(EPERM, "guests can only reprioritize their own jobs"));
         }
         if !cred.owner && urgency > old.max(Urgency::DEFAULT) {
             return Err(refused(EPERM, "guests can only adjust urgency <= default"));
@@ -197,11 +179,7 @@ impl Engine {
 }
 
 pub(super) fn owner_only(cred: Cred) -> Result<(), RequestError> {
-    if cred.owner {
-        Ok(())
-    } else {
-        Err(refused(EPERM, "Request requires owner credentials"))
-    }
+    if cred.owner { Ok(()) } else { Err(refused(EPERM, "Request requires owner credentials")) }
 }
 
 /// Severity and type as RFC 21 has them.

@@ -52,11 +52,7 @@ impl Engine {
         let mut record = replay(stored)?;
         let state = record.job.state;
         if record.holds && !record.bypass {
-            let claimed = record
-                .job
-                .resources
-                .as_ref()
-                .is_some_and(|held| self.pool.claim(held));
+            let claimed = record.job.resources.as_ref().is_some_and(|held| self.pool.claim(held));
             record.lost_resources = !claimed;
         }
         self.jobs.insert(id, Box::new(record));
@@ -183,11 +179,7 @@ impl Engine {
         };
         let held = |bound: &Bound| {
             let description = format!("{}.{}", bound.instance().name(), bound.entry().method);
-            record
-                .job
-                .dependencies()
-                .any(|open| open == description)
-                .then_some(description)
+            record.job.dependencies().any(|open| open == description).then_some(description)
         };
         let handlers = self.plugins.stack.handlers(TopicId::JobStateDepend);
         let mut again = Vec::new();
@@ -241,10 +233,8 @@ impl Engine {
                 self.rerun(id, bracket, &what);
                 continue;
             }
-            let note = format!(
-                "{} {what}: the manager was restarted while it was open",
-                bracket.word()
-            );
+            let note =
+                format!("{} {what}: the manager was restarted while it was open", bracket.word());
             self.finish_of(id, bracket, &what, 1, Some(note));
         }
     }
@@ -306,9 +296,8 @@ fn replay(stored: StoredJob) -> Result<Record, RestoreError> {
     let resources = match &stored.resources {
         None => None,
         Some(text) => {
-            let set: ResourceSet = text
-                .parse()
-                .map_err(|error| refuse(format!("failed to decode R: {error}")))?;
+            let set: ResourceSet =
+                text.parse().map_err(|error| refuse(format!("failed to decode R: {error}")))?;
             Some(Arc::new(set))
         }
     };
@@ -320,10 +309,7 @@ fn replay(stored: StoredJob) -> Result<Record, RestoreError> {
     record.data = stored.data;
     for entry in entries {
         let old = entry.name == "submit"
-            && entry
-                .context
-                .as_ref()
-                .is_some_and(|context| !context.contains_key("version"));
+            && entry.context.as_ref().is_some_and(|context| !context.contains_key("version"));
         record.apply(&Arc::new(entry))?;
         record.lines += 1;
         if old {

@@ -40,10 +40,7 @@ enum Comparison {
 }
 
 fn invalid(text: impl Into<String>) -> RequestError {
-    RequestError {
-        errno: 22,
-        text: text.into(),
-    }
+    RequestError { errno: 22, text: text.into() }
 }
 
 impl Selection {
@@ -54,40 +51,22 @@ impl Selection {
             Some(value) => Some(Constraint::read(value)?),
         };
         let since = payload.get("since").and_then(Value::as_f64).unwrap_or(0.0);
-        let max = payload
-            .get("max_entries")
-            .and_then(Value::as_i64)
-            .unwrap_or(1000);
-        let max_entries = usize::try_from(max).map_err(|_| RequestError {
-            errno: 71,
-            text: "max_entries < 0 not allowed".into(),
-        })?;
-        Ok(Self {
-            constraint,
-            since,
-            max_entries,
-        })
+        let max = payload.get("max_entries").and_then(Value::as_i64).unwrap_or(1000);
+        let max_entries = usize::try_from(max)
+            .map_err(|_| RequestError { errno: 71, text: "max_entries < 0 not allowed".into() })?;
+        Ok(Self { constraint, since, max_entries })
     }
 
     pub(super) fn matches(&self, record: &Record) -> bool {
-        let old = record
-            .times
-            .inactive
-            .is_some_and(|time| time.as_secs() <= self.since);
+        let old = record.times.inactive.is_some_and(|time| time.as_secs() <= self.since);
         let listed = record.unaccepted.is_none() && !(self.since > 0.0 && old);
-        listed
-            && self
-                .constraint
-                .as_ref()
-                .is_none_or(|constraint| constraint.matches(record))
+        listed && self.constraint.as_ref().is_none_or(|constraint| constraint.matches(record))
     }
 }
 
 impl Constraint {
     fn read(value: &Value) -> Result<Self, RequestError> {
-        let table = value
-            .as_object()
-            .ok_or_else(|| invalid("constraint must be JSON object"))?;
+        let table = value.as_object().ok_or_else(|| invalid("constraint must be JSON object"))?;
         let mut entries = table.iter();
         let (Some((operator, values)), None) = (entries.next(), entries.next()) else {
             return Err(invalid("constraint must only contain 1 element"));
@@ -96,18 +75,10 @@ impl Constraint {
             .as_array()
             .ok_or_else(|| invalid(format!("{operator} operator value must be an array")))?;
         match &**operator {
-            "and" => Ok(Self::All(
-                values.iter().map(Self::read).collect::<Result<_, _>>()?,
-            )),
-            "or" => Ok(Self::Any(
-                values.iter().map(Self::read).collect::<Result<_, _>>()?,
-            )),
-            "not" => Ok(Self::Not(
-                values.iter().map(Self::read).collect::<Result<_, _>>()?,
-            )),
-            "userid" => Ok(Self::Userid(
-                values.iter().filter_map(Value::as_i64).collect(),
-            )),
+            "and" => Ok(Self::All(values.iter().map(Self::read).collect::<Result<_, _>>()?)),
+            "or" => Ok(Self::Any(values.iter().map(Self::read).collect::<Result<_, _>>()?)),
+            "not" => Ok(Self::Not(values.iter().map(Self::read).collect::<Result<_, _>>()?)),
+            "userid" => Ok(Self::Userid(values.iter().filter_map(Value::as_i64).collect())),
             "name" => Ok(Self::Name(strings(operator, values)?)),
             "queue" => Ok(Self::Queue(strings(operator, values)?)),
             "states" | "results" => status(values, operator == "results"),
@@ -124,16 +95,12 @@ impl Constraint {
             Self::All(all) => all.iter().all(|constraint| constraint.matches(record)),
             Self::Any(any) => any.iter().any(|constraint| constraint.matches(record)),
             Self::Not(all) => !all.iter().all(|constraint| constraint.matches(record)),
-            Self::Userid(ids) => ids
-                .iter()
-                .any(|id| *id == -1 || *id == i64::from(job.userid.0)),
+            Self::Userid(ids) => ids.iter().any(|id| *id == -1 || *id == i64::from(job.userid.0)),
             Self::Name(names) => names.iter().any(|name| name == spec.display_name()),
             Self::Queue(queues) => queues.iter().any(|queue| Some(&**queue) == spec.queue()),
             Self::Status(set) => set.matches(job.state, record.result()),
             Self::Ranks(ranks) => job.resources().is_some_and(|r| r.ranks().intersects(ranks)),
-            Self::Hosts(hosts) => job
-                .resources()
-                .is_some_and(|r| !r.ranks_on(hosts).is_empty()),
+            Self::Hosts(hosts) => job.resources().is_some_and(|r| !r.ranks_on(hosts).is_empty()),
             Self::Time(name, comparisons) => {
                 let time = record.time(name).map_or(0.0, Timestamp::as_secs);
                 time > 0.0 && comparisons.iter().all(|(how, than)| how.holds(time, *than))
@@ -180,9 +147,9 @@ fn status(values: &[Value], results: bool) -> Result<Constraint, RequestError> {
     let mut set = StateSet::EMPTY;
     for value in values {
         let more = match value {
-            Value::String(names) => names
-                .parse::<StateSet>()
-                .map_err(|error| invalid(error.to_string()))?,
+            Value::String(names) => {
+                names.parse::<StateSet>().map_err(|error| invalid(error.to_string()))?
+            }
             value => {
                 let bits = value
                     .as_u64()
@@ -205,9 +172,8 @@ fn status(values: &[Value], results: bool) -> Result<Constraint, RequestError> {
 fn ranks(operator: &str, values: &[Value]) -> Result<Constraint, RequestError> {
     let mut ranks = Idset::new();
     for text in strings(operator, values)? {
-        let more: Idset = text
-            .parse()
-            .map_err(|error| invalid(format!("invalid idset '{text}': {error}")))?;
+        let more: Idset =
+            text.parse().map_err(|error| invalid(format!("invalid idset '{text}': {error}")))?;
         ranks = ranks.union(&more);
     }
     Ok(Constraint::Ranks(ranks))
@@ -215,9 +181,8 @@ fn ranks(operator: &str, values: &[Value]) -> Result<Constraint, RequestError> {
 
 fn hosts(operator: &str, values: &[Value]) -> Result<Constraint, RequestError> {
     let text = strings(operator, values)?.join(",");
-    let hosts = text
-        .parse()
-        .map_err(|error| invalid(format!("invalid hostlist '{text}': {error}")))?;
+    let hosts =
+        text.parse().map_err(|error| invalid(format!("invalid hostlist '{text}': {error}")))?;
     Ok(Constraint::Hosts(hosts))
 }
 
@@ -229,9 +194,8 @@ fn comparisons(name: &str, values: &[String]) -> Result<Constraint, RequestError
             (">", Comparison::Greater),
             ("<", Comparison::Less),
         ];
-        let (how, rest) = operators
-            .iter()
-            .find_map(|(op, how)| Some((*how, text.strip_prefix(op)?)))?;
+        let (how, rest) =
+            operators.iter().find_map(|(op, how)| Some((*how, text.strip_prefix(op)?)))?;
         Some((how, rest.trim().parse::<f64>().ok()?))
     };
     let all: Option<Vec<_>> = values.iter().map(read).collect();

@@ -28,25 +28,10 @@ impl Engine {
             Err(error) => return self.reply(reply, Err(error)),
         };
         let taken = false.into();
-        let request = ServiceRequest {
-            cred,
-            payload,
-            to: reply,
-            streaming,
-            taken,
-        };
+        let request = ServiceRequest { cred, payload, to: reply, streaming, taken };
         let detail = Detail::Request(&request);
-        let subject = Subject {
-            topic: TopicId::Own,
-            job: None,
-            detail,
-        };
-        let Callback {
-            result,
-            commands,
-            panicked,
-            milliseconds,
-        } = self.callback(&bound, subject);
+        let subject = Subject { topic: TopicId::Own, job: None, detail };
+        let Callback { result, commands, panicked, milliseconds } = self.callback(&bound, subject);
         if milliseconds > self.plugins.budget {
             self.over_budget(&bound, None, milliseconds);
         }
@@ -78,18 +63,13 @@ impl Engine {
                     .is_some_and(|rest| rest.strip_prefix('.').unwrap_or(rest) == bound.entry().key)
         };
         let handlers = self.plugins.stack.handlers(TopicId::Own);
-        let bound = handlers
-            .and_then(|list| list.iter().find(named))
-            .ok_or_else(unknown)?;
+        let bound = handlers.and_then(|list| list.iter().find(named)).ok_or_else(unknown)?;
         if bound.entry().role == Role::Owner {
             owner_only(cred)?;
         }
         if bound.instance().is_faulted() {
             let text = "has failed repeatedly: it answers when an administrator has reloaded it";
-            return Err(refused(
-                EIO,
-                format!("plugin {} {text}", bound.instance().name()),
-            ));
+            return Err(refused(EIO, format!("plugin {} {text}", bound.instance().name())));
         }
         Ok(bound.clone())
     }

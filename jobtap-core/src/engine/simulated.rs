@@ -52,12 +52,8 @@ impl Script {
         };
         let script = Self {
             run_duration,
-            wait_status: int("wait_status")
-                .and_then(|s| i32::try_from(s).ok())
-                .unwrap_or(0),
-            mock_exception: get("mock_exception")
-                .and_then(Value::as_str)
-                .map(str::to_owned),
+            wait_status: int("wait_status").and_then(|s| i32::try_from(s).ok()).unwrap_or(0),
+            mock_exception: get("mock_exception").and_then(Value::as_str).map(str::to_owned),
             reattach_finish: int("reattach_finish") == Some(1),
         };
         (script, complaint)
@@ -123,10 +119,7 @@ impl Engine {
 
     /// The job has run as long as it should.
     pub(super) fn simulated_end(&mut self, id: JobId) {
-        let simulated = self
-            .jobs
-            .get_mut(&id)
-            .and_then(|record| record.simulated.take());
+        let simulated = self.jobs.get_mut(&id).and_then(|record| record.simulated.take());
         if let Some(simulated) = simulated {
             self.complete(id, Some(simulated.wait_status));
         }
@@ -134,10 +127,7 @@ impl Engine {
 
     /// A fatal exception ended the job: it stops at once, with the signal as its status.
     pub(super) fn end_simulation(&mut self, id: JobId, signum: i32) {
-        let simulated = self
-            .jobs
-            .get_mut(&id)
-            .and_then(|record| record.simulated.take());
+        let simulated = self.jobs.get_mut(&id).and_then(|record| record.simulated.take());
         let Some(simulated) = simulated else { return };
         self.stop_timer(simulated.timer);
         self.complete(id, simulated.started.then_some(signum));
@@ -166,8 +156,5 @@ impl Engine {
 }
 
 fn guests_may(config: &Value) -> bool {
-    config
-        .pointer("/exec/testexec/allow-guests")
-        .and_then(Value::as_bool)
-        == Some(true)
+    config.pointer("/exec/testexec/allow-guests").and_then(Value::as_bool) == Some(true)
 }

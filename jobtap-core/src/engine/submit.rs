@@ -32,17 +32,11 @@ pub(super) enum Step {
 }
 
 fn invalid(text: impl Into<String>) -> RequestError {
-    RequestError {
-        errno: EINVAL,
-        text: text.into(),
-    }
+    RequestError { errno: EINVAL, text: text.into() }
 }
 
 fn denied(text: &str) -> RequestError {
-    RequestError {
-        errno: EPERM,
-        text: text.to_owned(),
-    }
+    RequestError { errno: EPERM, text: text.to_owned() }
 }
 
 impl Engine {
@@ -54,10 +48,7 @@ impl Engine {
                     self.submitters.insert(id, reply);
                     self.work.push(Work::Submit(id, Step::Create));
                     // On top: the gates see the job with its user and urgency.
-                    self.post(
-                        id,
-                        events::submit(self.now, cred.userid, urgency, flags.bits()),
-                    );
+                    self.post(id, events::submit(self.now, cred.userid, urgency, flags.bits()));
                 }
                 Err(error) => self.reply(reply, Err(error)),
             },
@@ -70,21 +61,15 @@ impl Engine {
         let flags = Flags::from_bits(submission.flags).map_err(|_| invalid("invalid job flags"))?;
         let guest = !cred.owner;
         if guest && flags.contains(Flags::NOVALIDATE) {
-            return Err(denied(
-                "only the instance owner can submit with FLUX_JOB_NOVALIDATE",
-            ));
+            return Err(denied("only the instance owner can submit with FLUX_JOB_NOVALIDATE"));
         }
         let urgency =
             Urgency::new(submission.urgency).map_err(|_| invalid("urgency range is [0:31]"))?;
         if guest && urgency > Urgency::DEFAULT {
-            return Err(invalid(
-                "only the instance owner can submit with urgency >16",
-            ));
+            return Err(invalid("only the instance owner can submit with urgency >16"));
         }
         if guest && flags.contains(Flags::WAITABLE) {
-            return Err(invalid(
-                "only the instance owner can submit with FLUX_JOB_WAITABLE",
-            ));
+            return Err(invalid("only the instance owner can submit with FLUX_JOB_WAITABLE"));
         }
         Ok((urgency, flags))
     }
@@ -93,10 +78,7 @@ impl Engine {
     fn create(&mut self, submission: &Submission) -> Result<JobId, RequestError> {
         // Whole milliseconds since the start; the generator continues where the last run ended.
         let elapsed = ((self.now - self.started_at) * 1000.0).max(0.0) as u64;
-        let id = self
-            .ids
-            .next(elapsed)
-            .map_err(|error| invalid(error.to_string()))?;
+        let id = self.ids.next(elapsed).map_err(|error| invalid(error.to_string()))?;
         self.max_jobid = Some(id);
         let jobspec = submission.jobspec.redacted();
         let text = jobspec.value().to_string();
@@ -158,11 +140,7 @@ impl Engine {
             handlers = self.fail_interrupted(id, &dependency, &handlers);
         }
         let given = Given::Dependency(dependency);
-        let frame = Frame {
-            given,
-            handlers,
-            ..Frame::new(topic, id, then)
-        };
+        let frame = Frame { given, handlers, ..Frame::new(topic, id, then) };
         self.work.push(Work::Frame(Box::new(frame)));
     }
 
@@ -178,20 +156,14 @@ impl Engine {
         for bound in handlers.iter().filter(|bound| fails_at_restart(bound)) {
             let (plugin, method) = (bound.instance().name(), bound.entry().method);
             let what = format!("{plugin}.{method}={scheme}:{value}");
-            let held = self
-                .seen(id)
-                .is_some_and(|job| job.dependencies().any(|d| d == what));
+            let held = self.seen(id).is_some_and(|job| job.dependencies().any(|d| d == what));
             if held {
                 let note =
                     format!("dependency {what}: the manager was restarted while it was open");
                 self.raise_fatal(id, "dependency", &note);
             }
         }
-        handlers
-            .iter()
-            .filter(|bound| !fails_at_restart(bound))
-            .cloned()
-            .collect()
+        handlers.iter().filter(|bound| !fails_at_restart(bound)).cloned().collect()
     }
 
     /// Asks again for the dependencies of a job that waits in DEPEND.
@@ -201,11 +173,7 @@ impl Engine {
         };
         let dependencies = record.job.jobspec.dependencies().unwrap_or_default();
         for dependency in dependencies.into_iter().rev() {
-            let then = if only.is_some() {
-                Then::Introduce
-            } else {
-                Then::Recheck
-            };
+            let then = if only.is_some() { Then::Introduce } else { Then::Recheck };
             self.stack_dependency(id, dependency, then, only);
         }
     }
@@ -234,23 +202,16 @@ impl Engine {
     pub(super) fn recheck_ended(&mut self, frame: &Frame) {
         let refusal = match (&frame.refusal, &frame.given) {
             (Some(text), _) => Some(text.clone()),
-            (None, Given::Dependency(dependency)) if frame.called == 0 => Some(format!(
-                "dependency scheme \"{}\" not supported",
-                dependency.scheme
-            )),
+            (None, Given::Dependency(dependency)) if frame.called == 0 => {
+                Some(format!("dependency scheme \"{}\" not supported", dependency.scheme))
+            }
             _ => None,
         };
-        let stuck = self
-            .jobs
-            .get(&frame.job)
-            .is_some_and(|r| r.job.state == State::Depend);
+        let stuck = self.jobs.get(&frame.job).is_some_and(|r| r.job.state == State::Depend);
         if let (Some(text), true) = (refusal, stuck) {
             let note = format!("{text} (job may be stuck in DEPEND state)");
             let owner = self.owner;
-            self.post(
-                frame.job,
-                events::exception(self.now, "dependency", 4, &note, owner),
-            );
+            self.post(frame.job, events::exception(self.now, "dependency", 4, &note, owner));
         }
     }
 
@@ -270,11 +231,7 @@ impl Engine {
 
     /// Nothing of the job is left but the answer, once the plugins have heard of it.
     fn reject(&mut self, id: JobId, text: String) {
-        let text = if text.is_empty() {
-            "rejected by plugin".to_owned()
-        } else {
-            text
-        };
+        let text = if text.is_empty() { "rejected by plugin".to_owned() } else { text };
         if let Some(reply) = self.submitters.remove(&id) {
             self.reply(reply, Err(invalid(text)));
         }
@@ -293,10 +250,7 @@ impl Engine {
 /// Its work doesn't begin again after a restart, as its handler says.
 fn fails_at_restart(bound: &Bound) -> bool {
     let fail = Some(OnRestart::Fail);
-    bound
-        .entry()
-        .policy
-        .is_some_and(|policy: AsyncPolicy| policy.on_restart == fail)
+    bound.entry().policy.is_some_and(|policy: AsyncPolicy| policy.on_restart == fail)
 }
 
 /// A job of which nothing is known yet but id and jobspec.

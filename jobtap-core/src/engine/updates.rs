@@ -107,17 +107,9 @@ impl Engine {
             return self.reply(updating.reply, Err(refused(EINVAL, text)));
         }
         let value = updating.updates.get(&key).cloned().unwrap_or_default();
-        let given = Given::UpdateRequest(UpdateRequest {
-            cred: updating.cred,
-            key,
-            value,
-        });
+        let given = Given::UpdateRequest(UpdateRequest { cred: updating.cred, key, value });
         let updating = Some(updating);
-        let frame = Frame {
-            given,
-            updating,
-            ..Frame::new(topic, id, Then::Update)
-        };
+        let frame = Frame { given, updating, ..Frame::new(topic, id, Then::Update) };
         self.stack_frame_of(frame, handlers);
     }
 
@@ -173,11 +165,7 @@ impl Engine {
         let id = updating.id;
         let frame = Frame::new(TopicId::JobValidate, id, Then::Update);
         let (trial, updating) = (Some(Box::new(trial)), Some(updating));
-        self.stack_frame(Frame {
-            trial,
-            updating,
-            ..frame
-        });
+        self.stack_frame(Frame { trial, updating, ..frame });
     }
 
     fn trial(&self, id: JobId, updates: &Map<String, Value>) -> Result<Job, RequestError> {
@@ -189,14 +177,7 @@ impl Engine {
 
     /// Posts what was agreed to.
     fn apply_update(&mut self, updating: Updating) {
-        let Updating {
-            reply,
-            cred,
-            id,
-            updates,
-            validated,
-            ..
-        } = updating;
+        let Updating { reply, cred, id, updates, validated, .. } = updating;
         if let Err(error) = self.may_update(cred, id, &updates) {
             // It went on while the answer was waited for.
             return self.reply(reply, Err(error));
@@ -210,14 +191,7 @@ impl Engine {
             self.post(id, events::set_flags(self.now, JobFlag::Immutable.name()));
         }
         let name = "jobspec-update".into();
-        self.post(
-            id,
-            EventEntry {
-                timestamp: self.now,
-                name,
-                context: Some(updates),
-            },
-        );
+        self.post(id, EventEntry { timestamp: self.now, name, context: Some(updates) });
         if let Some(expiration) = expiration {
             let context = [("expiration", json!(expiration))];
             self.post(id, events::with(self.now, "resource-update", context));
@@ -238,10 +212,7 @@ impl Engine {
         if !matches!(record.job.state, State::Run | State::Cleanup) {
             return Ok(None);
         }
-        let start = record
-            .job
-            .resources()
-            .and_then(|resources| resources.starttime());
+        let start = record.job.resources().and_then(|resources| resources.starttime());
         let start = start.ok_or_else(|| refused(EINVAL, "unable to get job starttime"))?;
         let duration = duration.as_f64().unwrap_or(0.0);
         if duration == 0.0 {

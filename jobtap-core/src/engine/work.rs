@@ -133,10 +133,7 @@ impl Engine {
         }
         if entry.name == "jobspec-update" {
             let given = Given::Updates(Arc::clone(&entry));
-            self.stack_frame(Frame {
-                given,
-                ..Frame::new(TopicId::JobUpdate, id, Then::Notify)
-            });
+            self.stack_frame(Frame { given, ..Frame::new(TopicId::JobUpdate, id, Then::Notify) });
         }
         if applied.ended || entry.name == "start" {
             self.execution_follows(id, &entry, applied.ended);
@@ -155,39 +152,21 @@ impl Engine {
         };
         let seq = *lines;
         *lines += 1;
-        let write = Write::Append {
-            id,
-            log,
-            seq,
-            line: entry.encode(),
-        };
+        let write = Write::Append { id, log, seq, line: entry.encode() };
         match &mut record.unaccepted {
             // Nobody can watch a job whose id nobody knows.
             Some(held) => held.push(write),
             None => {
                 self.effects.writes.push(write);
-                self.effects.after.push(Effect::Publish {
-                    id,
-                    log,
-                    seq,
-                    entry: Arc::clone(entry),
-                });
+                self.effects.after.push(Effect::Publish { id, log, seq, entry: Arc::clone(entry) });
             }
         }
     }
 
     /// Stores a value of the job.
     pub(super) fn put(&mut self, id: JobId, key: impl Into<String>, value: String) {
-        let write = Write::Put {
-            id,
-            key: key.into(),
-            value,
-        };
-        match self
-            .jobs
-            .get_mut(&id)
-            .map(|record| record.unaccepted.as_mut())
-        {
+        let write = Write::Put { id, key: key.into(), value };
+        match self.jobs.get_mut(&id).map(|record| record.unaccepted.as_mut()) {
             Some(Some(held)) => held.push(write),
             Some(None) => self.effects.writes.push(write),
             // Rejected: nothing of it is kept.
@@ -201,14 +180,8 @@ impl Engine {
         };
         let topic = state_topic(record.job.state);
         if self.plugins.stack.handles(topic) {
-            let given = Given::State {
-                prev: left,
-                entry: Arc::clone(entry),
-            };
-            self.stack_frame(Frame {
-                given,
-                ..Frame::new(topic, id, Then::Notify)
-            });
+            let given = Given::State { prev: left, entry: Arc::clone(entry) };
+            self.stack_frame(Frame { given, ..Frame::new(topic, id, Then::Notify) });
         }
     }
 
@@ -220,15 +193,9 @@ impl Engine {
             return;
         }
         let subscribed = |plugin: PluginKey| record.subscribers.contains(&plugin);
-        let handlers = self
-            .plugins
-            .stack
-            .members(TopicId::JobEvent, &entry.name, subscribed);
+        let handlers = self.plugins.stack.members(TopicId::JobEvent, &entry.name, subscribed);
         let given = Given::Event(Arc::clone(entry));
-        let frame = Frame {
-            given,
-            ..Frame::new(TopicId::JobEvent, id, Then::Notify)
-        };
+        let frame = Frame { given, ..Frame::new(TopicId::JobEvent, id, Then::Notify) };
         self.stack_frame_of(frame, handlers);
     }
 }

@@ -8,22 +8,9 @@ use crate::plugin::{Bracket, JobWork, PluginKey, Work as RemoteWork};
 
 impl Engine {
     pub(super) fn begin_work(&mut self, plugin: PluginKey, work: JobWork) {
-        let JobWork {
-            job,
-            what,
-            hold,
-            run_on,
-            abort,
-            task,
-        } = work;
+        let JobWork { job, what, hold, run_on, abort, task } = work;
         if let Some(record) = self.jobs.get_mut(&job) {
-            record.working.push(Working {
-                plugin,
-                what,
-                hold,
-                run_on,
-                abort,
-            });
+            record.working.push(Working { plugin, what, hold, run_on, abort });
         }
         self.effects.after.push(Effect::Spawn(task));
     }
@@ -43,10 +30,8 @@ impl Engine {
             return;
         };
         let state = record.job.state;
-        let void: Vec<Working> = record
-            .working
-            .extract_if(.., |work| work.is_void(state))
-            .collect();
+        let void: Vec<Working> =
+            record.working.extract_if(.., |work| work.is_void(state)).collect();
         let told = if ended || state == State::Inactive {
             std::mem::take(&mut record.awaiting_end)
         } else {
@@ -69,15 +54,10 @@ impl Engine {
         let Some(record) = self.jobs.get_mut(&id) else {
             return;
         };
-        for work in record
-            .working
-            .extract_if(.., |work| gone.contains(&work.plugin))
-        {
+        for work in record.working.extract_if(.., |work| gone.contains(&work.plugin)) {
             work.abort.abort();
         }
-        record
-            .awaiting_end
-            .retain(|(plugin, _)| !gone.contains(plugin));
+        record.awaiting_end.retain(|(plugin, _)| !gone.contains(plugin));
     }
 
     pub(super) fn await_end(&mut self, plugin: PluginKey, job: JobId, work: RemoteWork) {

@@ -31,11 +31,7 @@ pub struct EventEntry {
     /// What happened, such as `submit`.
     pub name: Cow<'static, str>,
     /// The event's own data, in the order in which it was written.
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub context: Option<Map<String, Value>>,
 }
 
@@ -53,11 +49,7 @@ impl EventEntry {
         name: impl Into<Cow<'static, str>>,
         context: Option<Map<String, Value>>,
     ) -> Self {
-        Self {
-            timestamp,
-            name: name.into(),
-            context,
-        }
+        Self { timestamp, name: name.into(), context }
     }
 
     /// Checks what a new entry must have, for events whose parts come from outside.
@@ -125,15 +117,8 @@ pub fn decode_log(text: &str) -> Result<Vec<EventEntry>, LogError> {
     text.split_inclusive('\n')
         .zip(1..)
         .map(|(line, number)| {
-            if line.ends_with('\n') {
-                EventEntry::decode(line)
-            } else {
-                Err(EntryError::NoNewline)
-            }
-            .map_err(|error| LogError {
-                line: number,
-                error,
-            })
+            if line.ends_with('\n') { EventEntry::decode(line) } else { Err(EntryError::NoNewline) }
+                .map_err(|error| LogError { line: number, error })
         })
         .collect()
 }
@@ -266,9 +251,7 @@ mod tests {
             assert_eq!(decode_log(&text).unwrap_err().line, line);
         }
         assert_eq!(
-            decode_log(&format!("{SUBMIT}{{\"timestamp\":1}}\n"))
-                .unwrap_err()
-                .to_string(),
+            decode_log(&format!("{SUBMIT}{{\"timestamp\":1}}\n")).unwrap_err().to_string(),
             "eventlog line 2: malformed event: missing field `name` at column 15"
         );
     }
@@ -286,10 +269,7 @@ mod tests {
         assert!(entry(1.0, "a").check().is_ok());
         assert!(matches!(entry(1.0, "").check(), Err(EntryError::NoName)));
         for secs in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            assert!(matches!(
-                entry(secs, "a").check(),
-                Err(EntryError::Timestamp(_))
-            ));
+            assert!(matches!(entry(secs, "a").check(), Err(EntryError::Timestamp(_))));
         }
     }
 

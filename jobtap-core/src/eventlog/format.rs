@@ -125,13 +125,7 @@ pub struct Formatter<Z> {
 impl<Z: Zone> Formatter<Z> {
     /// A formatter for a log from its start, for a viewer in `zone`.
     pub fn new(entry: EntryFormat, time: TimeFormat, zone: Z) -> Self {
-        Self {
-            entry,
-            time,
-            zone,
-            first: None,
-            dated: None,
-        }
+        Self { entry, time, zone, first: None, dated: None }
     }
 
     /// The next entry's line, without newline.
@@ -167,16 +161,12 @@ impl<Z: Zone> Formatter<Z> {
     fn human(&mut self, at: Timestamp) -> TimeText {
         let local = self.local(at);
         match self.dated {
-            Some(dated) if self.local(dated).same_minute(&local) => TimeText {
-                text: format!("[{:+11.6}]", at - dated),
-                dated: false,
-            },
+            Some(dated) if self.local(dated).same_minute(&local) => {
+                TimeText { text: format!("[{:+11.6}]", at - dated), dated: false }
+            }
             _ => {
                 self.dated = Some(at);
-                TimeText {
-                    text: local.minute(),
-                    dated: true,
-                }
+                TimeText { text: local.minute(), dated: true }
             }
         }
     }
@@ -186,9 +176,8 @@ impl<Z: Zone> Formatter<Z> {
     }
 }
 
-const MONTHS: [&str; 12] = [
-    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-];
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// A time on the viewer's calendar and clock.
 struct LocalTime {
@@ -258,10 +247,8 @@ impl LocalTime {
     fn minute(&self) -> String {
         let (_, month, day) = self.date();
         let (hour, minute, _) = self.clock();
-        let month = usize::try_from(month - 1)
-            .ok()
-            .and_then(|index| MONTHS.get(index))
-            .unwrap_or(&"");
+        let month =
+            usize::try_from(month - 1).ok().and_then(|index| MONTHS.get(index)).unwrap_or(&"");
         format!("[{month}{day:02} {hour:02}:{minute:02}]")
     }
 }
@@ -291,11 +278,7 @@ mod tests {
 
     #[test]
     fn time_vectors() {
-        let raw = [
-            "1699995759.537775",
-            "1699995759.559785",
-            "1700074161.024081",
-        ];
+        let raw = ["1699995759.537775", "1699995759.559785", "1700074161.024081"];
         assert_eq!(shown("raw", Utc, &TIMES), raw);
         let offset = ["0.000000", "0.022011", "78401.486306"];
         assert_eq!(shown("offset", Utc, &TIMES), offset);

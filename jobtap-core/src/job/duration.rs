@@ -117,9 +117,7 @@ impl FromStr for Fsd {
     type Err = FsdError;
 
     fn from_str(text: &str) -> Result<Self, FsdError> {
-        parse(text)
-            .map(Self)
-            .ok_or_else(|| FsdError(format!("`{text}`")))
+        parse(text).map(Self).ok_or_else(|| FsdError(format!("`{text}`")))
     }
 }
 
@@ -292,21 +290,15 @@ mod tests {
 
     #[test]
     fn json_is_a_number_or_text() {
-        for (text, secs) in [
-            ("90", 90.0),
-            ("1.5", 1.5),
-            ("\"1m\"", 60.0),
-            ("\"inf\"", f64::INFINITY),
-        ] {
+        for (text, secs) in
+            [("90", 90.0), ("1.5", 1.5), ("\"1m\"", 60.0), ("\"inf\"", f64::INFINITY)]
+        {
             assert_eq!(serde_json::from_str::<Fsd>(text).unwrap(), Fsd(secs));
         }
         for text in ["-1", "-0.5", "\"5S\"", "null", "true"] {
             assert!(serde_json::from_str::<Fsd>(text).is_err(), "{text}");
         }
-        assert_eq!(
-            serde_json::to_string(&Fsd::INFINITY).unwrap(),
-            "\"infinity\""
-        );
+        assert_eq!(serde_json::to_string(&Fsd::INFINITY).unwrap(), "\"infinity\"");
     }
 
     #[test]

@@ -30,11 +30,8 @@ impl Flags {
     /// Skip the jobspec validator.
     pub const NOVALIDATE: Self = Self(8);
 
-    const NAMES: [(Self, &'static str); 3] = [
-        (Self::DEBUG, "debug"),
-        (Self::WAITABLE, "waitable"),
-        (Self::NOVALIDATE, "novalidate"),
-    ];
+    const NAMES: [(Self, &'static str); 3] =
+        [(Self::DEBUG, "debug"), (Self::WAITABLE, "waitable"), (Self::NOVALIDATE, "novalidate")];
 
     /// The flags with these bits.
     ///
@@ -43,11 +40,7 @@ impl Flags {
     /// leaves its client.
     pub fn from_bits(bits: u32) -> Result<Self, FlagsError> {
         let known = Self::NAMES.iter().fold(0, |all, (flag, _)| all | flag.0);
-        if bits & !known == 0 {
-            Ok(Self(bits))
-        } else {
-            Err(FlagsError::UnknownBits(bits))
-        }
+        if bits & !known == 0 { Ok(Self(bits)) } else { Err(FlagsError::UnknownBits(bits)) }
     }
 
     /// The bits, as in the `submit` event.
@@ -141,19 +134,10 @@ mod tests {
     #[test]
     fn names_make_a_set() {
         assert_eq!("".parse(), Ok(Flags::NONE));
-        assert_eq!(
-            "novalidate,debug".parse(),
-            Ok(Flags::DEBUG | Flags::NOVALIDATE)
-        );
-        assert_eq!(
-            (Flags::DEBUG | Flags::NOVALIDATE).to_string(),
-            "debug,novalidate"
-        );
+        assert_eq!("novalidate,debug".parse(), Ok(Flags::DEBUG | Flags::NOVALIDATE));
+        assert_eq!((Flags::DEBUG | Flags::NOVALIDATE).to_string(), "debug,novalidate");
         for (text, word) in [("signed", "signed"), ("debug,", ""), ("Debug", "Debug")] {
-            assert_eq!(
-                text.parse::<Flags>(),
-                Err(FlagsError::UnknownName(word.to_owned()))
-            );
+            assert_eq!(text.parse::<Flags>(), Err(FlagsError::UnknownName(word.to_owned())));
         }
     }
 

@@ -33,11 +33,7 @@ impl IdGenerator {
     #[must_use]
     pub fn new(max_jobid: Option<JobId>) -> Self {
         let offset = max_jobid.map_or(0, JobId::timestamp_ms) + 1;
-        Self {
-            offset,
-            timestamp: offset,
-            sequence: 0,
-        }
+        Self { offset, timestamp: offset, sequence: 0 }
     }
 
     /// The next id, where `now` is the number of milliseconds since the instance started.
@@ -114,10 +110,7 @@ mod tests {
         let mut ids = IdGenerator::new(None);
         assert_eq!(ids.next(u64::MAX), Err(IdsExhausted));
         assert_eq!(ids.next(0), Ok(JobId::new(1 << 24)));
-        assert_eq!(
-            IdGenerator::new(Some(JobId::new(u64::MAX))).next(0),
-            Err(IdsExhausted)
-        );
+        assert_eq!(IdGenerator::new(Some(JobId::new(u64::MAX))).next(0), Err(IdsExhausted));
         let last = END_OF_TIME - 2;
         for _ in 0..IDS_PER_MS {
             ids.next(last).unwrap();

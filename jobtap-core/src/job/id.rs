@@ -79,13 +79,7 @@ impl JobId {
 
     fn dothex(self) -> String {
         let group = |shift: u32| (self.0 >> shift) & 0xffff;
-        format!(
-            "{:04x}.{:04x}.{:04x}.{:04x}",
-            group(48),
-            group(32),
-            group(16),
-            group(0)
-        )
+        format!("{:04x}.{:04x}.{:04x}.{:04x}", group(48), group(32), group(16), group(0))
     }
 
     fn base58(self, prefix: char) -> String {
@@ -98,9 +92,7 @@ impl JobId {
                 break;
             }
         }
-        std::iter::once(prefix)
-            .chain(digits.into_iter().rev())
-            .collect()
+        std::iter::once(prefix).chain(digits.into_iter().rev()).collect()
     }
 }
 
@@ -179,11 +171,7 @@ fn parse_dothex(text: &str) -> Result<u64, Fault> {
         }
         value = value << 16 | parse_radix(group, 16)?;
     }
-    if groups == 4 {
-        Ok(value)
-    } else {
-        Err(Fault::Malformed)
-    }
+    if groups == 4 { Ok(value) } else { Err(Fault::Malformed) }
 }
 
 fn parse_base58(digits: &str) -> Result<u64, Fault> {
@@ -192,10 +180,7 @@ fn parse_base58(digits: &str) -> Result<u64, Fault> {
     }
     let mut value: u128 = 0;
     for digit in digits.bytes() {
-        let digit = BASE58
-            .iter()
-            .position(|&known| known == digit)
-            .ok_or(Fault::Malformed)?;
+        let digit = BASE58.iter().position(|&known| known == digit).ok_or(Fault::Malformed)?;
         // 58^12 is below 2^71, so the sum can't overflow here.
         value = value * 58 + digit as u128;
     }
@@ -293,30 +278,10 @@ mod tests {
         (633528662, "0x25c2e156", "0000.0000.25c2.e156", "xyzzy"),
         (4294967295, "0xffffffff", "0000.0000.ffff.ffff", "7YXq9G"),
         (8069840896, "0x1e1000000", "0000.0001.e100.0000", "DJ73Ys"),
-        (
-            4181414752813056,
-            "0xedaf97d000000",
-            "000e.daf9.7d00.0000",
-            "ZemgA8Bzf",
-        ),
-        (
-            6731191091817518,
-            "0x17e9fb8df16c2e",
-            "0017.e9fb.8df1.6c2e",
-            "uZZybuNNy",
-        ),
-        (
-            6787342413402046,
-            "0x181d0d4d850fbe",
-            "0018.1d0d.4d85.0fbe",
-            "uzzybunny",
-        ),
-        (
-            u64::MAX,
-            "0xffffffffffffffff",
-            "ffff.ffff.ffff.ffff",
-            "jpXCZedGfVQ",
-        ),
+        (4181414752813056, "0xedaf97d000000", "000e.daf9.7d00.0000", "ZemgA8Bzf"),
+        (6731191091817518, "0x17e9fb8df16c2e", "0017.e9fb.8df1.6c2e", "uZZybuNNy"),
+        (6787342413402046, "0x181d0d4d850fbe", "0018.1d0d.4d85.0fbe", "uzzybunny"),
+        (u64::MAX, "0xffffffffffffffff", "ffff.ffff.ffff.ffff", "jpXCZedGfVQ"),
     ];
 
     #[test]
@@ -397,25 +362,15 @@ mod tests {
             "fƒ1",
             "😀😀",
         ] {
-            assert_eq!(
-                text.parse::<JobId>(),
-                Err(JobIdError::Invalid(text.to_owned()))
-            );
+            assert_eq!(text.parse::<JobId>(), Err(JobIdError::Invalid(text.to_owned())));
         }
     }
 
     #[test]
     fn what_needs_more_than_64_bits_is_out_of_range() {
-        for text in [
-            "18446744073709551616",
-            "0x1ffffffffffffffff",
-            "fjpXCZedGfVR",
-            "fzzzzzzzzzzzz",
-        ] {
-            assert_eq!(
-                text.parse::<JobId>(),
-                Err(JobIdError::Range(text.to_owned()))
-            );
+        for text in ["18446744073709551616", "0x1ffffffffffffffff", "fjpXCZedGfVR", "fzzzzzzzzzzzz"]
+        {
+            assert_eq!(text.parse::<JobId>(), Err(JobIdError::Range(text.to_owned())));
         }
     }
 
@@ -429,10 +384,7 @@ mod tests {
     fn encoding_names_are_read_in_any_case() {
         assert_eq!("DotHex".parse(), Ok(Encoding::DotHex));
         assert_eq!("F58PLAIN".parse(), Ok(Encoding::F58Plain));
-        assert_eq!(
-            "octal".parse::<Encoding>(),
-            Err(UnknownEncoding("octal".to_owned()))
-        );
+        assert_eq!("octal".parse::<Encoding>(), Err(UnknownEncoding("octal".to_owned())));
     }
 
     #[test]
@@ -447,10 +399,7 @@ mod tests {
         }
         let by_id = HashMap::from([(id, 1)]);
         let text = serde_json::to_string(&by_id).unwrap();
-        assert_eq!(
-            serde_json::from_str::<HashMap<JobId, i32>>(&text).unwrap(),
-            by_id
-        );
+        assert_eq!(serde_json::from_str::<HashMap<JobId, i32>>(&text).unwrap(), by_id);
     }
 
     proptest! {

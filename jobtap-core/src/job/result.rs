@@ -43,9 +43,7 @@ impl JobResult {
     /// The result with this number.
     #[must_use]
     pub fn from_value(value: u64) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|result| u64::from(result.value()) == value)
+        Self::ALL.into_iter().find(|result| u64::from(result.value()) == value)
     }
 
     /// The name in upper case: `COMPLETED`.
@@ -146,10 +144,7 @@ mod tests {
             assert_eq!(json, result.value().to_string());
             assert_eq!(serde_json::from_str::<JobResult>(&json).unwrap(), result);
         }
-        assert_eq!(
-            serde_json::from_str::<JobResult>("\"ca\"").unwrap(),
-            JobResult::Canceled
-        );
+        assert_eq!(serde_json::from_str::<JobResult>("\"ca\"").unwrap(), JobResult::Canceled);
     }
 
     proptest! {

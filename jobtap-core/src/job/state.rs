@@ -61,9 +61,7 @@ impl State {
     /// The state with this number.
     #[must_use]
     pub fn from_value(value: u64) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|state| u64::from(state.value()) == value)
+        Self::ALL.into_iter().find(|state| u64::from(state.value()) == value)
     }
 
     /// The name in upper case: `SCHED`.
@@ -191,10 +189,7 @@ mod tests {
             assert_eq!(json, state.value().to_string());
             assert_eq!(serde_json::from_str::<State>(&json).unwrap(), state);
         }
-        assert_eq!(
-            serde_json::from_str::<State>("\"run\"").unwrap(),
-            State::Run
-        );
+        assert_eq!(serde_json::from_str::<State>("\"run\"").unwrap(), State::Run);
         for text in ["0", "14", "-1", "8.0", "\"Run\"", "null"] {
             assert!(serde_json::from_str::<State>(text).is_err(), "{text}");
         }

@@ -93,16 +93,12 @@ impl StateSet {
 
     /// The states, in the order of a job's life.
     pub fn states(self) -> impl Iterator<Item = State> {
-        State::ALL
-            .into_iter()
-            .filter(move |&state| self.contains(state))
+        State::ALL.into_iter().filter(move |&state| self.contains(state))
     }
 
     /// The results.
     pub fn results(self) -> impl Iterator<Item = JobResult> {
-        JobResult::ALL
-            .into_iter()
-            .filter(move |result| self.results & result.value() != 0)
+        JobResult::ALL.into_iter().filter(move |result| self.results & result.value() != 0)
     }
 
     fn of_name(name: &str) -> Option<Self> {
@@ -126,10 +122,7 @@ impl From<State> for StateSet {
 
 impl From<JobResult> for StateSet {
     fn from(result: JobResult) -> Self {
-        Self {
-            states: 0,
-            results: result.value(),
-        }
+        Self { states: 0, results: result.value() }
     }
 }
 
@@ -137,10 +130,7 @@ impl BitOr for StateSet {
     type Output = Self;
 
     fn bitor(self, other: Self) -> Self {
-        Self {
-            states: self.states | other.states,
-            results: self.results | other.results,
-        }
+        Self { states: self.states | other.states, results: self.results | other.results }
     }
 }
 
@@ -207,11 +197,9 @@ mod tests {
 
     #[test]
     fn virtual_states_have_their_masks_and_spellings() {
-        for (bits, short, long) in [
-            (14, "PD", "PENDING"),
-            (48, "RU", "RUNNING"),
-            (62, "A", "ACTIVE"),
-        ] {
+        for (bits, short, long) in
+            [(14, "PD", "PENDING"), (48, "RU", "RUNNING"), (62, "A", "ACTIVE")]
+        {
             for name in [short, long] {
                 for text in [name.to_owned(), name.to_lowercase()] {
                     let set: StateSet = text.parse().unwrap();
@@ -231,10 +219,7 @@ mod tests {
             set.states().collect::<Vec<_>>(),
             [State::Depend, State::Priority, State::Sched, State::Run]
         );
-        assert_eq!(
-            set.results().collect::<Vec<_>>(),
-            [JobResult::Completed, JobResult::Timeout]
-        );
+        assert_eq!(set.results().collect::<Vec<_>>(), [JobResult::Completed, JobResult::Timeout]);
     }
 
     #[test]
@@ -243,10 +228,7 @@ mod tests {
         let failed = StateSet::from(JobResult::Failed);
         for result in JobResult::ALL {
             assert!(all.matches(State::Inactive, Some(result)));
-            assert_eq!(
-                failed.matches(State::Inactive, Some(result)),
-                result == JobResult::Failed
-            );
+            assert_eq!(failed.matches(State::Inactive, Some(result)), result == JobResult::Failed);
         }
         assert!(!failed.matches(State::Run, None));
         assert!(!failed.contains(State::Inactive));
@@ -254,16 +236,8 @@ mod tests {
 
     #[test]
     fn the_wrong_name_is_named() {
-        for (text, name) in [
-            (",", ""),
-            ("run,", ""),
-            ("run,Foo", "Foo"),
-            ("Pending", "Pending"),
-        ] {
-            assert_eq!(
-                text.parse::<StateSet>(),
-                Err(UnknownStatus(name.to_owned()))
-            );
+        for (text, name) in [(",", ""), ("run,", ""), ("run,Foo", "Foo"), ("Pending", "Pending")] {
+            assert_eq!(text.parse::<StateSet>(), Err(UnknownStatus(name.to_owned())));
         }
         assert_eq!("".parse(), Ok(StateSet::EMPTY));
         assert!(StateSet::EMPTY.is_empty());

@@ -97,10 +97,7 @@ mod tests {
 
     #[test]
     fn json_takes_whole_and_fractional_numbers() {
-        assert_eq!(
-            serde_json::from_str::<Timestamp>("5").unwrap(),
-            Timestamp(5.0)
-        );
+        assert_eq!(serde_json::from_str::<Timestamp>("5").unwrap(), Timestamp(5.0));
         assert!(serde_json::from_str::<Timestamp>("\"5\"").is_err());
     }
 

@@ -35,11 +35,8 @@ impl Urgency {
     /// Run the job before all others.
     pub const EXPEDITE: Self = Self(31);
 
-    const NAMES: [(Self, &'static str); 3] = [
-        (Self::HOLD, "hold"),
-        (Self::DEFAULT, "default"),
-        (Self::EXPEDITE, "expedite"),
-    ];
+    const NAMES: [(Self, &'static str); 3] =
+        [(Self::HOLD, "hold"), (Self::DEFAULT, "default"), (Self::EXPEDITE, "expedite")];
 
     /// The urgency with this value.
     ///
@@ -100,15 +97,10 @@ impl FromStr for Urgency {
     type Err = UrgencyError;
 
     fn from_str(text: &str) -> Result<Self, UrgencyError> {
-        let named = Self::NAMES
-            .iter()
-            .find(|(_, name)| name.eq_ignore_ascii_case(text));
+        let named = Self::NAMES.iter().find(|(_, name)| name.eq_ignore_ascii_case(text));
         match named {
             Some(&(urgency, _)) => Ok(urgency),
-            None => Self::new(
-                text.parse()
-                    .map_err(|_| UrgencyError::Malformed(text.to_owned()))?,
-            ),
+            None => Self::new(text.parse().map_err(|_| UrgencyError::Malformed(text.to_owned()))?),
         }
     }
 }

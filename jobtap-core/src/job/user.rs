@@ -86,16 +86,7 @@ mod tests {
 
     #[test]
     fn what_is_no_user_id_is_refused() {
-        for text in [
-            "-1",
-            "4294967296",
-            "1.5",
-            "1.0",
-            "\"root\"",
-            "\"\"",
-            "\"+1\"",
-            "null",
-        ] {
+        for text in ["-1", "4294967296", "1.5", "1.0", "\"root\"", "\"\"", "\"+1\"", "null"] {
             assert!(serde_json::from_str::<Uid>(text).is_err(), "{text}");
         }
     }

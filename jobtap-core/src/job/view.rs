@@ -90,10 +90,7 @@ impl Posted {
     }
 
     fn bit(name: &str) -> Option<u32> {
-        KNOWN
-            .iter()
-            .position(|known| *known == name)
-            .map(|index| 1 << index)
+        KNOWN.iter().position(|known| *known == name).map(|index| 1 << index)
     }
 }
 
@@ -150,10 +147,7 @@ impl Job {
 
     /// The dependencies that still hold the job, by their descriptions.
     pub fn dependencies(&self) -> impl Iterator<Item = &str> {
-        self.dependencies
-            .iter()
-            .filter(|held| held.open)
-            .map(|held| &*held.description)
+        self.dependencies.iter().filter(|held| held.open).map(|held| &*held.description)
     }
 
     /// The annotations: free-form notes for users (`sched.*` is the scheduler's, `user.*` the user's).

@@ -52,11 +52,7 @@ impl WaitStatus {
     /// The exit code, if it ended by itself.
     #[must_use]
     pub fn exited(self) -> Option<u8> {
-        if self.0 & 0xff == 0 {
-            u8::try_from(self.0 >> 8).ok()
-        } else {
-            None
-        }
+        if self.0 & 0xff == 0 { u8::try_from(self.0 >> 8).ok() } else { None }
     }
 
     /// The signal that killed it.
@@ -64,11 +60,7 @@ impl WaitStatus {
     pub const fn signaled(self) -> Option<i32> {
         // The low byte is the signal and the core dump bit; the rest is only used by exits.
         let signal = self.0 & 0x7f;
-        if self.0 & !0xff == 0 && signal != 0 && signal != 0x7f {
-            Some(signal)
-        } else {
-            None
-        }
+        if self.0 & !0xff == 0 && signal != 0 && signal != 0x7f { Some(signal) } else { None }
     }
 
     /// What a shell reports as exit code: 128 + signal for a killed process. `None` if the status
@@ -176,10 +168,7 @@ mod tests {
     #[test]
     fn json_is_the_number() {
         assert_eq!(serde_json::to_string(&WaitStatus(256)).unwrap(), "256");
-        assert_eq!(
-            serde_json::from_str::<WaitStatus>("9").unwrap(),
-            WaitStatus(9)
-        );
+        assert_eq!(serde_json::from_str::<WaitStatus>("9").unwrap(), WaitStatus(9));
     }
 
     proptest! {

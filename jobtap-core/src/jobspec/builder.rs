@@ -127,11 +127,7 @@ impl JobspecBuilder {
     }
 
     fn system(mut self, key: &str, value: Value) -> Self {
-        if let Some(system) = self
-            .attributes
-            .get_mut("system")
-            .and_then(Value::as_object_mut)
-        {
+        if let Some(system) = self.attributes.get_mut("system").and_then(Value::as_object_mut) {
             system.insert(key.to_owned(), value);
         }
         self
@@ -145,10 +141,7 @@ impl JobspecBuilder {
         let full = path::attribute_key(key);
         let mut document = json!({ "attributes": self.attributes.take() });
         let outcome = path::set(&mut document, &full, value);
-        self.attributes = document
-            .get_mut("attributes")
-            .map(Value::take)
-            .unwrap_or_default();
+        self.attributes = document.get_mut("attributes").map(Value::take).unwrap_or_default();
         outcome.map(|()| self)
     }
 
@@ -261,11 +254,7 @@ mod tests {
 
     #[test]
     fn without_nodes_the_slots_are_the_tasks() {
-        let spec = app()
-            .ntasks(4)
-            .cores_per_task(2)
-            .gpus_per_task(1)
-            .to_value();
+        let spec = app().ntasks(4).cores_per_task(2).gpus_per_task(1).to_value();
         assert_eq!(
             spec,
             json!({
@@ -282,10 +271,7 @@ mod tests {
     fn with_nodes_the_tasks_are_spread_over_them() {
         let of = |n, nodes| {
             let spec = app().ntasks(n).nodes(nodes).to_value();
-            (
-                spec["resources"][0].clone(),
-                spec["tasks"][0]["count"].clone(),
-            )
+            (spec["resources"][0].clone(), spec["tasks"][0]["count"].clone())
         };
         let node = |nodes: u64, slots: u64| {
             json!({"type": "node", "count": nodes, "with": [{"type": "slot", "count": slots,
@@ -302,38 +288,20 @@ mod tests {
         assert_eq!(alone["resources"][0]["with"][0]["count"], 1);
         let some = app().nodes(3).ntasks(3);
         assert_eq!(some.to_value()["resources"][0]["exclusive"], Value::Null);
-        assert_eq!(
-            some.exclusive(true).to_value()["resources"][0]["exclusive"],
-            true
-        );
+        assert_eq!(some.exclusive(true).to_value()["resources"][0]["exclusive"], true);
     }
 
     #[test]
     fn counts_that_contradict_each_other_are_refused() {
-        assert_eq!(
-            refused(JobspecBuilder::new([""; 0])),
-            "job command and arguments are missing"
-        );
-        assert_eq!(
-            refused(app().ntasks(0)),
-            "task count must be a integer >= 1"
-        );
-        assert_eq!(
-            refused(app().nodes(0)),
-            "node count must be an integer >= 1"
-        );
-        assert_eq!(
-            refused(app().cores_per_task(0)),
-            "cores per task must be an integer >= 1"
-        );
+        assert_eq!(refused(JobspecBuilder::new([""; 0])), "job command and arguments are missing");
+        assert_eq!(refused(app().ntasks(0)), "task count must be a integer >= 1");
+        assert_eq!(refused(app().nodes(0)), "node count must be an integer >= 1");
+        assert_eq!(refused(app().cores_per_task(0)), "cores per task must be an integer >= 1");
         assert_eq!(
             refused(app().nodes(2).ntasks(1)),
             "node count must not be greater than task count"
         );
-        assert_eq!(
-            refused(app().exclusive(true)),
-            "exclusive can only be set with a node count"
-        );
+        assert_eq!(refused(app().exclusive(true)), "exclusive can only be set with a node count");
         assert_eq!(
             refused(app().duration(f64::INFINITY)),
             "attributes.system.duration must be a number"

@@ -83,9 +83,7 @@ impl Counts {
                 _ => {}
             }
         }
-        let total = jobspec
-            .pointer("/tasks/0/count/total")
-            .and_then(Value::as_u64);
+        let total = jobspec.pointer("/tasks/0/count/total").and_then(Value::as_u64);
         Ok(total.unwrap_or(self.nslots))
     }
 }
@@ -97,9 +95,8 @@ fn walk(
     factor: u64,
     counts: &mut Counts,
 ) -> Result<(), JobspecError> {
-    let vertices = vertices
-        .as_array()
-        .ok_or_else(|| failed(format!("level {level}: must be an array")))?;
+    let vertices =
+        vertices.as_array().ok_or_else(|| failed(format!("level {level}: must be an array")))?;
     for vertex in vertices {
         let kind = match member(vertex, "type", level)? {
             Value::String(kind) => kind.as_str(),
@@ -134,21 +131,15 @@ fn member<'v>(vertex: &'v Value, key: &str, level: usize) -> Result<&'v Value, J
     if !vertex.is_object() {
         return Err(unexpected(level, "object", vertex));
     }
-    vertex
-        .get(key)
-        .ok_or_else(|| failed(format!("level {level}: Object item not found: {key}")))
+    vertex.get(key).ok_or_else(|| failed(format!("level {level}: Object item not found: {key}")))
 }
 
 fn unexpected(level: usize, wanted: &str, got: &Value) -> JobspecError {
-    failed(format!(
-        "level {level}: Expected {wanted}, got {}",
-        type_name(got)
-    ))
+    failed(format!("level {level}: Expected {wanted}, got {}", type_name(got)))
 }
 
 fn times(a: u64, b: u64) -> Result<u64, JobspecError> {
-    a.checked_mul(b)
-        .ok_or_else(|| failed("the request is larger than can be counted"))
+    a.checked_mul(b).ok_or_else(|| failed("the request is larger than can be counted"))
 }
 
 fn failed(text: impl Into<String>) -> JobspecError {
@@ -166,12 +157,7 @@ mod tests {
 
     fn of(resources: Value) -> Result<(u64, u64, u64, u64), String> {
         let counts = Counts::of(&json!({ "resources": resources })).map_err(|e| e.to_string())?;
-        Ok((
-            counts.nnodes,
-            counts.nslots,
-            counts.slot_size,
-            counts.slot_gpus,
-        ))
+        Ok((counts.nnodes, counts.nslots, counts.slot_size, counts.slot_gpus))
     }
 
     fn slot(count: i64, with: Value) -> Value {
@@ -181,9 +167,7 @@ mod tests {
     #[test]
     fn the_reference_vectors_hold() {
         let build = |n: Option<u64>, nodes: Option<u64>, c: u64, g: u64| {
-            let mut builder = JobspecBuilder::new(["app"])
-                .cores_per_task(c)
-                .gpus_per_task(g);
+            let mut builder = JobspecBuilder::new(["app"]).cores_per_task(c).gpus_per_task(g);
             if let Some(n) = n {
                 builder = builder.ntasks(n);
             }
@@ -191,12 +175,7 @@ mod tests {
                 builder = builder.nodes(nodes);
             }
             let counts = builder.build().unwrap().counts();
-            (
-                counts.nnodes,
-                counts.nslots,
-                counts.slot_size,
-                counts.slot_gpus,
-            )
+            (counts.nnodes, counts.nslots, counts.slot_size, counts.slot_gpus)
         };
         assert_eq!(build(None, None, 1, 0), (0, 1, 1, 0));
         assert_eq!(build(Some(4), None, 4, 0), (0, 4, 4, 0));
@@ -217,18 +196,12 @@ mod tests {
             refused(slot(1, json!([{"type": "gpu", "count": 1}]))),
             "Unable to determine slot size"
         );
-        assert_eq!(
-            refused(slot(1, core(json!(-1)))),
-            "Invalid count -1 for type 'core'"
-        );
+        assert_eq!(refused(slot(1, core(json!(-1)))), "Invalid count -1 for type 'core'");
         assert_eq!(
             refused(slot(1, json!([{"type": "core"}]))),
             "level 1: Object item not found: count"
         );
-        assert_eq!(
-            refused(slot(1, core(json!(1.5)))),
-            "level 1: Expected integer, got real"
-        );
+        assert_eq!(refused(slot(1, core(json!(1.5)))), "level 1: Expected integer, got real");
         assert_eq!(refused(json!({})), "level 0: must be an array");
         assert_eq!(refused(json!([3])), "level 0: Expected object, got integer");
         let huge = slot(i64::MAX, core(json!(i64::MAX)));
@@ -247,10 +220,7 @@ mod tests {
         assert_eq!(base.clone().build().unwrap().counts().ntasks, 5);
         let per = |kind: &str, count: u64| {
             let value = json!({"type": kind, "count": count});
-            let spec = JobspecBuilder::new(["app"])
-                .ntasks(4)
-                .nodes(4)
-                .cores_per_task(2);
+            let spec = JobspecBuilder::new(["app"]).ntasks(4).nodes(4).cores_per_task(2);
             let spec = spec.shell_option("per-resource", value).unwrap();
             spec.build().unwrap().counts().ntasks
         };

@@ -61,11 +61,7 @@ impl Dependency {
                 Some(first) => *first = Value::Array(vec![first.take(), new]),
             }
         }
-        Ok(Self {
-            scheme: scheme.to_ascii_lowercase(),
-            value: value.to_owned(),
-            options,
-        })
+        Ok(Self { scheme: scheme.to_ascii_lowercase(), value: value.to_owned(), options })
     }
 
     /// Reads the object form. A missing `value` counts as empty.
@@ -75,10 +71,8 @@ impl Dependency {
     /// string, or the scheme is longer than a topic name can carry.
     pub fn from_value(value: &Value) -> Result<Self, JobspecError> {
         let refuse = |text: &str| JobspecError::Dependency(text.to_owned());
-        let mut options = value
-            .as_object()
-            .cloned()
-            .ok_or_else(|| refuse("dependency must be an object"))?;
+        let mut options =
+            value.as_object().cloned().ok_or_else(|| refuse("dependency must be an object"))?;
         let Some(Value::String(scheme)) = options.shift_remove("scheme") else {
             return Err(refuse("dependency missing string scheme"));
         };
@@ -91,11 +85,7 @@ impl Dependency {
             Some(Value::String(value)) => value,
             Some(_) => return Err(refuse("dependency value must be a string")),
         };
-        Ok(Self {
-            scheme,
-            value,
-            options,
-        })
+        Ok(Self { scheme, value, options })
     }
 
     /// The object form.
@@ -116,9 +106,8 @@ impl Dependency {
             return Ok(Vec::new());
         };
         let text = "dependencies object must be an array";
-        let entries = dependencies
-            .as_array()
-            .ok_or_else(|| JobspecError::Dependency(text.to_owned()))?;
+        let entries =
+            dependencies.as_array().ok_or_else(|| JobspecError::Dependency(text.to_owned()))?;
         let entry = |(index, entry): (usize, &Value)| {
             if entry.get("scheme").is_none_or(|scheme| !scheme.is_string()) {
                 let text = format!("dependency[{index}] missing string scheme");
@@ -132,9 +121,7 @@ impl Dependency {
 
 fn is_scheme(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_alphabetic())
-        && text
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
 }
 
 fn number_or_text(text: String) -> Value {
@@ -168,9 +155,7 @@ fn decode(text: &str) -> String {
 }
 
 fn hex(digit: u8) -> Option<u8> {
-    char::from(digit)
-        .to_digit(16)
-        .and_then(|digit| u8::try_from(digit).ok())
+    char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
 #[cfg(test)]
@@ -188,30 +173,15 @@ mod tests {
 
     #[test]
     fn the_reference_uris_hold() {
-        assert_eq!(
-            uri("afterok:ƒ12"),
-            json!({"scheme": "afterok", "value": "ƒ12"})
-        );
-        assert_eq!(
-            uri("singleton"),
-            json!({"scheme": "singleton", "value": ""})
-        );
-        assert_eq!(
-            uri("begin-time:1234.5"),
-            json!({"scheme": "begin-time", "value": "1234.5"})
-        );
+        assert_eq!(uri("afterok:ƒ12"), json!({"scheme": "afterok", "value": "ƒ12"}));
+        assert_eq!(uri("singleton"), json!({"scheme": "singleton", "value": ""}));
+        assert_eq!(uri("begin-time:1234.5"), json!({"scheme": "begin-time", "value": "1234.5"}));
         assert_eq!(
             uri("string:foo?type=out"),
             json!({"scheme": "string", "value": "foo", "type": "out"})
         );
-        assert_eq!(
-            uri("x:y?n=1.5"),
-            json!({"scheme": "x", "value": "y", "n": 1.5})
-        );
-        assert_eq!(
-            uri("x:y?a=1&a=2"),
-            json!({"scheme": "x", "value": "y", "a": [1, 2]})
-        );
+        assert_eq!(uri("x:y?n=1.5"), json!({"scheme": "x", "value": "y", "n": 1.5}));
+        assert_eq!(uri("x:y?a=1&a=2"), json!({"scheme": "x", "value": "y", "a": [1, 2]}));
         assert_eq!(
             uri("afterok:job.0000.0000.0000.0001"),
             json!({"scheme": "afterok", "value": "job.0000.0000.0000.0001"})
@@ -229,10 +199,7 @@ mod tests {
 
     #[test]
     fn schemes_are_lower_case_and_values_are_left_alone() {
-        assert_eq!(
-            uri("AfterOK:A:B"),
-            json!({"scheme": "afterok", "value": "A:B"})
-        );
+        assert_eq!(uri("AfterOK:A:B"), json!({"scheme": "afterok", "value": "A:B"}));
         assert_eq!(
             uri("x:y?a=1&a=b&a=c+%41%zz"),
             json!(
@@ -277,10 +244,7 @@ mod tests {
              "value": "hungry-hippo-white-elephant"},
         ]);
         let read = Dependency::list(Some(&list)).unwrap();
-        assert_eq!(
-            read[1].options,
-            *json!({"type": "out", "scope": "user"}).as_object().unwrap()
-        );
+        assert_eq!(read[1].options, *json!({"type": "out", "scope": "user"}).as_object().unwrap());
         assert_eq!(read[2].scheme, "fluid");
     }
 

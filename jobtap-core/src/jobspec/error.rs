@@ -107,19 +107,13 @@ impl<'a> Place<'a> {
 
     /// The refusal of this place.
     pub(super) fn refuse(&self, text: impl Into<String>) -> JobspecError {
-        JobspecError::Invalid {
-            path: self.to_string(),
-            text: text.into(),
-        }
+        JobspecError::Invalid { path: self.to_string(), text: text.into() }
     }
 
     /// The refusal of this place whose text begins with its path, e.g. `a.b must be a string`.
     pub(super) fn must(&self, be: &str) -> JobspecError {
         let path = self.to_string();
-        JobspecError::Invalid {
-            text: format!("{path} must be {be}"),
-            path,
-        }
+        JobspecError::Invalid { text: format!("{path} must be {be}"), path }
     }
 }
 
@@ -160,14 +154,8 @@ mod tests {
             duration.must("a number").to_string(),
             "attributes.system.duration must be a number"
         );
-        assert_eq!(
-            duration.refuse("no").to_string(),
-            "attributes.system.duration: no"
-        );
-        assert_eq!(
-            Place::Root.refuse("Missing key (tasks)").to_string(),
-            "Missing key (tasks)"
-        );
+        assert_eq!(duration.refuse("no").to_string(), "attributes.system.duration: no");
+        assert_eq!(Place::Root.refuse("Missing key (tasks)").to_string(), "Missing key (tasks)");
         let resources = Place::Root.key("resources");
         let first = resources.index(0);
         let with = first.key("with");

@@ -17,8 +17,7 @@ use super::error::type_name;
 /// ```
 #[must_use]
 pub fn get<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
-    path.split('.')
-        .try_fold(value, |value, component| value.as_object()?.get(component))
+    path.split('.').try_fold(value, |value, component| value.as_object()?.get(component))
 }
 
 /// Sets the value at a period-delimited path: objects on the way are created on demand, the last
@@ -31,9 +30,7 @@ pub fn set(target: &mut Value, path: &str, value: Value) -> Result<(), JobspecEr
     if path.split('.').any(str::is_empty) {
         return Err(refused(path, "the path has an empty component"));
     }
-    let (parents, last) = path
-        .rsplit_once('.')
-        .map_or((None, path), |(p, last)| (Some(p), last));
+    let (parents, last) = path.rsplit_once('.').map_or((None, path), |(p, last)| (Some(p), last));
     let mut place = target;
     for component in parents.into_iter().flat_map(|parents| parents.split('.')) {
         place = object(place, path, component)?
@@ -57,10 +54,7 @@ fn object<'v>(
 }
 
 fn refused(path: &str, text: &str) -> JobspecError {
-    JobspecError::Update {
-        path: path.to_owned(),
-        text: text.to_owned(),
-    }
+    JobspecError::Update { path: path.to_owned(), text: text.to_owned() }
 }
 
 /// The full path that a KEY of `--setattr` means: a leading `.` stands for `attributes`; keys in
@@ -106,8 +100,7 @@ pub fn update_key(key: &str) -> String {
 #[must_use]
 pub fn is_updatable(path: &str) -> bool {
     ["attributes", "resources", "tasks"].iter().any(|section| {
-        path.strip_prefix(section)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        path.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     })
 }
 
@@ -125,10 +118,7 @@ mod tests {
         let mut spec = json!({"a": {"b": {"old": 1}}});
         set(&mut spec, "a.b", json!({"new": 2})).unwrap();
         set(&mut spec, "x.y.z", json!([1])).unwrap();
-        assert_eq!(
-            spec,
-            json!({"a": {"b": {"new": 2}}, "x": {"y": {"z": [1]}}})
-        );
+        assert_eq!(spec, json!({"a": {"b": {"new": 2}}, "x": {"y": {"z": [1]}}}));
         assert_eq!(get(&spec, "x.y.z"), Some(&json!([1])));
         assert_eq!(get(&spec, "x.y.z.0"), None);
     }
@@ -148,35 +138,18 @@ mod tests {
         for inside in [json!(1), json!("s"), json!(null), json!([{"count": 1}])] {
             let before = json!({ "a": inside });
             let mut spec = before.clone();
-            let error = set(&mut spec, "a.0.count", json!(2))
-                .unwrap_err()
-                .to_string();
-            assert!(
-                error.starts_with("a.0.count: '0' is inside a value of type "),
-                "{error}"
-            );
+            let error = set(&mut spec, "a.0.count", json!(2)).unwrap_err().to_string();
+            assert!(error.starts_with("a.0.count: '0' is inside a value of type "), "{error}");
             assert_eq!(spec, before);
         }
     }
 
     #[test]
     fn only_the_three_sections_can_be_updated() {
-        for path in [
-            "attributes",
-            "attributes.system.duration",
-            "resources",
-            "tasks.x",
-        ] {
+        for path in ["attributes", "attributes.system.duration", "resources", "tasks.x"] {
             assert!(is_updatable(path), "{path}");
         }
-        for path in [
-            "",
-            "version",
-            "attribute",
-            "attributesx",
-            "system.duration",
-            ".tasks",
-        ] {
+        for path in ["", "version", "attribute", "attributesx", "system.duration", ".tasks"] {
             assert!(!is_updatable(path), "{path}");
         }
     }

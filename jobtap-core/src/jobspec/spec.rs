@@ -68,17 +68,8 @@ impl Jobspec {
 
     fn assemble(value: Value, counts: Counts, validated: bool) -> Self {
         let duration = path::get(&value, "attributes.system.duration").and_then(Value::as_f64);
-        let duration = duration
-            .filter(|seconds| *seconds >= 0.0)
-            .unwrap_or_default();
-        Self {
-            document: Arc::new(Document {
-                value,
-                counts,
-                duration,
-                validated,
-            }),
-        }
+        let duration = duration.filter(|seconds| *seconds >= 0.0).unwrap_or_default();
+        Self { document: Arc::new(Document { value, counts, duration, validated }) }
     }
 
     /// The whole document.
@@ -121,19 +112,13 @@ impl Jobspec {
     pub fn display_name(&self) -> &str {
         self.name().unwrap_or_else(|| {
             let word = self.command().next().unwrap_or_default();
-            word.rsplit('/')
-                .next()
-                .filter(|name| !name.is_empty())
-                .unwrap_or(word)
+            word.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(word)
         })
     }
 
     /// The words of the command that every task runs.
     pub fn command(&self) -> impl Iterator<Item = &str> {
-        let command = self
-            .value()
-            .pointer("/tasks/0/command")
-            .and_then(Value::as_array);
+        let command = self.value().pointer("/tasks/0/command").and_then(Value::as_array);
         command.into_iter().flatten().filter_map(Value::as_str)
     }
 
@@ -190,26 +175,12 @@ impl Jobspec {
             return self.clone();
         }
         let mut value = self.value().clone();
-        let system = value
-            .pointer_mut("/attributes/system")
-            .and_then(Value::as_object_mut);
+        let system = value.pointer_mut("/attributes/system").and_then(Value::as_object_mut);
         if let Some(system) = system {
             system.shift_remove("environment");
         }
-        let Document {
-            counts,
-            duration,
-            validated,
-            ..
-        } = *self.document;
-        Self {
-            document: Arc::new(Document {
-                value,
-                counts,
-                duration,
-                validated,
-            }),
-        }
+        let Document { counts, duration, validated, .. } = *self.document;
+        Self { document: Arc::new(Document { value, counts, duration, validated }) }
     }
 
     /// Applies one entry of a `jobspec-update` event (RFC 21). Other clones keep the old document.
@@ -237,10 +208,7 @@ impl Jobspec {
     ) -> Result<(), JobspecError> {
         const REFUSED: &str = "one or more jobspec updates are invalid";
         let refuse = |path: &str, text: &str| {
-            Err(JobspecError::Update {
-                path: path.to_owned(),
-                text: text.to_owned(),
-            })
+            Err(JobspecError::Update { path: path.to_owned(), text: text.to_owned() })
         };
         let mut updates = updates.into_iter().peekable();
         if updates.peek().is_none() {
@@ -253,11 +221,8 @@ impl Jobspec {
             }
             path::set(&mut value, path, new.clone())?;
         }
-        *self = if self.is_validated() {
-            Self::from_value(value)?
-        } else {
-            Self::unvalidated(value)
-        };
+        *self =
+            if self.is_validated() { Self::from_value(value)? } else { Self::unvalidated(value) };
         Ok(())
     }
 
@@ -266,11 +231,7 @@ impl Jobspec {
     /// # Errors
     /// As [`from_value`](Self::from_value).
     pub fn validate(&self) -> Result<(), JobspecError> {
-        if self.is_validated() {
-            Ok(())
-        } else {
-            validate(self.value()).map(drop)
-        }
+        if self.is_validated() { Ok(()) } else { validate(self.value()).map(drop) }
     }
 }
 
@@ -327,10 +288,7 @@ mod tests {
         assert_eq!(spec.environment().unwrap()["HOME"], "/home/u");
         assert_eq!(spec.dependencies().unwrap()[0].scheme, "afterok");
         assert_eq!(spec.attribute("job.name"), Some(&json!("test")));
-        assert_eq!(
-            spec.attribute("attributes.system.queue"),
-            Some(&json!("batch"))
-        );
+        assert_eq!(spec.attribute("attributes.system.queue"), Some(&json!("batch")));
         assert_eq!(spec.attribute("nothing"), None);
         assert!(spec.counts().exclusive);
     }

@@ -46,10 +46,7 @@ pub(super) struct Abortable<F> {
 
 impl<F: Future> Abortable<F> {
     pub(super) fn new(future: F, handle: AbortHandle) -> Self {
-        Self {
-            future: Some(Box::pin(future)),
-            handle,
-        }
+        Self { future: Some(Box::pin(future)), handle }
     }
 }
 

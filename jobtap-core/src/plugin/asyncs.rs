@@ -177,10 +177,7 @@ impl AsyncTopic for JobValidate {
     }
 
     fn end(job: JobId, _: &str, answer: Result<(), String>) -> Vec<Command> {
-        vec![Command::Verdict {
-            job,
-            verdict: answer,
-        }]
+        vec![Command::Verdict { job, verdict: answer }]
     }
 }
 
@@ -231,21 +228,13 @@ impl AsyncTopic for JobStateRun {
     const HOLD: Hold = Hold::Prolog;
 
     fn begin(host: &dyn Host, job: JobId, what: &str) -> Result<Outcome, Failure> {
-        held(host.call(Command::StartProlog {
-            job,
-            description: what.to_owned(),
-        }))
+        held(host.call(Command::StartProlog { job, description: what.to_owned() }))
     }
 
     fn end(job: JobId, what: &str, answer: Result<(), String>) -> Vec<Command> {
         let failure = answer.err();
         let status = i32::from(failure.is_some());
-        vec![Command::FinishProlog {
-            job,
-            description: what.to_owned(),
-            status,
-            failure,
-        }]
+        vec![Command::FinishProlog { job, description: what.to_owned(), status, failure }]
     }
 }
 
@@ -254,21 +243,13 @@ impl AsyncTopic for JobStateCleanup {
     const HOLD: Hold = Hold::Epilog;
 
     fn begin(host: &dyn Host, job: JobId, what: &str) -> Result<Outcome, Failure> {
-        held(host.call(Command::StartEpilog {
-            job,
-            description: what.to_owned(),
-        }))
+        held(host.call(Command::StartEpilog { job, description: what.to_owned() }))
     }
 
     fn end(job: JobId, what: &str, answer: Result<(), String>) -> Vec<Command> {
         let failure = answer.err();
         let status = i32::from(failure.is_some());
-        vec![Command::FinishEpilog {
-            job,
-            description: what.to_owned(),
-            status,
-            failure,
-        }]
+        vec![Command::FinishEpilog { job, description: what.to_owned(), status, failure }]
     }
 }
 
@@ -286,10 +267,7 @@ where
     F: Future<Output = R> + Send + 'static,
 {
     let host = call.args.host;
-    let job = call
-        .args
-        .job
-        .ok_or(Failure::Input("the host gave no job"))?;
+    let job = call.args.job.ok_or(Failure::Input("the host gave no job"))?;
     let remote = host.remote();
     let mut what = format!("{}.{handler}", remote.name());
     if let Detail::Dependency(Dependency { scheme, value, .. }) = call.args.detail {
@@ -326,14 +304,7 @@ where
         remote.commands(commands);
     }));
     let (hold, run_on) = (T::HOLD, policy.run_on);
-    host.push(Command::Begin(JobWork {
-        job,
-        what,
-        hold,
-        run_on,
-        abort,
-        task,
-    }));
+    host.push(Command::Begin(JobWork { job, what, hold, run_on, abort, task }));
     Ok(outcome)
 }
 
@@ -360,21 +331,16 @@ where
     let answers_itself = request.taken.replace(true);
     let (to, remote) = (request.to, call.args.host.remote());
     let guarded = Guarded(Box::pin(future));
-    call.args
-        .host
-        .push(Command::Spawn(Task(Box::pin(async move {
-            let result = match guarded.await {
-                Ok(reply) => reply.into_reply(),
-                Err(panic) => Err(ServiceError::new(
-                    EIO,
-                    format!("the plugin panicked: {panic}"),
-                )),
-            };
-            // With a responder in its hands the work has answered itself, or will.
-            if !answers_itself || result.is_err() {
-                remote.commands(vec![Command::Answer { to, result }]);
-            }
-        }))));
+    call.args.host.push(Command::Spawn(Task(Box::pin(async move {
+        let result = match guarded.await {
+            Ok(reply) => reply.into_reply(),
+            Err(panic) => Err(ServiceError::new(EIO, format!("the plugin panicked: {panic}"))),
+        };
+        // With a responder in its hands the work has answered itself, or will.
+        if !answers_itself || result.is_err() {
+            remote.commands(vec![Command::Answer { to, result }]);
+        }
+    }))));
     Ok(Outcome::default())
 }
 

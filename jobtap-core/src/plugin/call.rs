@@ -59,12 +59,7 @@ pub enum Detail<'a> {
 impl<'a> Args<'a> {
     /// A call with nothing but host and topic.
     pub fn new(host: &'a dyn Host, topic: TopicId) -> Self {
-        Self {
-            host,
-            topic,
-            job: None,
-            detail: Detail::None,
-        }
+        Self { host, topic, job: None, detail: Detail::None }
     }
 }
 
@@ -77,10 +72,7 @@ pub struct Call<'a, T: TopicSet> {
 impl<'a, T: TopicSet> Call<'a, T> {
     /// Reads `args` as a call at topic `T`.
     pub fn new(args: Args<'a>) -> Self {
-        Self {
-            args,
-            topic: PhantomData,
-        }
+        Self { args, topic: PhantomData }
     }
 
     /// The payload of an own topic; for the code that `#[topic]` makes.
@@ -90,9 +82,7 @@ impl<'a, T: TopicSet> Call<'a, T> {
             Detail::Own(payload) => payload.downcast_ref(),
             _ => None,
         };
-        payload.ok_or(super::Failure::Input(
-            "two topics of one name have different payloads",
-        ))
+        payload.ok_or(super::Failure::Input("two topics of one name have different payloads"))
     }
 }
 

@@ -91,12 +91,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// # Errors
     /// [`CallError::UnknownJob`].
     pub fn job(&self, id: JobId) -> Result<JobRef<'a>, CallError> {
-        self.call
-            .args
-            .host
-            .job(id)
-            .map(JobRef)
-            .ok_or(CallError::UnknownJob(id))
+        self.call.args.host.job(id).map(JobRef).ok_or(CallError::UnknownJob(id))
     }
 
     /// Removes a dependency that a plugin added. When it was the last one the job moves on.
@@ -108,10 +103,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         job: impl AsJob,
         description: impl Into<String>,
     ) -> Result<(), CallError> {
-        let command = Command::RemoveDependency {
-            job: job.as_job().id(),
-            description: description.into(),
-        };
+        let command =
+            Command::RemoveDependency { job: job.as_job().id(), description: description.into() };
         self.call.args.host.call(command)
     }
 
@@ -120,10 +113,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// # Errors
     /// When the job is inactive; a fatal one also when the job isn't accepted yet.
     pub fn raise(&self, job: impl AsJob, exception: Exception) -> Result<(), CallError> {
-        self.call.args.host.call(Command::Raise {
-            job: job.as_job().id(),
-            exception,
-        })
+        self.call.args.host.call(Command::Raise { job: job.as_job().id(), exception })
     }
 
     /// Sets the priority of a job in PRIORITY or SCHED; in other states there is no effect.
@@ -131,10 +121,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// # Errors
     /// When the job is inactive.
     pub fn reprioritize(&self, job: impl AsJob, priority: Priority) -> Result<(), CallError> {
-        self.call.args.host.call(Command::Reprioritize {
-            job: job.as_job().id(),
-            priority,
-        })
+        self.call.args.host.call(Command::Reprioritize { job: job.as_job().id(), priority })
     }
 
     /// Asks all plugins again, by `job.priority.get`, for each job in PRIORITY and SCHED.
@@ -148,16 +135,12 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// # Errors
     /// When the job is inactive.
     pub fn subscribe(&self, job: impl AsJob) -> Result<(), CallError> {
-        self.call.args.host.call(Command::Subscribe {
-            job: job.as_job().id(),
-        })
+        self.call.args.host.call(Command::Subscribe { job: job.as_job().id() })
     }
 
     /// Ends [`subscribe`](Self::subscribe); no error when there was none.
     pub fn unsubscribe(&self, job: impl AsJob) {
-        self.call.args.host.push(Command::Unsubscribe {
-            job: job.as_job().id(),
-        });
+        self.call.args.host.push(Command::Unsubscribe { job: job.as_job().id() });
     }
 
     /// Posts an event of the plugin's own to a job's eventlog. `context` is an object, or null for
@@ -185,16 +168,10 @@ impl<'a, T: TopicSet> Cx<'a, T> {
             Value::Null => None,
             Value::Object(context) => Some(context),
             _ => {
-                return Err(CallError::EventContext {
-                    job,
-                    name: name.as_str(),
-                });
+                return Err(CallError::EventContext { job, name: name.as_str() });
             }
         };
-        self.call
-            .args
-            .host
-            .call(Command::PostEvent { job, name, context })
+        self.call.args.host.call(Command::PostEvent { job, name, context })
     }
 
     /// Sets a flag of a job.
@@ -202,10 +179,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// # Errors
     /// When the job is inactive.
     pub fn set_flag(&self, job: impl AsJob, flag: JobFlag) -> Result<(), CallError> {
-        self.call.args.host.call(Command::SetFlag {
-            job: job.as_job().id(),
-            flag,
-        })
+        self.call.args.host.call(Command::SetFlag { job: job.as_job().id(), flag })
     }
 
     /// Changes one place of any job's jobspec, as [`jobspec_update`](Self::jobspec_update) does for
@@ -233,10 +207,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// [`CallError::Topic`] when one fails.
     pub fn call<O: WithoutJob>(&self, topic: &O) -> Result<Vec<O::Answer>, CallError> {
         let answers = self.call.args.host.call_topic(O::NAME, None, topic)?;
-        Ok(answers
-            .into_iter()
-            .filter_map(|a| a.downcast().ok().map(|a| *a))
-            .collect())
+        Ok(answers.into_iter().filter_map(|a| a.downcast().ok().map(|a| *a)).collect())
     }
 
     /// The same for a topic about a job.
@@ -248,15 +219,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         job: impl AsJob,
         topic: &O,
     ) -> Result<Vec<O::Answer>, CallError> {
-        let answers = self
-            .call
-            .args
-            .host
-            .call_topic(O::NAME, Some(job.as_job().id()), topic)?;
-        Ok(answers
-            .into_iter()
-            .filter_map(|a| a.downcast().ok().map(|a| *a))
-            .collect())
+        let answers = self.call.args.host.call_topic(O::NAME, Some(job.as_job().id()), topic)?;
+        Ok(answers.into_iter().filter_map(|a| a.downcast().ok().map(|a| *a)).collect())
     }
 
     /// Takes over a prolog of this plugin that was open when the manager ended, or when the plugin
@@ -286,20 +250,13 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     fn reopen(&self, job: JobId, bracket: Bracket, name: String) -> Result<Token, CallError> {
         let description = name.clone();
-        self.call.args.host.call(Command::Reopen {
-            job,
-            bracket,
-            description,
-        })?;
+        self.call.args.host.call(Command::Reopen { job, bracket, description })?;
         Ok(Token::new(bracket, job, name, self.call.args.host.remote()))
     }
 
     /// Writes a line to the manager's log, with the plugin's name.
     pub fn log(&self, level: Level, text: impl Into<String>) {
-        self.call.args.host.push(Command::Log {
-            level,
-            text: text.into(),
-        });
+        self.call.args.host.push(Command::Log { level, text: text.into() });
     }
 }
 
@@ -307,11 +264,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 /// then the compiler shows the message of the missing capability.
 impl<T: TopicSet> Cx<'_, T> {
     fn current(&self) -> Result<JobId, CallError> {
-        self.call
-            .args
-            .job
-            .map(Job::id)
-            .ok_or(CallError::NoCurrentJob)
+        self.call.args.job.map(Job::id).ok_or(CallError::NoCurrentJob)
     }
 
     /// Holds the current job in DEPEND until the same description is removed.
@@ -326,10 +279,8 @@ impl<T: TopicSet> Cx<'_, T> {
     where
         T: AllowsDependencyAdd,
     {
-        let command = Command::AddDependency {
-            job: self.current()?,
-            description: description.into(),
-        };
+        let command =
+            Command::AddDependency { job: self.current()?, description: description.into() };
         self.call.args.host.call(command)
     }
 
@@ -342,17 +293,9 @@ impl<T: TopicSet> Cx<'_, T> {
         T: AllowsProlog,
     {
         let (job, description) = (self.current()?, description.into());
-        let command = Command::StartProlog {
-            job,
-            description: description.clone(),
-        };
+        let command = Command::StartProlog { job, description: description.clone() };
         self.call.args.host.call(command)?;
-        Ok(Token::new(
-            Bracket::Prolog,
-            job,
-            description,
-            self.call.args.host.remote(),
-        ))
+        Ok(Token::new(Bracket::Prolog, job, description, self.call.args.host.remote()))
     }
 
     /// Holds the release of the current job's resources until the token is finished.
@@ -364,17 +307,9 @@ impl<T: TopicSet> Cx<'_, T> {
         T: AllowsEpilog,
     {
         let (job, description) = (self.current()?, description.into());
-        let command = Command::StartEpilog {
-            job,
-            description: description.clone(),
-        };
+        let command = Command::StartEpilog { job, description: description.clone() };
         self.call.args.host.call(command)?;
-        Ok(Token::new(
-            Bracket::Epilog,
-            job,
-            description,
-            self.call.args.host.remote(),
-        ))
+        Ok(Token::new(Bracket::Epilog, job, description, self.call.args.host.remote()))
     }
 
     /// Changes one place of the current job's jobspec: a dotted path from `attributes`,
@@ -407,9 +342,6 @@ impl<T: TopicSet> Cx<'_, T> {
         T: HasJob + AllowsFatal,
     {
         let exception = Exception::fatal(kind, note);
-        self.call.args.host.call(Command::Raise {
-            job: self.current()?,
-            exception,
-        })
+        self.call.args.host.call(Command::Raise { job: self.current()?, exception })
     }
 }

@@ -58,11 +58,7 @@ impl<D> Copy for DataSpec<D> {}
 
 impl<D> Default for DataSpec<D> {
     fn default() -> Self {
-        Self {
-            version: 1,
-            volatile: false,
-            upgrade: None,
-        }
+        Self { version: 1, volatile: false, upgrade: None }
     }
 }
 
@@ -161,10 +157,7 @@ impl<'a, D> Data<'a, D> {
 
     /// The same plugin's data on another job.
     pub fn of(&self, job: impl AsJob) -> Data<'a, D> {
-        Data {
-            job: job.as_job().id(),
-            ..*self
-        }
+        Data { job: job.as_job().id(), ..*self }
     }
 }
 
@@ -184,11 +177,7 @@ impl<D: Default + Serialize + DeserializeOwned> Data<'_, D> {
     pub fn set(&self, data: &D) -> Result<(), DataError> {
         let value = written(data, self.spec, Place::Job(self.job))?;
         let volatile = self.spec.volatile;
-        self.host.push(Command::SetData {
-            job: self.job,
-            value,
-            volatile,
-        });
+        self.host.push(Command::SetData { job: self.job, value, volatile });
         Ok(())
     }
 
@@ -225,10 +214,7 @@ impl<D: Default + Serialize + DeserializeOwned> InstanceData<'_, D> {
     /// When `D` can't be written as JSON.
     pub fn set(&self, data: &D) -> Result<(), DataError> {
         let value = written(data, self.spec, Place::Instance)?;
-        self.host.push(Command::SetInstanceData {
-            value,
-            volatile: self.spec.volatile,
-        });
+        self.host.push(Command::SetInstanceData { value, volatile: self.spec.volatile });
         Ok(())
     }
 
@@ -245,11 +231,7 @@ impl<D: Default + Serialize + DeserializeOwned> InstanceData<'_, D> {
 }
 
 fn error<D>(place: Place, reason: impl Into<String>) -> DataError {
-    DataError {
-        place,
-        type_name: std::any::type_name::<D>(),
-        reason: reason.into(),
-    }
+    DataError { place, type_name: std::any::type_name::<D>(), reason: reason.into() }
 }
 
 /// The stored form says its version, so that a later one knows what it finds.
@@ -268,10 +250,7 @@ fn read<D: Default + DeserializeOwned>(
     };
     let version = stored.get("version").and_then(Value::as_u64);
     let (Some(version), Some(data)) = (version, stored.get_mut("data").map(Value::take)) else {
-        return Err(error::<D>(
-            place,
-            "no version and data as this manager stores them",
-        ));
+        return Err(error::<D>(place, "no version and data as this manager stores them"));
     };
     let version = u32::try_from(version).unwrap_or(u32::MAX);
     let wanted = spec.version;
@@ -286,10 +265,7 @@ fn read<D: Default + DeserializeOwned>(
             Err(error::<D>(place, reason))
         }
         Some(upgrade) => upgrade(version, data).map_err(|e| {
-            error::<D>(
-                place,
-                format!("upgrade from version {version} to {wanted}: {}", e.0),
-            )
+            error::<D>(place, format!("upgrade from version {version} to {wanted}: {}", e.0))
         }),
         None => {
             let reason = format!(
@@ -306,11 +282,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    const V1: DataSpec<u64> = DataSpec {
-        version: 1,
-        volatile: false,
-        upgrade: None,
-    };
+    const V1: DataSpec<u64> = DataSpec { version: 1, volatile: false, upgrade: None };
 
     #[test]
     fn what_is_written_is_read_again_and_nothing_is_the_default() {
@@ -323,11 +295,7 @@ mod tests {
     fn an_older_version_goes_through_the_upgrade() {
         let stored = written(&7, V1, Place::Instance).unwrap();
         let upgrade: Upgrade<u64> = |from, old| Ok(old.as_u64().unwrap() * 60 + u64::from(from));
-        let v3 = DataSpec {
-            version: 3,
-            volatile: false,
-            upgrade: Some(upgrade),
-        };
+        let v3 = DataSpec { version: 3, volatile: false, upgrade: Some(upgrade) };
         assert_eq!(read(Some(stored), v3, Place::Instance), Ok(421));
     }
 
@@ -336,24 +304,11 @@ mod tests {
         let stored = written(&7, V1, Place::Instance).unwrap();
         let v2 = DataSpec { version: 2, ..V1 };
         let error = read::<u64>(Some(stored), v2, Place::Job(JobId::new(3))).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .contains("version 1 is stored and 2 is expected"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("version 1 is stored and 2 is expected"), "{error}");
         let stored = written(&7, v2, Place::Instance).unwrap();
         let error = read::<u64>(Some(stored), V1, Place::Instance).unwrap_err();
-        assert!(
-            error.to_string().contains("stored by a newer plugin"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("stored by a newer plugin"), "{error}");
         let error = read::<u64>(Some(json!(5)), V1, Place::Instance).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .starts_with("data of the instance can't be read"),
-            "{error}"
-        );
+        assert!(error.to_string().starts_with("data of the instance can't be read"), "{error}");
     }
 }

@@ -49,22 +49,10 @@ impl Exception {
             kind.push_str("plugin");
         }
         if !is_kind(&kind) {
-            kind = kind
-                .chars()
-                .map(|c| {
-                    if c == '=' || c.is_whitespace() {
-                        '-'
-                    } else {
-                        c
-                    }
-                })
-                .collect();
+            kind =
+                kind.chars().map(|c| if c == '=' || c.is_whitespace() { '-' } else { c }).collect();
         }
-        Self {
-            kind,
-            severity,
-            note: note.into(),
-        }
+        Self { kind, severity, note: note.into() }
     }
 
     /// The same, but `None` when `kind` is not one word without `=`.
@@ -74,11 +62,7 @@ impl Exception {
         note: impl Into<String>,
     ) -> Option<Self> {
         let kind = kind.into();
-        is_kind(&kind).then(|| Self {
-            kind,
-            severity,
-            note: note.into(),
-        })
+        is_kind(&kind).then(|| Self { kind, severity, note: note.into() })
     }
 
     /// The word.

@@ -47,9 +47,7 @@ impl Default for Ticks {
 
 impl fmt::Debug for Ticks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ticks")
-            .field("coarse", &self.coarse())
-            .finish_non_exhaustive()
+        f.debug_struct("Ticks").field("coarse", &self.coarse()).finish_non_exhaustive()
     }
 }
 
@@ -84,10 +82,7 @@ impl Meter {
         let calls = self.calls.get();
         self.calls.set(calls + 1);
         let precise = calls.is_multiple_of(SAMPLE).then(|| ticks.precise());
-        Running {
-            coarse: ticks.coarse(),
-            precise,
-        }
+        Running { coarse: ticks.coarse(), precise }
     }
 
     /// Ends a call; gives the milliseconds that it took by the coarse clock.

@@ -119,18 +119,12 @@ impl Outcome {
     fn with(change: impl FnOnce(&mut Decisions)) -> Self {
         let mut more = Box::<Decisions>::default();
         change(&mut more);
-        Self {
-            priority: Priority::Unchanged,
-            more: Some(more),
-        }
+        Self { priority: Priority::Unchanged, more: Some(more) }
     }
 
     /// Only this priority.
     pub fn priority(priority: Priority) -> Self {
-        Self {
-            priority,
-            more: None,
-        }
+        Self { priority, more: None }
     }
 
     /// The answer comes later.
@@ -237,10 +231,7 @@ impl<T: ReturnsAnnotations> IntoOutcome<T> for Annotations {
 impl<T: ReturnsPriority + ReturnsAnnotations> IntoOutcome<T> for (Priority, Annotations) {
     fn into_outcome(self) -> Result<Outcome, Failure> {
         let outcome = Outcome::with(|more| more.annotations = Some(self.1));
-        Ok(Outcome {
-            priority: self.0,
-            ..outcome
-        })
+        Ok(Outcome { priority: self.0, ..outcome })
     }
 }
 

@@ -73,10 +73,7 @@ impl<'a, P, T: HasJob> FromTopic<'a, P, T> for Option<&'a ResourceSet> {
 
 impl<'a, P, T: HasResources> FromTopic<'a, P, T> for &'a ResourceSet {
     fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
-        call.args
-            .job
-            .and_then(Job::resources)
-            .ok_or(Failure::Input("the host gave no resources"))
+        call.args.job.and_then(Job::resources).ok_or(Failure::Input("the host gave no resources"))
     }
 }
 

@@ -193,18 +193,9 @@ impl<P: 'static> Remote<P> {
         let key = ProcessKey(NEXT.fetch_add(1, Ordering::Relaxed));
         let (answer, end) = oneshot();
         let answer = ProcessAnswer(answer);
-        let run = ProcessCommand::Run {
-            key,
-            process,
-            answer,
-        };
+        let run = ProcessCommand::Run { key, process, answer };
         self.handle().commands(vec![Command::Process(run)]);
-        Child {
-            key,
-            remote: self.handle().clone(),
-            end,
-            ended: false,
-        }
+        Child { key, remote: self.handle().clone(), end, ended: false }
     }
 
     /// Runs a process and waits for its end.
@@ -220,10 +211,7 @@ impl<P: 'static> Remote<P> {
 impl Child {
     /// Sends a signal to the process and all that it has started.
     pub fn signal(&self, signum: i32) {
-        let signal = ProcessCommand::Signal {
-            key: self.key,
-            signum,
-        };
+        let signal = ProcessCommand::Signal { key: self.key, signum };
         self.remote.commands(vec![Command::Process(signal)]);
     }
 

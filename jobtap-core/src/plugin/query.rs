@@ -36,9 +36,7 @@ impl QueryData {
     pub fn of(data: &impl Serialize) -> Result<Self, HandlerError> {
         match serde_json::to_value(data)? {
             Value::Object(map) => Ok(Self(map)),
-            _ => Err(HandlerError::new(
-                "query data is an object: take a struct or a map",
-            )),
+            _ => Err(HandlerError::new("query data is an object: take a struct or a map")),
         }
     }
 

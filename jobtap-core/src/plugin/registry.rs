@@ -107,10 +107,7 @@ impl RegistryBuilder {
         let mut by_name: BTreeMap<&'static str, &'static PluginDescriptor> = BTreeMap::new();
         for plugin in self.plugins {
             if plugin.sdk != SDK_VERSION {
-                return Err(RegistryError::Sdk {
-                    name: plugin.name,
-                    sdk: plugin.sdk,
-                });
+                return Err(RegistryError::Sdk { name: plugin.name, sdk: plugin.sdk });
             }
             if let Some(other) = by_name.insert(plugin.name, plugin) {
                 return Err(RegistryError::Duplicate {
@@ -120,9 +117,7 @@ impl RegistryBuilder {
                 });
             }
         }
-        Ok(Registry {
-            plugins: order(by_name)?,
-        })
+        Ok(Registry { plugins: order(by_name)? })
     }
 }
 
@@ -150,9 +145,7 @@ fn order(
                 })
         };
         let Some(next) = left.keys().copied().find(|name| free(name)) else {
-            return Err(RegistryError::Cycle {
-                names: left.into_keys().collect(),
-            });
+            return Err(RegistryError::Cycle { names: left.into_keys().collect() });
         };
         ordered.extend(left.remove(next));
     }
@@ -186,9 +179,7 @@ mod tests {
     }
 
     fn names(plugins: &[&'static PluginDescriptor]) -> Result<Vec<&'static str>, RegistryError> {
-        let registry = Registry::builder()
-            .plugins(plugins.iter().copied())
-            .build()?;
+        let registry = Registry::builder().plugins(plugins.iter().copied()).build()?;
         Ok(registry.plugins().map(|p| p.name).collect())
     }
 
@@ -208,10 +199,7 @@ mod tests {
     #[test]
     fn two_of_one_name_are_refused_with_both_crates() {
         let error = names(&[&A, &A]).unwrap_err();
-        assert!(
-            error.to_string().starts_with("two plugins are named \"a\""),
-            "{error}"
-        );
+        assert!(error.to_string().starts_with("two plugins are named \"a\""), "{error}");
     }
 
     #[test]
@@ -219,20 +207,12 @@ mod tests {
         static D: PluginDescriptor = plugin("d", &["e"], &[]);
         static E: PluginDescriptor = plugin("e", &["d"], &[]);
         let error = names(&[&D, &E, &C]).unwrap_err();
-        assert_eq!(
-            error,
-            RegistryError::Cycle {
-                names: vec!["d", "e"]
-            }
-        );
+        assert_eq!(error, RegistryError::Cycle { names: vec!["d", "e"] });
     }
 
     #[test]
     fn another_sdk_is_refused() {
-        static OLD: PluginDescriptor = PluginDescriptor {
-            sdk: "0.0.1",
-            ..plugin("old", &[], &[])
-        };
+        static OLD: PluginDescriptor = PluginDescriptor { sdk: "0.0.1", ..plugin("old", &[], &[]) };
         let error = names(&[&OLD]).unwrap_err();
         assert!(error.to_string().contains("jobtap-core 0.0.1"), "{error}");
     }

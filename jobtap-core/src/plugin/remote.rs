@@ -113,18 +113,13 @@ impl RemoteHandle {
     }
 
     fn work(&self, work: Work) {
-        self.sink.send(RemoteCall {
-            plugin: self.plugin,
-            work,
-        });
+        self.sink.send(RemoteCall { plugin: self.plugin, work });
     }
 }
 
 impl fmt::Debug for RemoteHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RemoteHandle")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
+        f.debug_struct("RemoteHandle").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -138,10 +133,7 @@ pub struct Remote<P> {
 
 impl<P> Clone for Remote<P> {
     fn clone(&self) -> Self {
-        Self {
-            handle: self.handle.clone(),
-            plugin: PhantomData,
-        }
+        Self { handle: self.handle.clone(), plugin: PhantomData }
     }
 }
 
@@ -149,10 +141,7 @@ pub use super::waiting::Gone;
 
 impl<P: 'static> Remote<P> {
     pub(crate) fn new(handle: RemoteHandle) -> Self {
-        Self {
-            handle,
-            plugin: PhantomData,
-        }
+        Self { handle, plugin: PhantomData }
     }
 
     pub(super) fn handle(&self) -> &RemoteHandle {
@@ -184,15 +173,8 @@ impl<P: 'static> Remote<P> {
         work: impl FnOnce(&mut P, Cx<'_, Later<P>>) + Send + 'static,
     ) -> Timer {
         let key = next_timer();
-        self.handle.commands(vec![Command::StartTimer {
-            key,
-            at: when,
-            work: call(work),
-        }]);
-        Timer {
-            key,
-            handle: self.handle.clone(),
-        }
+        self.handle.commands(vec![Command::StartTimer { key, at: when, work: call(work) }]);
+        Timer { key, handle: self.handle.clone() }
     }
 
     /// Waits, in the host's time. In tests that time is virtual.
@@ -289,7 +271,6 @@ pub struct Timer {
 impl Timer {
     /// Stops it; no effect once it has fired.
     pub fn cancel(self) {
-        self.handle
-            .commands(vec![Command::CancelTimer { key: self.key }]);
+        self.handle.commands(vec![Command::CancelTimer { key: self.key }]);
     }
 }

@@ -126,10 +126,7 @@ pub struct ServiceError {
 impl ServiceError {
     /// A refusal with any errno.
     pub fn new(errno: i32, text: impl Into<String>) -> Self {
-        Self {
-            errno,
-            text: text.into(),
-        }
+        Self { errno, text: text.into() }
     }
 
     /// EINVAL: the request asks for what can't be.
@@ -232,10 +229,7 @@ impl<R: Serialize> Responder<R> {
     pub fn send(&mut self, answer: &R) -> Result<(), ServiceError> {
         let payload = serde_json::to_value(answer)?;
         if self.streaming {
-            self.remote.commands(vec![Command::Respond {
-                to: self.to,
-                payload,
-            }]);
+            self.remote.commands(vec![Command::Respond { to: self.to, payload }]);
         } else {
             self.end(Ok(payload));
         }
@@ -251,10 +245,7 @@ impl<R: Serialize> Responder<R> {
 impl<R> Responder<R> {
     fn end(&mut self, result: Result<Value, ServiceError>) {
         if std::mem::take(&mut self.open) {
-            self.remote.commands(vec![Command::Answer {
-                to: self.to,
-                result,
-            }]);
+            self.remote.commands(vec![Command::Answer { to: self.to, result }]);
         }
     }
 }
@@ -315,9 +306,5 @@ pub fn reply<T: HasRequest, R: IntoReply<K>, K>(
         return Ok(Outcome::default());
     }
     // Flux's answers are objects or nothing; a service that has nothing to say still answers.
-    Ok(Outcome::reply(if value.is_null() {
-        json!({})
-    } else {
-        value
-    }))
+    Ok(Outcome::reply(if value.is_null() { json!({}) } else { value }))
 }

@@ -90,9 +90,7 @@ impl Instance {
     /// What its handlers did so far.
     pub fn stats(&self) -> Vec<HandlerStats> {
         let entries = self.descriptor.handlers.iter().zip(&self.meters);
-        entries
-            .map(|(entry, meter)| meter.stats(entry.full_name(), entry.method))
-            .collect()
+        entries.map(|(entry, meter)| meter.stats(entry.full_name(), entry.method)).collect()
     }
 
     /// Calls into the plugin outside of any topic. `None` when it is being called.
@@ -105,9 +103,7 @@ impl Instance {
 
 impl fmt::Debug for Instance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Instance")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
+        f.debug_struct("Instance").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -165,16 +161,10 @@ impl Bound {
     #[inline]
     pub fn call(&self, args: Args<'_>, ticks: &Ticks) -> Called {
         let Ok(mut slot) = self.instance.slot.try_borrow_mut() else {
-            return Called {
-                result: Err(Fault::Busy),
-                milliseconds: 0,
-            };
+            return Called { result: Err(Fault::Busy), milliseconds: 0 };
         };
         let Some(meter) = self.instance.meters.get(self.index) else {
-            return Called {
-                result: Err(Fault::Busy),
-                milliseconds: 0,
-            };
+            return Called { result: Err(Fault::Busy), milliseconds: 0 };
         };
         let running = meter.start(ticks);
         let result = catch_unwind(AssertUnwindSafe(|| (self.entry.call)(&mut **slot, args)));
@@ -190,10 +180,7 @@ impl Bound {
                 Err(Fault::Panic(panic_text(&*panic)))
             }
         };
-        Called {
-            result,
-            milliseconds,
-        }
+        Called { result, milliseconds }
     }
 }
 
@@ -209,10 +196,7 @@ pub struct Stack {
 
 impl Default for Stack {
     fn default() -> Self {
-        let mut stack = Self {
-            plugins: Vec::new(),
-            topics: Vec::new(),
-        };
+        let mut stack = Self { plugins: Vec::new(), topics: Vec::new() };
         stack.bind();
         stack
     }
@@ -242,10 +226,7 @@ impl Stack {
 
     /// Takes out the plugins for which `leaves` is true.
     pub fn remove(&mut self, leaves: impl Fn(&Instance) -> bool) -> Vec<Rc<Instance>> {
-        let gone: Vec<_> = self
-            .plugins
-            .extract_if(.., |plugin| leaves(plugin))
-            .collect();
+        let gone: Vec<_> = self.plugins.extract_if(.., |plugin| leaves(plugin)).collect();
         for plugin in &gone {
             plugin.removed.set(true);
         }
@@ -255,10 +236,7 @@ impl Stack {
 
     /// Puts a plugin in the place of another one, which is given back.
     pub fn replace(&mut self, old: &Rc<Instance>, new: Instance) -> Option<Rc<Instance>> {
-        let slot = self
-            .plugins
-            .iter_mut()
-            .find(|plugin| plugin.key == old.key)?;
+        let slot = self.plugins.iter_mut().find(|plugin| plugin.key == old.key)?;
         let old = std::mem::replace(slot, Rc::new(new));
         old.removed.set(true);
         self.bind();
@@ -285,8 +263,7 @@ impl Stack {
     /// Whether a call of this topic reaches anything.
     #[inline]
     pub fn handles(&self, topic: TopicId) -> bool {
-        self.handlers(topic)
-            .is_some_and(|handlers| !handlers.is_empty())
+        self.handlers(topic).is_some_and(|handlers| !handlers.is_empty())
     }
 
     /// The handlers of one member of a family, such as `afterok` of `job.dependency.*`, for the
@@ -299,19 +276,12 @@ impl Stack {
         asks: impl Fn(PluginKey) -> bool,
     ) -> Handlers {
         let mut found: Vec<Bound> = Vec::new();
-        for bound in self
-            .handlers(topic)
-            .into_iter()
-            .flat_map(|list| list.iter())
-        {
+        for bound in self.handlers(topic).into_iter().flat_map(|list| list.iter()) {
             let exact = bound.entry.key == member;
             if !(exact || bound.entry.key == "*" || bound.watches) || !asks(bound.plugin()) {
                 continue;
             }
-            match found
-                .last_mut()
-                .filter(|last| last.plugin() == bound.plugin())
-            {
+            match found.last_mut().filter(|last| last.plugin() == bound.plugin()) {
                 None => found.push(bound.clone()),
                 Some(last) if rank(bound, member) > rank(last, member) => *last = bound.clone(),
                 Some(_) => {}
@@ -323,10 +293,7 @@ impl Stack {
     /// The handlers of an author's own topic.
     pub fn own(&self, name: &str) -> Handlers {
         let named = |bound: &&Bound| bound.entry.topic == name;
-        let all = self
-            .handlers(TopicId::Own)
-            .into_iter()
-            .flat_map(|list| list.iter());
+        let all = self.handlers(TopicId::Own).into_iter().flat_map(|list| list.iter());
         all.filter(named).cloned().collect()
     }
 

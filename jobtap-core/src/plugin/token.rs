@@ -32,13 +32,7 @@ impl Token {
         description: String,
         remote: RemoteHandle,
     ) -> Self {
-        Self {
-            kind,
-            job,
-            description,
-            remote,
-            open: true,
-        }
+        Self { kind, job, description, remote, open: true }
     }
 
     /// The job.
@@ -66,18 +60,8 @@ impl Token {
         self.open = false;
         let (job, description) = (self.job, std::mem::take(&mut self.description));
         self.remote.commands(vec![match self.kind {
-            Bracket::Prolog => Command::FinishProlog {
-                job,
-                description,
-                status,
-                failure,
-            },
-            Bracket::Epilog => Command::FinishEpilog {
-                job,
-                description,
-                status,
-                failure,
-            },
+            Bracket::Prolog => Command::FinishProlog { job, description, status, failure },
+            Bracket::Epilog => Command::FinishEpilog { job, description, status, failure },
         }]);
     }
 }

@@ -32,11 +32,7 @@ pub(super) async fn race<A: Future, B: Future>(a: A, b: B) -> Either<A::Output, 
 
 /// One value from the manager's thread to a waiting future, without an async runtime.
 pub(super) fn oneshot<R>() -> (Answer<R>, Waiting<R>) {
-    let shared = Arc::new(Mutex::new(Slot {
-        value: None,
-        closed: false,
-        waker: None,
-    }));
+    let shared = Arc::new(Mutex::new(Slot { value: None, closed: false, waker: None }));
     (Answer(Arc::clone(&shared)), Waiting(shared))
 }
 

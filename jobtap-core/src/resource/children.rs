@@ -28,11 +28,7 @@ impl Children {
     /// A node's cores and gpus.
     #[must_use]
     pub const fn new(cores: Idset, gpus: Idset) -> Self {
-        Self {
-            cores,
-            gpus,
-            others: BTreeMap::new(),
-        }
+        Self { cores, gpus, others: BTreeMap::new() }
     }
 
     /// Ids of the cores.
@@ -110,27 +106,21 @@ impl Children {
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         self.each(|kind, ids| {
-            other
-                .get(kind)
-                .map(|theirs| ids.intersection(theirs))
-                .unwrap_or_default()
+            other.get(kind).map(|theirs| ids.intersection(theirs)).unwrap_or_default()
         })
     }
 
     /// Whether `other` has every id of every kind.
     #[must_use]
     pub fn is_subset(&self, other: &Self) -> bool {
-        self.iter()
-            .all(|(kind, ids)| other.get(kind).is_some_and(|theirs| ids.is_subset(theirs)))
+        self.iter().all(|(kind, ids)| other.get(kind).is_some_and(|theirs| ids.is_subset(theirs)))
     }
 
     /// The form of Flux's resource summary: `core[0-3],gpu0`.
     #[must_use]
     pub fn summary(&self) -> String {
-        let kinds: Vec<String> = self
-            .iter()
-            .map(|(kind, ids)| format!("{kind}{}", ids.brackets()))
-            .collect();
+        let kinds: Vec<String> =
+            self.iter().map(|(kind, ids)| format!("{kind}{}", ids.brackets())).collect();
         kinds.join(",")
     }
 

@@ -170,9 +170,5 @@ pub enum ResourceError {
 
 /// Renders a path as the lead-in of a message; R itself has no path to name.
 fn prefix(path: &str) -> String {
-    if path.is_empty() {
-        String::new()
-    } else {
-        format!("{path}: ")
-    }
+    if path.is_empty() { String::new() } else { format!("{path}: ") }
 }

@@ -16,11 +16,7 @@ impl Span {
     fn cut(&self, first: u32, last: u32) -> Self {
         let (first, last) = (self.first.max(first), self.last.min(last));
         let skip = u64::from(first - self.first);
-        Self {
-            first,
-            last,
-            hosts: self.hosts.slice(skip, u64::from(last - first) + 1),
-        }
+        Self { first, last, hosts: self.hosts.slice(skip, u64::from(last - first) + 1) }
     }
 }
 
@@ -47,11 +43,7 @@ impl HostMap {
                 // `taken` is at most the range's length, which fits.
                 let end = u32::try_from(u64::from(first) + taken - 1).unwrap_or(last);
                 map.push(first, end, segment.slice(0, taken));
-                open = if end < last {
-                    Some(end + 1..=last)
-                } else {
-                    ranges.next()
-                };
+                open = if end < last { Some(end + 1..=last) } else { ranges.next() };
                 if taken == names {
                     break;
                 }
@@ -107,11 +99,7 @@ impl HostMap {
     /// The hosts of both; where both know a rank, this map's host counts.
     pub(super) fn or(&self, other: &Self) -> Self {
         let mut spans = self.spans.clone();
-        spans.extend(
-            other
-                .restricted(&other.ranks().difference(&self.ranks()))
-                .spans,
-        );
+        spans.extend(other.restricted(&other.ranks().difference(&self.ranks())).spans);
         spans.sort_by_key(|span| span.first);
         let mut both = Self::default();
         for Span { first, last, hosts } in spans {
@@ -197,10 +185,7 @@ mod tests {
         assert_eq!(got[2], None);
         assert_eq!(got[5..8], [some("n11"), some("login"), some("n3")]);
         assert_eq!(got[9], some("n4"));
-        assert_eq!(
-            hosts.ranks_on(&"n[4-10]".parse().unwrap()).to_string(),
-            "0-1,9"
-        );
+        assert_eq!(hosts.ranks_on(&"n[4-10]".parse().unwrap()).to_string(), "0-1,9");
     }
 
     fn hosts() -> impl Strategy<Value = BTreeMap<u32, String>> {

@@ -40,22 +40,13 @@ pub(super) fn split_digits(name: &str) -> (&str, &str) {
 impl HostRun {
     pub(super) fn of_name(name: &str) -> Self {
         let (prefix, number) = split_digits(name);
-        let parsed = (number.len() <= MAX_DIGITS)
-            .then(|| number.parse::<u64>().ok())
-            .flatten();
+        let parsed = (number.len() <= MAX_DIGITS).then(|| number.parse::<u64>().ok()).flatten();
         match parsed {
             Some(value) => Self {
                 prefix: prefix.into(),
-                numbers: Some(Numbers {
-                    first: value,
-                    last: value,
-                    width: number.len(),
-                }),
+                numbers: Some(Numbers { first: value, last: value, width: number.len() }),
             },
-            None => Self {
-                prefix: name.into(),
-                numbers: None,
-            },
+            None => Self { prefix: name.into(), numbers: None },
         }
     }
 
@@ -98,9 +89,7 @@ impl HostRun {
             (Some(mine), Some(n)) => {
                 let inside = (mine.first..=mine.last).contains(&n.first)
                     && n.width == mine.width.max(digits(n.first));
-                inside
-                    .then(|| usize::try_from(n.first - mine.first).ok())
-                    .flatten()
+                inside.then(|| usize::try_from(n.first - mine.first).ok()).flatten()
             }
             _ => None,
         }
@@ -118,12 +107,7 @@ impl HostRun {
             let width = numbers.width.max(digits(first));
             let last = numbers.last.min(last_of_width(width));
             next = (last < numbers.last).then(|| last + 1);
-            Some(Segment {
-                prefix: self.prefix.clone(),
-                width,
-                first,
-                last,
-            })
+            Some(Segment { prefix: self.prefix.clone(), width, first, last })
         })
     }
 }
@@ -138,9 +122,7 @@ pub(super) fn last_of_width(width: usize) -> u64 {
 
 impl Numbers {
     fn len(self) -> usize {
-        usize::try_from(self.last - self.first)
-            .unwrap_or(usize::MAX)
-            .saturating_add(1)
+        usize::try_from(self.last - self.first).unwrap_or(usize::MAX).saturating_add(1)
     }
 }
 

@@ -19,23 +19,14 @@ pub(super) struct Segment {
 impl Segment {
     /// A name without a number.
     pub(super) fn bare(prefix: Arc<str>) -> Self {
-        Self {
-            prefix,
-            width: 0,
-            first: 0,
-            last: 0,
-        }
+        Self { prefix, width: 0, first: 0, last: 0 }
     }
 
     /// The names numbered `first` to `last` as a run.
     pub(super) fn run(&self, first: u64, last: u64) -> HostRun {
         HostRun {
             prefix: self.prefix.clone(),
-            numbers: (self.width > 0).then_some(Numbers {
-                first,
-                last,
-                width: self.width,
-            }),
+            numbers: (self.width > 0).then_some(Numbers { first, last, width: self.width }),
         }
     }
 

@@ -41,9 +41,7 @@ impl Hostlist {
     /// Number of hosts, duplicates counted.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.runs
-            .iter()
-            .fold(0usize, |sum, run| sum.saturating_add(run.len()))
+        self.runs.iter().fold(0usize, |sum, run| sum.saturating_add(run.len()))
     }
 
     /// Whether the list has no host.
@@ -80,9 +78,7 @@ impl Hostlist {
 
     /// The names in list order.
     pub fn iter(&self) -> impl Iterator<Item = String> + '_ {
-        self.runs
-            .iter()
-            .flat_map(|run| (0..run.len()).filter_map(|index| run.nth(index)))
+        self.runs.iter().flat_map(|run| (0..run.len()).filter_map(|index| run.nth(index)))
     }
 
     /// Index of the first host with exactly this name: `i[0-5]` has no `i00`.
@@ -159,11 +155,7 @@ impl Hostlist {
     }
 
     pub(super) fn push_run(&mut self, run: HostRun) {
-        if !self
-            .runs
-            .last_mut()
-            .is_some_and(|last| last.try_extend(&run))
-        {
+        if !self.runs.last_mut().is_some_and(|last| last.try_extend(&run)) {
             self.runs.push(run);
         }
     }
@@ -203,11 +195,7 @@ impl fmt::Display for Hostlist {
 
 /// Writes runs of one prefix, within the limits that the parser keeps.
 fn write_numbered(f: &mut fmt::Formatter<'_>, prefix: &str, group: &[HostRun]) -> fmt::Result {
-    let items: Vec<Numbers> = group
-        .iter()
-        .filter_map(|run| run.numbers)
-        .flat_map(pieces)
-        .collect();
+    let items: Vec<Numbers> = group.iter().filter_map(|run| run.numbers).flat_map(pieces).collect();
     for (i, chunk) in items.chunks(Hostlist::MAX_ITEMS).enumerate() {
         let comma = if i == 0 { "" } else { "," };
         write!(f, "{comma}{prefix}")?;
@@ -232,11 +220,7 @@ fn pieces(numbers: Numbers) -> impl Iterator<Item = Numbers> {
         let first = next?;
         let last = numbers.last.min(first + (Hostlist::MAX_RANGE - 1));
         next = (last < numbers.last).then(|| last + 1);
-        Some(Numbers {
-            first,
-            last,
-            width: numbers.width,
-        })
+        Some(Numbers { first, last, width: numbers.width })
     })
 }
 

@@ -16,10 +16,7 @@ impl FromStr for Hostlist {
 
     /// Items are separated by commas, blanks or tabs; empty items are ignored.
     fn from_str(text: &str) -> Result<Self, HostlistError> {
-        let mut reader = Reader {
-            hosts: Self::new(),
-            written_out: 0,
-        };
+        let mut reader = Reader { hosts: Self::new(), written_out: 0 };
         let mut rest = text;
         loop {
             rest = rest.trim_start_matches(is_separator);
@@ -52,11 +49,7 @@ impl Reader {
     fn item(&mut self, item: &str) -> Result<(), HostlistError> {
         let brackets = || HostlistError::Brackets(item.to_owned());
         let Some((prefix, rest)) = item.split_once('[') else {
-            return if item.contains(']') {
-                Err(brackets())
-            } else {
-                self.hosts.push(item)
-            };
+            return if item.contains(']') { Err(brackets()) } else { self.hosts.push(item) };
         };
         let (list, suffix) = rest.split_once(']').ok_or_else(brackets)?;
         if prefix.contains(']') || list.contains('[') || suffix.contains(['[', ']']) {
@@ -92,10 +85,7 @@ impl Reader {
             return self.write_out(item, prefix, numbers, "");
         }
         if lead.is_empty() {
-            self.hosts.push_run(HostRun {
-                prefix: base.into(),
-                numbers: Some(numbers),
-            });
+            self.hosts.push_run(HostRun { prefix: base.into(), numbers: Some(numbers) });
             return Ok(());
         }
         let lead_value: u64 = lead.parse().unwrap_or_default();
@@ -140,10 +130,7 @@ impl Reader {
 }
 
 fn parse_range(item: &str, range: &str) -> Result<Numbers, HostlistError> {
-    let malformed = || HostlistError::Range {
-        item: item.to_owned(),
-        range: range.to_owned(),
-    };
+    let malformed = || HostlistError::Range { item: item.to_owned(), range: range.to_owned() };
     let (low, high) = range.split_once('-').unwrap_or((range, range));
     for text in [low, high] {
         if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -159,11 +146,7 @@ fn parse_range(item: &str, range: &str) -> Result<Numbers, HostlistError> {
     if last - first >= Hostlist::MAX_RANGE {
         return Err(HostlistError::TooLarge(item.to_owned()));
     }
-    Ok(Numbers {
-        first,
-        last,
-        width: low.len(),
-    })
+    Ok(Numbers { first, last, width: low.len() })
 }
 
 #[cfg(test)]

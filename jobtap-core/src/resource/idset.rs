@@ -90,9 +90,7 @@ impl Idset {
     pub fn prev_before(&self, id: u32) -> Option<u32> {
         let prev = id.checked_sub(1)?;
         let at = self.runs.partition_point(|run| run.first <= prev);
-        self.runs
-            .get(at.checked_sub(1)?)
-            .map(|run| run.last.min(prev))
+        self.runs.get(at.checked_sub(1)?).map(|run| run.last.min(prev))
     }
 
     /// The ids in ascending order.
@@ -119,12 +117,8 @@ impl Idset {
             return;
         }
         // Runs that touch the new one are absorbed, as neighbours keep a gap.
-        let from = self
-            .runs
-            .partition_point(|run| run.last.saturating_add(1) < first);
-        let to = self
-            .runs
-            .partition_point(|run| run.first <= last.saturating_add(1));
+        let from = self.runs.partition_point(|run| run.last.saturating_add(1) < first);
+        let to = self.runs.partition_point(|run| run.first <= last.saturating_add(1));
         let absorbed = self.runs.get(from..to).unwrap_or_default();
         let merged = Run {
             first: absorbed.first().map_or(first, |run| run.first.min(first)),
@@ -151,14 +145,14 @@ impl Idset {
         let from = self.runs.partition_point(|run| run.last < first);
         let to = self.runs.partition_point(|run| run.first <= last);
         let hit = self.runs.get(from..to).unwrap_or_default();
-        let below = hit.first().filter(|run| run.first < first).map(|run| Run {
-            first: run.first,
-            last: first - 1,
-        });
-        let above = hit.last().filter(|run| run.last > last).map(|run| Run {
-            first: last + 1,
-            last: run.last,
-        });
+        let below = hit
+            .first()
+            .filter(|run| run.first < first)
+            .map(|run| Run { first: run.first, last: first - 1 });
+        let above = hit
+            .last()
+            .filter(|run| run.last > last)
+            .map(|run| Run { first: last + 1, last: run.last });
         self.runs.splice(from..to, below.into_iter().chain(above));
     }
 

@@ -80,9 +80,7 @@ impl Idset {
         let mut outer = other.runs_from(self.first()).iter().peekable();
         self.runs.iter().all(|run| {
             while outer.next_if(|o| o.last < run.first).is_some() {}
-            outer
-                .peek()
-                .is_some_and(|o| o.first <= run.first && run.last <= o.last)
+            outer.peek().is_some_and(|o| o.first <= run.first && run.last <= o.last)
         })
     }
 
@@ -149,15 +147,9 @@ mod tests {
 
     #[test]
     fn one_hole_may_span_several_runs() {
-        assert_eq!(
-            set("0-3,5-9,11").difference(&set("2-6,9-20")),
-            set("0-1,7-8")
-        );
+        assert_eq!(set("0-3,5-9,11").difference(&set("2-6,9-20")), set("0-1,7-8"));
         let all = Idset::from(0..=u32::MAX);
-        assert_eq!(
-            all.difference(&Idset::from(u32::MAX)).last(),
-            Some(u32::MAX - 1)
-        );
+        assert_eq!(all.difference(&Idset::from(u32::MAX)).last(), Some(u32::MAX - 1));
         assert!(all.difference(&all).is_empty());
     }
 

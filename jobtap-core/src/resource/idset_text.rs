@@ -12,11 +12,7 @@ impl Idset {
     /// is the empty text.
     #[must_use]
     pub fn brackets(&self) -> String {
-        if self.first() == self.last() {
-            self.to_string()
-        } else {
-            format!("[{self}]")
-        }
+        if self.first() == self.last() { self.to_string() } else { format!("[{self}]") }
     }
 
     /// Every id on its own: `7,8,9`. Its length grows with the number of ids.
@@ -79,11 +75,7 @@ fn parse_item(item: &str) -> Result<(u32, u32), IdsetError> {
         return Ok((id, id));
     };
     let (first, last) = (parse_id(low, item)?, parse_id(high, item)?);
-    if first < last {
-        Ok((first, last))
-    } else {
-        Err(IdsetError::Order(item.to_owned()))
-    }
+    if first < last { Ok((first, last)) } else { Err(IdsetError::Order(item.to_owned())) }
 }
 
 fn parse_id(digits: &str, item: &str) -> Result<u32, IdsetError> {
@@ -178,10 +170,7 @@ mod tests {
         for large in ["2147483648", "4294967296", "99999999999999999999999"] {
             assert_eq!(large.parse::<Idset>(), Err(IdsetError::TooLarge));
         }
-        assert_eq!(
-            message("2147483648"),
-            "set universe size would exceed maximum"
-        );
+        assert_eq!(message("2147483648"), "set universe size would exceed maximum");
     }
 
     #[test]

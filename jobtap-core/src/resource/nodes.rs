@@ -16,10 +16,7 @@ pub(super) struct Nodes {
 
 impl Nodes {
     pub(super) fn restricted(&self, ranks: &Idset) -> Self {
-        Self {
-            hosts: self.hosts.restricted(ranks),
-            properties: self.properties_of(ranks),
-        }
+        Self { hosts: self.hosts.restricted(ranks), properties: self.properties_of(ranks) }
     }
 
     pub(super) fn properties_of(&self, ranks: &Idset) -> BTreeMap<String, Idset> {
@@ -37,10 +34,7 @@ impl Nodes {
             let mine = properties.entry(name.clone()).or_default();
             *mine = mine.union(holders);
         }
-        Self {
-            hosts: self.hosts.or(&other.hosts),
-            properties,
-        }
+        Self { hosts: self.hosts.or(&other.hosts), properties }
     }
 
     /// As [`HostMap::compacted`].

@@ -57,11 +57,7 @@ impl RankMap {
             Some(tail) if tail.last.checked_add(1) == Some(first) && tail.children == children => {
                 tail.last = last;
             }
-            _ => self.runs.push(RankRun {
-                first,
-                last,
-                children,
-            }),
+            _ => self.runs.push(RankRun { first, last, children }),
         }
     }
 
@@ -75,10 +71,7 @@ impl RankMap {
 
     pub(super) fn get(&self, rank: u32) -> Option<&Arc<Children>> {
         let at = self.runs.partition_point(|run| run.last < rank);
-        self.runs
-            .get(at)
-            .filter(|run| run.first <= rank)
-            .map(|run| &run.children)
+        self.runs.get(at).filter(|run| run.first <= rank).map(|run| &run.children)
     }
 
     /// Sums `count` over all ranks.
@@ -129,11 +122,7 @@ impl RankMap {
         };
         combine(mine, theirs, |mine, theirs| {
             let (a, b) = (mine?, theirs?);
-            Some(if a == b {
-                a.clone()
-            } else {
-                Arc::new(a.intersection(b))
-            })
+            Some(if a == b { a.clone() } else { Arc::new(a.intersection(b)) })
         })
     }
 
@@ -143,11 +132,7 @@ impl RankMap {
         for range in ranks.ranges() {
             let (first, last) = range.into_inner();
             for run in self.window(first, last) {
-                kept.push(
-                    run.first.max(first),
-                    run.last.min(last),
-                    run.children.clone(),
-                );
+                kept.push(run.first.max(first), run.last.min(last), run.children.clone());
             }
         }
         kept

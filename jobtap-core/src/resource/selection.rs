@@ -14,20 +14,13 @@ pub struct Selection<'a> {
 
 impl<'a> Selection<'a> {
     pub(super) const fn new(pool: &'a ResourceSet) -> Self {
-        Self {
-            pool,
-            pieces: Vec::new(),
-        }
+        Self { pool, pieces: Vec::new() }
     }
 
     /// Chooses ids of one rank; in any order, and several times for one rank if need be.
     pub fn add(&mut self, rank: u32, children: Children) -> &mut Self {
         if !children.is_empty() {
-            self.pieces.push(RankRun {
-                first: rank,
-                last: rank,
-                children: Arc::new(children),
-            });
+            self.pieces.push(RankRun { first: rank, last: rank, children: Arc::new(children) });
         }
         self
     }
@@ -35,11 +28,7 @@ impl<'a> Selection<'a> {
     /// Chooses all that a rank has.
     pub fn add_whole(&mut self, rank: u32) -> &mut Self {
         if let Some(children) = self.pool.map.get(rank) {
-            self.pieces.push(RankRun {
-                first: rank,
-                last: rank,
-                children: children.clone(),
-            });
+            self.pieces.push(RankRun { first: rank, last: rank, children: children.clone() });
         }
         self
     }

@@ -65,10 +65,7 @@ impl ResourceSet {
         }
         Self::of_parts(
             RankMap::uniform(&ranks, children),
-            Nodes {
-                hosts: HostMap::zip(&ranks, hosts),
-                properties: BTreeMap::new(),
-            },
+            Nodes { hosts: HostMap::zip(&ranks, hosts), properties: BTreeMap::new() },
         )
     }
 
@@ -136,31 +133,20 @@ impl ResourceSet {
     #[must_use]
     pub fn rank(&self, rank: u32) -> Option<RankResources<'_>> {
         let children = self.map.get(rank)?;
-        Some(RankResources {
-            rank,
-            children,
-            nodes: &self.nodes,
-        })
+        Some(RankResources { rank, children, nodes: &self.nodes })
     }
 
     /// The ranks in ascending order, each with what it has.
     pub fn iter(&self) -> impl Iterator<Item = RankResources<'_>> {
         self.runs().flat_map(move |(ranks, children)| {
-            ranks.map(move |rank| RankResources {
-                rank,
-                children,
-                nodes: &self.nodes,
-            })
+            ranks.map(move |rank| RankResources { rank, children, nodes: &self.nodes })
         })
     }
 
     /// Maximal runs of consecutive ranks with equal children, ascending: the cheap way to walk a
     /// large set.
     pub fn runs(&self) -> impl Iterator<Item = (RangeInclusive<u32>, &Children)> {
-        self.map
-            .runs
-            .iter()
-            .map(|run| (run.first..=run.last, run.children.as_ref()))
+        self.map.runs.iter().map(|run| (run.first..=run.last, run.children.as_ref()))
     }
 
     /// Number of slots that a scheduler filled; `None` for an inventory.
@@ -192,10 +178,7 @@ impl ResourceSet {
         let start = time_at("execution.starttime", starttime)?;
         let end = time_at("execution.expiration", expiration)?;
         if start.zip(end).is_some_and(|(start, end)| end <= start) {
-            return Err(ResourceError::Times {
-                starttime,
-                expiration,
-            });
+            return Err(ResourceError::Times { starttime, expiration });
         }
         (self.starttime, self.expiration) = (start, end);
         Ok(())
@@ -273,11 +256,7 @@ impl ResourceSet {
     }
 
     pub(super) fn of_parts(map: RankMap, nodes: Nodes) -> Self {
-        Self {
-            map,
-            nodes: Arc::new(nodes),
-            ..Self::default()
-        }
+        Self { map, nodes: Arc::new(nodes), ..Self::default() }
     }
 
     /// Other ranks of the same inventory, with the slots, times and scheduling of this set.
@@ -351,10 +330,7 @@ impl<'a> RankResources<'a> {
     /// Whether the rank has a property.
     #[must_use]
     pub fn has_property(&self, name: &str) -> bool {
-        self.nodes
-            .properties
-            .get(name)
-            .is_some_and(|holders| holders.contains(self.rank))
+        self.nodes.properties.get(name).is_some_and(|holders| holders.contains(self.rank))
     }
 }
 
@@ -374,10 +350,9 @@ fn time_at(path: &str, seconds: f64) -> Result<Option<f64>, ResourceError> {
 /// Refuses what constraints (RFC 31) couldn't name.
 pub(super) fn check_property_name(name: &str) -> Result<(), ResourceError> {
     match name.chars().find(|c| "!&'\"^`|()".contains(*c)) {
-        Some(character) => Err(ResourceError::PropertyName {
-            character,
-            property: name.to_owned(),
-        }),
+        Some(character) => {
+            Err(ResourceError::PropertyName { character, property: name.to_owned() })
+        }
         None => Ok(()),
     }
 }
@@ -410,9 +385,7 @@ mod tests {
         pool.set_times(100.0, 200.5).unwrap();
         pool.set_scheduling(Some(serde_json::json!({"writer": "x:"})));
         let mut chosen = pool.select();
-        chosen
-            .add(9, Children::new(ids("0"), ids("1")))
-            .add_whole(5);
+        chosen.add(9, Children::new(ids("0"), ids("1"))).add_whole(5);
         chosen.add(5, Children::new(ids("7"), ids("")));
         let mut job = chosen.finish();
         job.set_nslots(3);
@@ -420,10 +393,7 @@ mod tests {
         assert_eq!(job.summary(), "rank5/core[0-3],gpu[0-1] rank9/core0,gpu1");
         assert_eq!(job.nodelist().to_string(), "n[5,9]");
         assert_eq!(job.properties(), [("ssd".to_owned(), ids("5"))].into());
-        assert_eq!(
-            (job.starttime(), job.expiration()),
-            (Some(100.0), Some(200.5))
-        );
+        assert_eq!((job.starttime(), job.expiration()), (Some(100.0), Some(200.5)));
         assert_eq!(job.nslots(), Some(3));
         assert!(job.scheduling().is_some());
         assert!(job.difference(&job).scheduling().is_none());
@@ -464,10 +434,8 @@ mod tests {
     #[test]
     fn walks_ranks_in_order() {
         let set = r("rank[1,3]/core[0-1] rank2/gpu0");
-        let seen: Vec<_> = set
-            .iter()
-            .map(|node| (node.rank(), node.cores().len(), node.gpus().len()))
-            .collect();
+        let seen: Vec<_> =
+            set.iter().map(|node| (node.rank(), node.cores().len(), node.gpus().len())).collect();
         assert_eq!(seen, [(1, 2, 0), (2, 0, 1), (3, 2, 0)]);
         assert!(set.rank(0).is_none());
         assert_eq!(set.runs().count(), 3);

@@ -40,10 +40,7 @@ impl ResourceSet {
         if !properties.is_empty() {
             execution.insert("properties".to_owned(), properties.into());
         }
-        for (key, seconds) in [
-            ("starttime", self.starttime),
-            ("expiration", self.expiration),
-        ] {
+        for (key, seconds) in [("starttime", self.starttime), ("expiration", self.expiration)] {
             execution.insert(key.to_owned(), seconds.unwrap_or_default().into());
         }
         let mut r = Map::new();
@@ -146,10 +143,7 @@ mod tests {
             {"rank": "0-1", "children": {"core": "0", "gpu": ""}},
             {"rank": "8", "children": {}},
         ], "nodelist": ["a[0-5]", "b7,b8"]}}));
-        assert_eq!(
-            r.summary(),
-            "rank[0-3]/core[0-1] rank[4-5]/core0 rank7/core[0-1],nic0"
-        );
+        assert_eq!(r.summary(), "rank[0-3]/core[0-1] rank[4-5]/core0 rank7/core[0-1],nic0");
         assert_eq!(r.nodelist().to_string(), "a[0-5],b7");
         assert_eq!(r.to_json().parse(), Ok(r));
     }

@@ -121,15 +121,9 @@ mod tests {
         assert_eq!(a.intersection(&b).summary(), common);
 
         let some = r("rank0/core[0-3]");
-        assert_eq!(
-            some.difference(&r("rank0/core[0-1]")).summary(),
-            "rank0/core[2-3]"
-        );
+        assert_eq!(some.difference(&r("rank0/core[0-1]")).summary(), "rank0/core[2-3]");
         assert!(some.difference(&some).is_empty());
-        assert_eq!(
-            some.union(&r("rank0/gpu0")).summary(),
-            "rank0/core[0-3],gpu0"
-        );
+        assert_eq!(some.union(&r("rank0/gpu0")).summary(), "rank0/core[0-3],gpu0");
         let eleven = r("rank[0-10]/core[0-3]");
         let overlap = eleven.intersection(&r("rank[9-15]/core1"));
         assert_eq!(overlap.summary(), "rank[9-10]/core1");
@@ -141,10 +135,7 @@ mod tests {
     fn append_refuses_what_is_there_already() {
         let mut set = r("rank[0-1]/core[0-3]");
         let error = set.append(&r("rank[1-2]/core[3-4]")).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "resources rank1/core3 are in the set already"
-        );
+        assert_eq!(error.to_string(), "resources rank1/core3 are in the set already");
         set.append(&r("rank[1-2]/core4")).unwrap();
         assert_eq!(set.summary(), "rank0/core[0-3] rank1/core[0-4] rank2/core4");
     }

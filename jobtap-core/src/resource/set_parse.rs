@@ -31,10 +31,7 @@ impl ResourceSet {
         };
         let mut set = Self::of_parts(map, Nodes { hosts, properties });
         set.nslots = execution.get("nslots").map(parse_nslots).transpose()?;
-        set.set_times(
-            time(execution, "starttime")?,
-            time(execution, "expiration")?,
-        )?;
+        set.set_times(time(execution, "starttime")?, time(execution, "expiration")?)?;
         if let Some(scheduling) = r.get("scheduling") {
             object(scheduling, "scheduling")?;
             set.scheduling = Some(Arc::new(scheduling.clone()));
@@ -70,11 +67,7 @@ fn parse_r_lite(value: &Value) -> Result<(Idset, RankMap), ResourceError> {
             let (first, last) = range.into_inner();
             ranges.push((first, last));
             if !children.is_empty() {
-                pieces.push(RankRun {
-                    first,
-                    last,
-                    children: children.clone(),
-                });
+                pieces.push(RankRun { first, last, children: children.clone() });
             }
         }
     }
@@ -104,10 +97,7 @@ fn parse_nodelist(value: &Value, ranks: &Idset) -> Result<HostMap, ResourceError
         hosts.append(&list);
     }
     if hosts.len() != ranks.len() {
-        return Err(ResourceError::HostCount {
-            hosts: hosts.len(),
-            ranks: ranks.len(),
-        });
+        return Err(ResourceError::HostCount { hosts: hosts.len(), ranks: ranks.len() });
     }
     Ok(HostMap::zip(ranks, &hosts))
 }
@@ -122,9 +112,8 @@ fn parse_properties(
     let mut properties = BTreeMap::new();
     for (name, holders) in entries {
         check_property_name(name)?;
-        let text = holders
-            .as_str()
-            .ok_or_else(|| ResourceError::PropertyValue(holders.to_string()))?;
+        let text =
+            holders.as_str().ok_or_else(|| ResourceError::PropertyValue(holders.to_string()))?;
         let holders: Idset = text.parse().map_err(|_| ResourceError::PropertyRanks {
             idset: text.to_owned(),
             property: name.clone(),
@@ -143,14 +132,11 @@ fn parse_properties(
 fn parse_nslots(value: &Value) -> Result<u64, ResourceError> {
     let path = "execution.nslots";
     integer(value, path)?;
-    value
-        .as_u64()
-        .filter(|nslots| *nslots > 0)
-        .ok_or_else(|| ResourceError::Number {
-            path: path.to_owned(),
-            rule: "must be a positive integer",
-            found: value.to_string(),
-        })
+    value.as_u64().filter(|nslots| *nslots > 0).ok_or_else(|| ResourceError::Number {
+        path: path.to_owned(),
+        rule: "must be a positive integer",
+        found: value.to_string(),
+    })
 }
 
 /// A time in seconds, 0 when the key is absent.
@@ -158,9 +144,7 @@ fn time(execution: &Map<String, Value>, key: &str) -> Result<f64, ResourceError>
     let Some(value) = execution.get(key) else {
         return Ok(0.0);
     };
-    value
-        .as_f64()
-        .ok_or_else(|| wrong_type(value, &format!("execution.{key}"), "number"))
+    value.as_f64().ok_or_else(|| wrong_type(value, &format!("execution.{key}"), "number"))
 }
 
 fn member<'a>(
@@ -168,28 +152,19 @@ fn member<'a>(
     path: &str,
     key: &'static str,
 ) -> Result<&'a Value, ResourceError> {
-    object.get(key).ok_or_else(|| ResourceError::Missing {
-        path: path.to_owned(),
-        key,
-    })
+    object.get(key).ok_or_else(|| ResourceError::Missing { path: path.to_owned(), key })
 }
 
 fn object<'a>(value: &'a Value, path: &str) -> Result<&'a Map<String, Value>, ResourceError> {
-    value
-        .as_object()
-        .ok_or_else(|| wrong_type(value, path, "object"))
+    value.as_object().ok_or_else(|| wrong_type(value, path, "object"))
 }
 
 fn array<'a>(value: &'a Value, path: &str) -> Result<&'a Vec<Value>, ResourceError> {
-    value
-        .as_array()
-        .ok_or_else(|| wrong_type(value, path, "array"))
+    value.as_array().ok_or_else(|| wrong_type(value, path, "array"))
 }
 
 fn string<'a>(value: &'a Value, path: &str) -> Result<&'a str, ResourceError> {
-    value
-        .as_str()
-        .ok_or_else(|| wrong_type(value, path, "string"))
+    value.as_str().ok_or_else(|| wrong_type(value, path, "string"))
 }
 
 /// An integer; one beyond 63 bits is given as the highest of them.
@@ -220,11 +195,7 @@ fn wrong_type(value: &Value, path: &str, expected: &'static str) -> ResourceErro
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     };
-    ResourceError::Type {
-        path: path.to_owned(),
-        expected,
-        found,
-    }
+    ResourceError::Type { path: path.to_owned(), expected, found }
 }
 
 #[cfg(test)]
@@ -254,10 +225,7 @@ mod tests {
             (json!(1), "Expected object, got integer"),
             (json!({}), "Object item not found: version"),
             (json!({"version": 2}), "invalid version=2"),
-            (
-                json!({"version": 1.5}),
-                "version: Expected integer, got real",
-            ),
+            (json!({"version": 1.5}), "version: Expected integer, got real"),
             (json!({"version": 1}), "Object item not found: execution"),
             (r(json!({})), "execution: Object item not found: R_lite"),
         ] {
@@ -303,14 +271,8 @@ mod tests {
                 "execution.nodelist[1]: invalid hostlist: 'foo[': mismatched, nested or repeated \
                  brackets",
             ),
-            (
-                with("nslots", json!(0)),
-                "execution.nslots: must be a positive integer, got 0",
-            ),
-            (
-                with("starttime", json!("x")),
-                "execution.starttime: Expected number, got string",
-            ),
+            (with("nslots", json!(0)), "execution.nslots: must be a positive integer, got 0"),
+            (with("starttime", json!("x")), "execution.starttime: Expected number, got string"),
             (
                 r(json!({"R_lite": [], "starttime": 20, "expiration": 10.5})),
                 "execution.expiration: 10.5 is not after starttime 20",
@@ -324,10 +286,7 @@ mod tests {
     fn errors_name_the_property() {
         for (value, message) in [
             (with("properties", json!(1)), "properties must be an object"),
-            (
-                with("properties", json!({"foo": 1})),
-                "properties value '1' not a string",
-            ),
+            (with("properties", json!({"foo": 1})), "properties value '1' not a string"),
             (
                 with("properties", json!({"fo^o": "1"})),
                 "invalid character '^' in property \"fo^o\"",

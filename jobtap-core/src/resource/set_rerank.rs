@@ -31,16 +31,10 @@ impl ResourceSet {
     pub fn rerank(&self, hosts: &Hostlist) -> Result<Self, ResourceError> {
         let (given, nodes) = (hosts.len(), self.nnodes());
         if given < nodes {
-            return Err(ResourceError::TooFewHosts {
-                hosts: given,
-                nodes,
-            });
+            return Err(ResourceError::TooFewHosts { hosts: given, nodes });
         }
         if given > nodes {
-            return Err(ResourceError::TooManyHosts {
-                hosts: given,
-                nodes,
-            });
+            return Err(ResourceError::TooManyHosts { hosts: given, nodes });
         }
         let old_ranks = self.ranks_by(hosts)?;
         let mut map = RankMap::default();
@@ -60,10 +54,8 @@ impl ResourceSet {
             })
             .collect();
         let mut reranked = self.with_map(map);
-        reranked.nodes = Arc::new(Nodes {
-            hosts: HostMap::zip(&reranked.ranks(), hosts),
-            properties,
-        });
+        reranked.nodes =
+            Arc::new(Nodes { hosts: HostMap::zip(&reranked.ranks(), hosts), properties });
         Ok(reranked)
     }
 
@@ -138,14 +130,8 @@ mod tests {
     fn rerank_needs_exactly_the_hosts_of_the_set() {
         let set = cluster("foo[0-15]");
         let message = |hosts: &str| set.rerank(&hosts.parse().unwrap()).unwrap_err().to_string();
-        assert_eq!(
-            message("foo[0-14]"),
-            "Number of hosts (15) is less than node count (16)"
-        );
-        assert_eq!(
-            message("foo[0-16]"),
-            "Number of hosts (17) is greater than node count (16)"
-        );
+        assert_eq!(message("foo[0-14]"), "Number of hosts (15) is less than node count (16)");
+        assert_eq!(message("foo[0-16]"), "Number of hosts (17) is greater than node count (16)");
         assert_eq!(message("foo[1-16]"), "Host foo16 not found in resources");
     }
 

@@ -30,11 +30,7 @@ pub enum Answer {
 impl Pool {
     /// A pool of which everything is free.
     pub fn new(all: &ResourceSet) -> Self {
-        Self {
-            all: all.clone(),
-            free: all.clone(),
-            changes: 0,
-        }
+        Self { all: all.clone(), free: all.clone(), changes: 0 }
     }
 
     /// Counts the changes of what is free: without one the answer to a request stays the same.
@@ -63,11 +59,7 @@ impl Pool {
         };
         chosen.set_nslots(counts.nslots);
         let duration = jobspec.duration();
-        let expiration = if duration > 0.0 && duration.is_finite() {
-            now + duration
-        } else {
-            0.0
-        };
+        let expiration = if duration > 0.0 && duration.is_finite() { now + duration } else { 0.0 };
         // Refused only when the times contradict each other, which they can't: now <= expiration.
         if chosen.set_times(now, expiration).is_err() {
             return Answer::Never("the job's duration is out of range".to_owned());
@@ -108,13 +100,8 @@ impl Pool {
 /// The order in which nodes are tried.
 fn candidates(set: &ResourceSet) -> Vec<RankResources<'_>> {
     let mut nodes: Vec<RankResources<'_>> = set.iter().collect();
-    nodes.sort_by_key(|node| {
-        (
-            Reverse(node.cores().len()),
-            Reverse(node.gpus().len()),
-            node.rank(),
-        )
-    });
+    nodes
+        .sort_by_key(|node| (Reverse(node.cores().len()), Reverse(node.gpus().len()), node.rank()));
     nodes
 }
 
@@ -131,9 +118,7 @@ fn choose(free: &ResourceSet, all: &ResourceSet, counts: &Counts) -> Option<Reso
         let per_node = counts.nslots.div_ceil(counts.nnodes.max(1));
         let whole = |node: &RankResources<'_>| {
             slots_on(node, counts) >= per_node
-                && all
-                    .rank(node.rank())
-                    .is_some_and(|full| full.children() == node.children())
+                && all.rank(node.rank()).is_some_and(|full| full.children() == node.children())
         };
         let nodes: Vec<_> = candidates(free).into_iter().filter(whole).collect();
         for node in take(nodes, counts.nnodes)? {
@@ -200,17 +185,11 @@ fn refusal(all: &ResourceSet, counts: &Counts) -> Option<String> {
     let slots: u64 = all.iter().map(|node| slots_on(&node, counts)).sum();
     let (cores, gpus) = (counts.slot_size, counts.slot_gpus);
     Some(if counts.exclusive {
-        format!(
-            "need {} exclusive node(s), only {eligible} eligible",
-            counts.nnodes
-        )
+        format!("need {} exclusive node(s), only {eligible} eligible", counts.nnodes)
     } else if counts.nnodes > 0 {
         let per_node = counts.nslots.div_ceil(counts.nnodes);
-        let with_gpus = if gpus > 0 {
-            format!(" and {} GPUs", gpus * per_node)
-        } else {
-            String::new()
-        };
+        let with_gpus =
+            if gpus > 0 { format!(" and {} GPUs", gpus * per_node) } else { String::new() };
         format!(
             "need {} node(s) with {} cores{with_gpus} each, only {eligible} eligible",
             counts.nnodes,
@@ -242,11 +221,7 @@ mod tests {
     }
 
     fn job(ntasks: u64, cores: u64) -> Jobspec {
-        JobspecBuilder::new(["true"])
-            .ntasks(ntasks)
-            .cores_per_task(cores)
-            .build()
-            .unwrap()
+        JobspecBuilder::new(["true"]).ntasks(ntasks).cores_per_task(cores).build().unwrap()
     }
 
     fn granted(answer: Answer) -> ResourceSet {
@@ -265,17 +240,12 @@ mod tests {
         assert_eq!(second.summary(), "rank0/core3");
         assert!(matches!(pool.allocate(&job(1, 1), 1.0), Answer::Busy));
         pool.release(&first);
-        assert_eq!(
-            granted(pool.allocate(&job(1, 2), 1.0)).summary(),
-            "rank0/core[0-1]"
-        );
+        assert_eq!(granted(pool.allocate(&job(1, 2), 1.0)).summary(), "rank0/core[0-1]");
     }
 
     #[test]
     fn a_request_that_can_never_be_met_is_refused_with_the_reason() {
-        let Answer::Never(text) = pool("0-3").allocate(&job(5, 1), 1.0) else {
-            panic!()
-        };
+        let Answer::Never(text) = pool("0-3").allocate(&job(5, 1), 1.0) else { panic!() };
         assert_eq!(
             text,
             "unsatisfiable request: need 5 slot(s) of 1 core(s), only 4 such slot(s) available \
@@ -286,11 +256,7 @@ mod tests {
     #[test]
     fn a_whole_node_waits_until_nobody_is_on_it() {
         let mut pool = pool("0-3");
-        let whole = JobspecBuilder::new(["true"])
-            .nodes(1)
-            .exclusive(true)
-            .build()
-            .unwrap();
+        let whole = JobspecBuilder::new(["true"]).nodes(1).exclusive(true).build().unwrap();
         let one = granted(pool.allocate(&job(1, 1), 1.0));
         assert!(matches!(pool.allocate(&whole, 1.0), Answer::Busy));
         pool.release(&one);
@@ -299,10 +265,7 @@ mod tests {
 
     #[test]
     fn the_duration_sets_the_end() {
-        let spec = JobspecBuilder::new(["true"])
-            .duration(60.0)
-            .build()
-            .unwrap();
+        let spec = JobspecBuilder::new(["true"]).duration(60.0).build().unwrap();
         let r = granted(pool("0").allocate(&spec, 100.0));
         assert_eq!((r.starttime(), r.expiration()), (Some(100.0), Some(160.0)));
     }

@@ -38,23 +38,14 @@ impl Execution {
         if let Some(ended) = self.jobs.get_mut(&id) {
             *ended = Some(status);
         }
-        vec![
-            ExecEvent::Finished { id, status },
-            ExecEvent::Released { id },
-        ]
+        vec![ExecEvent::Finished { id, status }, ExecEvent::Released { id }]
     }
 
     fn start(&mut self, id: JobId, reattach: bool) -> Vec<ExecEvent> {
         if reattach && !self.jobs.contains_key(&id) {
-            let exception = Exception {
-                kind: "exec".to_owned(),
-                severity: 0,
-                note: "job is lost".to_owned(),
-            };
-            return vec![
-                ExecEvent::Exception { id, exception },
-                ExecEvent::Released { id },
-            ];
+            let exception =
+                Exception { kind: "exec".to_owned(), severity: 0, note: "job is lost".to_owned() };
+            return vec![ExecEvent::Exception { id, exception }, ExecEvent::Released { id }];
         }
         let ended = *self.jobs.entry(id).or_insert(None);
         let mut reports = Vec::new();

@@ -100,25 +100,12 @@ impl TestJob {
     pub(super) fn submission(self) -> Result<(Cred, Submission), String> {
         let mut builder = self.builder;
         for (key, value) in self.attributes {
-            builder = builder
-                .attribute(&key, value)
-                .map_err(|error| error.to_string())?;
+            builder = builder.attribute(&key, value).map_err(|error| error.to_string())?;
         }
         let jobspec: Jobspec = builder.build().map_err(|error| error.to_string())?;
-        let cred = Cred {
-            userid: self.user,
-            owner: self.user == Self::OWNER,
-        };
+        let cred = Cred { userid: self.user, owner: self.user == Self::OWNER };
         let signed = json!({}).to_string();
         let flags = self.flags.bits();
-        Ok((
-            cred,
-            Submission {
-                jobspec,
-                signed,
-                urgency: self.urgency,
-                flags,
-            },
-        ))
+        Ok((cred, Submission { jobspec, signed, urgency: self.urgency, flags }))
     }
 }

@@ -26,10 +26,7 @@ impl TestManager {
     /// A job's eventlog as it was committed.
     pub fn eventlog(&self, id: JobId) -> Vec<EventEntry> {
         let lines = self.store.log(id, Log::Main);
-        lines
-            .iter()
-            .filter_map(|line| EventEntry::decode(line).ok())
-            .collect()
+        lines.iter().filter_map(|line| EventEntry::decode(line).ok()).collect()
     }
 
     /// The log of a job's execution as it was committed.
@@ -41,10 +38,7 @@ impl TestManager {
 
     /// The names of a job's events.
     pub fn events(&self, id: JobId) -> Vec<String> {
-        self.eventlog(id)
-            .into_iter()
-            .map(|entry| entry.name.into_owned())
-            .collect()
+        self.eventlog(id).into_iter().map(|entry| entry.name.into_owned()).collect()
     }
 
     /// The manager's log so far.
@@ -59,11 +53,7 @@ impl TestManager {
     #[track_caller]
     pub fn assert_state(&self, id: JobId, state: State) {
         let now = self.job(id).state();
-        assert!(
-            now == state,
-            "job {id} is in {now}, not in {state}\n{}",
-            self.history(id)
-        );
+        assert!(now == state, "job {id} is in {now}, not in {state}\n{}", self.history(id));
     }
 
     /// Asserts the names of a job's events, in order and complete.

@@ -125,19 +125,13 @@ struct Queue(Mutex<VecDeque<RemoteCall>>);
 
 impl RemoteSink for Queue {
     fn send(&self, call: RemoteCall) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push_back(call);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(call);
     }
 }
 
 impl TestManager {
     /// A manager without plugins yet, on one host with 4 cores.
-    #[allow(
-        clippy::new_ret_no_self,
-        reason = "reads as a sentence: TestManager::new().plugin().."
-    )]
+    #[allow(clippy::new_ret_no_self, reason = "reads as a sentence: TestManager::new().plugin()..")]
     pub fn new() -> TestManagerBuilder {
         TestManagerBuilder {
             plugins: Vec::new(),
@@ -171,9 +165,7 @@ impl TestManager {
         }
         for stored in self.store.jobs() {
             let id = stored.id;
-            engine
-                .restore(stored)
-                .map_err(|error| format!("job {id} not replayed: {error}"))?;
+            engine.restore(stored).map_err(|error| format!("job {id} not replayed: {error}"))?;
         }
         let effects = engine.start(self.now);
         self.engine = Some(engine);
@@ -273,11 +265,7 @@ impl TestManager {
     pub(super) fn request(&mut self, cred: Cred, request: Request) -> ReplyTo {
         let reply = ReplyTo(self.next_reply);
         self.next_reply += 1;
-        self.input(Input::Request {
-            reply,
-            cred,
-            request,
-        });
+        self.input(Input::Request { reply, cred, request });
         reply
     }
 
@@ -319,12 +307,8 @@ impl TestManager {
                 self.take(effects, &mut inputs);
             }
             let polled = self.tasks.poll();
-            let came_back = self
-                .remote
-                .0
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .pop_front();
+            let came_back =
+                self.remote.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             match came_back {
                 Some(call) => inputs.push_back(Input::Remote(call)),
                 None if !polled => return,

@@ -24,22 +24,11 @@ struct Running {
 impl Processes {
     pub(super) fn follow(&mut self, command: ProcessCommand) {
         match command {
-            ProcessCommand::Run {
-                key,
-                process,
-                answer,
-            } => {
+            ProcessCommand::Run { key, process, answer } => {
                 self.started.push(process.clone());
                 if self.hold {
                     let signals = Vec::new();
-                    self.running.insert(
-                        key,
-                        Running {
-                            process,
-                            answer,
-                            signals,
-                        },
-                    );
+                    self.running.insert(key, Running { process, answer, signals });
                 } else {
                     answer.send(Ok(ended(WaitStatus::SUCCESS)));
                 }
@@ -57,9 +46,7 @@ impl Processes {
         if signum == SIGKILL
             && let Some(killed) = self.running.remove(&key)
         {
-            killed
-                .answer
-                .send(Ok(ended(WaitStatus::from_signal(signum))));
+            killed.answer.send(Ok(ended(WaitStatus::from_signal(signum))));
         }
     }
 
@@ -70,11 +57,7 @@ impl Processes {
 }
 
 fn ended(status: WaitStatus) -> ProcessEnd {
-    ProcessEnd {
-        status,
-        stdout: Vec::new(),
-        stderr: Vec::new(),
-    }
+    ProcessEnd { status, stdout: Vec::new(), stderr: Vec::new() }
 }
 
 impl TestManager {
@@ -102,11 +85,7 @@ impl TestManager {
     #[track_caller]
     pub fn end_process(&mut self, program: &str, status: WaitStatus) {
         let of = |running: &Running| running.process.program == program;
-        let key = self
-            .processes
-            .running
-            .iter()
-            .find(|(_, running)| of(running));
+        let key = self.processes.running.iter().find(|(_, running)| of(running));
         let key = key.map(|(key, _)| *key);
         match key.and_then(|key| self.processes.running.remove(&key)) {
             Some(running) => running.answer.send(Ok(ended(status))),

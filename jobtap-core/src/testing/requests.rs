@@ -8,18 +8,12 @@ use crate::engine::{Cred, Exception, ReplyTo, Request};
 use crate::job::{JobId, StateSet, Uid};
 use crate::plugin::HandlerStats;
 
-const OWNER: Cred = Cred {
-    userid: TestJob::OWNER,
-    owner: true,
-};
+const OWNER: Cred = Cred { userid: TestJob::OWNER, owner: true };
 
 /// A user as the manager sees one.
 fn user(user: u32) -> Cred {
     let userid = Uid::new(user);
-    Cred {
-        userid,
-        owner: userid == TestJob::OWNER,
-    }
+    Cred { userid, owner: userid == TestJob::OWNER }
 }
 
 /// A request whose answers come one by one.
@@ -34,13 +28,8 @@ impl TestManager {
     pub fn submit(&mut self, job: TestJob) -> Result<JobId, String> {
         let (cred, submission) = job.submission()?;
         let reply = self.request(cred, Request::Submit(Box::new(submission)));
-        let answer = self
-            .answer(reply)
-            .ok_or("the submission waits for an answer")??;
-        let id = answer
-            .get("id")
-            .and_then(Value::as_u64)
-            .ok_or("the answer has no id")?;
+        let answer = self.answer(reply).ok_or("the submission waits for an answer")??;
+        let id = answer.get("id").and_then(Value::as_u64).ok_or("the answer has no id")?;
         Ok(JobId::new(id))
     }
 
@@ -76,11 +65,7 @@ impl TestManager {
         severity: i64,
         note: &str,
     ) -> Result<(), String> {
-        let exception = Exception {
-            kind: kind.to_owned(),
-            severity,
-            note: note.to_owned(),
-        };
+        let exception = Exception { kind: kind.to_owned(), severity, note: note.to_owned() };
         self.ask(Request::Raise { id, exception }).map(drop)
     }
 
@@ -89,18 +74,10 @@ impl TestManager {
     /// # Errors
     /// The manager's refusal.
     pub fn cancel_all(&mut self) -> Result<u64, String> {
-        let exception = Exception {
-            kind: "cancel".into(),
-            severity: 0,
-            note: String::new(),
-        };
+        let exception = Exception { kind: "cancel".into(), severity: 0, note: String::new() };
         let states = StateSet::ACTIVE;
-        let answer = self.ask(Request::RaiseAll {
-            dry_run: false,
-            userid: None,
-            states,
-            exception,
-        })?;
+        let answer =
+            self.ask(Request::RaiseAll { dry_run: false, userid: None, states, exception })?;
         Ok(answer.get("count").and_then(Value::as_u64).unwrap_or(0))
     }
 
@@ -117,11 +94,7 @@ impl TestManager {
     /// # Errors
     /// The manager's refusal.
     pub fn scheduling(&mut self, start: bool) -> Result<(), String> {
-        self.ask(Request::QueueStart {
-            start,
-            reason: None,
-        })
-        .map(drop)
+        self.ask(Request::QueueStart { start, reason: None }).map(drop)
     }
 
     /// Removes plugins by name or pattern.
@@ -130,12 +103,7 @@ impl TestManager {
     /// The manager's refusal.
     pub fn remove_plugin(&mut self, pattern: &str) -> Result<(), String> {
         let remove = Some(pattern.to_owned());
-        self.ask(Request::Plugins {
-            remove,
-            load: None,
-            conf: None,
-        })
-        .map(drop)
+        self.ask(Request::Plugins { remove, load: None, conf: None }).map(drop)
     }
 
     /// Loads a plugin by name.
@@ -144,12 +112,7 @@ impl TestManager {
     /// The manager's refusal.
     pub fn load_plugin(&mut self, name: &str, conf: Value) -> Result<(), String> {
         let load = Some(name.to_owned());
-        self.ask(Request::Plugins {
-            remove: None,
-            load,
-            conf: Some(conf),
-        })
-        .map(drop)
+        self.ask(Request::Plugins { remove: None, load, conf: Some(conf) }).map(drop)
     }
 
     /// Builds a plugin anew in its place.
@@ -172,14 +135,8 @@ impl TestManager {
 
     /// What a plugin's handlers did so far.
     pub fn plugin_stats(&self, name: &str) -> Vec<HandlerStats> {
-        let stats = self
-            .engine()
-            .and_then(|engine| engine.plugin_stats(Some(name)).ok());
-        stats
-            .into_iter()
-            .flatten()
-            .flat_map(|(_, handlers)| handlers)
-            .collect()
+        let stats = self.engine().and_then(|engine| engine.plugin_stats(Some(name)).ok());
+        stats.into_iter().flatten().flat_map(|(_, handlers)| handlers).collect()
     }
 
     /// Gives the instance a new configuration, also for later restarts.
@@ -213,8 +170,7 @@ impl TestManager {
         value: impl Into<Value>,
     ) -> Result<(), String> {
         let updates: Map<String, Value> = [(path.to_owned(), value.into())].into_iter().collect();
-        self.ask_as(user(userid), Request::Update { id, updates })
-            .map(drop)
+        self.ask_as(user(userid), Request::Update { id, updates }).map(drop)
     }
 
     /// Asks a plugin's service, `PLUGIN.METHOD`, as the owner.
@@ -236,27 +192,13 @@ impl TestManager {
         payload: Value,
     ) -> Result<Value, String> {
         let topic = format!("job-manager.{service}");
-        self.ask_as(
-            user(userid),
-            Request::Service {
-                topic,
-                payload,
-                streaming: false,
-            },
-        )
+        self.ask_as(user(userid), Request::Service { topic, payload, streaming: false })
     }
 
     /// Asks a plugin's service for a stream of answers, as the owner.
     pub fn open_stream(&mut self, service: &str, payload: Value) -> TestStream {
         let topic = format!("job-manager.{service}");
-        TestStream(self.request(
-            OWNER,
-            Request::Service {
-                topic,
-                payload,
-                streaming: true,
-            },
-        ))
+        TestStream(self.request(OWNER, Request::Service { topic, payload, streaming: true }))
     }
 
     /// What a stream has brought since the last look, and its end once it has one: nothing, or the

@@ -46,8 +46,7 @@ impl MemoryStore {
     /// What the last run left for the next one, beside its jobs.
     pub(super) fn checkpoint(&self) -> Value {
         let text = self.instance.get("checkpoint.job-manager");
-        text.and_then(|text| serde_json::from_str(text).ok())
-            .unwrap_or_default()
+        text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
     /// What plugins stored on the instance, by plugin.

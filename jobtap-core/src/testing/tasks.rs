@@ -23,8 +23,7 @@ impl Wake for Flag {
 
 impl Tasks {
     pub(super) fn spawn(&mut self, task: Task) {
-        self.running
-            .push((task, Arc::new(Flag(AtomicBool::new(true)))));
+        self.running.push((task, Arc::new(Flag(AtomicBool::new(true)))));
     }
 
     /// Polls those that want to be; says whether there were any.

@@ -37,9 +37,7 @@ impl Model {
     pub(crate) fn of(log: &[EventEntry]) -> Result<Self, String> {
         let mut model = Self::default();
         for (index, entry) in log.iter().enumerate() {
-            model
-                .event(entry)
-                .map_err(|rule| format!("event {index}, {}: {rule}", entry.name))?;
+            model.event(entry).map_err(|rule| format!("event {index}, {}: {rule}", entry.name))?;
             model.seen.push(entry.name.to_string());
         }
         Ok(model)
@@ -65,10 +63,7 @@ impl Model {
         let text = |key: &str| field(key).and_then(Value::as_str).unwrap_or("").to_owned();
         let number = |key: &str| field(key).and_then(Value::as_u64);
         use State::*;
-        need(
-            self.state != Some(Inactive),
-            "after the end of the job's life",
-        )?;
+        need(self.state != Some(Inactive), "after the end of the job's life")?;
         match &*entry.name {
             "submit" => {
                 need(self.state.is_none(), "not the first")?;
@@ -169,10 +164,7 @@ impl Model {
     }
 
     fn dependency(&mut self, name: &str, description: String) -> Verdict {
-        let known = self
-            .dependencies
-            .iter_mut()
-            .find(|(d, _)| *d == description);
+        let known = self.dependencies.iter_mut().find(|(d, _)| *d == description);
         match (known, name == "dependency-add") {
             (Some(_), true) => {}
             (None, true) => self.dependencies.push((description, true)),

@@ -76,11 +76,7 @@ async fn cancel_ids(args: &CancelArgs) -> Result<u8, CliError> {
             "note": args.message.as_deref().unwrap_or_default(),
         });
         if let Err(error) = client.rpc("job-manager.raise", payload).await {
-            session::complain(
-                COMMAND,
-                Family::Script,
-                &format!("{}: {error}", show_id(*id)),
-            );
+            session::complain(COMMAND, Family::Script, &format!("{}: {error}", show_id(*id)));
             failed = true;
         }
     }
@@ -108,11 +104,7 @@ fn summary(count: u64, errors: u64, dry_run: bool) -> String {
         (0, _) => "Matched 0 jobs".into(),
         (_, true) => format!("Would cancel {}", plural(count, "job")),
         (_, false) => {
-            format!(
-                "Canceled {} ({})",
-                plural(count, "job"),
-                plural(errors, "error")
-            )
+            format!("Canceled {} ({})", plural(count, "job"), plural(errors, "error"))
         }
     }
 }
@@ -124,20 +116,13 @@ fn plural(count: u64, what: &str) -> String {
 /// The states to cancel; all active ones if none are named.
 fn states(lists: &[String]) -> Result<StateSet, CliError> {
     let mut set = StateSet::EMPTY;
-    for name in lists
-        .iter()
-        .flat_map(|list| list.split(','))
-        .filter(|name| !name.is_empty())
-    {
+    for name in lists.iter().flat_map(|list| list.split(',')).filter(|name| !name.is_empty()) {
         let invalid = || CliError::failure(format!("Invalid state {name} specified"));
         let named: StateSet = name.parse().map_err(|_| invalid())?;
         let cancelable = State::ALL
             .into_iter()
             .filter(|state| !matches!(state, State::New | State::Cleanup | State::Inactive));
-        let exact = matches!(
-            name.to_ascii_lowercase().as_str(),
-            "running" | "ru" | "active" | "a"
-        );
+        let exact = matches!(name.to_ascii_lowercase().as_str(), "running" | "ru" | "active" | "a");
         let allowed = cancelable.fold(StateSet::EMPTY, |set, state| set | state.into());
         let foreign = named.state_bits() & !allowed.state_bits() != 0 && !exact;
         if foreign || named.is_empty() || named.result_bits() != 0 {
@@ -145,11 +130,7 @@ fn states(lists: &[String]) -> Result<StateSet, CliError> {
         }
         set |= named;
     }
-    Ok(if set.is_empty() {
-        StateSet::ACTIVE
-    } else {
-        set
-    })
+    Ok(if set.is_empty() { StateSet::ACTIVE } else { set })
 }
 
 fn userid(user: Option<&str>) -> Result<i64, CliError> {
@@ -160,9 +141,7 @@ fn userid(user: Option<&str>) -> Result<i64, CliError> {
         return Ok(ALL_USERS);
     }
     let number = user.parse().ok().or_else(|| Users::system().number(user));
-    number
-        .map(i64::from)
-        .ok_or_else(|| CliError::failure(format!("Invalid user {user} specified")))
+    number.map(i64::from).ok_or_else(|| CliError::failure(format!("Invalid user {user} specified")))
 }
 
 fn say(text: &str) {
@@ -193,10 +172,7 @@ mod tests {
             StateSet::from(State::Depend) | StateSet::from(State::Run)
         );
         for bad in ["inactive", "cleanup", "completed", "nosuch"] {
-            assert_eq!(
-                set(bad).unwrap_err().text,
-                format!("Invalid state {bad} specified")
-            );
+            assert_eq!(set(bad).unwrap_err().text, format!("Invalid state {bad} specified"));
         }
     }
 }

@@ -34,9 +34,7 @@ impl IdStyle {
             .unwrap_or_default();
         let locale = locale.to_string_lossy().to_lowercase();
         let charset = locale.split_once('.').map_or("", |(_, charset)| charset);
-        let charset = charset
-            .split_once('@')
-            .map_or(charset, |(charset, _)| charset);
+        let charset = charset.split_once('@').map_or(charset, |(charset, _)| charset);
         match charset {
             "utf-8" | "utf8" => IdStyle::Unicode,
             _ => IdStyle::Ascii,
@@ -63,10 +61,7 @@ mod tests {
 
     fn style(variables: &[(&str, &str)]) -> IdStyle {
         IdStyle::from_variables(|name| {
-            variables
-                .iter()
-                .find(|(key, _)| *key == name)
-                .map(|(_, value)| value.into())
+            variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into())
         })
     }
 
@@ -75,18 +70,9 @@ mod tests {
         assert_eq!(style(&[]), IdStyle::Ascii);
         assert_eq!(style(&[("LANG", "en_US.UTF-8")]), IdStyle::Unicode);
         assert_eq!(style(&[("LANG", "de_DE.utf8@euro")]), IdStyle::Unicode);
-        assert_eq!(
-            style(&[("LC_ALL", "C"), ("LANG", "en_US.UTF-8")]),
-            IdStyle::Ascii
-        );
-        assert_eq!(
-            style(&[("LC_ALL", ""), ("LC_CTYPE", "C.UTF-8")]),
-            IdStyle::Unicode
-        );
-        assert_eq!(
-            style(&[("LC_CTYPE", "POSIX"), ("LANG", "C.UTF-8")]),
-            IdStyle::Ascii
-        );
+        assert_eq!(style(&[("LC_ALL", "C"), ("LANG", "en_US.UTF-8")]), IdStyle::Ascii);
+        assert_eq!(style(&[("LC_ALL", ""), ("LC_CTYPE", "C.UTF-8")]), IdStyle::Unicode);
+        assert_eq!(style(&[("LC_CTYPE", "POSIX"), ("LANG", "C.UTF-8")]), IdStyle::Ascii);
     }
 
     #[test]

@@ -50,44 +50,20 @@ impl JobRow<'_> {
         set("username", json!(self.username()));
         set("state", json!(self.state.map(|state| state.long_name())));
         set("status", json!(self.status()));
-        set(
-            "result",
-            json!(self.outcome().map(|result| result.long_name())),
-        );
+        set("result", json!(self.outcome().map(|result| result.long_name())));
         set("returncode", json!(self.returncode()));
         for name in PLAIN {
-            set(
-                name,
-                self.attributes.get(*name).cloned().unwrap_or_default(),
-            );
+            set(name, self.attributes.get(*name).cloned().unwrap_or_default());
         }
-        let computed = [
-            ("t_remaining", self.remaining()),
-            ("runtime", self.runtime()),
-        ];
-        let times = TIMES
-            .iter()
-            .map(|name| (*name, self.float(name)))
-            .chain(computed);
+        let computed = [("t_remaining", self.remaining()), ("runtime", self.runtime())];
+        let times = TIMES.iter().map(|name| (*name, self.float(name))).chain(computed);
         for (name, time) in times.filter(|(_, time)| *time != 0.0) {
             set(name, json!(time));
         }
-        set(
-            "dependencies",
-            self.attributes
-                .get("dependencies")
-                .cloned()
-                .unwrap_or(json!([])),
-        );
-        set(
-            "annotations",
-            self.annotation("").cloned().unwrap_or(json!({})),
-        );
+        set("dependencies", self.attributes.get("dependencies").cloned().unwrap_or(json!([])));
+        set("annotations", self.annotation("").cloned().unwrap_or(json!({})));
         set("exception", self.exception());
-        set(
-            "uri",
-            self.annotation("user.uri").cloned().unwrap_or_default(),
-        );
+        set("uri", self.annotation("user.uri").cloned().unwrap_or_default());
         Value::Object(job)
     }
 

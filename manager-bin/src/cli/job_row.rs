@@ -40,17 +40,8 @@ impl<'a> JobRow<'a> {
             return Err("a job must be a JSON object".to_owned());
         };
         let id = member(&attributes, "id")?.ok_or("a job must have an id")?;
-        let (state, result) = (
-            member(&attributes, "state")?,
-            member(&attributes, "result")?,
-        );
-        Ok(JobRow {
-            id,
-            state,
-            result,
-            attributes,
-            view,
-        })
+        let (state, result) = (member(&attributes, "state")?, member(&attributes, "result")?);
+        Ok(JobRow { id, state, result, attributes, view })
     }
 
     /// Whether the job is over.
@@ -64,18 +55,12 @@ impl<'a> JobRow<'a> {
     }
 
     pub(super) fn text(&self, name: &str) -> &str {
-        self.attributes
-            .get(name)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
+        self.attributes.get(name).and_then(Value::as_str).unwrap_or_default()
     }
 
     /// A number; zero while it isn't known.
     pub(super) fn float(&self, name: &str) -> f64 {
-        self.attributes
-            .get(name)
-            .and_then(Value::as_f64)
-            .unwrap_or_default()
+        self.attributes.get(name).and_then(Value::as_f64).unwrap_or_default()
     }
 
     pub(super) fn int(&self, name: &str) -> Option<i64> {
@@ -93,9 +78,7 @@ impl<'a> JobRow<'a> {
     /// The annotation at a dotted path; the empty path is all of them.
     pub(super) fn annotation(&self, path: &str) -> Option<&Value> {
         let all = self.attributes.get("annotations")?;
-        path.split('.')
-            .filter(|key| !key.is_empty())
-            .try_fold(all, |value, key| value.get(key))
+        path.split('.').filter(|key| !key.is_empty()).try_fold(all, |value, key| value.get(key))
     }
 
     /// State while active, result afterwards.
@@ -166,9 +149,7 @@ impl<'a> JobRow<'a> {
     }
 
     fn wait_status(&self) -> Option<WaitStatus> {
-        self.int("waitstatus")
-            .and_then(|status| i32::try_from(status).ok())
-            .map(WaitStatus)
+        self.int("waitstatus").and_then(|status| i32::try_from(status).ok()).map(WaitStatus)
     }
 
     /// The requested duration of a job that waits, the run time of one that doesn't any more.
@@ -207,25 +188,15 @@ impl<'a> JobRow<'a> {
 
     /// The outstanding dependencies, separated by commas.
     pub(super) fn dependencies(&self) -> String {
-        let list = self
-            .attributes
-            .get("dependencies")
-            .and_then(Value::as_array);
+        let list = self.attributes.get("dependencies").and_then(Value::as_array);
         let names = list.into_iter().flatten().filter_map(Value::as_str);
-        names
-            .map(|name| self.show_dependency(name))
-            .collect::<Vec<_>>()
-            .join(",")
+        names.map(|name| self.show_dependency(name)).collect::<Vec<_>>().join(",")
     }
 
     /// `begin-time=SECONDS` as a time of day; any other dependency as it is.
     fn show_dependency(&self, name: &str) -> String {
-        let begin = name
-            .strip_prefix("begin-time=")
-            .and_then(|t| t.parse().ok());
-        let times = begin
-            .and_then(|t| self.local(t))
-            .zip(self.local(self.view.now));
+        let begin = name.strip_prefix("begin-time=").and_then(|t| t.parse().ok());
+        let times = begin.and_then(|t| self.local(t)).zip(self.local(self.view.now));
         let Some((begin, now)) = times else {
             return name.to_owned();
         };
@@ -239,10 +210,7 @@ impl<'a> JobRow<'a> {
 
     fn local(&self, seconds: f64) -> Option<Zoned> {
         let time = Timestamp::from_microsecond((seconds * 1e6) as i64).ok();
-        Some(
-            time.filter(|_| seconds.is_finite())?
-                .to_zoned(self.view.zone.clone()),
-        )
+        Some(time.filter(|_| seconds.is_finite())?.to_zoned(self.view.zone.clone()))
     }
 
     /// Why a job that is over ended.
@@ -264,10 +232,7 @@ impl<'a> JobRow<'a> {
         // An exec exception only reports the failure that the exit code tells better.
         let fatal = self.int("exception_severity") == Some(0);
         if fatal && !matches!(kind, "" | "exec") {
-            return format!(
-                "Exception: type={kind} note={}",
-                self.text("exception_note")
-            );
+            return format!("Exception: type={kind} note={}", self.text("exception_note"));
         }
         match self.returncode() {
             Some(126) => "Command invoked cannot execute".to_owned(),
@@ -312,8 +277,6 @@ fn member<T: for<'de> Deserialize<'de>>(
     match job.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) if text.is_empty() => Ok(None),
-        Some(value) => T::deserialize(value)
-            .map(Some)
-            .map_err(|error| format!("{name}: {error}")),
+        Some(value) => T::deserialize(value).map(Some).map_err(|error| format!("{name}: {error}")),
     }
 }

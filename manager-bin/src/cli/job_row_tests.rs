@@ -35,11 +35,7 @@ pub(super) fn job(changes: Value) -> Value {
     for (name, value) in changes.as_object().unwrap() {
         match value {
             Value::Null => drop(job.as_object_mut().unwrap().remove(name)),
-            value => drop(
-                job.as_object_mut()
-                    .unwrap()
-                    .insert(name.clone(), value.clone()),
-            ),
+            value => drop(job.as_object_mut().unwrap().insert(name.clone(), value.clone())),
         }
     }
     job
@@ -78,15 +74,10 @@ fn ended(result: u8, status: Option<i32>, mut changes: Value) -> Value {
 
 fn show_with_header(format: &str, jobs: &[Value]) -> Vec<String> {
     let view = viewpoint();
-    let rows: Vec<JobRow<'_>> = jobs
-        .iter()
-        .map(|job| JobRow::from_json(job.clone(), &view).unwrap())
-        .collect();
+    let rows: Vec<JobRow<'_>> =
+        jobs.iter().map(|job| JobRow::from_json(job.clone(), &view).unwrap()).collect();
     let template = Template::parse::<JobRow<'_>>(format).unwrap();
-    let options = RenderOptions {
-        header: true,
-        zone: TimeZone::UTC,
-    };
+    let options = RenderOptions { header: true, zone: TimeZone::UTC };
     let table = render(&template, &rows, &options).unwrap();
     table.header.into_iter().chain(table.lines).collect()
 }
@@ -127,10 +118,8 @@ fn the_default_format_reads_as_in_the_reference() {
 
 #[test]
 fn every_other_named_format_shows_what_it_is_for() {
-    let held = active(
-        2,
-        json!({"dependencies": ["after-success=f4fr", "singleton"], "priority": null}),
-    );
+    let held =
+        active(2, json!({"dependencies": ["after-success=f4fr", "singleton"], "priority": null}));
     assert_eq!(
         named("deps", &[held])[..],
         [
@@ -139,10 +128,7 @@ fn every_other_named_format_shows_what_it_is_for() {
         ]
     );
     assert_eq!(
-        named(
-            "endreason",
-            &[ended(4, Some(15), exception("cancel", 0, "stop it"))]
-        )[1],
+        named("endreason", &[ended(4, Some(15), exception("cancel", 0, "stop it"))])[1],
         "    f2oLkTLb alice    a          CA  Nov14 22:13 Canceled: stop it"
     );
     let running = active(16, json!({"expiration": NOW + 90.0, "duration": 99.0}));
@@ -162,51 +148,24 @@ fn reasons_and_return_codes_of_ended_jobs() {
     let none = || json!({"success": false});
     for (job, line) in [
         (job(json!({})), "COMPLETED rc=0 ws=0 exc=/ Exit 0"),
-        (
-            ended(2, Some(256), none()),
-            "FAILED rc=1 ws=256 exc=/ Exit 1",
-        ),
+        (ended(2, Some(256), none()), "FAILED rc=1 ws=256 exc=/ Exit 1"),
         (ended(2, Some(9), none()), "FAILED rc=-9 ws=9 exc=/ Exit -9"),
-        (
-            ended(2, Some(768), none()),
-            "FAILED rc=3 ws=768 exc=/ Exit 3",
-        ),
-        (
-            ended(2, Some(137 << 8), none()),
-            "FAILED rc=137 ws=35072 exc=/ Killed",
-        ),
+        (ended(2, Some(768), none()), "FAILED rc=3 ws=768 exc=/ Exit 3"),
+        (ended(2, Some(137 << 8), none()), "FAILED rc=137 ws=35072 exc=/ Killed"),
         (
             ended(2, Some(126 << 8), none()),
             "FAILED rc=126 ws=32256 exc=/ Command invoked cannot execute",
         ),
-        (
-            ended(2, Some(127 << 8), none()),
-            "FAILED rc=127 ws=32512 exc=/ command not found",
-        ),
-        (
-            ended(2, Some(128 << 8), none()),
-            "FAILED rc=128 ws=32768 exc=/ Invalid argument to exit",
-        ),
-        (
-            ended(2, None, exception("exec", 0, "no")),
-            "FAILED rc=1 ws= exc=exec/0 Exit 1",
-        ),
-        (
-            ended(2, Some(15), exception("exec", 0, "no")),
-            "FAILED rc=-15 ws=15 exc=exec/0 Exit -15",
-        ),
+        (ended(2, Some(127 << 8), none()), "FAILED rc=127 ws=32512 exc=/ command not found"),
+        (ended(2, Some(128 << 8), none()), "FAILED rc=128 ws=32768 exc=/ Invalid argument to exit"),
+        (ended(2, None, exception("exec", 0, "no")), "FAILED rc=1 ws= exc=exec/0 Exit 1"),
+        (ended(2, Some(15), exception("exec", 0, "no")), "FAILED rc=-15 ws=15 exc=exec/0 Exit -15"),
         (
             ended(2, Some(256), exception("prolog", 0, "failed")),
             "FAILED rc=1 ws=256 exc=prolog/0 Exception: type=prolog note=failed",
         ),
-        (
-            ended(2, Some(256), exception("oom", 1, "x")),
-            "FAILED rc=1 ws=256 exc=oom/1 Exit 1",
-        ),
-        (
-            ended(4, None, exception("cancel", 0, "")),
-            "CANCELED rc=-128 ws= exc=cancel/0 Canceled",
-        ),
+        (ended(2, Some(256), exception("oom", 1, "x")), "FAILED rc=1 ws=256 exc=oom/1 Exit 1"),
+        (ended(4, None, exception("cancel", 0, "")), "CANCELED rc=-128 ws= exc=cancel/0 Canceled"),
         (
             ended(4, Some(36608), exception("cancel", 0, "stop it")),
             "CANCELED rc=143 ws=36608 exc=cancel/0 Canceled: stop it",
@@ -215,10 +174,7 @@ fn reasons_and_return_codes_of_ended_jobs() {
             ended(8, Some(14), exception("timeout", 0, "x")),
             "TIMEOUT rc=-14 ws=14 exc=timeout/0 Timeout",
         ),
-        (
-            ended(8, None, exception("timeout", 0, "x")),
-            "TIMEOUT rc= ws= exc=timeout/0 Timeout",
-        ),
+        (ended(8, None, exception("timeout", 0, "x")), "TIMEOUT rc= ws= exc=timeout/0 Timeout"),
         (active(16, json!({})), "RUN rc= ws= exc=/ "),
     ] {
         assert_eq!(show(format, job), line);
@@ -229,10 +185,7 @@ fn reasons_and_return_codes_of_ended_jobs() {
 fn info_tells_why_a_job_waits_or_where_it_runs() {
     let estimate = |t: f64| json!({"annotations": {"sched": {"t_estimate": t}}});
     for (job, info) in [
-        (
-            active(2, json!({"dependencies": ["a", "b"]})),
-            "depends:a,b",
-        ),
+        (active(2, json!({"dependencies": ["a", "b"]})), "depends:a,b"),
         (active(4, json!({})), "priority-wait"),
         (active(8, json!({})), ""),
         (active(8, json!({"urgency": 0, "priority": 0})), "held"),
@@ -262,17 +215,12 @@ fn times_depend_on_the_state() {
 
 #[test]
 fn a_begin_time_is_shown_as_local_time() {
-    for (begin, shown) in [
-        (NOW - 20.0, "begin@22:13"),
-        (NOW, "begin@22:13:20"),
-        (NOW + 86400.0, "begin@Nov15-22:13"),
-    ] {
+    for (begin, shown) in
+        [(NOW - 20.0, "begin@22:13"), (NOW, "begin@22:13:20"), (NOW + 86400.0, "begin@Nov15-22:13")]
+    {
         let dependencies = json!([format!("begin-time={begin}"), "begin-time=soon"]);
         let waiting = active(2, json!({"dependencies": dependencies}));
-        assert_eq!(
-            show("{dependencies}", waiting),
-            format!("{shown},begin-time=soon")
-        );
+        assert_eq!(show("{dependencies}", waiting), format!("{shown},begin-time=soon"));
     }
 }
 
@@ -285,14 +233,8 @@ fn annotations_are_reached_by_their_path() {
     let job = job(json!({"annotations": annotations}));
     let format = "{sched.resource_summary} {annotations.sched.t_estimate} {user.keep}|{user.lose}|\
                   {annotations.user.deep.flag} {user.deep} {uri} {annotations.other.x}";
-    assert_eq!(
-        show(format, job),
-        "rank0/core0 1.5 1||True {\"flag\":true} local:///run/x "
-    );
-    assert_eq!(
-        show("{annotations}{sched}{user}{uri}", self::job(json!({}))),
-        ""
-    );
+    assert_eq!(show(format, job), "rank0/core0 1.5 1||True {\"flag\":true} local:///run/x ");
+    assert_eq!(show("{annotations}{sched}{user}{uri}", self::job(json!({}))), "");
 }
 
 #[test]
@@ -309,20 +251,11 @@ fn the_other_fields_are_the_attributes() {
     let format = "{userid} {username} {urgency} {priority} {name} {cwd} {queue}|{project}|{bank}|\
                   {ntasks} {ncores} {nnodes} {ranks} {nodelist} {success} {exception.occurred}";
     let job = job(json!({"queue": "q", "bank": "b", "userid": 0}));
-    assert_eq!(
-        show(format, job),
-        "0 root 16 16 a /home/alice q||b|1 1 1 0 host0 True False"
-    );
+    assert_eq!(show(format, job), "0 root 16 16 a /home/alice q||b|1 1 1 0 host0 True False");
     let format =
         "{state} {state_single} {status} {status_abbrev} {result}|{result_abbrev}|{success}";
-    assert_eq!(
-        show(format, self::job(json!({}))),
-        "INACTIVE I COMPLETED CD COMPLETED|CD|True"
-    );
-    assert_eq!(
-        show(format, active(32, json!({}))),
-        "CLEANUP C CLEANUP C ||"
-    );
+    assert_eq!(show(format, self::job(json!({}))), "INACTIVE I COMPLETED CD COMPLETED|CD|True");
+    assert_eq!(show(format, active(32, json!({}))), "CLEANUP C CLEANUP C ||");
 }
 
 #[test]
@@ -341,15 +274,7 @@ fn headings_follow_the_reference() {
     ] {
         assert_eq!(heading(name).as_deref(), Some(expected), "{name}");
     }
-    for unknown in [
-        "",
-        "nope",
-        "id.nope",
-        "exception",
-        "exception_type",
-        "annotations.",
-        "user.",
-    ] {
+    for unknown in ["", "nope", "id.nope", "exception", "exception_type", "annotations.", "user."] {
         assert_eq!(heading(unknown), None, "{unknown}");
     }
 }
@@ -377,26 +302,16 @@ fn json_holds_what_is_known_in_readable_form() {
         ("status", json!("FAILED")),
         ("returncode", json!(1)),
         ("duration", json!(0.0)),
-        (
-            "exception",
-            json!({"occurred": true, "severity": 0, "type": "oom", "note": "n"}),
-        ),
+        ("exception", json!({"occurred": true, "severity": 0, "type": "oom", "note": "n"})),
         ("annotations", json!({})),
     ] {
         assert_eq!(failed[name], value, "{name}");
     }
     let waiting = to_json(active(8, json!({"queue": ""})));
     assert_eq!(waiting["exception"], json!({"occurred": false}));
-    for absent in [
-        "queue",
-        "result",
-        "returncode",
-        "t_run",
-        "runtime",
-        "expiration",
-        "ranks",
-        "uri",
-    ] {
+    for absent in
+        ["queue", "result", "returncode", "t_run", "runtime", "expiration", "ranks", "uri"]
+    {
         assert_eq!(waiting.get(absent), None, "{absent}");
     }
 }

@@ -138,31 +138,20 @@ impl std::str::FromStr for JobArg {
     type Err = jobtap_core::job::JobIdError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(JobArg {
-            typed: text.to_owned(),
-            id: text.parse()?,
-        })
+        Ok(JobArg { typed: text.to_owned(), id: text.parse()? })
     }
 }
 
 impl JobsArgs {
     /// The names of `--queue`.
     pub(super) fn queues(&self) -> Option<Vec<&str>> {
-        self.queue
-            .as_ref()
-            .map(|queues| queues.split(',').collect())
+        self.queue.as_ref().map(|queues| queues.split(',').collect())
     }
 
     /// Whether an option selects jobs.
     pub(super) fn filtered(&self) -> bool {
-        let options = [
-            &self.user,
-            &self.filter,
-            &self.queue,
-            &self.name,
-            &self.include,
-            &self.since,
-        ];
+        let options =
+            [&self.user, &self.filter, &self.queue, &self.name, &self.include, &self.since];
         self.all || self.all_users || self.count.is_some() || options.iter().any(|o| o.is_some())
     }
 }
@@ -206,14 +195,9 @@ impl Setting {
 
 /// The width of the terminal: `COLUMNS` wins, as in other tools.
 fn columns() -> Option<usize> {
-    let variable = std::env::var("COLUMNS")
-        .ok()
-        .and_then(|columns| columns.parse().ok());
-    let terminal = || {
-        rustix::termios::tcgetwinsize(io::stdout())
-            .ok()
-            .map(|size| size.ws_col.into())
-    };
+    let variable = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let terminal =
+        || rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col.into());
     variable.or_else(terminal).filter(|columns| *columns > 0)
 }
 
@@ -231,9 +215,7 @@ pub(crate) async fn run<S: JobSource>(
         out: &mut io::stdout().lock(),
         err: &mut io::stderr(),
     };
-    execute(&args, &setting, connect, &mut streams)
-        .await
-        .map(ExitCode::from)
+    execute(&args, &setting, connect, &mut streams).await.map(ExitCode::from)
 }
 
 /// Runs `jobs` with everything outside given; the exit code.
@@ -249,9 +231,7 @@ pub(super) async fn execute<S: JobSource>(
         return Ok(0);
     }
     if args.json && (args.stats || args.stats_only) {
-        return Err(CliError::failure(
-            "--json incompatible with --stats or --stats-only",
-        ));
+        return Err(CliError::failure("--json incompatible with --stats or --stats-only"));
     }
     let template = Template::parse::<JobRow<'_>>(setting.formats.resolve(chosen)?)
         .map_err(CliError::failure)?;
@@ -298,9 +278,7 @@ fn format_help(chosen: &str, setting: &Setting) -> Result<Option<String>, CliErr
 fn json_text(args: &JobsArgs, rows: &[JobRow<'_>]) -> String {
     let mut jobs: Vec<Value> = rows.iter().map(JobRow::to_json).collect();
     match args.jobids.len() {
-        1 => jobs
-            .pop()
-            .map_or_else(String::new, |job| format!("{job}\n")),
+        1 => jobs.pop().map_or_else(String::new, |job| format!("{job}\n")),
         _ => format!("{}\n", serde_json::json!({"jobs": jobs})),
     }
 }
@@ -311,18 +289,9 @@ fn table_text(
     template: &Template,
     rows: &[JobRow<'_>],
 ) -> Result<String, CliError> {
-    let options = RenderOptions {
-        header: !args.no_header,
-        zone: setting.view.zone.clone(),
-    };
+    let options = RenderOptions { header: !args.no_header, zone: setting.view.zone.clone() };
     let table = render(template, rows, &options).map_err(CliError::failure)?;
-    let width = args.width.and_then(|width| {
-        if width == 0 {
-            setting.columns
-        } else {
-            Some(width)
-        }
-    });
+    let width = args.width.and_then(|width| if width == 0 { setting.columns } else { Some(width) });
     let color = match args.color {
         Some(Color::Always) => true,
         Some(Color::Never) => false,
@@ -345,11 +314,9 @@ fn table_text(
 /// At most `width` characters of a line; the last is `+` if some were cut.
 fn cut(line: &str, width: Option<usize>) -> String {
     match width {
-        Some(width) if line.chars().count() > width => line
-            .chars()
-            .take(width.saturating_sub(1))
-            .chain(['+'])
-            .collect(),
+        Some(width) if line.chars().count() > width => {
+            line.chars().take(width.saturating_sub(1)).chain(['+']).collect()
+        }
         _ => line.to_owned(),
     }
 }

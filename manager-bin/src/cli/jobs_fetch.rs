@@ -49,10 +49,7 @@ pub(super) async fn fetch<'a>(
         warn("Both -a and --filter specified, ignoring -a")?;
     }
     let rows = fetch_list(args, setting, source, streams).await?;
-    Ok(Fetched {
-        rows,
-        none_found: false,
-    })
+    Ok(Fetched { rows, none_found: false })
 }
 
 async fn fetch_ids<'a>(
@@ -75,10 +72,7 @@ async fn fetch_ids<'a>(
             Err(error) => return Err(CliError::failure(error.text)),
         }
     }
-    Ok(Fetched {
-        none_found: rows.is_empty(),
-        rows,
-    })
+    Ok(Fetched { none_found: rows.is_empty(), rows })
 }
 
 async fn fetch_list<'a>(
@@ -90,19 +84,13 @@ async fn fetch_list<'a>(
     let query = Query::from_args(args, setting.uid, &setting.view)?;
     let count = args.count.unwrap_or(DEFAULT_COUNT);
     // One more than wanted tells whether there are more.
-    let limit = if count == 0 {
-        0
-    } else {
-        count.saturating_add(1)
-    };
+    let limit = if count == 0 { 0 } else { count.saturating_add(1) };
     let mut answer = source
         .rpc("job-list.list", query.payload(limit))
         .await
         .map_err(|error| CliError::failure(error.text))?;
     let Some(Value::Array(mut jobs)) = answer.get_mut("jobs").map(Value::take) else {
-        return Err(CliError::failure(
-            "the listing service's answer has no list of jobs",
-        ));
+        return Err(CliError::failure("the listing service's answer has no list of jobs"));
     };
     let wanted = usize::try_from(count).unwrap_or(usize::MAX);
     if count > 0 && jobs.len() > wanted {
@@ -114,9 +102,7 @@ async fn fetch_list<'a>(
             writeln!(streams.err, "{advice}")?;
         }
     }
-    jobs.into_iter()
-        .map(|job| read_row(job, &setting.view))
-        .collect()
+    jobs.into_iter().map(|job| read_row(job, &setting.view)).collect()
 }
 
 fn read_row(job: Value, view: &Viewpoint) -> Result<JobRow<'_>, CliError> {
@@ -148,12 +134,9 @@ pub(super) async fn print_stats(
     queues: Option<&[&str]>,
     streams: &mut Streams<'_>,
 ) -> Result<bool, CliError> {
-    let stats = source
-        .rpc("job-list.job-stats", json!({}))
-        .await
-        .map_err(|error| {
-            CliError::failure(format!("error retrieving job stats: {}", error.text))
-        })?;
+    let stats = source.rpc("job-list.job-stats", json!({})).await.map_err(|error| {
+        CliError::failure(format!("error retrieving job stats: {}", error.text))
+    })?;
     let mut total = Stats::default();
     match queues {
         None => total.add(&stats),
@@ -171,13 +154,7 @@ pub(super) async fn print_stats(
             }
         }
     }
-    let Stats {
-        running,
-        completed,
-        failed,
-        pending,
-        purged,
-    } = total;
+    let Stats { running, completed, failed, pending, purged } = total;
     streams.print(&format!(
         "{running} running, {completed} completed, {failed} failed, {pending} pending, \
          {purged} inactive purged\n"
@@ -197,11 +174,7 @@ struct Stats {
 impl Stats {
     fn add(&mut self, stats: &Value) {
         let number = |value: &Value, names: &[&str]| -> u64 {
-            names
-                .iter()
-                .filter_map(|name| value.get(name))
-                .filter_map(Value::as_u64)
-                .sum()
+            names.iter().filter_map(|name| value.get(name)).filter_map(Value::as_u64).sum()
         };
         let states = stats.get("job_states").unwrap_or(&Value::Null);
         self.running += number(states, &["run", "cleanup"]);

@@ -23,22 +23,14 @@ impl Query {
     /// # Errors
     /// An option names something that doesn't exist.
     pub(super) fn from_args(args: &JobsArgs, uid: u32, view: &Viewpoint) -> Result<Self, CliError> {
-        let since = args
-            .since
-            .as_deref()
-            .map(|when| since(when, view))
-            .transpose()?;
+        let since = args.since.as_deref().map(|when| since(when, view)).transpose()?;
         let mut all = Vec::new();
         all.extend(user(args, uid, view)?.map(|uid| json!({"userid": [uid]})));
         all.extend(states(args, since.is_some())?);
         all.extend(args.name.as_ref().map(|name| json!({"name": [name]})));
         all.extend(args.queues().map(|queues| json!({"queue": queues})));
         all.extend(args.include.as_deref().map(targets).transpose()?);
-        let constraint = if all.is_empty() {
-            json!({})
-        } else {
-            json!({"and": all})
-        };
+        let constraint = if all.is_empty() { json!({}) } else { json!({"and": all}) };
         Ok(Query { constraint, since })
     }
 
@@ -88,11 +80,7 @@ fn parse_filter(filter: &str) -> Result<StateSet, CliError> {
     let mut set = StateSet::EMPTY;
     for name in filter.split(',') {
         // An empty name is an empty set to the parser, and a typing error here.
-        let one = name
-            .to_lowercase()
-            .parse::<StateSet>()
-            .ok()
-            .filter(|one| !one.is_empty());
+        let one = name.to_lowercase().parse::<StateSet>().ok().filter(|one| !one.is_empty());
         let invalid = || CliError::failure(format!("Invalid filter specified: {name}"));
         set |= one.ok_or_else(invalid)?;
     }
@@ -103,27 +91,17 @@ fn parse_filter(filter: &str) -> Result<StateSet, CliError> {
 fn targets(text: &str) -> Result<Value, CliError> {
     let text = text.trim();
     if text.is_empty() {
-        return Err(CliError::failure(format!(
-            "-i/--include: invalid targets: {text}"
-        )));
+        return Err(CliError::failure(format!("-i/--include: invalid targets: {text}")));
     }
-    let ranks = text
-        .chars()
-        .all(|c| c.is_ascii_digit() || matches!(c, ',' | '-' | '[' | ']'));
-    Ok(if ranks {
-        json!({"ranks": [text]})
-    } else {
-        json!({"hostlist": [text]})
-    })
+    let ranks = text.chars().all(|c| c.is_ascii_digit() || matches!(c, ',' | '-' | '[' | ']'));
+    Ok(if ranks { json!({"ranks": [text]}) } else { json!({"hostlist": [text]}) })
 }
 
 fn since(when: &str, view: &Viewpoint) -> Result<f64, CliError> {
     let time = parse_when(when, view.now, &view.zone)
         .ok_or_else(|| CliError::usage(format!("argument --since: invalid time: '{when}'")))?;
     match time > view.now {
-        true => Err(CliError::failure(format!(
-            "--since={when} appears to be in the future"
-        ))),
+        true => Err(CliError::failure(format!("--since={when} appears to be in the future"))),
         false => Ok(time),
     }
 }

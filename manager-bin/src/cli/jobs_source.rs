@@ -13,10 +13,7 @@ use crate::client::Client;
 impl JobSource for Client {
     async fn rpc(&self, topic: &str, payload: Value) -> Result<Value, SourceError> {
         let answer = Client::rpc(self, topic, payload).await;
-        answer.map_err(|error| SourceError {
-            errno: error.errno,
-            text: error.to_string(),
-        })
+        answer.map_err(|error| SourceError { errno: error.errno, text: error.to_string() })
     }
 }
 

@@ -30,9 +30,7 @@ struct Service {
 
 impl JobSource for &Service {
     async fn rpc(&self, topic: &str, payload: Value) -> Result<Value, SourceError> {
-        self.requests
-            .borrow_mut()
-            .push((topic.to_owned(), payload.clone()));
+        self.requests.borrow_mut().push((topic.to_owned(), payload.clone()));
         match topic {
             "job-list.list" => {
                 let limit = payload["max_entries"].as_u64().unwrap() as usize;
@@ -45,10 +43,9 @@ impl JobSource for &Service {
             }
             "job-list.list-id" => {
                 let found = self.jobs.iter().find(|job| job["id"] == payload["id"]);
-                found.map(|job| json!({"job": job})).ok_or(SourceError {
-                    errno: 2,
-                    text: "no".to_owned(),
-                })
+                found
+                    .map(|job| json!({"job": job}))
+                    .ok_or(SourceError { errno: 2, text: "no".to_owned() })
             }
             "job-list.job-stats" => Ok(json!({
                 "job_states": {"depend": 1, "priority": 0, "sched": 1, "run": 1, "cleanup": 0, "inactive": 4},
@@ -81,28 +78,15 @@ fn execute_with(service: &Service, words: &[&str], input: &str) -> Result<Outcom
     };
     let args = parse(words).unwrap();
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let mut streams = Streams {
-        input: &mut input.as_bytes(),
-        out: &mut out,
-        err: &mut err,
-    };
+    let mut streams = Streams { input: &mut input.as_bytes(), out: &mut out, err: &mut err };
     let done = execute(&args, &setting, async || Ok(service), &mut streams);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let code = runtime.block_on(done)?;
-    Ok(Outcome {
-        code,
-        out: String::from_utf8(out).unwrap(),
-        err: String::from_utf8(err).unwrap(),
-    })
+    Ok(Outcome { code, out: String::from_utf8(out).unwrap(), err: String::from_utf8(err).unwrap() })
 }
 
 fn service(jobs: Vec<Value>) -> Service {
-    Service {
-        jobs,
-        ..Service::default()
-    }
+    Service { jobs, ..Service::default() }
 }
 
 fn run(service: &Service, words: &[&str]) -> Outcome {
@@ -117,9 +101,7 @@ fn failure(words: &[&str]) -> (u8, String) {
 }
 
 fn numbered(ids: &[u64]) -> Vec<Value> {
-    ids.iter()
-        .map(|id| job(json!({"id": id, "priority": id % 3})))
-        .collect()
+    ids.iter().map(|id| job(json!({"id": id, "priority": id % 3}))).collect()
 }
 
 /// The constraint that these options send.
@@ -141,26 +123,14 @@ fn the_options_become_a_constraint() {
         (vec!["-u", "root"], json!({"and": [{"userid": [0]}, all]})),
         (vec!["-u", "77"], json!({"and": [{"userid": [77]}, all]})),
         (vec!["-u", "all"], json!({"and": [all]})),
-        (
-            vec!["-f", "Pending,RUN"],
-            json!({"and": [own, {"states": [30]}]}),
-        ),
-        (
-            vec!["-f", "failed"],
-            json!({"and": [own, {"results": [2]}]}),
-        ),
+        (vec!["-f", "Pending,RUN"], json!({"and": [own, {"states": [30]}]})),
+        (vec!["-f", "failed"], json!({"and": [own, {"results": [2]}]})),
         (
             vec!["--filter=failed,timeout,run"],
             json!({"and": [own, {"or": [{"states": [16]}, {"results": [10]}]}]}),
         ),
-        (
-            vec!["-f", "inactive"],
-            json!({"and": [own, {"states": [64]}]}),
-        ),
-        (
-            vec!["-a", "-f", "run"],
-            json!({"and": [own, {"states": [16]}]}),
-        ),
+        (vec!["-f", "inactive"], json!({"and": [own, {"states": [64]}]})),
+        (vec!["-a", "-f", "run"], json!({"and": [own, {"states": [16]}]})),
         (
             vec!["--name=x", "-q", "a,b"],
             json!({"and": [own, all, {"name": ["x"]}, {"queue": ["a", "b"]}]}),
@@ -189,10 +159,7 @@ fn since_and_count_travel_beside_the_constraint() {
     assert_eq!(payload["attrs"], json!(["all"]));
     assert_eq!(payload.get("since"), None);
     assert_eq!(request(&["-c", "0"]).1["max_entries"], 0);
-    assert_eq!(
-        request(&["--since", "-1h"]).1["since"],
-        json!(1_699_996_400.0)
-    );
+    assert_eq!(request(&["--since", "-1h"]).1["since"], json!(1_699_996_400.0));
 }
 
 #[test]
@@ -200,14 +167,8 @@ fn jobs_are_listed_in_the_order_of_the_service_or_of_the_keys() {
     let jobs = service(numbered(&[5, 3, 4]));
     let format = ["-no", "{id.dec}"];
     assert_eq!(run(&jobs, &format).out, "5\n3\n4\n");
-    assert_eq!(
-        run(&jobs, &[&format[..], &["--sort=id"]].concat()).out,
-        "3\n4\n5\n"
-    );
-    assert_eq!(
-        run(&jobs, &[&format[..], &["--sort", "-priority,id"]].concat()).out,
-        "5\n4\n3\n"
-    );
+    assert_eq!(run(&jobs, &[&format[..], &["--sort=id"]].concat()).out, "3\n4\n5\n");
+    assert_eq!(run(&jobs, &[&format[..], &["--sort", "-priority,id"]].concat()).out, "5\n4\n3\n");
     assert_eq!(run(&jobs, &["-no", "sort:-id {id.dec}"]).out, "5\n4\n3\n");
     let both = ["-no", "sort:-id {id.dec}", "--sort=id"];
     assert_eq!(run(&jobs, &both).out, "3\n4\n5\n");
@@ -218,11 +179,7 @@ fn an_empty_list_is_a_header() {
     let header = "       JOBID USER     NAME       ST NTASKS NNODES     TIME INFO\n";
     assert_eq!(
         run(&service(vec![]), &[]),
-        Outcome {
-            code: 0,
-            out: header.to_owned(),
-            err: String::new()
-        }
+        Outcome { code: 0, out: header.to_owned(), err: String::new() }
     );
 }
 
@@ -247,37 +204,23 @@ fn ids_are_looked_up_as_given_and_unknown_ones_named_as_typed() {
     let one = run(&jobs, &["-no", "{id.dec}", "0x2", "99", "f2"]);
     assert_eq!(
         one,
-        Outcome {
-            code: 0,
-            out: "2\n1\n".to_owned(),
-            err: "JobID 99 unknown\n".to_owned()
-        }
+        Outcome { code: 0, out: "2\n1\n".to_owned(), err: "JobID 99 unknown\n".to_owned() }
     );
     let none = run(&jobs, &["-no", "{id.dec}", "0x63"]);
     assert_eq!(
         none,
-        Outcome {
-            code: 1,
-            out: String::new(),
-            err: "JobID 0x63 unknown\n".to_owned()
-        }
+        Outcome { code: 1, out: String::new(), err: "JobID 0x63 unknown\n".to_owned() }
     );
     let filtered = run(&jobs, &["-a", "-no", "{id.dec}", "1"]);
     assert_eq!(filtered.out, "1\n");
-    assert_eq!(
-        filtered.err,
-        "flux-jobs: WARNING: Filtering options ignored with jobid list\n"
-    );
+    assert_eq!(filtered.err, "flux-jobs: WARNING: Filtering options ignored with jobid list\n");
     assert!(parse(&["xyz"]).is_err());
 }
 
 #[test]
 fn a_filter_beats_a() {
     let both = run(&service(vec![]), &["-a", "--filter=pending", "-n"]);
-    assert_eq!(
-        both.err,
-        "flux-jobs: WARNING: Both -a and --filter specified, ignoring -a\n"
-    );
+    assert_eq!(both.err, "flux-jobs: WARNING: Both -a and --filter specified, ignoring -a\n");
 }
 
 #[test]
@@ -311,18 +254,9 @@ fn json_is_a_list_or_the_one_job_asked_for() {
 #[test]
 fn lines_are_cut_at_the_width() {
     let jobs = service(numbered(&[1]));
-    assert_eq!(
-        run(&jobs, &["-w", "8", "-o", "{id.dec}-{cwd}"]).out,
-        "JOBID-C+\n1-/home+\n"
-    );
-    assert_eq!(
-        run(&jobs, &["-n", "--width", "-o", "{cwd}{cwd}"]).out,
-        "/home/alice/home/al+\n"
-    );
-    assert_eq!(
-        run(&jobs, &["-n", "-o", "{cwd}{cwd}"]).out,
-        "/home/alice/home/alice\n"
-    );
+    assert_eq!(run(&jobs, &["-w", "8", "-o", "{id.dec}-{cwd}"]).out, "JOBID-C+\n1-/home+\n");
+    assert_eq!(run(&jobs, &["-n", "--width", "-o", "{cwd}{cwd}"]).out, "/home/alice/home/al+\n");
+    assert_eq!(run(&jobs, &["-n", "-o", "{cwd}{cwd}"]).out, "/home/alice/home/alice\n");
 }
 
 #[test]
@@ -342,90 +276,38 @@ fn colours_frame_whole_lines_of_ended_jobs() {
 #[test]
 fn standard_input_replaces_the_service() {
     let nowhere = service(vec![]);
-    let input = format!(
-        "{}\n\n{}\n",
-        job(json!({"id": 7})),
-        active(8, json!({"id": 8}))
-    );
-    let done = execute_with(
-        &nowhere,
-        &["--from-stdin", "-no", "{id.dec} {status}"],
-        &input,
-    )
-    .unwrap();
+    let input = format!("{}\n\n{}\n", job(json!({"id": 7})), active(8, json!({"id": 8})));
+    let done =
+        execute_with(&nowhere, &["--from-stdin", "-no", "{id.dec} {status}"], &input).unwrap();
     assert_eq!(done.out, "7 COMPLETED\n8 SCHED\n");
     assert!(nowhere.requests.borrow().is_empty());
     let error = execute_with(&nowhere, &["--from-stdin"], "{\"id\":1}\n{").unwrap_err();
-    assert!(
-        error.text.starts_with("JSON input error: line 2: "),
-        "{}",
-        error.text
-    );
+    assert!(error.text.starts_with("JSON input error: line 2: "), "{}", error.text);
 }
 
 #[test]
 fn named_formats_are_listed_and_printed_without_a_manager() {
     let nowhere = service(vec![]);
-    assert!(
-        run(&nowhere, &["-o", "help"])
-            .out
-            .contains("\n  endreason  ")
-    );
-    assert!(
-        run(&nowhere, &["-o", "get-config=deps"])
-            .out
-            .contains("[formats.deps]")
-    );
+    assert!(run(&nowhere, &["-o", "help"]).out.contains("\n  endreason  "));
+    assert!(run(&nowhere, &["-o", "get-config=deps"]).out.contains("[formats.deps]"));
     assert!(nowhere.requests.borrow().is_empty());
 }
 
 #[test]
 fn every_mistake_has_its_message() {
     for (words, code, text) in [
-        (
-            vec!["--filter=nosuch"],
-            1,
-            "Invalid filter specified: nosuch",
-        ),
+        (vec!["--filter=nosuch"], 1, "Invalid filter specified: nosuch"),
         (vec!["-f", "run,"], 1, "Invalid filter specified: "),
-        (
-            vec!["-u", "nosuchuser"],
-            1,
-            "Invalid user nosuchuser specified",
-        ),
+        (vec!["-u", "nosuchuser"], 1, "Invalid user nosuchuser specified"),
         (vec!["-o", "{nope}"], 1, "Unknown format field: nope"),
-        (
-            vec!["-o", "{id"],
-            1,
-            "Error in user format: expected '}' before end of string",
-        ),
-        (
-            vec!["-o", "nope"],
-            1,
-            "--format: No such format nope (Did you mean '{nope}'?)",
-        ),
+        (vec!["-o", "{id"], 1, "Error in user format: expected '}' before end of string"),
+        (vec!["-o", "nope"], 1, "--format: No such format nope (Did you mean '{nope}'?)"),
         (vec!["--sort=nope"], 1, "Invalid sort key: nope"),
         (vec!["-i", ""], 1, "-i/--include: invalid targets: "),
-        (
-            vec!["--since=+1h"],
-            1,
-            "--since=+1h appears to be in the future",
-        ),
-        (
-            vec!["--since=soon"],
-            2,
-            "argument --since: invalid time: 'soon'",
-        ),
-        (
-            vec!["--json", "--stats"],
-            1,
-            "--json incompatible with --stats or --stats-only",
-        ),
-        (
-            vec!["--json", "--stats-only"],
-            1,
-            "--json incompatible with --stats or --stats-only",
-        ),
+        (vec!["--since=+1h"], 1, "--since=+1h appears to be in the future"),
+        (vec!["--since=soon"], 2, "argument --since: invalid time: 'soon'"),
+        (vec!["--json", "--stats"], 1, "--json incompatible with --stats or --stats-only"),
+        (vec!["--json", "--stats-only"], 1, "--json incompatible with --stats or --stats-only"),
     ] {
         assert_eq!(failure(&words), (code, text.to_owned()), "{words:?}");
     }

@@ -13,9 +13,7 @@ impl Prog {
     /// The name in this process's argv\[0\], without its directory.
     pub(crate) fn current() -> Self {
         let path = std::env::args_os().next().unwrap_or_default();
-        let name = Path::new(&path)
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned());
+        let name = Path::new(&path).file_name().map(|name| name.to_string_lossy().into_owned());
         Prog(name.unwrap_or_else(|| "jobtap".to_owned()))
     }
 
@@ -59,18 +57,12 @@ pub(crate) struct CliError {
 impl CliError {
     /// A failure: exit code 1.
     pub(crate) fn failure(text: impl Display) -> Self {
-        CliError {
-            text: text.to_string(),
-            code: 1,
-        }
+        CliError { text: text.to_string(), code: 1 }
     }
 
     /// An argument that can't be understood: exit code 2.
     pub(crate) fn usage(text: impl Display) -> Self {
-        CliError {
-            text: text.to_string(),
-            code: 2,
-        }
+        CliError { text: text.to_string(), code: 2 }
     }
 }
 
@@ -87,10 +79,7 @@ impl CliError {
     /// Output can't be written. A reader that has seen enough, such as head(1), needs no message.
     pub(crate) fn write(error: &io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::BrokenPipe => CliError {
-                text: String::new(),
-                code: READER_GONE,
-            },
+            io::ErrorKind::BrokenPipe => CliError { text: String::new(), code: READER_GONE },
             _ => CliError::failure(format!("write error: {}", system_text(error))),
         }
     }
@@ -113,10 +102,7 @@ pub(crate) struct Streams<'a> {
 impl Streams<'_> {
     /// Prints on standard output. A reader that has seen enough, such as head(1), is no error.
     pub(crate) fn print(&mut self, text: &str) -> Result<(), CliError> {
-        let written = self
-            .out
-            .write_all(text.as_bytes())
-            .and_then(|()| self.out.flush());
+        let written = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
         match written {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             other => other.map_err(|error| CliError::write(&error)),

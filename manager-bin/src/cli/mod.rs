@@ -82,10 +82,7 @@ const COMPILED: &[&str] = &["start", "job", "config", "dmesg"];
 /// Runs the manager's command line; what a custom manager's `main` calls.
 pub fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
-    if arguments
-        .next()
-        .is_some_and(|first| first == SHEPHERD_ARGUMENT)
-    {
+    if arguments.next().is_some_and(|first| first == SHEPHERD_ARGUMENT) {
         return shepherd_main(arguments);
     }
     match CommandLine::try_parse() {
@@ -109,9 +106,8 @@ fn dispatch(command: Command) -> ExitCode {
 
 /// Answers a wrong command line, or one that asks for help.
 fn refuse(error: &clap::Error) -> ExitCode {
-    let words: Vec<String> = std::env::args_os()
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
+    let words: Vec<String> =
+        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let program = usage::program_name(words.first().map(AsRef::as_ref));
     let command = words.get(1).map_or("", String::as_str);
     let mut top = CommandLine::command().bin_name(&program);
@@ -130,11 +126,8 @@ fn refuse(error: &clap::Error) -> ExitCode {
             ExitCode::FAILURE
         }
         (_, Some(_)) => {
-            let family = if COMPILED.contains(&command) {
-                Family::Compiled
-            } else {
-                Family::Script
-            };
+            let family =
+                if COMPILED.contains(&command) { Family::Compiled } else { Family::Script };
             let usage = usage_of(top, words.get(1..).unwrap_or_default());
             usage::report(error, &program, command, &usage, family)
         }

@@ -35,11 +35,7 @@ impl NamedFormats {
                 format: format.to_owned(),
             })
             .collect();
-        NamedFormats {
-            command,
-            builtin: formats.len(),
-            formats,
-        }
+        NamedFormats { command, builtin: formats.len(), formats }
     }
 
     /// Adds what the environment of this process configures.
@@ -88,9 +84,7 @@ impl NamedFormats {
             if key != "formats" {
                 return Err(format!("invalid key {key}"));
             }
-            let formats = value
-                .as_object()
-                .ok_or("the 'formats' key must be a mapping")?;
+            let formats = value.as_object().ok_or("the 'formats' key must be a mapping")?;
             for (name, entry) in formats {
                 let entry = entry
                     .as_object()
@@ -100,12 +94,7 @@ impl NamedFormats {
                     .ok_or_else(|| format!("formats.{name}: required key 'format' missing"))?
                     .as_str()
                     .ok_or_else(|| format!("formats.{name}: 'format' key must be a string"))?;
-                if self
-                    .formats
-                    .iter()
-                    .take(self.builtin)
-                    .any(|builtin| builtin.name == *name)
-                {
+                if self.formats.iter().take(self.builtin).any(|builtin| builtin.name == *name) {
                     return Err(format!("override of builtin format '{name}' not permitted"));
                 }
                 let description = entry.get("description").and_then(Value::as_str);
@@ -117,11 +106,7 @@ impl NamedFormats {
 
     fn set(&mut self, name: &str, description: &str, format: String) {
         let (name, description) = (name.to_owned(), description.to_owned());
-        let new = NamedFormat {
-            name,
-            description,
-            format,
-        };
+        let new = NamedFormat { name, description, format };
         match self.formats.iter_mut().find(|known| known.name == new.name) {
             Some(known) => *known = new,
             None => self.formats.push(new),
@@ -140,24 +125,15 @@ impl NamedFormats {
         if text.contains('{') {
             return Ok(text);
         }
-        self.find(text)
-            .map(|format| format.format.as_str())
-            .ok_or_else(|| no_such_format(text))
+        self.find(text).map(|format| format.format.as_str()).ok_or_else(|| no_such_format(text))
     }
 
     /// The list that `-o help` prints.
     pub(crate) fn help(&self, prog_name: &str) -> String {
-        let width = self
-            .formats
-            .iter()
-            .map(|format| format.name.chars().count())
-            .max()
-            .unwrap_or(0);
+        let width =
+            self.formats.iter().map(|format| format.name.chars().count()).max().unwrap_or(0);
         let mut text = format!("\nConfigured {prog_name} output formats:\n\n");
-        for NamedFormat {
-            name, description, ..
-        } in &self.formats
-        {
+        for NamedFormat { name, description, .. } in &self.formats {
             text += format!("  {name:<width$}  {description}").trim_end();
             text.push('\n');
         }
@@ -180,9 +156,7 @@ impl NamedFormats {
 }
 
 fn no_such_format(name: &str) -> CliError {
-    CliError::failure(format!(
-        "--format: No such format {name} (Did you mean '{{{name}}}'?)"
-    ))
+    CliError::failure(format!("--format: No such format {name} (Did you mean '{{{name}}}'?)"))
 }
 
 /// The directories of configuration files, the most general first: later ones override.
@@ -193,10 +167,7 @@ fn config_directories(variable: &impl Fn(&str) -> Option<OsString>) -> Vec<PathB
     directories.reverse();
     let home = || get("HOME").map(|home| Path::new(&home).join(".config"));
     directories.extend(get("XDG_CONFIG_HOME").map(PathBuf::from).or_else(home));
-    directories
-        .iter()
-        .map(|directory| directory.join("flux"))
-        .collect()
+    directories.iter().map(|directory| directory.join("flux")).collect()
 }
 
 #[cfg(test)]
@@ -205,10 +176,7 @@ mod tests {
     use super::*;
 
     fn formats() -> NamedFormats {
-        let builtin = [
-            ("default", "The default", "{id}"),
-            ("long", "More", "{id} {name}"),
-        ];
+        let builtin = [("default", "The default", "{id}"), ("long", "More", "{id} {name}")];
         NamedFormats::builtin("jobs", &builtin)
     }
 
@@ -220,10 +188,7 @@ mod tests {
         let loaded = formats().with_environment(|name| match name {
             "XDG_CONFIG_HOME" => Some(home.path().into()),
             "XDG_CONFIG_DIRS" => Some(home.path().join("none").into()),
-            _ => extra
-                .iter()
-                .find(|(key, _)| *key == name)
-                .map(|(_, value)| value.into()),
+            _ => extra.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into()),
         });
         let prefix = format!("{}/flux/", home.path().display());
         loaded.map_err(|error| error.text.replace(&prefix, ""))
@@ -234,10 +199,7 @@ mod tests {
         assert_eq!(formats().resolve("long").unwrap(), "{id} {name}");
         assert_eq!(formats().resolve("{x}").unwrap(), "{x}");
         let error = formats().resolve("lng").unwrap_err();
-        assert_eq!(
-            error.text,
-            "--format: No such format lng (Did you mean '{lng}'?)"
-        );
+        assert_eq!(error.text, "--format: No such format lng (Did you mean '{lng}'?)");
     }
 
     #[test]
@@ -254,10 +216,7 @@ mod tests {
     #[test]
     fn the_environment_replaces_the_default_and_our_variable_comes_first() {
         let flux = ("FLUX_JOBS_FORMAT_DEFAULT", "long");
-        assert_eq!(
-            configured("", &[flux]).unwrap().resolve("default").unwrap(),
-            "{id} {name}"
-        );
+        assert_eq!(configured("", &[flux]).unwrap().resolve("default").unwrap(), "{id} {name}");
         let ours = ("JOBTAP_JOBS_FORMAT_DEFAULT", "{urgency}");
         let formats = configured("", &[flux, ours]).unwrap();
         assert_eq!(formats.resolve("default").unwrap(), "{urgency}");
@@ -271,14 +230,8 @@ mod tests {
             ("formats = 1", "the 'formats' key must be a mapping"),
             ("[formats]\nx = 1", "'formats.x' must be a mapping"),
             ("[formats.x]", "formats.x: required key 'format' missing"),
-            (
-                "[formats.x]\nformat = 1",
-                "formats.x: 'format' key must be a string",
-            ),
-            (
-                "[formats.long]\nformat = \"\"",
-                "override of builtin format 'long' not permitted",
-            ),
+            ("[formats.x]\nformat = 1", "formats.x: 'format' key must be a string"),
+            ("[formats.long]\nformat = \"\"", "override of builtin format 'long' not permitted"),
         ] {
             let error = configured(text, &[]).unwrap_err();
             assert_eq!(error, format!("flux-jobs.toml: {message}"));

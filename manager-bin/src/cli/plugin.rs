@@ -75,11 +75,7 @@ pub(crate) fn run(args: PluginArgs) -> ExitCode {
 
 async fn list(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
     let answer = client.rpc(TOPIC, json!({})).await?;
-    let names = answer
-        .get("plugins")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten();
+    let names = answer.get("plugins").and_then(Value::as_array).into_iter().flatten();
     for name in names.filter_map(Value::as_str) {
         if args.all || !name.starts_with('.') {
             session::print(&format!("{name}\n"))?;
@@ -91,19 +87,13 @@ async fn list(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
 async fn load(client: &Client, args: &LoadArgs) -> Result<u8, CliError> {
     let conf = conf(&args.conf)?;
     let payload = json!({ "load": args.plugin, "remove": args.remove, "conf": conf });
-    client
-        .rpc(TOPIC, payload)
-        .await
-        .map_err(|error| explain(error, &args.plugin))?;
+    client.rpc(TOPIC, payload).await.map_err(|error| explain(error, &args.plugin))?;
     Ok(0)
 }
 
 async fn remove(client: &Client, args: &RemoveArgs) -> Result<u8, CliError> {
     let payload = json!({ "remove": args.name });
-    client
-        .rpc(TOPIC, payload)
-        .await
-        .map_err(|error| explain(error, &args.name))?;
+    client.rpc(TOPIC, payload).await.map_err(|error| explain(error, &args.name))?;
     Ok(0)
 }
 

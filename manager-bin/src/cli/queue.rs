@@ -59,11 +59,7 @@ pub(crate) fn run(args: QueueArgs) -> ExitCode {
     session::with_manager(COMMAND, Family::Script, async |client| match args.command {
         QueueCommand::Status => {
             let status = status(&client).await?;
-            session::print(&format!(
-                "{}\n{}\n",
-                submission(&status),
-                scheduling(&status)
-            ))?;
+            session::print(&format!("{}\n{}\n", submission(&status), scheduling(&status)))?;
             Ok(0)
         }
         QueueCommand::Start(args) => change(&client, "start", None, args.all, args.quiet).await,
@@ -99,10 +95,7 @@ async fn status(client: &Client) -> Result<Value, CliError> {
 fn submission(status: &Value) -> String {
     match status.get("enable").and_then(Value::as_bool) {
         Some(false) => {
-            let reason = status
-                .get("disable_reason")
-                .and_then(Value::as_str)
-                .unwrap_or_default();
+            let reason = status.get("disable_reason").and_then(Value::as_str).unwrap_or_default();
             format!("Job submission is disabled: {reason}")
         }
         _ => "Job submission is enabled".into(),
@@ -130,9 +123,6 @@ mod tests {
         let status = json!({"enable": false, "disable_reason": "full", "start": true});
         assert_eq!(submission(&status), "Job submission is disabled: full");
         assert_eq!(scheduling(&status), "Scheduling is started");
-        assert_eq!(
-            scheduling(&json!({"start": false})),
-            "Scheduling is stopped"
-        );
+        assert_eq!(scheduling(&json!({"start": false})), "Scheduling is stopped");
     }
 }

@@ -42,9 +42,7 @@ pub(crate) fn run<T: Into<ExitCode>>(
     family: Family,
     body: impl Future<Output = Result<T, CliError>>,
 ) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let outcome = match runtime {
         Ok(runtime) => {
             let outcome = runtime.block_on(body);

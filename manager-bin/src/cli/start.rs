@@ -76,12 +76,7 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
     if socket.as_os_str().len() > uri::MAX_PATH {
         socket = rundir.path.join("local-0");
     }
-    let options = Options {
-        config: plan.config,
-        statedir,
-        socket,
-        log_level: plan.log_level,
-    };
+    let options = Options { config: plan.config, statedir, socket, log_level: plan.log_level };
     let daemon = Daemon::start(options).map_err(CliError::failure)?;
     let outcome = if foreground {
         serve(&daemon).await
@@ -113,22 +108,11 @@ impl Plan {
             config::merge(&mut whole, config::load(path).map_err(CliError::failure)?);
         }
         for text in &args.conf {
-            config::merge(
-                &mut whole,
-                config::setting(text).map_err(CliError::failure)?,
-            );
+            config::merge(&mut whole, config::setting(text).map_err(CliError::failure)?);
         }
-        let log_level = if args.verbose > 0 {
-            Level::Info
-        } else {
-            Level::Warning
-        };
-        let mut plan = Self {
-            config: whole,
-            state_dir: args.state_dir,
-            log_level,
-            command: args.command,
-        };
+        let log_level = if args.verbose > 0 { Level::Info } else { Level::Warning };
+        let mut plan =
+            Self { config: whole, state_dir: args.state_dir, log_level, command: args.command };
         for attribute in &args.setattr {
             plan.set(attribute)?;
         }
@@ -285,24 +269,15 @@ fn cannot_run(program: &Path, error: &std::io::Error) -> CliError {
         std::io::ErrorKind::NotFound => (127, "No such file or directory".to_owned()),
         std::io::ErrorKind::PermissionDenied => {
             let shown = program.display();
-            (
-                126,
-                format!("not executable: chmod +x {shown}, or start it as `sh {shown}`"),
-            )
+            (126, format!("not executable: chmod +x {shown}, or start it as `sh {shown}`"))
         }
         _ => (126, system_text(error)),
     };
-    CliError {
-        text: format!("{}: {hint}", program.display()),
-        code,
-    }
+    CliError { text: format!("{}: {hint}", program.display()), code }
 }
 
 fn send(child: &Child, signal: Signal) {
-    let pid = child
-        .id()
-        .and_then(|pid| i32::try_from(pid).ok())
-        .and_then(Pid::from_raw);
+    let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
     if let Some(pid) = pid {
         // It may have ended in between.
         let _ = kill_process(pid, signal);
@@ -317,10 +292,7 @@ fn exit_code(status: ExitStatus) -> u8 {
 
 fn failed(reason: &str) -> CliError {
     session::note(&format!("jobtap: {reason}"));
-    CliError {
-        text: String::new(),
-        code: 1,
-    }
+    CliError { text: String::new(), code: 1 }
 }
 
 #[cfg(test)]
@@ -348,10 +320,6 @@ mod tests {
             &std::io::ErrorKind::PermissionDenied.into(),
         );
         assert_eq!(error.code, 126);
-        assert!(
-            error.text.contains("chmod +x examples/quickstart.sh"),
-            "{}",
-            error.text
-        );
+        assert!(error.text.contains("chmod +x examples/quickstart.sh"), "{}", error.text);
     }
 }

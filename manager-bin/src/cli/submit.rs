@@ -49,9 +49,7 @@ pub(crate) fn run(args: SubmitCommand) -> ExitCode {
         let submissions = submissions(&args)?;
         if args.job.dry_run {
             // Of several copies the first one tells what they are like.
-            submissions
-                .first()
-                .map_or(Ok(()), |first| print_jobspec(&first.payload))?;
+            submissions.first().map_or(Ok(()), |first| print_jobspec(&first.payload))?;
             return Ok(0);
         }
         submit_all(&args, submissions).await
@@ -72,10 +70,7 @@ pub(super) fn submission(args: &SubmitArgs, caller: &Caller) -> Result<Submissio
         "urgency": args.urgency()?,
         "flags": args.job_flags()?.bits(),
     });
-    Ok(Submission {
-        label: String::new(),
-        payload,
-    })
+    Ok(Submission { label: String::new(), payload })
 }
 
 fn submissions(args: &SubmitCommand) -> Result<Vec<Submission>, CliError> {
@@ -86,16 +81,11 @@ fn submissions(args: &SubmitCommand) -> Result<Vec<Submission>, CliError> {
     let Some((how, ids)) = args.copies.copies()? else {
         return Ok(vec![submission(&args.job, &caller)?]);
     };
-    let ids: Idset = ids
-        .parse()
-        .map_err(|error| CliError::failure(format!("--cc: {error}")))?;
+    let ids: Idset = ids.parse().map_err(|error| CliError::failure(format!("--cc: {error}")))?;
     let copy = |id: u32| {
         let args = args.job.copy_for(&id.to_string(), how);
         let submission = submission(&args, &caller)?;
-        Ok(Submission {
-            label: format!("cc={id}: "),
-            ..submission
-        })
+        Ok(Submission { label: format!("cc={id}: "), ..submission })
     };
     ids.iter().map(copy).collect()
 }

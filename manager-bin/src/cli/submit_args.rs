@@ -54,10 +54,7 @@ pub(crate) enum ArgError {
 impl ArgError {
     /// The failure to read the file `name`, in the words of the system.
     pub(crate) fn file(name: &str, error: &std::io::Error) -> Self {
-        Self::File {
-            name: name.to_owned(),
-            text: system_text(error),
-        }
+        Self::File { name: name.to_owned(), text: system_text(error) }
     }
 }
 
@@ -81,12 +78,7 @@ pub(crate) struct SubmitArgs {
     #[arg(short = 'x', long)]
     pub(crate) exclusive: bool,
     /// Time limit: minutes, or a number with s, m, h or d; 0 for none
-    #[arg(
-        short = 't',
-        long,
-        value_name = "MIN|FSD",
-        allow_negative_numbers = true
-    )]
+    #[arg(short = 't', long, value_name = "MIN|FSD", allow_negative_numbers = true)]
     pub(crate) time_limit: Option<String>,
     /// Queue to submit to
     #[arg(short = 'q', long, value_name = "NAME")]
@@ -229,10 +221,7 @@ impl SubmitArgs {
             &mut args.rlimit,
             &mut args.command,
         ];
-        let texts = single
-            .into_iter()
-            .flatten()
-            .chain(lists.into_iter().flatten());
+        let texts = single.into_iter().flatten().chain(lists.into_iter().flatten());
         texts.for_each(|text| *text = substitute_cc(text, id));
         args.copy = (how == Copies::Cc).then(|| id.to_owned());
         args
@@ -263,10 +252,7 @@ impl SubmitArgs {
         if let Some(time) = &self.begin_time {
             builder = builder.dependency(begin_time(time, caller.now)?);
         }
-        let cwd = self
-            .cwd
-            .as_deref()
-            .map_or_else(|| caller.cwd.clone(), |cwd| caller.file(cwd));
+        let cwd = self.cwd.as_deref().map_or_else(|| caller.cwd.clone(), |cwd| caller.file(cwd));
         builder = builder.cwd(&cwd.to_string_lossy());
         builder = self.environment(builder, caller)?;
         builder = self.io(builder)?;
@@ -379,20 +365,15 @@ impl SubmitArgs {
     /// [`ArgError::Flag`] names the word that is no flag.
     pub(crate) fn job_flags(&self) -> Result<Flags, ArgError> {
         let words = self.flags.iter().flat_map(|list| list.split(','));
-        words
-            .filter(|word| !word.is_empty())
-            .try_fold(Flags::NONE, |flags, word| {
-                let flag: Flags = word.parse().map_err(|_| ArgError::Flag(word.to_owned()))?;
-                Ok(flags | flag)
-            })
+        words.filter(|word| !word.is_empty()).try_fold(Flags::NONE, |flags, word| {
+            let flag: Flags = word.parse().map_err(|_| ArgError::Flag(word.to_owned()))?;
+            Ok(flags | flag)
+        })
     }
 
     /// Notes for stderr about options that work but shouldn't be used any more.
     pub(crate) fn notes(&self) -> Vec<&'static str> {
-        let schemes = self
-            .dependency
-            .iter()
-            .map(|uri| uri.split(':').next().unwrap_or_default());
+        let schemes = self.dependency.iter().map(|uri| uri.split(':').next().unwrap_or_default());
         schemes
             .filter(|scheme| scheme.eq_ignore_ascii_case("after"))
             .map(|_| "dependency scheme 'after' is deprecated, use 'afterstart'")

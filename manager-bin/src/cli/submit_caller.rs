@@ -31,15 +31,8 @@ impl Caller {
         let env = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
-        let now = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default();
-        Ok(Self {
-            cwd,
-            env,
-            rlimits: submit_rlimit::current(),
-            now: now.as_secs_f64(),
-        })
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Ok(Self { cwd, env, rlimits: submit_rlimit::current(), now: now.as_secs_f64() })
     }
 
     /// A file named on the command line: relative to the working directory, `~/` to the home

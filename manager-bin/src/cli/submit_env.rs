@@ -19,34 +19,17 @@ const MAX_NESTING: usize = 16;
 pub(crate) struct EnvRules(pub(crate) Vec<String>);
 
 const OPTIONS: [(&str, &str, &str, &str); 3] = [
-    (
-        "env",
-        "",
-        "RULE",
-        "Change the environment: VAR=VAL, VAR, -PATTERN, ^FILE (repeatable)",
-    ),
-    (
-        "env-remove",
-        "-",
-        "PATTERN",
-        "Leave variables out, as --env=-PATTERN (repeatable)",
-    ),
-    (
-        "env-file",
-        "^",
-        "FILE",
-        "Read rules from a file, as --env=^FILE (repeatable)",
-    ),
+    ("env", "", "RULE", "Change the environment: VAR=VAL, VAR, -PATTERN, ^FILE (repeatable)"),
+    ("env-remove", "-", "PATTERN", "Leave variables out, as --env=-PATTERN (repeatable)"),
+    ("env-file", "^", "FILE", "Read rules from a file, as --env=^FILE (repeatable)"),
 ];
 
 impl Args for EnvRules {
     fn augment_args(command: Command) -> Command {
-        OPTIONS
-            .iter()
-            .fold(command, |command, (name, _, value, help)| {
-                let option = Arg::new(*name).long(*name).value_name(*value).help(*help);
-                command.arg(option.action(ArgAction::Append).allow_hyphen_values(true))
-            })
+        OPTIONS.iter().fold(command, |command, (name, _, value, help)| {
+            let option = Arg::new(*name).long(*name).value_name(*value).help(*help);
+            command.arg(option.action(ArgAction::Append).allow_hyphen_values(true))
+        })
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -89,10 +72,7 @@ pub(crate) struct Environment {
 /// # Errors
 /// [`ArgError`] for an unset `$X`, a bad pattern, or a file that can't be read.
 pub(crate) fn apply(rules: &[String], caller: &Caller) -> Result<Environment, ArgError> {
-    let mut env = Environment {
-        variables: caller.env.clone(),
-        expand: BTreeMap::new(),
-    };
+    let mut env = Environment { variables: caller.env.clone(), expand: BTreeMap::new() };
     for rule in rules {
         apply_rule(rule, caller, &mut env, 0)?;
     }
@@ -105,10 +85,7 @@ fn apply_rule(
     env: &mut Environment,
     nesting: usize,
 ) -> Result<(), ArgError> {
-    let refuse = |text: String| ArgError::EnvRule {
-        rule: rule.to_owned(),
-        text,
-    };
+    let refuse = |text: String| ArgError::EnvRule { rule: rule.to_owned(), text };
     if let Some(pattern) = rule.strip_prefix('-') {
         let pattern = Pattern::new(pattern).map_err(refuse)?;
         env.variables.retain(|name, _| !pattern.matches(name));
@@ -166,15 +143,10 @@ fn substitute<'e>(
         let digit = name.starts_with(|first: char| first.is_ascii_digit());
         if name.is_empty() || digit || !name.chars().all(in_name) {
             let text = "`$` without a variable name (write `$$` for a plain one)".to_owned();
-            return Err(ArgError::EnvRule {
-                rule: rule.to_owned(),
-                text,
-            });
+            return Err(ArgError::EnvRule { rule: rule.to_owned(), text });
         }
-        let value = lookup(name).ok_or_else(|| ArgError::EnvUnset {
-            name: name.to_owned(),
-            rule: rule.to_owned(),
-        })?;
+        let value = lookup(name)
+            .ok_or_else(|| ArgError::EnvUnset { name: name.to_owned(), rule: rule.to_owned() })?;
         done.push_str(value);
         rest = tail;
     }
@@ -193,9 +165,7 @@ impl Pattern {
             Some(regex) => format!("^(?:{})", regex.trim_end_matches('/')),
             None => glob(text),
         };
-        Regex::new(&regex)
-            .map(Self)
-            .map_err(|_| "invalid pattern".to_owned())
+        Regex::new(&regex).map(Self).map_err(|_| "invalid pattern".to_owned())
     }
 
     pub(crate) fn matches(&self, name: &str) -> bool {
@@ -258,19 +228,9 @@ mod tests {
     use super::*;
 
     fn caller() -> Caller {
-        let env = [
-            ("HOME", "/home/u"),
-            ("PATH", "/bin"),
-            ("OMP_A", "1"),
-            ("OMP_B", "2"),
-        ];
-        let env = env
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        Caller {
-            env: env.collect(),
-            ..Caller::default()
-        }
+        let env = [("HOME", "/home/u"), ("PATH", "/bin"), ("OMP_A", "1"), ("OMP_B", "2")];
+        let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Caller { env: env.collect(), ..Caller::default() }
     }
 
     fn environment(rules: &[&str], caller: &Caller) -> Result<Environment, String> {
@@ -281,11 +241,7 @@ mod tests {
     /// The variables as `A=1 B=2`.
     fn variables(rules: &[&str]) -> String {
         let env = environment(rules, &caller()).unwrap();
-        let pairs: Vec<_> = env
-            .variables
-            .iter()
-            .map(|(k, v)| format!("{k}={v}"))
-            .collect();
+        let pairs: Vec<_> = env.variables.iter().map(|(k, v)| format!("{k}={v}")).collect();
         pairs.join(" ")
     }
 
@@ -313,14 +269,8 @@ mod tests {
     #[test]
     fn values_refer_to_what_was_made_and_then_to_the_caller() {
         assert_eq!(variables(&["-*", "PATH=/x", "PATH=$PATH:/y"]), "PATH=/x:/y");
-        assert_eq!(
-            variables(&["-*", "P=${PATH}a$$b=$HOME"]),
-            "P=/bina$b=/home/u"
-        );
-        assert_eq!(
-            refused("A=x$NO/y"),
-            "--env: Variable 'NO' not found in A=x$NO/y"
-        );
+        assert_eq!(variables(&["-*", "P=${PATH}a$$b=$HOME"]), "P=/bina$b=/home/u");
+        assert_eq!(refused("A=x$NO/y"), "--env: Variable 'NO' not found in A=x$NO/y");
         for rule in ["A=$", "A=${", "A=${HOME", "A=$1", "A=${a-b}"] {
             assert!(refused(rule).ends_with(&format!(" in {rule}")), "{rule}");
         }
@@ -340,47 +290,24 @@ mod tests {
     #[test]
     fn files_hold_further_rules() {
         let dir = tempfile::tempdir().unwrap();
-        fs::write(
-            dir.path().join("rules"),
-            "-*\n\n# a comment\n  A=1\n^more\n",
-        )
-        .unwrap();
+        fs::write(dir.path().join("rules"), "-*\n\n# a comment\n  A=1\n^more\n").unwrap();
         fs::write(dir.path().join("more"), "B=$A$A\n").unwrap();
         fs::write(dir.path().join("loop"), "^loop\n").unwrap();
-        let caller = Caller {
-            cwd: dir.path().to_owned(),
-            ..caller()
-        };
+        let caller = Caller { cwd: dir.path().to_owned(), ..caller() };
         let env = environment(&["^rules"], &caller).unwrap();
-        let pairs: Vec<_> = env
-            .variables
-            .iter()
-            .map(|(k, v)| format!("{k}={v}"))
-            .collect();
+        let pairs: Vec<_> = env.variables.iter().map(|(k, v)| format!("{k}={v}")).collect();
         assert_eq!(pairs, ["A=1", "B=11"]);
         assert_eq!(
             environment(&["^nosuch"], &caller).unwrap_err(),
             "No such file or directory: 'nosuch'"
         );
-        assert!(
-            environment(&["^loop"], &caller)
-                .unwrap_err()
-                .contains("too deeply")
-        );
+        assert!(environment(&["^loop"], &caller).unwrap_err().contains("too deeply"));
     }
 
     #[test]
     fn the_three_options_keep_their_order() {
         let command = EnvRules::augment_args(Command::new("t"));
-        let words = [
-            "t",
-            "--env=A=1",
-            "--env-remove=B*",
-            "--env",
-            "-C",
-            "--env-file=f",
-            "--env=D",
-        ];
+        let words = ["t", "--env=A=1", "--env-remove=B*", "--env", "-C", "--env-file=f", "--env=D"];
         let matches = command.get_matches_from(words);
         let rules = EnvRules::from_arg_matches(&matches).unwrap();
         assert_eq!(rules.0, ["A=1", "-B*", "-C", "^f", "D"]);

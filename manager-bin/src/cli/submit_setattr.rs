@@ -24,9 +24,7 @@ pub(crate) fn set_attribute(
         None => (key, to_value(text)),
     };
     let shown = value.clone();
-    builder
-        .attribute(key, value)
-        .map_err(|_| failed(key, &shown))
+    builder.attribute(key, value).map_err(|_| failed(key, &shown))
 }
 
 /// Applies one `--setopt`.
@@ -40,15 +38,11 @@ pub(crate) fn set_option(
     let (key, text) = split(setting);
     let value = to_value(text);
     let shown = value.clone();
-    builder
-        .shell_option(key, value)
-        .map_err(|_: JobspecError| failed(key, &shown))
+    builder.shell_option(key, value).map_err(|_: JobspecError| failed(key, &shown))
 }
 
 fn split(setting: &str) -> (&str, Option<&str>) {
-    setting
-        .split_once('=')
-        .map_or((setting, None), |(key, text)| (key, Some(text)))
+    setting.split_once('=').map_or((setting, None), |(key, text)| (key, Some(text)))
 }
 
 /// JSON where the text is JSON, else the text itself; no text means 1, i.e. "on".
@@ -61,20 +55,13 @@ fn to_value(text: Option<&str>) -> Value {
 
 fn from_file(name: &str, caller: &Caller) -> Result<Value, ArgError> {
     let text = fs::read_to_string(caller.file(name)).map_err(|e| ArgError::file(name, &e))?;
-    serde_json::from_str(&text).map_err(|error| ArgError::File {
-        name: name.to_owned(),
-        text: error.to_string(),
-    })
+    serde_json::from_str(&text)
+        .map_err(|error| ArgError::File { name: name.to_owned(), text: error.to_string() })
 }
 
 fn failed(key: &str, value: &Value) -> ArgError {
-    let value = value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned);
-    ArgError::SetAttr {
-        key: key.to_owned(),
-        value,
-    }
+    let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    ArgError::SetAttr { key: key.to_owned(), value }
 }
 
 #[cfg(test)]
@@ -90,10 +77,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("f.json"), r#"{"from":"file"}"#).unwrap();
         fs::write(dir.path().join("bad.json"), "{").unwrap();
-        let caller = Caller {
-            cwd: dir.path().to_owned(),
-            ..Caller::default()
-        };
+        let caller = Caller { cwd: dir.path().to_owned(), ..Caller::default() };
         let mut builder = JobspecBuilder::new(["app"]);
         for setting in settings {
             builder =
@@ -106,29 +90,17 @@ mod tests {
     fn every_form_of_setattr_sets_what_flux_sets() {
         let system = |rest: Value| {
             let mut system = json!({"duration": 0});
-            system
-                .as_object_mut()
-                .unwrap()
-                .extend(rest.as_object().unwrap().clone());
+            system.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
             json!({ "system": system })
         };
         assert_eq!(attributes(&["foo"]).unwrap(), system(json!({"foo": 1})));
-        assert_eq!(
-            attributes(&["foo=bar"]).unwrap(),
-            system(json!({"foo": "bar"}))
-        );
-        assert_eq!(
-            attributes(&["foo=1.5"]).unwrap(),
-            system(json!({"foo": 1.5}))
-        );
+        assert_eq!(attributes(&["foo=bar"]).unwrap(), system(json!({"foo": "bar"})));
+        assert_eq!(attributes(&["foo=1.5"]).unwrap(), system(json!({"foo": 1.5})));
         assert_eq!(
             attributes(&[r#"foo.bar={"x":[1,null,true]}"#]).unwrap(),
             system(json!({"foo": {"bar": {"x": [1, null, true]}}}))
         );
-        assert_eq!(
-            attributes(&["system.foo=1"]).unwrap(),
-            system(json!({"foo": 1}))
-        );
+        assert_eq!(attributes(&["system.foo=1"]).unwrap(), system(json!({"foo": 1})));
         assert_eq!(
             attributes(&["user.foo=1"]).unwrap(),
             json!({"system": {"duration": 0}, "user": {"foo": 1}})
@@ -137,23 +109,14 @@ mod tests {
             attributes(&["attributes.other.x=2", ".top=a=b"]).unwrap(),
             json!({"system": {"duration": 0}, "other": {"x": 2}, "top": "a=b"})
         );
-        assert_eq!(
-            attributes(&["duration=77"]).unwrap(),
-            json!({"system": {"duration": 77}})
-        );
-        assert_eq!(
-            attributes(&["^key=f.json"]).unwrap(),
-            system(json!({"key": {"from": "file"}}))
-        );
+        assert_eq!(attributes(&["duration=77"]).unwrap(), json!({"system": {"duration": 77}}));
+        assert_eq!(attributes(&["^key=f.json"]).unwrap(), system(json!({"key": {"from": "file"}})));
     }
 
     #[test]
     fn what_cannot_be_set_is_refused() {
         let refused = |setting: &str| attributes(&[setting]).unwrap_err();
-        assert_eq!(
-            refused("^key=nosuch.json"),
-            "No such file or directory: 'nosuch.json'"
-        );
+        assert_eq!(refused("^key=nosuch.json"), "No such file or directory: 'nosuch.json'");
         assert!(refused("^key=bad.json").ends_with(": 'bad.json'"));
         assert_eq!(refused("duration.x=a"), "failed to set duration.x to a");
         assert_eq!(refused("a..b"), "failed to set a..b to 1");

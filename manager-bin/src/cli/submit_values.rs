@@ -13,10 +13,7 @@ pub(crate) fn count(option: &'static str, text: Option<&str>) -> Result<Option<u
     let Some(text) = text else { return Ok(None) };
     match text.trim().parse::<i64>() {
         Ok(count) => Ok(Some(u64::try_from(count).unwrap_or(0))),
-        Err(_) => Err(ArgError::Int {
-            option,
-            value: text.to_owned(),
-        }),
+        Err(_) => Err(ArgError::Int { option, value: text.to_owned() }),
     }
 }
 
@@ -33,11 +30,7 @@ pub(crate) fn time_limit(text: &str) -> Result<f64, ArgError> {
         _ => text.parse::<Fsd>(),
     };
     let seconds = limit.map_err(|_| ArgError::Duration)?.as_secs();
-    if seconds.is_finite() {
-        Ok(seconds)
-    } else {
-        Err(ArgError::InfiniteDuration)
-    }
+    if seconds.is_finite() { Ok(seconds) } else { Err(ArgError::InfiniteDuration) }
 }
 
 /// The dependency that holds a job until `+FSD` from now, or until a time in seconds since the epoch.
@@ -53,24 +46,13 @@ pub(crate) fn begin_time(text: &str, now: f64) -> Result<Dependency, ArgError> {
     if !epoch.is_finite() || epoch < 0.0 {
         return Err(invalid());
     }
-    let value = if text.starts_with('+') {
-        format!("{epoch:.3}")
-    } else {
-        text.to_owned()
-    };
-    Ok(Dependency {
-        scheme: "begin-time".to_owned(),
-        value,
-        options: Default::default(),
-    })
+    let value = if text.starts_with('+') { format!("{epoch:.3}") } else { text.to_owned() };
+    Ok(Dependency { scheme: "begin-time".to_owned(), value, options: Default::default() })
 }
 
 /// Whether the argument of `--input` names tasks rather than a file.
 pub(crate) fn is_task_set(text: &str) -> bool {
-    let inner = text
-        .strip_prefix('[')
-        .and_then(|text| text.strip_suffix(']'))
-        .unwrap_or(text);
+    let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     text == "all"
         || inner.split(',').all(|range| {
             let (first, last) = range.split_once('-').unwrap_or((range, range));

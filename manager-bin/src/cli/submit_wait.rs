@@ -33,16 +33,8 @@ impl Wait {
             Some(event) => (event.to_owned(), true),
             None => (event, false),
         };
-        let watch = args.watch.then_some(Output {
-            label,
-            quiet: false,
-        });
-        Some(Self {
-            event,
-            exec,
-            watch,
-            verbose,
-        })
+        let watch = args.watch.then_some(Output { label, quiet: false });
+        Some(Self { event, exec, watch, verbose })
     }
 }
 
@@ -105,10 +97,7 @@ async fn follow_exec(client: &Client, id: JobId, name: &str) -> Result<u8, CliEr
 
 fn tell(id: JobId, event: &EventEntry, first: Timestamp, verbose: u8) {
     let fatal = |event: &EventEntry| {
-        let severity = event
-            .context
-            .as_ref()
-            .and_then(|context| context.get("severity"));
+        let severity = event.context.as_ref().and_then(|context| context.get("severity"));
         severity.and_then(Value::as_i64) == Some(0)
     };
     if event.name == "exception" && fatal(event) {
@@ -117,21 +106,11 @@ fn tell(id: JobId, event: &EventEntry, first: Timestamp, verbose: u8) {
     let time = event.timestamp.as_secs() - first.as_secs();
     let start = format!("{}: {time:.3}s:", show_id(id));
     if verbose > 1 {
-        let context = event
-            .context
-            .clone()
-            .map(|context| format!(" {}", Value::Object(context)));
-        session::note(&format!(
-            "{start} {}{}",
-            event.name,
-            context.unwrap_or_default()
-        ));
+        let context = event.context.clone().map(|context| format!(" {}", Value::Object(context)));
+        session::note(&format!("{start} {}{}", event.name, context.unwrap_or_default()));
     }
     if verbose > 0 && event.name == "finish" {
-        let status = event
-            .context
-            .as_ref()
-            .and_then(|context| context.get("status"));
+        let status = event.context.as_ref().and_then(|context| context.get("status"));
         let status = status.and_then(Value::as_i64).unwrap_or(0);
         let word = if status == 0 { "complete" } else { "failed" };
         session::note(&format!("{start} {word}: status={status}"));

@@ -30,10 +30,7 @@ pub(crate) struct Answer {
 /// The name that the program was called by, for its messages: the file name of `argv[0]`.
 pub(crate) fn program_name(argv0: Option<&OsStr>) -> String {
     let name = argv0.and_then(|path| Path::new(path).file_name());
-    name.map_or_else(
-        || "jobtap".to_owned(),
-        |name| name.to_string_lossy().into_owned(),
-    )
+    name.map_or_else(|| "jobtap".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
 /// Turns clap's error about `command` of `program` into the family's form. `usage` is the usage of
@@ -45,14 +42,8 @@ pub(crate) fn answer(
     usage: &str,
     family: Family,
 ) -> Answer {
-    if matches!(
-        error.kind(),
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
-    ) {
-        return Answer {
-            text: error.render().to_string(),
-            code: 0,
-        };
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        return Answer { text: error.render().to_string(), code: 0 };
     }
     let text = match family {
         Family::Script => {
@@ -95,10 +86,8 @@ fn script_text(error: &clap::Error) -> String {
             format!("argument {argument}: expected one argument")
         }
         ErrorKind::InvalidValue => {
-            let choices: Vec<_> = strings(error, ContextKind::ValidValue)
-                .iter()
-                .map(|v| format!("'{v}'"))
-                .collect();
+            let choices: Vec<_> =
+                strings(error, ContextKind::ValidValue).iter().map(|v| format!("'{v}'")).collect();
             let choices = choices.join(", ");
             format!("argument {argument}: invalid choice: '{value}' (choose from {choices})")
         }
@@ -111,10 +100,7 @@ fn script_text(error: &clap::Error) -> String {
         }
         ErrorKind::MissingRequiredArgument => {
             let missing = strings(error, ContextKind::InvalidArg);
-            format!(
-                "the following arguments are required: {}",
-                missing.join(", ")
-            )
+            format!("the following arguments are required: {}", missing.join(", "))
         }
         ErrorKind::InvalidSubcommand => {
             let name = string(error, ContextKind::InvalidSubcommand).unwrap_or_default();
@@ -140,10 +126,7 @@ fn compiled_text(error: &clap::Error) -> String {
         }
         ErrorKind::TooManyValues => format!("option '{argument}' doesn't allow an argument"),
         ErrorKind::MissingRequiredArgument => {
-            format!(
-                "missing {}",
-                strings(error, ContextKind::InvalidArg).join(", ")
-            )
+            format!("missing {}", strings(error, ContextKind::InvalidArg).join(", "))
         }
         ErrorKind::InvalidSubcommand => {
             let name = string(error, ContextKind::InvalidSubcommand).unwrap_or_default();
@@ -159,12 +142,7 @@ fn compiled_text(error: &clap::Error) -> String {
 /// The argument in question, without the placeholder of its value.
 fn argument(error: &clap::Error) -> String {
     let argument = string(error, ContextKind::InvalidArg).unwrap_or_default();
-    argument
-        .split([' ', '='])
-        .next()
-        .unwrap_or_default()
-        .trim_end_matches(['[', '.'])
-        .to_owned()
+    argument.split([' ', '=']).next().unwrap_or_default().trim_end_matches(['[', '.']).to_owned()
 }
 
 fn string(error: &clap::Error, kind: ContextKind) -> Option<&str> {
@@ -176,10 +154,9 @@ fn string(error: &clap::Error, kind: ContextKind) -> Option<&str> {
 
 fn strings(error: &clap::Error, kind: ContextKind) -> Vec<String> {
     match error.get(kind) {
-        Some(ContextValue::Strings(texts)) => texts
-            .iter()
-            .map(|text| text.replace(['<', '>'], ""))
-            .collect(),
+        Some(ContextValue::Strings(texts)) => {
+            texts.iter().map(|text| text.replace(['<', '>'], "")).collect()
+        }
         _ => Vec::new(),
     }
 }
@@ -204,16 +181,9 @@ mod tests {
             Command::new("demo")
                 .arg(Arg::new("ntasks").short('n').long("ntasks").value_name("N"))
                 .arg(Arg::new("kind").long("kind").value_parser(["a", "b"]))
+                .arg(Arg::new("count").long("count").value_parser(clap::value_parser!(u8)))
                 .arg(
-                    Arg::new("count")
-                        .long("count")
-                        .value_parser(clap::value_parser!(u8)),
-                )
-                .arg(
-                    Arg::new("color")
-                        .long("color")
-                        .value_parser(["auto", "never"])
-                        .num_args(0..=1),
+                    Arg::new("color").long("color").value_parser(["auto", "never"]).num_args(0..=1),
                 )
                 .arg(Arg::new("id").value_name("JOBID").required(true)),
         );
@@ -233,25 +203,10 @@ mod tests {
             let usage = usage.unwrap().strip_prefix(word).unwrap();
             assert!(usage.contains("jobtap demo "), "{usage}");
         }
-        let script = script
-            .text
-            .trim_end()
-            .rsplit('\n')
-            .next()
-            .unwrap()
-            .to_owned();
-        let script = script
-            .strip_prefix("site-jobtap-demo: error: ")
-            .unwrap()
-            .to_owned();
+        let script = script.text.trim_end().rsplit('\n').next().unwrap().to_owned();
+        let script = script.strip_prefix("site-jobtap-demo: error: ").unwrap().to_owned();
         let compiled = compiled.text.lines().next().unwrap();
-        (
-            script,
-            compiled
-                .strip_prefix("site-jobtap-demo: ")
-                .unwrap()
-                .to_owned(),
-        )
+        (script, compiled.strip_prefix("site-jobtap-demo: ").unwrap().to_owned())
     }
 
     fn both(script: &str, compiled: &str) -> (String, String) {
@@ -262,10 +217,7 @@ mod tests {
     fn each_family_has_its_form_and_exit_code() {
         assert_eq!(
             lines(&["1", "--foo"]),
-            both(
-                "unrecognized arguments: --foo",
-                "unrecognized option '--foo'"
-            )
+            both("unrecognized arguments: --foo", "unrecognized option '--foo'")
         );
         assert_eq!(
             lines(&["1", "2"]),
@@ -280,10 +232,7 @@ mod tests {
         );
         assert_eq!(
             lines(&[]),
-            both(
-                "the following arguments are required: JOBID",
-                "missing JOBID"
-            )
+            both("the following arguments are required: JOBID", "missing JOBID")
         );
         assert_eq!(
             lines(&["1", "--kind=c"]).0,
@@ -293,11 +242,7 @@ mod tests {
             lines(&["1", "--color=c"]).0,
             "argument --color: invalid choice: 'c' (choose from 'auto', 'never')"
         );
-        assert!(
-            lines(&["1", "--count=x"])
-                .0
-                .starts_with("argument --count: invalid value 'x': ")
-        );
+        assert!(lines(&["1", "--count=x"]).0.starts_with("argument --count: invalid value 'x': "));
     }
 
     #[test]

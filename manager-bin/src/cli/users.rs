@@ -20,10 +20,7 @@ impl Users {
     pub(crate) fn system() -> Self {
         // A machine without the file has its users elsewhere.
         let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-        Users {
-            services: true,
-            ..Users::from_passwd(&passwd)
-        }
+        Users { services: true, ..Users::from_passwd(&passwd) }
     }
 
     /// The users of a passwd(5) text, and nobody else.
@@ -33,11 +30,7 @@ impl Users {
             names.entry(uid).or_insert_with(|| name.to_owned());
             numbers.entry(name.to_owned()).or_insert(Some(uid));
         }
-        Users {
-            names: names.into(),
-            numbers: numbers.into(),
-            services: false,
-        }
+        Users { names: names.into(), numbers: numbers.into(), services: false }
     }
 
     /// The name of user `uid`, or the number if nobody knows a name.
@@ -58,10 +51,7 @@ impl Users {
         }
         // getent takes a word of digits for a number, and an unknown number has no name.
         let is_name = !name.is_empty() && !name.bytes().all(|b| b.is_ascii_digit());
-        let number = is_name
-            .then(|| self.ask(name))
-            .flatten()
-            .map(|(_, uid)| uid);
+        let number = is_name.then(|| self.ask(name)).flatten().map(|(_, uid)| uid);
         self.numbers.borrow_mut().insert(name.to_owned(), number);
         number
     }
@@ -71,10 +61,7 @@ impl Users {
             return None;
         }
         let mut command = Command::new("getent");
-        command
-            .args(["passwd", "--", key])
-            .stdin(Stdio::null())
-            .stderr(Stdio::null());
+        command.args(["passwd", "--", key]).stdin(Stdio::null()).stderr(Stdio::null());
         let output = command.output().ok()?;
         let text = String::from_utf8(output.stdout).ok()?;
         let (name, uid) = text.lines().find_map(parse_entry)?;

@@ -31,19 +31,13 @@ pub(crate) fn parse_when(text: &str, now: f64, zone: &TimeZone) -> Option<f64> {
     }
     let civil = match text.parse::<DateTime>() {
         Ok(civil) => civil,
-        Err(_) => today(now, zone)?
-            .date()
-            .to_datetime(text.parse::<Time>().ok()?),
+        Err(_) => today(now, zone)?.date().to_datetime(text.parse::<Time>().ok()?),
     };
     Some(seconds(civil.to_zoned(zone.clone()).ok()?.timestamp()))
 }
 
 fn today(now: f64, zone: &TimeZone) -> Option<Zoned> {
-    Some(
-        Timestamp::from_microsecond((now * 1e6) as i64)
-            .ok()?
-            .to_zoned(zone.clone()),
-    )
+    Some(Timestamp::from_microsecond((now * 1e6) as i64).ok()?.to_zoned(zone.clone()))
 }
 
 fn seconds(time: Timestamp) -> f64 {
@@ -76,10 +70,7 @@ mod tests {
         assert_eq!(utc("2023-11-14T23:02:39+02:00"), Some(1_699_995_759.0));
         assert_eq!(utc("21:00"), Some(1_699_995_600.0));
         let east = TimeZone::fixed(jiff::tz::offset(2));
-        assert_eq!(
-            parse_when("2023-11-14 23:02", NOW, &east),
-            Some(1_699_995_720.0)
-        );
+        assert_eq!(parse_when("2023-11-14 23:02", NOW, &east), Some(1_699_995_720.0));
     }
 
     #[test]
@@ -90,17 +81,7 @@ mod tests {
 
     #[test]
     fn the_rest_is_refused() {
-        for text in [
-            "",
-            "soon",
-            "-",
-            "-8x",
-            "-inf",
-            "2023-13-01",
-            "25:00",
-            "inf",
-            "nan",
-        ] {
+        for text in ["", "soon", "-", "-8x", "-inf", "2023-13-01", "25:00", "inf", "nan"] {
             assert_eq!(utc(text), None, "{text}");
         }
     }

@@ -15,42 +15,30 @@ pub(super) fn submit(committer: &Committer, effector: &Arc<Effector>, turn: Turn
         Err(error) => {
             // A key that the store can't hold comes from a plugin's name at worst; to go on without
             // the write would acknowledge what isn't there.
-            effector
-                .failure
-                .report(format!("an event can't be stored: {error}"));
+            effector.failure.report(format!("an event can't be stored: {error}"));
             return;
         }
     };
     let effector = Arc::clone(effector);
     let after = turn.after;
-    committer.submit(Batch {
-        ops,
-        then: Box::new(move || effector.run(after)),
-    });
+    committer.submit(Batch { ops, then: Box::new(move || effector.run(after)) });
 }
 
 /// Queues something to be done after everything before it.
 pub(super) fn then(committer: &Committer, what: impl FnOnce() + Send + 'static) {
-    committer.submit(Batch {
-        ops: Vec::new(),
-        then: Box::new(what),
-    });
+    committer.submit(Batch { ops: Vec::new(), then: Box::new(what) });
 }
 
 fn op(write: Write) -> Result<Op, KeyError> {
     Ok(match write {
-        Write::Append { id, log, seq, line } => Op::Append {
-            key: Key::job(id.as_u64(), log.key())?,
-            seq,
-            value: line.into_bytes(),
-        },
-        Write::Put { id, key, value } => Op::Put {
-            key: Key::job(id.as_u64(), &key)?,
-            value: value.into_bytes(),
-        },
-        Write::PutInstance { key, value } => Op::Put {
-            key: Key::instance(&key)?,
-            value: value.into_bytes(),
-        },
+        Write::Append { id, log, seq, line } => {
+            Op::Append { key: Key::job(id.as_u64(), log.key())?, seq, value: line.into_bytes() }
+        }
+        Write::Put { id, key, value } => {
+            Op::Put { key: Key::job(id.as_u64(), &key)?, value: value.into_bytes() }
+        }
+        Write::PutInstance { key, value } => {
+            Op::Put { key: Key::instance(&key)?, value: value.into_bytes() }
+        }
     })
 }

@@ -71,10 +71,7 @@ pub fn merge(base: &mut Value, over: Value) {
 }
 
 fn files(path: &Path) -> Result<Vec<PathBuf>, ConfigError> {
-    let read = |reason| ConfigError::Read {
-        path: path.to_path_buf(),
-        reason,
-    };
+    let read = |reason| ConfigError::Read { path: path.to_path_buf(), reason };
     if !std::fs::metadata(path).map_err(read)?.is_dir() {
         return Ok(vec![path.to_path_buf()]);
     }
@@ -90,20 +87,14 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, ConfigError> {
 }
 
 fn is_config_file(path: &Path) -> bool {
-    path.extension()
-        .is_some_and(|extension| extension == "toml" || extension == "json")
+    path.extension().is_some_and(|extension| extension == "toml" || extension == "json")
 }
 
 fn load_file(path: &Path) -> Result<Value, ConfigError> {
-    let text = std::fs::read_to_string(path).map_err(|reason| ConfigError::Read {
-        path: path.to_path_buf(),
-        reason,
-    })?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|reason| ConfigError::Read { path: path.to_path_buf(), reason })?;
     let place = path.display().to_string();
-    if path
-        .extension()
-        .is_some_and(|extension| extension == "json")
-    {
+    if path.extension().is_some_and(|extension| extension == "json") {
         parse_json(&place, &text)
     } else {
         parse_toml(&place, &text)
@@ -113,27 +104,14 @@ fn load_file(path: &Path) -> Result<Value, ConfigError> {
 fn parse_toml(place: &str, text: &str) -> Result<Value, ConfigError> {
     let table: toml::Table = toml::from_str(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
-        let line = text
-            .bytes()
-            .take(offset)
-            .filter(|byte| *byte == b'\n')
-            .count()
-            + 1;
-        ConfigError::Parse {
-            place: place.to_owned(),
-            line,
-            message: error.message().to_owned(),
-        }
+        let line = text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1;
+        ConfigError::Parse { place: place.to_owned(), line, message: error.message().to_owned() }
     })?;
     Ok(to_json(toml::Value::Table(table)))
 }
 
 fn parse_json(place: &str, text: &str) -> Result<Value, ConfigError> {
-    let problem = |line, message| ConfigError::Parse {
-        place: place.to_owned(),
-        line,
-        message,
-    };
+    let problem = |line, message| ConfigError::Parse { place: place.to_owned(), line, message };
     let value: Value =
         serde_json::from_str(text).map_err(|error| problem(error.line(), error.to_string()))?;
     if value.is_object() {
@@ -152,12 +130,9 @@ fn to_json(value: toml::Value) -> Value {
         toml::Value::Boolean(truth) => Value::Bool(truth),
         toml::Value::Datetime(date) => Value::String(date.to_string()),
         toml::Value::Array(items) => items.into_iter().map(to_json).collect(),
-        toml::Value::Table(table) => Value::Object(
-            table
-                .into_iter()
-                .map(|(key, value)| (key, to_json(value)))
-                .collect(),
-        ),
+        toml::Value::Table(table) => {
+            Value::Object(table.into_iter().map(|(key, value)| (key, to_json(value))).collect())
+        }
     }
 }
 
@@ -188,10 +163,7 @@ mod tests {
         std::fs::write(dir.path().join("1.toml"), "[a]\nx = 2\n[b]\ny = [1]").unwrap();
         std::fs::write(dir.path().join("0.toml"), "[a]\nx = 1\nz = 3").unwrap();
         std::fs::write(dir.path().join("notes.txt"), "not read").unwrap();
-        assert_eq!(
-            load(dir.path()).unwrap(),
-            json!({"a": {"x": 2, "z": 3}, "b": {"y": [1]}})
-        );
+        assert_eq!(load(dir.path()).unwrap(), json!({"a": {"x": 2, "z": 3}, "b": {"y": [1]}}));
     }
 
     #[test]
@@ -200,15 +172,9 @@ mod tests {
         let file = dir.path().join("bad.toml");
         std::fs::write(&file, "[a]\nx = 1\ny = = 2\n").unwrap();
         let text = load(&file).unwrap_err().to_string();
-        assert!(
-            text.starts_with(&format!("{}:3: ", file.display())),
-            "{text}"
-        );
+        assert!(text.starts_with(&format!("{}:3: ", file.display())), "{text}");
         let text = load(&dir.path().join("none")).unwrap_err().to_string();
-        assert!(
-            text.contains("none") && text.contains("No such file"),
-            "{text}"
-        );
+        assert!(text.contains("none") && text.contains("No such file"), "{text}");
     }
 
     #[test]
@@ -217,12 +183,7 @@ mod tests {
         assert_eq!(setting("a.b=word").unwrap(), json!({"a": {"b": "word"}}));
         assert_eq!(setting("[q]\nx = true").unwrap(), json!({"q": {"x": true}}));
         assert_eq!(setting("{\"q\": 1}").unwrap(), json!({"q": 1}));
-        assert!(
-            setting("nonsense")
-                .unwrap_err()
-                .to_string()
-                .contains("KEY=VAL")
-        );
+        assert!(setting("nonsense").unwrap_err().to_string().contains("KEY=VAL"));
         assert!(setting("a..b=x").is_err());
     }
 

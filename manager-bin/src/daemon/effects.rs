@@ -41,12 +41,7 @@ impl Effector {
     fn one(&self, effect: Effect) {
         match effect {
             Effect::Reply { to, result } => self.engine.answer(to, result),
-            Effect::Publish {
-                id,
-                log,
-                seq,
-                entry,
-            } => self.hub.publish(id, log, seq, &entry),
+            Effect::Publish { id, log, seq, entry } => self.hub.publish(id, log, seq, &entry),
             Effect::Exec(command) => self.execution.send(command),
             Effect::Timer { id, at } => self.timers.set(id, at),
             Effect::Spawn(task) => drop(self.plugins.spawn(task.0)),

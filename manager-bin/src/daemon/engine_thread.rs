@@ -75,10 +75,7 @@ struct Replies {
 impl EngineHandle {
     /// A handle that sends into this channel.
     pub(super) fn new(messages: Sender<Message>) -> Self {
-        Self {
-            messages,
-            replies: Arc::default(),
-        }
+        Self { messages, replies: Arc::default() }
     }
 
     /// Hands in a request, in the order of the calls; the answer comes when its events are durable.
@@ -86,11 +83,7 @@ impl EngineHandle {
         let (sender, receiver) = oneshot::channel();
         let reply = ReplyTo(self.replies.next.fetch_add(1, Ordering::Relaxed));
         self.replies.lock().insert(reply, sender);
-        if !self.input(Input::Request {
-            reply,
-            cred,
-            request,
-        }) {
+        if !self.input(Input::Request { reply, cred, request }) {
             self.replies.lock().remove(&reply);
         }
         receiver
@@ -142,9 +135,7 @@ impl RemoteSink for EngineHandle {
 
 /// The answer, or the refusal of a manager that ends.
 pub(super) async fn answered(receiver: oneshot::Receiver<RpcResult>) -> RpcResult {
-    receiver
-        .await
-        .unwrap_or_else(|_| Err(RpcError::new(EAGAIN, "the manager is shutting down")))
+    receiver.await.unwrap_or_else(|_| Err(RpcError::new(EAGAIN, "the manager is shutting down")))
 }
 
 /// An engine's refusal as it goes over the wire.
@@ -165,10 +156,7 @@ pub(super) fn run(
             let (turn, stop) = one_turn(&mut engine, first, messages, log);
             turns(turn);
             if stop {
-                turns(Turn {
-                    writes: engine.checkpoint(),
-                    after: Vec::new(),
-                });
+                turns(Turn { writes: engine.checkpoint(), after: Vec::new() });
                 return;
             }
         }
@@ -194,11 +182,7 @@ fn one_turn(
             Message::Stop => return (turn, true),
         }
         taken += 1;
-        next = if taken < PER_TURN {
-            messages.try_recv().ok()
-        } else {
-            None
-        };
+        next = if taken < PER_TURN { messages.try_recv().ok() } else { None };
     }
     (turn, false)
 }
@@ -210,7 +194,6 @@ impl Turn {
             log.write(line.level, &line.text);
         }
         self.writes.extend(effects.writes);
-        self.after
-            .extend(effects.after.into_iter().map(After::Effect));
+        self.after.extend(effects.after.into_iter().map(After::Effect));
     }
 }

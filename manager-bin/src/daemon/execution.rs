@@ -25,17 +25,9 @@ pub(super) struct Execution(Sender<Message>);
 
 enum Message {
     Command(ExecCommand),
-    Input {
-        id: JobId,
-        rank: Option<u32>,
-        data: Vec<u8>,
-        eof: bool,
-    },
+    Input { id: JobId, rank: Option<u32>, data: Vec<u8>, eof: bool },
     Settle,
-    Close {
-        for_good: bool,
-        done: Sender<()>,
-    },
+    Close { for_good: bool, done: Sender<()> },
 }
 
 /// What the thread works with.
@@ -64,12 +56,7 @@ impl Execution {
 
     /// Passes input to a job's tasks.
     pub(super) fn stdin(&self, id: JobId, rank: Option<u32>, data: Vec<u8>, eof: bool) {
-        let _ = self.0.send(Message::Input {
-            id,
-            rank,
-            data,
-            eof,
-        });
+        let _ = self.0.send(Message::Input { id, rank, data, eof });
     }
 
     /// Says that all jobs known from before were started again: what else is held is nobody's.
@@ -101,11 +88,7 @@ fn serve(inbox: &Inbox, parts: &Parts) -> Option<Sender<()>> {
     let mut started = Vec::new();
     while let Ok(message) = inbox.0.recv() {
         match message {
-            Message::Command(ExecCommand::Start {
-                id,
-                userid,
-                reattach,
-            }) => {
+            Message::Command(ExecCommand::Start { id, userid, reattach }) => {
                 started.push(id.as_u64());
                 start(parts, id, userid, reattach);
             }
@@ -116,12 +99,7 @@ fn serve(inbox: &Inbox, parts: &Parts) -> Option<Sender<()>> {
                 parts.executor.cancel(id.as_u64(), signum);
             }
             Message::Command(ExecCommand::Ack { id }) => parts.executor.ack(id.as_u64()),
-            Message::Input {
-                id,
-                rank,
-                data,
-                eof,
-            } => {
+            Message::Input { id, rank, data, eof } => {
                 parts.executor.stdin(id.as_u64(), rank, data, eof);
             }
             Message::Settle => {
@@ -154,13 +132,7 @@ fn drop_strays(parts: &Parts, started: &[u64]) {
 
 /// Whether a job holds resources and has no end on record: a prolog may be all that its start waits for.
 fn will_be_started(records: &Records, id: JobId) -> bool {
-    let log = records.main_log(
-        id,
-        Cred {
-            userid: Uid::new(0),
-            owner: true,
-        },
-    );
+    let log = records.main_log(id, Cred { userid: Uid::new(0), owner: true });
     log.is_ok_and(|log| log.has("alloc") && !log.has_ended())
 }
 
@@ -170,15 +142,11 @@ fn start(parts: &Parts, id: JobId, userid: Uid, reattach: bool) {
     match start_job(parts, id, userid, reattach) {
         Ok(job) => parts.executor.start(job),
         Err(error) => {
-            let exception = engine::Exception {
-                kind: "exec".into(),
-                severity: 0,
-                note: error.to_string(),
-            };
-            for event in [
-                engine::ExecEvent::Exception { id, exception },
-                engine::ExecEvent::Released { id },
-            ] {
+            let exception =
+                engine::Exception { kind: "exec".into(), severity: 0, note: error.to_string() };
+            for event in
+                [engine::ExecEvent::Exception { id, exception }, engine::ExecEvent::Released { id }]
+            {
                 parts.engine.input(Input::Exec(event));
             }
         }
@@ -188,16 +156,8 @@ fn start(parts: &Parts, id: JobId, userid: Uid, reattach: bool) {
 /// Collects what the executor needs to know of a job.
 fn start_job(parts: &Parts, id: JobId, userid: Uid, reattach: bool) -> Result<StartJob, RpcError> {
     let records = &parts.records;
-    let log = records.main_log(
-        id,
-        Cred {
-            userid,
-            owner: true,
-        },
-    )?;
-    let jobspec = records
-        .value(id, "jobspec")?
-        .ok_or_else(|| missing("jobspec"))?;
+    let log = records.main_log(id, Cred { userid, owner: true })?;
+    let jobspec = records.value(id, "jobspec")?.ok_or_else(|| missing("jobspec"))?;
     let jobspec = parse(&current_jobspec(&jobspec, &log)?)?;
     let resources = records.value(id, "R")?.ok_or_else(|| missing("R"))?;
     let exec_log = records.log(id, Log::Exec)?.unwrap_or_default();
@@ -206,14 +166,9 @@ fn start_job(parts: &Parts, id: JobId, userid: Uid, reattach: bool) -> Result<St
         userid: userid.as_u32(),
         command: jobspec.command().map(str::to_owned).collect(),
         ntasks: u32::try_from(jobspec.counts().ntasks).unwrap_or(u32::MAX),
-        cwd: jobspec
-            .cwd()
-            .map_or_else(|| PathBuf::from("/"), PathBuf::from),
+        cwd: jobspec.cwd().map_or_else(|| PathBuf::from("/"), PathBuf::from),
         env: environment(parts, id)?,
-        shell_options: jobspec
-            .attribute("system.shell.options")
-            .cloned()
-            .unwrap_or(Value::Null),
+        shell_options: jobspec.attribute("system.shell.options").cloned().unwrap_or(Value::Null),
         name: jobspec.display_name().to_owned(),
         resources: serde_json::from_str(&resources)
             .map_err(|error| RpcError::proto(format!("the stored R is damaged: {error}")))?,
@@ -232,18 +187,11 @@ fn environment(parts: &Parts, id: JobId) -> Result<Vec<(String, String)>, RpcErr
     let submitted = submit::payload(&token).ok_or_else(|| missing("J"))?;
     let submitted: Value = serde_json::from_str(&submitted)
         .map_err(|error| RpcError::proto(format!("the stored J is damaged: {error}")))?;
-    let variables = submitted
-        .pointer("/attributes/system/environment")
-        .and_then(Value::as_object);
+    let variables = submitted.pointer("/attributes/system/environment").and_then(Value::as_object);
     let own = [uri::VARIABLE, uri::FLUX_VARIABLE];
-    let kept = variables
-        .into_iter()
-        .flatten()
-        .filter(|(name, _)| !own.contains(&name.as_str()));
+    let kept = variables.into_iter().flatten().filter(|(name, _)| !own.contains(&name.as_str()));
     let kept = kept.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
-    Ok(kept
-        .chain(own.map(|name| (name.to_owned(), parts.uri.clone())))
-        .collect())
+    Ok(kept.chain(own.map(|name| (name.to_owned(), parts.uri.clone()))).collect())
 }
 
 fn parse(text: &str) -> Result<Jobspec, RpcError> {
@@ -261,29 +209,16 @@ pub(super) fn translate(event: ExecEvent) -> Option<engine::ExecEvent> {
     Some(match event {
         ExecEvent::Log { id, entry } => {
             let entry = EventEntry::decode(&format!("{entry}\n")).ok()?;
-            engine::ExecEvent::Log {
-                id: JobId::new(id),
-                entry,
-            }
+            engine::ExecEvent::Log { id: JobId::new(id), entry }
         }
         ExecEvent::Started { id } => engine::ExecEvent::Started { id: JobId::new(id) },
-        ExecEvent::Exception {
-            id,
-            severity,
-            kind,
-            note,
-        } => engine::ExecEvent::Exception {
+        ExecEvent::Exception { id, severity, kind, note } => engine::ExecEvent::Exception {
             id: JobId::new(id),
-            exception: engine::Exception {
-                kind,
-                severity: i64::from(severity),
-                note,
-            },
+            exception: engine::Exception { kind, severity: i64::from(severity), note },
         },
-        ExecEvent::Finished { id, status } => engine::ExecEvent::Finished {
-            id: JobId::new(id),
-            status,
-        },
+        ExecEvent::Finished { id, status } => {
+            engine::ExecEvent::Finished { id: JobId::new(id), status }
+        }
         ExecEvent::Released { id, last } if last => {
             engine::ExecEvent::Released { id: JobId::new(id) }
         }

@@ -39,15 +39,7 @@ impl Hub {
         let Some(list) = watchers.get_mut(&id) else {
             return;
         };
-        list.retain(|sender| {
-            sender
-                .send(Published {
-                    log,
-                    seq,
-                    entry: Arc::clone(entry),
-                })
-                .is_ok()
-        });
+        list.retain(|sender| sender.send(Published { log, seq, entry: Arc::clone(entry) }).is_ok());
         if list.is_empty() {
             watchers.remove(&id);
         }

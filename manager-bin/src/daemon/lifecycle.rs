@@ -103,10 +103,8 @@ impl Daemon {
         let (failure, failed) = Failure::new();
         let (plugins, stop_plugins) = plugin_runtime()?;
         let (thread, services) = start_threads(&options, &uri, plugins, failure)?;
-        let listener = listen(&options.socket).map_err(|reason| StartError::Socket {
-            path: options.socket.clone(),
-            reason,
-        })?;
+        let listener = listen(&options.socket)
+            .map_err(|reason| StartError::Socket { path: options.socket.clone(), reason })?;
         let server = tokio::spawn(server::serve(listener, Arc::clone(&services)));
         Ok(Self {
             uri,
@@ -140,20 +138,14 @@ impl Daemon {
         if !self.statedir.is_temporary() {
             return;
         }
-        let cred = Cred {
-            userid: self.services.owner,
-            owner: true,
-        };
+        let cred = Cred { userid: self.services.owner, owner: true };
         let engine = &self.services.engine;
         let exception = Exception {
             kind: "cancel".into(),
             severity: 0,
             note: "the manager is shutting down".into(),
         };
-        let stop = Request::QueueStart {
-            start: false,
-            reason: None,
-        };
+        let stop = Request::QueueStart { start: false, reason: None };
         let cancel = Request::RaiseAll {
             dry_run: false,
             userid: None,
@@ -170,11 +162,7 @@ impl Daemon {
     async fn running_jobs(&self) -> u64 {
         let stats = answered(self.services.engine.read(|engine| Ok(engine.job_stats()))).await;
         let stats = stats.unwrap_or_default();
-        let count = |state| {
-            stats
-                .pointer(&format!("/job_states/{state}"))
-                .and_then(Value::as_u64)
-        };
+        let count = |state| stats.pointer(&format!("/job_states/{state}")).and_then(Value::as_u64);
         count("run").unwrap_or(0) + count("cleanup").unwrap_or(0)
     }
 
@@ -223,23 +211,10 @@ fn start_threads(
         registry,
         remote: Arc::new(engine.clone()),
     };
-    let boot = Boot {
-        setup,
-        store,
-        effector,
-        log: Arc::clone(&log),
-    };
+    let boot = Boot { setup, store, effector, log: Arc::clone(&log) };
     let thread = boot.run(messages)?;
     let reserve = Reserve::default();
-    let services = Services {
-        owner,
-        engine,
-        records,
-        hub,
-        execution,
-        log,
-        reserve,
-    };
+    let services = Services { owner, engine, records, hub, execution, log, reserve };
     Ok((thread, Arc::new(services)))
 }
 
@@ -255,14 +230,12 @@ impl Boot {
     /// Starts the thread and waits until all stored jobs are restored.
     fn run(self, messages: mpsc::Receiver<Message>) -> Result<JoinHandle<()>, StartError> {
         let (ready, started) = mpsc::channel();
-        let thread = std::thread::Builder::new()
-            .name("engine".into())
-            .spawn(move || {
-                let run = std::panic::AssertUnwindSafe(|| self.engine(&messages, &ready));
-                if let Err(panic) = std::panic::catch_unwind(run) {
-                    let _ = ready.send(Err(StartError::Broken(super::panic_text(&*panic))));
-                }
-            })?;
+        let thread = std::thread::Builder::new().name("engine".into()).spawn(move || {
+            let run = std::panic::AssertUnwindSafe(|| self.engine(&messages, &ready));
+            if let Err(panic) = std::panic::catch_unwind(run) {
+                let _ = ready.send(Err(StartError::Broken(super::panic_text(&*panic))));
+            }
+        })?;
         match started.recv() {
             Ok(Ok(())) => Ok(thread),
             Ok(Err(error)) => Err(error),
@@ -275,21 +248,14 @@ impl Boot {
         messages: &mpsc::Receiver<Message>,
         ready: &mpsc::Sender<Result<(), StartError>>,
     ) {
-        let Self {
-            setup,
-            store,
-            effector,
-            log,
-        } = self;
+        let Self { setup, store, effector, log } = self;
         let (engine, first) = match restored(setup, store.as_ref(), &log) {
             Ok(restored) => restored,
             Err(error) => return drop(ready.send(Err(error))),
         };
         let fatal = effector.failure.clone();
         let committer = Committer::start(store, move |error| {
-            fatal.report(format!(
-                "the store failed: {error}; nothing more is acknowledged"
-            ));
+            fatal.report(format!("the store failed: {error}; nothing more is acknowledged"));
         });
         let committer = match committer {
             Ok(committer) => committer,
@@ -352,9 +318,7 @@ fn start_execution(
 
 /// A thread for the asynchronous work of plugins: one that blocks must not hold up the manager.
 fn plugin_runtime() -> Result<(tokio::runtime::Handle, oneshot::Sender<()>), StartError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let handle = runtime.handle().clone();
     let (stop, stopped) = oneshot::channel();
     std::thread::Builder::new()

@@ -37,10 +37,7 @@ pub struct Log {
 impl Log {
     /// A log that repeats lines of at least this gravity on stderr.
     pub fn new(to_stderr: Level) -> Self {
-        Self {
-            ring: Mutex::new(VecDeque::new()),
-            to_stderr,
-        }
+        Self { ring: Mutex::new(VecDeque::new()), to_stderr }
     }
 
     /// Adds a message; several lines of text become several log lines.
@@ -54,22 +51,13 @@ impl Log {
             if ring.len() == KEPT {
                 ring.pop_front();
             }
-            ring.push_back(Line {
-                time,
-                level,
-                text: text.to_owned(),
-            });
+            ring.push_back(Line { time, level, text: text.to_owned() });
         }
     }
 
     /// The lines still in memory, oldest first.
     pub fn lines(&self) -> Vec<Line> {
-        self.ring
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .iter()
-            .cloned()
-            .collect()
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 }
 

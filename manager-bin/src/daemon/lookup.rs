@@ -47,10 +47,7 @@ pub(super) fn current_jobspec(stored: &str, log: &MainLog) -> Result<String, Rpc
 /// The stored R with the expiration of the last `resource-update` event (RFC 21).
 fn current_resources(stored: &str, log: &MainLog) -> Result<String, RpcError> {
     let updates = contexts(log, "resource-update");
-    let Some(expiration) = updates
-        .iter()
-        .rev()
-        .find_map(|context| context.get("expiration"))
+    let Some(expiration) = updates.iter().rev().find_map(|context| context.get("expiration"))
     else {
         return Ok(stored.to_owned());
     };
@@ -77,10 +74,7 @@ mod tests {
     fn the_last_expiration_counts() {
         let text = "{\"timestamp\":1.0,\"name\":\"resource-update\",\"context\":{\"expiration\":5.0}}\n\
                     {\"timestamp\":2.0,\"name\":\"resource-update\",\"context\":{\"expiration\":9.5}}\n";
-        let log = MainLog {
-            text: text.into(),
-            events: decode_log(text).unwrap(),
-        };
+        let log = MainLog { text: text.into(), events: decode_log(text).unwrap() };
         let stored = r#"{"version":1,"execution":{"expiration":1.0,"R_lite":[]}}"#;
         assert_eq!(
             current_resources(stored, &log).unwrap(),

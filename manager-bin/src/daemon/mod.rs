@@ -44,17 +44,14 @@ use services::{Call, Read, Watch};
 
 /// The time that goes into events.
 pub fn now() -> Timestamp {
-    let elapsed = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
+    let elapsed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_secs(elapsed.as_secs_f64())
 }
 
 /// The words of a panic.
 fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic".into())
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".into())
 }
 
 /// Where a thread says that the manager can't go on. The first reason counts.
@@ -116,8 +113,7 @@ impl Services {
             }
             Call::Stdin(input) => {
                 self.records.main_log(input.id, cred)?;
-                self.execution
-                    .stdin(input.id, input.rank, input.data, input.eof);
+                self.execution.stdin(input.id, input.rank, input.data, input.eof);
                 Box::pin(async { Ok(json!({})) })
             }
             Call::Log => {
@@ -145,10 +141,6 @@ fn reader(cred: Cred, read: Read) -> impl FnOnce(&Engine) -> RpcResult + Send + 
 }
 
 fn plugin_names(engine: &Engine) -> Value {
-    let names: Value = engine
-        .plugins()
-        .into_iter()
-        .map(|plugin| plugin.name.to_string())
-        .collect();
+    let names: Value = engine.plugins().into_iter().map(|plugin| plugin.name.to_string()).collect();
     json!({ "plugins": names })
 }

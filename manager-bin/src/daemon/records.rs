@@ -47,9 +47,7 @@ impl Records {
     pub(super) fn log(&self, id: JobId, log: Log) -> Result<Option<String>, RpcError> {
         let key = Key::job(id.as_u64(), log.key()).map_err(unreadable)?;
         let bytes = self.store.read_log(&key).map_err(unreadable)?;
-        bytes
-            .map(|bytes| String::from_utf8(bytes).map_err(unreadable))
-            .transpose()
+        bytes.map(|bytes| String::from_utf8(bytes).map_err(unreadable)).transpose()
     }
 
     /// The text under a key of a job.
@@ -58,25 +56,19 @@ impl Records {
             return Ok(None);
         };
         let bytes = self.store.get(&key).map_err(unreadable)?;
-        bytes
-            .map(|bytes| String::from_utf8(bytes).map_err(unreadable))
-            .transpose()
+        bytes.map(|bytes| String::from_utf8(bytes).map_err(unreadable)).transpose()
     }
 
     /// A job's main eventlog, for its user and the owner; everybody else and unknown jobs are refused.
     pub(super) fn main_log(&self, id: JobId, cred: Cred) -> Result<MainLog, RpcError> {
-        let text = self
-            .log(id, Log::Main)?
-            .ok_or_else(|| RpcError::new(ENOENT, "invalid job id"))?;
+        let text =
+            self.log(id, Log::Main)?.ok_or_else(|| RpcError::new(ENOENT, "invalid job id"))?;
         let events = decode_log(&text).map_err(unreadable)?;
         let log = MainLog { text, events };
         if cred.owner || log.userid() == Some(cred.userid) {
             Ok(log)
         } else {
-            Err(RpcError::new(
-                EPERM,
-                "guests can only access their own jobs",
-            ))
+            Err(RpcError::new(EPERM, "guests can only access their own jobs"))
         }
     }
 }
@@ -96,32 +88,22 @@ impl MainLog {
 
     /// Whether the job is over.
     pub(super) fn is_inactive(&self) -> bool {
-        self.events
-            .last()
-            .is_some_and(|event| event.name == "clean")
-            || self.has("clean")
+        self.events.last().is_some_and(|event| event.name == "clean") || self.has("clean")
     }
 
     /// Whether the event that ends the job's run is there: `finish` or a fatal exception (RFC 21).
     pub(super) fn has_ended(&self) -> bool {
         let severity = |event: &EventEntry| {
             let context = event.context.as_ref();
-            context
-                .and_then(|context| context.get("severity"))
-                .and_then(Value::as_i64)
+            context.and_then(|context| context.get("severity")).and_then(Value::as_i64)
         };
-        self.events
-            .iter()
-            .any(|event| event.name == "finish" || severity(event) == Some(0))
+        self.events.iter().any(|event| event.name == "finish" || severity(event) == Some(0))
     }
 
     /// How many exceptions came from the execution system.
     pub(super) fn exec_exceptions(&self) -> usize {
         let of_exec = |event: &&EventEntry| {
-            let kind = event
-                .context
-                .as_ref()
-                .and_then(|context| context.get("type"));
+            let kind = event.context.as_ref().and_then(|context| context.get("type"));
             event.name == "exception" && kind.and_then(Value::as_str) == Some("exec")
         };
         self.events.iter().filter(of_exec).count()

@@ -67,10 +67,7 @@ struct Host {
 
 /// This host's name, as R and the listings show it.
 pub fn hostname() -> String {
-    rustix::system::uname()
-        .nodename()
-        .to_string_lossy()
-        .into_owned()
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// The set that the instance configuration and this host give.
@@ -81,14 +78,7 @@ pub fn discover(config: &Value) -> Result<ResourceSet, ResourceError> {
     let here = hostname();
     let available = available_cores()?;
     if table.config.is_empty() {
-        return build(
-            &here,
-            Host {
-                cores: available,
-                gpus: Idset::default(),
-            },
-            &BTreeSet::new(),
-        );
+        return build(&here, Host { cores: available, gpus: Idset::default() }, &BTreeSet::new());
     }
     let (host, properties) = configured(&table, &here)?;
     if !table.noverify && !host.cores.is_subset(&available) {
@@ -115,19 +105,14 @@ fn configured(
             .parse()
             .map_err(|error| config(format!("hosts = \"{}\": {error}", entry.hosts)))?;
         if let Some(other) = names.iter().find(|name| name != here) {
-            return Err(ResourceError::ForeignHost {
-                host: other,
-                here: here.into(),
-            });
+            return Err(ResourceError::ForeignHost { host: other, here: here.into() });
         }
-        for (ids, into, key) in [
-            (&entry.cores, &mut host.cores, "cores"),
-            (&entry.gpus, &mut host.gpus, "gpus"),
-        ] {
+        for (ids, into, key) in
+            [(&entry.cores, &mut host.cores, "cores"), (&entry.gpus, &mut host.gpus, "gpus")]
+        {
             let Some(text) = ids else { continue };
-            let ids: Idset = text
-                .parse()
-                .map_err(|error| config(format!("{key} = \"{text}\": {error}")))?;
+            let ids: Idset =
+                text.parse().map_err(|error| config(format!("{key} = \"{text}\": {error}")))?;
             *into = into.union(&ids);
         }
         properties.extend(entry.properties.iter().cloned());
@@ -152,8 +137,7 @@ fn build(
     }
     let mut set = ResourceSet::uniform(0, &hosts, children);
     for property in properties {
-        set.set_property(property, &Idset::from_iter([0]))
-            .map_err(|error| config(&error))?;
+        set.set_property(property, &Idset::from_iter([0])).map_err(|error| config(&error))?;
     }
     Ok(set)
 }

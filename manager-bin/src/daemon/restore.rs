@@ -121,22 +121,11 @@ mod tests {
         let store = MemoryStore::default();
         let good = "{\"timestamp\":1.0,\"name\":\"submit\",\"context\":{\"userid\":1,\"urgency\":16,\"flags\":0,\"version\":1}}\n\
                     {\"timestamp\":1.0,\"name\":\"validate\"}\n";
-        let jobspec = JobspecBuilder::new(["true"])
-            .build()
-            .unwrap()
-            .value()
-            .to_string();
+        let jobspec = JobspecBuilder::new(["true"]).build().unwrap().value().to_string();
         for (id, log) in [(1, "garbage\n"), (2, good)] {
             let ops = vec![
-                Op::Append {
-                    key: Key::eventlog(id),
-                    seq: 0,
-                    value: log.into(),
-                },
-                Op::Put {
-                    key: Key::jobspec(id),
-                    value: jobspec.clone().into(),
-                },
+                Op::Append { key: Key::eventlog(id), seq: 0, value: log.into() },
+                Op::Put { key: Key::jobspec(id), value: jobspec.clone().into() },
             ];
             store.commit(ops).unwrap();
         }
@@ -153,19 +142,9 @@ mod tests {
         assert_eq!(store.job_ids().unwrap(), [2]);
         let lost = store.list(LOST).unwrap();
         let names: Vec<&str> = lost.iter().map(Key::as_str).collect();
-        assert_eq!(
-            names,
-            [
-                "job-lost+found.job.ƒ2.eventlog",
-                "job-lost+found.job.ƒ2.jobspec"
-            ]
-        );
+        assert_eq!(names, ["job-lost+found.job.ƒ2.eventlog", "job-lost+found.job.ƒ2.jobspec"]);
         let lines = log.lines();
-        assert!(
-            lines[0].text.starts_with("job ƒ2 not replayed: "),
-            "{}",
-            lines[0].text
-        );
+        assert!(lines[0].text.starts_with("job ƒ2 not replayed: "), "{}", lines[0].text);
     }
 
     fn job(entries: &[(&str, &str)]) -> store::StoredJob {
@@ -174,10 +153,7 @@ mod tests {
             value: value.as_bytes().to_vec(),
             next_seq: None,
         });
-        store::StoredJob {
-            id: 7,
-            entries: entries.collect(),
-        }
+        store::StoredJob { id: 7, entries: entries.collect() }
     }
 
     #[test]

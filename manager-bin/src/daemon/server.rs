@@ -46,10 +46,7 @@ pub(super) async fn serve(listener: UnixListener, services: Arc<Services>) {
 async fn connection(socket: UnixStream, services: Arc<Services>) {
     let Ok(peer) = socket.peer_cred() else { return };
     let userid = Uid::new(peer.uid());
-    let mut cred = Cred {
-        userid,
-        owner: userid == services.owner,
-    };
+    let mut cred = Cred { userid, owner: userid == services.owner };
     let (read, write) = socket.into_split();
     let (answers, queue) = channel(WAITING_ANSWERS);
     let writer = tokio::spawn(write_answers(write, queue));
@@ -62,10 +59,7 @@ async fn connection(socket: UnixStream, services: Arc<Services>) {
         let Ok(request) = decode::<Request>(&line) else {
             break;
         };
-        let answers = Answers {
-            id: request.id,
-            channel: answers.clone(),
-        };
+        let answers = Answers { id: request.id, channel: answers.clone() };
         if request.topic == HELLO {
             let result = hello(&request.payload, &mut cred);
             running.spawn(async move { answers.last(result).await });
@@ -107,24 +101,14 @@ fn hello(payload: &Value, cred: &mut Cred) -> RpcResult {
     }
     let asked = (number("userid"), number("rolemask"));
     if asked != (None, None) {
-        let (Ok(userid), Ok(mask)) = (
-            asked.0.unwrap_or(Ok(cred.userid.as_u32())),
-            asked.1.unwrap_or(Ok(ROLE_OWNER)),
-        ) else {
-            return Err(RpcError::new(
-                EINVAL,
-                "hello: userid and rolemask are 32 bit numbers",
-            ));
+        let (Ok(userid), Ok(mask)) =
+            (asked.0.unwrap_or(Ok(cred.userid.as_u32())), asked.1.unwrap_or(Ok(ROLE_OWNER)))
+        else {
+            return Err(RpcError::new(EINVAL, "hello: userid and rolemask are 32 bit numbers"));
         };
-        let wanted = Cred {
-            userid: Uid::new(userid),
-            owner: mask & ROLE_OWNER != 0,
-        };
+        let wanted = Cred { userid: Uid::new(userid), owner: mask & ROLE_OWNER != 0 };
         if !cred.owner && wanted != *cred {
-            return Err(RpcError::new(
-                EPERM,
-                "only the owner may act as another user",
-            ));
+            return Err(RpcError::new(EPERM, "only the owner may act as another user"));
         }
         *cred = wanted;
     }
@@ -139,22 +123,13 @@ struct Answers {
 
 impl Answers {
     async fn last(self, result: RpcResult) {
-        let _ = self
-            .channel
-            .send(Answer {
-                id: self.id,
-                result,
-            })
-            .await;
+        let _ = self.channel.send(Answer { id: self.id, result }).await;
     }
 }
 
 impl watch::Sink for Answers {
     async fn send(&self, answer: Value) -> Result<(), ()> {
-        let answer = Answer {
-            id: self.id,
-            result: Ok(answer),
-        };
+        let answer = Answer { id: self.id, result: Ok(answer) };
         self.channel.send(answer).await.map_err(|_| ())
     }
 }
@@ -187,23 +162,14 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
 
-    const OWNER: Cred = Cred {
-        userid: Uid::new(1000),
-        owner: true,
-    };
+    const OWNER: Cred = Cred { userid: Uid::new(1000), owner: true };
 
     #[test]
     fn the_owner_may_act_as_a_guest_and_nobody_else() {
         let as_guest = json!({"protocol": PROTOCOL, "userid": 7, "rolemask": 2});
         let mut cred = OWNER;
         hello(&as_guest, &mut cred).unwrap();
-        assert_eq!(
-            cred,
-            Cred {
-                userid: Uid::new(7),
-                owner: false
-            }
-        );
+        assert_eq!(cred, Cred { userid: Uid::new(7), owner: false });
         let back = json!({"protocol": PROTOCOL, "userid": 1000, "rolemask": 1});
         assert_eq!(hello(&back, &mut cred).unwrap_err().errno, EPERM);
     }

@@ -130,10 +130,7 @@ pub(super) fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, R
         "job-exec.stdin" => Call::Stdin(stdin(&fields)?),
         "log.dmesg" => owner(cred).map(|()| Call::Log)?,
         _ => {
-            return Err(RpcError::new(
-                ENOSYS,
-                format!("Unknown service method '{topic}'"),
-            ));
+            return Err(RpcError::new(ENOSYS, format!("Unknown service method '{topic}'")));
         }
     })
 }
@@ -148,20 +145,14 @@ pub(super) fn owner(cred: Cred) -> Result<(), RpcError> {
 }
 
 fn raise(fields: &Fields<'_>) -> Result<Call, RpcError> {
-    Ok(Call::Engine(Request::Raise {
-        id: fields.required("id")?,
-        exception: exception(fields)?,
-    }))
+    Ok(Call::Engine(Request::Raise { id: fields.required("id")?, exception: exception(fields)? }))
 }
 
 fn raiseall(fields: &Fields<'_>) -> Result<Call, RpcError> {
     let userid: i64 = fields.required("userid")?;
     Ok(Call::Engine(Request::RaiseAll {
         dry_run: fields.required("dry_run")?,
-        userid: u32::try_from(userid)
-            .ok()
-            .filter(|uid| *uid != u32::MAX)
-            .map(Uid::new),
+        userid: u32::try_from(userid).ok().filter(|uid| *uid != u32::MAX).map(Uid::new),
         states: StateSet::from_bits(fields.required("states")?),
         exception: exception(fields)?,
     }))
@@ -204,11 +195,7 @@ fn watch(fields: &Fields<'_>) -> Result<Watch, RpcError> {
         "guest.output" => Path::Output,
         _ => Path::Unknown(path),
     };
-    Ok(Watch {
-        id: fields.required("id")?,
-        path,
-        waitcreate: flags & WATCH_WAITCREATE != 0,
-    })
+    Ok(Watch { id: fields.required("id")?, path, waitcreate: flags & WATCH_WAITCREATE != 0 })
 }
 
 fn stdin(fields: &Fields<'_>) -> Result<Stdin, RpcError> {
@@ -257,14 +244,8 @@ mod tests {
     use super::*;
     use crate::rpc::errno::EPROTO;
 
-    const OWNER: Cred = Cred {
-        userid: Uid::new(1000),
-        owner: true,
-    };
-    const GUEST: Cred = Cred {
-        userid: Uid::new(1001),
-        owner: false,
-    };
+    const OWNER: Cred = Cred { userid: Uid::new(1000), owner: true };
+    const GUEST: Cred = Cred { userid: Uid::new(1001), owner: false };
 
     #[test]
     fn an_unknown_topic_is_named() {
@@ -281,27 +262,19 @@ mod tests {
         assert_eq!(error.text, "job-manager.raise: 'type' is missing");
         let payload = json!({"id": 1, "urgency": "high"});
         let error = decode("job-manager.urgency", &payload, OWNER).unwrap_err();
-        assert!(
-            error.text.starts_with("job-manager.urgency: 'urgency': "),
-            "{}",
-            error.text
-        );
+        assert!(error.text.starts_with("job-manager.urgency: 'urgency': "), "{}", error.text);
         let error = decode("job-manager.kill", &json!(null), OWNER).unwrap_err();
         assert_eq!(error.text, "job-manager.kill: 'id' is missing");
     }
 
     #[test]
     fn all_users_is_minus_one_as_in_flux() {
-        for (given, expected) in [
-            (json!(-1), None),
-            (json!(u32::MAX), None),
-            (json!(7), Some(Uid::new(7))),
-        ] {
+        for (given, expected) in
+            [(json!(-1), None), (json!(u32::MAX), None), (json!(7), Some(Uid::new(7)))]
+        {
             let payload = json!({"dry_run": false, "userid": given, "states": 62, "severity": 0, "type": "cancel"});
             match decode("job-manager.raiseall", &payload, OWNER).unwrap() {
-                Call::Engine(Request::RaiseAll {
-                    userid, exception, ..
-                }) => {
+                Call::Engine(Request::RaiseAll { userid, exception, .. }) => {
                     assert_eq!(userid, expected);
                     assert_eq!(exception.note, "");
                 }
@@ -314,10 +287,7 @@ mod tests {
     fn plugins_are_listed_for_the_owner_only() {
         let list = |cred| decode("job-manager.jobtap", &json!({"query_only": true}), cred);
         assert!(matches!(list(OWNER), Ok(Call::Read(Read::Plugins))));
-        assert_eq!(
-            list(GUEST).unwrap_err().text,
-            "Request requires owner credentials"
-        );
+        assert_eq!(list(GUEST).unwrap_err().text, "Request requires owner credentials");
     }
 
     #[test]

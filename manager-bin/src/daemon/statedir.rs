@@ -70,25 +70,16 @@ impl StateDir {
 
     fn take(path: &Path, temporary: bool) -> Result<Self, StateDirError> {
         create(path)?;
-        let path = path
-            .canonicalize()
-            .map_err(|reason| explain(path, reason))?;
+        let path = path.canonicalize().map_err(|reason| explain(path, reason))?;
         let meta = path.metadata().map_err(|reason| explain(&path, reason))?;
         if !meta.is_dir() {
             return Err(StateDirError::NotADirectory(path));
         }
         if meta.uid() != rustix::process::geteuid().as_raw() {
-            return Err(StateDirError::NotOurs {
-                uid: meta.uid(),
-                path,
-            });
+            return Err(StateDirError::NotOurs { uid: meta.uid(), path });
         }
         let lock = lock(&path)?;
-        Ok(Self {
-            path,
-            temporary,
-            _lock: lock,
-        })
+        Ok(Self { path, temporary, _lock: lock })
     }
 
     /// Where it is, absolute.
@@ -149,10 +140,7 @@ fn lock(path: &Path) -> Result<File, StateDirError> {
         Err(Errno::WOULDBLOCK) => {
             let mut pid = String::new();
             let _ = file.read_to_string(&mut pid);
-            return Err(StateDirError::InUse {
-                path: path.to_path_buf(),
-                pid: pid.trim().into(),
-            });
+            return Err(StateDirError::InUse { path: path.to_path_buf(), pid: pid.trim().into() });
         }
         Err(error) => return Err(explain(path, error.into())),
     }
@@ -190,10 +178,7 @@ mod tests {
         let first = StateDir::open(&path).unwrap();
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o700);
         let refusal = StateDir::open(&path).unwrap_err().to_string();
-        assert!(
-            refusal.ends_with(&format!("pid {}", std::process::id())),
-            "{refusal}"
-        );
+        assert!(refusal.ends_with(&format!("pid {}", std::process::id())), "{refusal}");
         drop(first);
         assert!(StateDir::open(&path).is_ok());
     }

@@ -13,19 +13,11 @@ use crate::rpc::errno::{EINVAL, EPERM};
 
 /// The payload as a submission; it has either a `jobspec` (object or text) or a signed `J`.
 pub(super) fn decode(payload: &Value, cred: Cred) -> Result<Submission, RpcError> {
-    let fields = Fields {
-        topic: "job-ingest.submit",
-        payload,
-    };
+    let fields = Fields { topic: "job-ingest.submit", payload };
     let flags = fields.optional("flags")?.unwrap_or(0);
-    let urgency = fields
-        .optional("urgency")?
-        .unwrap_or(i64::from(Urgency::DEFAULT.value()));
+    let urgency = fields.optional("urgency")?.unwrap_or(i64::from(Urgency::DEFAULT.value()));
     if cred.userid == Uid::new(0) && !cred.owner {
-        return Err(RpcError::new(
-            EINVAL,
-            "submission of jobs as user root not supported",
-        ));
+        return Err(RpcError::new(EINVAL, "submission of jobs as user root not supported"));
     }
     let (text, signed) = match fields.optional::<String>("J")? {
         Some(signed) => (unwrap_signed(&signed, cred)?, signed),
@@ -42,25 +34,13 @@ pub(super) fn decode(payload: &Value, cred: Cred) -> Result<Submission, RpcError
         .map_err(|error| RpcError::new(EINVAL, format!("jobspec: invalid JSON: {error}")))?;
     let jobspec =
         Jobspec::from_value(value).map_err(|error| RpcError::new(EINVAL, error.to_string()))?;
-    Ok(Submission {
-        jobspec,
-        signed,
-        urgency,
-        flags,
-    })
+    Ok(Submission { jobspec, signed, urgency, flags })
 }
 
 /// The token that Flux makes of an unsigned jobspec: header, jobspec, mechanism `none`.
 pub(super) fn wrap(jobspec: &str, userid: Uid) -> String {
-    let header = format!(
-        "version\0i1\0userid\0i{}\0mechanism\0snone\0",
-        userid.as_u32()
-    );
-    format!(
-        "{}.{}.none",
-        BASE64_STANDARD.encode(header),
-        BASE64_STANDARD.encode(jobspec)
-    )
+    let header = format!("version\0i1\0userid\0i{}\0mechanism\0snone\0", userid.as_u32());
+    format!("{}.{}.none", BASE64_STANDARD.encode(header), BASE64_STANDARD.encode(jobspec))
 }
 
 /// The jobspec inside a token; `None` if it is no token.
@@ -78,16 +58,10 @@ fn unwrap_signed(token: &str, cred: Cred) -> Result<String, RpcError> {
         return Err(malformed());
     };
     if mechanism != "none" {
-        return Err(RpcError::new(
-            EINVAL,
-            format!("sign mechanism {mechanism} is not supported"),
-        ));
+        return Err(RpcError::new(EINVAL, format!("sign mechanism {mechanism} is not supported")));
     }
     if !cred.owner {
-        return Err(RpcError::new(
-            EPERM,
-            "only instance owner can use sign-type=none",
-        ));
+        return Err(RpcError::new(EPERM, "only instance owner can use sign-type=none"));
     }
     let header = BASE64_STANDARD.decode(header).map_err(|_| malformed())?;
     let signer = signer(&header).ok_or_else(malformed)?;
@@ -114,14 +88,8 @@ mod tests {
 
     use super::*;
 
-    const OWNER: Cred = Cred {
-        userid: Uid::new(1000),
-        owner: true,
-    };
-    const GUEST: Cred = Cred {
-        userid: Uid::new(1001),
-        owner: false,
-    };
+    const OWNER: Cred = Cred { userid: Uid::new(1000), owner: true };
+    const GUEST: Cred = Cred { userid: Uid::new(1001), owner: false };
 
     #[test]
     fn the_signed_form_is_that_of_rfc_16() {
@@ -137,11 +105,7 @@ mod tests {
     #[test]
     fn what_is_no_json_is_refused_in_words() {
         let error = decode(&json!({"jobspec": "{"}), OWNER).unwrap_err();
-        assert!(
-            error.text.starts_with("jobspec: invalid JSON: "),
-            "{}",
-            error.text
-        );
+        assert!(error.text.starts_with("jobspec: invalid JSON: "), "{}", error.text);
         let error = decode(&json!({}), OWNER).unwrap_err();
         assert_eq!(error.text, "job-ingest.submit: 'jobspec' is missing");
     }
@@ -149,24 +113,15 @@ mod tests {
     #[test]
     fn a_token_must_be_the_requesters_own() {
         let token = |uid| json!({"J": wrap("{}", Uid::new(uid))});
-        assert_eq!(
-            decode(&token(7), OWNER).unwrap_err().text,
-            "signer=7 != requestor=1000"
-        );
+        assert_eq!(decode(&token(7), OWNER).unwrap_err().text, "signer=7 != requestor=1000");
         let error = decode(&token(1001), GUEST).unwrap_err();
         assert_eq!(error.text, "only instance owner can use sign-type=none");
-        assert_eq!(
-            decode(&json!({"J": "x"}), OWNER).unwrap_err().text,
-            "malformed signed jobspec"
-        );
+        assert_eq!(decode(&json!({"J": "x"}), OWNER).unwrap_err().text, "malformed signed jobspec");
     }
 
     #[test]
     fn root_as_guest_is_refused() {
-        let root = Cred {
-            userid: Uid::new(0),
-            owner: false,
-        };
+        let root = Cred { userid: Uid::new(0), owner: false };
         let error = decode(&json!({"jobspec": {}}), root).unwrap_err();
         assert_eq!(error.text, "submission of jobs as user root not supported");
     }

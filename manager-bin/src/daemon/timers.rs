@@ -62,11 +62,7 @@ trait PopIfDue {
 
 impl PopIfDue for BinaryHeap<Entry> {
     fn pop_if_due(&mut self, now: u64) -> Option<Entry> {
-        if self.peek().is_some_and(|Reverse((at, _))| *at <= now) {
-            self.pop()
-        } else {
-            None
-        }
+        if self.peek().is_some_and(|Reverse((at, _))| *at <= now) { self.pop() } else { None }
     }
 }
 
@@ -84,9 +80,7 @@ mod tests {
     fn past_timers_fire_in_the_order_of_their_times() {
         let (sender, receiver) = channel();
         for (at, id) in [(3.0, 3), (1.0, 1), (2.0, 2)] {
-            sender
-                .send((Timestamp::from_secs(at), TimerId(id)))
-                .unwrap();
+            sender.send((Timestamp::from_secs(at), TimerId(id))).unwrap();
         }
         let mut heap = BinaryHeap::new();
         while let Ok((at, id)) = receiver.try_recv() {
@@ -102,9 +96,7 @@ mod tests {
     #[test]
     fn the_thread_ends_when_the_engine_has_ended() {
         let (sender, receiver) = channel();
-        sender
-            .send((Timestamp::from_secs(0.0), TimerId(1)))
-            .unwrap();
+        sender.send((Timestamp::from_secs(0.0), TimerId(1))).unwrap();
         run(&receiver, |_| false);
     }
 }

@@ -45,12 +45,7 @@ pub(super) async fn serve<S: Sink>(
 ) -> RpcError {
     // Subscribed before the store is read, so that nothing falls between the two.
     let events = hub.subscribe(request.id);
-    let mut watcher = Watcher {
-        id: request.id,
-        records,
-        events,
-        sink,
-    };
+    let mut watcher = Watcher { id: request.id, records, events, sink };
     let outcome = watcher.run(cred, request).await;
     drop(watcher);
     hub.sweep(request.id);
@@ -139,23 +134,11 @@ impl<S: Sink> Watcher<'_, S> {
             }
             if last {
                 let missing = tail.is_none();
-                return if missing {
-                    Err(RpcError::new(ENOENT, ""))
-                } else {
-                    Ok(())
-                };
+                return if missing { Err(RpcError::new(ENOENT, "")) } else { Ok(()) };
             }
-            pause = if grew {
-                FASTEST_POLL
-            } else {
-                (pause * 2).min(SLOWEST_POLL)
-            };
+            pause = if grew { FASTEST_POLL } else { (pause * 2).min(SLOWEST_POLL) };
             let waiting = async {
-                if started {
-                    tokio::time::sleep(pause).await
-                } else {
-                    std::future::pending().await
-                }
+                if started { tokio::time::sleep(pause).await } else { std::future::pending().await }
             };
             tokio::select! {
                 () = waiting => {}
@@ -202,10 +185,7 @@ struct Tail {
 impl Tail {
     async fn open(records: &Records, id: JobId) -> Option<Self> {
         let file = tokio::fs::File::open(records.output_file(id)).await.ok()?;
-        Some(Self {
-            file: BufReader::new(file),
-            partial: Vec::new(),
-        })
+        Some(Self { file: BufReader::new(file), partial: Vec::new() })
     }
 }
 

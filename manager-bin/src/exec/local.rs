@@ -115,10 +115,7 @@ impl LocalExecutor {
         on_event: impl Fn(ExecEvent) + Send + Sync + 'static,
     ) -> Result<Self, ExecError> {
         let dir = config.state_dir.clone();
-        let failed = |source| ExecError::Start {
-            dir: dir.clone(),
-            source,
-        };
+        let failed = |source| ExecError::Start { dir: dir.clone(), source };
         // The shepherd's working directory is another.
         config.state_dir = config.state_dir.canonicalize().map_err(failed)?;
         let kill_timeout = config.kill_timeout;
@@ -134,12 +131,7 @@ impl LocalExecutor {
             .name("exec-requests".to_owned())
             .spawn(move || link.write_requests(&receiver))
             .map_err(failed)?;
-        Ok(Self {
-            kill_timeout,
-            held,
-            requests: Some(requests),
-            writer: Some(writer),
-        })
+        Ok(Self { kill_timeout, held, requests: Some(requests), writer: Some(writer) })
     }
 
     /// Asks the shepherd to exit as soon as it holds no job.
@@ -166,20 +158,11 @@ impl Executor for LocalExecutor {
 
     fn cancel(&self, id: u64, first_signal: i32) {
         let kill_timeout = self.kill_timeout.as_secs_f64();
-        self.request(Request::Cancel {
-            id,
-            signum: first_signal,
-            kill_timeout,
-        });
+        self.request(Request::Cancel { id, signum: first_signal, kill_timeout });
     }
 
     fn stdin(&self, id: u64, rank: Option<u32>, data: Vec<u8>, eof: bool) {
-        self.request(Request::Stdin {
-            id,
-            rank,
-            data: encode_data(&data),
-            eof,
-        });
+        self.request(Request::Stdin { id, rank, data: encode_data(&data), eof });
     }
 
     fn ack(&self, id: u64) {
@@ -229,8 +212,7 @@ impl Link {
             if state.stream.is_none() {
                 let (stream, _) =
                     open_connection(&self.config).map_err(|error| error.to_string())?;
-                self.adopt(&mut state, stream)
-                    .map_err(|error| error.to_string())?;
+                self.adopt(&mut state, stream).map_err(|error| error.to_string())?;
             }
             let State { stream, open, .. } = &mut *state;
             if let Some((number, stream)) = stream
@@ -252,12 +234,10 @@ impl Link {
         state.connections += 1;
         let number = state.connections;
         let link = Arc::clone(self);
-        Builder::new()
-            .name("exec-events".to_owned())
-            .spawn(move || {
-                link.read_events(reader);
-                link.closed(number);
-            })?;
+        Builder::new().name("exec-events".to_owned()).spawn(move || {
+            link.read_events(reader);
+            link.closed(number);
+        })?;
         state.stream = Some((number, stream));
         Ok(())
     }
@@ -281,18 +261,11 @@ impl Link {
         if state.closing {
             return;
         }
-        if state
-            .stream
-            .as_ref()
-            .is_some_and(|(current, _)| *current == number)
-        {
+        if state.stream.as_ref().is_some_and(|(current, _)| *current == number) {
             state.stream = None;
         }
-        let lost: Vec<u64> = state
-            .open
-            .extract_if(.., |_, on| *on == number)
-            .map(|(id, _)| id)
-            .collect();
+        let lost: Vec<u64> =
+            state.open.extract_if(.., |_, on| *on == number).map(|(id, _)| id).collect();
         drop(state);
         for id in lost {
             let note = "job is lost: the shepherd ended; processes of the job may still run";
@@ -302,12 +275,7 @@ impl Link {
 
     fn report_lost(&self, id: u64, note: String) {
         let kind = "exec".to_owned();
-        (self.on_event)(ExecEvent::Exception {
-            id,
-            severity: 0,
-            kind,
-            note,
-        });
+        (self.on_event)(ExecEvent::Exception { id, severity: 0, kind, note });
         (self.on_event)(ExecEvent::Released { id, last: true });
     }
 }
@@ -316,17 +284,12 @@ impl Link {
 fn open_connection(config: &LocalConfig) -> Result<(UnixStream, Vec<HeldJob>), ExecError> {
     let dir = &config.state_dir;
     for _ in 0..ATTEMPTS {
-        let stream = find_or_start(config).map_err(|source| ExecError::Start {
-            dir: dir.clone(),
-            source,
-        })?;
+        let stream = find_or_start(config)
+            .map_err(|source| ExecError::Start { dir: dir.clone(), source })?;
         match greet(&stream) {
             Ok(Reply::List { jobs }) => return Ok((stream, jobs)),
             Ok(Reply::Refused { reason }) => {
-                return Err(ExecError::Refused {
-                    dir: dir.clone(),
-                    reason,
-                });
+                return Err(ExecError::Refused { dir: dir.clone(), reason });
             }
             // It ended in between.
             _ => {}
@@ -345,10 +308,7 @@ fn find_or_start(config: &LocalConfig) -> io::Result<UnixStream> {
 
 fn start_shepherd(config: &LocalConfig) -> io::Result<()> {
     let listener = OwnedFd::from(socket::listen(&config.state_dir)?);
-    let log = File::options()
-        .create(true)
-        .append(true)
-        .open(config.state_dir.join(LOG))?;
+    let log = File::options().create(true).append(true).open(config.state_dir.join(LOG))?;
     let mut words = config.program.iter();
     let program = words.next().ok_or(io::ErrorKind::InvalidInput)?;
     let mut shepherd = Command::new(program)
@@ -362,9 +322,7 @@ fn start_shepherd(config: &LocalConfig) -> io::Result<()> {
         .stderr(Stdio::from(log))
         .spawn()?;
     // Only so that it doesn't stay a zombie when it exits before the manager.
-    Builder::new()
-        .name("exec-shepherd".to_owned())
-        .spawn(move || shepherd.wait())?;
+    Builder::new().name("exec-shepherd".to_owned()).spawn(move || shepherd.wait())?;
     Ok(())
 }
 

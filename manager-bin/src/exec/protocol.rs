@@ -24,18 +24,9 @@ pub(crate) enum Request {
     /// Signal a job's processes.
     Signal { id: u64, signum: i32 },
     /// End a job: `signum` now, SIGKILL after `kill_timeout` seconds and so on.
-    Cancel {
-        id: u64,
-        signum: i32,
-        kill_timeout: f64,
-    },
+    Cancel { id: u64, signum: i32, kill_timeout: f64 },
     /// Input for a job's tasks.
-    Stdin {
-        id: u64,
-        rank: Option<u32>,
-        data: String,
-        eof: bool,
-    },
+    Stdin { id: u64, rank: Option<u32>, data: String, eof: bool },
     /// The job's end is on durable record.
     Ack { id: u64 },
     /// Which jobs are held; answered by [`Reply::List`].
@@ -90,40 +81,21 @@ mod tests {
     use super::*;
 
     fn any_request() -> impl Strategy<Value = Request> {
-        let start = (
-            any::<u64>(),
-            any::<u32>(),
-            any::<Vec<String>>(),
-            any::<Vec<(String, String)>>(),
-        )
-            .prop_map(|(id, ntasks, command, env)| {
-                let shell_options = json!({"output": {"mode": "append"}});
-                let job = StartJob {
-                    id,
-                    ntasks,
-                    command,
-                    env,
-                    shell_options,
-                    ..StartJob::default()
-                };
-                Request::Start(Box::new(job))
-            });
+        let start =
+            (any::<u64>(), any::<u32>(), any::<Vec<String>>(), any::<Vec<(String, String)>>())
+                .prop_map(|(id, ntasks, command, env)| {
+                    let shell_options = json!({"output": {"mode": "append"}});
+                    let job =
+                        StartJob { id, ntasks, command, env, shell_options, ..StartJob::default() };
+                    Request::Start(Box::new(job))
+                });
         prop_oneof![
             any::<u32>().prop_map(|version| Request::Hello { version }),
             start,
             (any::<u64>(), any::<i32>()).prop_map(|(id, signum)| Request::Signal { id, signum }),
-            (
-                any::<u64>(),
-                any::<Option<u32>>(),
-                any::<Vec<u8>>(),
-                any::<bool>()
-            )
-                .prop_map(|(id, rank, data, eof)| Request::Stdin {
-                    id,
-                    rank,
-                    data: encode_data(&data),
-                    eof
-                }),
+            (any::<u64>(), any::<Option<u32>>(), any::<Vec<u8>>(), any::<bool>()).prop_map(
+                |(id, rank, data, eof)| Request::Stdin { id, rank, data: encode_data(&data), eof }
+            ),
             any::<u64>().prop_map(|id| Request::Ack { id }),
             Just(Request::List),
             Just(Request::Shutdown),
@@ -133,9 +105,8 @@ mod tests {
     fn any_reply() -> impl Strategy<Value = Reply> {
         prop_oneof![
             any::<String>().prop_map(|reason| Reply::Refused { reason }),
-            any::<(u64, bool)>().prop_map(|(id, ended)| Reply::List {
-                jobs: vec![HeldJob { id, ended }]
-            }),
+            any::<(u64, bool)>()
+                .prop_map(|(id, ended)| Reply::List { jobs: vec![HeldJob { id, ended }] }),
             any::<(u64, i32)>()
                 .prop_map(|(id, status)| Reply::Event(ExecEvent::Finished { id, status })),
             any::<(u64, String)>().prop_map(|(id, note)| {
@@ -173,16 +144,9 @@ mod tests {
     #[test]
     fn the_form_on_the_wire_is_fixed() {
         let line = |request| String::from_utf8(encode(&request).unwrap()).unwrap();
+        assert_eq!(line(Request::Hello { version: 1 }), "{\"op\":\"hello\",\"version\":1}\n");
         assert_eq!(
-            line(Request::Hello { version: 1 }),
-            "{\"op\":\"hello\",\"version\":1}\n"
-        );
-        assert_eq!(
-            line(Request::Cancel {
-                id: 3,
-                signum: 15,
-                kill_timeout: 5.0
-            }),
+            line(Request::Cancel { id: 3, signum: 15, kill_timeout: 5.0 }),
             "{\"op\":\"cancel\",\"id\":3,\"signum\":15,\"kill_timeout\":5.0}\n"
         );
         let event = Reply::Event(ExecEvent::Released { id: 3, last: true });

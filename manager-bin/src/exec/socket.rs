@@ -81,9 +81,6 @@ mod tests {
         drop(listener);
         assert!(connect(&dir).unwrap().is_none(), "nobody listens any more");
         let _listener = listen(&dir).unwrap();
-        assert!(
-            connect(&dir).unwrap().is_some(),
-            "the old socket is replaced"
-        );
+        assert!(connect(&dir).unwrap().is_some(), "the old socket is replaced");
     }
 }

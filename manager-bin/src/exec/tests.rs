@@ -49,11 +49,7 @@ impl Site {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("state")).unwrap();
         let kill_timeout = Duration::from_secs(60);
-        Self {
-            dir,
-            kill_timeout,
-            idle_time: Duration::from_secs(60),
-        }
+        Self { dir, kill_timeout, idle_time: Duration::from_secs(60) }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -65,9 +61,7 @@ impl Site {
         let program = std::env::current_exe().unwrap().into_os_string();
         let config = LocalConfig {
             state_dir: self.path("state"),
-            program: std::iter::once(program)
-                .chain(test.map(Into::into))
-                .collect(),
+            program: std::iter::once(program).chain(test.map(Into::into)).collect(),
             kill_timeout: self.kill_timeout,
             idle_time: self.idle_time,
         };
@@ -75,10 +69,7 @@ impl Site {
         let executor = LocalExecutor::connect(config, move |event| {
             let _ = sender.send(event);
         });
-        Manager {
-            executor: executor.unwrap(),
-            events,
-        }
+        Manager { executor: executor.unwrap(), events }
     }
 
     /// A job of `ntasks` tasks that run a script in `sh`.
@@ -97,13 +88,7 @@ impl Site {
     /// A FIFO, which a job and its test wait for each other with.
     fn fifo(&self, name: &str) -> PathBuf {
         let path = self.path(name);
-        assert!(
-            Command::new("mkfifo")
-                .arg(&path)
-                .status()
-                .unwrap()
-                .success()
-        );
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
         path
     }
 
@@ -111,9 +96,7 @@ impl Site {
     fn log(&self, id: u64) -> Vec<Value> {
         let name = format!("0000.0000.0000.{id:04x}");
         let text = fs::read_to_string(self.path("state").join("output").join(name)).unwrap();
-        text.lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect()
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     /// What one task wrote to one stream, from the output log.
@@ -122,10 +105,8 @@ impl Site {
         let ours =
             |context: &Value| context["stream"] == stream && context["rank"] == rank.as_str();
         let log = self.log(id);
-        let data = log
-            .iter()
-            .filter(|entry| entry["name"] == "data")
-            .map(|entry| &entry["context"]);
+        let data =
+            log.iter().filter(|entry| entry["name"] == "data").map(|entry| &entry["context"]);
         data.filter(|context| ours(context))
             .filter_map(|context| context["data"].as_str())
             .collect()
@@ -191,10 +172,8 @@ fn name(event: &ExecEvent) -> String {
 }
 
 fn status(events: &[String]) -> i32 {
-    let finishes: Vec<i32> = events
-        .iter()
-        .filter_map(|event| event.strip_prefix("FINISH ")?.parse().ok())
-        .collect();
+    let finishes: Vec<i32> =
+        events.iter().filter_map(|event| event.strip_prefix("FINISH ")?.parse().ok()).collect();
     assert_eq!(finishes.len(), 1, "{events:?}");
     finishes[0]
 }

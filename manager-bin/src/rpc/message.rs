@@ -44,12 +44,7 @@ struct WireAnswer {
 
 impl Serialize for Answer {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut wire = WireAnswer {
-            id: self.id,
-            payload: None,
-            errno: None,
-            error: None,
-        };
+        let mut wire = WireAnswer { id: self.id, payload: None, errno: None, error: None };
         match &self.result {
             Ok(payload) => wire.payload = Some(payload.clone()),
             Err(error) => {
@@ -68,20 +63,14 @@ impl<'de> Deserialize<'de> for Answer {
             Some(errno) => Err(RpcError::new(errno, wire.error.unwrap_or_default())),
             None => Ok(wire.payload.unwrap_or_default()),
         };
-        Ok(Self {
-            id: wire.id,
-            result,
-        })
+        Ok(Self { id: wire.id, result })
     }
 }
 
 impl Answer {
     /// The answer that ends a stream.
     pub fn end_of_stream(id: u64) -> Self {
-        Self {
-            id,
-            result: Err(RpcError::new(ENODATA, "")),
-        }
+        Self { id, result: Err(RpcError::new(ENODATA, "")) }
     }
 }
 
@@ -147,24 +136,14 @@ mod tests {
 
     #[test]
     fn the_wire_form_is_the_documented_one() {
-        let request = Request {
-            id: 7,
-            topic: "a.b".into(),
-            payload: json!({"k": 1}),
-            stream: true,
-        };
+        let request =
+            Request { id: 7, topic: "a.b".into(), payload: json!({"k": 1}), stream: true };
         assert_eq!(
             encode(&request),
             "{\"id\":7,\"topic\":\"a.b\",\"payload\":{\"k\":1},\"stream\":true}\n"
         );
-        let answer = Answer {
-            id: 7,
-            result: Err(RpcError::new(22, "no")),
-        };
-        assert_eq!(
-            encode(&answer),
-            "{\"id\":7,\"errno\":22,\"error\":\"no\"}\n"
-        );
+        let answer = Answer { id: 7, result: Err(RpcError::new(22, "no")) };
+        assert_eq!(encode(&answer), "{\"id\":7,\"errno\":22,\"error\":\"no\"}\n");
     }
 
     #[test]

@@ -32,10 +32,7 @@ pub struct RpcError {
 impl RpcError {
     /// A refusal with this errno and text.
     pub fn new(errno: i32, text: impl Into<String>) -> Self {
-        Self {
-            errno,
-            text: text.into(),
-        }
+        Self { errno, text: text.into() }
     }
 
     /// A payload that can't be understood (EPROTO); `text` names the field.

@@ -21,13 +21,9 @@ pub fn of_path(path: &Path) -> String {
 /// The socket that a URI names; the error is a sentence.
 pub fn to_path(uri: &str) -> Result<PathBuf, String> {
     match uri.strip_prefix(SCHEME) {
-        Some("") => Err(format!(
-            "the address '{uri}' names no socket: write local://PATH"
-        )),
+        Some("") => Err(format!("the address '{uri}' names no socket: write local://PATH")),
         Some(path) => Ok(PathBuf::from(path)),
-        None => Err(format!(
-            "the address '{uri}' is not understood: write local://PATH"
-        )),
+        None => Err(format!("the address '{uri}' is not understood: write local://PATH")),
     }
 }
 
@@ -44,11 +40,7 @@ mod tests {
 
     #[test]
     fn other_schemes_are_refused_with_the_right_form() {
-        assert!(
-            to_path("ssh://host/x")
-                .unwrap_err()
-                .contains("local://PATH")
-        );
+        assert!(to_path("ssh://host/x").unwrap_err().contains("local://PATH"));
         assert!(to_path("local://").unwrap_err().contains("names no socket"));
     }
 }

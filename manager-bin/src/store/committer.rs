@@ -53,21 +53,13 @@ impl Committer {
         store: Arc<dyn Store>,
         on_fatal: impl FnOnce(StoreError) + Send + 'static,
     ) -> Result<Self, StoreError> {
-        let shared = Arc::new(Shared {
-            queue: Mutex::default(),
-            wake: Condvar::new(),
-        });
+        let shared = Arc::new(Shared { queue: Mutex::default(), wake: Condvar::new() });
         let for_thread = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("committer".to_owned())
             .spawn(move || run(&for_thread, store.as_ref(), on_fatal))
-            .map_err(|err| StoreError::Committer {
-                detail: err.to_string(),
-            })?;
-        Ok(Self {
-            shared,
-            thread: Some(thread),
-        })
+            .map_err(|err| StoreError::Committer { detail: err.to_string() })?;
+        Ok(Self { shared, thread: Some(thread) })
     }
 
     /// Queues a batch. It is dropped without a word when a commit has failed before.
@@ -114,10 +106,7 @@ impl Shared {
             if queue.closing {
                 return None;
             }
-            queue = self
-                .wake
-                .wait(queue)
-                .unwrap_or_else(PoisonError::into_inner);
+            queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
         Some(mem::take(&mut queue.pending))
     }
@@ -155,11 +144,7 @@ fn commit_group(store: &dyn Store, group: Vec<Batch>) -> Result<(), StoreError> 
         }
         Ok(())
     }));
-    made.unwrap_or_else(|panic| {
-        Err(StoreError::Committer {
-            detail: panic_text(panic.as_ref()),
-        })
-    })
+    made.unwrap_or_else(|panic| Err(StoreError::Committer { detail: panic_text(panic.as_ref()) }))
 }
 
 /// What a panic said.
@@ -182,11 +167,7 @@ mod tests {
     use crate::store::memory::MemoryStore;
 
     fn append(id: u64, seq: u64) -> Vec<Op> {
-        vec![Op::Append {
-            key: Key::eventlog(id),
-            seq,
-            value: format!("{seq};").into(),
-        }]
+        vec![Op::Append { key: Key::eventlog(id), seq, value: format!("{seq};").into() }]
     }
 
     struct Fixture {
@@ -206,13 +187,7 @@ mod tests {
             })
             .unwrap();
             let (note, done) = mpsc::channel();
-            Self {
-                store,
-                committer,
-                fatal,
-                done,
-                note,
-            }
+            Self { store, committer, fatal, done, note }
         }
 
         fn submit(&self, number: u64, ops: Vec<Op>) {
@@ -225,11 +200,7 @@ mod tests {
         fn finish(self) -> (Arc<MemoryStore>, Vec<u64>, Vec<String>) {
             drop(self.note);
             self.committer.close();
-            (
-                self.store,
-                self.done.iter().collect(),
-                self.fatal.iter().collect(),
-            )
+            (self.store, self.done.iter().collect(), self.fatal.iter().collect())
         }
     }
 
@@ -267,11 +238,7 @@ mod tests {
         hold.release();
         let (store, done, fatal) = fixture.finish();
         assert_eq!((done, fatal.len()), (vec![0, 1, 2, 3], 0));
-        let joined = Op::Append {
-            key: Key::eventlog(1),
-            seq: 1,
-            value: "1;2;".into(),
-        };
+        let joined = Op::Append { key: Key::eventlog(1), seq: 1, value: "1;2;".into() };
         let second = vec![joined, append(2, 0).remove(0)];
         assert_eq!(store.commits(), [append(1, 0), second]);
     }
@@ -313,15 +280,11 @@ mod tests {
     #[test]
     fn a_panic_while_acknowledging_is_fatal() {
         let fixture = Fixture::new();
-        fixture.committer.submit(Batch {
-            ops: append(1, 0),
-            then: Box::new(|| panic!("no answer")),
-        });
+        fixture
+            .committer
+            .submit(Batch { ops: append(1, 0), then: Box::new(|| panic!("no answer")) });
         let fatal = fixture.fatal.recv().unwrap();
-        assert_eq!(
-            fatal,
-            "the commit thread stopped (no answer): restart the manager"
-        );
+        assert_eq!(fatal, "the commit thread stopped (no answer): restart the manager");
         fixture.submit(1, append(1, 1));
         assert_eq!(fixture.finish().1, [0u64; 0]);
     }
@@ -331,10 +294,7 @@ mod tests {
         struct Submits(Arc<Committer>);
         impl Drop for Submits {
             fn drop(&mut self) {
-                self.0.submit(Batch {
-                    ops: Vec::new(),
-                    then: Box::new(|| ()),
-                });
+                self.0.submit(Batch { ops: Vec::new(), then: Box::new(|| ()) });
             }
         }
         let store = Arc::new(MemoryStore::default());
@@ -343,10 +303,7 @@ mod tests {
         let committer = Arc::new(Committer::start(store, move |_| tell.send(()).unwrap()).unwrap());
         for _ in 0..3 {
             let submits = Submits(Arc::clone(&committer));
-            committer.submit(Batch {
-                ops: append(1, 0),
-                then: Box::new(move || drop(submits)),
-            });
+            committer.submit(Batch { ops: append(1, 0), then: Box::new(move || drop(submits)) });
         }
         fatal.recv().unwrap();
     }

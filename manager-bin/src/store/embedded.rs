@@ -87,22 +87,10 @@ impl EmbeddedStore {
         if let Some(acked) = acked
             && last < acked
         {
-            return Err(StoreError::Lost {
-                path: dir.to_owned(),
-                acked,
-                found: last,
-            });
+            return Err(StoreError::Lost { path: dir.to_owned(), acked, found: last });
         }
-        let commits = Mutex::new(Commits {
-            last,
-            acked: Acked::create(dir, last)?,
-            failed: false,
-        });
-        Ok(Self {
-            engine,
-            commits,
-            _lock: lock,
-        })
+        let commits = Mutex::new(Commits { last, acked: Acked::create(dir, last)?, failed: false });
+        Ok(Self { engine, commits, _lock: lock })
     }
 
     /// Writes what is in memory to a table, which otherwise takes megabytes.
@@ -215,10 +203,7 @@ impl Engine {
     }
 
     fn damaged(&self, detail: &str) -> StoreError {
-        StoreError::Corrupt {
-            path: self.dir.clone(),
-            detail: detail.to_owned(),
-        }
+        StoreError::Corrupt { path: self.dir.clone(), detail: detail.to_owned() }
     }
 }
 
@@ -283,8 +268,7 @@ impl Store for EmbeddedStore {
     ) -> Result<(), StoreError> {
         let mut scan = JobScan::new(wanted, visit);
         self.engine.each_row(rows::ALL_JOBS, |name, value| {
-            scan.row(name, value)
-                .map_err(|detail| self.engine.damaged(&detail))
+            scan.row(name, value).map_err(|detail| self.engine.damaged(&detail))
         })?;
         let _ = scan.finish();
         Ok(())
@@ -294,9 +278,7 @@ impl Store for EmbeddedStore {
         let mut listing = Listing::new(prefix);
         for start in rows::covering(prefix) {
             self.engine.each_row(&start, |name, _| {
-                listing
-                    .row(name)
-                    .map_err(|detail| self.engine.damaged(&detail))?;
+                listing.row(name).map_err(|detail| self.engine.damaged(&detail))?;
                 Ok(ControlFlow::Continue(()))
             })?;
         }
@@ -305,10 +287,7 @@ impl Store for EmbeddedStore {
 
     fn free_space(&self) -> Result<Option<Space>, StoreError> {
         match space::free_bytes(&self.engine.dir) {
-            Ok(free) => Ok(Some(Space {
-                path: self.engine.dir.clone(),
-                free,
-            })),
+            Ok(free) => Ok(Some(Space { path: self.engine.dir.clone(), free })),
             Err(err) => Err(StoreError::io(&self.engine.dir, err)),
         }
     }
@@ -373,10 +352,7 @@ fn first_line(text: &str) -> String {
 fn explain(dir: &Path, err: fjall::Error) -> StoreError {
     use fjall::{Error, LsmError};
     let path = dir.to_owned();
-    let corrupt = |detail: String| StoreError::Corrupt {
-        path: path.clone(),
-        detail,
-    };
+    let corrupt = |detail: String| StoreError::Corrupt { path: path.clone(), detail };
     match err {
         Error::Io(err) | Error::Storage(LsmError::Io(err)) => match err.kind() {
             // The engine asks only for what its own files name, and where they say it is.
@@ -392,10 +368,7 @@ fn explain(dir: &Path, err: fjall::Error) -> StoreError {
             Ok(free) if free < MEMTABLE => {
                 StoreError::io(dir, std::io::ErrorKind::StorageFull.into())
             }
-            _ => StoreError::Failed {
-                path,
-                detail: "writing failed in the background".to_owned(),
-            },
+            _ => StoreError::Failed { path, detail: "writing failed in the background".to_owned() },
         },
         Error::Storage(LsmError::ChecksumMismatch { .. })
         | Error::JournalRecovery(fjall::JournalRecoveryError::ChecksumMismatch) => {

@@ -85,10 +85,7 @@ pub enum StoreError {
         seq: u64,
     },
     /// A value is longer than the store can hold.
-    #[error(
-        "{key} is too large ({bytes} bytes): a value may have up to {} bytes",
-        u32::MAX
-    )]
+    #[error("{key} is too large ({bytes} bytes): a value may have up to {} bytes", u32::MAX)]
     TooLarge {
         /// The key.
         key: String,
@@ -126,11 +123,7 @@ impl StoreError {
         match source.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
                 let free = super::space::free_bytes(&path).unwrap_or(0);
-                Self::NoSpace {
-                    path,
-                    free,
-                    needed: super::space::Reserve::default().bytes(),
-                }
+                Self::NoSpace { path, free, needed: super::space::Reserve::default().bytes() }
             }
             ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
                 Self::Denied { path, source }
@@ -156,31 +149,16 @@ mod tests {
     #[test]
     fn a_full_disk_is_told_from_a_forbidden_and_a_broken_one() {
         let sorted = |kind: ErrorKind| StoreError::io(Path::new("/"), kind.into());
-        assert!(matches!(
-            sorted(ErrorKind::StorageFull),
-            StoreError::NoSpace { .. }
-        ));
-        assert!(matches!(
-            sorted(ErrorKind::QuotaExceeded),
-            StoreError::NoSpace { .. }
-        ));
-        assert!(matches!(
-            sorted(ErrorKind::PermissionDenied),
-            StoreError::Denied { .. }
-        ));
-        assert!(matches!(
-            sorted(ErrorKind::ReadOnlyFilesystem),
-            StoreError::Denied { .. }
-        ));
+        assert!(matches!(sorted(ErrorKind::StorageFull), StoreError::NoSpace { .. }));
+        assert!(matches!(sorted(ErrorKind::QuotaExceeded), StoreError::NoSpace { .. }));
+        assert!(matches!(sorted(ErrorKind::PermissionDenied), StoreError::Denied { .. }));
+        assert!(matches!(sorted(ErrorKind::ReadOnlyFilesystem), StoreError::Denied { .. }));
         assert!(matches!(sorted(ErrorKind::Other), StoreError::Io { .. }));
     }
 
     #[test]
     fn a_locked_store_names_its_holder() {
-        let locked = StoreError::Locked {
-            path: "/var/lib/jobtap".into(),
-            pid: Some(42),
-        };
+        let locked = StoreError::Locked { path: "/var/lib/jobtap".into(), pid: Some(42) };
         assert_eq!(
             locked.to_string(),
             "/var/lib/jobtap is in use by another manager (process 42): \

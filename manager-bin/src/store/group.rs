@@ -43,29 +43,18 @@ mod tests {
     use super::*;
 
     fn append(id: u64, seq: u64, text: &str) -> Op {
-        Op::Append {
-            key: Key::eventlog(id),
-            seq,
-            value: text.into(),
-        }
+        Op::Append { key: Key::eventlog(id), seq, value: text.into() }
     }
 
     #[test]
     fn a_log_gets_one_record_per_group() {
-        let ops = vec![
-            append(1, 4, "a"),
-            append(2, 0, "b"),
-            append(1, 5, "c"),
-            append(1, 6, "d"),
-        ];
+        let ops = vec![append(1, 4, "a"), append(2, 0, "b"), append(1, 5, "c"), append(1, 6, "d")];
         assert_eq!(coalesce(ops), [append(1, 4, "acd"), append(2, 0, "b")]);
     }
 
     #[test]
     fn nothing_is_joined_across_a_removal() {
-        let remove = || Op::Remove {
-            key: Key::eventlog(1),
-        };
+        let remove = || Op::Remove { key: Key::eventlog(1) };
         let ops = vec![append(1, 0, "a"), remove(), append(1, 1, "b")];
         assert_eq!(coalesce(ops.clone()), ops);
         let ops = vec![
@@ -75,12 +64,7 @@ mod tests {
             append(1, 1, "c"),
             append(2, 1, "d"),
         ];
-        let expected = [
-            append(1, 0, "a"),
-            append(2, 0, "bd"),
-            Op::RemoveJob(1),
-            append(1, 1, "c"),
-        ];
+        let expected = [append(1, 0, "a"), append(2, 0, "bd"), Op::RemoveJob(1), append(1, 1, "c")];
         assert_eq!(coalesce(ops), expected);
     }
 }

@@ -103,10 +103,7 @@ impl Key {
 
     /// The manager's checkpoint: queue states and the highest job id.
     pub fn checkpoint() -> Self {
-        Self {
-            text: "checkpoint.job-manager".to_owned(),
-            job: None,
-        }
+        Self { text: "checkpoint.job-manager".to_owned(), job: None }
     }
 
     /// A key of the instance, such as `resource.eventlog`.
@@ -118,10 +115,7 @@ impl Key {
         if name == "job" || name.starts_with(JOBS) {
             return Err(KeyError::JobId(name.to_owned()));
         }
-        Ok(Self {
-            text: name.to_owned(),
-            job: None,
-        })
+        Ok(Self { text: name.to_owned(), job: None })
     }
 
     /// The whole key, such as `job.0000.0000.0000.0002.eventlog`.
@@ -150,10 +144,7 @@ impl Key {
     }
 
     fn below(id: u64, name: &str) -> Self {
-        Self {
-            text: format!("{}{name}", job_prefix(id)),
-            job: Some(id),
-        }
+        Self { text: format!("{}{name}", job_prefix(id)), job: Some(id) }
     }
 }
 
@@ -180,13 +171,7 @@ impl FromStr for Key {
 /// What all keys of one job begin with: `job.<dothex>.`.
 fn job_prefix(id: u64) -> String {
     let group = |shift: u32| (id >> shift) & 0xffff;
-    format!(
-        "{JOBS}{:04x}.{:04x}.{:04x}.{:04x}.",
-        group(48),
-        group(32),
-        group(16),
-        group(0)
-    )
+    format!("{JOBS}{:04x}.{:04x}.{:04x}.{:04x}.", group(48), group(32), group(16), group(0))
 }
 
 /// Only the one spelling that [`job_prefix`] writes: a second one would be a second place for the
@@ -241,9 +226,7 @@ mod tests {
 
     #[test]
     fn a_key_knows_its_job_and_name() {
-        let key: Key = "job.0000.000f.f200.0000.guest.exec.eventlog"
-            .parse()
-            .unwrap();
+        let key: Key = "job.0000.000f.f200.0000.guest.exec.eventlog".parse().unwrap();
         assert_eq!(key.job_id(), Some(0xff2000000));
         assert_eq!(key.name(), "guest.exec.eventlog");
         let key: Key = "checkpoint.job-manager".parse().unwrap();
@@ -268,15 +251,9 @@ mod tests {
             assert_eq!(refused(text), KeyError::JobId(text.to_owned()), "{text}");
         }
         assert!(matches!(refused(""), KeyError::Empty(_)));
-        assert!(matches!(
-            refused("job.0000.0000.0000.0001."),
-            KeyError::Empty(_)
-        ));
+        assert!(matches!(refused("job.0000.0000.0000.0001."), KeyError::Empty(_)));
         assert!(matches!(refused("a\0b"), KeyError::Control(_)));
-        assert!(matches!(
-            refused(&"x".repeat(1025)),
-            KeyError::TooLong(1025)
-        ));
+        assert!(matches!(refused(&"x".repeat(1025)), KeyError::TooLong(1025)));
         assert!(matches!(Key::guest(1, ""), Err(KeyError::Empty(_))));
         assert!(matches!(Key::data(1, ""), Err(KeyError::Empty(_))));
     }

@@ -56,10 +56,7 @@ fn append(
         Some(removed) => *removed = Some(value),
         None => {
             if stored.contains(&name)? {
-                return Err(StoreError::Sequence {
-                    key: key.to_string(),
-                    seq,
-                });
+                return Err(StoreError::Sequence { key: key.to_string(), seq });
             }
             effects.insert(name, Some(value));
         }
@@ -83,10 +80,7 @@ fn remove_all(stored: &dyn Rows, effects: &mut Effects, prefix: &[u8]) -> Result
 fn check_size(key: &Key, bytes: usize) -> Result<(), StoreError> {
     match u32::try_from(bytes) {
         Ok(_) => Ok(()),
-        Err(_) => Err(StoreError::TooLarge {
-            key: key.to_string(),
-            bytes,
-        }),
+        Err(_) => Err(StoreError::TooLarge { key: key.to_string(), bytes }),
     }
 }
 
@@ -102,11 +96,7 @@ impl<'a> JobScan<'a> {
         wanted: &'a dyn Fn(&str) -> bool,
         visit: &'a mut dyn FnMut(StoredJob) -> ControlFlow<()>,
     ) -> Self {
-        Self {
-            wanted,
-            visit,
-            job: None,
-        }
+        Self { wanted, visit, job: None }
     }
 
     /// Takes the next row, in byte order. `Err` carries what is wrong with the row.
@@ -118,10 +108,7 @@ impl<'a> JobScan<'a> {
             if self.finish().is_break() {
                 return Ok(ControlFlow::Break(()));
             }
-            self.job = Some(StoredJob {
-                id,
-                entries: Vec::new(),
-            });
+            self.job = Some(StoredJob { id, entries: Vec::new() });
         }
         if (self.wanted)(row.name)
             && let Some(job) = &mut self.job
@@ -163,10 +150,7 @@ pub(super) struct Listing<'a> {
 
 impl<'a> Listing<'a> {
     pub(super) fn new(prefix: &'a str) -> Self {
-        Self {
-            prefix,
-            keys: Vec::new(),
-        }
+        Self { prefix, keys: Vec::new() }
     }
 
     /// Takes the next row. `Err` carries what is wrong with it.
@@ -213,11 +197,7 @@ mod tests {
     }
 
     fn append_op(id: u64, seq: u64, text: &str) -> Op {
-        Op::Append {
-            key: Key::eventlog(id),
-            seq,
-            value: text.into(),
-        }
+        Op::Append { key: Key::eventlog(id), seq, value: text.into() }
     }
 
     #[test]

@@ -86,10 +86,7 @@ mod tests {
         other.lock().unwrap();
         writeln!(other, "1").unwrap();
         let err = Lock::take(dir.path()).unwrap_err();
-        assert!(
-            matches!(err, StoreError::Locked { pid: Some(1), .. }),
-            "{err}"
-        );
+        assert!(matches!(err, StoreError::Locked { pid: Some(1), .. }), "{err}");
 
         other.set_len(0).unwrap();
         let err = Lock::take(dir.path()).unwrap_err();

@@ -70,9 +70,7 @@ struct MapRows<'a>(&'a Map);
 
 impl Rows for MapRows<'_> {
     fn names(&self, prefix: &[u8]) -> Result<Vec<Vec<u8>>, StoreError> {
-        Ok(with_prefix(self.0, prefix)
-            .map(|(name, _)| name.clone())
-            .collect())
+        Ok(with_prefix(self.0, prefix).map(|(name, _)| name.clone()).collect())
     }
 
     fn contains(&self, name: &[u8]) -> Result<bool, StoreError> {
@@ -84,8 +82,7 @@ fn with_prefix<'a>(
     rows: &'a Map,
     prefix: &'a [u8],
 ) -> impl Iterator<Item = (&'a Vec<u8>, &'a Vec<u8>)> {
-    rows.range(prefix.to_vec()..)
-        .take_while(move |(name, _)| name.starts_with(prefix))
+    rows.range(prefix.to_vec()..).take_while(move |(name, _)| name.starts_with(prefix))
 }
 
 impl Store for MemoryStore {
@@ -97,10 +94,7 @@ impl Store for MemoryStore {
             go.recv().unwrap();
         }
         if failing {
-            return Err(StoreError::io(
-                "memory".as_ref(),
-                std::io::Error::other("injected"),
-            ));
+            return Err(StoreError::io("memory".as_ref(), std::io::Error::other("injected")));
         }
         let mut rows = self.rows.lock().unwrap();
         for (name, effect) in layout::resolve(&MapRows(&rows), ops.clone())? {
@@ -121,9 +115,7 @@ impl Store for MemoryStore {
     fn read_log(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
         let map = self.rows.lock().unwrap();
         let prefix = rows::of_log(key);
-        let records: Vec<_> = with_prefix(&map, &prefix)
-            .map(|(_, value)| value.deref())
-            .collect();
+        let records: Vec<_> = with_prefix(&map, &prefix).map(|(_, value)| value.deref()).collect();
         Ok((!records.is_empty()).then(|| records.concat()))
     }
 
@@ -135,11 +127,7 @@ impl Store for MemoryStore {
         let map = self.rows.lock().unwrap().clone();
         let mut scan = JobScan::new(wanted, visit);
         for (name, value) in with_prefix(&map, rows::ALL_JOBS) {
-            if scan
-                .row(name, value)
-                .expect("only we write rows")
-                .is_break()
-            {
+            if scan.row(name, value).expect("only we write rows").is_break() {
                 return Ok(());
             }
         }
@@ -160,9 +148,6 @@ impl Store for MemoryStore {
 
     fn free_space(&self) -> Result<Option<Space>, StoreError> {
         let free = *self.free.lock().unwrap();
-        Ok(free.map(|free| Space {
-            path: "memory".into(),
-            free,
-        }))
+        Ok(free.map(|free| Space { path: "memory".into(), free }))
     }
 }

@@ -93,11 +93,7 @@ fn parse_seq(record: &[u8]) -> Option<u64> {
     if bytes.len() != usize::from(*length) || bytes.len() > 8 || bytes.first() == Some(&0) {
         return None;
     }
-    Some(
-        bytes
-            .iter()
-            .fold(0, |seq, byte| (seq << 8) | u64::from(*byte)),
-    )
+    Some(bytes.iter().fold(0, |seq, byte| (seq << 8) | u64::from(*byte)))
 }
 
 /// What the rows of all keys that begin with the text `prefix` begin with. Rows of other keys may

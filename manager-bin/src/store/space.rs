@@ -37,11 +37,9 @@ impl Reserve {
     /// when it can't be asked.
     pub fn check(self, store: &dyn Store) -> Result<(), StoreError> {
         match store.free_space()? {
-            Some(Space { path, free }) if free < self.0 => Err(StoreError::NoSpace {
-                path,
-                free,
-                needed: self.0,
-            }),
+            Some(Space { path, free }) if free < self.0 => {
+                Err(StoreError::NoSpace { path, free, needed: self.0 })
+            }
             _ => Ok(()),
         }
     }

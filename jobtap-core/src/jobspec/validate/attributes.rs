@@ -39,12 +39,8 @@ pub(super) fn check(attributes: &Map<String, Value>, at: &Place<'_>) -> Result<(
 
 fn check_duration(system: &Map<String, Value>, at: &Place<'_>) -> Result<(), JobspecError> {
     let at_duration = at.key("duration");
-    let duration = system
-        .get("duration")
-        .ok_or_else(|| required_key(&at_duration))?;
-    let duration = duration
-        .as_f64()
-        .ok_or_else(|| at_duration.must("a number"))?;
+    let duration = system.get("duration").ok_or_else(|| required_key(&at_duration))?;
+    let duration = duration.as_f64().ok_or_else(|| at_duration.must("a number"))?;
     if duration < 0.0 {
         return Err(at_duration.refuse("duration must not be negative"));
     }
@@ -110,8 +106,5 @@ fn check_dependencies(dependencies: &Value, at: &Place<'_>) -> Result<(), Jobspe
 
 fn required_key(at: &Place<'_>) -> JobspecError {
     let path = at.to_string();
-    JobspecError::Invalid {
-        text: format!("{path} is a required key"),
-        path,
-    }
+    JobspecError::Invalid { text: format!("{path} is a required key"), path }
 }

@@ -24,10 +24,7 @@ pub(super) fn check(constraint: &Value, at: &Place<'_>) -> Result<(), JobspecErr
             let text = || at.refuse(format!("{operator} operator value must be an array"));
             let at = at.key(operator);
             let operands = value.as_array().ok_or_else(text)?;
-            operands
-                .iter()
-                .enumerate()
-                .try_for_each(|(i, operand)| check(operand, &at.index(i)))
+            operands.iter().enumerate().try_for_each(|(i, operand)| check(operand, &at.index(i)))
         }
         "properties" => check_strings(operator, value, "property", at, check_property),
         "hostlist" => check_strings(operator, value, "hostlist", at, |_, _| Ok(())),

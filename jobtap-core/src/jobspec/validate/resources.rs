@@ -29,10 +29,7 @@ pub(super) fn check<'v>(resources: &'v [Value], at: &Place<'_>) -> Result<&'v st
 impl Place<'_> {
     pub(super) fn must_have_one(&self) -> JobspecError {
         let path = self.to_string();
-        JobspecError::Invalid {
-            text: format!("{path} must have exactly one entry"),
-            path,
-        }
+        JobspecError::Invalid { text: format!("{path} must have exactly one entry"), path }
     }
 }
 
@@ -41,10 +38,9 @@ fn check_node<'v>(node: &'v Value, at: &Place<'_>) -> Result<&'v str, JobspecErr
     let at_with = at.key("with");
     match children(node) {
         [slot] if kind(slot) == "slot" => check_slot(slot, &at_with.index(0)),
-        [other] => Err(at_with.index(0).refuse(format!(
-            "a node holds exactly one slot, not '{}'",
-            kind(other)
-        ))),
+        [other] => Err(at_with
+            .index(0)
+            .refuse(format!("a node holds exactly one slot, not '{}'", kind(other)))),
         _ => Err(at.refuse("a node holds exactly one slot")),
     }
 }
@@ -71,10 +67,7 @@ fn check_slot<'v>(slot: &'v Value, at: &Place<'_>) -> Result<&'v str, JobspecErr
     if cores != 1 || gpus > 1 {
         return Err(at.refuse(NO_CORE));
     }
-    Ok(slot
-        .get("label")
-        .and_then(Value::as_str)
-        .unwrap_or_default())
+    Ok(slot.get("label").and_then(Value::as_str).unwrap_or_default())
 }
 
 /// Version 1 knows plain counts only.
@@ -85,9 +78,7 @@ fn check_count(vertex: &Value, at: &Place<'_>) -> Result<(), JobspecError> {
         _ => return Ok(()),
     };
     let kind = kind(vertex);
-    Err(at.refuse(format!(
-        "resource count must be an integer for type '{kind}' (got '{got}')"
-    )))
+    Err(at.refuse(format!("resource count must be an integer for type '{kind}' (got '{got}')")))
 }
 
 /// The rules that hold for a vertex of any type, and for all below it.
@@ -122,19 +113,14 @@ fn check_vertex(vertex: &Value, at: &Place<'_>) -> Result<(), JobspecError> {
         None => Ok(()),
         Some(Value::Array(with)) => {
             let at = at.key("with");
-            with.iter()
-                .enumerate()
-                .try_for_each(|(i, child)| check_vertex(child, &at.index(i)))
+            with.iter().enumerate().try_for_each(|(i, child)| check_vertex(child, &at.index(i)))
         }
         Some(_) => Err(at.refuse("with must be a sequence")),
     }
 }
 
 fn check_members(vertex: &Map<String, Value>, at: &Place<'_>) -> Result<(), JobspecError> {
-    if vertex
-        .get("exclusive")
-        .is_some_and(|value| !value.is_boolean())
-    {
+    if vertex.get("exclusive").is_some_and(|value| !value.is_boolean()) {
         return Err(at.refuse("exclusive must be a boolean"));
     }
     for key in ["id", "unit", "label"] {
@@ -146,15 +132,9 @@ fn check_members(vertex: &Map<String, Value>, at: &Place<'_>) -> Result<(), Jobs
 }
 
 fn kind(vertex: &Value) -> &str {
-    vertex
-        .get("type")
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+    vertex.get("type").and_then(Value::as_str).unwrap_or_default()
 }
 
 fn children(vertex: &Value) -> &[Value] {
-    vertex
-        .get("with")
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
+    vertex.get("with").and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }

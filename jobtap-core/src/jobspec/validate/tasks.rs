@@ -62,10 +62,7 @@ pub(super) fn check_total(
     counts: Counts,
     at: &Place<'_>,
 ) -> Result<(), JobspecError> {
-    let total = task
-        .get("count")
-        .and_then(|count| count.get("total"))
-        .and_then(Value::as_u64);
+    let total = task.get("count").and_then(|count| count.get("total")).and_then(Value::as_u64);
     match total {
         Some(total) if total < counts.nnodes => Err(at.index(0).refuse(format!(
             "count total must not be less than the number of nodes ({})",

@@ -34,12 +34,7 @@ fn with(pointer: &str, value: Value) -> String {
 /// The message when a member of the object at a JSON pointer is taken away.
 fn without(pointer: &str, key: &str) -> String {
     refusal(|spec| {
-        spec.pointer_mut(pointer)
-            .unwrap()
-            .as_object_mut()
-            .unwrap()
-            .shift_remove(key)
-            .unwrap();
+        spec.pointer_mut(pointer).unwrap().as_object_mut().unwrap().shift_remove(key).unwrap();
     })
 }
 
@@ -60,24 +55,12 @@ fn a_good_jobspec_passes_and_gives_its_counts() {
 
 #[test]
 fn top_level() {
-    assert_eq!(
-        validate(&json!([])).unwrap_err().to_string(),
-        "jobspec must be a mapping"
-    );
+    assert_eq!(validate(&json!([])).unwrap_err().to_string(), "jobspec must be a mapping");
     assert_eq!(without("", "tasks"), "Missing key (tasks)");
-    assert_eq!(
-        refusal(|spec| spec["foo"] = json!(1)),
-        "Extraneous key (foo)"
-    );
-    assert_eq!(
-        with("/resources", json!({})),
-        "resources must be a sequence"
-    );
+    assert_eq!(refusal(|spec| spec["foo"] = json!(1)), "Extraneous key (foo)");
+    assert_eq!(with("/resources", json!({})), "resources must be a sequence");
     assert_eq!(with("/tasks", json!("x")), "tasks must be a sequence");
-    assert_eq!(
-        with("/attributes", json!(null)),
-        "attributes must be a mapping"
-    );
+    assert_eq!(with("/attributes", json!(null)), "attributes must be a mapping");
     assert_eq!(with("/version", json!("1")), "version must be an integer");
     assert_eq!(with("/version", json!(1.0)), "version must be an integer");
     assert_eq!(with("/version", json!(0)), "version must be >= 1");
@@ -87,18 +70,12 @@ fn top_level() {
 
 #[test]
 fn vertices() {
-    assert_eq!(
-        with(NODE, json!(3)),
-        "resources[0]: resource must be a mapping"
-    );
+    assert_eq!(with(NODE, json!(3)), "resources[0]: resource must be a mapping");
     assert_eq!(
         without(CORE, "type"),
         "resources[0].with[0].with[0]: type is a required key for resources"
     );
-    assert_eq!(
-        with(&format!("{NODE}/type"), json!(1)),
-        "resources[0]: type must be a string"
-    );
+    assert_eq!(with(&format!("{NODE}/type"), json!(1)), "resources[0]: type must be a string");
     assert_eq!(
         without(SLOT, "count"),
         "resources[0].with[0]: count is a required key for resources"
@@ -111,10 +88,7 @@ fn vertices() {
     }
     for pointer in [NODE, SLOT, CORE] {
         let text = with(&format!("{pointer}/count"), json!(0));
-        assert!(
-            text.ends_with(": node, slot, or core count must be > 0"),
-            "{text}"
-        );
+        assert!(text.ends_with(": node, slot, or core count must be > 0"), "{text}");
     }
     assert_eq!(
         with("/resources/0/with/0/with/1/count", json!(-1)),
@@ -140,19 +114,13 @@ fn vertices() {
         refusal(|spec| spec["resources"][0]["with"] = json!({})),
         "resources[0]: with must be a sequence"
     );
-    assert_eq!(
-        without(SLOT, "label"),
-        "resources[0].with[0]: slots must have labels"
-    );
+    assert_eq!(without(SLOT, "label"), "resources[0].with[0]: slots must have labels");
 }
 
 #[test]
 fn shapes() {
     let core = json!({"type": "core", "count": 1});
-    assert_eq!(
-        with("/resources", json!([])),
-        "resources must have exactly one entry"
-    );
+    assert_eq!(with("/resources", json!([])), "resources must have exactly one entry");
     assert_eq!(
         with("/resources", json!([core])),
         "resources[0]: a jobspec of version 1 begins with a node or a slot, not with 'core'"
@@ -197,26 +165,14 @@ fn exclusive_is_allowed_on_node_and_slot() {
 
 #[test]
 fn tasks() {
-    assert_eq!(
-        with("/tasks", json!([])),
-        "tasks must have exactly one entry"
-    );
-    assert_eq!(
-        with("/tasks/0", json!(1)),
-        "tasks[0]: task must be a mapping"
-    );
+    assert_eq!(with("/tasks", json!([])), "tasks must have exactly one entry");
+    assert_eq!(with("/tasks/0", json!(1)), "tasks[0]: task must be a mapping");
     for key in ["command", "slot", "count"] {
-        assert_eq!(
-            without("/tasks/0", key),
-            format!("tasks[0]: Missing key ({key})")
-        );
+        assert_eq!(without("/tasks/0", key), format!("tasks[0]: Missing key ({key})"));
     }
     let count = |value| with("/tasks/0/count", value);
     assert_eq!(count(json!(1)), "tasks[0]: count must be a mapping");
-    assert_eq!(
-        count(json!({})),
-        "tasks[0]: count must have exactly one key set"
-    );
+    assert_eq!(count(json!({})), "tasks[0]: count must have exactly one key set");
     assert_eq!(
         count(json!({"per_slot": 1, "total": 1})),
         "tasks[0]: count must have exactly one key set"
@@ -229,30 +185,15 @@ fn tasks() {
         count(json!({"per_resource": {"type": "node", "count": 1}})),
         "tasks[0]: count per_slot or total must be set"
     );
-    assert_eq!(
-        count(json!({"total": 0})),
-        "tasks[0]: count total must be > 0"
-    );
-    assert_eq!(
-        count(json!({"total": "3"})),
-        "tasks[0]: count total must be > 0"
-    );
-    assert_eq!(
-        count(json!({"per_slot": -1})),
-        "tasks[0]: count per_slot must be > 0"
-    );
-    assert_eq!(
-        count(json!({"per_slot": 2})),
-        "tasks[0]: count per_slot must be 1"
-    );
+    assert_eq!(count(json!({"total": 0})), "tasks[0]: count total must be > 0");
+    assert_eq!(count(json!({"total": "3"})), "tasks[0]: count total must be > 0");
+    assert_eq!(count(json!({"per_slot": -1})), "tasks[0]: count per_slot must be > 0");
+    assert_eq!(count(json!({"per_slot": 2})), "tasks[0]: count per_slot must be 1");
     assert_eq!(
         count(json!({"total": 1})),
         "tasks[0]: count total must not be less than the number of nodes (2)"
     );
-    assert_eq!(
-        with("/tasks/0/slot", json!(1)),
-        "tasks[0]: slot must be a string"
-    );
+    assert_eq!(with("/tasks/0/slot", json!(1)), "tasks[0]: slot must be a string");
     assert_eq!(
         with("/tasks/0/slot", json!("x")),
         "tasks[0]: slot 'x' is not the label of a slot in resources"
@@ -262,32 +203,20 @@ fn tasks() {
         "tasks[0]: command array cannot have length of zero"
     );
     for bad in [json!("app"), json!(["app", 1]), json!(null)] {
-        assert_eq!(
-            with("/tasks/0/command", bad),
-            "tasks[0]: command must be a list of strings"
-        );
+        assert_eq!(with("/tasks/0/command", bad), "tasks[0]: command must be a list of strings");
     }
 }
 
 #[test]
 fn attributes() {
-    assert_eq!(
-        without("/attributes", "system"),
-        "attributes.system is a required key"
-    );
-    assert_eq!(
-        with("/attributes/system", json!(1)),
-        "attributes.system must be a mapping"
-    );
+    assert_eq!(without("/attributes", "system"), "attributes.system is a required key");
+    assert_eq!(with("/attributes/system", json!(1)), "attributes.system must be a mapping");
     assert_eq!(
         without("/attributes/system", "duration"),
         "attributes.system.duration is a required key"
     );
     for bad in [json!("1h"), json!(true), json!(null)] {
-        assert_eq!(
-            system("duration", bad),
-            "attributes.system.duration must be a number"
-        );
+        assert_eq!(system("duration", bad), "attributes.system.duration must be a number");
     }
     assert_eq!(
         system("duration", json!(-0.5)),
@@ -301,18 +230,12 @@ fn attributes() {
         let text = format!("attributes.system.{key} must be a string");
         assert_eq!(system(key, json!(5)), text);
     }
-    assert_eq!(
-        system("environment", json!([])),
-        "attributes.system.environment must be a mapping"
-    );
+    assert_eq!(system("environment", json!([])), "attributes.system.environment must be a mapping");
     assert_eq!(
         system("environment.PATH", json!(1)),
         "attributes.system.environment.PATH must be a string or null"
     );
-    assert_eq!(
-        system("job.name", json!(1)),
-        "attributes.system.job.name must be a string"
-    );
+    assert_eq!(system("job.name", json!(1)), "attributes.system.job.name must be a string");
     assert_eq!(
         system("shell.options", json!(1)),
         "attributes.system.shell.options must be a mapping"
@@ -336,23 +259,11 @@ fn unknown_attributes_and_variables_that_are_unset_pass() {
 #[test]
 fn dependencies() {
     let list = |value| system("dependencies", value);
-    assert_eq!(
-        list(json!({})),
-        "attributes.system.dependencies must be a list"
-    );
+    assert_eq!(list(json!({})), "attributes.system.dependencies must be a list");
     let place = "attributes.system.dependencies[0]: ";
-    assert_eq!(
-        list(json!([1])),
-        format!("{place}dependency must be a mapping")
-    );
-    assert_eq!(
-        list(json!([{"value": "x"}])),
-        format!("{place}Missing key (scheme)")
-    );
-    assert_eq!(
-        list(json!([{"scheme": "x"}])),
-        format!("{place}Missing key (value)")
-    );
+    assert_eq!(list(json!([1])), format!("{place}dependency must be a mapping"));
+    assert_eq!(list(json!([{"value": "x"}])), format!("{place}Missing key (scheme)"));
+    assert_eq!(list(json!([{"scheme": "x"}])), format!("{place}Missing key (value)"));
     assert_eq!(
         list(json!([{"scheme": 1, "value": ""}])),
         format!("{place}dependency scheme must be a string")
@@ -367,14 +278,8 @@ fn dependencies() {
 fn constraints() {
     let text = |value| system("constraints", value);
     let place = "attributes.system.constraints: ";
-    assert_eq!(
-        text(json!([])),
-        format!("{place}constraints must be a mapping")
-    );
-    assert_eq!(
-        text(json!({"x": []})),
-        format!("{place}unknown constraint operator 'x'")
-    );
+    assert_eq!(text(json!([])), format!("{place}constraints must be a mapping"));
+    assert_eq!(text(json!({"x": []})), format!("{place}unknown constraint operator 'x'"));
     assert_eq!(
         text(json!({"properties": ["a"], "ranks": ["0"]})),
         format!("{place}constraint must only contain 1 element")
@@ -383,20 +288,14 @@ fn constraints() {
         text(json!({"properties": "a"})),
         format!("{place}properties value must be an array")
     );
-    assert_eq!(
-        text(json!({"properties": [1]})),
-        format!("{place}non-string property specified")
-    );
+    assert_eq!(text(json!({"properties": [1]})), format!("{place}non-string property specified"));
     for bad in ["a&b", "a|b", "a'", "(a", "!a", "a^b", "^^a", "^"] {
         assert_eq!(
             text(json!({"properties": [bad]})),
             format!("{place}invalid character in property '{bad}'"),
         );
     }
-    assert_eq!(
-        text(json!({"or": 1})),
-        format!("{place}or operator value must be an array")
-    );
+    assert_eq!(text(json!({"or": 1})), format!("{place}or operator value must be an array"));
     assert_eq!(
         text(json!({"and": [{"properties": ["a"]}, {"not": [{"y": []}]}]})),
         "attributes.system.constraints.and[1].not[0]: unknown constraint operator 'y'"

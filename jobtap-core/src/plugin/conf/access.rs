@@ -17,11 +17,7 @@ pub(super) struct Array<'de> {
 
 impl<'de> Array<'de> {
     pub(super) fn new(elements: &'de [Value], strays: Strays) -> Self {
-        Self {
-            elements: elements.iter().enumerate(),
-            len: elements.len(),
-            strays,
-        }
+        Self { elements: elements.iter().enumerate(), len: elements.len(), strays }
     }
 
     /// The value, when it took all elements.
@@ -74,12 +70,7 @@ impl<'de> Table<'de> {
         fields: Option<Names>,
         strays: Strays,
     ) -> Self {
-        Self {
-            entries: entries.iter(),
-            value: None,
-            fields,
-            strays,
-        }
+        Self { entries: entries.iter(), value: None, fields, strays }
     }
 
     /// The value, when it took all entries.
@@ -102,9 +93,7 @@ impl<'de> MapAccess<'de> for Table<'de> {
             return Ok(None);
         };
         self.value = Some((key, value));
-        seed.deserialize(Key(key))
-            .map(Some)
-            .map_err(|error| error.of_key(key))
+        seed.deserialize(Key(key)).map(Some).map_err(|error| error.of_key(key))
     }
 
     fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, ReadError> {
@@ -143,9 +132,9 @@ impl<'de> Choice<'de> {
         let name = self.name;
         match self.payload {
             Some(payload) => read(payload).map_err(|error| error.under(name)),
-            None => Err(ReadError::custom(format_args!(
-                "\"{name}\" needs a value: {{ {name} = .. }}"
-            ))),
+            None => {
+                Err(ReadError::custom(format_args!("\"{name}\" needs a value: {{ {name} = .. }}")))
+            }
         }
     }
 }
@@ -156,11 +145,7 @@ impl<'de> EnumAccess<'de> for Choice<'de> {
 
     fn variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<(T::Value, Self), ReadError> {
         let variant = seed.deserialize(Key(self.name)).map_err(|error| {
-            if self.payload.is_some() {
-                error.of_key(self.name)
-            } else {
-                error
-            }
+            if self.payload.is_some() { error.of_key(self.name) } else { error }
         })?;
         Ok((variant, self))
     }

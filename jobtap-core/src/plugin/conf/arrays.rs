@@ -24,11 +24,7 @@ impl<C: DeserializeOwned> Schemer<C> {
         if alike && element.schema != json!({}) {
             put(&mut schema, "items", element.schema);
         }
-        let one = element
-            .samples
-            .into_iter()
-            .next()
-            .map(|sample| json!([sample]));
+        let one = element.samples.into_iter().next().map(|sample| json!([sample]));
         let samples = self.accepted(at, one.into_iter().chain([json!([])]), 2);
         Learnt { schema, samples }
     }
@@ -52,9 +48,7 @@ impl<C: DeserializeOwned> Schemer<C> {
         }
         let too_short = |len: &usize| {
             let short = json!(sample.get(..*len));
-            self.ask(at, Feed::Value(&short))
-                .error()
-                .is_some_and(ReadError::is_length)
+            self.ask(at, Feed::Value(&short)).error().is_some_and(ReadError::is_length)
         };
         let min = (0..=sample.len()).take_while(too_short).count();
         if min > 0 {

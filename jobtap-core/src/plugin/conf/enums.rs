@@ -48,10 +48,7 @@ impl<C: DeserializeOwned> Schemer<C> {
         if !units.is_empty() {
             choices.insert(0, json!({"enum": units}));
         }
-        Learnt {
-            schema: self.one_of(at, choices),
-            samples: self.accepted(at, samples, usize::MAX),
-        }
+        Learnt { schema: self.one_of(at, choices), samples: self.accepted(at, samples, usize::MAX) }
     }
 
     fn one_of(&self, at: &Place, mut choices: Vec<Value>) -> Value {
@@ -85,10 +82,7 @@ impl<C: DeserializeOwned> Schemer<C> {
             };
         };
         let samples = self.accepted(at, names.iter().map(|name| json!(name)), usize::MAX);
-        Learnt {
-            schema: json!({"enum": names}),
-            samples,
-        }
+        Learnt { schema: json!({"enum": names}), samples }
     }
 
     /// An enum whose variant is named by a key beside its own: serde keeps the rest for itself, so

@@ -45,10 +45,7 @@ pub(super) enum Fault {
 
 impl ReadError {
     fn new(fault: Fault) -> Self {
-        Self {
-            path: Vec::new(),
-            fault,
-        }
+        Self { path: Vec::new(), fault }
     }
 
     /// A key that its table doesn't know; whoever hands on the key's value adds the key.
@@ -98,10 +95,7 @@ impl ReadError {
     }
 
     fn place(&self) -> Place<'_> {
-        Place {
-            path: &self.path,
-            last: None,
-        }
+        Place { path: &self.path, last: None }
     }
 }
 
@@ -117,10 +111,7 @@ impl Display for ReadError {
                     return Ok(());
                 };
                 if let Some(near) = nearest(key, known.iter().copied()) {
-                    let near = Place {
-                        path: outer,
-                        last: Some(near),
-                    };
+                    let near = Place { path: outer, last: Some(near) };
                     return write!(f, "; did you mean {}?", near.quoted());
                 }
                 match known {
@@ -160,20 +151,13 @@ struct Place<'a> {
 
 impl<'a> Place<'a> {
     fn then(self, last: &'a str) -> Self {
-        Self {
-            last: Some(last),
-            ..self
-        }
+        Self { last: Some(last), ..self }
     }
 
     /// In quotes, unless a key in it has its own.
     fn quoted(self) -> String {
         let text = self.to_string();
-        if text.contains('"') {
-            text
-        } else {
-            format!("\"{text}\"")
-        }
+        if text.contains('"') { text } else { format!("\"{text}\"") }
     }
 
     /// To stand before a sentence.
@@ -233,19 +217,12 @@ fn found(unexpected: Unexpected<'_>) -> String {
 
 /// What is expected, in the words of a configuration file: serde's derive names the Rust type.
 pub(super) fn wanted(expected: &dyn Expected) -> String {
-    const TABLES: [&str; 4] = [
-        "struct ",
-        "struct variant ",
-        "internally tagged enum ",
-        "adjacently tagged enum ",
-    ];
+    const TABLES: [&str; 4] =
+        ["struct ", "struct variant ", "internally tagged enum ", "adjacently tagged enum "];
     let text = text_of(expected);
     if text == "a map" || TABLES.iter().any(|start| text.starts_with(start)) {
         "a table".to_owned()
-    } else if ["tuple struct ", "tuple variant "]
-        .iter()
-        .any(|start| text.starts_with(start))
-    {
+    } else if ["tuple struct ", "tuple variant "].iter().any(|start| text.starts_with(start)) {
         match text.split_once(" with ") {
             Some((_, elements)) => format!("an array with {elements}"),
             None => "an array".to_owned(),

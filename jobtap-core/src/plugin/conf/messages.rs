@@ -86,10 +86,7 @@ fn reads_what_the_type_says() {
 
 #[test]
 fn an_unknown_key_is_refused_with_the_nearest_or_all() {
-    assert_eq!(
-        refused("weigths", json!({})),
-        "unknown key \"weigths\"; did you mean \"weights\"?"
-    );
+    assert_eq!(refused("weigths", json!({})), "unknown key \"weigths\"; did you mean \"weights\"?");
     assert_eq!(
         refused("preemption", json!(true)),
         "unknown key \"preemption\": the keys are half_life, weights, accounts, mode, by_mode"
@@ -99,10 +96,7 @@ fn an_unknown_key_is_refused_with_the_nearest_or_all() {
         "unknown key \"weights.agee\"; did you mean \"weights.age\"?"
     );
     assert_eq!(
-        refused(
-            "accounts",
-            json!({"a b": [{"name": "x", "share": 1, "limit": 2}]})
-        ),
+        refused("accounts", json!({"a b": [{"name": "x", "share": 1, "limit": 2}]})),
         "unknown key accounts.\"a b\"[0].limit: the keys are name, share"
     );
     assert_eq!(
@@ -134,42 +128,22 @@ fn a_misspelt_name_is_refused_with_the_nearest_or_all() {
 #[test]
 fn every_other_mistake_names_its_place() {
     let cases = [
-        (
-            "weights",
-            json!({"age": "x"}),
-            "weights.age: invalid type: string \"x\", expected f64",
-        ),
-        (
-            "weights",
-            json!(5),
-            "weights: invalid type: integer `5`, expected a table",
-        ),
-        (
-            "weights",
-            json!([1, 2]),
-            "weights: invalid type: array, expected a table",
-        ),
+        ("weights", json!({"age": "x"}), "weights.age: invalid type: string \"x\", expected f64"),
+        ("weights", json!(5), "weights: invalid type: integer `5`, expected a table"),
+        ("weights", json!([1, 2]), "weights: invalid type: array, expected a table"),
         ("weights", json!({}), "missing key \"weights.age\""),
         (
             "weights",
             json!({"age": 1, "user": 300}),
             "weights.user: invalid value: integer `300`, expected u8",
         ),
-        (
-            "weights",
-            json!({"age": 1, "user": 3, "users": 3}),
-            "\"weights.user\" is given twice",
-        ),
+        ("weights", json!({"age": 1, "user": 3, "users": 3}), "\"weights.user\" is given twice"),
         (
             "accounts",
             json!({"chem": [{"name": "x", "share": 1}, {"name": 2}]}),
             "accounts.chem[1].name: invalid type: integer `2`, expected a string",
         ),
-        (
-            "accounts",
-            json!({"chem": {}}),
-            "accounts.chem: invalid type: table, expected an array",
-        ),
+        ("accounts", json!({"chem": {}}), "accounts.chem: invalid type: table, expected an array"),
         (
             "half_life",
             json!("x"),
@@ -189,11 +163,7 @@ fn an_enum_is_a_name_or_one_key() {
             json!(7),
             "mode: invalid type: integer `7`, expected one of fast, slow, limit, between",
         ),
-        (
-            "mode",
-            json!("limit"),
-            "mode: \"limit\" needs a value: { limit = .. }",
-        ),
+        ("mode", json!("limit"), "mode: \"limit\" needs a value: { limit = .. }"),
         (
             "mode",
             json!({"fast": 1}),
@@ -213,10 +183,7 @@ fn an_enum_is_a_name_or_one_key() {
 #[test]
 fn a_missing_key_is_not_hidden_by_a_misspelt_one() {
     let error = Fairshare::read(&json!({"half_lfe": 1, "weights": {"age": 1}})).unwrap_err();
-    assert_eq!(
-        error.text(),
-        "unknown key \"half_lfe\"; did you mean \"half_life\"?"
-    );
+    assert_eq!(error.text(), "unknown key \"half_lfe\"; did you mean \"half_life\"?");
     let error = Fairshare::read(&json!({})).unwrap_err();
     assert_eq!(error.text(), "missing key \"half_life\"");
 }
@@ -226,16 +193,10 @@ fn keys_of_others_may_stand_in_the_whole_configuration() {
     let mut table = valid();
     table["queues"] = json!({});
     table["weights"]["colour"] = json!(1);
-    assert_eq!(
-        Fairshare::read_among_others(&table).unwrap(),
-        Fairshare::read(&valid()).unwrap()
-    );
+    assert_eq!(Fairshare::read_among_others(&table).unwrap(), Fairshare::read(&valid()).unwrap());
     table["weights"]["age"] = json!(null);
     let error = Fairshare::read_among_others(&table).unwrap_err();
-    assert_eq!(
-        error.text(),
-        "weights.age: invalid type: null, expected f64"
-    );
+    assert_eq!(error.text(), "weights.age: invalid type: null, expected f64");
 }
 
 #[test]
@@ -252,32 +213,17 @@ fn the_author_can_close_a_struct() {
 fn what_serde_keeps_for_itself_is_told_with_the_place_around_it() {
     let rules = json!({"night": {"kind": "cap", "most": "x"}});
     let error = BTreeMap::<String, Rule>::read(&rules).unwrap_err();
-    assert_eq!(
-        error.text(),
-        "night: invalid type: string \"x\", expected u8"
-    );
+    assert_eq!(error.text(), "night: invalid type: string \"x\", expected u8");
     let error = BTreeMap::<String, Rule>::read(&json!({"night": {"kind": "cpa"}})).unwrap_err();
-    assert_eq!(
-        error.text(),
-        "night.kind: unknown value \"cpa\"; did you mean \"cap\"?"
-    );
+    assert_eq!(error.text(), "night.kind: unknown value \"cpa\"; did you mean \"cap\"?");
     let error = BTreeMap::<String, Rule>::read(&json!({"night": 1})).unwrap_err();
-    assert_eq!(
-        error.text(),
-        "night: invalid type: integer `1`, expected a table"
-    );
+    assert_eq!(error.text(), "night: invalid type: integer `1`, expected a table");
 }
 
 #[test]
 fn a_key_that_is_no_text_is_checked_too() {
     let error = BTreeMap::<crate::job::Uid, f64>::read(&json!({"ada": 1})).unwrap_err();
-    assert_eq!(
-        error.text(),
-        "ada: invalid user id `ada`: expected a number from 0 to 4294967295"
-    );
+    assert_eq!(error.text(), "ada: invalid user id `ada`: expected a number from 0 to 4294967295");
     let error = BTreeMap::<u8, f64>::read(&json!({"300": 1})).unwrap_err();
-    assert_eq!(
-        error.text(),
-        "300: invalid value: integer `300`, expected u8"
-    );
+    assert_eq!(error.text(), "300: invalid value: integer `300`, expected u8");
 }

@@ -97,10 +97,7 @@ pub(super) struct Prober<C> {
 
 impl<C: DeserializeOwned> Prober<C> {
     pub(super) fn new(limit: u32) -> Self {
-        Self {
-            left: Cell::new(limit),
-            probed: PhantomData,
-        }
+        Self { left: Cell::new(limit), probed: PhantomData }
     }
 
     /// What is seen at the end of the path; nothing, once the limit is reached.
@@ -110,11 +107,7 @@ impl<C: DeserializeOwned> Prober<C> {
         };
         self.left.set(left);
         let answer = RefCell::default();
-        let probe = Probe {
-            steps,
-            feed,
-            answer: &answer,
-        };
+        let probe = Probe { steps, feed, answer: &answer };
         // A type may check what it reads in any way, also by a panic.
         let _ = catch_unwind(AssertUnwindSafe(|| {
             let _ = probe.watch(|probe| C::deserialize(probe));
@@ -163,10 +156,9 @@ impl<'de> Probe<'de> {
             Step::Entry(key) => visitor.visit_map(OneEntry::value(key, rest)),
             Step::Key => visitor.visit_map(OneEntry::key(rest)),
             Step::Some => rest.watch(|rest| visitor.visit_some(rest)),
-            Step::Element(before) => visitor.visit_seq(OneElement {
-                before: before.iter(),
-                probe: Some(rest),
-            }),
+            Step::Element(before) => {
+                visitor.visit_seq(OneElement { before: before.iter(), probe: Some(rest) })
+            }
             Step::Variant(name) => visitor.visit_enum(OneVariant { name, probe: rest }),
         }
     }
@@ -247,17 +239,11 @@ impl<'de> Deserializer<'de> for Probe<'de> {
 }
 
 fn signed(min: i64, max: i64) -> Asked {
-    Asked::Integer {
-        min: Some(min),
-        max: u64::try_from(max).ok(),
-    }
+    Asked::Integer { min: Some(min), max: u64::try_from(max).ok() }
 }
 
 fn unsigned(max: u64) -> Asked {
-    Asked::Integer {
-        min: Some(0),
-        max: Some(max),
-    }
+    Asked::Integer { min: Some(0), max: Some(max) }
 }
 
 type Pair<'de> = (&'de str, Reader<'de>);
@@ -291,17 +277,11 @@ enum OneKey<'de> {
 
 impl<'de> OneEntry<'de> {
     fn value(key: &'de str, probe: Probe<'de>) -> Self {
-        Self {
-            key: Some(OneKey::Known(key)),
-            value: Some(probe),
-        }
+        Self { key: Some(OneKey::Known(key)), value: Some(probe) }
     }
 
     fn key(probe: Probe<'de>) -> Self {
-        Self {
-            key: Some(OneKey::Probed(probe)),
-            value: None,
-        }
+        Self { key: Some(OneKey::Probed(probe)), value: None }
     }
 }
 
@@ -339,9 +319,7 @@ impl<'de> SeqAccess<'de> for OneElement<'de> {
         seed: T,
     ) -> Result<Option<T::Value>, ReadError> {
         if let Some(value) = self.before.next() {
-            return seed
-                .deserialize(Reader::new(value, Strays::Refused))
-                .map(Some);
+            return seed.deserialize(Reader::new(value, Strays::Refused)).map(Some);
         }
         match self.probe.take() {
             None => Ok(None),
@@ -394,7 +372,6 @@ impl<'de> VariantAccess<'de> for Payload<'de> {
         fields: Names,
         visitor: V,
     ) -> Result<V::Value, ReadError> {
-        self.0
-            .watch(|probe| probe.deserialize_struct("", fields, visitor))
+        self.0.watch(|probe| probe.deserialize_struct("", fields, visitor))
     }
 }

@@ -35,19 +35,12 @@ pub(super) struct Reader<'de> {
 
 impl<'de> Reader<'de> {
     pub(super) fn new(value: &'de Value, strays: Strays) -> Self {
-        Self {
-            value,
-            strays,
-            stray_of: None,
-        }
+        Self { value, strays, stray_of: None }
     }
 
     /// The value of a key that is none of `fields`.
     pub(super) fn stray(self, fields: Names) -> Self {
-        Self {
-            stray_of: Some(fields),
-            ..self
-        }
+        Self { stray_of: Some(fields), ..self }
     }
 
     pub(super) fn mismatch(self, expected: &dyn Expected) -> ReadError {

@@ -1,12 +1,7 @@
 //! For tests: types of every kind that a configuration may be read as, each held to what the reader
 //! and the schema promise of any type.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    dead_code
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, dead_code)]
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::num::NonZeroU16;
@@ -264,9 +259,7 @@ fn json() -> impl Strategy<Value = Value> {
         proptest::sample::select(texts.to_vec()).prop_map(Value::from),
         any::<String>().prop_map(Value::from),
     ];
-    let keys = [
-        "a", "b", "c", "d", "e", "f", "g", "h", "i", "new-key", "old-key", "7", "x", "",
-    ];
+    let keys = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "new-key", "old-key", "7", "x", ""];
     leaf.prop_recursive(5, 48, 8, move |inner| {
         let key = proptest::sample::select(keys.to_vec()).prop_map(str::to_owned);
         prop_oneof![
@@ -327,14 +320,9 @@ fn structs_are_as_their_schemas_say() {
     });
     let mut old = nested.clone();
     old.as_object_mut().unwrap().remove("new-key");
-    old.as_object_mut()
-        .unwrap()
-        .insert("old-key".to_owned(), json!(1));
+    old.as_object_mut().unwrap().insert("old-key".to_owned(), json!(1));
     hold_type::<Nested>(&[nested, old]);
-    let flat = [
-        json!({"a": 1, "b": 1, "c": 1, "x": []}),
-        json!({"a": 1, "b": 1}),
-    ];
+    let flat = [json!({"a": 1, "b": 1, "c": 1, "x": []}), json!({"a": 1, "b": 1})];
     hold_type::<Flat>(&flat);
     let sub = json!({"a": 1, "c": [], "d": {}});
     hold_type::<Tree>(&[json!({"a": 1, "b": sub, "c": [sub], "d": {"x": sub}, })]);
@@ -353,23 +341,11 @@ fn enums_are_as_their_schemas_say() {
         json!({"f": null}),
     ];
     hold_type::<Mixed>(&mixed);
-    hold_type::<Open>(&[
-        json!("a"),
-        json!({"b": 1}),
-        json!("rest"),
-        json!("anything"),
-    ]);
-    let tagged = [
-        json!({"a": "b", "b": 1}),
-        json!({"a": "a"}),
-        json!({"a": "c", "c": {"a": 1, "b": 1}}),
-    ];
+    hold_type::<Open>(&[json!("a"), json!({"b": 1}), json!("rest"), json!("anything")]);
+    let tagged =
+        [json!({"a": "b", "b": 1}), json!({"a": "a"}), json!({"a": "c", "c": {"a": 1, "b": 1}})];
     hold_type::<Tagged>(&tagged);
-    let adjacent = [
-        json!({"a": "a", "b": 1}),
-        json!({"a": "b"}),
-        json!({"b": {"c": 1}, "a": "c"}),
-    ];
+    let adjacent = [json!({"a": "a", "b": 1}), json!({"a": "b"}), json!({"b": {"c": 1}, "a": "c"})];
     hold_type::<Adjacent>(&adjacent);
     hold_type::<Untagged>(&[json!({"a": 1}), json!(1), json!("x")]);
     hold_type::<Vec<Option<Result<u8, String>>>>(&[json!([null, {"Ok": 1}, {"Err": "x"}])]);

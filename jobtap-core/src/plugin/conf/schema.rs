@@ -40,10 +40,7 @@ pub(super) const TEXTS: [&str; 18] = [
 
 /// The schema of `C`.
 pub(super) fn of<C: DeserializeOwned>() -> Value {
-    let root = Place {
-        steps: Vec::new(),
-        inside: Vec::new(),
-    };
+    let root = Place { steps: Vec::new(), inside: Vec::new() };
     Schemer::<C>(Prober::new(PROBES)).learn(&root).schema
 }
 
@@ -89,10 +86,7 @@ pub(super) struct Learnt {
 
 impl Learnt {
     pub(super) fn nothing() -> Self {
-        Self {
-            schema: json!({}),
-            samples: Vec::new(),
-        }
+        Self { schema: json!({}), samples: Vec::new() }
     }
 }
 
@@ -189,10 +183,7 @@ impl<C: DeserializeOwned> Schemer<C> {
             _ => (json!({}), vec![json!(null)], 1),
         };
         describe(&mut schema, &answer.expecting);
-        Learnt {
-            schema,
-            samples: self.accepted(at, candidates, most),
-        }
+        Learnt { schema, samples: self.accepted(at, candidates, most) }
     }
 
     fn integer(&self, at: &Place, min: Option<i64>, max: Option<u64>, answer: &Answer) -> Learnt {
@@ -203,13 +194,7 @@ impl<C: DeserializeOwned> Schemer<C> {
         let samples = self.accepted(at, [0, 1, 2, -1, 10].map(|n| json!(n)), 1);
         // `NonZero` types ask for the integer that they hold.
         let above_zero = samples.first() == Some(&json!(1));
-        let min = min.map(|min| {
-            if min == 0 && above_zero && !fractions {
-                1
-            } else {
-                min
-            }
-        });
+        let min = min.map(|min| if min == 0 && above_zero && !fractions { 1 } else { min });
         if let Some(min) = min {
             schema.insert("minimum".to_owned(), json!(min));
         }
@@ -280,9 +265,7 @@ impl<C: DeserializeOwned> Schemer<C> {
         } else {
             describe(&mut schema, expecting);
         }
-        let candidates = possible
-            .iter()
-            .flat_map(|(_, values)| values.iter().cloned());
+        let candidates = possible.iter().flat_map(|(_, values)| values.iter().cloned());
         let samples = self.accepted(at, candidates, 2);
         Learnt { schema, samples }
     }
@@ -379,10 +362,7 @@ mod tests {
             "file",
             "jobs",
         ];
-        let known: Map<_, _> = known
-            .iter()
-            .map(|key| ((*key).to_owned(), json!({})))
-            .collect();
+        let known: Map<_, _> = known.iter().map(|key| ((*key).to_owned(), json!({}))).collect();
         let schema = json!({
             "type": "object",
             "properties": {

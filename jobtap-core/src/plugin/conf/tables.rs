@@ -27,10 +27,7 @@ impl<C: DeserializeOwned> Schemer<C> {
             match fields.iter_mut().find(|(other, _)| *other == main) {
                 Some((_, field)) => field.names.push(name),
                 None => {
-                    let field = Field {
-                        names: vec![name],
-                        samples: learnt.samples,
-                    };
+                    let field = Field { names: vec![name], samples: learnt.samples };
                     fields.push((main, field));
                 }
             }
@@ -48,36 +45,25 @@ impl<C: DeserializeOwned> Schemer<C> {
         }
         if !aliased.is_empty() {
             let one_of = |names: &[&str]| {
-                let each: Vec<_> = names
-                    .iter()
-                    .map(|name| json!({"required": [name]}))
-                    .collect();
+                let each: Vec<_> = names.iter().map(|name| json!({"required": [name]})).collect();
                 json!({"anyOf": each})
             };
             let all: Vec<_> = aliased.into_iter().map(one_of).collect();
             put(&mut schema, "allOf", json!(all));
         }
-        Learnt {
-            schema,
-            samples: self.accepted(at, [Value::Object(sample)], 1),
-        }
+        Learnt { schema, samples: self.accepted(at, [Value::Object(sample)], 1) }
     }
 
     /// A struct of which no more is said than what its keys are.
     pub(super) fn known_keys(&self, at: &Place, fields: Names) -> Learnt {
-        let properties: Map<_, _> = fields
-            .iter()
-            .map(|&name| (name.to_owned(), json!({})))
-            .collect();
+        let properties: Map<_, _> =
+            fields.iter().map(|&name| (name.to_owned(), json!({}))).collect();
         let mut schema = json!({"type": "object", "properties": properties});
         let stranger = self.ask(at, Feed::Value(&json!({STRANGER: null})));
         if names(&stranger).is_some() {
             put(&mut schema, "additionalProperties", json!(false));
         }
-        Learnt {
-            schema,
-            samples: Vec::new(),
-        }
+        Learnt { schema, samples: Vec::new() }
     }
 
     /// The name that a field goes by when this may be an alias: a key that is given twice is
@@ -138,31 +124,19 @@ impl<C: DeserializeOwned> Schemer<C> {
         let is_key = |name: &&&str| self.ask(&key, Feed::Key(name)).is_ok();
         let mut keys = known.unwrap_or(&TEXTS).iter().filter(is_key);
         let Some(first) = keys.next() else {
-            return Learnt {
-                schema,
-                samples: self.accepted(at, [json!({})], 1),
-            };
+            return Learnt { schema, samples: self.accepted(at, [json!({})], 1) };
         };
         let value = self.learn(&at.entry(first));
         // A table that is read by hand may have a different type under each key.
         let asked = |name: &str| self.ask(&at.entry(name), Feed::Nothing).asked;
-        let alike = keys
-            .next()
-            .is_none_or(|second| asked(second) == asked(first));
+        let alike = keys.next().is_none_or(|second| asked(second) == asked(first));
         let inside = at.entry(first);
         let alike = alike && !self.drops_parts(at, &inside, |part| json!({*first: part}));
         if alike && value.schema != json!({}) {
             put(&mut schema, "additionalProperties", value.schema);
         }
-        let one = value
-            .samples
-            .into_iter()
-            .next()
-            .map(|sample| json!({*first: sample}));
-        Learnt {
-            schema,
-            samples: self.accepted(at, one.into_iter().chain([json!({})]), 2),
-        }
+        let one = value.samples.into_iter().next().map(|sample| json!({*first: sample}));
+        Learnt { schema, samples: self.accepted(at, one.into_iter().chain([json!({})]), 2) }
     }
 
     /// A struct with `#[serde(flatten)]`, which tells no keys but those that it misses.
@@ -186,10 +160,7 @@ impl<C: DeserializeOwned> Schemer<C> {
         if !properties.is_empty() {
             put(&mut schema, "properties", Value::Object(properties));
         }
-        Learnt {
-            schema,
-            samples: self.accepted(at, [Value::Object(sample)], 1),
-        }
+        Learnt { schema, samples: self.accepted(at, [Value::Object(sample)], 1) }
     }
 }
 

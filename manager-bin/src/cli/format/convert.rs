@@ -72,10 +72,7 @@ impl Conversion {
 fn posix_time_format(text: &str) -> String {
     match text.is_empty() {
         true => DEFAULT_TIME.to_owned(),
-        false => text
-            .replace("%%", "%%\0")
-            .replace("%f", "%6f")
-            .replace('\0', ""),
+        false => text.replace("%%", "%%\0").replace("%f", "%6f").replace('\0', ""),
     }
 }
 
@@ -90,18 +87,14 @@ fn local_time(seconds: f64, format: &str, zone: &TimeZone) -> String {
     };
     // Lenient: a directive that nobody knows is printed as it stands, as the C library does.
     let config = Config::new().custom(PosixCustom::new()).lenient(true);
-    BrokenDownTime::from(&time)
-        .to_string_with_config(&config, format)
-        .unwrap_or_default()
+    BrokenDownTime::from(&time).to_string_with_config(&config, format).unwrap_or_default()
 }
 
 /// `seconds` since the epoch in `zone`, to the microsecond.
 pub(super) fn to_zoned(seconds: f64, zone: &TimeZone) -> Option<Zoned> {
     let micros = (seconds * 1e6).round();
     // The cast saturates, and the calendar refuses what is out of its range.
-    let time = Timestamp::from_microsecond(micros as i64)
-        .ok()
-        .filter(|_| micros.is_finite())?;
+    let time = Timestamp::from_microsecond(micros as i64).ok().filter(|_| micros.is_finite())?;
     Some(time.to_zoned(zone.clone()))
 }
 
@@ -131,11 +124,7 @@ fn clock(seconds: f64) -> String {
         return number::shortest(seconds);
     }
     let rounded = seconds.round_ties_even();
-    let whole = if seconds > 0.0 {
-        rounded.max(1.0)
-    } else {
-        rounded
-    } as i64;
+    let whole = if seconds > 0.0 { rounded.max(1.0) } else { rounded } as i64;
     let (days, rest) = (whole.div_euclid(86400), whole.rem_euclid(86400));
     let time = format!("{}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);
     match days {
@@ -158,10 +147,7 @@ mod tests {
 
     fn convert(name: &str, spec: &str, value: impl Into<FieldValue>) -> String {
         let (conversion, _) = Conversion::parse(name, spec).unwrap();
-        conversion
-            .apply(&value.into(), &TimeZone::UTC)
-            .unwrap()
-            .text()
+        conversion.apply(&value.into(), &TimeZone::UTC).unwrap().text()
     }
 
     fn seconds(s: f64) -> FieldValue {
@@ -233,10 +219,7 @@ mod tests {
             "Error in user format: could not convert string to float: 'abc'"
         );
         let error = Conversion::parse("q", "").unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "Error in user format: Unknown conversion specifier q"
-        );
+        assert_eq!(error.to_string(), "Error in user format: Unknown conversion specifier q");
     }
 
     proptest! {

@@ -52,9 +52,7 @@ fn general_below(value: f64, precision: usize, limit: usize) -> String {
     if !plain {
         return with_exponent(trim_zeros(&digits), exponent);
     }
-    let decimals = i64::try_from(last)
-        .unwrap_or(i64::MAX)
-        .saturating_sub(exponent.into());
+    let decimals = i64::try_from(last).unwrap_or(i64::MAX).saturating_sub(exponent.into());
     let decimals = usize::try_from(decimals).unwrap_or(0);
     trim_zeros(&format!("{value:.decimals$}")).to_owned()
 }
@@ -65,9 +63,7 @@ pub(super) fn group_thousands(text: &str) -> String {
         Some(rest) => ("-", rest),
         None => ("", text),
     };
-    let whole_len = rest
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(rest.len());
+    let whole_len = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     let (whole, fraction) = rest.split_at(whole_len);
     let mut out = String::from(sign);
     for (i, digit) in whole.chars().enumerate() {

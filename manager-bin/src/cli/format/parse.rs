@@ -36,11 +36,7 @@ impl Template {
     /// a field that the rows don't have.
     pub(crate) fn parse<R: Row>(text: &str) -> Result<Self, FormatError> {
         let template = parse(text)?;
-        match template
-            .columns
-            .iter()
-            .find(|column| R::heading(&column.field).is_none())
-        {
+        match template.columns.iter().find(|column| R::heading(&column.field).is_none()) {
             Some(column) => Err(FormatError::UnknownField(column.field.clone())),
             None => Ok(template),
         }
@@ -68,19 +64,13 @@ fn parse(text: &str) -> Result<Template, FormatError> {
                 chars.next();
             }
             '}' => {
-                return Err(FormatError::syntax(
-                    "Single '}' encountered in format string",
-                ));
+                return Err(FormatError::syntax("Single '}' encountered in format string"));
             }
             '{' => columns.push(Column::parse(std::mem::take(&mut literal), &mut chars)?),
             c => literal.push(c),
         }
     }
-    Ok(Template {
-        columns,
-        tail: literal,
-        sort,
-    })
+    Ok(Template { columns, tail: literal, sort })
 }
 
 /// Splits `sort:KEY,-KEY2 ` off the beginning of a format.
@@ -118,14 +108,7 @@ impl Column {
         };
         let (text, collapse, widen) = take_prefix(text);
         let (field, spec) = (field.to_owned(), Spec::parse(spec)?);
-        Ok(Column {
-            text,
-            field,
-            conversion,
-            spec,
-            collapse,
-            widen,
-        })
+        Ok(Column { text, field, conversion, spec, collapse, widen })
     }
 }
 
@@ -145,19 +128,14 @@ fn split_field(inside: &str) -> Result<(&str, Option<&str>, &str), FormatError> 
     match (after.is_empty(), after.strip_prefix(':')) {
         (true, _) => Ok((field, Some(name), "")),
         (false, Some(spec)) => Ok((field, Some(name), spec)),
-        (false, None) => Err(FormatError::syntax(
-            "expected ':' after conversion specifier",
-        )),
+        (false, None) => Err(FormatError::syntax("expected ':' after conversion specifier")),
     }
 }
 
 /// Takes the prefixes `?:`, `+:` and `?+:` off the end of the text before a field.
 fn take_prefix(mut text: String) -> (String, bool, bool) {
-    for (prefix, collapse, widen) in [
-        ("?+:", true, true),
-        ("?:", true, false),
-        ("+:", false, true),
-    ] {
+    for (prefix, collapse, widen) in [("?+:", true, true), ("?:", true, false), ("+:", false, true)]
+    {
         if let Some(rest) = text.strip_suffix(prefix) {
             text.truncate(rest.len());
             return (text, collapse, widen);

@@ -52,9 +52,7 @@ pub(crate) fn render<R: Row>(
             false => &column.text,
         };
         header += text;
-        header += &spec
-            .heading()
-            .apply(&FieldValue::Text(heading.into_owned()))?;
+        header += &spec.heading().apply(&FieldValue::Text(heading.into_owned()))?;
         for (line, value) in lines.iter_mut().zip(&values) {
             *line += text;
             *line += &spec.apply(value)?;
@@ -63,10 +61,7 @@ pub(crate) fn render<R: Row>(
     for line in lines.iter_mut().chain([&mut header]) {
         *line += &template.tail;
     }
-    Ok(Table {
-        header: options.header.then_some(header),
-        lines,
-    })
+    Ok(Table { header: options.header.then_some(header), lines })
 }
 
 fn column_values<R: Row>(

@@ -15,14 +15,8 @@ pub(crate) struct SortKey {
 pub(crate) fn parse_sort_keys(text: &str) -> Vec<SortKey> {
     text.split(',')
         .map(|key| match key.strip_prefix('-') {
-            Some(field) => SortKey {
-                field: field.to_owned(),
-                descending: true,
-            },
-            None => SortKey {
-                field: key.to_owned(),
-                descending: false,
-            },
+            Some(field) => SortKey { field: field.to_owned(), descending: true },
+            None => SortKey { field: key.to_owned(), descending: false },
         })
         .collect()
 }
@@ -37,10 +31,7 @@ pub(crate) fn sort_rows<R: Row>(rows: &mut [R], keys: &[SortKey]) -> Result<(), 
     }
     // A stable sort per key, the last key first, leaves the first key in charge.
     for key in keys.iter().rev() {
-        let value = |row: &R| {
-            row.sort_value(&key.field)
-                .unwrap_or_else(super::FieldValue::empty)
-        };
+        let value = |row: &R| row.sort_value(&key.field).unwrap_or_else(super::FieldValue::empty);
         let mut keyed: Vec<(usize, super::FieldValue)> =
             rows.iter().map(value).enumerate().collect();
         keyed.sort_by(|(_, a), (_, b)| match key.descending {

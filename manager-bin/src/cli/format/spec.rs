@@ -31,18 +31,10 @@ impl Spec {
     /// Parses what stands between the colon and the closing brace.
     pub(super) fn parse(text: &str) -> Result<Self, FormatError> {
         let mut spec = Spec::default();
-        let rest = text
-            .strip_suffix('+')
-            .inspect(|_| spec.mark_cut = true)
-            .unwrap_or(text);
-        let rest = rest
-            .strip_suffix('h')
-            .inspect(|_| spec.hyphen = true)
-            .unwrap_or(rest);
+        let rest = text.strip_suffix('+').inspect(|_| spec.mark_cut = true).unwrap_or(text);
+        let rest = rest.strip_suffix('h').inspect(|_| spec.hyphen = true).unwrap_or(rest);
         let rest = spec.take_alignment(rest);
-        let rest = take(rest, &['+', '-', ' '], |c| {
-            spec.sign = Some(c).filter(|c| *c != '-')
-        });
+        let rest = take(rest, &['+', '-', ' '], |c| spec.sign = Some(c).filter(|c| *c != '-'));
         let rest = take(rest, &['0'], |_| spec.zero = true);
         let (width, rest) = take_number(rest)?;
         spec.width = width.unwrap_or(0);
@@ -59,9 +51,7 @@ impl Spec {
         let rest = take(rest, TYPES, |c| spec.kind = Some(c));
         match rest.is_empty() {
             true => Ok(spec),
-            false => Err(FormatError::Syntax(format!(
-                "Invalid format specifier '{text}'"
-            ))),
+            false => Err(FormatError::Syntax(format!("Invalid format specifier '{text}'"))),
         }
     }
 
@@ -73,29 +63,19 @@ impl Spec {
             self.align = Some(align);
             return chars.as_str();
         }
-        take(text, &['<', '>', '^', '='], |c| {
-            self.align = Align::from_char(c)
-        })
+        take(text, &['<', '>', '^', '='], |c| self.align = Align::from_char(c))
     }
 
     /// The specification of the heading over a column of this one.
     pub(super) fn heading(&self) -> Spec {
         let align = self.align.filter(|align| *align != Align::AfterSign);
-        Spec {
-            align,
-            width: self.width,
-            ..Spec::default()
-        }
+        Spec { align, width: self.width, ..Spec::default() }
     }
 
     /// The specification without its column width, to measure what it would hold.
     pub(super) fn unbounded(&self) -> Spec {
         let text = matches!(self.kind, None | Some('s'));
-        let mut spec = Spec {
-            width: 0,
-            mark_cut: false,
-            ..self.clone()
-        };
+        let mut spec = Spec { width: 0, mark_cut: false, ..self.clone() };
         if text {
             spec.precision = None;
         }
@@ -122,17 +102,9 @@ impl Spec {
     fn pad_nothing(&self, text: &str) -> String {
         let number = !matches!(self.kind, None | Some('s'));
         let default = if number { Align::Right } else { Align::Left };
-        let align = self
-            .align
-            .filter(|align| *align != Align::AfterSign)
-            .unwrap_or(default);
-        Spec {
-            align: Some(align),
-            fill: self.fill,
-            width: self.width,
-            ..Spec::default()
-        }
-        .pad(text, default)
+        let align = self.align.filter(|align| *align != Align::AfterSign).unwrap_or(default);
+        Spec { align: Some(align), fill: self.fill, width: self.width, ..Spec::default() }
+            .pad(text, default)
     }
 
     /// With the suffix `h` a column holds texts, so that numbers and `-` align alike.
@@ -166,11 +138,7 @@ impl Spec {
             return text.to_owned();
         }
         match self.mark_cut && precision > 0 {
-            true => text
-                .chars()
-                .take(precision.saturating_sub(1))
-                .chain(['+'])
-                .collect(),
+            true => text.chars().take(precision.saturating_sub(1)).chain(['+']).collect(),
             false => text.chars().take(precision).collect(),
         }
     }
@@ -180,9 +148,7 @@ impl Spec {
             return self.apply_float(value as f64, "int");
         }
         if self.precision.is_some() {
-            return Err(FormatError::syntax(
-                "Precision not allowed in integer format specifier",
-            ));
+            return Err(FormatError::syntax("Precision not allowed in integer format specifier"));
         }
         let sign = if value < 0 { "-" } else { "" };
         let magnitude = value.unsigned_abs();
@@ -196,9 +162,7 @@ impl Spec {
         };
         if self.comma && matches!(self.kind, Some('b' | 'o' | 'x' | 'X' | 'n')) {
             let kind = self.kind.unwrap_or_default();
-            return Err(FormatError::Syntax(format!(
-                "Cannot specify ',' with '{kind}'."
-            )));
+            return Err(FormatError::Syntax(format!("Cannot specify ',' with '{kind}'.")));
         }
         Ok(self.finish_number(&format!("{sign}{digits}")))
     }
@@ -245,9 +209,7 @@ impl Spec {
     }
 }
 
-const TYPES: &[char] = &[
-    's', 'd', 'b', 'o', 'x', 'X', 'n', 'e', 'E', 'f', 'F', 'g', 'G', '%',
-];
+const TYPES: &[char] = &['s', 'd', 'b', 'o', 'x', 'X', 'n', 'e', 'E', 'f', 'F', 'g', 'G', '%'];
 
 /// The values that count as nothing: for the suffix `h`, and for columns that `?:` drops.
 pub(super) fn is_empty(value: &FieldValue) -> bool {
@@ -260,9 +222,7 @@ pub(super) fn is_empty(value: &FieldValue) -> bool {
 }
 
 fn unknown_code(kind: char, type_name: &str) -> FormatError {
-    FormatError::Syntax(format!(
-        "Unknown format code '{kind}' for object of type '{type_name}'"
-    ))
+    FormatError::Syntax(format!("Unknown format code '{kind}' for object of type '{type_name}'"))
 }
 
 /// Passes the first character to `found` if it is one of `wanted`; what remains.
@@ -278,18 +238,14 @@ fn take<'a>(text: &'a str, wanted: &[char], found: impl FnOnce(char)) -> &'a str
 }
 
 fn take_number(text: &str) -> Result<(Option<usize>, &str), FormatError> {
-    let len = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
+    let len = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at(len);
     if digits.is_empty() {
         return Ok((None, rest));
     }
     match digits.parse() {
         Ok(n) if n <= LIMIT => Ok((Some(n), rest)),
-        _ => Err(FormatError::syntax(
-            "Too many decimal digits in format string",
-        )),
+        _ => Err(FormatError::syntax("Too many decimal digits in format string")),
     }
 }
 
@@ -304,10 +260,7 @@ mod tests {
     }
 
     fn refusal(spec: &str, value: FieldValue) -> String {
-        Spec::parse(spec)
-            .and_then(|s| s.apply(&value))
-            .unwrap_err()
-            .to_string()
+        Spec::parse(spec).and_then(|s| s.apply(&value)).unwrap_err().to_string()
     }
 
     #[test]
@@ -334,37 +287,15 @@ mod tests {
         for nothing in ["", "0s", "0.0", "0:00:00", "1970-01-01T00:00:00"] {
             assert_eq!(show(">3h", nothing), "  -");
         }
-        assert_eq!(
-            Spec::parse(">4h")
-                .unwrap()
-                .apply(&FieldValue::Float(0.0))
-                .unwrap(),
-            "   -"
-        );
-        assert_eq!(
-            Spec::parse(">4h")
-                .unwrap()
-                .apply(&FieldValue::Int(0))
-                .unwrap(),
-            "   0"
-        );
-        assert_eq!(
-            Spec::parse("4h")
-                .unwrap()
-                .apply(&FieldValue::Int(7))
-                .unwrap(),
-            "7   "
-        );
+        assert_eq!(Spec::parse(">4h").unwrap().apply(&FieldValue::Float(0.0)).unwrap(), "   -");
+        assert_eq!(Spec::parse(">4h").unwrap().apply(&FieldValue::Int(0)).unwrap(), "   0");
+        assert_eq!(Spec::parse("4h").unwrap().apply(&FieldValue::Int(7)).unwrap(), "7   ");
     }
 
     #[test]
     fn integers_take_pythons_types() {
-        let int = |spec: &str, i: i128| {
-            Spec::parse(spec)
-                .unwrap()
-                .apply(&FieldValue::Int(i))
-                .unwrap()
-        };
+        let int =
+            |spec: &str, i: i128| Spec::parse(spec).unwrap().apply(&FieldValue::Int(i)).unwrap();
         assert_eq!(int(">6", 16), "    16");
         assert_eq!(int("6", 16), "    16");
         assert_eq!(int("06", -16), "-00016");
@@ -377,12 +308,8 @@ mod tests {
 
     #[test]
     fn floats_take_pythons_types() {
-        let float = |spec: &str, f: f64| {
-            Spec::parse(spec)
-                .unwrap()
-                .apply(&FieldValue::Float(f))
-                .unwrap()
-        };
+        let float =
+            |spec: &str, f: f64| Spec::parse(spec).unwrap().apply(&FieldValue::Float(f)).unwrap();
         assert_eq!(float("", 300.0), "300.0");
         assert_eq!(float("8.2f", 1.256), "    1.26");
         assert_eq!(float(".3g", 1234.0), "1.23e+03");
@@ -394,44 +321,17 @@ mod tests {
     fn a_value_of_the_wrong_kind_is_refused_with_pythons_text() {
         let text = FieldValue::from("a");
         for (spec, value, message) in [
-            (
-                "d",
-                text.clone(),
-                "Unknown format code 'd' for object of type 'str'",
-            ),
-            (
-                "+5",
-                text.clone(),
-                "Sign not allowed in string format specifier",
-            ),
+            ("d", text.clone(), "Unknown format code 'd' for object of type 'str'"),
+            ("+5", text.clone(), "Sign not allowed in string format specifier"),
             (",", text.clone(), "Cannot specify ',' with 's'."),
-            (
-                "=5",
-                text.clone(),
-                "'=' alignment not allowed in string format specifier",
-            ),
-            (
-                ".2",
-                FieldValue::Int(1),
-                "Precision not allowed in integer format specifier",
-            ),
-            (
-                "d",
-                FieldValue::Float(1.0),
-                "Unknown format code 'd' for object of type 'float'",
-            ),
+            ("=5", text.clone(), "'=' alignment not allowed in string format specifier"),
+            (".2", FieldValue::Int(1), "Precision not allowed in integer format specifier"),
+            ("d", FieldValue::Float(1.0), "Unknown format code 'd' for object of type 'float'"),
             (".", text.clone(), "Format specifier missing precision"),
             ("y", text.clone(), "Invalid format specifier 'y'"),
-            (
-                "99999999999999999999",
-                text,
-                "Too many decimal digits in format string",
-            ),
+            ("99999999999999999999", text, "Too many decimal digits in format string"),
         ] {
-            assert_eq!(
-                refusal(spec, value),
-                format!("Error in user format: {message}")
-            );
+            assert_eq!(refusal(spec, value), format!("Error in user format: {message}"));
         }
     }
 
@@ -440,10 +340,7 @@ mod tests {
         assert_eq!(show(">5d", ""), "     ");
         assert_eq!(show("05d", ""), "     ");
         assert_eq!(
-            Spec::parse("06.1fh")
-                .unwrap()
-                .apply(&FieldValue::Float(0.0))
-                .unwrap(),
+            Spec::parse("06.1fh").unwrap().apply(&FieldValue::Float(0.0)).unwrap(),
             "     -"
         );
     }
@@ -451,10 +348,7 @@ mod tests {
     #[test]
     fn a_heading_keeps_alignment_and_width_only() {
         let heading = Spec::parse(">6.2h+").unwrap().heading();
-        assert_eq!(
-            heading.apply(&FieldValue::from("NNODES+")).unwrap(),
-            "NNODES+"
-        );
+        assert_eq!(heading.apply(&FieldValue::from("NNODES+")).unwrap(), "NNODES+");
         assert_eq!(heading.apply(&FieldValue::from("A")).unwrap(), "     A");
     }
 

@@ -41,33 +41,15 @@ impl Row for Item {
 
 fn items() -> Vec<Item> {
     vec![
-        Item {
-            name: "sleep",
-            queue: "",
-            count: 10,
-            seconds: 0.0,
-        },
-        Item {
-            name: "a-long-name",
-            queue: "batch",
-            count: 9,
-            seconds: 90.0,
-        },
-        Item {
-            name: "b",
-            queue: "batch",
-            count: 9,
-            seconds: 5.5,
-        },
+        Item { name: "sleep", queue: "", count: 10, seconds: 0.0 },
+        Item { name: "a-long-name", queue: "batch", count: 9, seconds: 90.0 },
+        Item { name: "b", queue: "batch", count: 9, seconds: 5.5 },
     ]
 }
 
 fn lines(format: &str, rows: &[Item], header: bool) -> Result<Vec<String>, FormatError> {
     let template = Template::parse::<Item>(format)?;
-    let options = RenderOptions {
-        header,
-        zone: TimeZone::UTC,
-    };
+    let options = RenderOptions { header, zone: TimeZone::UTC };
     let table = render(&template, rows, &options)?;
     Ok(table.header.into_iter().chain(table.lines).collect())
 }
@@ -104,32 +86,18 @@ fn a_collapsible_column_goes_with_the_text_before_it() {
     assert_eq!(show("{count} ?:{nothing:>9} {name}")[1], "10 sleep");
     assert_eq!(show("{count} ?:{queue:>6} {name}")[1], "10        sleep");
     assert_eq!(show("?:{nothing:>9} {name}")[1], "sleep");
-    let idle = [Item {
-        name: "x",
-        queue: "",
-        count: 0,
-        seconds: 0.0,
-    }];
-    assert_eq!(
-        lines("{name} ?:{seconds!F:>6h}|", &idle, false).unwrap(),
-        ["x|"]
-    );
+    let idle = [Item { name: "x", queue: "", count: 0, seconds: 0.0 }];
+    assert_eq!(lines("{name} ?:{seconds!F:>6h}|", &idle, false).unwrap(), ["x|"]);
     assert_eq!(lines("{name} ?:{count}|", &idle, false).unwrap(), ["x 0|"]);
 }
 
 #[test]
 fn a_widened_column_holds_its_longest_value_and_its_heading() {
-    assert_eq!(
-        show("+:{name:<4.4+}|")[..2],
-        ["NAME       |", "sleep      |"]
-    );
+    assert_eq!(show("+:{name:<4.4+}|")[..2], ["NAME       |", "sleep      |"]);
     assert_eq!(show("+:{name:<4.4+}|")[2], "a-long-name|");
     assert_eq!(show("+:{count:>2}|")[..2], ["COUNT|", "   10|"]);
     assert_eq!(lines("+:{count:>1}|", &items(), false).unwrap()[1], " 9|");
-    assert_eq!(
-        lines("+:{name:<12}|", &items()[..1], false).unwrap()[0],
-        "sleep       |"
-    );
+    assert_eq!(lines("+:{name:<12}|", &items()[..1], false).unwrap()[0], "sleep       |");
 }
 
 #[test]
@@ -140,18 +108,12 @@ fn both_prefixes_together_widen_or_drop() {
 
 #[test]
 fn without_rows_there_is_the_header_alone() {
-    assert_eq!(
-        lines("?:{queue:>8} {name:<8}|", &[], true).unwrap(),
-        ["NAME    |"]
-    );
+    assert_eq!(lines("?:{queue:>8} {name:<8}|", &[], true).unwrap(), ["NAME    |"]);
 }
 
 #[test]
 fn a_time_column_keeps_its_width_in_the_header() {
-    assert_eq!(
-        show("{seconds!d:%R::>8h}|"),
-        ["    TIME|", "       -|", "   00:01|", "   00:00|"]
-    );
+    assert_eq!(show("{seconds!d:%R::>8h}|"), ["    TIME|", "       -|", "   00:01|", "   00:00|"]);
 }
 
 #[test]
@@ -167,10 +129,9 @@ fn the_sort_prefix_leaves_the_output() {
 
 #[test]
 fn sorting_keeps_the_order_of_equal_rows_in_both_directions() {
-    for (keys, expected) in [
-        ("count", ["a-long-name", "b", "sleep"]),
-        ("-count", ["sleep", "a-long-name", "b"]),
-    ] {
+    for (keys, expected) in
+        [("count", ["a-long-name", "b", "sleep"]), ("-count", ["sleep", "a-long-name", "b"])]
+    {
         let mut rows = items();
         sort_rows(&mut rows, &parse_sort_keys(keys)).unwrap();
         let names: Vec<&str> = rows.iter().map(|row| row.name).collect();
@@ -183,38 +144,14 @@ fn every_mistake_has_its_message() {
     for (format, text) in [
         ("{nope}", "Unknown format field: nope"),
         ("{}", "Unknown format field: "),
-        (
-            "{name",
-            "Error in user format: expected '}' before end of string",
-        ),
-        (
-            "a {",
-            "Error in user format: Single '{' encountered in format string",
-        ),
-        (
-            "a }",
-            "Error in user format: Single '}' encountered in format string",
-        ),
-        (
-            "{name:{count}}",
-            "Error in user format: unexpected '{' in field name",
-        ),
-        (
-            "{name!}",
-            "Error in user format: unmatched '{' in format spec",
-        ),
-        (
-            "{name!sx}",
-            "Error in user format: expected ':' after conversion specifier",
-        ),
-        (
-            "{name!q}",
-            "Error in user format: Unknown conversion specifier q",
-        ),
-        (
-            "{name:d}",
-            "Error in user format: Unknown format code 'd' for object of type 'str'",
-        ),
+        ("{name", "Error in user format: expected '}' before end of string"),
+        ("a {", "Error in user format: Single '{' encountered in format string"),
+        ("a }", "Error in user format: Single '}' encountered in format string"),
+        ("{name:{count}}", "Error in user format: unexpected '{' in field name"),
+        ("{name!}", "Error in user format: unmatched '{' in format spec"),
+        ("{name!sx}", "Error in user format: expected ':' after conversion specifier"),
+        ("{name!q}", "Error in user format: Unknown conversion specifier q"),
+        ("{name:d}", "Error in user format: Unknown format code 'd' for object of type 'str'"),
     ] {
         assert_eq!(message(format), text, "{format}");
     }

@@ -102,12 +102,7 @@ impl SortNumber {
 
 impl<'a> SortClass<'a> {
     fn of(value: &'a FieldValue) -> Self {
-        let int = |i: i128| {
-            SortClass::Number(SortNumber {
-                size: i as f64,
-                exact: Some(i),
-            })
-        };
+        let int = |i: i128| SortClass::Number(SortNumber { size: i as f64, exact: Some(i) });
         match value {
             FieldValue::Bool(b) => int(i128::from(*b)),
             FieldValue::Int(i) => int(*i),
@@ -155,20 +150,15 @@ mod tests {
         assert_eq!(FieldValue::from_json(&json!(300.0)).text(), "300.0");
         assert_eq!(FieldValue::from_json(&json!("a b")).text(), "a b");
         assert_eq!(FieldValue::from_json(&json!(null)).text(), "");
-        assert_eq!(
-            FieldValue::from_json(&json!({"a": [1, 2]})).text(),
-            r#"{"a":[1,2]}"#
-        );
+        assert_eq!(FieldValue::from_json(&json!({"a": [1, 2]})).text(), r#"{"a":[1,2]}"#);
         let largest = FieldValue::from_json(&json!(u64::MAX));
         assert_eq!(largest.text(), "18446744073709551615");
     }
 
     #[test]
     fn order_is_empty_then_numbers_then_texts() {
-        let mut values: Vec<FieldValue> = ["b", "10", "", "a", "9", "inf"]
-            .into_iter()
-            .map(FieldValue::from)
-            .collect();
+        let mut values: Vec<FieldValue> =
+            ["b", "10", "", "a", "9", "inf"].into_iter().map(FieldValue::from).collect();
         values.push(FieldValue::Int(-1));
         values.push(FieldValue::Float(9.5));
         values.sort_by(FieldValue::sort_cmp);

@@ -86,10 +86,7 @@ pub(super) async fn run(client: &Client, args: AttachArgs) -> Result<u8, CliErro
         show_exec: args.show_exec,
         show_status: args.show_status,
         wait_event: args.wait_event,
-        output: Output {
-            label: args.label_io,
-            quiet: args.quiet,
-        },
+        output: Output { label: args.label_io, quiet: args.quiet },
         read_only: args.read_only,
         input: !args.read_only && wants_input(client, &target).await,
         tail: tail.map_err(|_| CliError::failure("invalid tail argument"))?,
@@ -150,15 +147,9 @@ async fn past_lines(client: &Client, target: &Target) -> Result<usize, CliError>
         .rpc("job-info.lookup", payload)
         .await
         .map_err(|_| CliError::failure("No job output found"))?;
-    let text = answer
-        .get("guest.output")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
+    let text = answer.get("guest.output").and_then(Value::as_str).unwrap_or_default();
     // The last line may still be incomplete.
-    let whole = text
-        .rfind('\n')
-        .and_then(|end| text.get(..=end))
-        .unwrap_or_default();
+    let whole = text.rfind('\n').and_then(|end| text.get(..=end)).unwrap_or_default();
     let events = decode_log(whole).map_err(CliError::failure)?;
     Ok(events.iter().map(output::lines).sum())
 }
@@ -213,11 +204,7 @@ impl Attached {
             }
         }
         self.status.clear();
-        if let Some(text) = self
-            .ending
-            .status
-            .map(|status| status.text())
-            .filter(|t| !t.is_empty())
+        if let Some(text) = self.ending.status.map(|status| status.text()).filter(|t| !t.is_empty())
         {
             say(text);
         }
@@ -265,11 +252,7 @@ impl Attached {
         let reached = event.name == *self.how.wait_event;
         // At the very end the output is still to be shown to its own end.
         if reached && event.name != "clean" {
-            return Ok(Go::Stop(if self.ending.status.is_some() {
-                self.exit_code()
-            } else {
-                0
-            }));
+            return Ok(Go::Stop(if self.ending.status.is_some() { self.exit_code() } else { 0 }));
         }
         Ok(Go::On)
     }
@@ -292,11 +275,7 @@ impl Attached {
             .as_ref()
             .map(|context: &Map<String, Value>| format!(" {}", Value::Object(context.clone())));
         let context = context.unwrap_or_default();
-        session::note(&format!(
-            "{}: {prefix}.{}{context}",
-            self.time(event),
-            event.name
-        ));
+        session::note(&format!("{}: {prefix}.{}{context}", self.time(event), event.name));
     }
 
     /// Seconds since the job's first event.
@@ -351,10 +330,7 @@ impl Attached {
             EPERM => "that is not your job".to_owned(),
             _ => error.to_string(),
         };
-        CliError::failure(format!(
-            "Failed to attach to {}: {reason}",
-            self.target.typed
-        ))
+        CliError::failure(format!("Failed to attach to {}: {reason}", self.target.typed))
     }
 
     fn exit_code(&self) -> u8 {

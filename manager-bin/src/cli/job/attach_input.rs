@@ -18,19 +18,17 @@ const CHUNK: usize = 32 * 1024;
 /// The reading is on a thread of its own that nobody waits for: a read from a terminal can't be ended.
 pub(super) fn forward(client: Client, id: JobId) -> std::io::Result<()> {
     let (sender, mut chunks) = channel::<Vec<u8>>(4);
-    std::thread::Builder::new()
-        .name("stdin".into())
-        .spawn(move || {
-            let mut buffer = vec![0; CHUNK];
-            loop {
-                let read = std::io::stdin().lock().read(&mut buffer).unwrap_or(0);
-                let chunk = buffer.get(..read).unwrap_or_default().to_vec();
-                let last = chunk.is_empty();
-                if sender.blocking_send(chunk).is_err() || last {
-                    return;
-                }
+    std::thread::Builder::new().name("stdin".into()).spawn(move || {
+        let mut buffer = vec![0; CHUNK];
+        loop {
+            let read = std::io::stdin().lock().read(&mut buffer).unwrap_or(0);
+            let chunk = buffer.get(..read).unwrap_or_default().to_vec();
+            let last = chunk.is_empty();
+            if sender.blocking_send(chunk).is_err() || last {
+                return;
             }
-        })?;
+        }
+    })?;
     tokio::spawn(async move {
         while let Some(chunk) = chunks.recv().await {
             let payload = json!({

@@ -73,9 +73,7 @@ impl Keys {
 
     /// What this signal at this time means.
     pub(super) fn press(&mut self, signal: i32, now: Instant) -> Reaction {
-        let again = self
-            .last
-            .is_some_and(|last| now.duration_since(last) <= WINDOW);
+        let again = self.last.is_some_and(|last| now.duration_since(last) <= WINDOW);
         match (signal, self.mode) {
             (SIGINT, mode) => {
                 self.last = Some(now);

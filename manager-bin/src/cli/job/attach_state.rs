@@ -33,13 +33,7 @@ impl StatusLine {
             (false, false) => None,
         };
         let name = typed.to_owned();
-        Self {
-            name,
-            message: Some("submitted"),
-            since: Instant::now(),
-            after,
-            shown: false,
-        }
+        Self { name, message: Some("submitted"), since: Instant::now(), after, shown: false }
     }
 
     /// Takes an event of the main log into account.
@@ -73,14 +67,8 @@ impl StatusLine {
         }
         let seconds = elapsed.as_secs();
         let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-        let text = format!(
-            "{} {message} {hours:02}:{minutes:02}:{seconds:02}",
-            self.name
-        );
-        self.write(&format!(
-            "\r{}\x1b[K",
-            Prog::current().plain(super::COMMAND, text)
-        ));
+        let text = format!("{} {message} {hours:02}:{minutes:02}:{seconds:02}", self.name);
+        self.write(&format!("\r{}\x1b[K", Prog::current().plain(super::COMMAND, text)));
         self.shown = true;
     }
 

@@ -45,16 +45,11 @@ impl FormatArgs {
     pub(super) fn printer(&self) -> Result<Printer, CliError> {
         let invalid =
             |what: &str, text: &str| CliError::failure(format!("invalid {what} type '{text}'"));
-        let format = self
-            .format
-            .parse()
-            .map_err(|_| invalid("format", &self.format))?;
+        let format = self.format.parse().map_err(|_| invalid("format", &self.format))?;
         let time = if self.human {
             TimeFormat::Human
         } else {
-            self.time_format
-                .parse()
-                .map_err(|_| invalid("time-format", &self.time_format))?
+            self.time_format.parse().map_err(|_| invalid("time-format", &self.time_format))?
         };
         let color = match self.color.as_str() {
             "always" => true,
@@ -62,12 +57,7 @@ impl FormatArgs {
             "auto" => std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
             other => return Err(invalid("color", other)),
         };
-        Ok(Printer {
-            format,
-            time,
-            color,
-            formatter: Formatter::new(format, time, local_zone()),
-        })
+        Ok(Printer { format, time, color, formatter: Formatter::new(format, time, local_zone()) })
     }
 }
 
@@ -93,25 +83,13 @@ impl Printer {
     fn colored(&mut self, event: &EventEntry) -> String {
         let time = self.formatter.time(event);
         let time_color = if time.dated { "1;32" } else { "32" };
-        let name_color = if event.name == "exception" {
-            "1;31"
-        } else {
-            "33"
-        };
+        let name_color = if event.name == "exception" { "1;31" } else { "33" };
         let mut line = paint(time_color, &time.text);
         line.push(' ');
         line.push_str(&paint(name_color, &event.name));
         for (key, value) in event.context.iter().flatten() {
-            let color = if matches!(value, Value::Number(_)) {
-                "37"
-            } else {
-                "35"
-            };
-            line.push_str(&format!(
-                " {}={}",
-                paint("34", key),
-                paint(color, &value.to_string())
-            ));
+            let color = if matches!(value, Value::Number(_)) { "37" } else { "35" };
+            line.push_str(&format!(" {}={}", paint("34", key), paint(color, &value.to_string())));
         }
         line
     }

@@ -44,10 +44,7 @@ impl EventStream {
     pub(in crate::cli) async fn next(&mut self) -> Option<Result<EventEntry, RpcError>> {
         let answer = self.stream.next().await?;
         Some(answer.and_then(|answer| {
-            let line = answer
-                .get("event")
-                .and_then(Value::as_str)
-                .unwrap_or_default();
+            let line = answer.get("event").and_then(Value::as_str).unwrap_or_default();
             EventEntry::decode(line).map_err(|error| RpcError::new(EPROTO, error.to_string()))
         }))
     }

@@ -29,10 +29,8 @@ pub(super) struct NamespaceArgs {
 
 /// Runs `job id`.
 pub(super) fn run(args: &IdArgs) -> Result<u8, CliError> {
-    let encoding: Encoding = args
-        .to
-        .parse()
-        .map_err(|_| CliError::failure(format!("Unknown to={}", args.to)))?;
+    let encoding: Encoding =
+        args.to.parse().map_err(|_| CliError::failure(format!("Unknown to={}", args.to)))?;
     convert(&args.ids, |id| match encoding {
         Encoding::F58 => show_id(id),
         other => id.encode(other),
@@ -46,9 +44,7 @@ pub(super) fn namespaces(args: &NamespaceArgs) -> Result<u8, CliError> {
 
 fn convert(ids: &[String], form: impl Fn(JobId) -> String) -> Result<u8, CliError> {
     let one = |text: &str| -> Result<(), CliError> {
-        let id = text
-            .parse()
-            .map_err(|_| CliError::failure(format!("{text}: malformed input")))?;
+        let id = text.parse().map_err(|_| CliError::failure(format!("{text}: malformed input")))?;
         session::print(&format!("{}\n", form(id)))?;
         Ok(())
     };

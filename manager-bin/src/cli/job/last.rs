@@ -46,16 +46,9 @@ pub(super) async fn run(client: &Client, args: &LastArgs) -> Result<u8, CliError
 impl Slice {
     /// Reads `N`, `[N]` or `[START:STOP:STEP]`, each part of which may be missing.
     fn parse(text: &str) -> Option<Self> {
-        let Some(inner) = text
-            .strip_prefix('[')
-            .and_then(|text| text.strip_suffix(']'))
-        else {
+        let Some(inner) = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) else {
             let count = text.parse::<i64>().ok()?;
-            return Some(Self {
-                start: None,
-                stop: Some(count),
-                step: 1,
-            });
+            return Some(Self { start: None, stop: Some(count), step: 1 });
         };
         let part = |text: &str| match text.trim() {
             "" => Some(None),
@@ -64,22 +57,10 @@ impl Slice {
         let parts: Vec<Option<i64>> = inner.split(':').map(part).collect::<Option<_>>()?;
         match *parts.as_slice() {
             [Some(index)] => {
-                let stop = if index == -1 {
-                    None
-                } else {
-                    Some(index.checked_add(1)?)
-                };
-                Some(Self {
-                    start: Some(index),
-                    stop,
-                    step: 1,
-                })
+                let stop = if index == -1 { None } else { Some(index.checked_add(1)?) };
+                Some(Self { start: Some(index), stop, step: 1 })
             }
-            [start, stop] => Some(Self {
-                start,
-                stop,
-                step: 1,
-            }),
+            [start, stop] => Some(Self { start, stop, step: 1 }),
             [start, stop, step] => {
                 let step = step.unwrap_or(1);
                 (step != 0).then_some(Self { start, stop, step })
@@ -90,34 +71,16 @@ impl Slice {
 
     fn of<T: Copy>(self, list: &[T]) -> Vec<T> {
         let length = i64::try_from(list.len()).unwrap_or(i64::MAX);
-        let (low, high) = if self.step > 0 {
-            (0, length)
-        } else {
-            (-1, length - 1)
-        };
+        let (low, high) = if self.step > 0 { (0, length) } else { (-1, length - 1) };
         let place = |index: i64| {
-            if index < 0 {
-                index.saturating_add(length)
-            } else {
-                index
-            }
-            .clamp(low, high)
+            if index < 0 { index.saturating_add(length) } else { index }.clamp(low, high)
         };
-        let (first, last) = if self.step > 0 {
-            (low, high)
-        } else {
-            (high, low)
-        };
+        let (first, last) = if self.step > 0 { (low, high) } else { (high, low) };
         let mut index = self.start.map_or(first, place);
         let stop = self.stop.map_or(last, place);
         let mut taken = Vec::new();
         while (self.step > 0 && index < stop) || (self.step < 0 && index > stop) {
-            taken.extend(
-                usize::try_from(index)
-                    .ok()
-                    .and_then(|index| list.get(index))
-                    .copied(),
-            );
+            taken.extend(usize::try_from(index).ok().and_then(|index| list.get(index)).copied());
             index = index.saturating_add(self.step);
         }
         taken

@@ -77,22 +77,14 @@ pub(super) async fn run(client: &Client, args: &ListArgs) -> Result<u8, CliError
 /// Runs `job list-inactive`.
 pub(super) async fn inactive(client: &Client, args: &ListInactiveArgs) -> Result<u8, CliError> {
     let states = StateSet::from(State::Inactive).state_bits();
-    print_list(
-        client,
-        json!({ "states": [states] }),
-        args.count,
-        args.since,
-    )
-    .await
+    print_list(client, json!({ "states": [states] }), args.count, args.since).await
 }
 
 /// Runs `job list-ids`.
 pub(super) async fn ids(client: &Client, args: &ListIdsArgs) -> Result<u8, CliError> {
     refuse_terminal()?;
-    let wanted: State = args
-        .wait_state
-        .parse()
-        .map_err(|_| CliError::failure("invalid job state specified"))?;
+    let wanted: State =
+        args.wait_state.parse().map_err(|_| CliError::failure("invalid job state specified"))?;
     for text in &args.ids {
         let target = Target::parse(text)?;
         let job = reached(client, &target, wanted).await?;
@@ -169,9 +161,7 @@ fn userid(args: &ListArgs) -> Result<Option<u32>, CliError> {
         Some("all") => Ok(None),
         Some(user) => {
             let number = user.parse().ok().or_else(|| Users::system().number(user));
-            number
-                .map(Some)
-                .ok_or_else(|| CliError::failure(format!("unknown user {user}")))
+            number.map(Some).ok_or_else(|| CliError::failure(format!("unknown user {user}")))
         }
         None => Ok(Some(rustix::process::getuid().as_raw())),
     }

@@ -48,9 +48,7 @@ impl Output {
         }
         let label = format!("{rank}: ");
         let lines = data.split_inclusive(|byte| *byte == b'\n');
-        lines
-            .flat_map(|line| label.bytes().chain(line.iter().copied()))
-            .collect()
+        lines.flat_map(|line| label.bytes().chain(line.iter().copied())).collect()
     }
 }
 
@@ -88,10 +86,7 @@ mod tests {
 
     #[test]
     fn each_line_gets_its_label() {
-        let output = Output {
-            label: true,
-            quiet: false,
-        };
+        let output = Output { label: true, quiet: false };
         assert_eq!(output.labeled("3", b"a\nb\n".to_vec()), b"3: a\n3: b\n");
         assert_eq!(output.labeled("3", b"part".to_vec()), b"3: part");
         assert_eq!(Output::default().labeled("3", b"a\n".to_vec()), b"a\n");

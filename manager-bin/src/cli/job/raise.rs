@@ -11,21 +11,10 @@ use crate::client::Client;
 #[derive(Debug, clap::Args)]
 pub(super) struct RaiseArgs {
     /// 0 ends the job; up to 7
-    #[arg(
-        short = 's',
-        long,
-        value_name = "N",
-        default_value_t = 0,
-        allow_negative_numbers = true
-    )]
+    #[arg(short = 's', long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     severity: i64,
     /// What happened, in a word
-    #[arg(
-        short = 't',
-        long = "type",
-        value_name = "TYPE",
-        default_value = "cancel"
-    )]
+    #[arg(short = 't', long = "type", value_name = "TYPE", default_value = "cancel")]
     kind: String,
     /// A sentence about it
     #[arg(short = 'm', long, value_name = "NOTE")]
@@ -40,9 +29,7 @@ pub(super) async fn run(client: &Client, args: &RaiseArgs) -> Result<u8, CliErro
     let (targets, words) = split(&args.words)?;
     let note = match (&args.message, words.is_empty()) {
         (Some(_), false) => {
-            return Err(CliError::failure(
-                "Do not set note on command line and with --message",
-            ));
+            return Err(CliError::failure("Do not set note on command line and with --message"));
         }
         (Some(note), true) => note.clone(),
         (None, _) => words.join(" "),
@@ -94,9 +81,6 @@ mod tests {
 
     #[test]
     fn a_message_alone_is_a_bad_id() {
-        assert_eq!(
-            split(&words("no-id 12")).unwrap_err().text,
-            "error parsing jobid: \"no-id\""
-        );
+        assert_eq!(split(&words("no-id 12")).unwrap_err().text, "error parsing jobid: \"no-id\"");
     }
 }

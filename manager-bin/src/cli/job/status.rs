@@ -65,11 +65,8 @@ pub(in crate::cli) fn exit_code_of(ending: &Ending, exception: u8) -> u8 {
 
 /// Runs the command.
 pub(super) async fn run(client: &Client, args: &StatusArgs) -> Result<u8, CliError> {
-    let targets: Vec<Target> = args
-        .ids
-        .iter()
-        .map(|text| Target::parse(text))
-        .collect::<Result<_, _>>()?;
+    let targets: Vec<Target> =
+        args.ids.iter().map(|text| Target::parse(text)).collect::<Result<_, _>>()?;
     let mut highest = 0;
     for target in &targets {
         let ending = wait(client, target).await?;
@@ -110,10 +107,9 @@ fn describe(target: &Target, ending: &Ending, args: &StatusArgs) -> Result<(), C
     };
     if args.verbose > 1 || (args.verbose == 1 && !status.is_success()) {
         match (status.signaled(), status.exited()) {
-            (Some(signal), _) => say(format!(
-                "{}: job shell died by signal {signal}",
-                target.typed
-            )),
+            (Some(signal), _) => {
+                say(format!("{}: job shell died by signal {signal}", target.typed))
+            }
             (None, Some(code)) => say(format!("{}: exited with exit code {code}", target.typed)),
             (None, None) => say(format!("{}: {}", target.typed, status.text())),
         }

@@ -17,9 +17,6 @@ impl Target {
         let id = text
             .parse()
             .map_err(|_| CliError::failure(format!("error parsing jobid: \"{text}\"")))?;
-        Ok(Self {
-            id,
-            typed: text.to_owned(),
-        })
+        Ok(Self { id, typed: text.to_owned() })
     }
 }

@@ -26,11 +26,7 @@ pub(super) struct TimeleftArgs {
 
 /// Runs the command.
 pub(super) async fn run(client: &Client, args: &TimeleftArgs) -> Result<u8, CliError> {
-    let own = || {
-        std::env::var("JOBTAP_JOB_ID")
-            .or_else(|_| std::env::var("FLUX_JOB_ID"))
-            .ok()
-    };
+    let own = || std::env::var("JOBTAP_JOB_ID").or_else(|_| std::env::var("FLUX_JOB_ID")).ok();
     let left = match args.id.clone().or_else(own) {
         Some(id) => of_job(client, &Target::parse(&id)?).await?,
         None => None,
@@ -40,10 +36,7 @@ pub(super) async fn run(client: &Client, args: &TimeleftArgs) -> Result<u8, CliE
         (None, false) => UNLIMITED.to_string(),
         (Some(left), true) => Fsd::from_secs(left).unwrap_or(Fsd::ZERO).to_string(),
         // Rounded down, but something that is left isn't nothing.
-        (Some(left), false) => left
-            .floor()
-            .max(f64::from(u8::from(left > 0.0)))
-            .to_string(),
+        (Some(left), false) => left.floor().max(f64::from(u8::from(left > 0.0))).to_string(),
     };
     session::print(&format!("{text}\n"))?;
     Ok(0)
@@ -54,20 +47,11 @@ async fn of_job(client: &Client, target: &Target) -> Result<Option<f64>, CliErro
     let payload = json!({ "id": target.id, "attrs": ["state", "expiration"] });
     let answer = client.rpc("job-list.list-id", payload).await;
     let answer = answer.map_err(|error| CliError::failure(format!("{}: {error}", target.typed)))?;
-    let number = |key| {
-        answer
-            .pointer(&format!("/job/{key}"))
-            .and_then(Value::as_f64)
-    };
+    let number = |key| answer.pointer(&format!("/job/{key}")).and_then(Value::as_f64);
     if number("state") != Some(f64::from(jobtap_core::job::State::Run.value())) {
-        return Err(CliError::failure(format!(
-            "{}: job is not running",
-            target.typed
-        )));
+        return Err(CliError::failure(format!("{}: job is not running", target.typed)));
     }
-    let now = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let expiration = number("expiration").filter(|expiration| *expiration > 0.0);
     Ok(expiration.map(|expiration| (expiration - now.as_secs_f64()).max(0.0)))
 }

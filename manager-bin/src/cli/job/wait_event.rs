@@ -26,13 +26,7 @@ pub(super) struct WaitEventArgs {
     #[arg(short = 'q', long)]
     quiet: bool,
     /// Wait for the N-th such event
-    #[arg(
-        short = 'c',
-        long,
-        value_name = "N",
-        default_value = "1",
-        allow_negative_numbers = true
-    )]
+    #[arg(short = 'c', long, value_name = "N", default_value = "1", allow_negative_numbers = true)]
     count: i64,
     /// Only an event whose context has this value
     #[arg(short = 'm', long, value_name = "KEY=VAL")]
@@ -61,12 +55,7 @@ struct Wanted<'a> {
 /// Runs the command.
 pub(super) async fn run(client: &Client, args: &WaitEventArgs) -> Result<u8, CliError> {
     let target = Target::parse(&args.id)?;
-    let timeout = args
-        .timeout
-        .as_deref()
-        .map(parse_timeout)
-        .transpose()?
-        .flatten();
+    let timeout = args.timeout.as_deref().map(parse_timeout).transpose()?.flatten();
     if args.count <= 0 {
         return Err(CliError::failure("count must be > 0"));
     }
@@ -74,11 +63,7 @@ pub(super) async fn run(client: &Client, args: &WaitEventArgs) -> Result<u8, Cli
         text.split_once('=')
             .ok_or_else(|| CliError::failure("must specify a context test as key=value"))
     });
-    let mut wanted = Wanted {
-        name: &args.event,
-        context: context.transpose()?,
-        left: args.count,
-    };
+    let mut wanted = Wanted { name: &args.event, context: context.transpose()?, left: args.count };
     let mut printer = args.format.printer()?;
     let key = path_key(&args.path);
     let mut events = EventStream::open(client, target.id, key, args.waitcreate).await?;
@@ -167,11 +152,7 @@ mod tests {
 
     #[test]
     fn only_matching_events_are_counted() {
-        let mut wanted = Wanted {
-            name: "priority",
-            context: Some(("priority", "8")),
-            left: 2,
-        };
+        let mut wanted = Wanted { name: "priority", context: Some(("priority", "8")), left: 2 };
         let eight = event(r#"{"timestamp":1.0,"name":"priority","context":{"priority":8}}"#);
         let nine = event(r#"{"timestamp":1.0,"name":"priority","context":{"priority":9}}"#);
         assert!(!wanted.found(&eight));

@@ -41,21 +41,13 @@ fn jobspec(words: &[&str]) -> Value {
 }
 
 fn refused(words: &[&str]) -> String {
-    parse(words)
-        .args
-        .jobspec(&caller())
-        .unwrap_err()
-        .to_string()
+    parse(words).args.jobspec(&caller()).unwrap_err().to_string()
 }
 
 fn system(words: &[&str], key: &str) -> Value {
     let mut words = words.to_vec();
     words.push("app");
-    Jobspec::from_value(jobspec(&words))
-        .unwrap()
-        .attribute(key)
-        .cloned()
-        .unwrap_or_default()
+    Jobspec::from_value(jobspec(&words)).unwrap().attribute(key).cloned().unwrap_or_default()
 }
 
 #[test]
@@ -83,13 +75,7 @@ fn the_resource_options_make_the_resources() {
         let mut words = words.to_vec();
         words.push("app");
         let counts = Jobspec::from_value(jobspec(&words)).unwrap().counts();
-        (
-            counts.nnodes,
-            counts.nslots,
-            counts.slot_size,
-            counts.slot_gpus,
-            counts.exclusive,
-        )
+        (counts.nnodes, counts.nslots, counts.slot_size, counts.slot_gpus, counts.exclusive)
     };
     assert_eq!(counts(&["-n4", "-c", "2", "-g1"]), (0, 4, 2, 1, false));
     assert_eq!(counts(&["--ntasks=4", "--nodes=2"]), (2, 4, 1, 0, false));
@@ -102,35 +88,14 @@ fn the_resource_options_make_the_resources() {
 fn wrong_counts_are_refused_in_the_words_of_flux() {
     assert_eq!(refused(&["-n4"]), "job command and arguments are missing");
     assert_eq!(refused(&["-nX", "a"]), "--ntasks: invalid int value 'X'");
-    assert_eq!(
-        refused(&["-N", "1.5", "a"]),
-        "--nodes: invalid int value '1.5'"
-    );
-    assert_eq!(
-        refused(&["-c", "", "a"]),
-        "--cores-per-task: invalid int value ''"
-    );
-    assert_eq!(
-        refused(&["-gx", "a"]),
-        "--gpus-per-task: invalid int value 'x'"
-    );
+    assert_eq!(refused(&["-N", "1.5", "a"]), "--nodes: invalid int value '1.5'");
+    assert_eq!(refused(&["-c", "", "a"]), "--cores-per-task: invalid int value ''");
+    assert_eq!(refused(&["-gx", "a"]), "--gpus-per-task: invalid int value 'x'");
     assert_eq!(refused(&["-n0", "a"]), "task count must be a integer >= 1");
-    assert_eq!(
-        refused(&["-n", "-1", "a"]),
-        "task count must be a integer >= 1"
-    );
-    assert_eq!(
-        refused(&["-g", "-1", "a"]),
-        "gpus per task must be an integer >= 0"
-    );
-    assert_eq!(
-        refused(&["-N2", "-n1", "a"]),
-        "node count must not be greater than task count"
-    );
-    assert_eq!(
-        refused(&["-x", "a"]),
-        "exclusive can only be set with a node count"
-    );
+    assert_eq!(refused(&["-n", "-1", "a"]), "task count must be a integer >= 1");
+    assert_eq!(refused(&["-g", "-1", "a"]), "gpus per task must be an integer >= 0");
+    assert_eq!(refused(&["-N2", "-n1", "a"]), "node count must not be greater than task count");
+    assert_eq!(refused(&["-x", "a"]), "exclusive can only be set with a node count");
 }
 
 #[test]
@@ -144,17 +109,10 @@ fn a_bare_time_limit_is_minutes() {
     assert_eq!(seconds("0"), 0.0);
     assert!(seconds("-0").is_sign_positive());
     for text in ["1x", "", "1h30m", "foo", "NaN", "+5", "1e400"] {
-        assert_eq!(
-            refused(&["-t", text, "a"]),
-            "invalid Flux standard duration",
-            "{text}"
-        );
+        assert_eq!(refused(&["-t", text, "a"]), "invalid Flux standard duration", "{text}");
     }
     assert_eq!(refused(&["-t", "-5", "a"]), "duration must not be negative");
-    assert_eq!(
-        refused(&["-t", "inf", "a"]),
-        "duration must be a normal, finite value"
-    );
+    assert_eq!(refused(&["-t", "inf", "a"]), "duration must be a normal, finite value");
 }
 
 #[test]
@@ -171,11 +129,7 @@ fn names_and_queues_are_attributes() {
 
 #[test]
 fn dependencies_keep_their_order_and_begin_time_comes_last() {
-    let words = [
-        "--begin-time=+1m",
-        "--dependency=afterok:ƒ1",
-        "--dependency=singleton",
-    ];
+    let words = ["--begin-time=+1m", "--dependency=afterok:ƒ1", "--dependency=singleton"];
     assert_eq!(
         system(&words, "dependencies"),
         json!([
@@ -189,26 +143,17 @@ fn dependencies_keep_their_order_and_begin_time_comes_last() {
         json!([{"scheme": "begin-time", "value": "1234.5"}])
     );
     assert_eq!(system(&[], "dependencies"), Value::Null);
-    assert_eq!(
-        refused(&["--dependency=:x", "a"]),
-        "Invalid dependency URI \":x\""
-    );
+    assert_eq!(refused(&["--dependency=:x", "a"]), "Invalid dependency URI \":x\"");
     for bad in ["", "+", "+1x", "tomorrow-ish", "inf", "-1"] {
         let option = format!("--begin-time={bad}");
-        assert_eq!(
-            refused(&[&option, "a"]),
-            format!("Invalid datetime: \"{bad}\"")
-        );
+        assert_eq!(refused(&[&option, "a"]), format!("Invalid datetime: \"{bad}\""));
     }
 }
 
 #[test]
 fn the_old_scheme_after_gets_a_note() {
     let notes = |uri: &str| parse(&["--dependency", uri, "a"]).args.notes();
-    assert_eq!(
-        notes("after:1"),
-        ["dependency scheme 'after' is deprecated, use 'afterstart'"]
-    );
+    assert_eq!(notes("after:1"), ["dependency scheme 'after' is deprecated, use 'afterstart'"]);
     assert!(notes("afterok:1").is_empty());
 }
 
@@ -219,13 +164,7 @@ fn output_goes_where_the_shell_options_say() {
         options.as_object_mut().unwrap().shift_remove("rlimit");
         options
     };
-    let words = [
-        "--input=in.txt",
-        "--output=out-{{id}}.txt",
-        "--error=e",
-        "-l",
-        "-u",
-    ];
+    let words = ["--input=in.txt", "--output=out-{{id}}.txt", "--error=e", "-l", "-u"];
     assert_eq!(
         options(&words),
         json!({
@@ -245,10 +184,7 @@ fn output_goes_where_the_shell_options_say() {
     );
     for tasks in ["all", "0", "0-3,5", "[1-2]"] {
         let option = format!("--input={tasks}");
-        assert_eq!(
-            refused(&[&option, "a"]),
-            "per-task input not supported for submit"
-        );
+        assert_eq!(refused(&[&option, "a"]), "per-task input not supported for submit");
     }
 }
 
@@ -256,29 +192,17 @@ fn output_goes_where_the_shell_options_say() {
 fn the_environment_follows_the_rules_in_order() {
     let words = ["--env-remove=*", "--env=A=$HOME", "--env=B={{x}}"];
     assert_eq!(system(&words, "environment"), json!({"A": "/home/u"}));
-    assert_eq!(
-        system(&words, "shell.options.env-expand"),
-        json!({"B": "{{x}}"})
-    );
-    assert_eq!(
-        refused(&["--env=A=$X", "a"]),
-        "--env: Variable 'X' not found in A=$X"
-    );
+    assert_eq!(system(&words, "shell.options.env-expand"), json!({"B": "{{x}}"}));
+    assert_eq!(refused(&["--env=A=$X", "a"]), "--env: Variable 'X' not found in A=$X");
 }
 
 #[test]
 fn attributes_may_come_from_files() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("f.json"), "[1]").unwrap();
-    let caller = Caller {
-        cwd: dir.path().to_owned(),
-        ..caller()
-    };
+    let caller = Caller { cwd: dir.path().to_owned(), ..caller() };
     let args = parse(&["--setattr=^k=f.json", "app"]).args;
-    assert_eq!(
-        args.jobspec(&caller).unwrap()["attributes"]["system"]["k"],
-        json!([1])
-    );
+    assert_eq!(args.jobspec(&caller).unwrap()["attributes"]["system"]["k"], json!([1]));
 }
 
 #[test]
@@ -303,10 +227,7 @@ fn flags_add_up() {
         flags(&["--flags=debug,waitable", "--flags=novalidate", "a"]),
         Ok(Flags::DEBUG | Flags::WAITABLE | Flags::NOVALIDATE)
     );
-    assert_eq!(
-        flags(&["--flags=debug,x", "a"]),
-        Err("--flags: Unknown flag x".to_owned())
-    );
+    assert_eq!(flags(&["--flags=debug,x", "a"]), Err("--flags: Unknown flag x".to_owned()));
 }
 
 #[test]
@@ -317,21 +238,14 @@ fn options_end_at_the_first_word_of_the_command() {
     assert!(!args.quiet);
     let args = parse(&["-vv", "-vxq", "b", "--", "-odd", "--", "x"]).args;
     assert_eq!(args.command, ["-odd", "--", "x"]);
-    assert_eq!(
-        (args.verbose, args.exclusive, args.queue.as_deref()),
-        (3, true, Some("b"))
-    );
+    assert_eq!((args.verbose, args.exclusive, args.queue.as_deref()), (3, true, Some("b")));
 }
 
 #[test]
 fn unknown_and_shortened_options_are_refused() {
     for word in ["--nosuch", "--ntask=3", "-Z"] {
         let error = Submit::try_parse_from(["submit", word, "app"]).unwrap_err();
-        assert_eq!(
-            error.kind(),
-            clap::error::ErrorKind::UnknownArgument,
-            "{word}"
-        );
+        assert_eq!(error.kind(), clap::error::ErrorKind::UnknownArgument, "{word}");
     }
 }
 
@@ -364,19 +278,11 @@ fn copies_have_their_id_in_every_text() {
 fn copies_are_asked_for_in_one_way_only() {
     let copies = |words: &[&str]| {
         let copies = parse(words).copies;
-        copies
-            .copies()
-            .map(|c| c.map(|(how, ids)| (how, ids.to_owned())))
+        copies.copies().map(|c| c.map(|(how, ids)| (how, ids.to_owned())))
     };
     assert_eq!(copies(&["a"]), Ok(None));
-    assert_eq!(
-        copies(&["--cc=1-3", "a"]),
-        Ok(Some((Copies::Cc, "1-3".to_owned())))
-    );
-    assert_eq!(
-        copies(&["--bcc=1", "a"]),
-        Ok(Some((Copies::Bcc, "1".to_owned())))
-    );
+    assert_eq!(copies(&["--cc=1-3", "a"]), Ok(Some((Copies::Cc, "1-3".to_owned()))));
+    assert_eq!(copies(&["--bcc=1", "a"]), Ok(Some((Copies::Bcc, "1".to_owned()))));
     let both = copies(&["--cc=1", "--bcc=1", "a"]).unwrap_err().to_string();
     assert_eq!(both, "specify only one of --cc or --bcc");
     let args = parse(&["--wait", "--wait-event=clean", "--watch", "a"]).copies;

@@ -23,13 +23,7 @@ pub(super) fn start(
     capture: Capture,
     inbox: &UnboundedSender<Message>,
 ) -> io::Result<AbortHandle> {
-    let Capture {
-        pipe,
-        target,
-        stream,
-        rank,
-        unbuffered,
-    } = capture;
+    let Capture { pipe, target, stream, rank, unbuffered } = capture;
     let pipe = Receiver::from_owned_fd(OwnedFd::from(pipe))?;
     let inbox = inbox.clone();
     let task = tokio::spawn(async move {

@@ -49,10 +49,7 @@ async fn receive(
         let message = match request {
             Request::Hello { version: VERSION } => {
                 greeted = true;
-                Message::Hello {
-                    number,
-                    outbox: outbox.clone(),
-                }
+                Message::Hello { number, outbox: outbox.clone() }
             }
             Request::Hello { version } => {
                 return Err(format!(

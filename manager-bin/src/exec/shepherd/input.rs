@@ -48,11 +48,7 @@ impl JobInput {
     /// Makes the file that the input is kept in.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
         let file = private(path)?;
-        Ok(Self {
-            path: path.to_owned(),
-            file,
-            grown: watch::Sender::new(()),
-        })
+        Ok(Self { path: path.to_owned(), file, grown: watch::Sender::new(()) })
     }
 
     /// Adds input for one task, or for all.
@@ -64,11 +60,7 @@ impl JobInput {
             data: encode_data(data),
             eof,
         };
-        let entry = Entry {
-            timestamp: timestamp(),
-            name: "data".to_owned(),
-            context,
-        };
+        let entry = Entry { timestamp: timestamp(), name: "data".to_owned(), context };
         let mut line = serde_json::to_vec(&entry)?;
         line.push(b'\n');
         self.file.write_all(&line)?;
@@ -95,22 +87,12 @@ impl JobInput {
                 let Ok(entry) = serde_json::from_slice::<Entry>(&line) else {
                     continue;
                 };
-                let Context {
-                    rank: to,
-                    data,
-                    eof,
-                    ..
-                } = entry.context;
+                let Context { rank: to, data, eof, .. } = entry.context;
                 if to != ALL && to != rank {
                     continue;
                 }
                 // A task that closed its input or is gone wants nothing more.
-                if pipe
-                    .write_all(&decode_data(&data).unwrap_or_default())
-                    .await
-                    .is_err()
-                    || eof
-                {
+                if pipe.write_all(&decode_data(&data).unwrap_or_default()).await.is_err() || eof {
                     return;
                 }
             }

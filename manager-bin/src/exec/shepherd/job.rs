@@ -29,11 +29,7 @@ pub(super) struct Cancel {
 
 impl Cancel {
     pub(super) fn new(kill_timeout: Duration) -> Self {
-        Self {
-            kill_timeout,
-            kills: 0,
-            draining: false,
-        }
+        Self { kill_timeout, kills: 0, draining: false }
     }
 }
 
@@ -113,24 +109,14 @@ impl Job {
     /// Tells the user something that doesn't end the job.
     pub(super) fn inform(&mut self, note: String) {
         let (id, kind) = (self.id, "exec".to_owned());
-        self.emit(ExecEvent::Exception {
-            id,
-            severity: INFORMATIONAL,
-            kind,
-            note,
-        });
+        self.emit(ExecEvent::Exception { id, severity: INFORMATIONAL, kind, note });
     }
 
     /// Records that the job can't be started. It ends when what was started of it is gone.
     pub(super) fn fail(&mut self, note: String) {
         self.failed = true;
         let (id, kind) = (self.id, "exec".to_owned());
-        self.emit(ExecEvent::Exception {
-            id,
-            severity: 0,
-            kind,
-            note,
-        });
+        self.emit(ExecEvent::Exception { id, severity: 0, kind, note });
     }
 
     /// Records that the tasks run.
@@ -235,10 +221,7 @@ impl Job {
         let id = self.id;
         if !self.failed {
             let mut status = self.status;
-            self.log(
-                "shell-exit",
-                Some(json!({"rank": 0, "wait_status": status})),
-            );
+            self.log("shell-exit", Some(json!({"rank": 0, "wait_status": status})));
             if status == 0 && self.cancel.is_some() {
                 status = CANCELED;
             }
@@ -282,14 +265,7 @@ mod tests {
     }
 
     fn job(ntasks: u32) -> Job {
-        let mut job = Job::new(
-            &StartJob {
-                id: 7,
-                ntasks,
-                ..StartJob::default()
-            },
-            None,
-        );
+        let mut job = Job::new(&StartJob { id: 7, ntasks, ..StartJob::default() }, None);
         job.log("init", None);
         job.log("starting", None);
         job
@@ -324,10 +300,7 @@ mod tests {
         let mut job = job(1);
         job.fail("no".to_owned());
         job.end_if_done();
-        assert_eq!(
-            names(&job.history).join(" "),
-            "init starting EXCEPTION 0 done RELEASED"
-        );
+        assert_eq!(names(&job.history).join(" "), "init starting EXCEPTION 0 done RELEASED");
     }
 
     #[test]
@@ -344,10 +317,7 @@ mod tests {
     fn a_manager_gets_what_it_has_not_seen() {
         let mut job = job(1);
         job.started();
-        let seen = Seen {
-            log_entries: 3,
-            ..Seen::default()
-        };
+        let seen = Seen { log_entries: 3, ..Seen::default() };
         assert_eq!(seen_by(&mut job, true, seen), ["shell.start", "reattach"]);
         assert_eq!(
             seen_by(&mut job, false, Seen::default()).join(" "),
@@ -356,17 +326,9 @@ mod tests {
         job.inform("x".to_owned());
         job.task_not_run(0, 1);
         job.end_if_done();
-        let seen = Seen {
-            log_entries: 9,
-            exceptions: 1,
-            finished: true,
-        };
+        let seen = Seen { log_entries: 9, exceptions: 1, finished: true };
         assert_eq!(seen_by(&mut job, true, seen), ["RELEASED"]);
-        let seen = Seen {
-            log_entries: 8,
-            exceptions: 0,
-            finished: false,
-        };
+        let seen = Seen { log_entries: 8, exceptions: 0, finished: false };
         assert_eq!(
             seen_by(&mut job, true, seen),
             ["EXCEPTION 2", "FINISHED 256", "done", "RELEASED"]

@@ -41,12 +41,7 @@ impl Shepherd {
         let Some(outbox) = self.outbox() else { return };
         if !start.seen.finished {
             let note = "job is lost: the shepherd that ran it is gone".to_owned();
-            let event = ExecEvent::Exception {
-                id,
-                severity: 0,
-                kind: "exec".to_owned(),
-                note,
-            };
+            let event = ExecEvent::Exception { id, severity: 0, kind: "exec".to_owned(), note };
             let _ = outbox.send(Reply::Event(event));
         }
         let _ = outbox.send(Reply::Event(ExecEvent::Released { id, last: true }));
@@ -56,27 +51,15 @@ impl Shepherd {
     fn launch(&mut self, start: &StartJob, job: &mut Job) -> Result<(), String> {
         let own = rustix::process::geteuid().as_raw();
         if start.userid != own {
-            return Err(format!(
-                "cannot run a job of user {} as user {own}",
-                start.userid
-            ));
+            return Err(format!("cannot run a job of user {} as user {own}", start.userid));
         }
-        let Self {
-            nonce,
-            limits,
-            state_dir,
-            tasks,
-            inbox,
-            ..
-        } = self;
+        let Self { nonce, limits, state_dir, tasks, inbox, .. } = self;
         let launcher = Launcher::new(start, nonce, limits);
         launcher.check()?;
         let io = JobIo::prepare(start, state_dir)?;
         if io.takes_input() {
-            let path = self
-                .state_dir
-                .join("input")
-                .join(JobId::new(start.id).encode(Encoding::DotHex));
+            let path =
+                self.state_dir.join("input").join(JobId::new(start.id).encode(Encoding::DotHex));
             let input = JobInput::create(&path)
                 .map_err(|error| format!("cannot keep the input: {}", plain(&error)))?;
             job.input = Some(input);
@@ -99,8 +82,7 @@ impl Shepherd {
                 }
             }
         }
-        io.announce()
-            .map_err(|error| format!("cannot write output: {}", plain(&error)))?;
+        io.announce().map_err(|error| format!("cannot write output: {}", plain(&error)))?;
         job.started();
         for (rank, exit_code) in not_run {
             job.task_not_run(rank, exit_code);

@@ -15,10 +15,7 @@ pub(super) struct LineBuffer {
 impl LineBuffer {
     /// For a stream that is passed on by lines, or as it comes if `unbuffered`.
     pub(super) fn new(unbuffered: bool) -> Self {
-        Self {
-            pending: Vec::new(),
-            unbuffered,
-        }
+        Self { pending: Vec::new(), unbuffered }
     }
 
     /// Takes bytes in and hands each piece that is complete to `piece`, newline included.
@@ -84,18 +81,12 @@ mod tests {
 
     #[test]
     fn lines_come_whole() {
-        assert_eq!(
-            pieces(false, &[b"a", b"b\nc\n", b"d"]),
-            [&b"ab\n"[..], b"c\n", b"d"]
-        );
+        assert_eq!(pieces(false, &[b"a", b"b\nc\n", b"d"]), [&b"ab\n"[..], b"c\n", b"d"]);
     }
 
     #[test]
     fn unbuffered_output_comes_at_once_but_not_half_a_character() {
-        assert_eq!(
-            pieces(true, &[b"? ", b"a\xc3", b"\xa9"]),
-            [&b"? "[..], b"a", b"\xc3\xa9"]
-        );
+        assert_eq!(pieces(true, &[b"? ", b"a\xc3", b"\xa9"]), [&b"? "[..], b"a", b"\xc3\xa9"]);
     }
 
     #[test]

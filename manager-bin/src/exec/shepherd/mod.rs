@@ -53,10 +53,7 @@ const MIN_PATROL: Duration = Duration::from_secs(1);
 /// What the main loop reacts to.
 enum Message {
     /// A manager introduced itself.
-    Hello {
-        number: u64,
-        outbox: UnboundedSender<Reply>,
-    },
+    Hello { number: u64, outbox: UnboundedSender<Reply> },
     /// A manager wants something.
     Request { number: u64, request: Request },
     /// A connection ended.
@@ -92,9 +89,7 @@ struct Shepherd {
 
 /// The time of an event: seconds since the UNIX epoch.
 fn timestamp() -> f64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0.0, |since| since.as_secs_f64())
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
 /// Runs the shepherd until it has nothing left to do.
@@ -112,17 +107,9 @@ pub fn shepherd_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode 
 }
 
 fn start(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
-    let usage = || {
-        io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "usage: STATEDIR IDLE-MILLISECONDS",
-        )
-    };
+    let usage = || io::Error::new(io::ErrorKind::InvalidInput, "usage: STATEDIR IDLE-MILLISECONDS");
     let state_dir = PathBuf::from(arguments.next().ok_or_else(usage)?);
-    let idle = arguments
-        .next()
-        .and_then(|text| text.to_str()?.parse().ok())
-        .ok_or_else(usage)?;
+    let idle = arguments.next().and_then(|text| text.to_str()?.parse().ok()).ok_or_else(usage)?;
     // Refused only to a leader of a process group, which has its own session or was started by hand.
     let _ = rustix::process::setsid();
     let own = rustix::process::getpid();
@@ -141,9 +128,7 @@ fn start(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
         sweep_at: None,
         shutdown: false,
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(shepherd.run(listener, messages, Duration::from_millis(idle)))
 }
 
@@ -198,20 +183,12 @@ impl Shepherd {
             Message::Hello { number, outbox } => self.greet(number, outbox),
             Message::Request { number, request } => {
                 // Only the newest manager counts; an older one may not know that it was replaced.
-                if self
-                    .manager
-                    .as_ref()
-                    .is_some_and(|manager| manager.number == number)
-                {
+                if self.manager.as_ref().is_some_and(|manager| manager.number == number) {
                     self.request(request);
                 }
             }
             Message::Closed { number } => {
-                if self
-                    .manager
-                    .as_ref()
-                    .is_some_and(|manager| manager.number == number)
-                {
+                if self.manager.as_ref().is_some_and(|manager| manager.number == number) {
                     self.forget_manager();
                 }
             }
@@ -233,10 +210,7 @@ impl Shepherd {
     fn greet(&mut self, number: u64, outbox: UnboundedSender<Reply>) {
         self.forget_manager();
         let pid = std::process::id();
-        let _ = outbox.send(Reply::Hello {
-            version: VERSION,
-            pid,
-        });
+        let _ = outbox.send(Reply::Hello { version: VERSION, pid });
         self.manager = Some(Manager { number, outbox });
     }
 
@@ -258,31 +232,19 @@ impl Shepherd {
                 Some(signal) => self.signal(id, signal),
                 None => eprintln!("shepherd: job {id}: signal {signum} can't be sent"),
             },
-            Request::Cancel {
-                id,
-                signum,
-                kill_timeout,
-            } => {
+            Request::Cancel { id, signum, kill_timeout } => {
                 let signal = Signal::from_named_raw(signum).unwrap_or(Signal::TERM);
                 let timeout = Duration::try_from_secs_f64(kill_timeout).unwrap_or(Duration::ZERO);
                 self.cancel(id, signal, timeout);
             }
-            Request::Stdin {
-                id,
-                rank,
-                data,
-                eof,
-            } => self.add_input(id, rank, &data, eof),
+            Request::Stdin { id, rank, data, eof } => self.add_input(id, rank, &data, eof),
             Request::Ack { id } => {
                 if self.jobs.get(&id).is_some_and(Job::ended) {
                     self.jobs.remove(&id);
                 }
             }
             Request::List => {
-                let held = |job: &Job| HeldJob {
-                    id: job.id,
-                    ended: job.ended(),
-                };
+                let held = |job: &Job| HeldJob { id: job.id, ended: job.ended() };
                 let jobs = self.jobs.values().map(held).collect();
                 if let Some(outbox) = self.outbox() {
                     let _ = outbox.send(Reply::List { jobs });

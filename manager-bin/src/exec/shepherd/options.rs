@@ -68,12 +68,7 @@ impl IoOptions {
             Some("truncate") | None => false,
             Some(other) => return Err(format!("output.mode: unknown mode '{other}'")),
         };
-        Ok(Self {
-            stdout,
-            stderr,
-            append,
-            input: input(options)?,
-        })
+        Ok(Self { stdout, stderr, append, input: input(options)? })
     }
 
     pub(super) fn stream(&self, stream: Stream) -> &StreamOptions {
@@ -103,34 +98,21 @@ fn stream(options: &Value, stream: Stream) -> Result<StreamOptions, String> {
     let path = match text(options, &format!("{key}/type")) {
         Some("kvs") => None,
         Some("file") if path.is_none() => {
-            return Err(format!(
-                "output.{}.path: missing for type file",
-                stream.name()
-            ));
+            return Err(format!("output.{}.path: missing for type file", stream.name()));
         }
         Some("file") | None => path,
         Some(other) => {
-            return Err(format!(
-                "output.{}.type: unknown type '{other}'",
-                stream.name()
-            ));
+            return Err(format!("output.{}.type: unknown type '{other}'", stream.name()));
         }
     };
     let unbuffered = match text(options, &format!("{key}/buffer/type")) {
         Some("none") => true,
         Some("line") | None => false,
         Some(other) => {
-            return Err(format!(
-                "output.{}.buffer.type: unknown type '{other}'",
-                stream.name()
-            ));
+            return Err(format!("output.{}.buffer.type: unknown type '{other}'", stream.name()));
         }
     };
-    Ok(StreamOptions {
-        path,
-        label: flag(options, &format!("{key}/label")),
-        unbuffered,
-    })
+    Ok(StreamOptions { path, label: flag(options, &format!("{key}/label")), unbuffered })
 }
 
 fn input(options: &Value) -> Result<Input, String> {
@@ -153,10 +135,7 @@ mod tests {
     use super::*;
 
     fn file(path: &str) -> StreamOptions {
-        StreamOptions {
-            path: Some(path.to_owned()),
-            ..StreamOptions::default()
-        }
+        StreamOptions { path: Some(path.to_owned()), ..StreamOptions::default() }
     }
 
     #[test]
@@ -173,16 +152,10 @@ mod tests {
         let output = json!({"output": {"stdout": {"type": "file", "path": "o"}}});
         assert_eq!(IoOptions::parse(&output).unwrap().stderr, file("o"));
         let kept = json!({"output": {"stdout": {"path": "o"}, "stderr": {"type": "kvs"}}});
-        assert_eq!(
-            IoOptions::parse(&kept).unwrap().stderr,
-            StreamOptions::default()
-        );
+        assert_eq!(IoOptions::parse(&kept).unwrap().stderr, StreamOptions::default());
         let errors = json!({"output": {"stderr": {"type": "file", "path": "e"}}});
         let options = IoOptions::parse(&errors).unwrap();
-        assert_eq!(
-            (options.stdout, options.stderr),
-            (StreamOptions::default(), file("e"))
-        );
+        assert_eq!((options.stdout, options.stderr), (StreamOptions::default(), file("e")));
     }
 
     #[test]
@@ -201,23 +174,11 @@ mod tests {
     fn what_cannot_be_meant_is_refused_by_name() {
         for (value, named) in [
             (json!({"output": {"mode": "upside-down"}}), "output.mode"),
-            (
-                json!({"output": {"stdout": {"type": "file"}}}),
-                "output.stdout.path",
-            ),
-            (
-                json!({"output": {"stderr": {"buffer": {"type": "x"}}}}),
-                "output.stderr.buffer.type",
-            ),
-            (
-                json!({"input": {"stdin": {"type": "tape"}}}),
-                "input.stdin.type",
-            ),
+            (json!({"output": {"stdout": {"type": "file"}}}), "output.stdout.path"),
+            (json!({"output": {"stderr": {"buffer": {"type": "x"}}}}), "output.stderr.buffer.type"),
+            (json!({"input": {"stdin": {"type": "tape"}}}), "input.stdin.type"),
         ] {
-            assert!(
-                IoOptions::parse(&value).unwrap_err().starts_with(named),
-                "{value}"
-            );
+            assert!(IoOptions::parse(&value).unwrap_err().starts_with(named), "{value}");
         }
     }
 }

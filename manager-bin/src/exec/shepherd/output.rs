@@ -45,22 +45,13 @@ pub(super) fn private(path: &Path) -> io::Result<File> {
     if let Some(dir) = path.parent() {
         std::fs::create_dir_all(dir)?;
     }
-    File::options()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)
+    File::options().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
 impl OutputLog {
     /// Makes the log of a job of `ntasks` tasks at `path`.
     pub(super) fn create(path: &Path, ntasks: u32) -> io::Result<Self> {
-        let mut log = Self {
-            file: private(path)?,
-            written: 0,
-            buffer: Vec::new(),
-        };
+        let mut log = Self { file: private(path)?, written: 0, buffer: Vec::new() };
         log.add(
             "header",
             json!({
@@ -97,16 +88,7 @@ impl OutputLog {
     /// Notes that nothing more comes from a task's stream.
     pub(super) fn eof(&mut self, stream: Stream, rank: u32) {
         let (stream, rank) = (stream.name(), rank.to_string());
-        self.add(
-            "data",
-            Data {
-                stream,
-                rank,
-                encoding: None,
-                data: None,
-                eof: true,
-            },
-        );
+        self.add("data", Data { stream, rank, encoding: None, data: None, eof: true });
     }
 
     /// Writes what was added. When that fails the entries are lost, but those before stay readable.
@@ -124,11 +106,7 @@ impl OutputLog {
     }
 
     fn add(&mut self, name: &'static str, context: impl Serialize) {
-        let entry = Entry {
-            timestamp: timestamp(),
-            name,
-            context,
-        };
+        let entry = Entry { timestamp: timestamp(), name, context };
         // Maps with text keys and finite numbers always serialize, and a vector takes all.
         if serde_json::to_writer(&mut self.buffer, &entry).is_ok() {
             self.buffer.push(b'\n');
@@ -158,40 +136,22 @@ mod tests {
             .map(|line| serde_json::from_str::<Value>(line).unwrap())
             .map(|entry| {
                 assert!(entry["timestamp"].is_f64());
-                (
-                    entry["name"].as_str().unwrap().to_owned(),
-                    entry["context"].clone(),
-                )
+                (entry["name"].as_str().unwrap().to_owned(), entry["context"].clone())
             })
             .collect();
         let utf8 = json!({"stdout": "UTF-8", "stderr": "UTF-8"});
         let count = json!({"stdout": 2, "stderr": 2});
         let expected = [
-            (
-                "header",
-                json!({"version": 1, "encoding": utf8, "count": count, "options": {}}),
-            ),
-            (
-                "redirect",
-                json!({"stream": "stderr", "rank": "0-1", "path": "e.txt"}),
-            ),
-            (
-                "data",
-                json!({"stream": "stdout", "rank": "1", "data": "hi\n"}),
-            ),
+            ("header", json!({"version": 1, "encoding": utf8, "count": count, "options": {}})),
+            ("redirect", json!({"stream": "stderr", "rank": "0-1", "path": "e.txt"})),
+            ("data", json!({"stream": "stdout", "rank": "1", "data": "hi\n"})),
             (
                 "data",
                 json!({"stream": "stdout", "rank": "0", "encoding": "base64", "data": "/w=="}),
             ),
-            (
-                "data",
-                json!({"stream": "stdout", "rank": "1", "eof": true}),
-            ),
+            ("data", json!({"stream": "stdout", "rank": "1", "eof": true})),
         ];
-        assert_eq!(
-            entries,
-            expected.map(|(name, context)| (name.to_owned(), context))
-        );
+        assert_eq!(entries, expected.map(|(name, context)| (name.to_owned(), context)));
     }
     #[test]
     fn a_full_disk_is_told() {
@@ -205,9 +165,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         OutputLog::create(&path, 1).unwrap();
-        assert_eq!(
-            std::fs::metadata(&path).unwrap().permissions().mode() & 0o077,
-            0
-        );
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o077, 0);
     }
 }

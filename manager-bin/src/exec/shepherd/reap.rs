@@ -50,9 +50,8 @@ impl Shepherd {
         }
         // The usual job leaves nobody; only to look through all processes would tell for sure, and
         // one look does for many jobs.
-        let members = job
-            .group
-            .is_some_and(|group| rustix::process::test_kill_process_group(group).is_ok());
+        let members =
+            job.group.is_some_and(|group| rustix::process::test_kill_process_group(group).is_ok());
         if members {
             self.kill_leftovers(id);
         }
@@ -118,10 +117,7 @@ impl Shepherd {
         cancel.kills += 1;
         let kills = cancel.kills;
         let factor = 2u32.saturating_pow(kills.min(16));
-        let pause = cancel
-            .kill_timeout
-            .saturating_mul(factor)
-            .min(LONGEST_PAUSE);
+        let pause = cancel.kill_timeout.saturating_mul(factor).min(LONGEST_PAUSE);
         if job.running.is_empty() && std::mem::replace(&mut cancel.draining, true) {
             // All that can be told to be the job's was killed a round ago.
             job.stop_pumps();

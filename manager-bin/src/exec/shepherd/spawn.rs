@@ -54,12 +54,7 @@ impl<'a> Launcher<'a> {
             env.push((format!("{prefix}_JOB_SIZE"), job.ntasks.to_string()));
             env.push((format!("{prefix}_JOB_NNODES"), "1".to_owned()));
         }
-        Self {
-            job,
-            program: find_program(job),
-            env,
-            limits,
-        }
+        Self { job, program: find_program(job), env, limits }
     }
 
     /// Checks what all tasks share, for an error that names it.
@@ -73,11 +68,7 @@ impl<'a> Launcher<'a> {
             }
         });
         usable.map_err(|error| {
-            format!(
-                "cannot use working directory {}: {}",
-                cwd.display(),
-                plain(&error)
-            )
+            format!("cannot use working directory {}: {}", cwd.display(), plain(&error))
         })
     }
 
@@ -89,10 +80,7 @@ impl<'a> Launcher<'a> {
         group: Option<Pid>,
     ) -> Result<Spawned, SpawnError> {
         let name = self.job.command.first().map_or("", String::as_str);
-        let program = self
-            .program
-            .as_ref()
-            .map_err(|errno| refused(name, &(*errno).into()))?;
+        let program = self.program.as_ref().map_err(|errno| refused(name, &(*errno).into()))?;
         let mut command = Command::new(program);
         command.arg0(name);
         match self.run(command, rank, io, group) {
@@ -114,13 +102,7 @@ impl<'a> Launcher<'a> {
         io: &JobIo,
         group: Option<Pid>,
     ) -> io::Result<Spawned> {
-        let TaskIo {
-            stdin,
-            stdout,
-            stderr,
-            captures,
-            input,
-        } = io.task(rank)?;
+        let TaskIo { stdin, stdout, stderr, captures, input } = io.task(rank)?;
         let rank = rank.to_string();
         command
             .args(self.job.command.iter().skip(1))
@@ -139,11 +121,7 @@ impl<'a> Launcher<'a> {
         let child = self.limits.lowered(|| command.spawn())?;
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| io::Error::from(Errno::SRCH))?;
-        Ok(Spawned {
-            pid,
-            captures,
-            input,
-        })
+        Ok(Spawned { pid, captures, input })
     }
 }
 
@@ -180,14 +158,8 @@ fn refused(name: &str, error: &io::Error) -> SpawnError {
         Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE | Errno::SRCH) => {
             SpawnError::System(message)
         }
-        Some(Errno::NOENT) => SpawnError::Command {
-            exit_code: 127,
-            message,
-        },
-        _ => SpawnError::Command {
-            exit_code: 126,
-            message,
-        },
+        Some(Errno::NOENT) => SpawnError::Command { exit_code: 127, message },
+        _ => SpawnError::Command { exit_code: 126, message },
     }
 }
 
@@ -203,16 +175,10 @@ impl FdLimit {
     /// Raises the shepherd's own limit as far as it goes.
     pub(super) fn raise() -> Self {
         let tasks = getrlimit(Resource::Nofile);
-        let shepherd = Rlimit {
-            current: tasks.maximum,
-            maximum: tasks.maximum,
-        };
+        let shepherd = Rlimit { current: tasks.maximum, maximum: tasks.maximum };
         match setrlimit(Resource::Nofile, shepherd) {
             Ok(()) => Self { tasks, shepherd },
-            Err(_) => Self {
-                shepherd: tasks,
-                tasks,
-            },
+            Err(_) => Self { shepherd: tasks, tasks },
         }
     }
 
@@ -241,26 +207,15 @@ mod tests {
         let env = path.map(|path| ("PATH".to_owned(), path.to_owned()));
         let command = vec![command.to_owned()];
         let cwd = Path::new("/").to_owned();
-        StartJob {
-            command,
-            cwd,
-            env: env.into_iter().collect(),
-            ..StartJob::default()
-        }
+        StartJob { command, cwd, env: env.into_iter().collect(), ..StartJob::default() }
     }
 
     #[test]
     fn a_command_is_looked_for_in_the_path_of_the_job() {
         assert!(find_program(&job("sh", None)).unwrap().ends_with("sh"));
         assert_eq!(find_program(&job("sh", Some("/nosuch"))), Err(Errno::NOENT));
-        assert_eq!(
-            find_program(&job("sh", Some("bin"))).unwrap(),
-            Path::new("/bin/sh")
-        );
-        assert_eq!(
-            find_program(&job("bin/sh", Some(""))).unwrap(),
-            Path::new("/bin/sh")
-        );
+        assert_eq!(find_program(&job("sh", Some("bin"))).unwrap(), Path::new("/bin/sh"));
+        assert_eq!(find_program(&job("bin/sh", Some(""))).unwrap(), Path::new("/bin/sh"));
         assert_eq!(find_program(&job("", None)), Err(Errno::NOENT));
     }
 

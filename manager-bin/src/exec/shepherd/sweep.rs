@@ -23,8 +23,7 @@ const SWEEP_DELAY: Duration = Duration::from_secs(1);
 impl Shepherd {
     /// Has [`sweep`](Self::sweep) done before long.
     pub(super) fn sweep_soon(&mut self) {
-        self.sweep_at
-            .get_or_insert_with(|| Instant::now() + SWEEP_DELAY);
+        self.sweep_at.get_or_insert_with(|| Instant::now() + SWEEP_DELAY);
     }
 
     /// Kills the strangers of jobs that have ended. While no job runs, that is all strangers.
@@ -39,9 +38,7 @@ impl Shepherd {
         let idle = live().next().is_none();
         for pid in strangers {
             let owner = self.owner(pid);
-            let lives = owner
-                .and_then(|id| self.jobs.get(&id))
-                .is_some_and(Job::is_live)
+            let lives = owner.and_then(|id| self.jobs.get(&id)).is_some_and(Job::is_live)
                 || getpgid(Some(pid)).is_ok_and(|group| groups.contains(&group));
             if !lives && (owner.is_some() || idle) {
                 send(pid, Signal::KILL);
@@ -91,9 +88,7 @@ impl Shepherd {
             .flatten()
             .filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok())
             .flat_map(|text| {
-                let pids = text
-                    .split_ascii_whitespace()
-                    .filter_map(|pid| pid.parse().ok());
+                let pids = text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok());
                 pids.filter_map(Pid::from_raw).collect::<Vec<_>>()
             })
             .filter(|pid| !self.tasks.contains_key(pid))

@@ -66,9 +66,7 @@ impl JobIo {
     /// error is for the user.
     pub(super) fn prepare(job: &StartJob, state_dir: &Path) -> Result<Self, String> {
         let options = IoOptions::parse(&job.shell_options)?;
-        let path = state_dir
-            .join("output")
-            .join(JobId::new(job.id).encode(Encoding::DotHex));
+        let path = state_dir.join("output").join(JobId::new(job.id).encode(Encoding::DotHex));
         let mut log = OutputLog::create(&path, job.ntasks)
             .map_err(|error| format!("cannot make the output log: {error}"))?;
         let files = open_files(job, &options, &mut log)?;
@@ -80,12 +78,7 @@ impl JobIo {
             open(path, File::options().read(true))
                 .map_err(|error| cannot_open("input", path, &error))?;
         }
-        Ok(Self {
-            options,
-            log: Arc::new(Mutex::new(log)),
-            files,
-            input,
-        })
+        Ok(Self { options, log: Arc::new(Mutex::new(log)), files, input })
     }
 
     /// Whether the tasks read what clients send.
@@ -105,13 +98,7 @@ impl JobIo {
             };
             let (pipe, writer) = io::pipe()?;
             let unbuffered = options.unbuffered;
-            captures.push(Capture {
-                pipe,
-                target,
-                stream,
-                rank,
-                unbuffered,
-            });
+            captures.push(Capture { pipe, target, stream, rank, unbuffered });
             Ok(Stdio::from(writer))
         };
         let stdout = output(Stream::Stdout)?;
@@ -124,13 +111,7 @@ impl JobIo {
             }
             (None, false) => (Stdio::null(), None),
         };
-        Ok(TaskIo {
-            stdin,
-            stdout,
-            stderr,
-            captures,
-            input,
-        })
+        Ok(TaskIo { stdin, stdout, stderr, captures, input })
     }
 
     /// Writes a line to the standard error of a task that couldn't be started.
@@ -153,11 +134,7 @@ impl JobIo {
 }
 
 fn cannot_open(what: &str, path: &Path, error: &io::Error) -> String {
-    format!(
-        "cannot open {what} file {}: {}",
-        path.display(),
-        plain(error)
-    )
+    format!("cannot open {what} file {}: {}", path.display(), plain(error))
 }
 
 /// An error of the system without its number, as users know it.
@@ -193,11 +170,8 @@ fn open_files(
             if per_task {
                 log.redirect(stream, &rank.to_string(), &name);
             } else if rank == 0 {
-                let ranks = if job.ntasks == 1 {
-                    "0".into()
-                } else {
-                    format!("0-{}", job.ntasks - 1)
-                };
+                let ranks =
+                    if job.ntasks == 1 { "0".into() } else { format!("0-{}", job.ntasks - 1) };
                 log.redirect(stream, &ranks, &name);
             }
         }
@@ -209,9 +183,7 @@ fn open_files(
 /// FIFO nor get a controlling terminal.
 fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = options
-        .custom_flags(flags.bits().cast_signed())
-        .open(path)?;
+    let file = options.custom_flags(flags.bits().cast_signed()).open(path)?;
     let flags = fcntl_getfl(&file)?;
     fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
     Ok(file)

@@ -7,28 +7,16 @@ use crate::exec::StartJob;
 /// The F58 form that a job's own environment asks for: with a plain `f` where the user said that
 /// `ƒ` can't be shown.
 pub(super) fn f58_for(job: &StartJob) -> String {
-    let ascii = job
-        .env
-        .iter()
-        .any(|(name, _)| name == "FLUX_F58_FORCE_ASCII");
-    let encoding = if ascii {
-        Encoding::F58Plain
-    } else {
-        Encoding::F58
-    };
+    let ascii = job.env.iter().any(|(name, _)| name == "FLUX_F58_FORCE_ASCII");
+    let encoding = if ascii { Encoding::F58Plain } else { Encoding::F58 };
     JobId::new(job.id).encode(encoding)
 }
 
 /// Whether a template gives every task a name of its own.
 pub(super) fn is_per_task(template: &str) -> bool {
-    [
-        "{{taskid}}",
-        "{{task.id}}",
-        "{{task.rank}}",
-        "{{task.index}}",
-    ]
-    .iter()
-    .any(|tag| template.contains(tag))
+    ["{{taskid}}", "{{task.id}}", "{{task.rank}}", "{{task.index}}"]
+        .iter()
+        .any(|tag| template.contains(tag))
 }
 
 /// Fills the tags of `template` in for the task ranked `rank`. A tag that means nothing stays as it
@@ -60,10 +48,7 @@ fn value(tag: &str, job: &StartJob, rank: u32) -> Option<String> {
         "size" => job.ntasks.to_string(),
         "nnodes" => "1".to_owned(),
         "node.id" | "node.index" => "0".to_owned(),
-        "node.name" => rustix::system::uname()
-            .nodename()
-            .to_string_lossy()
-            .into_owned(),
+        "node.name" => rustix::system::uname().nodename().to_string_lossy().into_owned(),
         "taskid" | "task.id" | "task.rank" | "task.index" => rank.to_string(),
         _ => JobId::new(job.id).encode(tag.strip_prefix("id.")?.parse().ok()?),
     })
@@ -78,12 +63,7 @@ mod tests {
     use super::*;
 
     fn job() -> StartJob {
-        StartJob {
-            id: 6731191091817518,
-            ntasks: 4,
-            name: "nm".to_owned(),
-            ..StartJob::default()
-        }
+        StartJob { id: 6731191091817518, ntasks: 4, name: "nm".to_owned(), ..StartJob::default() }
     }
 
     #[test]
@@ -92,10 +72,7 @@ mod tests {
             ("plain.txt", "plain.txt"),
             ("out-{{name}}-{{id}}.txt", "out-nm-ƒuZZybuNNy.txt"),
             ("dec-{{id.dec}}.txt", "dec-6731191091817518.txt"),
-            (
-                "{{id.dothex}} {{id.f58plain}}",
-                "0017.e9fb.8df1.6c2e fuZZybuNNy",
-            ),
+            ("{{id.dothex}} {{id.f58plain}}", "0017.e9fb.8df1.6c2e fuZZybuNNy"),
             ("{{id.nosuch}}", "{{id.nosuch}}"),
             ("size-{{size}}-{{ taskid }}", "size-4-2"),
             ("{{nosuch}} {{", "{{nosuch}} {{"),
@@ -109,10 +86,7 @@ mod tests {
     #[test]
     fn a_user_without_the_letter_gets_a_plain_f() {
         let env = vec![("FLUX_F58_FORCE_ASCII".to_owned(), "1".to_owned())];
-        assert_eq!(
-            render("{{id}}", &StartJob { env, ..job() }, 0),
-            "fuZZybuNNy"
-        );
+        assert_eq!(render("{{id}}", &StartJob { env, ..job() }, 0), "fuZZybuNNy");
     }
 
     proptest! {

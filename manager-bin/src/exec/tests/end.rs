@@ -23,15 +23,10 @@ fn cancel_ends_a_job_by_the_first_signal() {
 
 #[test]
 fn a_job_that_ignores_the_signal_is_killed() {
-    let site = Site {
-        kill_timeout: Duration::from_millis(1),
-        ..Site::new()
-    };
+    let site = Site { kill_timeout: Duration::from_millis(1), ..Site::new() };
     let manager = site.manager();
     let ready = site.fifo("ready");
-    manager
-        .executor
-        .start(site.job(1, 1, "trap '' TERM; echo >ready; sleep 600; sleep 600"));
+    manager.executor.start(site.job(1, 1, "trap '' TERM; echo >ready; sleep 600; sleep 600"));
     fs::read(ready).unwrap();
     manager.executor.cancel(1, SIGTERM);
     assert_eq!(status(&manager.to_end(1)), 137 << 8);
@@ -62,12 +57,7 @@ fn a_signal_reaches_all_processes_of_a_job() {
     let read = std::thread::spawn(move || {
         let mut found = Vec::new();
         while found.len() < 2 {
-            found.extend(
-                fs::read_to_string(&pids)
-                    .unwrap()
-                    .lines()
-                    .map(str::to_owned),
-            );
+            found.extend(fs::read_to_string(&pids).unwrap().lines().map(str::to_owned));
         }
         found
     });
@@ -112,10 +102,7 @@ fn a_job_that_runs_on_keeps_what_left_its_group() {
     let pid = site.text("pid");
     manager.status(site.job(2, 1, "setsid sleep 600 >/dev/null 2>&1 & echo $!"));
     site.output(2, "stdout", 0).lines().for_each(wait_gone);
-    assert!(
-        Path::new("/proc").join(pid.trim()).exists(),
-        "the sweep after job 2 spares job 1's"
-    );
+    assert!(Path::new("/proc").join(pid.trim()).exists(), "the sweep after job 2 spares job 1's");
     manager.executor.cancel(1, SIGTERM);
     manager.to_end(1);
     wait_gone(&pid);
@@ -128,9 +115,7 @@ fn output_from_the_background_belongs_to_the_job() {
     let site = Site::new();
     let manager = site.manager();
     let go = site.fifo("go");
-    manager
-        .executor
-        .start(site.job(1, 1, "(cat go; echo late) & echo early"));
+    manager.executor.start(site.job(1, 1, "(cat go; echo late) & echo early"));
     manager.until(1, |event| name(event) == "shell.task-exit");
     fs::write(go, "").unwrap();
     manager.to_end(1);

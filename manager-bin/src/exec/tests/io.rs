@@ -16,10 +16,8 @@ fn output_goes_to_files_by_template() {
     assert_eq!(manager.status(job), 0);
     assert_eq!(site.text("out-nm-1.txt"), "out\nout\n");
     assert_eq!(site.text("err-1.txt"), "err 1\n");
-    let redirects: Vec<Value> = site.log(1)[1..]
-        .iter()
-        .map(|entry| entry["context"].clone())
-        .collect();
+    let redirects: Vec<Value> =
+        site.log(1)[1..].iter().map(|entry| entry["context"].clone()).collect();
     let expected = [
         json!({"stream": "stdout", "rank": "0-1", "path": "out-nm-1.txt"}),
         json!({"stream": "stderr", "rank": "0", "path": "err-0.txt"}),
@@ -36,13 +34,7 @@ fn files_are_replaced_or_added_to_and_labeled() {
     let run = |id, ntasks, mode: &str, label: bool| {
         let options = json!({"output": {"mode": mode, "stdout": {"path": "o", "label": label}}});
         let job = site.job(id, ntasks, "echo $FLUX_TASK_RANK; echo err >&2");
-        assert_eq!(
-            manager.status(StartJob {
-                shell_options: options,
-                ..job
-            }),
-            0
-        );
+        assert_eq!(manager.status(StartJob { shell_options: options, ..job }), 0);
         let mut lines: Vec<String> = site.text("o").lines().map(str::to_owned).collect();
         lines.sort_unstable();
         lines.join("|")
@@ -74,10 +66,7 @@ fn output_that_is_no_text_is_kept() {
     let manager = site.manager();
     manager.run(site.job(1, 1, "printf '\\377\\n'"));
     let log = site.log(1);
-    let entry = log
-        .iter()
-        .find(|entry| entry["context"]["encoding"] == "base64")
-        .unwrap();
+    let entry = log.iter().find(|entry| entry["context"]["encoding"] == "base64").unwrap();
     assert_eq!(entry["context"]["data"], "/wo=");
     manager.end();
 }
@@ -89,10 +78,7 @@ fn input_is_empty_unless_asked_for() {
     assert_eq!(manager.status(site.job(1, 1, "cat")), 0);
     fs::write(site.path("in.txt"), "from file\n").unwrap();
     let shell_options = json!({"input": {"stdin": {"type": "file", "path": "in.txt"}}});
-    let status = manager.status(StartJob {
-        shell_options,
-        ..site.job(2, 2, "cat")
-    });
+    let status = manager.status(StartJob { shell_options, ..site.job(2, 2, "cat") });
     assert_eq!(status, 0);
     assert_eq!(site.output(1, "stdout", 0), "");
     assert_eq!(site.output(2, "stdout", 0), "from file\n");
@@ -105,16 +91,11 @@ fn clients_may_send_input() {
     let site = Site::new();
     let manager = site.manager();
     let shell_options = json!({"input": {"stdin": {"type": "service"}}});
-    manager.executor.start(StartJob {
-        shell_options,
-        ..site.job(1, 2, "cat")
-    });
+    manager.executor.start(StartJob { shell_options, ..site.job(1, 2, "cat") });
     manager.executor.stdin(1, None, b"all\n".to_vec(), false);
     manager.executor.stdin(1, Some(1), b"one\n".to_vec(), false);
     let big = "x".repeat(300_000);
-    manager
-        .executor
-        .stdin(1, None, big.clone().into_bytes(), true);
+    manager.executor.stdin(1, None, big.clone().into_bytes(), true);
     assert_eq!(status(&manager.to_end(1)), 0);
     assert!(site.output(1, "stdout", 0) == format!("all\n{big}"));
     assert!(site.output(1, "stdout", 1) == format!("all\none\n{big}"));
@@ -128,13 +109,7 @@ fn a_fifo_that_nobody_reads_does_not_stop_the_shepherd() {
     let manager = site.manager();
     site.fifo("unread");
     let shell_options = json!({"output": {"stdout": {"path": "unread"}}});
-    let events = manager.run(StartJob {
-        shell_options,
-        ..site.job(1, 1, "true")
-    });
-    assert!(
-        events[2].starts_with("EXCEPTION 0 cannot open output file"),
-        "{events:?}"
-    );
+    let events = manager.run(StartJob { shell_options, ..site.job(1, 1, "true") });
+    assert!(events[2].starts_with("EXCEPTION 0 cannot open output file"), "{events:?}");
     manager.end();
 }

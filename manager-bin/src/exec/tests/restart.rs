@@ -5,19 +5,13 @@ use std::io::Read;
 use super::*;
 
 fn again(job: StartJob, seen: Seen) -> StartJob {
-    StartJob {
-        reattach: true,
-        seen,
-        ..job
-    }
+    StartJob { reattach: true, seen, ..job }
 }
 
 /// Waits, as a manager that comes and goes, until the shepherd says that the job ended.
 fn wait_ended(site: &Site, id: u64) {
     let ended = HeldJob { id, ended: true };
-    wait_for("the job ended", || {
-        site.manager().executor.held() == [ended]
-    });
+    wait_for("the job ended", || site.manager().executor.held() == [ended]);
 }
 
 #[test]
@@ -31,24 +25,12 @@ fn a_job_that_runs_is_picked_up() {
     drop(first);
 
     let second = site.manager();
-    assert_eq!(
-        second.executor.held(),
-        [HeldJob {
-            id: 1,
-            ended: false
-        }]
-    );
+    assert_eq!(second.executor.held(), [HeldJob { id: 1, ended: false }]);
     // The crash came before the last two entries were on record.
-    let seen = Seen {
-        log_entries: 2,
-        ..Seen::default()
-    };
+    let seen = Seen { log_entries: 2, ..Seen::default() };
     second.executor.start(again(job, seen));
     let reattached = |event: &ExecEvent| name(event) == "reattach";
-    assert_eq!(
-        second.until(1, reattached),
-        ["shell.init", "shell.start", "reattach"]
-    );
+    assert_eq!(second.until(1, reattached), ["shell.init", "shell.start", "reattach"]);
     fs::write(go, "x\n").unwrap();
     let rest = "shell.task-exit shell-exit complete FINISH_1280 done RELEASE_true";
     assert_eq!(second.to_end(1).join(" "), rest.replace('_', " "));
@@ -69,29 +51,16 @@ fn a_job_that_ended_meanwhile_is_told_until_acknowledged() {
     fs::write(go, "").unwrap();
     wait_ended(&site, 1);
 
-    let seen = Seen {
-        log_entries: 4,
-        ..Seen::default()
-    };
-    let missed = [
-        "shell.task-exit",
-        "shell-exit",
-        "complete",
-        "FINISH 1280",
-        "done",
-        "RELEASE true",
-    ];
+    let seen = Seen { log_entries: 4, ..Seen::default() };
+    let missed =
+        ["shell.task-exit", "shell-exit", "complete", "FINISH 1280", "done", "RELEASE true"];
     for _ in 0..2 {
         let manager = site.manager();
         manager.executor.start(again(job.clone(), seen));
         assert_eq!(manager.to_end(1), missed);
     }
     let last = site.manager();
-    let seen = Seen {
-        log_entries: 8,
-        finished: true,
-        ..Seen::default()
-    };
+    let seen = Seen { log_entries: 8, finished: true, ..Seen::default() };
     last.executor.start(again(job.clone(), seen));
     assert_eq!(last.to_end(1), ["RELEASE true"]);
     last.executor.ack(1);
@@ -117,10 +86,7 @@ fn a_job_whose_start_was_not_recorded_is_not_started_twice() {
     let second = site.manager();
     second.executor.start(job);
     let events = second.until(1, has_started);
-    assert_eq!(
-        events.join(" "),
-        "init starting START shell.init shell.start"
-    );
+    assert_eq!(events.join(" "), "init starting START shell.init shell.start");
     fs::write(go, "").unwrap();
     second.to_end(1);
     assert_eq!(site.text("runs"), "run\n");
@@ -130,10 +96,7 @@ fn a_job_whose_start_was_not_recorded_is_not_started_twice() {
 
 #[test]
 fn cancel_goes_on_without_a_manager() {
-    let site = Site {
-        kill_timeout: Duration::from_millis(1),
-        ..Site::new()
-    };
+    let site = Site { kill_timeout: Duration::from_millis(1), ..Site::new() };
     let ready = site.fifo("ready");
     let job = site.job(1, 1, "trap '' TERM; echo >ready; sleep 600; sleep 600");
     let first = site.manager();
@@ -151,10 +114,7 @@ fn cancel_goes_on_without_a_manager() {
 
 #[test]
 fn a_shepherd_without_work_and_manager_leaves() {
-    let site = Site {
-        idle_time: Duration::from_millis(200),
-        ..Site::new()
-    };
+    let site = Site { idle_time: Duration::from_millis(200), ..Site::new() };
     let manager = site.manager();
     assert_eq!(manager.status(site.job(1, 1, "true")), 0);
     // A mere connection is no manager.
@@ -166,15 +126,10 @@ fn a_shepherd_without_work_and_manager_leaves() {
 
 #[test]
 fn a_shepherd_whose_state_directory_is_gone_leaves_with_its_last_job() {
-    let site = Site {
-        idle_time: Duration::from_millis(200),
-        ..Site::new()
-    };
+    let site = Site { idle_time: Duration::from_millis(200), ..Site::new() };
     let (ready, go) = (site.fifo("ready"), site.fifo("go"));
     let manager = site.manager();
-    manager
-        .executor
-        .start(site.job(1, 1, "echo $PPID >ready; cat go"));
+    manager.executor.start(site.job(1, 1, "echo $PPID >ready; cat go"));
     let shepherd = fs::read_to_string(ready).unwrap();
     manager.until(1, has_started);
     drop(manager);
@@ -189,31 +144,14 @@ fn jobs_of_a_dead_shepherd_are_lost_and_the_next_one_works() {
     let site = Site::new();
     let manager = site.manager();
     let ready = site.fifo("ready");
-    manager
-        .executor
-        .start(site.job(1, 1, "echo $PPID $$ >ready; exec sleep 600"));
+    manager.executor.start(site.job(1, 1, "echo $PPID $$ >ready; exec sleep 600"));
     let text = fs::read_to_string(ready).unwrap();
     let pids: Vec<&str> = text.split_whitespace().collect();
     manager.until(1, has_started);
-    assert!(
-        Command::new("kill")
-            .args(["-9", pids[0]])
-            .status()
-            .unwrap()
-            .success()
-    );
+    assert!(Command::new("kill").args(["-9", pids[0]]).status().unwrap().success());
     let events = manager.to_end(1);
-    assert!(
-        events[0].starts_with("EXCEPTION 0 job is lost: the shepherd ended"),
-        "{events:?}"
-    );
-    assert!(
-        Command::new("kill")
-            .args(["-9", pids[1]])
-            .status()
-            .unwrap()
-            .success()
-    );
+    assert!(events[0].starts_with("EXCEPTION 0 job is lost: the shepherd ended"), "{events:?}");
+    assert!(Command::new("kill").args(["-9", pids[1]]).status().unwrap().success());
     assert_eq!(manager.status(site.job(2, 1, "true")), 0);
     manager.end();
 }
@@ -223,11 +161,7 @@ fn a_manager_of_another_protocol_is_refused() {
     use std::io::{BufRead, BufReader, Write};
     let site = Site::new();
     let manager = site.manager();
-    for request in [
-        "{\"op\":\"hello\",\"version\":999}\n",
-        "{\"op\":\"list\"}\n",
-        "junk\n",
-    ] {
+    for request in ["{\"op\":\"hello\",\"version\":999}\n", "{\"op\":\"list\"}\n", "junk\n"] {
         let mut other = socket::connect(&site.path("state")).unwrap().unwrap();
         other.write_all(request.as_bytes()).unwrap();
         let mut lines = BufReader::new(other).lines();

@@ -15,13 +15,7 @@ fn report(what: &str, begin: Instant) {
 fn true_jobs_per_second() {
     let begin = Instant::now();
     for _ in 0..JOBS {
-        assert!(
-            Command::new("/bin/true")
-                .env_clear()
-                .status()
-                .unwrap()
-                .success()
-        );
+        assert!(Command::new("/bin/true").env_clear().status().unwrap().success());
     }
     report("bare spawn and wait, one by one", begin);
 
@@ -34,9 +28,7 @@ fn true_jobs_per_second() {
                 running.pop_front().unwrap().wait().unwrap();
             }
         }
-        running
-            .into_iter()
-            .for_each(|mut child| assert!(child.wait().unwrap().success()));
+        running.into_iter().for_each(|mut child| assert!(child.wait().unwrap().success()));
         report(&format!("bare spawn and wait, {window} at once"), begin);
     }
 
@@ -49,10 +41,7 @@ fn true_jobs_per_second() {
             while sent < JOBS && sent - done < window {
                 let command = vec!["true".to_owned()];
                 let id = round * JOBS + sent + 1;
-                manager.executor.start(StartJob {
-                    command,
-                    ..site.job(id, 1, "")
-                });
+                manager.executor.start(StartJob { command, ..site.job(id, 1, "") });
                 sent += 1;
             }
             if let ExecEvent::Released { id, .. } = manager.next() {

@@ -16,16 +16,8 @@ fn a_job_runs_from_start_to_release() {
     }
     let log = site.log(1);
     assert_eq!(log[0]["name"], "header");
-    assert_eq!(
-        log[0]["context"]["count"],
-        json!({"stdout": 2, "stderr": 2})
-    );
-    assert_eq!(
-        log.iter()
-            .filter(|entry| entry["context"]["eof"] == true)
-            .count(),
-        4
-    );
+    assert_eq!(log[0]["context"]["count"], json!({"stdout": 2, "stderr": 2}));
+    assert_eq!(log.iter().filter(|entry| entry["context"]["eof"] == true).count(), 4);
     manager.end();
 }
 
@@ -48,26 +40,14 @@ fn log_entries_say_what_rfc_50_wants() {
         entry["context"].clone()
     };
     assert_eq!(context("init"), Value::Null);
-    assert_eq!(
-        context("shell.init"),
-        json!({"service": "shell-1", "leader-rank": 0, "size": 1})
-    );
+    assert_eq!(context("shell.init"), json!({"service": "shell-1", "leader-rank": 0, "size": 1}));
     let taskmap = json!({"version": 1, "map": [[0, 1, 3, 1]]});
     assert_eq!(context("shell.start"), json!({"taskmap": taskmap}));
     let exit = context("shell.task-exit");
     assert!(exit["pid"].as_i64().unwrap() > 0);
-    assert_eq!(
-        (&exit["state"], &exit["exitcode"]),
-        (&json!("Exited"), &json!(2))
-    );
-    assert_eq!(
-        (&exit["wait_status"], &exit["signaled"]),
-        (&json!(512), &json!(0))
-    );
-    assert_eq!(
-        context("shell-exit"),
-        json!({"rank": 0, "wait_status": 512})
-    );
+    assert_eq!((&exit["state"], &exit["exitcode"]), (&json!("Exited"), &json!(2)));
+    assert_eq!((&exit["wait_status"], &exit["signaled"]), (&json!(512), &json!(0)));
+    assert_eq!(context("shell-exit"), json!({"rank": 0, "wait_status": 512}));
     assert_eq!(context("complete"), json!({"status": 512}));
     manager.executor.ack(1);
     manager.end();
@@ -78,17 +58,13 @@ fn tasks_have_the_environment_of_the_job_and_their_own() {
     let site = Site::new();
     let manager = site.manager();
     let mut job = site.job(2, 1, "env");
-    job.env
-        .push(("FLUX_F58_FORCE_ASCII".to_owned(), "1".to_owned()));
-    job.env
-        .push(("FLUX_TASK_RANK".to_owned(), "inherited".to_owned()));
+    job.env.push(("FLUX_F58_FORCE_ASCII".to_owned(), "1".to_owned()));
+    job.env.push(("FLUX_TASK_RANK".to_owned(), "inherited".to_owned()));
     job.env.push(("MINE".to_owned(), "a b".to_owned()));
     manager.run(job);
     let output = site.output(2, "stdout", 0);
-    let mut names: Vec<&str> = output
-        .lines()
-        .filter_map(|line| Some(line.split_once('=')?.0))
-        .collect();
+    let mut names: Vec<&str> =
+        output.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
     names.sort_unstable();
     // The shell adds PWD, and some shells more.
     names.retain(|name| !["PWD", "OLDPWD", "SHLVL", "_"].contains(name));
@@ -96,16 +72,8 @@ fn tasks_have_the_environment_of_the_job_and_their_own() {
                     FLUX_TASK_LOCAL_ID FLUX_TASK_RANK JOBTAP_JOB_ID JOBTAP_JOB_NNODES \
                     JOBTAP_JOB_SIZE JOBTAP_JOB_TOKEN JOBTAP_TASK_LOCAL_ID JOBTAP_TASK_RANK MINE PATH";
     assert_eq!(names.join(" "), expected);
-    for line in [
-        "MINE=a b",
-        "FLUX_JOB_ID=f3",
-        "FLUX_TASK_RANK=0",
-        "JOBTAP_JOB_SIZE=1",
-    ] {
-        assert!(
-            output.lines().any(|found| found == line),
-            "{line} in {output}"
-        );
+    for line in ["MINE=a b", "FLUX_JOB_ID=f3", "FLUX_TASK_RANK=0", "JOBTAP_JOB_SIZE=1"] {
+        assert!(output.lines().any(|found| found == line), "{line} in {output}");
     }
     manager.end();
 }
@@ -120,11 +88,7 @@ fn the_status_of_a_job_is_the_highest_of_its_tasks() {
         ("test $FLUX_TASK_RANK = 0 || kill -9 $$", 137 << 8),
     ];
     for (id, (script, expected)) in (1..).zip(cases) {
-        assert_eq!(
-            manager.status(site.job(id, 2, script)),
-            expected,
-            "{script}"
-        );
+        assert_eq!(manager.status(site.job(id, 2, script)), expected, "{script}");
     }
     manager.end();
 }
@@ -140,10 +104,7 @@ fn a_command_that_cannot_be_run_fails_as_in_a_shell() {
         (3, "./state", 126, "./state: Permission denied\n"),
     ];
     for (id, command, code, message) in cases {
-        let job = StartJob {
-            command: vec![command.to_owned()],
-            ..site.job(id, 2, "")
-        };
+        let job = StartJob { command: vec![command.to_owned()], ..site.job(id, 2, "") };
         assert_eq!(manager.status(job), code << 8);
         assert_eq!(site.output(id, "stderr", 1), message);
     }
@@ -156,21 +117,9 @@ fn a_script_without_interpreter_is_run_by_the_shell() {
     let manager = site.manager();
     fs::write(site.path("script"), "echo $0 $1\n").unwrap();
     let path = site.path("script").into_os_string().into_string().unwrap();
-    assert!(
-        Command::new("chmod")
-            .args(["+x", &path])
-            .status()
-            .unwrap()
-            .success()
-    );
+    assert!(Command::new("chmod").args(["+x", &path]).status().unwrap().success());
     let command = vec![path.clone(), "one".to_owned()];
-    assert_eq!(
-        manager.status(StartJob {
-            command,
-            ..site.job(1, 1, "")
-        }),
-        0
-    );
+    assert_eq!(manager.status(StartJob { command, ..site.job(1, 1, "") }), 0);
     assert_eq!(site.output(1, "stdout", 0), format!("{path} one\n"));
     manager.end();
 }
@@ -183,33 +132,15 @@ fn what_the_job_needs_and_lacks_is_named() {
     let options = json!({"output": {"stdout": {"path": "nosuch/o"}}});
     let cases = [
         (
-            StartJob {
-                cwd: "/nosuch".into(),
-                ..job(1)
-            },
+            StartJob { cwd: "/nosuch".into(), ..job(1) },
             "cannot use working directory /nosuch: No such",
         ),
-        (
-            StartJob {
-                userid: 4_000_000,
-                ..job(2)
-            },
-            "cannot run a job of user 4000000 as user",
-        ),
-        (
-            StartJob {
-                shell_options: options,
-                ..job(3)
-            },
-            "cannot open output file ",
-        ),
+        (StartJob { userid: 4_000_000, ..job(2) }, "cannot run a job of user 4000000 as user"),
+        (StartJob { shell_options: options, ..job(3) }, "cannot open output file "),
     ];
     for (job, note) in cases {
         let events = manager.run(job);
-        assert!(
-            events[2].starts_with(&format!("EXCEPTION 0 {note}")),
-            "{events:?}"
-        );
+        assert!(events[2].starts_with(&format!("EXCEPTION 0 {note}")), "{events:?}");
         assert_eq!(events[3..], ["done", "RELEASE true"]);
     }
     manager.end();

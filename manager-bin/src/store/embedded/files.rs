@@ -24,19 +24,14 @@ const NEEDED_KEYSPACES: [&str; 2] = ["0", "1"];
 
 /// Makes sure that `dir` is a directory which is empty or already a store's.
 pub(super) fn prepare(dir: &Path) -> Result<(), StoreError> {
-    let refuse = |found: String| StoreError::NotAStore {
-        path: dir.to_owned(),
-        found,
-    };
+    let refuse = |found: String| StoreError::NotAStore { path: dir.to_owned(), found };
     if fs::metadata(dir).is_ok_and(|meta| !meta.is_dir()) {
         return Err(refuse("it is a file".to_owned()));
     }
     // Jobspecs and output are their owners' business.
     let mut builder = DirBuilder::new();
     builder.recursive(true).mode(0o700);
-    builder
-        .create(dir)
-        .map_err(|err| StoreError::io(dir, err))?;
+    builder.create(dir).map_err(|err| StoreError::io(dir, err))?;
     let names = names(dir).map_err(|err| StoreError::io(dir, err))?;
     let ours = |name: &String| [lock::FILE, acked::FILE].contains(&name.as_str());
     if names.iter().any(ours) {
@@ -51,19 +46,14 @@ pub(super) fn prepare(dir: &Path) -> Result<(), StoreError> {
 /// Whether there is a database to open, as opposed to one to create. Call it under the lock.
 pub(super) fn has_database(dir: &Path, acked: Option<u64>) -> Result<bool, StoreError> {
     let db = dir.join(DB);
-    let damaged = |detail: String| StoreError::Corrupt {
-        path: dir.to_owned(),
-        detail,
-    };
+    let damaged = |detail: String| StoreError::Corrupt { path: dir.to_owned(), detail };
     let check = || -> io::Result<Result<bool, String>> {
         if acked.is_none() && never_held_data(&db)? {
             return Ok(Ok(false));
         }
         Ok(complete(&db)?.map_or(Ok(true), Err))
     };
-    check()
-        .map_err(|err| StoreError::io(&db, err))?
-        .map_err(damaged)
+    check().map_err(|err| StoreError::io(&db, err))?.map_err(damaged)
 }
 
 /// Makes room for a new database and durable the directory that it goes to.
@@ -194,10 +184,7 @@ mod tests {
         fs::write(db.join(VERSION), "").unwrap();
         assert!(fresh());
         fs::write(db.join(FIRST_JOURNAL), [1, 0]).unwrap();
-        assert!(
-            has_database(dir.path(), None).is_err(),
-            "data, but no version"
-        );
+        assert!(has_database(dir.path(), None).is_err(), "data, but no version");
     }
 
     #[test]

@@ -8,18 +8,11 @@ use std::os::unix::fs::PermissionsExt;
 use super::*;
 
 fn put(key: &Key, value: &str) -> Op {
-    Op::Put {
-        key: key.clone(),
-        value: value.into(),
-    }
+    Op::Put { key: key.clone(), value: value.into() }
 }
 
 fn append(id: u64, seq: u64, text: &str) -> Op {
-    Op::Append {
-        key: Key::eventlog(id),
-        seq,
-        value: text.into(),
-    }
+    Op::Append { key: Key::eventlog(id), seq, value: text.into() }
 }
 
 fn scan(store: &dyn Store, wanted: &[&str]) -> Vec<StoredJob> {
@@ -57,17 +50,11 @@ fn a_restart_finds_jobs_in_order_with_their_logs() {
     let store = EmbeddedStore::open(&path).unwrap();
     assert_eq!(store.job_ids().unwrap(), [2, 0xff, 0x1_0000, u64::MAX]);
     let jobs = scan(&store, &["eventlog", "jobspec"]);
-    assert_eq!(
-        jobs[0].get("eventlog").unwrap(),
-        b"submit\nvalidate\nclean\n"
-    );
+    assert_eq!(jobs[0].get("eventlog").unwrap(), b"submit\nvalidate\nclean\n");
     assert_eq!(jobs[0].get("guest.output"), None);
     assert_eq!(jobs[1].entries[0].next_seq, Some(1));
     assert_eq!(jobs[1].entries[1].next_seq, None);
-    assert_eq!(
-        store.read_log(&Key::eventlog(2)).unwrap().unwrap(),
-        b"submit\nvalidate\nclean\n"
-    );
+    assert_eq!(store.read_log(&Key::eventlog(2)).unwrap().unwrap(), b"submit\nvalidate\nclean\n");
     assert_eq!(store.read_log(&Key::eventlog(3)).unwrap(), None);
     let names = |prefix: &str| -> Vec<String> {
         let keys = store.list(prefix).unwrap();
@@ -90,9 +77,7 @@ fn a_restart_finds_jobs_in_order_with_their_logs() {
 fn a_scan_can_end_early() {
     let dir = tempfile::tempdir().unwrap();
     let store = EmbeddedStore::open(dir.path()).unwrap();
-    store
-        .commit((0..5).map(|id| append(id, 0, "x")).collect())
-        .unwrap();
+    store.commit((0..5).map(|id| append(id, 0, "x")).collect()).unwrap();
     let mut seen = 0;
     store
         .scan_jobs(&|_| true, &mut |_| {
@@ -108,9 +93,7 @@ fn history_is_never_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let store = EmbeddedStore::open(dir.path()).unwrap();
     store.commit(vec![append(1, 0, "submit\n")]).unwrap();
-    let err = store
-        .commit(vec![put(&Key::jobspec(1), "{}"), append(1, 0, "x\n")])
-        .unwrap_err();
+    let err = store.commit(vec![put(&Key::jobspec(1), "{}"), append(1, 0, "x\n")]).unwrap_err();
     assert_eq!(
         err.to_string(),
         "job.0000.0000.0000.0001.eventlog already has record 0: \
@@ -127,10 +110,7 @@ fn a_second_manager_is_refused_and_the_next_one_is_not() {
     let dir = tempfile::tempdir().unwrap();
     let store = EmbeddedStore::open(dir.path()).unwrap();
     let err = EmbeddedStore::open(dir.path()).err().unwrap();
-    assert!(
-        matches!(err, StoreError::Locked { pid: Some(_), .. }),
-        "{err}"
-    );
+    assert!(matches!(err, StoreError::Locked { pid: Some(_), .. }), "{err}");
     drop(store);
     for _ in 0..5 {
         EmbeddedStore::open(dir.path()).unwrap();
@@ -157,12 +137,8 @@ fn a_store_of_a_newer_version_is_left_alone() {
 fn another_programs_database_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join(lock::FILE), "").unwrap();
-    let db = Database::builder(dir.path().join(files::DB))
-        .open()
-        .unwrap();
-    let rows = db
-        .keyspace("other", KeyspaceCreateOptions::default)
-        .unwrap();
+    let db = Database::builder(dir.path().join(files::DB)).open().unwrap();
+    let rows = db.keyspace("other", KeyspaceCreateOptions::default).unwrap();
     rows.insert("a", "b").unwrap();
     db.persist(PersistMode::SyncAll).unwrap();
     drop((rows, db));
@@ -189,19 +165,10 @@ fn no_permission_is_said_with_the_path() {
 fn what_the_engine_answers_is_sorted_by_what_helps() {
     let explained = |err| explain(Path::new("/"), err);
     let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
-    assert!(matches!(
-        explained(fjall::Error::Io(full)),
-        StoreError::NoSpace { .. }
-    ));
+    assert!(matches!(explained(fjall::Error::Io(full)), StoreError::NoSpace { .. }));
     let gone = std::io::Error::from(std::io::ErrorKind::NotFound);
-    assert!(matches!(
-        explained(fjall::Error::Io(gone)),
-        StoreError::Corrupt { .. }
-    ));
+    assert!(matches!(explained(fjall::Error::Io(gone)), StoreError::Corrupt { .. }));
     let text = explained(fjall::Error::Poisoned).to_string();
     assert!(text.contains("writing failed in the background"), "{text}");
-    assert!(matches!(
-        explained(fjall::Error::Unrecoverable),
-        StoreError::Corrupt { .. }
-    ));
+    assert!(matches!(explained(fjall::Error::Unrecoverable), StoreError::Corrupt { .. }));
 }

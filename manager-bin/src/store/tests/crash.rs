@@ -16,10 +16,7 @@ const AT_MOST: u64 = 1_000_000;
 /// One job per batch; its log gets a second record by the next batch but one.
 fn ops(number: u64) -> Vec<Op> {
     let mut ops = vec![
-        Op::Put {
-            key: Key::jobspec(number),
-            value: format!("{{\"n\":{number}}}").into(),
-        },
+        Op::Put { key: Key::jobspec(number), value: format!("{{\"n\":{number}}}").into() },
         Op::Append {
             key: Key::eventlog(number),
             seq: 0,
@@ -57,10 +54,7 @@ fn child() {
     for number in first..first + AT_MOST {
         let tell = tell.clone();
         let then = Box::new(move || tell.send(number).unwrap());
-        committer.submit(Batch {
-            ops: ops(number),
-            then,
-        });
+        committer.submit(Batch { ops: ops(number), then });
         // Some commits alone, some in groups of several sizes.
         if number % 97 > 60 {
             std::thread::yield_now();

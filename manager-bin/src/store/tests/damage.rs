@@ -12,11 +12,8 @@ const JOBS: u64 = 200;
 fn fill(dir: &Path) {
     let store = EmbeddedStore::open(dir).unwrap();
     for id in 0..JOBS {
-        let append = Op::Append {
-            key: Key::eventlog(id),
-            seq: 0,
-            value: format!("submit {id}\n").into(),
-        };
+        let append =
+            Op::Append { key: Key::eventlog(id), seq: 0, value: format!("submit {id}\n").into() };
         store.commit(vec![append]).unwrap();
         if id == JOBS / 2 {
             store.flush_to_table();
@@ -35,10 +32,7 @@ fn read_all(dir: &Path) -> Result<bool, StoreError> {
         }
         ControlFlow::Continue(())
     })?;
-    store.commit(vec![Op::Put {
-        key: Key::checkpoint(),
-        value: Vec::new(),
-    }])?;
+    store.commit(vec![Op::Put { key: Key::checkpoint(), value: Vec::new() }])?;
     Ok(next == JOBS)
 }
 
@@ -69,10 +63,7 @@ fn assert_honest(dir: &Path, what: &str) {
         Ok(complete) => assert!(complete, "{what}: opened with less than was acknowledged"),
         Err(err) => {
             let text = err.to_string();
-            assert!(
-                !text.contains('\n') && text.contains(&*dir.to_string_lossy()),
-                "{text}"
-            );
+            assert!(!text.contains('\n') && text.contains(&*dir.to_string_lossy()), "{text}");
         }
     }
 }
@@ -124,24 +115,14 @@ fn a_lost_part_is_an_error_and_never_a_loss() {
     let good = tempfile::tempdir().unwrap();
     fill(good.path());
     assert!(read_all(good.path()).unwrap());
-    for part in [
-        "db",
-        "db/keyspaces",
-        "db/keyspaces/0",
-        "db/keyspaces/1/tables",
-    ] {
+    for part in ["db", "db/keyspaces", "db/keyspaces/0", "db/keyspaces/1/tables"] {
         let dir = tempfile::tempdir().unwrap();
         copy(good.path(), dir.path());
         fs::remove_dir_all(dir.path().join(part)).unwrap();
         let err = read_all(dir.path()).unwrap_err();
         assert!(matches!(err, StoreError::Corrupt { .. }), "{part}: {err}");
     }
-    for stray in [
-        "db/keyspaces/x",
-        "db/keyspaces/2",
-        "db/x.jnl",
-        "db/keyspaces/1/tables/x",
-    ] {
+    for stray in ["db/keyspaces/x", "db/keyspaces/2", "db/x.jnl", "db/keyspaces/1/tables/x"] {
         let dir = tempfile::tempdir().unwrap();
         copy(good.path(), dir.path());
         fs::create_dir(dir.path().join(stray)).unwrap();

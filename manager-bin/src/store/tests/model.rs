@@ -46,11 +46,7 @@ impl Model {
                 let next = self.seqs.entry(key.clone()).or_default();
                 // Gaps are allowed, and the middle of the range is where signs go wrong.
                 *next = (*next + 1).max(1 << 63);
-                Op::Append {
-                    key,
-                    seq: *next,
-                    value,
-                }
+                Op::Append { key, seq: *next, value }
             }
             Change::Remove(key) => {
                 self.values.remove(&key);
@@ -95,22 +91,10 @@ impl Model {
         assert_eq!(jobs, self.jobs());
         let ids: Vec<u64> = jobs.iter().map(|job| job.id).collect();
         assert_eq!(store.job_ids().unwrap(), ids);
-        let mut keys: Vec<Key> = self
-            .values
-            .keys()
-            .chain(self.logs.keys())
-            .cloned()
-            .collect();
+        let mut keys: Vec<Key> = self.values.keys().chain(self.logs.keys()).cloned().collect();
         keys.sort();
         assert_eq!(store.list("").unwrap(), keys);
-        for prefix in [
-            "job.",
-            "job.0000.0000",
-            "job.ffff.ffff.ffff.ffff.",
-            "jo",
-            "c",
-            "x",
-        ] {
+        for prefix in ["job.", "job.0000.0000", "job.ffff.ffff.ffff.ffff.", "jo", "c", "x"] {
             let mut some = keys.clone();
             some.retain(|key| key.as_str().starts_with(prefix));
             assert_eq!(store.list(prefix).unwrap(), some);
@@ -123,10 +107,7 @@ impl Model {
 }
 
 fn all_keys() -> Vec<Key> {
-    let mut keys = vec![
-        Key::checkpoint(),
-        Key::instance("resource.eventlog").unwrap(),
-    ];
+    let mut keys = vec![Key::checkpoint(), Key::instance("resource.eventlog").unwrap()];
     for id in IDS {
         for name in VALUES.iter().chain(&LOGS) {
             keys.push(Key::job(id, name).unwrap());
