@@ -136,6 +136,7 @@ impl Engine {
         self.timers.forget(&keys);
         self.refuse_awaiting(gone, "was removed");
         self.refuse_services(gone);
+        self.kill_processes(&keys);
         let jobs: Vec<JobId> = self.active.iter().copied().collect();
         for id in jobs {
             self.abort_work(id, &keys);

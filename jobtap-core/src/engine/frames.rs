@@ -273,10 +273,10 @@ impl Engine {
         }
         let priority = frame.outcome.priority;
         let decisions = frame.outcome.decisions();
-        if let Some(notes) = decisions.annotations {
-            if let Some(record) = self.jobs.get_mut(&id) {
-                super::annotations::merge(&mut record.job.annotations, &notes.into_map());
-            }
+        if let Some(notes) = decisions.annotations
+            && let Some(record) = self.jobs.get_mut(&id)
+        {
+            super::annotations::merge(&mut record.job.annotations, &notes.into_map());
         }
         if let Some(resources) = decisions.resources {
             self.force_resources(id, resources);

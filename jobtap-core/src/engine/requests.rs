@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::api::{Cred, Exception, ReplyTo, Request, RequestError};
-use super::record::{Exec, Record};
 use super::frames::{Frame, Then};
+use super::record::{Exec, Record};
 use super::work::Work;
 use super::{Effect, Engine, ExecCommand, Write, events};
 use crate::job::{JobId, State, StateSet, Uid, Urgency};

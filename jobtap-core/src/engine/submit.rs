@@ -136,11 +136,14 @@ impl Engine {
         let asks = |key| only.is_none_or(|only| only == key);
         let topic = TopicId::JobDependency;
         let mut handlers = self.plugins.stack.members(topic, &dependency.scheme, asks);
+        let mut called = 0;
         if then == Then::Recheck && handlers.iter().any(fails_at_restart) {
+            // Those that are not asked again support the scheme all the same.
+            called = handlers.len();
             handlers = self.fail_interrupted(id, &dependency, &handlers);
         }
         let given = Given::Dependency(dependency);
-        let frame = Frame { given, handlers, ..Frame::new(topic, id, then) };
+        let frame = Frame { given, handlers, called, ..Frame::new(topic, id, then) };
         self.work.push(Work::Frame(Box::new(frame)));
     }
 

@@ -237,6 +237,16 @@ impl TestManager {
         self.setup.cores = cores;
     }
 
+    /// From the next restart on it has plugin `New` in the place of `Old`, as after an update of the
+    /// manager's binary.
+    pub fn replace_plugin<Old: Plugin, New: Plugin>(&mut self) {
+        for plugin in &mut self.setup.plugins {
+            if plugin.name == Old::DESCRIPTOR.name {
+                *plugin = New::DESCRIPTOR;
+            }
+        }
+    }
+
     /// The manager is to die after so many more commits and effects, in the middle of what it does
     /// then. It answers nothing any more until [`crash_and_restart`](Self::crash_and_restart).
     pub fn crash_in(&mut self, steps: u32) {
@@ -334,7 +344,7 @@ impl TestManager {
                 Effect::Respond { to, payload } => {
                     self.streams.entry(to.0).or_default().push(payload);
                 }
-                Effect::Process { command, .. } => self.processes.follow(command),
+                Effect::Process { plugin, command } => self.processes.follow(plugin, command),
                 Effect::Publish { .. } => {}
                 Effect::Exec(command) => inputs.extend(self.execution.execute(&command)),
                 Effect::Timer { id, at } => {
