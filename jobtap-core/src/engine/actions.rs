@@ -1,7 +1,7 @@
 //! What the manager itself does for a job in each state. An action may run any number of times; it
 //! does what is still to do.
 
-use super::frames::{Frame, Then};
+use super::notices::Cause;
 use super::record::Exec;
 use super::{Engine, events};
 use crate::job::{JobId, State};
@@ -113,7 +113,7 @@ impl Engine {
 
     /// `job.inactive-add`, then `job.destroy`.
     pub(super) fn show_inactive(&mut self, id: JobId) {
-        self.stack_frame(Frame::new(TopicId::JobDestroy, id, Then::Notify));
-        self.stack_frame(Frame::new(TopicId::JobInactiveAdd, id, Then::Notify));
+        self.notify(TopicId::JobDestroy, id, Cause::None);
+        self.notify(TopicId::JobInactiveAdd, id, Cause::None);
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::callback::{Callback, Subject};
 use super::frames::{Frame, Then};
+use super::notices::Cause;
 use super::plugins::glob;
 use super::restart::Orphans;
 use super::work::Work;
@@ -152,7 +153,7 @@ impl Engine {
             self.fail_opened(id, &keys);
             if waits {
                 // The answer that it waits for may have been the plugin's.
-                self.stack_frame(Frame::new(TopicId::JobStatePriority, id, Then::Notify));
+                self.notify(TopicId::JobStatePriority, id, Cause::None);
             }
         }
         if self.running {

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use super::Engine;
 use super::host::FrameHost;
 use crate::job::{Job, JobId};
-use crate::plugin::{Args, Bound, Called, Command, Detail, Fault, Instance, Outcome, PluginKey};
+use crate::plugin::{Args, Bound, Command, Detail, Fault, Instance, Outcome, PluginKey};
 use crate::topic::TopicId;
 
 /// Something that a plugin asked for.
@@ -22,6 +22,14 @@ pub(super) struct Asked {
     pub(super) commands: RefCell<Vec<Queued>>,
     /// Plugins that panicked in a topic that another one called, with what they said.
     pub(super) panicked: RefCell<Vec<(PluginKey, String)>>,
+}
+
+impl Asked {
+    /// Nothing was asked for, and nobody panicked.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.commands.borrow().is_empty() && self.panicked.borrow().is_empty()
+    }
 }
 
 /// How one callback went.
@@ -52,7 +60,7 @@ impl Engine {
         };
         let Subject { topic, job, detail } = subject;
         let args = Args { host: &host, topic, job, detail };
-        let Called { result, milliseconds } = bound.call(args, &self.plugins.ticks);
+        let (result, milliseconds) = bound.call(args, &self.plugins.ticks);
         let mut commands = asked.commands.into_inner();
         if matches!(result, Err(Fault::Panic(_))) {
             commands.clear();

@@ -108,7 +108,7 @@ impl FrameHost<'_> {
             let detail = Detail::Own(payload);
             let args = Args { host: &host, topic: TopicId::Own, job: subject, detail };
             let mark = self.asked.commands.borrow().len();
-            match bound.call(args, &self.engine.plugins.ticks).result {
+            match bound.call(args, &self.engine.plugins.ticks).0 {
                 Ok(outcome) => answers.extend(outcome.decisions().answer),
                 Err(Fault::Busy) => {
                     return Err(CallError::Reentrant { topic, plugin: name() });

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::api::{Cred, Exception, ReplyTo, Request, RequestError};
-use super::frames::{Frame, Then};
+use super::notices::Cause;
 use super::record::{Exec, Record};
 use super::work::Work;
 use super::{Effect, Engine, ExecCommand, Write, events};
@@ -77,7 +77,7 @@ impl Engine {
         self.tally_purged();
         self.effects.writes.push(Write::Remove { id });
         self.work.push(Work::Forget(id));
-        self.stack_frame(Frame::new(TopicId::JobInactiveRemove, id, Then::Notify));
+        self.notify(TopicId::JobInactiveRemove, id, Cause::None);
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::api::{Cred, ReplyTo, RequestError, Submission};
 use super::frames::{Frame, Given, Then};
+use super::notices::{Cause, Progress};
 use super::record::Record;
 use super::work::Work;
 use super::{Engine, events};
@@ -98,7 +99,7 @@ impl Engine {
             Step::Dependency(index) => self.dependency_step(id, index),
             Step::Accept => {
                 self.work.push(Work::Submit(id, Step::Accepted));
-                self.stack_frame(Frame::new(TopicId::JobNew, id, Then::Notify));
+                self.notify(TopicId::JobNew, id, Cause::None);
             }
             Step::Accepted => self.accept(id),
         }
@@ -143,7 +144,9 @@ impl Engine {
             handlers = self.fail_interrupted(id, &dependency, &handlers);
         }
         let given = Given::Dependency(dependency);
-        let frame = Frame { given, handlers, called, ..Frame::new(topic, id, then) };
+        let progress = Progress { called, ..Progress::default() };
+        let handlers = Some(handlers);
+        let frame = Frame { given, handlers, progress, ..Frame::new(topic, id, then) };
         self.work.push(Work::Frame(Box::new(frame)));
     }
 
@@ -187,13 +190,13 @@ impl Engine {
         if let Some(text) = frame.refusal {
             return self.reject(id, text);
         }
-        if !frame.awaited.is_empty() {
+        if !frame.progress.awaited.is_empty() {
             let then = Then::Gate(next);
             self.suspended.insert(id, Frame { then, ..frame });
             return;
         }
         match &frame.given {
-            Given::Dependency(dependency) if frame.called == 0 => {
+            Given::Dependency(dependency) if frame.progress.called == 0 => {
                 let scheme = &dependency.scheme;
                 self.reject(id, format!("dependency scheme \"{scheme}\" not supported"));
             }
@@ -205,7 +208,7 @@ impl Engine {
     pub(super) fn recheck_ended(&mut self, frame: &Frame) {
         let refusal = match (&frame.refusal, &frame.given) {
             (Some(text), _) => Some(text.clone()),
-            (None, Given::Dependency(dependency)) if frame.called == 0 => {
+            (None, Given::Dependency(dependency)) if frame.progress.called == 0 => {
                 Some(format!("dependency scheme \"{}\" not supported", dependency.scheme))
             }
             _ => None,
@@ -240,7 +243,7 @@ impl Engine {
         }
         self.abort_all_work(id);
         self.work.push(Work::Forget(id));
-        self.stack_frame(Frame::new(TopicId::JobDestroy, id, Then::Notify));
+        self.notify(TopicId::JobDestroy, id, Cause::None);
     }
 
     /// The last of a job that was rejected, or purged.

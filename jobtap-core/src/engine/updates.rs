@@ -125,7 +125,7 @@ impl Engine {
             };
             return self.reply(updating.reply, Err(refused(EINVAL, text)));
         }
-        if !frame.awaited.is_empty() {
+        if !frame.progress.awaited.is_empty() {
             let id = frame.job;
             if self.suspended.contains_key(&id) {
                 let text = "another update of this job waits for its validation";
@@ -138,7 +138,7 @@ impl Engine {
         if updating.stage == Stage::Validate {
             return self.apply_update(*updating);
         }
-        let update = frame.outcome.decisions().update.unwrap_or_default();
+        let update = frame.progress.outcome.decisions().update.unwrap_or_default();
         updating.validated &= update.validated;
         updating.feasibility |= update.feasibility;
         updating.further.extend(update.further);

@@ -1,0 +1,159 @@
+//! The short way of a topic through the stack of plugins.
+//!
+//! Nearly every callback only looks, or decides a priority. So a topic of which something happened to
+//! a job goes through all its handlers in one loop, which is left at the first handler that asks for
+//! something, fails, or answers later: a [`Frame`] on the stack of work goes on from there.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::Engine;
+use super::callback::{Asked, Subject};
+use super::frames::{Frame, Given, Then};
+use super::host::FrameHost;
+use super::work::Work;
+use crate::eventlog::EventEntry;
+use crate::job::{Job, JobId, State};
+use crate::plugin::{Args, Bound, Detail, Fault, Outcome, PluginKey};
+use crate::topic::TopicId;
+
+/// Something happened to a job: what the plugins are told.
+#[derive(Debug)]
+pub(super) struct Notice {
+    pub(super) topic: TopicId,
+    pub(super) job: JobId,
+    pub(super) cause: Cause,
+}
+
+/// The event behind a topic.
+#[derive(Debug, Clone, Default)]
+pub(super) enum Cause {
+    /// None: the job is introduced, asked about, or over.
+    #[default]
+    None,
+    /// It moved the job from this state.
+    State(State, Arc<EventEntry>),
+    /// The topic is the event.
+    Event(Arc<EventEntry>),
+    /// It changed the jobspec.
+    Updates(Arc<EventEntry>),
+}
+
+impl Cause {
+    pub(super) fn detail(&self) -> Detail<'_> {
+        match self {
+            Cause::None => Detail::None,
+            Cause::State(prev, entry) => Detail::State { prev: Some(*prev), entry: Some(entry) },
+            Cause::Event(entry) => Detail::Event(entry),
+            Cause::Updates(entry) => {
+                entry.context.as_ref().map_or(Detail::None, |updates| Detail::Updates(updates))
+            }
+        }
+    }
+}
+
+/// How far a topic is on its way, and what was decided.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// The handler that is next.
+    pub(super) next: usize,
+    /// How many handlers were called that decide, and don't only watch.
+    pub(super) called: usize,
+    pub(super) outcome: Outcome,
+    /// Plugins whose asynchronous handlers have yet to answer.
+    pub(super) awaited: Vec<PluginKey>,
+}
+
+/// Why the loop was left.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// All handlers were called.
+    End,
+    /// The handler asked for something.
+    Asked,
+    /// It failed.
+    Fault(Fault),
+    /// Its plugin is faulted, and it was not called.
+    Out,
+    /// It took this many milliseconds.
+    Slow(u64),
+}
+
+impl Engine {
+    /// Tells the plugins of something that happened to a job.
+    #[inline]
+    pub(super) fn notify(&mut self, topic: TopicId, job: JobId, cause: Cause) {
+        if self.plugins.stack.handles(topic) {
+            self.work.push(Work::Notice(Notice { topic, job, cause }));
+        }
+    }
+
+    /// Calls all handlers, as long as they only look and decide.
+    pub(super) fn notice(&mut self, notice: Notice) {
+        let Notice { topic, job: id, cause } = notice;
+        let Some(handlers) = self.plugins.stack.handlers(topic).map(Rc::clone) else { return };
+        let (mut progress, asked) = (Progress::default(), Asked::default());
+        let Some(job) = self.seen(id) else { return };
+        let subject = Subject { topic, job: Some(job), detail: cause.detail() };
+        let stop = self.call_handlers(&handlers, &mut progress, &asked, subject);
+        if !matches!(stop, Stop::End) {
+            let given = Given::Cause(cause);
+            let handlers = Some(handlers);
+            let frame = Frame { given, handlers, progress, ..Frame::new(topic, id, Then::Notify) };
+            return self.go_on(Box::new(frame), stop, asked);
+        }
+        if !progress.outcome.is_empty() {
+            self.take_outcome(id, progress.outcome);
+        }
+    }
+
+    /// Calls handlers until one does more than look and decide. A panic is caught around the whole
+    /// loop: the handler before `next` is the one that panicked.
+    pub(super) fn call_handlers(
+        &self,
+        handlers: &[Bound],
+        progress: &mut Progress,
+        asked: &Asked,
+        subject: Subject<'_>,
+    ) -> Stop {
+        let current = subject.job.map(Job::id);
+        let Subject { topic, job, detail } = subject;
+        let ticks = &self.plugins.ticks;
+        let looped = catch_unwind(AssertUnwindSafe(|| {
+            while let Some(bound) = handlers.get(progress.next) {
+                progress.next += 1;
+                if bound.is_out() {
+                    return Stop::Out;
+                }
+                let host = FrameHost { engine: self, instance: bound.instance(), current, asked };
+                let args = Args { host: &host, topic, job, detail };
+                progress.called += usize::from(!bound.watches());
+                let (result, milliseconds) = bound.call_uncaught(args, ticks);
+                match result {
+                    Ok(outcome) => {
+                        if outcome.is_deferred() {
+                            progress.awaited.push(bound.plugin());
+                        }
+                        progress.outcome.merge(outcome);
+                    }
+                    Err(fault) => return Stop::Fault(fault),
+                }
+                if milliseconds > self.plugins.budget {
+                    return Stop::Slow(milliseconds);
+                }
+                if !asked.is_empty() {
+                    return Stop::Asked;
+                }
+            }
+            Stop::End
+        }));
+        looped.unwrap_or_else(|panic| {
+            let fault = match handlers.get(progress.next.wrapping_sub(1)) {
+                Some(bound) => bound.panicked(&*panic),
+                None => Fault::Busy,
+            };
+            Stop::Fault(fault)
+        })
+    }
+}
