@@ -1,9 +1,14 @@
-//! What a callback costs: one topic through the stack of plugins, metering on.
+//! What plugins cost, metering on. Read the medians of one run side by side.
 //!
-//! `cargo bench -p jobtap-core --bench callbacks`. Read the medians of one run side by side: the cost
-//! of one more plugin is (`priority/32` − `priority/1`) / 31.
+//! - `callbacks`: one handler called through the stack of plugins by a bare host: the parameters taken,
+//!   the panic boundary, the meter, the outcome merged. What any host pays.
+//! - `topics`: a whole topic in the engine: the same, with the job found and what was decided done.
+//! - `topics::stack_of`: a topic through so many plugins; one more costs (`32` - `1`) / 31.
+//!
+//! `cargo bench -p jobtap-core --bench callbacks`
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
@@ -11,25 +16,26 @@ use std::time::Instant;
 use divan::{Bencher, black_box};
 use jobtap_core::engine::{Cred, Effect, Engine, Input, ReplyTo, Request, Setup, Submission};
 use jobtap_core::jobspec::JobspecBuilder;
-use jobtap_core::plugin::{Plugin, PluginDescriptor, Registry, RemoteCall, RemoteSink, Ticks};
+use jobtap_core::plugin::{
+    Args, Command, Detail, Host, Instance, Outcome, Plugin, PluginDescriptor, PluginKey, Registry,
+    RemoteCall, RemoteHandle, RemoteSink, Stack, Ticks,
+};
 use jobtap_core::prelude::*;
 use jobtap_core::resource::Idset;
+use serde_json::Value;
 
 fn main() {
     divan::main();
 }
 
-/// Nothing to do at `job.inactive-add`; a priority at `job.priority.get`.
+/// Does nothing.
 #[derive(Default)]
 struct NoOp;
 
-#[jobtap_plugin(name = "p0")]
+#[jobtap_plugin(name = "no-op")]
 impl NoOp {
     #[on("job.new")]
     fn nothing(&self) {}
-
-    #[on("job.destroy")]
-    fn priority(&self) {}
 }
 
 /// Reads the job and returns a priority.
@@ -106,26 +112,111 @@ fn engine(plugins: &[&'static PluginDescriptor]) -> (Engine, JobId) {
     (engine, JobId::new(id))
 }
 
-#[divan::bench]
-fn no_op(bencher: Bencher) {
-    let (mut engine, id) = engine(&[NoOp::DESCRIPTOR]);
-    bencher.bench_local(|| engine.call_topic(black_box(TopicId::JobNew), black_box(id)));
+/// A host that has nothing but the time.
+struct Bare {
+    remote: RemoteHandle,
 }
 
-#[divan::bench]
-fn job_read_and_priority(bencher: Bencher) {
-    let (mut engine, id) = engine(&[ByUrgency::DESCRIPTOR]);
-    bencher.bench_local(|| engine.call_topic(black_box(TopicId::JobStatePriority), black_box(id)));
+impl Host for Bare {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_secs(0.0)
+    }
+    fn current(&self) -> Option<JobId> {
+        None
+    }
+    fn job(&self, _: JobId) -> Option<&Job> {
+        None
+    }
+    fn data(&self, _: JobId) -> Option<Value> {
+        None
+    }
+    fn instance_data(&self) -> Option<Value> {
+        None
+    }
+    fn call_topic(
+        &self,
+        _: &'static str,
+        _: Option<JobId>,
+        _: &dyn Any,
+    ) -> Result<Vec<Box<dyn Any>>, CallError> {
+        Ok(Vec::new())
+    }
+    fn call(&self, _: Command) -> Result<(), CallError> {
+        Ok(())
+    }
+    fn push(&self, _: Command) {}
+    fn remote(&self) -> RemoteHandle {
+        self.remote.clone()
+    }
 }
 
-#[divan::bench]
-fn nobody_handles(bencher: Bencher) {
-    let (mut engine, id) = engine(&[NoOp::DESCRIPTOR]);
-    bencher.bench_local(|| engine.call_topic(black_box(TopicId::JobInactiveAdd), black_box(id)));
+/// Calls one handler of a plugin by the bare host.
+fn callback<P: Plugin + Default>(bencher: Bencher, topic: TopicId) {
+    let (engine, id) = engine(&[]);
+    let job = engine.job(id);
+    let remote = RemoteHandle::new(PluginKey(0), Arc::from("p"), Arc::new(Nowhere));
+    let mut stack = Stack::default();
+    stack.push(Instance::new(P::DESCRIPTOR, Box::new(P::default()), remote.clone()));
+    let ticks = Ticks::new(Arc::new(AtomicU64::new(0)), nanoseconds);
+    let host = Bare { remote };
+    let detail = Detail::State { prev: None, entry: None };
+    bencher.bench_local(|| {
+        let args = Args { host: &host, topic: black_box(topic), job, detail };
+        let mut outcome = Outcome::default();
+        for bound in stack.handlers(args.topic).into_iter().flat_map(|list| list.iter()) {
+            if let Ok(decided) = bound.call(&args, &ticks).0 {
+                outcome.merge(decided);
+            }
+        }
+        black_box(&outcome);
+    });
 }
 
-#[divan::bench(args = [1, 2, 8, 32])]
-fn stack_of(bencher: Bencher, plugins: usize) {
-    let (mut engine, id) = engine(&PLUGINS[..plugins]);
-    bencher.bench_local(|| engine.call_topic(black_box(TopicId::JobNew), black_box(id)));
+mod callbacks {
+    use super::*;
+
+    #[divan::bench]
+    fn no_op(bencher: Bencher) {
+        callback::<NoOp>(bencher, TopicId::JobNew);
+    }
+
+    #[divan::bench]
+    fn job_read_and_priority(bencher: Bencher) {
+        callback::<ByUrgency>(bencher, TopicId::JobStatePriority);
+    }
+
+    #[divan::bench]
+    fn nobody_handles(bencher: Bencher) {
+        callback::<NoOp>(bencher, TopicId::JobInactiveAdd);
+    }
+}
+
+mod topics {
+    use super::*;
+
+    #[divan::bench]
+    fn no_op(bencher: Bencher) {
+        let (mut engine, id) = engine(&[NoOp::DESCRIPTOR]);
+        bencher.bench_local(|| engine.call_topic(black_box(TopicId::JobNew), black_box(id)));
+    }
+
+    #[divan::bench]
+    fn job_read_and_priority(bencher: Bencher) {
+        let (mut engine, id) = engine(&[ByUrgency::DESCRIPTOR]);
+        let topic = TopicId::JobStatePriority;
+        bencher.bench_local(|| engine.call_topic(black_box(topic), black_box(id)));
+    }
+
+    #[divan::bench]
+    fn nobody_handles(bencher: Bencher) {
+        let (mut engine, id) = engine(&[NoOp::DESCRIPTOR]);
+        bencher
+            .bench_local(|| engine.call_topic(black_box(TopicId::JobInactiveAdd), black_box(id)));
+    }
+
+    #[divan::bench(args = [1, 2, 8, 32])]
+    fn stack_of(bencher: Bencher, plugins: usize) {
+        let (mut engine, id) = engine(PLUGINS.get(..plugins).unwrap_or_default());
+        bencher.bench_local(|| engine.call_topic(black_box(TopicId::JobNew), black_box(id)));
+    }
 }

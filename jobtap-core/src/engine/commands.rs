@@ -268,16 +268,15 @@ impl Engine {
         let Some(frame) = self.suspended.get_mut(&job) else {
             return;
         };
-        let Some(index) = frame.progress.awaited.iter().position(|awaited| *awaited == plugin)
-        else {
+        let Some(index) = frame.awaited.iter().position(|awaited| *awaited == plugin) else {
             return;
         };
-        frame.progress.awaited.remove(index);
+        frame.awaited.remove(index);
         if let Err(text) = verdict {
-            frame.progress.awaited.clear();
+            frame.awaited.clear();
             frame.refusal = Some(text);
         }
-        if frame.progress.awaited.is_empty()
+        if frame.awaited.is_empty()
             && let Some(frame) = self.suspended.remove(&job)
         {
             self.work.push(Work::Frame(Box::new(frame)));
@@ -288,9 +287,7 @@ impl Engine {
     pub(super) fn refuse_awaiting(&mut self, gone: &[(PluginKey, Arc<str>)], how: &str) {
         let mut waiting: Vec<(JobId, PluginKey, String)> = Vec::new();
         for (job, frame) in &self.suspended {
-            if let Some((key, name)) =
-                gone.iter().find(|(key, _)| frame.progress.awaited.contains(key))
-            {
+            if let Some((key, name)) = gone.iter().find(|(key, _)| frame.awaited.contains(key)) {
                 let text = format!("plugin {name} {how} before it answered");
                 waiting.push((*job, *key, text));
             }

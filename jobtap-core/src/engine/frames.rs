@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::callback::{Asked, Queued, Subject};
+use super::callback::{Asked, Queued};
 use super::host::drop_updates;
 use super::notices::{Cause, Progress, Stop};
 use super::submit::Step;
@@ -13,7 +13,9 @@ use super::work::{Commands, Work};
 use super::{Engine, Level};
 use crate::job::{Job, JobId, State};
 use crate::jobspec::Dependency;
-use crate::plugin::{Bound, Detail, Failure, Fault, Handlers, Outcome, Priority, UpdateRequest};
+use crate::plugin::{
+    Args, Bound, Detail, Failure, Fault, Handlers, Outcome, PluginKey, Priority, UpdateRequest,
+};
 use crate::topic::{OnFailure, TopicId};
 
 /// One topic on its way through the stack of plugins.
@@ -29,6 +31,8 @@ pub(super) struct Frame {
     /// As they were when the frame was stacked.
     pub(super) handlers: Option<Handlers>,
     pub(super) progress: Progress,
+    /// Plugins whose asynchronous handlers have yet to answer.
+    pub(super) awaited: Vec<PluginKey>,
     /// Why a gate refused.
     pub(super) refusal: Option<String>,
     pub(super) then: Then,
@@ -70,6 +74,7 @@ impl Frame {
             updating: None,
             handlers: None,
             progress: Progress::default(),
+            awaited: Vec::new(),
             refusal: None,
             then,
         }
@@ -118,8 +123,12 @@ impl Engine {
         let Some(handlers) = frame.handlers.clone() else { return self.end_frame(*frame) };
         let mut progress = std::mem::take(&mut frame.progress);
         let Some(job) = frame.trial.as_deref().or_else(|| self.seen(frame.job)) else { return };
-        let subject = Subject { topic: frame.topic, job: Some(job), detail: frame.detail() };
-        let stop = self.call_handlers(&handlers, &mut progress, &asked, subject);
+        let Some(host) = self.host_for(&handlers, Some(job.id()), &asked) else {
+            return self.end_frame(*frame);
+        };
+        let (topic, detail) = (frame.topic, frame.detail());
+        let args = Args { host: &host, topic, job: Some(job), detail };
+        let stop = self.call_handlers(&handlers, &mut progress, &host, &args);
         frame.progress = progress;
         self.go_on(frame, stop, asked);
     }
@@ -128,10 +137,11 @@ impl Engine {
     /// that handler asked for.
     pub(super) fn go_on(&mut self, mut frame: Box<Frame>, stop: Stop, asked: Asked) {
         let Some(bound) = frame.last().cloned() else { return self.end_frame(*frame) };
-        let mut commands = asked.commands.into_inner();
+        let (mut commands, panicked) = asked.into_parts();
         match stop {
             Stop::End => return self.end_frame(*frame),
             Stop::Asked => {}
+            Stop::Deferred => frame.awaited.push(bound.plugin()),
             Stop::Slow(milliseconds) => self.over_budget(&bound, Some(frame.job), milliseconds),
             Stop::Out => {
                 if bound.instance().is_faulted() {
@@ -139,14 +149,14 @@ impl Engine {
                 }
             }
             Stop::Fault(fault) => {
-                if matches!(fault, Fault::Panic(_)) {
+                if matches!(*fault, Fault::Panic(_)) {
                     commands.clear();
                 }
                 drop_updates(&mut commands, 0);
-                self.fault(&mut frame, &bound, fault);
+                self.fault(&mut frame, &bound, *fault);
             }
         }
-        self.note_panics(asked.panicked.into_inner());
+        self.note_panics(panicked);
         let topic = frame.topic.name();
         self.work.push(Work::Frame(frame));
         self.stack_commands(topic, commands);

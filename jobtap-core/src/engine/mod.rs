@@ -72,7 +72,7 @@ use crate::resource::ResourceSet;
 use crate::sched::{AllocQueue, Pool};
 use crate::topic::TopicId;
 use frames::Frame;
-use notices::Cause;
+use notices::{Cause, Notice};
 use plugins::Plugins;
 use record::Record;
 use timers::Timers;
@@ -192,7 +192,9 @@ impl Engine {
     /// Takes one topic through the stack of plugins, as an event would. For benchmarks.
     #[doc(hidden)]
     pub fn call_topic(&mut self, topic: TopicId, job: JobId) {
-        self.notify(topic, job, Cause::None);
+        if self.plugins.stack.handles(topic) {
+            self.notice(Notice { topic, job, cause: Cause::None });
+        }
         self.run();
     }
 

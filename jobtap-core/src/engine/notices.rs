@@ -4,18 +4,20 @@
 //! a job goes through all its handlers in one loop, which is left at the first handler that asks for
 //! something, fails, or answers later: a [`Frame`] on the stack of work goes on from there.
 
+use std::any::Any;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use super::Engine;
-use super::callback::{Asked, Subject};
+use super::callback::Asked;
 use super::frames::{Frame, Given, Then};
 use super::host::FrameHost;
 use super::work::Work;
 use crate::eventlog::EventEntry;
-use crate::job::{Job, JobId, State};
-use crate::plugin::{Args, Bound, Detail, Fault, Outcome, PluginKey};
+use crate::job::{JobId, State};
+use crate::plugin::{Args, Bound, Detail, Fault, Handlers, Outcome};
 use crate::topic::TopicId;
 
 /// Something happened to a job: what the plugins are told.
@@ -61,8 +63,6 @@ pub(super) struct Progress {
     /// How many handlers were called that decide, and don't only watch.
     pub(super) called: usize,
     pub(super) outcome: Outcome,
-    /// Plugins whose asynchronous handlers have yet to answer.
-    pub(super) awaited: Vec<PluginKey>,
 }
 
 /// Why the loop was left.
@@ -73,7 +73,9 @@ pub(super) enum Stop {
     /// The handler asked for something.
     Asked,
     /// It failed.
-    Fault(Fault),
+    Fault(Box<Fault>),
+    /// It will answer later.
+    Deferred,
     /// Its plugin is faulted, and it was not called.
     Out,
     /// It took this many milliseconds.
@@ -91,51 +93,80 @@ impl Engine {
 
     /// Calls all handlers, as long as they only look and decide.
     pub(super) fn notice(&mut self, notice: Notice) {
-        let Notice { topic, job: id, cause } = notice;
-        let Some(handlers) = self.plugins.stack.handlers(topic).map(Rc::clone) else { return };
+        // Not taken apart: it is moved only when the loop is left.
+        let (topic, id) = (notice.topic, notice.job);
         let (mut progress, asked) = (Progress::default(), Asked::default());
-        let Some(job) = self.seen(id) else { return };
-        let subject = Subject { topic, job: Some(job), detail: cause.detail() };
-        let stop = self.call_handlers(&handlers, &mut progress, &asked, subject);
+        let (Some(handlers), Some(job)) = (self.plugins.stack.handlers(topic), self.seen(id))
+        else {
+            return;
+        };
+        let Some(host) = self.host_for(handlers, Some(id), &asked) else { return };
+        let args = Args { host: &host, topic, job: Some(job), detail: notice.cause.detail() };
+        let stop = self.call_handlers(handlers, &mut progress, &host, &args);
         if !matches!(stop, Stop::End) {
-            let given = Given::Cause(cause);
-            let handlers = Some(handlers);
-            let frame = Frame { given, handlers, progress, ..Frame::new(topic, id, Then::Notify) };
-            return self.go_on(Box::new(frame), stop, asked);
+            let handlers = Rc::clone(handlers);
+            return self.stop_short(notice, handlers, progress, stop, asked);
         }
         if !progress.outcome.is_empty() {
             self.take_outcome(id, progress.outcome);
         }
     }
 
+    /// Goes on step by step after a handler that did more than look and decide.
+    #[cold]
+    #[inline(never)]
+    fn stop_short(
+        &mut self,
+        notice: Notice,
+        handlers: Handlers,
+        progress: Progress,
+        stop: Stop,
+        asked: Asked,
+    ) {
+        let Notice { topic, job, cause } = notice;
+        let (given, handlers) = (Given::Cause(cause), Some(handlers));
+        let frame = Frame { given, handlers, progress, ..Frame::new(topic, job, Then::Notify) };
+        self.go_on(Box::new(frame), stop, asked);
+    }
+
+    /// What these handlers will see; none when there are none.
+    #[inline]
+    pub(super) fn host_for<'e>(
+        &'e self,
+        handlers: &'e [Bound],
+        current: Option<JobId>,
+        asked: &'e Asked,
+    ) -> Option<FrameHost<'e>> {
+        let instance = Cell::new(&**handlers.first()?.instance());
+        Some(FrameHost { engine: self, instance, current, asked })
+    }
+
     /// Calls handlers until one does more than look and decide. A panic is caught around the whole
     /// loop: the handler before `next` is the one that panicked.
-    pub(super) fn call_handlers(
+    pub(super) fn call_handlers<'e>(
         &self,
-        handlers: &[Bound],
+        handlers: &'e [Bound],
         progress: &mut Progress,
-        asked: &Asked,
-        subject: Subject<'_>,
+        host: &FrameHost<'e>,
+        args: &Args<'_>,
     ) -> Stop {
-        let current = subject.job.map(Job::id);
-        let Subject { topic, job, detail } = subject;
-        let ticks = &self.plugins.ticks;
+        let (ticks, asked) = (&self.plugins.ticks, host.asked);
         let looped = catch_unwind(AssertUnwindSafe(|| {
             while let Some(bound) = handlers.get(progress.next) {
                 progress.next += 1;
                 if bound.is_out() {
                     return Stop::Out;
                 }
-                let host = FrameHost { engine: self, instance: bound.instance(), current, asked };
-                let args = Args { host: &host, topic, job, detail };
+                host.instance.set(bound.instance());
                 progress.called += usize::from(!bound.watches());
                 let (result, milliseconds) = bound.call_uncaught(args, ticks);
                 match result {
                     Ok(outcome) => {
-                        if outcome.is_deferred() {
-                            progress.awaited.push(bound.plugin());
-                        }
+                        let deferred = outcome.is_deferred();
                         progress.outcome.merge(outcome);
+                        if deferred {
+                            return Stop::Deferred;
+                        }
                     }
                     Err(fault) => return Stop::Fault(fault),
                 }
@@ -148,12 +179,14 @@ impl Engine {
             }
             Stop::End
         }));
-        looped.unwrap_or_else(|panic| {
-            let fault = match handlers.get(progress.next.wrapping_sub(1)) {
-                Some(bound) => bound.panicked(&*panic),
-                None => Fault::Busy,
-            };
-            Stop::Fault(fault)
-        })
+        looped.unwrap_or_else(|panic| Stop::Fault(panicked(handlers, progress.next, &*panic)))
+    }
+}
+
+#[cold]
+fn panicked(handlers: &[Bound], next: usize, panic: &(dyn Any + Send)) -> Box<Fault> {
+    match handlers.get(next.wrapping_sub(1)) {
+        Some(bound) => bound.panicked(panic),
+        None => Box::new(Fault::Busy),
     }
 }

@@ -190,7 +190,7 @@ impl Engine {
         if let Some(text) = frame.refusal {
             return self.reject(id, text);
         }
-        if !frame.progress.awaited.is_empty() {
+        if !frame.awaited.is_empty() {
             let then = Then::Gate(next);
             self.suspended.insert(id, Frame { then, ..frame });
             return;

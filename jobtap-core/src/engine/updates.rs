@@ -125,7 +125,7 @@ impl Engine {
             };
             return self.reply(updating.reply, Err(refused(EINVAL, text)));
         }
-        if !frame.progress.awaited.is_empty() {
+        if !frame.awaited.is_empty() {
             let id = frame.job;
             if self.suspended.contains_key(&id) {
                 let text = "another update of this job waits for its validation";

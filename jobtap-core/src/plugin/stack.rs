@@ -129,6 +129,9 @@ pub enum Fault {
     Busy,
 }
 
+/// What a handler decided, or how it failed; boxed, since that is rare.
+pub type Called = Result<Outcome, Box<Fault>>;
+
 impl Bound {
     /// Its plugin.
     pub fn instance(&self) -> &Rc<Instance> {
@@ -159,9 +162,9 @@ impl Bound {
     /// Calls the handler; gives the milliseconds that it took by the host's coarse clock. A panic is
     /// the caller's to catch and to note: see [`panicked`](Self::panicked).
     #[inline]
-    pub fn call_uncaught(&self, args: Args<'_>, ticks: &Ticks) -> (Result<Outcome, Fault>, u64) {
+    pub fn call_uncaught(&self, args: &Args<'_>, ticks: &Ticks) -> (Called, u64) {
         let Ok(mut slot) = self.instance.slot.try_borrow_mut() else {
-            return (Err(Fault::Busy), 0);
+            return (Err(Box::new(Fault::Busy)), 0);
         };
         let running = self.meter.start(ticks);
         let result = (self.call)(&mut **slot, args);
@@ -170,19 +173,19 @@ impl Bound {
             Ok(outcome) => (Ok(outcome), milliseconds),
             Err(failure) => {
                 self.meter.error();
-                (Err(Fault::Failure(failure)), milliseconds)
+                (Err(Box::new(Fault::Failure(*failure))), milliseconds)
             }
         }
     }
 
     /// Notes that the handler panicked.
-    pub fn panicked(&self, panic: &(dyn Any + Send)) -> Fault {
+    pub fn panicked(&self, panic: &(dyn Any + Send)) -> Box<Fault> {
         self.meter.panic();
-        Fault::Panic(panic_text(panic))
+        Box::new(Fault::Panic(panic_text(panic)))
     }
 
     /// Calls the handler. A panic is caught.
-    pub fn call(&self, args: Args<'_>, ticks: &Ticks) -> (Result<Outcome, Fault>, u64) {
+    pub fn call(&self, args: &Args<'_>, ticks: &Ticks) -> (Called, u64) {
         catch_unwind(AssertUnwindSafe(|| self.call_uncaught(args, ticks)))
             .unwrap_or_else(|panic| (Err(self.panicked(&*panic)), 0))
     }
