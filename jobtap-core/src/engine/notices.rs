@@ -49,7 +49,7 @@ impl Cause {
             Cause::State(prev, entry) => Detail::State { prev: Some(*prev), entry: Some(entry) },
             Cause::Event(entry) => Detail::Event(entry),
             Cause::Updates(entry) => {
-                entry.context.as_ref().map_or(Detail::None, |updates| Detail::Updates(updates))
+                entry.context.as_ref().map_or(Detail::None, Detail::Updates)
             }
         }
     }

@@ -123,6 +123,22 @@ pub struct TestManager {
 #[derive(Default)]
 struct Queue(Mutex<VecDeque<RemoteCall>>);
 
+impl Queue {
+    /// Drops what came back: it may hold handles that lead here.
+    fn clear(&self) {
+        let lost = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(lost);
+    }
+}
+
+impl Drop for TestManager {
+    fn drop(&mut self) {
+        self.engine = None;
+        self.tasks = Tasks::default();
+        self.remote.clear();
+    }
+}
+
 impl RemoteSink for Queue {
     fn send(&self, call: RemoteCall) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(call);
@@ -224,6 +240,7 @@ impl TestManager {
     pub fn crash_and_restart(&mut self) {
         self.engine = None;
         self.fuse = None;
+        self.remote.clear();
         self.tasks = Tasks::default();
         self.processes.forget();
         self.timers.clear();
