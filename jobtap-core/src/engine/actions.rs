@@ -3,6 +3,7 @@
 
 use super::notices::Cause;
 use super::record::Exec;
+use super::work::Work;
 use super::{Engine, events};
 use crate::job::{JobId, State};
 use crate::topic::TopicId;
@@ -47,7 +48,7 @@ impl Engine {
             return;
         };
         match record.job.priority {
-            _ if record.bypass => self.bypass_alloc(id),
+            Some(priority) if priority > 0 && record.bypass => self.bypass_alloc(id),
             Some(priority) if priority > 0 => self.alloc.insert(id, priority),
             _ => self.alloc.remove(id),
         }
@@ -106,6 +107,11 @@ impl Engine {
         record.simulated = None;
         record.queue = Default::default();
         self.abort_all_work(id);
+        if let Some(mut frame) = self.suspended.remove(&id) {
+            // An update whose validation was still waited for.
+            frame.refusal = Some("job is inactive".to_owned());
+            self.work.push(Work::Frame(frame.into()));
+        }
         if self.active.remove(&id) {
             self.show_inactive(id);
         }

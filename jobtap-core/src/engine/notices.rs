@@ -48,9 +48,7 @@ impl Cause {
             Cause::None => Detail::None,
             Cause::State(prev, entry) => Detail::State { prev: Some(*prev), entry: Some(entry) },
             Cause::Event(entry) => Detail::Event(entry),
-            Cause::Updates(entry) => {
-                entry.context.as_ref().map_or(Detail::None, Detail::Updates)
-            }
+            Cause::Updates(entry) => entry.context.as_ref().map_or(Detail::None, Detail::Updates),
         }
     }
 }
