@@ -44,7 +44,7 @@ const FUNCTIONS: &[&str] = &[
     "flux_jobtap_get_job_result",
     "flux_jobtap_job_aux_set",
     "flux_jobtap_job_aux_get",
-    "flux_jobtap_job_aux_delete",
+    "flux_jobtap_job_aux_delete_value",
     "flux_jobtap_call",
 ];
 
