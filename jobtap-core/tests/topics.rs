@@ -203,16 +203,39 @@ mod calls {
 
         #[on("job.state.inactive")]
         fn over(&self, job: &Job, cx: Cx<'_, JobStateInactive>) {
-            let refused = cx.post_event(job, SEEN, json!(null)).unwrap_err();
+            let refused = cx.live(job.id()).map(drop).unwrap_err();
             cx.log(Level::Info, refused.to_string());
+        }
+
+        /// A note that outlives the manager, and brackets where events are.
+        #[on("job.event.alloc")]
+        fn allocated(&self, job: &Job, cx: Cx<'_, JobEventAlloc>) -> Result<(), HandlerError> {
+            cx.memo(job, "site", "seen")?;
+            cx.prolog_start("at the event")?.finish(0);
+            Ok(())
+        }
+
+        #[on("job.event.finish")]
+        fn finished(cx: Cx<'_, JobEventFinish>) -> Result<(), HandlerError> {
+            cx.epilog_start("at the event")?.finish(0);
+            Ok(())
+        }
+
+        #[on("job.new")]
+        fn new_job(&self, job: &Job, cx: Cx<'_, JobNew>) -> Result<(), HandlerError> {
+            match job.jobspec().name() {
+                Some("watched") => Ok(cx.subscribe(job)?),
+                _ => Ok(()),
+            }
         }
 
         /// Gives the jobs that wait a shorter time when one asks for it.
         #[on("job.state.cleanup")]
         fn shorten(&self, job: &Job, cx: Cx<'_, JobStateCleanup>) -> Result<(), HandlerError> {
             let Some(other) = job.jobspec().attribute("shorten") else { return Ok(()) };
-            let other = cx.job(other.as_str().unwrap_or_default().parse()?)?;
-            Ok(cx.jobspec_update_of(other, "attributes.system.duration", 60.0)?)
+            let other = cx.live(other.as_str().unwrap_or_default().parse()?)?;
+            let Some(other) = other.pending() else { return Ok(()) };
+            Ok(cx.jobspec_update_of(other, path!("attributes.system.duration"), 60.0)?)
         }
     }
 
@@ -225,7 +248,21 @@ mod calls {
         m.finish(id, 0);
         let said = words(&m, "caller");
         assert!(said.contains("the context must be an object or null"), "{said}");
-        assert!(said.contains("post_event of job"), "{said}");
+        assert!(said.contains("is over, or not accepted yet"), "{said}");
+    }
+
+    #[test]
+    fn prologs_and_epilogs_can_begin_at_the_event_and_notes_stay() {
+        let mut m = with::<Caller>();
+        let id = m.submit(TestJob::new().name("watched")).unwrap();
+        m.finish(id, 0);
+        m.assert_events(
+            id,
+            "submit validate depend priority alloc memo prolog-start set-flags site.seen \
+             prolog-finish start finish epilog-start epilog-finish release free clean",
+        );
+        m.crash_and_restart();
+        assert_eq!(m.job(id).annotations()["user"]["site"], "seen");
     }
 
     #[test]

@@ -36,14 +36,14 @@ impl Keeper {
 
     #[on("job.update.attributes.system.job.name")]
     fn name() -> Update {
-        Update::allow().validated().also("attributes.system.renamed", true)
+        Update::allow().validated().also(path!("attributes.system.renamed"), true)
     }
 
     #[on("job.update.attributes.system.size")]
     fn size(&self, request: &UpdateRequest) -> Update {
         let count = request.value.clone();
         let update = Update::allow().validated().needs_feasibility();
-        update.also("resources", resources(&count)).also("tasks", tasks())
+        update.also(path!("resources"), resources(&count)).also(path!("tasks"), tasks())
     }
 
     #[on("job.update")]

@@ -65,7 +65,7 @@ impl Host for FrameHost<'_> {
     }
 
     fn call(&self, command: Command) -> Result<(), CallError> {
-        self.check(&command)?;
+        self.engine.check(&command)?;
         self.push(command);
         Ok(())
     }
@@ -137,31 +137,6 @@ impl FrameHost<'_> {
         }
         Ok(answers)
     }
-
-    fn check(&self, command: &Command) -> Result<(), CallError> {
-        if let Command::RemoveDependency { job, description } = command {
-            self.engine.check(command).or_else(|error| match error {
-                // The callback may have added it itself.
-                CallError::NotHeld { .. } if self.adds(*job, description) => Ok(()),
-                error => Err(error),
-            })
-        } else {
-            self.engine.check(command)
-        }
-    }
-
-    /// Whether the last word of this callback on a dependency is that it holds the job.
-    fn adds(&self, id: JobId, wanted: &str) -> bool {
-        self.last_own(|command| match command {
-            Command::AddDependency { job, description } => {
-                (*job == id && description == wanted).then_some(true)
-            }
-            Command::RemoveDependency { job, description } => {
-                (*job == id && description == wanted).then_some(false)
-            }
-            _ => None,
-        }) == Some(true)
-    }
 }
 
 impl Engine {
@@ -200,6 +175,7 @@ impl Engine {
             Command::Subscribe { job } => self.alive(*job, "subscribe"),
             Command::PostEvent { job, .. } => self.alive(*job, "post_event"),
             Command::SetFlag { job, .. } => self.alive(*job, "set_flag"),
+            Command::Memo { job, .. } => self.alive(*job, "memo"),
             Command::Reopen { job, bracket, description } => {
                 let orphaned =
                     |record: &super::record::Record| record.is_orphaned(*bracket, description);
@@ -214,6 +190,9 @@ impl Engine {
     }
 
     fn alive(&self, job: JobId, call: &'static str) -> Result<(), CallError> {
+        if self.jobs.get(&job).is_some_and(|record| record.rejected) {
+            return Err(CallError::Over(job));
+        }
         self.in_state(job, call, "the job is over", |state| state != State::Inactive)
     }
 

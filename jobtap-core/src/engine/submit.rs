@@ -242,6 +242,9 @@ impl Engine {
             self.reply(reply, Err(invalid(text)));
         }
         self.abort_all_work(id);
+        if let Some(record) = self.jobs.get_mut(&id) {
+            record.rejected = true;
+        }
         self.work.push(Work::Forget(id));
         self.notify(TopicId::JobDestroy, id, Cause::None);
     }

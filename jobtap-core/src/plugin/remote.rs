@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::call::{Args, Call};
-use super::cx::AsJob;
 use super::cx::Cx;
 use super::data::{Data, PluginData};
 use super::host::Command;
+use super::jobs::AsJob;
 use super::waiting::{Either, oneshot, race};
 use crate::job::{JobId, Timestamp};
 use crate::topic::Later;

@@ -118,6 +118,16 @@ pub struct Bound {
     watches: bool,
 }
 
+impl Instance {
+    /// Its handler of `unload`, which it has also when it is off the stack.
+    pub fn unload(self: &Rc<Self>) -> Option<Bound> {
+        let mut entries = self.descriptor.handlers.iter().zip(&self.meters);
+        let (entry, meter) = entries.find(|(entry, _)| entry.id == TopicId::Unload)?;
+        let (call, meter) = (entry.call, Rc::clone(meter));
+        Some(Bound { instance: Rc::clone(self), entry, call, meter, watches: false })
+    }
+}
+
 /// How a handler ended that did not succeed.
 #[derive(Debug)]
 pub enum Fault {

@@ -95,8 +95,9 @@ impl Newer {
         &mut self,
         job: &Job,
         entry: &EventEntry,
-        cx: Cx<'_, JobEvent>,
+        cx: Cx<'_, JobEventAny>,
     ) -> Result<(), HandlerError> {
+        let Ok(job) = cx.live(job.id()) else { return Ok(()) };
         if asks(job.jobspec(), "event") > 0 {
             match &*entry.name {
                 "priority" => {
@@ -119,7 +120,7 @@ impl Newer {
             _ => Ok(Update::allow()
                 .validated()
                 .needs_feasibility()
-                .also("attributes.system.h.more", 1)),
+                .also(path!("attributes.system.h.more"), 1)),
         }
     }
 
@@ -134,7 +135,7 @@ impl Newer {
             1 => cx.fail("update", "on purpose")?,
             2 => panic!("hostile"),
             3 if job.jobspec().attribute("h.settled").is_none() => {
-                let _ = cx.jobspec_update("attributes.system.h.settled", 1);
+                let _ = cx.jobspec_update(path!("attributes.system.h.settled"), 1);
             }
             _ => {}
         }
