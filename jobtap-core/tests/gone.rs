@@ -255,3 +255,43 @@ mod waiting {
         assert_eq!(m.job(waits).priority(), Some(42));
     }
 }
+
+mod processes {
+    use super::*;
+
+    /// Runs one process for a prolog and keeps another one for itself.
+    struct Runner {
+        _own: Child,
+    }
+
+    #[jobtap_plugin(name = "runner", load = "by-name")]
+    impl Runner {
+        #[init]
+        fn new(remote: Remote<Self>) -> Self {
+            Self { _own: remote.start_process(Process::new("watcher")) }
+        }
+
+        #[on("job.state.run")]
+        async fn prepare(remote: Remote<Self>) -> Result<(), PrologFailed> {
+            remote.run_process(Process::new("prepare")).await?;
+            Ok(())
+        }
+    }
+
+    fn running(m: &TestManager) -> Vec<String> {
+        m.running_processes().map(|(process, _)| process.program.clone()).collect()
+    }
+
+    #[test]
+    fn processes_end_with_their_plugin() {
+        let mut m = TestManager::new().plugin::<ByUrgency>().plugin::<Runner>().start();
+        m.hold_processes();
+        m.load_plugin("runner", json!({})).unwrap();
+        m.submit(TestJob::new()).unwrap();
+        assert_eq!(running(&m), ["watcher", "prepare"]);
+        m.reload_plugin("runner", json!({})).unwrap();
+        assert_eq!(running(&m), ["watcher"]);
+        m.remove_plugin("runner").unwrap();
+        assert!(running(&m).is_empty());
+    }
+}

@@ -10,9 +10,11 @@ use super::frames::{Frame, Then};
 use super::plugins::glob;
 use super::restart::Orphans;
 use super::work::Work;
-use super::{Engine, Level, RequestError};
+use super::{Effect, Engine, Level, RequestError};
 use crate::job::{Job, JobId, State};
-use crate::plugin::{Bound, Detail, Fault, Handlers, Instance, LoadOrder, PluginKey, panic_text};
+use crate::plugin::{
+    Bound, Detail, Fault, Handlers, Instance, LoadOrder, PluginKey, ProcessCommand, panic_text,
+};
 use crate::topic::TopicId;
 
 const ENOENT: i32 = 2;
@@ -136,6 +138,9 @@ impl Engine {
         self.timers.forget(&keys);
         self.refuse_awaiting(gone, "was removed");
         self.refuse_services(gone);
+        // What its futures say when they are dropped comes too late to be heard.
+        let kill = |plugin| Effect::Process { plugin, command: ProcessCommand::KillAll };
+        self.effects.after.extend(keys.iter().copied().map(kill));
         let jobs: Vec<JobId> = self.active.iter().copied().collect();
         for id in jobs {
             self.abort_work(id, &keys);

@@ -172,6 +172,9 @@ pub enum ProcessCommand {
         /// The signal's number.
         signum: i32,
     },
+    /// The plugin is gone: kill all its processes with all that they have started. Nobody waits for
+    /// them any more.
+    KillAll,
 }
 
 /// A running process of a plugin. Dropping it kills the process with all that it has started.

@@ -334,7 +334,9 @@ impl TestManager {
                 Effect::Respond { to, payload } => {
                     self.streams.entry(to.0).or_default().push(payload);
                 }
-                Effect::Process { command, .. } => self.processes.follow(command),
+                Effect::Process { plugin, command } => {
+                    self.processes.follow(plugin, command);
+                }
                 Effect::Publish { .. } => {}
                 Effect::Exec(command) => inputs.extend(self.execution.execute(&command)),
                 Effect::Timer { id, at } => {
