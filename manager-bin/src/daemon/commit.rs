@@ -37,6 +37,7 @@ fn op(write: Write) -> Result<Op, KeyError> {
         Write::Put { id, key, value } => {
             Op::Put { key: Key::job(id.as_u64(), &key)?, value: value.into_bytes() }
         }
+        Write::Remove { id } => Op::RemoveJob(id.as_u64()),
         Write::PutInstance { key, value } => {
             Op::Put { key: Key::instance(&key)?, value: value.into_bytes() }
         }

@@ -19,10 +19,12 @@ use tokio::net::UnixListener;
 use tokio::sync::{oneshot, watch};
 
 use super::effects::Effector;
-use super::engine_thread::{self, EngineHandle, Message, Turn, answered};
+use super::engine_thread::{self, EngineHandle, Message, Surroundings, Turn, answered};
 use super::execution::{self, Execution};
 use super::hub::Hub;
 use super::log::Log;
+use super::processes::Processes;
+use super::pulse::Pulse;
 use super::records::Records;
 use super::resources::ResourceError;
 use super::statedir::StateDir;
@@ -93,6 +95,7 @@ pub struct Daemon {
     failed: watch::Receiver<Option<String>>,
     statedir: StateDir,
     socket: PathBuf,
+    processes: Processes,
     _plugins: oneshot::Sender<()>,
 }
 
@@ -102,7 +105,9 @@ impl Daemon {
         let uri = uri::of_path(&options.socket);
         let (failure, failed) = Failure::new();
         let (plugins, stop_plugins) = plugin_runtime()?;
-        let (thread, services) = start_threads(&options, &uri, plugins, failure)?;
+        let processes = Processes::start(&plugins);
+        let runs = Runs { plugins, processes: processes.clone() };
+        let (thread, services) = start_threads(&options, &uri, runs, failure)?;
         let listener = listen(&options.socket)
             .map_err(|reason| StartError::Socket { path: options.socket.clone(), reason })?;
         let server = tokio::spawn(server::serve(listener, Arc::clone(&services)));
@@ -114,6 +119,7 @@ impl Daemon {
             failed,
             statedir: options.statedir,
             socket: options.socket,
+            processes,
             _plugins: stop_plugins,
         })
     }
@@ -172,17 +178,29 @@ impl Daemon {
         let _ = self.server.await;
         let _ = std::fs::remove_file(&self.socket);
         self.services.engine.stop();
-        let engine = self.engine;
-        let _ = tokio::task::spawn_blocking(move || engine.join()).await;
+        let (engine, processes) = (self.engine, self.processes);
+        let ended = tokio::task::spawn_blocking(move || {
+            let _ = engine.join();
+            // Only now: their ends are no longer heard, so nothing is recorded as failed that the
+            // next manager may begin again.
+            processes.close();
+        });
+        let _ = ended.await;
         self.services.execution.close(self.statedir.is_temporary());
     }
+}
+
+/// Where plugins' asynchronous work and processes run.
+struct Runs {
+    plugins: tokio::runtime::Handle,
+    processes: Processes,
 }
 
 /// Brings up everything but the socket.
 fn start_threads(
     options: &Options,
     uri: &str,
-    plugins: tokio::runtime::Handle,
+    runs: Runs,
     failure: Failure,
 ) -> Result<(JoinHandle<()>, Arc<Services>), StartError> {
     let owner = Uid::new(rustix::process::geteuid().as_raw());
@@ -201,17 +219,20 @@ fn start_threads(
         hub: Arc::clone(&hub),
         execution: execution.clone(),
         timers: Timers::start(engine.clone())?,
-        plugins,
+        plugins: runs.plugins,
+        processes: runs.processes,
         failure,
     };
+    let pulse = Pulse::start(Arc::clone(&log))?;
     let setup = Setup {
         owner,
         resources,
         config: options.config.clone(),
         registry,
         remote: Arc::new(engine.clone()),
+        ticks: pulse.ticks(),
     };
-    let boot = Boot { setup, store, effector, log: Arc::clone(&log) };
+    let boot = Boot { setup, store, effector, pulse, log: Arc::clone(&log) };
     let thread = boot.run(messages)?;
     let reserve = Reserve::default();
     let services = Services { owner, engine, records, hub, execution, log, reserve };
@@ -223,6 +244,7 @@ struct Boot {
     setup: Setup,
     store: Arc<dyn Store>,
     effector: Effector,
+    pulse: Pulse,
     log: Arc<Log>,
 }
 
@@ -248,7 +270,7 @@ impl Boot {
         messages: &mpsc::Receiver<Message>,
         ready: &mpsc::Sender<Result<(), StartError>>,
     ) {
-        let Self { setup, store, effector, log } = self;
+        let Self { setup, store, effector, pulse, log } = self;
         let (engine, first) = match restored(setup, store.as_ref(), &log) {
             Ok(restored) => restored,
             Err(error) => return drop(ready.send(Err(error))),
@@ -267,7 +289,8 @@ impl Boot {
         let settle = Arc::clone(&effector);
         commit::then(&committer, move || settle.execution.settle());
         let _ = ready.send(Ok(()));
-        engine_thread::run(engine, messages, &log, &effector.failure, turns);
+        let around = Surroundings { log: &log, failure: &effector.failure, pulse: &pulse };
+        engine_thread::run(engine, messages, &around, turns);
         committer.close();
     }
 }
@@ -278,6 +301,7 @@ fn restored(setup: Setup, store: &dyn Store, log: &Log) -> Result<(Engine, Turn)
     if let Some(checkpoint) = restore::checkpoint(store)? {
         engine.restore_checkpoint(&checkpoint);
     }
+    restore::instance_data(store, &mut engine)?;
     let jobs = restore::all(store, &mut engine, log)?;
     log.write(Level::Info, &format!("restart: {jobs} jobs"));
     let mut turn = Turn::default();

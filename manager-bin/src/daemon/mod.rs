@@ -4,6 +4,7 @@
 //! Start-up and shutdown are in `lifecycle`, in the order that keeps every promise: nothing is
 //! acknowledged before it is durable, and nothing is lost that was acknowledged.
 
+mod capture;
 mod commit;
 pub mod config;
 mod effects;
@@ -14,7 +15,10 @@ mod lifecycle;
 pub mod log;
 mod lookup;
 mod merge;
+mod processes;
+mod pulse;
 mod records;
+mod replies;
 pub mod resources;
 mod restore;
 mod server;
