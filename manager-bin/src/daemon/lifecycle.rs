@@ -18,6 +18,7 @@ use serde_json::Value;
 use tokio::net::UnixListener;
 use tokio::sync::{oneshot, watch};
 
+use super::config::Source;
 use super::effects::Effector;
 use super::engine_thread::{self, EngineHandle, Message, Surroundings, Turn, answered};
 use super::execution::{self, Execution};
@@ -26,6 +27,7 @@ use super::log::Log;
 use super::processes::Processes;
 use super::pulse::Pulse;
 use super::records::Records;
+use super::reload::{ConfigCall, Configuration, warn_of_strangers};
 use super::resources::ResourceError;
 use super::statedir::StateDir;
 use super::timers::Timers;
@@ -39,7 +41,9 @@ const IDLE_POLL: Duration = Duration::from_millis(20);
 
 /// What a manager is started with.
 pub struct Options {
-    /// The merged instance configuration.
+    /// Where the instance configuration comes from.
+    pub source: Source,
+    /// What was read from there.
     pub config: Value,
     /// Where its state is.
     pub statedir: StateDir,
@@ -138,6 +142,21 @@ impl Daemon {
         }
     }
 
+    /// Has the configuration read again, without waiting for the end of it; who refuses it is in the
+    /// log, and the old one stays.
+    pub fn reload(&self) {
+        let cred = Cred { userid: self.services.owner, owner: true };
+        let services = Arc::clone(&self.services);
+        tokio::spawn(async move {
+            let configuration = Arc::clone(&services.configuration);
+            if let Err(refusal) = configuration.call(cred, ConfigCall::Reload).await {
+                let text =
+                    format!("the new configuration is refused, the old one stays: {refusal}");
+                services.log.write(Level::Error, &text);
+            }
+        });
+    }
+
     /// Stops scheduling, cancels what runs, and waits until nothing does; only where the state is
     /// temporary, otherwise running jobs go on and the next start picks them up.
     pub async fn finish_jobs(&self) {
@@ -206,7 +225,9 @@ fn start_threads(
     let owner = Uid::new(rustix::process::geteuid().as_raw());
     let resources = resources::discover(&options.config)?;
     let registry = Registry::linked()?;
+    let linked: Vec<&'static str> = registry.plugins().map(|plugin| plugin.name).collect();
     let log = Arc::new(Log::new(options.log_level));
+    warn_of_strangers(&options.config, &linked, &log);
     let state = options.statedir.path();
     let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(&state.join("store"))?);
     let records = Records::new(Arc::clone(&store), state.join("output"));
@@ -234,8 +255,15 @@ fn start_threads(
     };
     let boot = Boot { setup, store, effector, pulse, log: Arc::clone(&log) };
     let thread = boot.run(messages)?;
+    let configuration = Arc::new(Configuration {
+        source: options.source.clone(),
+        engine: engine.clone(),
+        log: Arc::clone(&log),
+        linked,
+        current: tokio::sync::Mutex::new(options.config.clone()),
+    });
     let reserve = Reserve::default();
-    let services = Services { owner, engine, records, hub, execution, log, reserve };
+    let services = Services { owner, engine, records, hub, execution, log, configuration, reserve };
     Ok((thread, Arc::new(services)))
 }
 
@@ -309,6 +337,16 @@ fn restored(setup: Setup, store: &dyn Store, log: &Log) -> Result<(Engine, Turn)
     Ok((engine, turn))
 }
 
+/// `exec.kill-timeout`, if it is said.
+pub(super) fn kill_timeout(config: &Value) -> Result<Option<Duration>, StartError> {
+    let Some(patience) = config.pointer("/exec/kill-timeout") else {
+        return Ok(None);
+    };
+    let invalid = || StartError::KillTimeout(patience.to_string());
+    let patience = Fsd::deserialize(patience).map_err(|_| invalid())?;
+    patience.to_duration().map(Some).ok_or_else(invalid)
+}
+
 fn start_execution(
     options: &Options,
     engine: &EngineHandle,
@@ -316,10 +354,8 @@ fn start_execution(
     uri: &str,
 ) -> Result<Execution, StartError> {
     let mut local = LocalConfig::new(options.statedir.path().to_path_buf())?;
-    if let Some(patience) = options.config.pointer("/exec/kill-timeout") {
-        let invalid = || StartError::KillTimeout(patience.to_string());
-        let patience = Fsd::deserialize(patience).map_err(|_| invalid())?;
-        local.kill_timeout = patience.to_duration().ok_or_else(invalid)?;
+    if let Some(patience) = kill_timeout(&options.config)? {
+        local.kill_timeout = patience;
     }
     let events = engine.clone();
     let executor = LocalExecutor::connect(local, move |event| {
