@@ -330,8 +330,7 @@ fn restored(setup: Setup, store: &dyn Store, log: &Log) -> Result<(Engine, Turn)
         engine.restore_checkpoint(&checkpoint);
     }
     restore::instance_data(store, &mut engine)?;
-    let jobs = restore::all(store, &mut engine, log)?;
-    log.write(Level::Info, &format!("restart: {jobs} jobs"));
+    restore::all(store, &mut engine, log)?;
     let mut turn = Turn::default();
     turn.add(engine.start(super::now()), log);
     Ok((engine, turn))

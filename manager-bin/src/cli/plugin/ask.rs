@@ -16,7 +16,7 @@ pub(super) struct CallArgs {
     #[arg(value_name = "PLUGIN[.METHOD]")]
     service: String,
     /// What it takes; {} if left out
-    #[arg(value_name = "JSON")]
+    #[arg(value_name = "JSON", allow_negative_numbers = true)]
     payload: Option<String>,
 }
 
