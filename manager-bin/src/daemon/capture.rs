@@ -66,3 +66,43 @@ impl Capture {
         self.kept.extend_from_slice(bytes.get(..room).unwrap_or_default());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use std::io::Write;
+
+    use super::*;
+
+    fn capture() -> (Capture, io::PipeWriter) {
+        let (reader, writer) = io::pipe().unwrap();
+        let pipe = Receiver::from_owned_fd(OwnedFd::from(reader)).unwrap();
+        (Capture { pipe, kept: Vec::new() }, writer)
+    }
+
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap()
+    }
+
+    #[test]
+    fn all_up_to_the_limit_is_kept_and_all_is_read() {
+        runtime().block_on(async {
+            let (mut capture, mut writer) = capture();
+            // Ends only if everything is read.
+            let writing = std::thread::spawn(move || writer.write_all(&[b'x'; 3 * LIMIT]));
+            capture.read().await;
+            writing.join().unwrap().unwrap();
+            assert_eq!(capture.finish().len(), LIMIT);
+        });
+    }
+
+    #[test]
+    fn what_was_written_is_there_though_somebody_still_has_the_pipe() {
+        runtime().block_on(async {
+            let (capture, mut writer) = capture();
+            writer.write_all(b"last words").unwrap();
+            assert_eq!(capture.finish(), b"last words");
+            drop(writer);
+        });
+    }
+}

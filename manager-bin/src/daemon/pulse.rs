@@ -83,8 +83,10 @@ impl Drop for Pulse {
 
 fn beat(shared: &Shared, log: &Log) {
     let mut reported = None;
+    let mut quiet = false;
     while !shared.ended.load(SeqCst) {
-        if shared.working.load(SeqCst) {
+        let working = shared.working.load(SeqCst);
+        if working {
             let now = milliseconds();
             shared.coarse.store(now, SeqCst);
             let begun = shared.begun.load(SeqCst);
@@ -92,6 +94,10 @@ fn beat(shared: &Shared, log: &Log) {
                 reported = Some(begun);
                 log.write(Level::Error, &stuck());
             }
+        }
+        if working || !quiet {
+            // A beat more before it rests: short turns in a row shall not wake it each time.
+            quiet = !working;
             std::thread::park_timeout(BEAT);
             continue;
         }
@@ -100,6 +106,7 @@ fn beat(shared: &Shared, log: &Log) {
             std::thread::park();
         }
         shared.resting.store(false, SeqCst);
+        quiet = false;
     }
 }
 

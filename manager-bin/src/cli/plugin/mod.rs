@@ -42,7 +42,7 @@ enum PluginCommand {
     Reload(ReloadArgs),
     /// Show what a plugin tells of itself
     Query(look::QueryArgs),
-    /// Show how often handlers were called, how they ended and how long they took
+    /// Show what handlers did since their plugin was loaded: calls, errors, panics, times
     Stats(stats::StatsArgs),
     /// Show the JSON Schema of a plugin's own configuration
     Schema(look::SchemaArgs),
