@@ -215,7 +215,8 @@ fn call(handler: &Handler, set: &TokenStream, p: &TokenStream) -> TokenStream {
     quote!(|#plugin, args| {
         let call = #p::Call::<#set>::new(args);
         #(#takes)*
-        #result
+        // Boxed by `?`: a failure is rare, and every outcome would be as large.
+        #p::Result::Ok(#result?)
     })
 }
 

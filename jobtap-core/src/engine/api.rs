@@ -90,6 +90,11 @@ pub enum Request {
         /// New values by dotted path.
         updates: Map<String, Value>,
     },
+    /// `job-manager.purge-id` (owner): forgets an inactive job; answer `{"count"}`.
+    PurgeId {
+        /// The job.
+        id: JobId,
+    },
     /// A request for a plugin's service; answered by one [`Effect::Reply`], in a stream after any
     /// number of [`Effect::Respond`].
     Service {

@@ -7,14 +7,13 @@ use std::sync::Arc;
 
 use super::callback::{Callback, Subject};
 use super::frames::{Frame, Then};
+use super::notices::Cause;
 use super::plugins::glob;
 use super::restart::Orphans;
 use super::work::Work;
-use super::{Effect, Engine, Level, RequestError};
+use super::{Engine, Level, RequestError};
 use crate::job::{Job, JobId, State};
-use crate::plugin::{
-    Bound, Detail, Fault, Handlers, Instance, LoadOrder, PluginKey, ProcessCommand, panic_text,
-};
+use crate::plugin::{Bound, Detail, Fault, Handlers, Instance, LoadOrder, PluginKey, panic_text};
 use crate::topic::TopicId;
 
 const ENOENT: i32 = 2;
@@ -138,9 +137,7 @@ impl Engine {
         self.timers.forget(&keys);
         self.refuse_awaiting(gone, "was removed");
         self.refuse_services(gone);
-        // What its futures say when they are dropped comes too late to be heard.
-        let kill = |plugin| Effect::Process { plugin, command: ProcessCommand::KillAll };
-        self.effects.after.extend(keys.iter().copied().map(kill));
+        self.kill_processes(&keys);
         let jobs: Vec<JobId> = self.active.iter().copied().collect();
         for id in jobs {
             self.abort_work(id, &keys);
@@ -156,7 +153,7 @@ impl Engine {
             self.fail_opened(id, &keys);
             if waits {
                 // The answer that it waits for may have been the plugin's.
-                self.stack_frame(Frame::new(TopicId::JobStatePriority, id, Then::Notify));
+                self.notify(TopicId::JobStatePriority, id, Cause::None);
             }
         }
         if self.running {

@@ -172,8 +172,7 @@ pub enum ProcessCommand {
         /// The signal's number.
         signum: i32,
     },
-    /// The plugin is gone: kill all its processes with all that they have started. Nobody waits for
-    /// them any more.
+    /// Kill all processes of the plugin, which is gone.
     KillAll,
 }
 

@@ -50,7 +50,7 @@ pub struct RemoteCall {
 }
 
 /// A closure for a plugin's instance, which it finds behind `dyn Any`.
-pub type LaterCall = Box<dyn FnOnce(&mut dyn Any, Args<'_>) + Send>;
+pub type LaterCall = Box<dyn for<'a> FnOnce(&mut dyn Any, &'a Args<'a>) + Send>;
 
 /// What is to be done on the manager's thread.
 pub enum Work {

@@ -10,6 +10,7 @@ use super::engine_thread::{After, EngineHandle};
 use super::execution::Execution;
 use super::hub::Hub;
 use super::processes::Processes;
+use super::records::Records;
 use super::timers::Timers;
 
 /// Everybody who is told.
@@ -18,6 +19,8 @@ pub(super) struct Effector {
     pub engine: EngineHandle,
     /// Those who watch eventlogs.
     pub hub: Arc<Hub>,
+    /// What is kept of jobs outside the store.
+    pub records: Records,
     /// The execution system.
     pub execution: Execution,
     /// The timers.

@@ -238,6 +238,7 @@ fn start_threads(
     let effector = Effector {
         engine: engine.clone(),
         hub: Arc::clone(&hub),
+        records: records.clone(),
         execution: execution.clone(),
         timers: Timers::start(engine.clone())?,
         plugins: runs.plugins,

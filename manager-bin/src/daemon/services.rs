@@ -142,6 +142,7 @@ pub(super) fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, R
             id: fields.required("id")?,
             updates: fields.required("updates")?,
         }),
+        "job-manager.purge-id" => Call::Engine(Request::PurgeId { id: fields.required("id")? }),
         "job-manager.jobtap" => jobtap(&fields, cred)?,
         "job-manager.jobtap-query" => {
             Call::Engine(Request::PluginQuery { name: fields.required("name")? })
