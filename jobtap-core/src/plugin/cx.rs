@@ -79,11 +79,11 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         &self,
         job: PendingJob<'_>,
         description: impl Into<String>,
-    ) -> Result<Held<'static>, CallError> {
+    ) -> Result<Held<'a>, CallError> {
         self.hold(job.id(), description.into())
     }
 
-    fn hold(&self, job: JobId, name: String) -> Result<Held<'static>, CallError> {
+    fn hold(&self, job: JobId, name: String) -> Result<Held<'a>, CallError> {
         let description = name.clone();
         self.call.args.host.call(Command::AddDependency { job, description })?;
         Ok(Held { job, description: Cow::Owned(name) })
@@ -92,9 +92,9 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// Posts an exception that does not end the job. To end it there is [`fail`](Self::fail).
     ///
     /// # Errors
-    /// When `&Job` is a job that was looked up, and is over.
+    /// When the job is over, which what is taken as a job rules out.
     pub fn raise(&self, job: impl AsLiveJob<T>, exception: Exception) -> Result<(), CallError> {
-        self.call.args.host.call(Command::Raise { job: job.live_id(), exception })
+        self.call.args.host.call(Command::Raise { job: job.job_id(), exception })
     }
 
     /// Ends a job with a fatal exception of type `kind`, as [`fail`](Self::fail) does the current
@@ -108,7 +108,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// under `user`. Null removes it.
     ///
     /// # Errors
-    /// When `&Job` is a job that was looked up, and is over.
+    /// When the job is over, which what is taken as a job rules out.
     pub fn memo(
         &self,
         job: impl AsLiveJob<T>,
@@ -116,19 +116,19 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         value: impl Into<Value>,
     ) -> Result<(), CallError> {
         let memo = [(key.into(), value.into())].into_iter().collect();
-        self.call.args.host.call(Command::Memo { job: job.live_id(), memo })
+        self.call.args.host.call(Command::Memo { job: job.job_id(), memo })
     }
 
     /// Sets the priority of a job in PRIORITY or SCHED; in other states there is no effect.
     ///
     /// # Errors
-    /// When the job is inactive.
+    /// When the job is over, which what is taken as a job rules out.
     pub fn reprioritize(
         &self,
         job: impl AsLiveJob<T>,
         priority: Priority,
     ) -> Result<(), CallError> {
-        self.call.args.host.call(Command::Reprioritize { job: job.live_id(), priority })
+        self.call.args.host.call(Command::Reprioritize { job: job.job_id(), priority })
     }
 
     /// Asks all plugins again, by `job.priority.get`, for each job in PRIORITY and SCHED.
@@ -140,14 +140,14 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// the plugin is unloaded. Subscribing twice is the same as once.
     ///
     /// # Errors
-    /// When the job is inactive.
+    /// When the job is over, which what is taken as a job rules out.
     pub fn subscribe(&self, job: impl AsLiveJob<T>) -> Result<(), CallError> {
-        self.call.args.host.call(Command::Subscribe { job: job.live_id() })
+        self.call.args.host.call(Command::Subscribe { job: job.job_id() })
     }
 
     /// Ends [`subscribe`](Self::subscribe); no error when there was none.
     pub fn unsubscribe(&self, job: impl AsJob) {
-        self.call.args.host.push(Command::Unsubscribe { job: job.as_job().id() });
+        self.call.args.host.push(Command::Unsubscribe { job: job.job_id() });
     }
 
     /// Posts an event of the plugin's own to a job's eventlog. `context` is an object, or null for
@@ -163,14 +163,14 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// ```
     ///
     /// # Errors
-    /// When the job is inactive, or the context is neither.
+    /// When the context is neither.
     pub fn post_event(
         &self,
         job: impl AsLiveJob<T>,
         name: EventName,
         context: impl Into<Value>,
     ) -> Result<(), CallError> {
-        let job = job.live_id();
+        let job = job.job_id();
         let context = match context.into() {
             Value::Null => None,
             Value::Object(context) => Some(context),
@@ -184,9 +184,9 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// Sets a flag of a job.
     ///
     /// # Errors
-    /// When the job is inactive.
+    /// When the job is over, which what is taken as a job rules out.
     pub fn set_flag(&self, job: impl AsLiveJob<T>, flag: JobFlag) -> Result<(), CallError> {
-        self.call.args.host.call(Command::SetFlag { job: job.live_id(), flag })
+        self.call.args.host.call(Command::SetFlag { job: job.job_id(), flag })
     }
 
     /// Changes one place of another job's jobspec, as [`jobspec_update`](Self::jobspec_update) does
@@ -224,7 +224,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         job: impl AsJob,
         topic: &O,
     ) -> Result<Vec<O::Answer>, CallError> {
-        let answers = self.call.args.host.call_topic(O::NAME, Some(job.as_job().id()), topic)?;
+        let answers = self.call.args.host.call_topic(O::NAME, Some(job.job_id()), topic)?;
         Ok(answers.into_iter().filter_map(|a| a.downcast().ok().map(|a| *a)).collect())
     }
 
@@ -238,7 +238,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         job: impl AsLiveJob<T>,
         description: impl Into<String>,
     ) -> Result<Token, CallError> {
-        self.reopen(job.live_id(), Bracket::Prolog, description.into())
+        self.reopen(job.job_id(), Bracket::Prolog, description.into())
     }
 
     /// The same for an epilog.
@@ -250,7 +250,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         job: impl AsLiveJob<T>,
         description: impl Into<String>,
     ) -> Result<Token, CallError> {
-        self.reopen(job.live_id(), Bracket::Epilog, description.into())
+        self.reopen(job.job_id(), Bracket::Epilog, description.into())
     }
 
     fn reopen(&self, job: JobId, bracket: Bracket, name: String) -> Result<Token, CallError> {
@@ -267,7 +267,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
 /// Calls that only some topics allow. The bound is on each method and not on the block, since only
 /// then the compiler shows the message of the missing capability.
-impl<T: TopicSet> Cx<'_, T> {
+impl<'a, T: TopicSet> Cx<'a, T> {
     fn current(&self) -> Result<JobId, CallError> {
         self.call.args.job.map(Job::id).ok_or(CallError::NoCurrentJob)
     }
@@ -280,7 +280,7 @@ impl<T: TopicSet> Cx<'_, T> {
     ///
     /// # Errors
     /// When the job is past DEPEND.
-    pub fn dependency_add(&self, description: impl Into<String>) -> Result<Held<'static>, CallError>
+    pub fn dependency_add(&self, description: impl Into<String>) -> Result<Held<'a>, CallError>
     where
         T: AllowsDependencyAdd,
     {

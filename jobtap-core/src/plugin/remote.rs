@@ -247,7 +247,7 @@ impl<'a, P: 'static> Cx<'a, Later<P>> {
     where
         P: PluginData<D>,
     {
-        Data::new(self.host(), job.as_job().id(), P::spec())
+        Data::new(self.host(), job.job_id(), P::spec())
     }
 }
 

@@ -41,7 +41,7 @@ impl Hostile {
 
     fn free_other<T: TopicSet>(&self, job: &Job, cx: &Cx<'_, T>) {
         if let Some(other) = self.other(job).and_then(|id| cx.job(id).ok()) {
-            release(&other, cx);
+            release(other, cx);
         }
     }
 
@@ -102,8 +102,8 @@ impl Hostile {
             let id = job.id();
             remote.at(cx.now() + 2.0, move |_, cx| {
                 if let Ok(job) = cx.job(id) {
-                    release(&job, &cx);
-                    release(&job, &cx);
+                    release(job, &cx);
+                    release(job, &cx);
                 }
             });
         }
@@ -123,7 +123,7 @@ impl Hostile {
             1 => {
                 remote.at(cx.now() + 3.0, move |_, cx| {
                     if let Ok(job) = cx.job(id) {
-                        release(&job, &cx);
+                        release(job, &cx);
                     }
                 });
             }
@@ -140,8 +140,8 @@ impl Hostile {
             6 => {
                 remote.at(cx.now() + 1.0, move |plugin, cx| {
                     if let Ok(job) = cx.live(id) {
-                        release(&job, &cx);
-                        release(&job, &cx);
+                        release(&*job, &cx);
+                        release(&*job, &cx);
                         cx.fail_job(job, "later", "");
                         plugin.free_other(&job, &cx);
                     }
@@ -302,8 +302,8 @@ impl Hostile {
 }
 
 /// Removes the plugin's own dependency, if it holds the job.
-fn release<T: TopicSet>(job: &Job, cx: &Cx<'_, T>) {
-    if let Some(held) = job.dependency(MINE) {
+fn release<'j, T: TopicSet>(job: impl Into<JobRef<'j>>, cx: &Cx<'_, T>) {
+    if let Some(held) = job.into().dependency(MINE) {
         cx.dependency_remove(held);
     }
 }
