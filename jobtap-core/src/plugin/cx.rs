@@ -341,10 +341,18 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.call.args.host.call(Command::UpdateJobspec { job, updates })
     }
 
-    /// Ends the current job with a fatal exception of type `kind`.
+    /// Ends the current job with a fatal exception of type `kind`, at topics where it is accepted and
+    /// not over; elsewhere there is [`fail_job`](Self::fail_job).
+    ///
+    /// ```compile_fail,E0277
+    /// # use jobtap_core::prelude::*;
+    /// fn updated(cx: Cx<'_, JobUpdate>) -> Result<(), HandlerError> {
+    ///     Ok(cx.fail("site", "no")?) // the job may be one that isn't accepted yet
+    /// }
+    /// ```
     ///
     /// # Errors
-    /// When the job is inactive.
+    /// When the job is over, which the topic rules out.
     pub fn fail(&self, kind: impl Into<String>, note: impl Into<String>) -> Result<(), CallError>
     where
         T: HasJob + AllowsFatal,
