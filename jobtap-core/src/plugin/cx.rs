@@ -70,6 +70,21 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.call.args.host.push(Command::RemoveDependency { job, description });
     }
 
+    /// Holds the current job in DEPEND until the same description is removed.
+    ///
+    /// A description names the dependency within its job and works once: adding one that holds
+    /// already, or that was removed before, has no effect. So a handler that is called again after
+    /// a restart just adds again.
+    ///
+    /// # Errors
+    /// When the job is past DEPEND.
+    pub fn dependency_add(&self, description: impl Into<String>) -> Result<Held<'a>, CallError>
+    where
+        T: AllowsDependencyAdd,
+    {
+        self.hold(self.current()?, description.into())
+    }
+
     /// Adds a dependency to another job, as [`dependency_add`](Self::dependency_add) does to the
     /// current one.
     ///
@@ -267,24 +282,9 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
 /// Calls that only some topics allow. The bound is on each method and not on the block, since only
 /// then the compiler shows the message of the missing capability.
-impl<'a, T: TopicSet> Cx<'a, T> {
+impl<T: TopicSet> Cx<'_, T> {
     fn current(&self) -> Result<JobId, CallError> {
         self.call.args.job.map(Job::id).ok_or(CallError::NoCurrentJob)
-    }
-
-    /// Holds the current job in DEPEND until the same description is removed.
-    ///
-    /// A description names the dependency within its job and works once: adding one that holds
-    /// already, or that was removed before, has no effect. So a handler that is called again after
-    /// a restart just adds again.
-    ///
-    /// # Errors
-    /// When the job is past DEPEND.
-    pub fn dependency_add(&self, description: impl Into<String>) -> Result<Held<'a>, CallError>
-    where
-        T: AllowsDependencyAdd,
-    {
-        self.hold(self.current()?, description.into())
     }
 
     /// Holds the start of the current job until the token is finished.
