@@ -58,19 +58,21 @@ impl EventName {
     /// # Panics
     /// When the name belongs to the job manager, is empty, or has characters other than letters,
     /// digits, `-`, `_` and `.`.
+    #[track_caller]
     pub const fn new(name: &'static str) -> Self {
         let mut left: &[&str] = &RESERVED;
         while let Some((reserved, others)) = left.split_first() {
-            if same(name.as_bytes(), reserved.as_bytes()) {
-                panic!(
-                    "this event belongs to the job manager: a plugin posts events under names of its own, such as \"my-plugin.seen\""
-                );
-            }
+            assert!(
+                !same(name, reserved),
+                "this event belongs to the job manager: a plugin posts events under names of its \
+                 own, such as \"my-plugin.seen\""
+            );
             left = others;
         }
-        if !is_plain(name.as_bytes()) {
-            panic!("an event's name is made of letters, digits, `-`, `_` and `.`");
-        }
+        assert!(
+            is_plain(name.as_bytes()),
+            "an event's name is made of letters, digits, `-`, `_` and `.`"
+        );
         Self(name)
     }
 
@@ -86,12 +88,16 @@ impl fmt::Display for EventName {
     }
 }
 
-const fn same(a: &[u8], b: &[u8]) -> bool {
-    match (a.split_first(), b.split_first()) {
-        (None, None) => true,
-        (Some((x, a)), Some((y, b))) => *x == *y && same(a, b),
-        _ => false,
+/// `==` of strings, which a `const fn` can't call.
+pub(super) const fn same(a: &str, b: &str) -> bool {
+    let (mut a, mut b) = (a.as_bytes(), b.as_bytes());
+    while let (Some((x, left)), Some((y, right))) = (a.split_first(), b.split_first()) {
+        if *x != *y {
+            return false;
+        }
+        (a, b) = (left, right);
     }
+    a.is_empty() && b.is_empty()
 }
 
 const fn is_plain(name: &[u8]) -> bool {
