@@ -8,7 +8,10 @@ use ::jobtap_core::prelude::*;
 #[derive(::core::default::Default, Serialize, Deserialize)]
 struct Usage(u64);
 
-fn upgrade(_version: u32, _old: ::serde_json::Value) -> ::core::result::Result<Usage, UpgradeError> {
+fn upgrade(
+    _version: u32,
+    _old: ::serde_json::Value,
+) -> ::core::result::Result<Usage, UpgradeError> {
     ::core::result::Result::Ok(Usage(0))
 }
 

@@ -34,10 +34,26 @@ const argument_0: () = ();
 const call: () = ();
 const plugin: () = ();
 const upgrade: () = ();
-macro_rules! vec { ($($t:tt)*) => { compile_error!("not this one") }; }
-macro_rules! env { ($($t:tt)*) => { compile_error!("not this one") }; }
-macro_rules! panic { ($($t:tt)*) => { compile_error!("not this one") }; }
-macro_rules! assert { ($($t:tt)*) => { compile_error!("not this one") }; }
+macro_rules! vec {
+    ($($t:tt)*) => {
+        compile_error!("not this one")
+    };
+}
+macro_rules! env {
+    ($($t:tt)*) => {
+        compile_error!("not this one")
+    };
+}
+macro_rules! panic {
+    ($($t:tt)*) => {
+        compile_error!("not this one")
+    };
+}
+macro_rules! assert {
+    ($($t:tt)*) => {
+        compile_error!("not this one")
+    };
+}
 
 #[data(volatile)]
 #[derive(::core::default::Default, Serialize, Deserialize)]

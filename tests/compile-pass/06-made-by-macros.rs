@@ -65,7 +65,9 @@ macro_rules! with_crate {
 pub use jobtap_core as sdk;
 
 macro_rules! from_here {
-    ($plugin:ident) => { with_crate!($plugin, $crate::sdk); };
+    ($plugin:ident) => {
+        with_crate!($plugin, $crate::sdk);
+    };
 }
 
 from_here!(Made);
