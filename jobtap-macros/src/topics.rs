@@ -60,8 +60,11 @@ const ELSEWHERE: &[(&str, &str)] = &[(
 pub(crate) fn is_type(name: &str) -> bool {
     let topics = TOPICS.iter().map(|(_, type_name)| *type_name);
     let families = FAMILIES.iter().map(|family| family.2);
-    topics.chain(families).chain(EVENTS.iter().map(|event| event.1))
-        .chain(["Later", "Service"]).any(|known| known == name)
+    topics
+        .chain(families)
+        .chain(EVENTS.iter().map(|event| event.1))
+        .chain(["Later", "Service"])
+        .any(|known| known == name)
 }
 
 /// Finds a topic by its string.
