@@ -14,6 +14,9 @@ use std::collections::HashMap;
 
 use jobtap_core::prelude::*;
 
+/// How grave the use of a deprecated scheme is.
+const NOTE: Severity = Severity::new(3);
+
 /// See the module.
 #[derive(Debug, Default)]
 pub struct DependencyAfter {
@@ -132,27 +135,27 @@ impl DependencyAfter {
         let description = format!("{}={value}", kind.word());
         // Asked again after a restart or a reload: only what still holds the job is armed again.
         let asked_again = job.state() == State::Depend;
-        if asked_again && !job.dependencies().any(|held| held == description) {
+        if asked_again && job.dependency(&description).is_none() {
             return Ok(());
         }
         if scheme == "after" && !asked_again {
             let note = "dependency scheme 'after' is deprecated, use 'afterstart'";
-            if let Some(severity) = Severity::new(3) {
-                cx.raise(job, Exception::new(severity, "dependency", note))?;
-            }
+            cx.raise(job, Exception::new(NOTE, "dependency", note))?;
         }
-        cx.dependency_add(description.as_str())?;
+        let held = cx.dependency_add(description.as_str())?;
         let waiter = Waiter { dependent: job.id(), kind, description };
-        if target.state() == State::Inactive {
-            return match kind.judge(&target) {
-                Ok(()) => Ok(cx.dependency_remove(job, waiter.description)?),
-                Err(never) if asked_again => Ok(fail(&cx, job.into(), &waiter, never)?),
-                Err(never) => Err(kind.refusal(target.id(), never)),
-            };
-        }
+        let Some(target) = target.live() else {
+            match kind.judge(&target) {
+                Ok(()) => cx.dependency_remove(held),
+                Err(never) if asked_again => fail(&cx, cx.live(job.id())?, &waiter, never),
+                Err(never) => return Err(kind.refusal(target.id(), never)),
+            }
+            return Ok(());
+        };
         if kind == Kind::Start {
             if target.event_posted("start") {
-                return Ok(cx.dependency_remove(job, waiter.description)?);
+                cx.dependency_remove(held);
+                return Ok(());
             }
             cx.subscribe(target)?;
         }
@@ -185,8 +188,8 @@ impl DependencyAfter {
                 Ok(()) => release(&cx, &waiter),
                 Err(never) => {
                     // A dependent that is over by itself meanwhile needs no exception.
-                    if let Ok(dependent) = cx.job(waiter.dependent) {
-                        let _ = fail(&cx, dependent, &waiter, never);
+                    if let Ok(dependent) = cx.live(waiter.dependent) {
+                        fail(&cx, dependent, &waiter, never);
                     }
                 }
             }
@@ -206,26 +209,21 @@ impl DependencyAfter {
 }
 
 fn release<T: TopicSet>(cx: &Cx<'_, T>, waiter: &Waiter) {
-    let Ok(dependent) = cx.job(waiter.dependent) else {
-        return;
-    };
-    if let Err(error) = cx.dependency_remove(dependent, waiter.description.as_str()) {
-        cx.log(Level::Warning, error.to_string());
+    // A dependent that is over by itself meanwhile waits for nothing.
+    if let Ok(dependent) = cx.job(waiter.dependent)
+        && let Some(held) = dependent.dependency(&waiter.description)
+    {
+        cx.dependency_remove(held);
     }
 }
 
-fn fail<T: TopicSet>(
-    cx: &Cx<'_, T>,
-    dependent: JobRef<'_>,
-    waiter: &Waiter,
-    never: Never,
-) -> Result<(), CallError> {
+fn fail<T: TopicSet>(cx: &Cx<'_, T>, dependent: LiveJob<'_>, waiter: &Waiter, never: Never) {
     let description = &waiter.description;
     let note = match never {
         Never::Started => format!("dependency {description} job never started"),
         Never::Ended => format!("dependency {description} can never be satisfied"),
     };
-    cx.raise(dependent, Exception::fatal("dependency", note))
+    cx.fail_job(dependent, "dependency", note);
 }
 
 #[cfg(test)]

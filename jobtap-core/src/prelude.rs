@@ -7,10 +7,11 @@ pub use crate::job::{Fsd, Job, JobId, JobInfo, JobResult, State, Timestamp, Uid,
 pub use crate::jobspec::{Dependency, Jobspec};
 pub use crate::plugin::{
     Annotations, CallError, Caller, Child, Conf, ConfError, Cx, Data, EpilogFailed, EventName,
-    Exception, HandlerError, InstanceConf, InstanceData, JobFlag, JobRef, JobTopic, Level,
-    PrevState, Priority, Process, PrologFailed, QueryData, Reject, Remote, Request, Responder,
-    ServiceError, Severity, Token, Update, UpdateRequest, Updates, UpgradeError,
+    Exception, HandlerError, Held, InstanceConf, InstanceData, JobFlag, JobRef, JobTopic,
+    JobspecPath, Level, LiveJob, PendingJob, PrevState, Priority, Process, PrologFailed, QueryData,
+    Reject, Remote, Request, Responder, ServiceError, Severity, Token, Update, UpdateRequest,
+    Updates, UpgradeError,
 };
 pub use crate::resource::ResourceSet;
 pub use crate::topic::*;
-pub use crate::{data, init, jobtap_plugin, on, service, topic};
+pub use crate::{data, init, jobtap_plugin, on, path, service, topic};

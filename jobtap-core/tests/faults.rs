@@ -34,13 +34,15 @@ mod careless {
     impl Twice {
         #[on("job.validate")]
         fn validate(&self, cx: Cx<'_, JobValidate>) -> Result<(), Reject> {
-            Ok(cx.dependency_add("d")?)
+            cx.dependency_add("d")?;
+            Ok(())
         }
 
         #[on("job.state.depend")]
         fn depend(&self, job: &Job, cx: Cx<'_, JobStateDepend>) -> Result<(), HandlerError> {
-            cx.dependency_remove(job, "d")?;
-            cx.dependency_remove(job, "d")?;
+            for held in [job.dependency("d"), job.dependency("d")].into_iter().flatten() {
+                cx.dependency_remove(held);
+            }
             if job.jobspec().attribute("end").is_some() {
                 cx.fail("twice", "released and ended at once")?;
             }
@@ -116,7 +118,7 @@ mod chains {
         #[on("job.state.inactive")]
         fn over(&self, job: &Job, cx: Cx<'_, JobStateInactive>) -> Result<(), HandlerError> {
             if let Some(next) = self.next.get(&job.id()) {
-                cx.raise(cx.job(*next)?, Exception::fatal("domino", ""))?;
+                cx.fail_job(cx.live(*next)?, "domino", "");
             }
             Ok(())
         }
@@ -152,8 +154,8 @@ mod restarts {
         fn new_job(&self, job: &Job, cx: Cx<'_, JobNew>) -> Result<(), HandlerError> {
             let target = job.jobspec().attribute("target").and_then(|v| v.as_u64());
             let target = target.map(|_| JobId::new(job.id().as_u64() + 1));
-            if let Some(Ok(target)) = target.map(|id| cx.job(id)) {
-                cx.raise(target, Exception::fatal("eager", ""))?;
+            if let Some(Ok(target)) = target.map(|id| cx.live(id)) {
+                cx.fail_job(target, "eager", "");
             }
             Ok(())
         }
@@ -245,7 +247,7 @@ mod scheduling {
             if job.urgency().value() == 20 {
                 let core = json!([{"type": "core", "count": 1}]);
                 let slot = json!([{"type": "slot", "count": 1, "label": "task", "with": core}]);
-                cx.jobspec_update("resources", slot)?;
+                cx.jobspec_update(path!("resources"), slot)?;
             }
             Ok(())
         }

@@ -10,6 +10,8 @@ mod common;
 mod hostile;
 #[path = "histories/model.rs"]
 mod model;
+#[path = "histories/newer.rs"]
+mod newer;
 
 use std::collections::BTreeSet;
 
@@ -20,6 +22,7 @@ use jobtap_core::job::{JobId, State};
 use jobtap_core::resource::ResourceSet;
 use jobtap_core::testing::{TestJob, TestManager};
 use model::Model;
+use newer::Newer;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::json;
@@ -45,9 +48,15 @@ const PLACES: &[(&str, u64)] = &[
     ("slow-cleanup", 6),
     ("second-validate", 6),
     ("second-priority", 6),
+    ("newer-create", 3),
+    ("newer-sched", 3),
+    ("newer-run", 5),
+    ("newer-update", 3),
+    ("newer-event", 2),
+    ("newer-over", 2),
 ];
 
-const PLUGINS: [&str; 4] = ["by-urgency", "hostile", "slow", "second"];
+const PLUGINS: [&str; 5] = ["by-urgency", "hostile", "slow", "second", "newer"];
 
 #[derive(Debug, Clone)]
 struct Asked {
@@ -71,6 +80,9 @@ enum Act {
     CancelAll,
     Remove(usize),
     Load(usize),
+    Reload(usize),
+    Update(usize, u8),
+    Purge(usize),
     Restart,
     CrashIn(u32),
 }
@@ -104,12 +116,15 @@ fn act() -> impl Strategy<Value = Act> {
         2 => (which.clone(), prop_oneof![Just(0), Just(31), 0..32i64])
             .prop_map(|(job, urgency)| Act::Urgency(job, urgency)),
         4 => (which.clone(), 0..2u8).prop_map(|(job, code)| Act::Finish(job, code)),
-        2 => (which, 0..5u8).prop_map(|(job, what)| Act::Report(job, what)),
+        2 => (which.clone(), 0..5u8).prop_map(|(job, what)| Act::Report(job, what)),
+        3 => (which.clone(), 0..7u8).prop_map(|(job, how)| Act::Update(job, how)),
+        1 => which.prop_map(Act::Purge),
         5 => (0..5u8).prop_map(Act::Advance),
         1 => any::<bool>().prop_map(Act::Queue),
         1 => Just(Act::CancelAll),
         1 => (0..PLUGINS.len()).prop_map(Act::Remove),
         2 => (0..PLUGINS.len()).prop_map(Act::Load),
+        2 => (0..PLUGINS.len()).prop_map(Act::Reload),
         2 => Just(Act::Restart),
         3 => (0..30u32).prop_map(Act::CrashIn),
     ]
@@ -133,6 +148,7 @@ impl World {
             .plugin::<Hostile>()
             .plugin::<Slow>()
             .plugin::<Second>()
+            .plugin::<Newer>()
             .start();
         if hold {
             m.hold_execution();
@@ -185,6 +201,18 @@ impl World {
             Act::Load(plugin) => {
                 refusals_are_fine(self.m.load_plugin(PLUGINS[plugin], json!({})));
             }
+            Act::Reload(plugin) => {
+                refusals_are_fine(self.m.reload_plugin(PLUGINS[plugin], json!({})));
+            }
+            Act::Update(job, how) => refusals_are_fine(self.update(self.pick(job), how)),
+            Act::Purge(job) => {
+                let id = self.pick(job);
+                let over = self.m.jobs().contains(&id) && self.m.job(id).state() == State::Inactive;
+                if over {
+                    self.acknowledged.remove(&id);
+                }
+                refusals_are_fine(self.m.purge(id));
+            }
             Act::Restart => self.m.crash_and_restart(),
             Act::CrashIn(steps) => self.m.crash_in(steps),
         }
@@ -193,6 +221,15 @@ impl World {
         }
         if self.m.is_dead() {
             self.m.crash_and_restart();
+        }
+    }
+
+    fn update(&mut self, id: JobId, how: u8) -> Result<(), String> {
+        const DURATION: &str = "attributes.system.duration";
+        match how {
+            0..4 => self.m.update(id, "attributes.system.h.update", how),
+            4 => self.m.update(id, "attributes.system.cwd", "/"),
+            how => self.m.update(id, DURATION, f64::from(how) * 10.0),
         }
     }
 
@@ -225,7 +262,7 @@ impl World {
             prop_assert_eq!(open, job.dependencies().collect::<Vec<_>>(), "{}", place);
             let index = State::ALL.iter().position(|s| *s == job.state()).unwrap();
             states[index] += 1;
-            if model.holds {
+            if model.holds && !model.bypass {
                 let held = job.resources().expect("no R");
                 prop_assert!(!used.intersects(held), "given twice: {}", place);
                 used.union_with(held);
@@ -264,7 +301,8 @@ impl World {
     /// The first job of the queue runs if it fits.
     fn check_head(&self) -> Result<(), TestCaseError> {
         let waiting = self.m.jobs().into_iter().map(|id| self.m.job(id));
-        let waiting = waiting.filter(|job| job.state() == State::Sched);
+        let bypass = |id| Model::of(&self.m.eventlog(id)).is_ok_and(|model| model.bypass);
+        let waiting = waiting.filter(|job| job.state() == State::Sched && !bypass(job.id()));
         let head = waiting.min_by_key(|job| (std::cmp::Reverse(job.priority()), job.id()));
         let Some(head) = head.filter(|job| job.priority() > Some(0)) else {
             return Ok(());

@@ -298,13 +298,14 @@ mod updates {
     impl Rewriter {
         #[on("job.validate")]
         fn validate(&self, job: &Job, cx: Cx<'_, JobValidate>) -> Result<(), Reject> {
-            cx.jobspec_update("attributes.system.queue", "batch")?;
-            cx.jobspec_update("attributes.system.duration", 60.0)?;
+            cx.jobspec_update(path!("attributes.system.queue"), "batch")?;
+            cx.jobspec_update(path!("attributes.system.duration"), 60.0)?;
             if job.jobspec().attribute("reject").is_some() {
                 return Err(Reject::new("no"));
             }
-            let wrong = cx.jobspec_update("nowhere", 1).unwrap_err();
-            assert!(wrong.to_string().contains("attributes, resources or tasks"), "{wrong}");
+            let through = path!("attributes.system.duration.unit");
+            let wrong = cx.jobspec_update(through, "s").unwrap_err();
+            assert!(wrong.to_string().contains("jobspec update of job"), "{wrong}");
             Ok(())
         }
     }

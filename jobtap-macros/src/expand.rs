@@ -293,7 +293,8 @@ fn call(handler: &Handler, set: &TokenStream, p: &TokenStream) -> TokenStream {
     quote!(|#plugin, #args| {
         #begin
         #(#takes)*
-        #result
+        // Boxed by `?`: a failure is rare, and every outcome would be as large.
+        #p::Result::Ok(#result?)
     })
 }
 

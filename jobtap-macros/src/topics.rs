@@ -42,6 +42,14 @@ const FAMILIES: &[(&str, &str, &str, &str)] = &[
     ("job.update.", "job.update.*", "JobUpdateKey", "attributes.system.duration"),
 ];
 
+/// Events whose handlers may do more, or less, than those of others.
+const EVENTS: &[(&str, &str)] = &[
+    ("alloc", "JobEventAlloc"),
+    ("finish", "JobEventFinish"),
+    ("clean", "JobEventClean"),
+    ("*", "JobEventAny"),
+];
+
 /// What looks like a topic of Flux and isn't called, and what serves instead.
 const ELSEWHERE: &[(&str, &str)] = &[(
     "job.state.new",
@@ -52,7 +60,11 @@ const ELSEWHERE: &[(&str, &str)] = &[(
 pub(crate) fn is_type(name: &str) -> bool {
     let topics = TOPICS.iter().map(|(_, type_name)| *type_name);
     let families = FAMILIES.iter().map(|family| family.2);
-    topics.chain(families).chain(["Later", "Service"]).any(|known| known == name)
+    topics
+        .chain(families)
+        .chain(EVENTS.iter().map(|event| event.1))
+        .chain(["Later", "Service"])
+        .any(|known| known == name)
 }
 
 /// The string of a topic that is named by its type; of a family, with a member that shows the form.
@@ -60,7 +72,9 @@ pub(crate) fn string_of(type_name: &str) -> Option<String> {
     let families =
         FAMILIES.iter().map(|(prefix, _, name, member)| (*name, format!("{prefix}{member}")));
     let topics = TOPICS.iter().map(|(topic, name)| (*name, (*topic).to_owned()));
-    topics.chain(families).find(|(name, _)| *name == type_name).map(|(_, string)| string)
+    let events = EVENTS.iter().map(|(event, name)| (*name, format!("job.event.{event}")));
+    let mut all = topics.chain(families).chain(events);
+    all.find(|(name, _)| *name == type_name).map(|(_, string)| string)
 }
 
 /// Finds a topic by its string.
@@ -81,6 +95,8 @@ pub(crate) fn find(name: &str) -> Result<Found, String> {
                  note: write one name, as in `{prefix}{example}`, or `{topic}` for all"
             ));
         }
+        let own = EVENTS.iter().find(|(event, _)| *topic == "job.event.*" && *event == key);
+        let type_name = own.map_or(*type_name, |(_, own)| own);
         return Ok(Found { type_name, topic, key: key.to_owned() });
     }
     if let Some((_, instead)) = ELSEWHERE.iter().find(|(topic, _)| *topic == name) {
@@ -117,7 +133,9 @@ mod tests {
     fn families_keep_the_member() {
         let found = find("job.dependency.afterok").unwrap();
         assert_eq!((found.type_name, &*found.key), ("JobDependency", "afterok"));
-        assert_eq!(find("job.event.*").unwrap().key, "*");
+        let every = find("job.event.*").unwrap();
+        assert_eq!((every.type_name, &*every.key), ("JobEventAny", "*"));
+        assert_eq!(find("job.event.alloc").unwrap().type_name, "JobEventAlloc");
         assert!(find("job.event.").is_err());
     }
 

@@ -8,7 +8,7 @@ struct Site;
 impl Site {
     #[on("job.state.run")]
     fn run(&self, cx: Cx<'_, JobStateRun>) -> Result<(), HandlerError> {
-        Ok(cx.jobspec_update("attributes.system.duration", 60)?)
+        Ok(cx.jobspec_update(path!("attributes.system.duration"), 60)?)
     }
 }
 

@@ -62,7 +62,7 @@ impl Limits {
         if request.cred.userid != job.userid() {
             return Err(Reject::new("not your job"));
         }
-        Ok(Update::allow().validated().also("attributes.system.by", "limits"))
+        Ok(Update::allow().validated().also(path!("attributes.system.by"), "limits"))
     }
 
     #[on("job.update")]

@@ -3,7 +3,7 @@
 //! Real processes, real sockets, a real disk. Each manager has a state directory of its own and is
 //! ended by its process id.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
@@ -92,6 +92,50 @@ pub fn clean(exe: &Path) -> Command {
     command
 }
 
+/// Four cores, whatever this host has, and more.
+#[track_caller]
+fn write_config(file: &Path, more: &str) {
+    let host = run(Command::new("uname").arg("-n")).ok();
+    let text = format!(
+        "[resource]\nnoverify = true\n[[resource.config]]\nhosts = \"{host}\"\ncores = \"0-3\"\n{more}"
+    );
+    if let Err(error) = std::fs::write(file, text) {
+        panic!("{}: {error}", file.display());
+    }
+}
+
+/// A started process that is ready.
+struct Running {
+    process: Child,
+    stderr: BufReader<ChildStderr>,
+    uri: String,
+}
+
+#[track_caller]
+fn spawn(exe: &Path, statedir: &Path, options: &[OsString]) -> Running {
+    let mut process = clean(exe);
+    process.arg("start").args(options).arg("--state-dir").arg(statedir);
+    process.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut process = match process.spawn() {
+        Ok(process) => process,
+        Err(error) => panic!("{}: {error}", exe.display()),
+    };
+    let Some(stderr) = process.stderr.take() else { panic!("no stderr") };
+    let mut stderr = BufReader::new(stderr);
+    let mut seen = String::new();
+    let uri = loop {
+        let mut line = String::new();
+        if stderr.read_line(&mut line).unwrap_or(0) == 0 {
+            panic!("the manager is not ready; it said:\n{seen}");
+        }
+        if let Some((_, uri)) = line.trim().split_once("manager ready at ") {
+            break uri.to_owned();
+        }
+        seen.push_str(&line);
+    };
+    Running { process, stderr, uri }
+}
+
 /// A manager that runs until it is stopped, killed or dropped.
 pub struct Manager {
     exe: PathBuf,
@@ -100,6 +144,7 @@ pub struct Manager {
     uri: String,
     /// Where its state is.
     pub statedir: PathBuf,
+    options: Vec<OsString>,
     temporary: Option<TempDir>,
 }
 
@@ -107,16 +152,16 @@ impl Manager {
     /// A manager on a fresh state directory, with four cores whatever this host has.
     #[track_caller]
     pub fn start(exe: &Path) -> Self {
+        Self::start_with(exe, "")
+    }
+
+    /// As [`start`](Self::start), with this configuration too.
+    #[track_caller]
+    pub fn start_with(exe: &Path, config: &str) -> Self {
         let temporary = temporary();
-        let config = temporary.path().join("config.toml");
-        let host = run(Command::new("uname").arg("-n")).ok();
-        let four_cores = format!(
-            "[resource]\nnoverify = true\n[[resource.config]]\nhosts = \"{host}\"\ncores = \"0-3\"\n"
-        );
-        if let Err(error) = std::fs::write(&config, four_cores) {
-            panic!("{}: {error}", config.display());
-        }
-        let options = ["--config-path".as_ref(), config.as_os_str()];
+        let file = temporary.path().join("config.toml");
+        write_config(&file, config);
+        let options = ["--config-path".as_ref(), file.as_os_str()];
         let mut manager = Self::start_in(exe, &temporary.path().join("state"), &options);
         manager.temporary = Some(temporary);
         manager
@@ -125,28 +170,26 @@ impl Manager {
     /// A manager on a state directory that may hold the state of an earlier one.
     #[track_caller]
     pub fn start_in(exe: &Path, statedir: &Path, options: &[&OsStr]) -> Self {
-        let mut process = clean(exe);
-        process.arg("start").args(options).arg("--state-dir").arg(statedir);
-        process.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut process = match process.spawn() {
-            Ok(process) => process,
-            Err(error) => panic!("{}: {error}", exe.display()),
-        };
-        let Some(stderr) = process.stderr.take() else { panic!("no stderr") };
-        let mut stderr = BufReader::new(stderr);
-        let mut seen = String::new();
-        let uri = loop {
-            let mut line = String::new();
-            if stderr.read_line(&mut line).unwrap_or(0) == 0 {
-                panic!("the manager is not ready; it said:\n{seen}");
-            }
-            if let Some((_, uri)) = line.trim().split_once("manager ready at ") {
-                break uri.to_owned();
-            }
-            seen.push_str(&line);
-        };
-        let statedir = statedir.to_path_buf();
-        Self { exe: exe.to_path_buf(), process, stderr, uri, statedir, temporary: None }
+        let options: Vec<OsString> = options.iter().map(OsString::from).collect();
+        let Running { process, stderr, uri } = spawn(exe, statedir, &options);
+        let (exe, statedir) = (exe.to_path_buf(), statedir.to_path_buf());
+        Self { exe, process, stderr, uri, statedir, options, temporary: None }
+    }
+
+    /// Starts it again after its end, on the same state and with the same options.
+    #[track_caller]
+    pub fn start_again(&mut self) {
+        let Running { process, stderr, uri } = spawn(&self.exe, &self.statedir, &self.options);
+        (self.process, self.stderr, self.uri) = (process, stderr, uri);
+    }
+
+    /// Replaces the configuration file of [`start_with`](Self::start_with); nobody reads it yet.
+    #[track_caller]
+    pub fn configure(&self, config: &str) {
+        match &self.temporary {
+            Some(temporary) => write_config(&temporary.path().join("config.toml"), config),
+            None => panic!("this manager has no configuration file of its own"),
+        }
     }
 
     /// A command of its binary, to be run against it.
@@ -206,11 +249,15 @@ impl Manager {
         let _ = self.process.wait();
     }
 
+    /// Sends it a signal, by its name.
+    pub fn signal(&self, name: &str) {
+        run(Command::new("kill").args(["-s", name, &self.pid().to_string()]));
+    }
+
     /// SIGTERM, and the orderly end.
     #[track_caller]
     pub fn stop(&mut self) -> (ExitStatus, String) {
-        let pid = self.process.id().to_string();
-        run(Command::new("kill").args(["-TERM", &pid]));
+        self.signal("TERM");
         let status = self.end();
         let mut rest = String::new();
         let _ = self.stderr.read_to_string(&mut rest);

@@ -1,8 +1,9 @@
 //! What the manager itself does for a job in each state. An action may run any number of times; it
 //! does what is still to do.
 
-use super::frames::{Frame, Then};
+use super::notices::Cause;
 use super::record::Exec;
+use super::work::Work;
 use super::{Engine, events};
 use crate::job::{JobId, State};
 use crate::topic::TopicId;
@@ -47,7 +48,7 @@ impl Engine {
             return;
         };
         match record.job.priority {
-            _ if record.bypass => self.bypass_alloc(id),
+            Some(priority) if priority > 0 && record.bypass => self.bypass_alloc(id),
             Some(priority) if priority > 0 => self.alloc.insert(id, priority),
             _ => self.alloc.remove(id),
         }
@@ -106,6 +107,11 @@ impl Engine {
         record.simulated = None;
         record.queue = Default::default();
         self.abort_all_work(id);
+        if let Some(mut frame) = self.suspended.remove(&id) {
+            // An update whose validation was still waited for.
+            frame.refusal = Some("job is inactive".to_owned());
+            self.work.push(Work::Frame(frame.into()));
+        }
         if self.active.remove(&id) {
             self.show_inactive(id);
         }
@@ -113,7 +119,7 @@ impl Engine {
 
     /// `job.inactive-add`, then `job.destroy`.
     pub(super) fn show_inactive(&mut self, id: JobId) {
-        self.stack_frame(Frame::new(TopicId::JobDestroy, id, Then::Notify));
-        self.stack_frame(Frame::new(TopicId::JobInactiveAdd, id, Then::Notify));
+        self.notify(TopicId::JobDestroy, id, Cause::None);
+        self.notify(TopicId::JobInactiveAdd, id, Cause::None);
     }
 }

@@ -33,6 +33,8 @@ pub enum Input {
     Exec(ExecEvent),
     /// A timer that the engine set is due.
     Timer(TimerId),
+    /// Nobody waits for the answer to this request any more.
+    Abandoned(ReplyTo),
     /// Work outside the manager's thread comes back to a plugin.
     Remote(RemoteCall),
 }
@@ -89,6 +91,11 @@ pub enum Request {
         id: JobId,
         /// New values by dotted path.
         updates: Map<String, Value>,
+    },
+    /// `job-manager.purge-id` (owner): forgets an inactive job; answer `{"count"}`.
+    PurgeId {
+        /// The job.
+        id: JobId,
     },
     /// A request for a plugin's service; answered by one [`Effect::Reply`], in a stream after any
     /// number of [`Effect::Respond`].

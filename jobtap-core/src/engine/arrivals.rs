@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use super::callback::{Callback, Subject};
 use super::frames::{Frame, Then};
+use super::notices::Cause;
 use super::plugins::glob;
 use super::restart::Orphans;
 use super::work::Work;
 use super::{Engine, Level, RequestError};
 use crate::job::{Job, JobId, State};
-use crate::plugin::{Bound, Detail, Fault, Handlers, Instance, LoadOrder, PluginKey, panic_text};
+use crate::plugin::{Detail, Fault, Handlers, Instance, LoadOrder, PluginKey, panic_text};
 use crate::topic::TopicId;
 
 const ENOENT: i32 = 2;
@@ -108,10 +109,7 @@ impl Engine {
 
     /// `unload`, for one plugin; what it asks for is done at once, as long as it is still known.
     pub(super) fn say_goodbye(&mut self, plugin: &Rc<Instance>) {
-        let handlers = self.plugins.stack.handlers(TopicId::Unload);
-        let own = |bound: &&Bound| bound.plugin() == plugin.key() && !plugin.is_faulted();
-        let bound = handlers.and_then(|list| list.iter().find(own)).cloned();
-        let Some(bound) = bound else { return };
+        let Some(bound) = plugin.unload().filter(|_| !plugin.is_faulted()) else { return };
         let subject = Subject { topic: TopicId::Unload, job: None, detail: Detail::None };
         let Callback { result, commands, panicked, .. } = self.callback(&bound, subject);
         self.note_panics(panicked);
@@ -136,6 +134,7 @@ impl Engine {
         self.timers.forget(&keys);
         self.refuse_awaiting(gone, "was removed");
         self.refuse_services(gone);
+        self.kill_processes(&keys);
         let jobs: Vec<JobId> = self.active.iter().copied().collect();
         for id in jobs {
             self.abort_work(id, &keys);
@@ -151,7 +150,7 @@ impl Engine {
             self.fail_opened(id, &keys);
             if waits {
                 // The answer that it waits for may have been the plugin's.
-                self.stack_frame(Frame::new(TopicId::JobStatePriority, id, Then::Notify));
+                self.notify(TopicId::JobStatePriority, id, Cause::None);
             }
         }
         if self.running {

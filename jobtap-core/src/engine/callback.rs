@@ -1,12 +1,12 @@
 //! One callback: a handler called with what the engine knows, and everything that it asked for.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use super::Engine;
 use super::host::FrameHost;
 use crate::job::{Job, JobId};
-use crate::plugin::{Args, Bound, Called, Command, Detail, Fault, Instance, Outcome, PluginKey};
+use crate::plugin::{Args, Bound, Command, Detail, Fault, Instance, Outcome, PluginKey};
 use crate::topic::TopicId;
 
 /// Something that a plugin asked for.
@@ -20,15 +20,33 @@ pub(super) struct Queued {
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     pub(super) commands: RefCell<Vec<Queued>>,
-    /// Plugins that panicked in a topic that another one called, with what they said.
-    pub(super) panicked: RefCell<Vec<(PluginKey, String)>>,
+    /// Plugins that panicked in a topic that another one called, with what they said. Boxed, since
+    /// nearly every callback does without.
+    pub(super) panicked: RefCell<Option<Box<Panicked>>>,
+}
+
+/// Plugins that panicked, with what they said.
+pub(super) type Panicked = Vec<(PluginKey, String)>;
+
+impl Asked {
+    /// Nothing was asked for, and nobody panicked.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.commands.borrow().is_empty() && self.panicked.borrow().is_none()
+    }
+
+    /// The commands, and who panicked.
+    pub(super) fn into_parts(self) -> (Vec<Queued>, Panicked) {
+        let panicked = self.panicked.into_inner().map_or_else(Vec::new, |panicked| *panicked);
+        (self.commands.into_inner(), panicked)
+    }
 }
 
 /// How one callback went.
 pub(super) struct Callback {
     pub(super) result: Result<Outcome, Fault>,
     pub(super) commands: Vec<Queued>,
-    pub(super) panicked: Vec<(PluginKey, String)>,
+    pub(super) panicked: Panicked,
     pub(super) milliseconds: u64,
 }
 
@@ -46,18 +64,19 @@ impl Engine {
         let asked = Asked::default();
         let host = FrameHost {
             engine: self,
-            instance: bound.instance(),
+            instance: Cell::new(bound.instance()),
             current: subject.job.map(Job::id),
             asked: &asked,
         };
         let Subject { topic, job, detail } = subject;
         let args = Args { host: &host, topic, job, detail };
-        let Called { result, milliseconds } = bound.call(args, &self.plugins.ticks);
-        let mut commands = asked.commands.into_inner();
+        let (result, milliseconds) = bound.call(&args, &self.plugins.ticks);
+        let result = result.map_err(|fault| *fault);
+        let (mut commands, panicked) = asked.into_parts();
         if matches!(result, Err(Fault::Panic(_))) {
             commands.clear();
         }
-        Callback { result, commands, panicked: asked.panicked.into_inner(), milliseconds }
+        Callback { result, commands, panicked, milliseconds }
     }
 
     /// Calls into a plugin outside of any topic: a timer, or work that came back. `None` when it is
@@ -65,18 +84,18 @@ impl Engine {
     pub(super) fn call_instance(
         &self,
         instance: &Instance,
-        call: impl FnOnce(&mut dyn Any, Args<'_>),
+        call: impl for<'a> FnOnce(&mut dyn Any, &'a Args<'a>),
     ) -> Option<Callback> {
         let asked = Asked::default();
-        let host = FrameHost { engine: self, instance, current: None, asked: &asked };
+        let host =
+            FrameHost { engine: self, instance: Cell::new(instance), current: None, asked: &asked };
         let args = Args::new(&host, TopicId::Own);
-        let result = instance.with(|plugin| call(plugin, args))?;
-        let mut commands = asked.commands.into_inner();
+        let result = instance.with(|plugin| call(plugin, &args))?;
+        let (mut commands, panicked) = asked.into_parts();
         if result.is_err() {
             commands.clear();
         }
         let result = result.map(|()| Outcome::default()).map_err(Fault::Panic);
-        let panicked = asked.panicked.into_inner();
         Some(Callback { result, commands, panicked, milliseconds: 0 })
     }
 

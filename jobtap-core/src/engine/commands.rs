@@ -111,6 +111,10 @@ impl Engine {
                 let name = name.as_str().into();
                 self.post(job, EventEntry { timestamp: now, name, context });
             }
+            Command::Memo { job, memo } => {
+                let name = "memo".into();
+                self.post(job, EventEntry { timestamp: now, name, context: Some(memo) });
+            }
             Command::SetFlag { job, flag } => self.post(job, events::set_flags(now, flag.name())),
             Command::Reopen { job, bracket, description } => {
                 self.opens(plugin, job, bracket, &description);

@@ -53,7 +53,10 @@ impl Engine {
             ),
         );
         self.timers.forget(&[key]);
-        self.refuse_awaiting(&[(key, name)], "failed");
+        let gone = [(key, name)];
+        self.refuse_awaiting(&gone, "failed");
+        self.refuse_services(&gone);
+        self.kill_processes(&[key]);
         let jobs: Vec<JobId> = self.active.iter().copied().collect();
         for id in jobs {
             self.abort_work(id, &[key]);

@@ -4,17 +4,19 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::callback::{Callback, Queued, Subject};
+use serde_json::{Map, Value};
+
+use super::callback::{Asked, Queued};
 use super::host::drop_updates;
+use super::notices::{Cause, Progress, Stop};
 use super::submit::Step;
 use super::updates::Updating;
 use super::work::{Commands, Work};
 use super::{Engine, Level};
-use crate::eventlog::EventEntry;
 use crate::job::{Job, JobId, State};
 use crate::jobspec::Dependency;
 use crate::plugin::{
-    Bound, Detail, Failure, Fault, Handlers, Outcome, PluginKey, Priority, UpdateRequest,
+    Args, Bound, Detail, Failure, Fault, Handlers, Outcome, PluginKey, Priority, UpdateRequest,
 };
 use crate::topic::{OnFailure, TopicId};
 
@@ -28,12 +30,9 @@ pub(super) struct Frame {
     pub(super) trial: Option<Box<Job>>,
     /// The user's update that this is part of.
     pub(super) updating: Option<Box<Updating>>,
-    pub(super) handlers: Handlers,
-    /// The handler that is next.
-    pub(super) next: usize,
-    /// How many handlers were called that decide, and don't only watch.
-    pub(super) called: usize,
-    pub(super) outcome: Outcome,
+    /// As they were when the frame was stacked.
+    pub(super) handlers: Option<Handlers>,
+    pub(super) progress: Progress,
     /// Plugins whose asynchronous handlers have yet to answer.
     pub(super) awaited: Vec<PluginKey>,
     /// Why a gate refused.
@@ -42,16 +41,9 @@ pub(super) struct Frame {
 }
 
 /// What a topic has beside its job.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug)]
 pub(super) enum Given {
-    #[default]
-    Nothing,
-    State {
-        prev: State,
-        entry: Arc<EventEntry>,
-    },
-    Event(Arc<EventEntry>),
-    Updates(Arc<EventEntry>),
+    Cause(Cause),
     Dependency(Dependency),
     UpdateRequest(UpdateRequest),
 }
@@ -79,13 +71,11 @@ impl Frame {
         Self {
             topic,
             job,
-            given: Given::Nothing,
+            given: Given::Cause(Cause::None),
             trial: None,
             updating: None,
-            handlers: Rc::default(),
-            next: 0,
-            called: 0,
-            outcome: Outcome::default(),
+            handlers: None,
+            progress: Progress::default(),
             awaited: Vec::new(),
             refusal: None,
             then,
@@ -94,14 +84,7 @@ impl Frame {
 
     fn detail(&self) -> Detail<'_> {
         match &self.given {
-            // A state topic without an event: the job is introduced to a plugin.
-            Given::Nothing => Detail::None,
-            Given::State { prev, entry } => Detail::State { prev: Some(*prev), entry: Some(entry) },
-            Given::Event(entry) => Detail::Event(entry),
-            Given::Updates(entry) => match &entry.context {
-                Some(updates) => Detail::Updates(updates),
-                None => Detail::None,
-            },
+            Given::Cause(cause) => cause.detail(),
             Given::Dependency(dependency) => Detail::Dependency(dependency),
             Given::UpdateRequest(request) => Detail::UpdateRequest(request),
         }
@@ -109,19 +92,21 @@ impl Frame {
 
     /// No handler more is called.
     fn stop(&mut self) {
-        self.next = self.handlers.len();
+        self.progress.next = usize::MAX;
+    }
+
+    /// The handler that was called last.
+    fn last(&self) -> Option<&Bound> {
+        self.handlers.as_ref()?.get(self.progress.next.checked_sub(1)?)
     }
 }
 
 impl Engine {
     /// Stacks a frame for a topic, if a plugin handles it or something waits for its end.
     pub(super) fn stack_frame(&mut self, frame: Frame) {
-        let Some(handlers) = self.plugins.stack.handlers(frame.topic) else {
-            return;
-        };
         let idle = matches!(frame.then, Then::Notify | Then::Introduce);
-        if !handlers.is_empty() || !idle {
-            let handlers = Rc::clone(handlers);
+        if !idle || self.plugins.stack.handles(frame.topic) {
+            let handlers = self.plugins.stack.handlers(frame.topic).map(Rc::clone);
             self.work.push(Work::Frame(Box::new(Frame { handlers, ..frame })));
         }
     }
@@ -129,36 +114,54 @@ impl Engine {
     /// Stacks a frame for these handlers, if there are any.
     pub(super) fn stack_frame_of(&mut self, frame: Frame, handlers: Handlers) {
         if !handlers.is_empty() {
+            let handlers = Some(handlers);
             self.work.push(Work::Frame(Box::new(Frame { handlers, ..frame })));
         }
     }
 
     /// Calls the frame's handlers until one asks for something, or the frame ends.
     pub(super) fn step(&mut self, mut frame: Box<Frame>) {
-        let handlers = Rc::clone(&frame.handlers);
-        while let Some(bound) = handlers.get(frame.next) {
-            frame.next += 1;
-            if bound.instance().is_faulted() {
-                self.without(bound, &mut frame);
-                continue;
+        let asked = Asked::default();
+        let Some(handlers) = frame.handlers.clone() else { return self.end_frame(*frame) };
+        let mut progress = std::mem::take(&mut frame.progress);
+        let Some(job) = frame.trial.as_deref().or_else(|| self.seen(frame.job)) else { return };
+        let Some(host) = self.host_for(&handlers, Some(job.id()), &asked) else {
+            return self.end_frame(*frame);
+        };
+        let (topic, detail) = (frame.topic, frame.detail());
+        let args = Args { host: &host, topic, job: Some(job), detail };
+        let stop = self.call_handlers(&handlers, &mut progress, &host, &args);
+        frame.progress = progress;
+        self.go_on(frame, stop, asked);
+    }
+
+    /// Sees to the handler at which the loop was left, and stacks the rest of the frame below what
+    /// that handler asked for.
+    pub(super) fn go_on(&mut self, mut frame: Box<Frame>, stop: Stop, asked: Asked) {
+        let Some(bound) = frame.last().cloned() else { return self.end_frame(*frame) };
+        let (mut commands, panicked) = asked.into_parts();
+        match stop {
+            Stop::End => return self.end_frame(*frame),
+            Stop::Asked => {}
+            Stop::Deferred => frame.awaited.push(bound.plugin()),
+            Stop::Slow(milliseconds) => self.over_budget(&bound, Some(frame.job), milliseconds),
+            Stop::Out => {
+                if bound.instance().is_faulted() {
+                    self.without(&bound, &mut frame);
+                }
             }
-            if bound.instance().is_removed() {
-                continue;
-            }
-            let Some(job) = frame.trial.as_deref().or_else(|| self.seen(frame.job)) else {
-                return;
-            };
-            let subject = Subject { topic: frame.topic, job: Some(job), detail: frame.detail() };
-            let called = self.callback(bound, subject);
-            frame.called += usize::from(!bound.watches());
-            let commands = self.called(&mut frame, bound, called);
-            if !commands.is_empty() {
-                let topic = frame.topic.name();
-                self.work.push(Work::Frame(frame));
-                return self.stack_commands(topic, commands);
+            Stop::Fault(fault) => {
+                if matches!(*fault, Fault::Panic(_)) {
+                    commands.clear();
+                }
+                drop_updates(&mut commands, 0);
+                self.fault(&mut frame, &bound, *fault);
             }
         }
-        self.end_frame(*frame);
+        self.note_panics(panicked);
+        let topic = frame.topic.name();
+        self.work.push(Work::Frame(frame));
+        self.stack_commands(topic, commands);
     }
 
     pub(super) fn stack_commands(&mut self, topic: &'static str, commands: Vec<Queued>) {
@@ -166,28 +169,6 @@ impl Engine {
             let queue = commands.into();
             self.work.push(Work::Commands(Box::new(Commands { topic, queue })));
         }
-    }
-
-    /// Takes over how a callback went; gives what it asked for.
-    fn called(&mut self, frame: &mut Frame, bound: &Bound, called: Callback) -> Vec<Queued> {
-        let Callback { result, mut commands, panicked, milliseconds } = called;
-        if milliseconds > self.plugins.budget {
-            self.over_budget(bound, Some(frame.job), milliseconds);
-        }
-        match result {
-            Ok(outcome) => {
-                if outcome.is_deferred() {
-                    frame.awaited.push(bound.plugin());
-                }
-                frame.outcome.merge(outcome);
-            }
-            Err(fault) => {
-                drop_updates(&mut commands, 0);
-                self.fault(frame, bound, fault);
-            }
-        }
-        self.note_panics(panicked);
-        commands
     }
 
     #[cold]
@@ -231,7 +212,7 @@ impl Engine {
     /// The topic with the member that was called.
     fn topic_of(&self, frame: &Frame) -> String {
         let member = match &frame.given {
-            Given::Event(entry) => &*entry.name,
+            Given::Cause(Cause::Event(entry)) => &*entry.name,
             Given::Dependency(dependency) => &dependency.scheme,
             Given::UpdateRequest(request) => &request.key,
             _ => return frame.topic.name().to_owned(),
@@ -242,7 +223,7 @@ impl Engine {
     /// What a topic comes to without the handler of a faulted plugin.
     fn without(&mut self, bound: &Bound, frame: &mut Frame) {
         if frame.topic.on_failure() == OnFailure::Reject && !bound.watches() {
-            frame.called += 1;
+            frame.progress.called += 1;
             frame.stop();
             frame.refusal = Some(format!(
                 "plugin {} has failed repeatedly: no job is accepted until an administrator \
@@ -250,14 +231,26 @@ impl Engine {
                 bound.instance().name()
             ));
         } else if frame.topic == TopicId::JobStatePriority && !bound.watches() {
-            frame.outcome.merge(Outcome::priority(Priority::Unavailable));
+            frame.progress.outcome.merge(Outcome::priority(Priority::Unavailable));
         }
     }
 
     fn end_frame(&mut self, frame: Frame) {
         match frame.then {
-            Then::Notify => self.take_outcome(frame),
-            Then::Introduce => {}
+            Then::Notify => {
+                if let Some(text) = frame.refusal {
+                    // `job.create` of a job that was accepted long ago.
+                    let (topic, id) = (frame.topic.name(), frame.job);
+                    self.log(Level::Error, format!("{topic}: job {id}: refused: {text}"));
+                }
+                self.take_outcome(frame.topic, frame.job, frame.progress.outcome);
+            }
+            Then::Introduce => {
+                if let Some(text) = &frame.refusal {
+                    let (topic, id) = (self.topic_of(&frame), frame.job);
+                    self.log(Level::Error, format!("{topic}: job {id}: refused: {text}"));
+                }
+            }
             Then::Gate(step) => self.gate_ended(frame, step),
             Then::Recheck => self.recheck_ended(&frame),
             Then::PriorityGet => self.priority_got(&frame),
@@ -265,23 +258,30 @@ impl Engine {
         }
     }
 
-    fn take_outcome(&mut self, frame: Frame) {
-        let id = frame.job;
-        if let Some(text) = frame.refusal {
-            // `job.create` of a job that was accepted long ago.
-            self.log(Level::Error, format!("{}: job {id}: refused: {text}", frame.topic.name()));
-        }
-        let priority = frame.outcome.priority;
-        let decisions = frame.outcome.decisions();
+    /// Does what all handlers of a topic decided.
+    pub(super) fn take_outcome(&mut self, topic: TopicId, id: JobId, outcome: Outcome) {
+        let priority = outcome.priority;
+        let decisions = outcome.decisions();
         if let Some(notes) = decisions.annotations {
-            if let Some(record) = self.jobs.get_mut(&id) {
-                super::annotations::merge(&mut record.job.annotations, &notes.into_map());
-            }
+            // What is noted of a job that is just made known comes with its first publication.
+            self.annotate(id, &notes.into_map(), topic != TopicId::JobNew);
         }
         if let Some(resources) = decisions.resources {
             self.force_resources(id, resources);
         }
         self.set_priority(id, priority);
+    }
+
+    /// Merges annotations into the job's, and shows them to those who watch its events. They are not
+    /// logged.
+    fn annotate(&mut self, id: JobId, notes: &Map<String, Value>, publish: bool) {
+        let Some(record) = self.jobs.get_mut(&id) else { return };
+        super::annotations::merge(&mut record.job.annotations, notes);
+        if publish {
+            let whole = &record.job.annotations;
+            let whole = if whole.is_empty() { Value::Null } else { whole.clone().into() };
+            self.post(id, super::events::annotations(self.now, whole));
+        }
     }
 
     /// Sets a job's priority, as far as its state and urgency let it.
@@ -305,8 +305,8 @@ impl Engine {
 
     fn priority_got(&mut self, frame: &Frame) {
         let state = self.seen(frame.job).map(Job::state);
-        match frame.outcome.priority {
-            Priority::Set(_) => self.set_priority(frame.job, frame.outcome.priority),
+        match frame.progress.outcome.priority {
+            Priority::Set(_) => self.set_priority(frame.job, frame.progress.outcome.priority),
             Priority::Unavailable if state == Some(State::Sched) => {
                 let (topic, id) = (frame.topic.name(), frame.job);
                 let text = format!("{topic}: job {id} lost its priority; it keeps the old one");

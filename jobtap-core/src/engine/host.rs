@@ -2,6 +2,7 @@
 //! checks of its calls.
 
 use std::any::Any;
+use std::cell::Cell;
 
 use serde_json::{Map, Value};
 
@@ -18,7 +19,8 @@ use crate::topic::TopicId;
 /// What one callback sees of the engine.
 pub(super) struct FrameHost<'e> {
     pub(super) engine: &'e Engine,
-    pub(super) instance: &'e Instance,
+    /// The plugin that is called now: a loop over handlers uses one host for all.
+    pub(super) instance: Cell<&'e Instance>,
     pub(super) current: Option<JobId>,
     pub(super) asked: &'e Asked,
 }
@@ -41,7 +43,8 @@ impl Host for FrameHost<'_> {
             Command::SetData { job, value, .. } if *job == id => Some(value.clone()),
             _ => None,
         });
-        written.or_else(|| self.engine.jobs.get(&id)?.data.get(&**self.instance.name()).cloned())
+        written
+            .or_else(|| self.engine.jobs.get(&id)?.data.get(&**self.instance.get().name()).cloned())
     }
 
     fn instance_data(&self) -> Option<Value> {
@@ -49,7 +52,7 @@ impl Host for FrameHost<'_> {
             Command::SetInstanceData { value, .. } => Some(value.clone()),
             _ => None,
         });
-        written.or_else(|| self.engine.instance_data.get(&**self.instance.name()).cloned())
+        written.or_else(|| self.engine.instance_data.get(&**self.instance.get().name()).cloned())
     }
 
     fn call_topic(
@@ -62,25 +65,25 @@ impl Host for FrameHost<'_> {
     }
 
     fn call(&self, command: Command) -> Result<(), CallError> {
-        self.check(&command)?;
+        self.engine.check(&command)?;
         self.push(command);
         Ok(())
     }
 
     fn push(&self, command: Command) {
-        let plugin = self.instance.key();
+        let plugin = self.instance.get().key();
         self.asked.commands.borrow_mut().push(Queued { plugin, command });
     }
 
     fn remote(&self) -> RemoteHandle {
-        self.instance.remote().clone()
+        self.instance.get().remote().clone()
     }
 }
 
 impl FrameHost<'_> {
     /// The last of this plugin's own commands of the callback that `look` finds something in.
     fn last_own<R>(&self, look: impl Fn(&Command) -> Option<R>) -> Option<R> {
-        let own = self.instance.key();
+        let own = self.instance.get().key();
         let commands = self.asked.commands.borrow();
         let mut own = commands.iter().rev().filter(|queued| queued.plugin == own);
         own.find_map(|queued| look(&queued.command))
@@ -104,11 +107,16 @@ impl FrameHost<'_> {
                 continue;
             }
             let name = || instance.name().to_string();
-            let host = FrameHost { engine: self.engine, instance, current: job, asked: self.asked };
+            let host = FrameHost {
+                engine: self.engine,
+                instance: Cell::new(instance),
+                current: job,
+                asked: self.asked,
+            };
             let detail = Detail::Own(payload);
             let args = Args { host: &host, topic: TopicId::Own, job: subject, detail };
             let mark = self.asked.commands.borrow().len();
-            match bound.call(args, &self.engine.plugins.ticks).result {
+            match bound.call(&args, &self.engine.plugins.ticks).0.map_err(|fault| *fault) {
                 Ok(outcome) => answers.extend(outcome.decisions().answer),
                 Err(Fault::Busy) => {
                     return Err(CallError::Reentrant { topic, plugin: name() });
@@ -120,38 +128,14 @@ impl FrameHost<'_> {
                 }
                 Err(Fault::Panic(text)) => {
                     self.asked.commands.borrow_mut().truncate(mark);
-                    self.asked.panicked.borrow_mut().push((instance.key(), text.clone()));
+                    let mut panicked = self.asked.panicked.borrow_mut();
+                    panicked.get_or_insert_default().push((instance.key(), text.clone()));
                     let text = format!("panicked: {text}");
                     return Err(CallError::Topic { topic, plugin: name(), text });
                 }
             }
         }
         Ok(answers)
-    }
-
-    fn check(&self, command: &Command) -> Result<(), CallError> {
-        if let Command::RemoveDependency { job, description } = command {
-            self.engine.check(command).or_else(|error| match error {
-                // The callback may have added it itself.
-                CallError::NotHeld { .. } if self.adds(*job, description) => Ok(()),
-                error => Err(error),
-            })
-        } else {
-            self.engine.check(command)
-        }
-    }
-
-    /// Whether the last word of this callback on a dependency is that it holds the job.
-    fn adds(&self, id: JobId, wanted: &str) -> bool {
-        self.last_own(|command| match command {
-            Command::AddDependency { job, description } => {
-                (*job == id && description == wanted).then_some(true)
-            }
-            Command::RemoveDependency { job, description } => {
-                (*job == id && description == wanted).then_some(false)
-            }
-            _ => None,
-        }) == Some(true)
     }
 }
 
@@ -191,6 +175,7 @@ impl Engine {
             Command::Subscribe { job } => self.alive(*job, "subscribe"),
             Command::PostEvent { job, .. } => self.alive(*job, "post_event"),
             Command::SetFlag { job, .. } => self.alive(*job, "set_flag"),
+            Command::Memo { job, .. } => self.alive(*job, "memo"),
             Command::Reopen { job, bracket, description } => {
                 let orphaned =
                     |record: &super::record::Record| record.is_orphaned(*bracket, description);
@@ -205,6 +190,9 @@ impl Engine {
     }
 
     fn alive(&self, job: JobId, call: &'static str) -> Result<(), CallError> {
+        if self.jobs.get(&job).is_some_and(|record| record.rejected) {
+            return Err(CallError::Over(job));
+        }
         self.in_state(job, call, "the job is over", |state| state != State::Inactive)
     }
 

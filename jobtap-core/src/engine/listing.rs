@@ -23,6 +23,7 @@ pub struct JobBrief {
 pub(super) struct Tally {
     states: [u64; 7],
     results: [u64; 4],
+    purged: u64,
 }
 
 const STATES: [(State, &str); 7] = [
@@ -73,6 +74,12 @@ impl Engine {
         if let Some(record) = self.jobs.get(&id) {
             self.tally.add(record);
         }
+    }
+
+    /// Counts an inactive job out; how it ended stays counted.
+    pub(super) fn tally_purged(&mut self) {
+        self.tally.leave(State::Inactive);
+        self.tally.purged += 1;
     }
 
     /// Follows a job's change of state, and gives back resources that became free.
@@ -148,7 +155,7 @@ impl Engine {
         for ((_, name), count) in RESULTS.iter().zip(self.tally.results) {
             stats.insert((*name).to_owned(), count.into());
         }
-        stats.insert("inactive_purged".to_owned(), 0.into());
+        stats.insert("inactive_purged".to_owned(), self.tally.purged.into());
         stats.insert("queues".to_owned(), json!([]));
         stats.into()
     }

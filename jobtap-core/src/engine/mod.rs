@@ -9,7 +9,8 @@
 //! | `api` | inputs and effects |
 //! | `record` | a job, and the state machine of RFC 21 |
 //! | `work` | the stack of work, events and their order |
-//! | `frames`, `callback` | one topic through the stack of plugins; one callback |
+//! | `notices`, `frames` | a topic through the stack of plugins: the short way, and step by step |
+//! | `callback` | one callback |
 //! | `host` | the [`Host`](crate::plugin::Host) that a handler sees |
 //! | `commands`, `working` | what handlers asked for, done; asynchronous handlers at work |
 //! | `held` | what holds a job on behalf of plugins |
@@ -38,6 +39,7 @@ mod frames;
 mod held;
 mod host;
 mod listing;
+mod notices;
 mod plugin_requests;
 mod plugins;
 mod record;
@@ -68,6 +70,9 @@ use crate::job::{IdGenerator, JobId, Timestamp, Uid};
 use crate::plugin::{PluginKey, Registry, RemoteSink, Ticks};
 use crate::resource::ResourceSet;
 use crate::sched::{AllocQueue, Pool};
+use crate::topic::TopicId;
+use frames::Frame;
+use notices::{Cause, Notice};
 use plugins::Plugins;
 use record::Record;
 use timers::Timers;
@@ -109,7 +114,7 @@ pub struct Engine {
     plugins: Plugins,
     work: Vec<Work>,
     /// Submissions whose `job.validate` waits for an asynchronous handler.
-    suspended: FxHashMap<JobId, frames::Frame>,
+    suspended: FxHashMap<JobId, Frame>,
     /// Requests that a plugin's service will answer later.
     services: FxHashMap<ReplyTo, PluginKey>,
     /// Plugins' data on the instance, by plugin.
@@ -179,9 +184,21 @@ impl Engine {
             Input::Exec(event) => self.exec_event(event),
             Input::Timer(id) => self.timer(id),
             Input::Remote(call) => self.remote(call),
+            Input::Abandoned(reply) => {
+                self.services.remove(&reply);
+            }
         }
         self.settle();
         std::mem::take(&mut self.effects)
+    }
+
+    /// Takes one topic through the stack of plugins, as an event would. For benchmarks.
+    #[doc(hidden)]
+    pub fn call_topic(&mut self, topic: TopicId, job: JobId) {
+        if self.plugins.stack.handles(topic) {
+            self.notice(Notice { topic, job, cause: Cause::None });
+        }
+        self.run();
     }
 
     /// Works off the stack, then gives out resources, until neither leads to more.

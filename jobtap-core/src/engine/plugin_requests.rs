@@ -61,7 +61,6 @@ impl Engine {
         let old = Rc::clone(self.loaded(name)?);
         let trial = self.build(old.descriptor(), conf).map_err(|text| refused(EINVAL, text))?;
         let key = trial.key();
-        self.say_goodbye(&old);
         let old = self.plugins.stack.replace(&old, trial);
         if let Err(text) = self.show_config(key, None) {
             if let Some(refused) = old.and_then(|old| self.plugins.stack.put_back(key, old)) {
@@ -70,6 +69,7 @@ impl Engine {
             return Err(refused(EINVAL, text));
         }
         if let Some(old) = old {
+            self.say_goodbye(&old);
             let gone = [(old.key(), std::sync::Arc::clone(old.name()))];
             self.plugins.conducts.remove(&old.key());
             self.drop_plugin(old);

@@ -41,6 +41,8 @@ pub(super) struct Record {
     pub(super) bypass: bool,
     /// Only the instance's owner may change its jobspec.
     pub(super) immutable: bool,
+    /// It was refused; only `job.destroy` still sees it.
+    pub(super) rejected: bool,
     /// It holds resources: from `alloc` to `free`.
     pub(super) holds: bool,
     /// After a restart: what it holds is not, or no longer, ours to give.
@@ -125,6 +127,7 @@ impl Record {
             awaiting_end: Vec::new(),
             bypass: false,
             immutable: false,
+            rejected: false,
             holds: false,
             lost_resources: false,
             exec: Exec::Idle,
@@ -165,6 +168,7 @@ impl Record {
         match name {
             "dependency-add" | "dependency-remove" => !matches!(state, State::New | State::Depend),
             "depend" => state != State::Depend,
+            "alloc" => state != State::Sched,
             "priority" => !matches!(state, State::Priority | State::Sched),
             "jobspec-update" => state == State::Cleanup,
             "flux-restart" => state != State::Sched,

@@ -3,9 +3,12 @@
 use serde_json::json;
 
 use super::api::{Cred, Exception, ReplyTo, Request, RequestError};
+use super::notices::Cause;
 use super::record::{Exec, Record};
-use super::{Effect, Engine, ExecCommand, events};
+use super::work::Work;
+use super::{Effect, Engine, ExecCommand, Write, events};
 use crate::job::{JobId, State, StateSet, Uid, Urgency};
+use crate::topic::TopicId;
 
 const EPERM: i32 = 1;
 const ENOENT: i32 = 2;
@@ -32,6 +35,9 @@ impl Engine {
                     Ok(()) => self.plugins_request(reply, request),
                     Err(error) => self.reply(reply, Err(error)),
                 };
+            }
+            Request::PurgeId { id } => {
+                owner_only(cred).and_then(|()| self.purge(id)).map(|()| json!({ "count": 1 }))
             }
             Request::Update { id, updates } => {
                 return self.update_request(reply, cred, id, updates);
@@ -60,6 +66,19 @@ impl Engine {
             Request::QueueStatus => Ok(self.queue_status()),
         };
         self.reply(reply, result);
+    }
+
+    /// Forgets an inactive job, once the plugins have heard of it.
+    fn purge(&mut self, id: JobId) -> Result<(), RequestError> {
+        let record = self.known(id, ENOENT, "id not found")?;
+        if record.job.state != State::Inactive {
+            return Err(refused(EINVAL, "cannot purge active job"));
+        }
+        self.tally_purged();
+        self.effects.writes.push(Write::Remove { id });
+        self.work.push(Work::Forget(id));
+        self.notify(TopicId::JobInactiveRemove, id, Cause::None);
+        Ok(())
     }
 
     fn raise_request(

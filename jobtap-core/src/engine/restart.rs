@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::api::{Effects, StoredJob, Write};
 use super::frames::{Frame, Then};
 use super::held::Words as _;
+use super::notices::Cause;
 use super::record::{ApplyError, Exec, Record};
 use super::submit::blank_job;
 use super::work::Work;
@@ -154,7 +155,7 @@ impl Engine {
         match state {
             // The plugin that it waits for may have been at work on it.
             State::Priority => {
-                self.stack_frame(Frame::new(TopicId::JobStatePriority, id, Then::Notify));
+                self.notify(TopicId::JobStatePriority, id, Cause::None);
             }
             State::Run | State::Cleanup => self.resume_execution(id),
             _ => {}
@@ -165,7 +166,7 @@ impl Engine {
         if state == State::Depend {
             self.resume_depend(id);
         }
-        self.stack_frame(Frame::new(TopicId::JobNew, id, Then::Notify));
+        self.notify(TopicId::JobNew, id, Cause::None);
         self.stack_frame(Frame::new(TopicId::JobCreate, id, Then::Notify));
         if state == State::Depend {
             self.recheck_dependencies(id, None);

@@ -57,10 +57,10 @@ impl Engine {
         let wanted = topic.strip_prefix("job-manager.").ok_or_else(unknown)?;
         let named = |bound: &&Bound| {
             let name = bound.instance().name();
-            let rest = wanted.strip_prefix(name.strip_prefix('.').unwrap_or(name));
-            bound.entry().topic == "service"
-                && rest
-                    .is_some_and(|rest| rest.strip_prefix('.').unwrap_or(rest) == bound.entry().key)
+            let plugin = name.strip_prefix('.').unwrap_or(name);
+            // Neither names of plugins nor of services have a dot inside.
+            let (asked, method) = wanted.split_once('.').unwrap_or((wanted, ""));
+            bound.entry().topic == "service" && asked == plugin && method == bound.entry().key
         };
         let handlers = self.plugins.stack.handlers(TopicId::Own);
         let bound = handlers.and_then(|list| list.iter().find(named)).ok_or_else(unknown)?;

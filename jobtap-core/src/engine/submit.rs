@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::api::{Cred, ReplyTo, RequestError, Submission};
 use super::frames::{Frame, Given, Then};
+use super::notices::{Cause, Progress};
 use super::record::Record;
 use super::work::Work;
 use super::{Engine, events};
@@ -98,7 +99,7 @@ impl Engine {
             Step::Dependency(index) => self.dependency_step(id, index),
             Step::Accept => {
                 self.work.push(Work::Submit(id, Step::Accepted));
-                self.stack_frame(Frame::new(TopicId::JobNew, id, Then::Notify));
+                self.notify(TopicId::JobNew, id, Cause::None);
             }
             Step::Accepted => self.accept(id),
         }
@@ -136,11 +137,16 @@ impl Engine {
         let asks = |key| only.is_none_or(|only| only == key);
         let topic = TopicId::JobDependency;
         let mut handlers = self.plugins.stack.members(topic, &dependency.scheme, asks);
+        let mut called = 0;
         if then == Then::Recheck && handlers.iter().any(fails_at_restart) {
+            // Those that are not asked again support the scheme all the same.
+            called = handlers.len();
             handlers = self.fail_interrupted(id, &dependency, &handlers);
         }
         let given = Given::Dependency(dependency);
-        let frame = Frame { given, handlers, ..Frame::new(topic, id, then) };
+        let progress = Progress { called, ..Progress::default() };
+        let handlers = Some(handlers);
+        let frame = Frame { given, handlers, progress, ..Frame::new(topic, id, then) };
         self.work.push(Work::Frame(Box::new(frame)));
     }
 
@@ -190,7 +196,7 @@ impl Engine {
             return;
         }
         match &frame.given {
-            Given::Dependency(dependency) if frame.called == 0 => {
+            Given::Dependency(dependency) if frame.progress.called == 0 => {
                 let scheme = &dependency.scheme;
                 self.reject(id, format!("dependency scheme \"{scheme}\" not supported"));
             }
@@ -202,7 +208,7 @@ impl Engine {
     pub(super) fn recheck_ended(&mut self, frame: &Frame) {
         let refusal = match (&frame.refusal, &frame.given) {
             (Some(text), _) => Some(text.clone()),
-            (None, Given::Dependency(dependency)) if frame.called == 0 => {
+            (None, Given::Dependency(dependency)) if frame.progress.called == 0 => {
                 Some(format!("dependency scheme \"{}\" not supported", dependency.scheme))
             }
             _ => None,
@@ -236,8 +242,11 @@ impl Engine {
             self.reply(reply, Err(invalid(text)));
         }
         self.abort_all_work(id);
+        if let Some(record) = self.jobs.get_mut(&id) {
+            record.rejected = true;
+        }
         self.work.push(Work::Forget(id));
-        self.stack_frame(Frame::new(TopicId::JobDestroy, id, Then::Notify));
+        self.notify(TopicId::JobDestroy, id, Cause::None);
     }
 
     /// The last of a job that was rejected, or purged.

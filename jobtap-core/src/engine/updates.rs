@@ -138,7 +138,7 @@ impl Engine {
         if updating.stage == Stage::Validate {
             return self.apply_update(*updating);
         }
-        let update = frame.outcome.decisions().update.unwrap_or_default();
+        let update = frame.progress.outcome.decisions().update.unwrap_or_default();
         updating.validated &= update.validated;
         updating.feasibility |= update.feasibility;
         updating.further.extend(update.further);

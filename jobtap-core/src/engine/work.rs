@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use super::api::{Effect, Log, Write};
 use super::callback::Queued;
+use super::events::NOT_LOGGED;
 use super::frames::{Frame, Given, Then};
+use super::notices::{Cause, Notice};
 use super::record::Applied;
 use super::restart::Orphans;
 use super::submit::Step;
@@ -28,6 +30,8 @@ const MICROSECOND: f64 = 1e-6;
 pub(super) enum Work {
     /// Take the next event of a job's queue.
     Drain(JobId),
+    /// Tell the plugins of something that happened to a job.
+    Notice(Notice),
     /// Call the next handler of a topic.
     Frame(Box<Frame>),
     /// Do the next thing that a handler asked for.
@@ -63,6 +67,7 @@ impl Engine {
         while let Some(work) = self.work.pop() {
             match work {
                 Work::Drain(id) => self.drain(id),
+                Work::Notice(notice) => self.notice(notice),
                 Work::Frame(frame) => self.step(frame),
                 Work::Commands(commands) => self.next_command(commands),
                 Work::Action(id) => self.action(id),
@@ -119,6 +124,9 @@ impl Engine {
 
     /// Logs an applied event and stacks what follows from it, last first.
     fn applied(&mut self, id: JobId, entry: Arc<EventEntry>, applied: Applied) {
+        if entry.name == NOT_LOGGED {
+            return self.show_subscribers(id, &entry);
+        }
         self.write_event(id, Log::Main, &entry);
         self.tally_event(id, &entry, applied.left);
         self.work.push(Work::Action(id));
@@ -132,8 +140,7 @@ impl Engine {
             self.rearm_expiry(id);
         }
         if entry.name == "jobspec-update" {
-            let given = Given::Updates(Arc::clone(&entry));
-            self.stack_frame(Frame { given, ..Frame::new(TopicId::JobUpdate, id, Then::Notify) });
+            self.notify(TopicId::JobUpdate, id, Cause::Updates(Arc::clone(&entry)));
         }
         if applied.ended || entry.name == "start" {
             self.execution_follows(id, &entry, applied.ended);
@@ -179,10 +186,7 @@ impl Engine {
             return;
         };
         let topic = state_topic(record.job.state);
-        if self.plugins.stack.handles(topic) {
-            let given = Given::State { prev: left, entry: Arc::clone(entry) };
-            self.stack_frame(Frame { given, ..Frame::new(topic, id, Then::Notify) });
-        }
+        self.notify(topic, id, Cause::State(left, Arc::clone(entry)));
     }
 
     fn show_subscribers(&mut self, id: JobId, entry: &Arc<EventEntry>) {
@@ -194,7 +198,7 @@ impl Engine {
         }
         let subscribed = |plugin: PluginKey| record.subscribers.contains(&plugin);
         let handlers = self.plugins.stack.members(TopicId::JobEvent, &entry.name, subscribed);
-        let given = Given::Event(Arc::clone(entry));
+        let given = Given::Cause(Cause::Event(Arc::clone(entry)));
         let frame = Frame { given, ..Frame::new(TopicId::JobEvent, id, Then::Notify) };
         self.stack_frame_of(frame, handlers);
     }

@@ -4,7 +4,7 @@ use super::held::Working;
 use super::{Effect, Engine};
 use crate::eventlog::EventEntry;
 use crate::job::{JobId, State};
-use crate::plugin::{Bracket, JobWork, PluginKey, Work as RemoteWork};
+use crate::plugin::{Bracket, JobWork, PluginKey, ProcessCommand, Work as RemoteWork};
 
 impl Engine {
     pub(super) fn begin_work(&mut self, plugin: PluginKey, work: JobWork) {
@@ -80,6 +80,14 @@ impl Engine {
         };
         for work in record.working.drain(..) {
             work.abort.abort();
+        }
+    }
+
+    /// Ends the processes of plugins that are gone.
+    pub(super) fn kill_processes(&mut self, gone: &[PluginKey]) {
+        for plugin in gone {
+            let command = ProcessCommand::KillAll;
+            self.effects.after.push(Effect::Process { plugin: *plugin, command });
         }
     }
 }

@@ -65,13 +65,13 @@ impl<'a> Args<'a> {
 
 /// [`Args`] of a call at topic `T`, from which parameters are taken.
 pub struct Call<'a, T: TopicSet> {
-    pub(crate) args: Args<'a>,
+    pub(crate) args: &'a Args<'a>,
     topic: PhantomData<T>,
 }
 
 impl<'a, T: TopicSet> Call<'a, T> {
     /// Reads `args` as a call at topic `T`.
-    pub fn new(args: Args<'a>) -> Self {
+    pub fn new(args: &'a Args<'a>) -> Self {
         Self { args, topic: PhantomData }
     }
 

@@ -1,6 +1,6 @@
 //! The context of a handler: reads, and the calls that its topic allows.
 
-use std::ops::Deref;
+use std::borrow::Cow;
 
 use serde_json::Value;
 
@@ -8,6 +8,8 @@ use super::call::Call;
 use super::event_name::EventName;
 use super::exception::Exception;
 use super::host::{Bracket, CallError, Command, Host, JobFlag, Level};
+use super::jobs::{AsJob, AsLiveJob, Held, JobRef, LiveJob, PendingJob};
+use super::jobspec_path::JobspecPath;
 use super::outcome::Priority;
 use super::token::Token;
 use crate::job::{Job, JobId, Timestamp};
@@ -15,47 +17,6 @@ use crate::topic::{
     AllowsDependencyAdd, AllowsEpilog, AllowsFatal, AllowsJobspecUpdate, AllowsProlog, HasJob,
     OwnTopic, TopicSet, WithoutJob,
 };
-
-/// A job that exists, as [`Cx::job`] gives it for an id; a `&Job` converts into it.
-#[derive(Debug, Clone, Copy)]
-pub struct JobRef<'a>(&'a Job);
-
-impl<'a> From<&'a Job> for JobRef<'a> {
-    fn from(job: &'a Job) -> Self {
-        JobRef(job)
-    }
-}
-
-/// What the calls of [`Cx`] take as a job: the handler's `&Job`, or what [`Cx::job`] finds.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a job",
-    label = "a job that is known to exist is asked for",
-    note = "pass the handler's `&Job`, or look one up by its id: `cx.job(id)?`"
-)]
-pub trait AsJob {
-    /// The job.
-    fn as_job(&self) -> &Job;
-}
-
-impl AsJob for &Job {
-    fn as_job(&self) -> &Job {
-        self
-    }
-}
-
-impl AsJob for JobRef<'_> {
-    fn as_job(&self) -> &Job {
-        self.0
-    }
-}
-
-impl Deref for JobRef<'_> {
-    type Target = Job;
-
-    fn deref(&self) -> &Job {
-        self.0
-    }
-}
 
 /// The context of a handler on topic `T`, or on a tuple of topics in the order of `#[on]`.
 ///
@@ -91,37 +52,83 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// # Errors
     /// [`CallError::UnknownJob`].
     pub fn job(&self, id: JobId) -> Result<JobRef<'a>, CallError> {
-        self.call.args.host.job(id).map(JobRef).ok_or(CallError::UnknownJob(id))
+        self.call.args.host.job(id).map(JobRef::new).ok_or(CallError::UnknownJob(id))
     }
 
-    /// Removes a dependency that a plugin added. When it was the last one the job moves on.
+    /// A job by its id, as calls take it: one that was accepted and is not over.
     ///
     /// # Errors
-    /// When the job is past DEPEND, or the description doesn't hold it.
-    pub fn dependency_remove(
+    /// [`CallError::UnknownJob`], [`CallError::Over`].
+    pub fn live(&self, id: JobId) -> Result<LiveJob<'a>, CallError> {
+        self.job(id)?.live().ok_or(CallError::Over(id))
+    }
+
+    /// Removes a dependency. When it was the last one the job moves on.
+    pub fn dependency_remove(&self, held: Held<'_>) {
+        let Held { job, description } = held;
+        let description = description.into_owned();
+        self.call.args.host.push(Command::RemoveDependency { job, description });
+    }
+
+    /// Adds a dependency to another job, as [`dependency_add`](Self::dependency_add) does to the
+    /// current one.
+    ///
+    /// # Errors
+    /// When the job is past DEPEND.
+    pub fn dependency_add_to(
         &self,
-        job: impl AsJob,
+        job: PendingJob<'_>,
         description: impl Into<String>,
-    ) -> Result<(), CallError> {
-        let command =
-            Command::RemoveDependency { job: job.as_job().id(), description: description.into() };
-        self.call.args.host.call(command)
+    ) -> Result<Held<'static>, CallError> {
+        self.hold(job.id(), description.into())
     }
 
-    /// Posts an exception on a job. A fatal one ends it.
+    fn hold(&self, job: JobId, name: String) -> Result<Held<'static>, CallError> {
+        let description = name.clone();
+        self.call.args.host.call(Command::AddDependency { job, description })?;
+        Ok(Held { job, description: Cow::Owned(name) })
+    }
+
+    /// Posts an exception that does not end the job. To end it there is [`fail`](Self::fail).
     ///
     /// # Errors
-    /// When the job is inactive; a fatal one also when the job isn't accepted yet.
-    pub fn raise(&self, job: impl AsJob, exception: Exception) -> Result<(), CallError> {
-        self.call.args.host.call(Command::Raise { job: job.as_job().id(), exception })
+    /// When `&Job` is a job that was looked up, and is over.
+    pub fn raise(&self, job: impl AsLiveJob<T>, exception: Exception) -> Result<(), CallError> {
+        self.call.args.host.call(Command::Raise { job: job.live_id(), exception })
+    }
+
+    /// Ends a job with a fatal exception of type `kind`, as [`fail`](Self::fail) does the current
+    /// one.
+    pub fn fail_job(&self, job: LiveJob<'_>, kind: impl Into<String>, note: impl Into<String>) {
+        let exception = Exception::fatal(kind, note);
+        self.call.args.host.push(Command::Raise { job: job.id(), exception });
+    }
+
+    /// Leaves a note on a job for its user, which outlives the manager; shown among its annotations
+    /// under `user`. Null removes it.
+    ///
+    /// # Errors
+    /// When `&Job` is a job that was looked up, and is over.
+    pub fn memo(
+        &self,
+        job: impl AsLiveJob<T>,
+        key: impl Into<String>,
+        value: impl Into<Value>,
+    ) -> Result<(), CallError> {
+        let memo = [(key.into(), value.into())].into_iter().collect();
+        self.call.args.host.call(Command::Memo { job: job.live_id(), memo })
     }
 
     /// Sets the priority of a job in PRIORITY or SCHED; in other states there is no effect.
     ///
     /// # Errors
     /// When the job is inactive.
-    pub fn reprioritize(&self, job: impl AsJob, priority: Priority) -> Result<(), CallError> {
-        self.call.args.host.call(Command::Reprioritize { job: job.as_job().id(), priority })
+    pub fn reprioritize(
+        &self,
+        job: impl AsLiveJob<T>,
+        priority: Priority,
+    ) -> Result<(), CallError> {
+        self.call.args.host.call(Command::Reprioritize { job: job.live_id(), priority })
     }
 
     /// Asks all plugins again, by `job.priority.get`, for each job in PRIORITY and SCHED.
@@ -134,8 +141,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     ///
     /// # Errors
     /// When the job is inactive.
-    pub fn subscribe(&self, job: impl AsJob) -> Result<(), CallError> {
-        self.call.args.host.call(Command::Subscribe { job: job.as_job().id() })
+    pub fn subscribe(&self, job: impl AsLiveJob<T>) -> Result<(), CallError> {
+        self.call.args.host.call(Command::Subscribe { job: job.live_id() })
     }
 
     /// Ends [`subscribe`](Self::subscribe); no error when there was none.
@@ -159,11 +166,11 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// When the job is inactive, or the context is neither.
     pub fn post_event(
         &self,
-        job: impl AsJob,
+        job: impl AsLiveJob<T>,
         name: EventName,
         context: impl Into<Value>,
     ) -> Result<(), CallError> {
-        let job = job.as_job().id();
+        let job = job.live_id();
         let context = match context.into() {
             Value::Null => None,
             Value::Object(context) => Some(context),
@@ -178,25 +185,23 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     ///
     /// # Errors
     /// When the job is inactive.
-    pub fn set_flag(&self, job: impl AsJob, flag: JobFlag) -> Result<(), CallError> {
-        self.call.args.host.call(Command::SetFlag { job: job.as_job().id(), flag })
+    pub fn set_flag(&self, job: impl AsLiveJob<T>, flag: JobFlag) -> Result<(), CallError> {
+        self.call.args.host.call(Command::SetFlag { job: job.live_id(), flag })
     }
 
-    /// Changes one place of any job's jobspec, as [`jobspec_update`](Self::jobspec_update) does for
-    /// the current one. `job.validate` is not asked.
+    /// Changes one place of another job's jobspec, as [`jobspec_update`](Self::jobspec_update) does
+    /// for the current one. `job.validate` is not asked.
     ///
     /// # Errors
-    /// When the job is allocated already or over, or the path leads nowhere.
+    /// When the path goes through something that isn't an object.
     pub fn jobspec_update_of(
         &self,
-        job: impl AsJob,
-        path: impl Into<String>,
+        job: PendingJob<'_>,
+        path: JobspecPath,
         value: impl Into<Value>,
     ) -> Result<(), CallError> {
-        self.call.args.host.call(Command::UpdateJobspec {
-            job: job.as_job().id(),
-            updates: [(path.into(), value.into())].into_iter().collect(),
-        })
+        let updates = [(path.as_str().to_owned(), value.into())].into_iter().collect();
+        self.call.args.host.call(Command::UpdateJobspec { job: job.id(), updates })
     }
 
     /// Calls a topic of an author's own on all plugins that handle it, in load order, and gives what
@@ -230,10 +235,10 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// [`CallError::NotOpen`].
     pub fn prolog_reopen(
         &self,
-        job: impl AsJob,
+        job: impl AsLiveJob<T>,
         description: impl Into<String>,
     ) -> Result<Token, CallError> {
-        self.reopen(job.as_job().id(), Bracket::Prolog, description.into())
+        self.reopen(job.live_id(), Bracket::Prolog, description.into())
     }
 
     /// The same for an epilog.
@@ -242,10 +247,10 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// [`CallError::NotOpen`].
     pub fn epilog_reopen(
         &self,
-        job: impl AsJob,
+        job: impl AsLiveJob<T>,
         description: impl Into<String>,
     ) -> Result<Token, CallError> {
-        self.reopen(job.as_job().id(), Bracket::Epilog, description.into())
+        self.reopen(job.live_id(), Bracket::Epilog, description.into())
     }
 
     fn reopen(&self, job: JobId, bracket: Bracket, name: String) -> Result<Token, CallError> {
@@ -275,13 +280,11 @@ impl<T: TopicSet> Cx<'_, T> {
     ///
     /// # Errors
     /// When the job is past DEPEND.
-    pub fn dependency_add(&self, description: impl Into<String>) -> Result<(), CallError>
+    pub fn dependency_add(&self, description: impl Into<String>) -> Result<Held<'static>, CallError>
     where
         T: AllowsDependencyAdd,
     {
-        let command =
-            Command::AddDependency { job: self.current()?, description: description.into() };
-        self.call.args.host.call(command)
+        self.hold(self.current()?, description.into())
     }
 
     /// Holds the start of the current job until the token is finished.
@@ -312,25 +315,30 @@ impl<T: TopicSet> Cx<'_, T> {
         Ok(Token::new(Bracket::Epilog, job, description, self.call.args.host.remote()))
     }
 
-    /// Changes one place of the current job's jobspec: a dotted path from `attributes`,
-    /// `resources` or `tasks`. All changes of a callback become one `jobspec-update` event; they
-    /// are dropped when the handler fails.
+    /// Changes one place of the current job's jobspec. All changes of a callback become one
+    /// `jobspec-update` event; they are dropped when the handler fails.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn validate(cx: Cx<'_, JobValidate>) -> Result<(), Reject> {
+    ///     Ok(cx.jobspec_update(path!("attributes.system.queue"), "batch")?)
+    /// }
+    /// ```
     ///
     /// # Errors
-    /// When the path leads elsewhere, or through something that isn't an object.
+    /// When the path goes through something that isn't an object, and in `job.update` and in
+    /// `job.validate` of a user's update when the job is allocated already.
     pub fn jobspec_update(
         &self,
-        path: impl Into<String>,
+        path: JobspecPath,
         value: impl Into<Value>,
     ) -> Result<(), CallError>
     where
         T: AllowsJobspecUpdate,
     {
-        let command = Command::UpdateJobspec {
-            job: self.current()?,
-            updates: [(path.into(), value.into())].into_iter().collect(),
-        };
-        self.call.args.host.call(command)
+        let (job, path) = (self.current()?, path.as_str().to_owned());
+        let updates = [(path, value.into())].into_iter().collect();
+        self.call.args.host.call(Command::UpdateJobspec { job, updates })
     }
 
     /// Ends the current job with a fatal exception of type `kind`.

@@ -128,8 +128,8 @@ impl HandlerEntry {
     }
 }
 
-/// Calls one handler of a plugin instance.
-pub type HandlerFn = for<'a> fn(&mut dyn Any, Args<'a>) -> Result<Outcome, Failure>;
+/// Calls one handler of a plugin instance. A failure is boxed, so that the outcome stays small.
+pub type HandlerFn = for<'a> fn(&mut dyn Any, &'a Args<'a>) -> Result<Outcome, Box<Failure>>;
 
 impl fmt::Debug for HandlerEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

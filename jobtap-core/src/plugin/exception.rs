@@ -1,16 +1,38 @@
 //! Exceptions that plugins raise on jobs (RFC 21).
 
-/// How grave an exception is. Only [`Severity::FATAL`] ends the job.
+/// How grave an exception is that does not end its job: from 1, grave, to 7.
+///
+/// ```
+/// use jobtap_core::plugin::Severity;
+///
+/// const NOTE: Severity = Severity::new(3);
+/// assert_eq!(NOTE.get(), 3);
+/// assert_eq!(Severity::try_new(0), None);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Severity(u8);
 
 impl Severity {
     /// Severity 0: ends the job.
-    pub const FATAL: Severity = Severity(0);
+    pub(crate) const FATAL: Severity = Severity(0);
 
-    /// A severity from 0 (fatal) to 7; `None` beyond.
-    pub const fn new(value: u8) -> Option<Self> {
-        if value <= 7 { Some(Self(value)) } else { None }
+    /// A severity from 1 to 7. Use it in a `const`, where another number does not compile. To end a
+    /// job there is [`Cx::fail`](super::Cx::fail).
+    ///
+    /// # Panics
+    /// When the number is 0 or above 7.
+    #[track_caller]
+    pub const fn new(value: u8) -> Self {
+        assert!(
+            value >= 1 && value <= 7,
+            "a severity is from 1 to 7; to end a job call `cx.fail(kind, note)`"
+        );
+        Self(value)
+    }
+
+    /// The same for a number that is known at run time only.
+    pub const fn try_new(value: u8) -> Option<Self> {
+        if value >= 1 && value <= 7 { Some(Self(value)) } else { None }
     }
 
     /// As a number.
@@ -19,14 +41,15 @@ impl Severity {
     }
 }
 
-/// An exception: a word for what happened, its severity, and a note for the user.
+/// An exception that does not end its job: a word for what happened, its severity, and a note for the
+/// user. [`Cx::fail`](super::Cx::fail) ends a job.
 ///
 /// ```
 /// use jobtap_core::plugin::{Exception, Severity};
 ///
-/// let e = Exception::fatal("license", "no license server answers");
-/// assert_eq!(e.severity(), Severity::FATAL);
-/// assert!(Exception::try_new(Severity::FATAL, "two words", "").is_none());
+/// const NOTE: Severity = Severity::new(4);
+/// let e = Exception::new(NOTE, "license", "the license ends tomorrow");
+/// assert_eq!(e.kind(), "license");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exception {
@@ -36,33 +59,15 @@ pub struct Exception {
 }
 
 impl Exception {
-    /// An exception that ends the job. White space and `=` in `kind` become `-`, since a kind is
-    /// one word.
-    pub fn fatal(kind: impl Into<String>, note: impl Into<String>) -> Self {
-        Self::new(Severity::FATAL, kind, note)
-    }
-
-    /// An exception of any severity, `kind` as in [`fatal`](Self::fatal).
+    /// An exception of this severity. White space and `=` in `kind` become `-`, since a kind is one
+    /// word.
     pub fn new(severity: Severity, kind: impl Into<String>, note: impl Into<String>) -> Self {
-        let mut kind: String = kind.into();
-        if kind.is_empty() {
-            kind.push_str("plugin");
-        }
-        if !is_kind(&kind) {
-            kind =
-                kind.chars().map(|c| if c == '=' || c.is_whitespace() { '-' } else { c }).collect();
-        }
-        Self { kind, severity, note: note.into() }
+        Self { kind: one_word(kind.into()), severity, note: note.into() }
     }
 
-    /// The same, but `None` when `kind` is not one word without `=`.
-    pub fn try_new(
-        severity: Severity,
-        kind: impl Into<String>,
-        note: impl Into<String>,
-    ) -> Option<Self> {
-        let kind = kind.into();
-        is_kind(&kind).then(|| Self { kind, severity, note: note.into() })
+    /// One that ends the job.
+    pub(crate) fn fatal(kind: impl Into<String>, note: impl Into<String>) -> Self {
+        Self::new(Severity::FATAL, kind, note)
     }
 
     /// The word.
@@ -81,6 +86,10 @@ impl Exception {
     }
 }
 
-fn is_kind(kind: &str) -> bool {
-    !kind.is_empty() && !kind.contains(|c: char| c == '=' || c.is_whitespace())
+fn one_word(kind: String) -> String {
+    let apart = |c: char| c == '=' || c.is_whitespace();
+    if kind.is_empty() {
+        return "plugin".to_owned();
+    }
+    if kind.contains(apart) { kind.replace(apart, "-") } else { kind }
 }

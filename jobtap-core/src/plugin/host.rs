@@ -154,6 +154,13 @@ pub enum Command {
         /// Its context.
         context: Option<Map<String, Value>>,
     },
+    /// Leave a durable note for the job's user.
+    Memo {
+        /// The job.
+        job: JobId,
+        /// The note by its key.
+        memo: Map<String, Value>,
+    },
     /// Set a flag of the job.
     SetFlag {
         /// The job.
@@ -364,6 +371,9 @@ pub enum CallError {
     /// No such job, or it was purged.
     #[error("there is no job {0}")]
     UnknownJob(JobId),
+    /// The job is over, or not accepted yet.
+    #[error("job {0} is over, or not accepted yet")]
+    Over(JobId),
     /// The host gave no current job where the topic promises one.
     #[error("there is no current job")]
     NoCurrentJob,

@@ -149,7 +149,14 @@ impl Outcome {
         self.more.map_or_else(Decisions::default, |more| *more)
     }
 
+    /// Whether nothing was decided.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.priority == Priority::Unchanged && self.more.is_none()
+    }
+
     /// Whether an asynchronous handler will answer later.
+    #[inline]
     pub fn is_deferred(&self) -> bool {
         self.more.as_ref().is_some_and(|more| more.deferred)
     }

@@ -172,6 +172,8 @@ pub enum ProcessCommand {
         /// The signal's number.
         signum: i32,
     },
+    /// Kill all processes of the plugin, which is gone.
+    KillAll,
 }
 
 /// A running process of a plugin. Dropping it kills the process with all that it has started.

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::call::{Args, Call};
-use super::cx::AsJob;
 use super::cx::Cx;
 use super::data::{Data, PluginData};
 use super::host::Command;
+use super::jobs::AsJob;
 use super::waiting::{Either, oneshot, race};
 use crate::job::{JobId, Timestamp};
 use crate::topic::Later;
@@ -50,7 +50,7 @@ pub struct RemoteCall {
 }
 
 /// A closure for a plugin's instance, which it finds behind `dyn Any`.
-pub type LaterCall = Box<dyn FnOnce(&mut dyn Any, Args<'_>) + Send>;
+pub type LaterCall = Box<dyn for<'a> FnOnce(&mut dyn Any, &'a Args<'a>) + Send>;
 
 /// What is to be done on the manager's thread.
 pub enum Work {

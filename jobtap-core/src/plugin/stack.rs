@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use super::asyncs::panic_text;
 use super::call::Args;
-use super::descriptor::{HandlerEntry, PluginDescriptor};
+use super::descriptor::{HandlerEntry, HandlerFn, PluginDescriptor};
 use super::failure::Failure;
 use super::meter::{HandlerStats, Meter, Ticks};
 use super::outcome::Outcome;
@@ -28,7 +28,7 @@ pub struct Instance {
     /// Borrowed while a handler runs: a plugin is never called while it is being called.
     slot: RefCell<Box<dyn Any>>,
     remote: RemoteHandle,
-    meters: Box<[Meter]>,
+    meters: Vec<Rc<Meter>>,
     faulted: Cell<bool>,
     removed: Cell<bool>,
 }
@@ -46,7 +46,7 @@ impl Instance {
             descriptor,
             slot: RefCell::new(plugin),
             remote,
-            meters: descriptor.handlers.iter().map(|_| Meter::new()).collect(),
+            meters: descriptor.handlers.iter().map(|_| Rc::new(Meter::new())).collect(),
             faulted: Cell::new(false),
             removed: Cell::new(false),
         }
@@ -112,8 +112,20 @@ impl fmt::Debug for Instance {
 pub struct Bound {
     instance: Rc<Instance>,
     entry: &'static HandlerEntry,
-    index: usize,
+    /// Beside the entry, so that a call follows one pointer less.
+    call: HandlerFn,
+    meter: Rc<Meter>,
     watches: bool,
+}
+
+impl Instance {
+    /// Its handler of `unload`, which it has also when it is off the stack.
+    pub fn unload(self: &Rc<Self>) -> Option<Bound> {
+        let mut entries = self.descriptor.handlers.iter().zip(&self.meters);
+        let (entry, meter) = entries.find(|(entry, _)| entry.id == TopicId::Unload)?;
+        let (call, meter) = (entry.call, Rc::clone(meter));
+        Some(Bound { instance: Rc::clone(self), entry, call, meter, watches: false })
+    }
 }
 
 /// How a handler ended that did not succeed.
@@ -127,14 +139,8 @@ pub enum Fault {
     Busy,
 }
 
-/// How one call went.
-#[derive(Debug)]
-pub struct Called {
-    /// What the handler decided.
-    pub result: Result<Outcome, Fault>,
-    /// How long it took, in milliseconds by the host's coarse clock.
-    pub milliseconds: u64,
-}
+/// What a handler decided, or how it failed; boxed, since that is rare.
+pub type Called = Result<Outcome, Box<Fault>>;
 
 impl Bound {
     /// Its plugin.
@@ -157,30 +163,41 @@ impl Bound {
         self.watches
     }
 
-    /// Calls the handler. A panic is caught.
+    /// Whether it is out of service: its plugin is faulted, or removed since the list was made.
     #[inline]
-    pub fn call(&self, args: Args<'_>, ticks: &Ticks) -> Called {
+    pub fn is_out(&self) -> bool {
+        self.instance.faulted.get() || self.instance.removed.get()
+    }
+
+    /// Calls the handler; gives the milliseconds that it took by the host's coarse clock. A panic is
+    /// the caller's to catch and to note: see [`panicked`](Self::panicked).
+    #[inline]
+    pub fn call_uncaught(&self, args: &Args<'_>, ticks: &Ticks) -> (Called, u64) {
         let Ok(mut slot) = self.instance.slot.try_borrow_mut() else {
-            return Called { result: Err(Fault::Busy), milliseconds: 0 };
+            return (Err(Box::new(Fault::Busy)), 0);
         };
-        let Some(meter) = self.instance.meters.get(self.index) else {
-            return Called { result: Err(Fault::Busy), milliseconds: 0 };
-        };
-        let running = meter.start(ticks);
-        let result = catch_unwind(AssertUnwindSafe(|| (self.entry.call)(&mut **slot, args)));
-        let milliseconds = meter.stop(&running, ticks);
-        let result = match result {
-            Ok(Ok(outcome)) => Ok(outcome),
-            Ok(Err(failure)) => {
-                meter.error();
-                Err(Fault::Failure(failure))
+        let running = self.meter.start(ticks);
+        let result = (self.call)(&mut **slot, args);
+        let milliseconds = self.meter.stop(&running, ticks);
+        match result {
+            Ok(outcome) => (Ok(outcome), milliseconds),
+            Err(failure) => {
+                self.meter.error();
+                (Err(Box::new(Fault::Failure(*failure))), milliseconds)
             }
-            Err(panic) => {
-                meter.panic();
-                Err(Fault::Panic(panic_text(&*panic)))
-            }
-        };
-        Called { result, milliseconds }
+        }
+    }
+
+    /// Notes that the handler panicked.
+    pub fn panicked(&self, panic: &(dyn Any + Send)) -> Box<Fault> {
+        self.meter.panic();
+        Box::new(Fault::Panic(panic_text(panic)))
+    }
+
+    /// Calls the handler. A panic is caught.
+    pub fn call(&self, args: &Args<'_>, ticks: &Ticks) -> (Called, u64) {
+        catch_unwind(AssertUnwindSafe(|| self.call_uncaught(args, ticks)))
+            .unwrap_or_else(|panic| (Err(self.panicked(&*panic)), 0))
     }
 }
 
@@ -321,7 +338,8 @@ fn bind_plugin(plugin: &Rc<Instance>, topics: &mut [Vec<Bound>]) {
     let bound = |index: usize, entry: &'static HandlerEntry, watches| Bound {
         instance: Rc::clone(plugin),
         entry,
-        index,
+        call: entry.call,
+        meter: plugin.meters.get(index).map_or_else(|| Rc::new(Meter::new()), Rc::clone),
         watches,
     };
     let entries = || plugin.descriptor.handlers.iter().enumerate();

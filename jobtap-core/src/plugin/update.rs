@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value};
 
+use super::jobspec_path::JobspecPath;
 use super::service::Cred;
 
 /// What was changed in a jobspec, for `job.update`: new values by dotted path, as in the context of
@@ -79,8 +80,8 @@ impl Update {
 
     /// One more change that comes with it. It overrides what the user asked for at that path, and no
     /// plugin is asked for it.
-    pub fn also(mut self, path: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.further.insert(path.into(), value.into());
+    pub fn also(mut self, path: JobspecPath, value: impl Into<Value>) -> Self {
+        self.further.insert(path.as_str().to_owned(), value.into());
         self
     }
 

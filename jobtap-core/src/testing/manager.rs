@@ -123,6 +123,22 @@ pub struct TestManager {
 #[derive(Default)]
 struct Queue(Mutex<VecDeque<RemoteCall>>);
 
+impl Queue {
+    /// Drops what came back: it may hold handles that lead here.
+    fn clear(&self) {
+        let lost = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(lost);
+    }
+}
+
+impl Drop for TestManager {
+    fn drop(&mut self) {
+        self.engine = None;
+        self.tasks = Tasks::default();
+        self.remote.clear();
+    }
+}
+
 impl RemoteSink for Queue {
     fn send(&self, call: RemoteCall) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(call);
@@ -224,6 +240,7 @@ impl TestManager {
     pub fn crash_and_restart(&mut self) {
         self.engine = None;
         self.fuse = None;
+        self.remote.clear();
         self.tasks = Tasks::default();
         self.processes.forget();
         self.timers.clear();
@@ -235,6 +252,16 @@ impl TestManager {
     /// From the next restart on its host has so many cores.
     pub fn set_cores(&mut self, cores: u32) {
         self.setup.cores = cores;
+    }
+
+    /// From the next restart on it has plugin `New` in the place of `Old`, as after an update of the
+    /// manager's binary.
+    pub fn replace_plugin<Old: Plugin, New: Plugin>(&mut self) {
+        for plugin in &mut self.setup.plugins {
+            if plugin.name == Old::DESCRIPTOR.name {
+                *plugin = New::DESCRIPTOR;
+            }
+        }
     }
 
     /// The manager is to die after so many more commits and effects, in the middle of what it does
@@ -334,7 +361,7 @@ impl TestManager {
                 Effect::Respond { to, payload } => {
                     self.streams.entry(to.0).or_default().push(payload);
                 }
-                Effect::Process { command, .. } => self.processes.follow(command),
+                Effect::Process { plugin, command } => self.processes.follow(plugin, command),
                 Effect::Publish { .. } => {}
                 Effect::Exec(command) => inputs.extend(self.execution.execute(&command)),
                 Effect::Timer { id, at } => {

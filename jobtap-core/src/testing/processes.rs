@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::manager::TestManager;
 use crate::job::WaitStatus;
-use crate::plugin::{Process, ProcessAnswer, ProcessCommand, ProcessEnd, ProcessKey};
+use crate::plugin::{PluginKey, Process, ProcessAnswer, ProcessCommand, ProcessEnd, ProcessKey};
 
 /// What runs, and what ran.
 #[derive(Debug, Default)]
@@ -16,24 +16,26 @@ pub(super) struct Processes {
 
 #[derive(Debug)]
 struct Running {
+    plugin: PluginKey,
     process: Process,
     answer: ProcessAnswer,
     signals: Vec<i32>,
 }
 
 impl Processes {
-    pub(super) fn follow(&mut self, command: ProcessCommand) {
+    pub(super) fn follow(&mut self, plugin: PluginKey, command: ProcessCommand) {
         match command {
             ProcessCommand::Run { key, process, answer } => {
                 self.started.push(process.clone());
                 if self.hold {
                     let signals = Vec::new();
-                    self.running.insert(key, Running { process, answer, signals });
+                    self.running.insert(key, Running { plugin, process, answer, signals });
                 } else {
                     answer.send(Ok(ended(WaitStatus::SUCCESS)));
                 }
             }
             ProcessCommand::Signal { key, signum } => self.signal(key, signum),
+            ProcessCommand::KillAll => self.running.retain(|_, running| running.plugin != plugin),
         }
     }
 

@@ -173,6 +173,14 @@ impl TestManager {
         self.ask_as(user(userid), Request::Update { id, updates }).map(drop)
     }
 
+    /// Forgets an inactive job.
+    ///
+    /// # Errors
+    /// The manager's refusal.
+    pub fn purge(&mut self, id: JobId) -> Result<(), String> {
+        self.ask(Request::PurgeId { id }).map(drop)
+    }
+
     /// Asks a plugin's service, `PLUGIN.METHOD`, as the owner.
     ///
     /// # Errors

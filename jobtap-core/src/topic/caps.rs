@@ -23,6 +23,12 @@ capabilities! {
         "this topic is not about a job",
         "take `&Job` in a handler of a `job.*` topic; elsewhere look a job up by its id: `cx.job(id)?`";
 
+    /// The job is not over whenever this topic fires: calls take the handler's `&Job`.
+    HasLiveJob:
+        "the job is over in `{Self}`, or may be",
+        "nothing can be asked for a job that is over",
+        "handle a topic before its end, such as `job.state.cleanup`; on another job call with `cx.live(id)?`";
+
     /// The job has resources whenever this topic fires: `&ResourceSet` can be taken.
     HasResources:
         "a job has no resources yet in `{Self}`",
@@ -117,7 +123,7 @@ capabilities! {
     ReturnsVerdict:
         "a job can't be rejected in `{Self}`",
         "not a gate: the job was accepted before, or isn't there yet",
-        "reject in `job.create`, `job.validate`, `job.dependency.SCHEME` or `job.update.KEY`; end an accepted job with `cx.raise(job, Exception::fatal(..))`";
+        "reject in `job.create`, `job.validate`, `job.dependency.SCHEME` or `job.update.KEY`; end an accepted job with `cx.fail(kind, note)`";
 
     /// A handler may fail with a `HandlerError`, which is logged; the job goes on.
     ReturnsFault:
@@ -149,6 +155,12 @@ capabilities! {
         "nobody asks for query data in `{Self}`",
         "only `plugin.query` is answered with data",
         "handle `plugin.query`";
+
+    /// A handler may fail with a `HandlerError` that goes to who asked.
+    ReturnsQueryFailure:
+        "a handler of `{Self}` can't fail with a `HandlerError`",
+        "a failure here is an answer to somebody, not a line in the log",
+        "return `Result<(), Reject>` in a gate such as `job.validate`, `Result<(), ConfError>` in `conf.update`";
 
     /// A service answers with any `Serialize`.
     ReturnsReply:

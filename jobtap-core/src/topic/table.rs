@@ -51,6 +51,54 @@ macro_rules! topics {
     };
 }
 
+/// Events that are topics of their own, since more, or less, is possible there.
+macro_rules! event_topics {
+    ($( $(#[$doc:meta])* $name:ident = $string:literal: $($cap:ident)*; )*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+            pub struct $name;
+
+            impl TopicSet for $name {}
+            impl Topic for $name {
+                const NAME: &'static str = JobEvent::NAME;
+                const ON_FAILURE: OnFailure = JobEvent::ON_FAILURE;
+                const ID: TopicId = JobEvent::ID;
+            }
+            $( impl $cap for $name {} )*
+            #[diagnostic::do_not_recommend]
+            impl WithoutJob for $name {}
+        )*
+
+        /// Members of `job.event.NAME` with capabilities of their own.
+        pub const EVENT_TOPICS: &[TopicInfo] = &[
+            $( TopicInfo {
+                name: $string,
+                type_name: stringify!($name),
+                on_failure: JobEvent::ON_FAILURE,
+                capabilities: &[$(stringify!($cap)),*],
+            }, )*
+        ];
+    };
+}
+
+event_topics! {
+    /// `job.event.alloc`: the job got its resources, as `job.state.run` right after it.
+    JobEventAlloc = "job.event.alloc":
+        HasJob HasLiveJob HasEntry HasResources ReturnsUnit ReturnsFault AllowsProlog AllowsFatal;
+
+    /// `job.event.finish`: the job's tasks have ended. After a cancelled job's tasks, too.
+    JobEventFinish = "job.event.finish":
+        HasJob HasLiveJob HasEntry ReturnsUnit ReturnsFault AllowsEpilog AllowsFatal;
+
+    /// `job.event.clean`: the job's last event.
+    JobEventClean = "job.event.clean": HasJob HasEntry ReturnsUnit ReturnsFault;
+
+    /// `job.event.*`: each event for which the plugin has no handler of its own, the last one
+    /// included.
+    JobEventAny = "job.event.*": HasJob HasEntry ReturnsUnit ReturnsFault;
+}
+
 /// The topics of the job manager as values, in the order of [`TOPICS`].
 ///
 /// Not an enum: the compiler shortens a path in its messages only when no other type or variant has
@@ -107,49 +155,49 @@ topics! {
     /// `job.create`: the job exists, before anything was checked. Also called for jobs introduced
     /// after a restart or when the plugin is loaded, where a refusal is only logged. The place to
     /// set up what other handlers of the plugin expect of every job.
-    JobCreate = "job.create", Reject: HasJob ReturnsVerdict ReturnsUnit;
+    JobCreate = "job.create", Reject: HasJob HasLiveJob ReturnsVerdict ReturnsUnit;
 
     /// `job.validate`: a submitted job before it is accepted. State NEW. A refusal goes to the
     /// submitter; nothing of the job is kept. Called again with the changed jobspec when a user asks
     /// for an update that isn't marked [`Update::validated`](crate::plugin::Update::validated).
     JobValidate = "job.validate", Reject:
-        HasJob ReturnsVerdict ReturnsUnit AllowsDependencyAdd AllowsJobspecUpdate;
+        HasJob HasLiveJob ReturnsVerdict ReturnsUnit AllowsDependencyAdd AllowsJobspecUpdate;
 
     /// `job.dependency.SCHEME`: one call for each dependency of that scheme that a job asks for,
     /// after validation, and again after a restart for jobs still in DEPEND. State NEW or DEPEND.
     JobDependency = "job.dependency.*", Reject:
-        HasJob HasDependency ReturnsVerdict ReturnsUnit AllowsDependencyAdd AllowsJobspecUpdate;
+        HasJob HasLiveJob HasDependency ReturnsVerdict ReturnsUnit AllowsDependencyAdd AllowsJobspecUpdate;
 
     /// `job.new`: a job was accepted, or is introduced after a restart or when the plugin is
     /// loaded. Any state but INACTIVE. The place to count jobs and to subscribe to their events.
     JobNew = "job.new", Log:
-        HasJob ReturnsUnit ReturnsFault ReturnsAnnotations;
+        HasJob HasLiveJob ReturnsUnit ReturnsFault ReturnsAnnotations;
 
     /// `job.state.depend`: the job is accepted and waits for its dependencies. The last place to
     /// add one.
     JobStateDepend = "job.state.depend", Log:
-        HasJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations
+        HasJob HasLiveJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations
         AllowsDependencyAdd AllowsJobspecUpdate AllowsProlog AllowsFatal;
 
     /// `job.state.priority`: the job needs a priority. It waits here until one is set.
     JobStatePriority = "job.state.priority", Log:
-        HasJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations ReturnsPriority
+        HasJob HasLiveJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations ReturnsPriority
         AllowsJobspecUpdate AllowsProlog AllowsFatal;
 
     /// `job.state.sched`: the job has a priority and waits for resources. A handler that returns
     /// resources gives the job these, past the scheduler.
     JobStateSched = "job.state.sched", Log:
-        HasJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations ReturnsResources
+        HasJob HasLiveJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations ReturnsResources
         AllowsJobspecUpdate AllowsProlog AllowsFatal;
 
     /// `job.state.run`: the job has resources and will be started when no prolog is open.
     JobStateRun = "job.state.run", Log:
-        HasJob HasPrevState HasCause HasResources ReturnsUnit ReturnsFault ReturnsAnnotations
+        HasJob HasLiveJob HasPrevState HasCause HasResources ReturnsUnit ReturnsFault ReturnsAnnotations
         AllowsProlog AllowsFatal;
 
     /// `job.state.cleanup`: the job has ended; its resources are freed when no epilog is open.
     JobStateCleanup = "job.state.cleanup", Log:
-        HasJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations AllowsEpilog
+        HasJob HasLiveJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations AllowsEpilog
         AllowsFatal;
 
     /// `job.state.inactive`: nothing of the job is outstanding; its log is closed.
@@ -163,20 +211,20 @@ topics! {
     /// `job.event.NAME`: each event of that name, for the jobs that the plugin subscribed to with
     /// [`Cx::subscribe`](crate::plugin::Cx::subscribe).
     JobEvent = "job.event.*", Log:
-        HasJob HasEntry ReturnsUnit ReturnsFault AllowsFatal;
+        HasJob HasLiveJob HasEntry ReturnsUnit ReturnsFault AllowsFatal;
 
     /// `job.priority.get`: the manager asks for the job's priority again, in PRIORITY or SCHED.
     JobPriorityGet = "job.priority.get", Log:
-        HasJob ReturnsFault ReturnsPriority AllowsFatal;
+        HasJob HasLiveJob ReturnsFault ReturnsPriority AllowsFatal;
 
     /// `job.update.KEY`: a user asks to change this key of the jobspec, such as
     /// `job.update.attributes.system.duration`. A key that no plugin handles can't be changed.
-    JobUpdateKey = "job.update.*", Reject: HasJob HasUpdateRequest ReturnsVerdict ReturnsUpdate;
+    JobUpdateKey = "job.update.*", Reject: HasJob HasLiveJob HasUpdateRequest ReturnsVerdict ReturnsUpdate;
 
     /// `job.update`: a job's jobspec was changed, by a plugin or at a user's request. Any state
     /// before CLEANUP.
     JobUpdate = "job.update", Log:
-        HasJob HasUpdates ReturnsUnit ReturnsFault ReturnsAnnotations AllowsJobspecUpdate
+        HasJob HasLiveJob HasUpdates ReturnsUnit ReturnsFault ReturnsAnnotations AllowsJobspecUpdate
         AllowsFatal;
 
     /// `job.inactive-add`: the job joined the inactive jobs; after a restart also for each that is
@@ -195,7 +243,7 @@ topics! {
     JobAny = "job.*", Log: HasJob HasMember ReturnsUnit;
 
     /// `plugin.query`: `jobtap plugin query NAME` asks what the plugin has to tell of itself.
-    PluginQuery = "plugin.query", Reject: ReturnsQuery;
+    PluginQuery = "plugin.query", Reject: ReturnsQuery ReturnsQueryFailure;
 
     /// `unload`: the plugin is about to be removed. Not called at the manager's end, after which
     /// everything goes on.

@@ -30,17 +30,18 @@ impl Hostile {
     }
 
     fn hit_other<T: TopicSet>(&self, job: &Job, cx: &Cx<'_, T>, severity: u8) {
-        let (Some(other), Some(severity)) = (self.other(job), Severity::new(severity)) else {
-            return;
-        };
-        if let Ok(other) = cx.job(other) {
-            let _ = cx.raise(other, Exception::new(severity, "hit", "by another job"));
+        let Some(other) = self.other(job).and_then(|id| cx.live(id).ok()) else { return };
+        match Severity::try_new(severity) {
+            None => cx.fail_job(other, "hit", "by another job"),
+            Some(severity) => {
+                let _ = cx.raise(other, Exception::new(severity, "hit", "by another job"));
+            }
         }
     }
 
     fn free_other<T: TopicSet>(&self, job: &Job, cx: &Cx<'_, T>) {
         if let Some(other) = self.other(job).and_then(|id| cx.job(id).ok()) {
-            let _ = cx.dependency_remove(other, MINE);
+            release(&other, cx);
         }
     }
 
@@ -63,7 +64,7 @@ impl Hostile {
             1 => return Err(Reject::new("no")),
             2 => panic!("hostile"),
             3 => {
-                cx.jobspec_update("attributes.system.h.updated", 1)?;
+                cx.jobspec_update(path!("attributes.system.h.updated"), 1)?;
                 cx.dependency_add(MINE)?;
                 self.hit_other(job, &cx, 0);
             }
@@ -79,12 +80,13 @@ impl Hostile {
             1 => cx.reprioritize_all(),
             2 => {
                 // After a restart this is one that no plugin was shown yet.
-                if let Ok(next) = cx.job(JobId::new(job.id().as_u64() + 1)) {
-                    let _ = cx.raise(next, Exception::fatal("hit", "by the one before"));
+                if let Ok(next) = cx.live(JobId::new(job.id().as_u64() + 1)) {
+                    cx.fail_job(next, "hit", "by the one before");
                 }
             }
             3 => {
-                let _ = cx.raise(job, Exception::new(Severity::FATAL, "early", ""));
+                const MILD: Severity = Severity::new(1);
+                let _ = cx.raise(job, Exception::new(MILD, "early", ""));
                 self.hit_other(job, &cx, 2);
             }
             4 => panic!("hostile"),
@@ -100,8 +102,8 @@ impl Hostile {
             let id = job.id();
             remote.at(cx.now() + 2.0, move |_, cx| {
                 if let Ok(job) = cx.job(id) {
-                    let _ = cx.dependency_remove(job, MINE);
-                    let _ = cx.dependency_remove(job, MINE);
+                    release(&job, &cx);
+                    release(&job, &cx);
                 }
             });
         }
@@ -116,33 +118,31 @@ impl Hostile {
     ) -> Result<(), HandlerError> {
         let id = job.id();
         let ask = asks(job.jobspec(), "depend");
-        if ask > 0 {
-            cx.dependency_add(MINE)?;
-        }
+        let held = if ask > 0 { Some(cx.dependency_add(MINE)?) } else { None };
         match ask {
             1 => {
                 remote.at(cx.now() + 3.0, move |_, cx| {
                     if let Ok(job) = cx.job(id) {
-                        let _ = cx.dependency_remove(job, MINE);
+                        release(&job, &cx);
                     }
                 });
             }
             2 => {
-                cx.dependency_remove(job, MINE)?;
-                let _ = cx.dependency_remove(job, MINE);
+                held.into_iter().for_each(|held| cx.dependency_remove(held));
+                release(job, &cx);
             }
             3 => panic!("hostile"),
             4 => cx.fail("depend", "on purpose")?,
             5 => {
-                cx.dependency_remove(job, MINE)?;
+                held.into_iter().for_each(|held| cx.dependency_remove(held));
                 cx.fail("depend", "released and ended at once")?;
             }
             6 => {
                 remote.at(cx.now() + 1.0, move |plugin, cx| {
-                    if let Ok(job) = cx.job(id) {
-                        let _ = cx.dependency_remove(job, MINE);
-                        let _ = cx.dependency_remove(job, MINE);
-                        let _ = cx.raise(job, Exception::fatal("later", ""));
+                    if let Ok(job) = cx.live(id) {
+                        release(&job, &cx);
+                        release(&job, &cx);
+                        cx.fail_job(job, "later", "");
                         plugin.free_other(&job, &cx);
                     }
                 });
@@ -167,7 +167,7 @@ impl Hostile {
         Ok(match asks(job.jobspec(), "priority") {
             1 => {
                 remote.at(cx.now() + 2.0, move |_, cx| {
-                    if let Ok(job) = cx.job(id) {
+                    if let Ok(job) = cx.live(id) {
                         let _ = cx.reprioritize(job, Priority::new(9));
                         let _ = cx.reprioritize(job, Priority::new(10));
                     }
@@ -183,7 +183,7 @@ impl Hostile {
             }
             6 => {
                 cx.reprioritize(job, Priority::new(4))?;
-                cx.jobspec_update("attributes.system.h.priority", 0)?;
+                cx.jobspec_update(path!("attributes.system.h.priority"), 0)?;
                 Priority::HELD
             }
             _ => Priority::UNCHANGED,
@@ -210,7 +210,7 @@ impl Hostile {
         remote: Remote<Self>,
     ) -> Result<(), HandlerError> {
         match asks(job.jobspec(), "sched") {
-            1 => cx.jobspec_update("attributes.system.h.sched", 0)?,
+            1 => cx.jobspec_update(path!("attributes.system.h.sched"), 0)?,
             2 => cx.fail("sched", "on purpose")?,
             3 => self.hit_other(job, &cx, 0),
             4 => {
@@ -285,19 +285,32 @@ impl Hostile {
         job: &Job,
         entry: &EventEntry,
         seen: Data<'_, Seen>,
-        cx: Cx<'_, JobEvent>,
+        cx: Cx<'_, JobEventAny>,
     ) -> Result<(), HandlerError> {
         seen.update(|seen| seen.0 += 1)?;
         match (asks(job.jobspec(), "event"), &*entry.name) {
             (1, "alloc") => self.hit_other(job, &cx, 0),
-            (2, "start") | (3, "prolog-finish") | (4, "depend") => cx.fail("event", "")?,
+            (2, "start") | (3, "prolog-finish") | (4, "depend") => end(job, &cx, "event"),
             (5, "priority") | (6, "exception") => panic!("hostile"),
-            (7, "finish") => cx.raise(job, Exception::fatal("late", ""))?,
+            (7, "finish") => end(job, &cx, "late"),
             (8, "release" | "validate") => self.free_other(job, &cx),
-            (9, "dependency-add") => cx.dependency_remove(job, MINE)?,
+            (9, "dependency-add") => release(job, &cx),
             _ => {}
         }
         Ok(())
+    }
+}
+
+/// Removes the plugin's own dependency, if it holds the job.
+fn release<T: TopicSet>(job: &Job, cx: &Cx<'_, T>) {
+    if let Some(held) = job.dependency(MINE) {
+        cx.dependency_remove(held);
+    }
+}
+
+fn end<T: TopicSet>(job: &Job, cx: &Cx<'_, T>, kind: &str) {
+    if let Ok(job) = cx.live(job.id()) {
+        cx.fail_job(job, kind, "");
     }
 }
 

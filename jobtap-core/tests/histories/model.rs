@@ -15,6 +15,8 @@ pub(crate) struct Model {
     pub(crate) prologs: Vec<String>,
     pub(crate) epilogs: Vec<String>,
     pub(crate) holds: bool,
+    /// A plugin gave it its resources.
+    pub(crate) bypass: bool,
     seen: Vec<String>,
     fatal: bool,
 }
@@ -93,8 +95,15 @@ impl Model {
                 self.urgency = number("urgency").ok_or("no urgency")?;
                 self.back_to_priority();
             }
+            "set-flags" => {
+                let flags = field("flags").map(ToString::to_string).unwrap_or_default();
+                self.bypass |= flags.contains("alloc-bypass");
+            }
+            "newer.seen" => {}
+            "resource-update" => self.within(&[Run, Cleanup])?,
+            // While it runs a user may ask for more time.
             "jobspec-update" => {
-                self.within(&[New, Depend, Priority, Sched])?;
+                self.within(&[New, Depend, Priority, Sched, Run])?;
                 self.back_to_priority();
             }
             "flux-restart" => {

@@ -33,6 +33,11 @@ impl Prog {
         format!("{}-{command}: ERROR: {text}", self.0)
     }
 
+    /// The message that `command` did something: `PROG-COMMAND: INFO: TEXT`.
+    pub(crate) fn info(&self, command: &str, text: impl Display) -> String {
+        format!("{}-{command}: INFO: {text}", self.0)
+    }
+
     /// A message of the compiled kind of commands, errors included: `PROG-COMMAND: TEXT`.
     pub(crate) fn plain(&self, command: &str, text: impl Display) -> String {
         format!("{}-{command}: {text}", self.0)
@@ -128,5 +133,6 @@ mod tests {
         let prog = Prog::named("jobtap");
         assert_eq!(prog.error("jobs", "no"), "jobtap-jobs: ERROR: no");
         assert_eq!(prog.warning("jobs", "odd"), "jobtap-jobs: WARNING: odd");
+        assert_eq!(prog.info("update", "done"), "jobtap-update: INFO: done");
     }
 }

@@ -1,6 +1,8 @@
 //! The commands: a file per command, and what several of them share.
 
 mod cancel;
+mod columns;
+mod config;
 mod format;
 mod ids;
 mod job;
@@ -30,6 +32,7 @@ mod submit_rlimit;
 mod submit_setattr;
 mod submit_values;
 mod submit_wait;
+mod update;
 mod usage;
 mod users;
 mod when;
@@ -71,9 +74,13 @@ enum Command {
     Cancel(cancel::CancelArgs),
     /// Look at the queue, start or stop it
     Queue(queue::QueueArgs),
-    /// List, load or remove plugins
+    /// Change a job after its submission
+    Update(update::UpdateArgs),
+    /// Look at plugins, load, remove or ask them
     #[command(alias = "jobtap")]
     Plugin(plugin::PluginArgs),
+    /// Show or replace the manager's configuration
+    Config(config::ConfigArgs),
 }
 
 /// Commands that answer a wrong command line in the compiled manner; see [`Family`].
@@ -100,7 +107,9 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Job(args) => job::run(args),
         Command::Cancel(args) => cancel::run(args),
         Command::Queue(args) => queue::run(args),
+        Command::Update(args) => update::run(args),
         Command::Plugin(args) => plugin::run(args),
+        Command::Config(args) => config::run(args),
     }
 }
 

@@ -9,15 +9,16 @@ use std::process::{ExitCode, ExitStatus};
 
 use jobtap_core::engine::Level;
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::message::{CliError, Prog, system_text};
 use super::session;
 use super::usage::Family;
+use crate::daemon::config::Source;
 use crate::daemon::statedir::{StateDir, fresh_directory};
-use crate::daemon::{Daemon, Options, config};
+use crate::daemon::{Daemon, Options};
 use crate::rpc::uri;
 
 const COMMAND: &str = "start";
@@ -51,6 +52,7 @@ pub(crate) struct StartArgs {
 
 /// What the options say.
 struct Plan {
+    source: Source,
     config: Value,
     state_dir: Option<PathBuf>,
     log_level: Level,
@@ -76,13 +78,11 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
     if socket.as_os_str().len() > uri::MAX_PATH {
         socket = rundir.path.join("local-0");
     }
-    let options = Options { config: plan.config, statedir, socket, log_level: plan.log_level };
+    let Plan { source, config, log_level, command, .. } = plan;
+    let options = Options { source, config, statedir, socket, log_level };
     let daemon = Daemon::start(options).map_err(CliError::failure)?;
-    let outcome = if foreground {
-        serve(&daemon).await
-    } else {
-        supervise(&daemon, &rundir, &plan.command).await
-    };
+    let outcome =
+        if foreground { serve(&daemon).await } else { supervise(&daemon, &rundir, &command).await };
     if outcome.is_ok() {
         finish(&daemon).await?;
     }
@@ -103,16 +103,11 @@ impl Plan {
                 )));
             }
         }
-        let mut whole = Value::Object(Map::new());
-        for path in &args.config_path {
-            config::merge(&mut whole, config::load(path).map_err(CliError::failure)?);
-        }
-        for text in &args.conf {
-            config::merge(&mut whole, config::setting(text).map_err(CliError::failure)?);
-        }
+        let source = Source::new(&args.config_path, args.conf).map_err(CliError::failure)?;
+        let config = source.read().map_err(CliError::failure)?;
         let log_level = if args.verbose > 0 { Level::Info } else { Level::Warning };
-        let mut plan =
-            Self { config: whole, state_dir: args.state_dir, log_level, command: args.command };
+        let (state_dir, command) = (args.state_dir, args.command);
+        let mut plan = Self { source, config, state_dir, log_level, command };
         for attribute in &args.setattr {
             plan.set(attribute)?;
         }
@@ -183,15 +178,19 @@ impl Drop for RunDir {
     }
 }
 
-/// Runs as a plain daemon until a signal asks for the end.
+/// Runs as a plain daemon until a signal asks for the end. SIGHUP has it read its configuration again.
 async fn serve(daemon: &Daemon) -> Result<u8, CliError> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = signal(SignalKind::hangup())?;
     session::note(&format!("jobtap: manager ready at {}", daemon.uri()));
-    tokio::select! {
-        _ = terminate.recv() => Ok(0),
-        _ = interrupt.recv() => Ok(0),
-        reason = daemon.failure() => Err(failed(&reason)),
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => return Ok(0),
+            _ = interrupt.recv() => return Ok(0),
+            _ = hangup.recv() => daemon.reload(),
+            reason = daemon.failure() => return Err(failed(&reason)),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use jobtap_core::engine::Write;
+use jobtap_core::job::JobId;
 
 use super::effects::Effector;
 use super::engine_thread::Turn;
@@ -10,6 +11,7 @@ use crate::store::{Batch, Committer, Key, KeyError, Op};
 
 /// Queues a turn: its effects are run when its writes and all earlier ones are durable.
 pub(super) fn submit(committer: &Committer, effector: &Arc<Effector>, turn: Turn) {
+    let forgotten: Vec<JobId> = turn.writes.iter().filter_map(forgotten).collect();
     let ops = match turn.writes.into_iter().map(op).collect() {
         Ok(ops) => ops,
         Err(error) => {
@@ -21,7 +23,18 @@ pub(super) fn submit(committer: &Committer, effector: &Arc<Effector>, turn: Turn
     };
     let effector = Arc::clone(effector);
     let after = turn.after;
-    committer.submit(Batch { ops, then: Box::new(move || effector.run(after)) });
+    let then = move || {
+        forgotten.into_iter().for_each(|id| effector.records.remove_output(id));
+        effector.run(after);
+    };
+    committer.submit(Batch { ops, then: Box::new(then) });
+}
+
+fn forgotten(write: &Write) -> Option<JobId> {
+    match write {
+        Write::Remove { id } => Some(*id),
+        _ => None,
+    }
 }
 
 /// Queues something to be done after everything before it.
@@ -37,6 +50,7 @@ fn op(write: Write) -> Result<Op, KeyError> {
         Write::Put { id, key, value } => {
             Op::Put { key: Key::job(id.as_u64(), &key)?, value: value.into_bytes() }
         }
+        Write::Remove { id } => Op::RemoveJob(id.as_u64()),
         Write::PutInstance { key, value } => {
             Op::Put { key: Key::instance(&key)?, value: value.into_bytes() }
         }

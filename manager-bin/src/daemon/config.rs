@@ -30,6 +30,57 @@ pub enum ConfigError {
     Setting(String),
 }
 
+/// Where a configuration comes from: what `start` was told, which a reload reads again.
+#[derive(Debug, Clone, Default)]
+pub struct Source {
+    /// Files and directories, absolute.
+    paths: Vec<PathBuf>,
+    /// `--conf` options, over the files.
+    settings: Vec<String>,
+}
+
+impl Source {
+    /// From these files, directories and options. Relative names are those of the present directory.
+    ///
+    /// # Errors
+    /// When the present directory isn't there any more.
+    pub fn new(paths: &[PathBuf], settings: Vec<String>) -> Result<Self, ConfigError> {
+        let absolute = |path: &PathBuf| {
+            std::path::absolute(path)
+                .map_err(|reason| ConfigError::Read { path: path.clone(), reason })
+        };
+        let paths = paths.iter().map(absolute).collect::<Result<_, _>>()?;
+        Ok(Self { paths, settings })
+    }
+
+    /// Reads and merges all of it.
+    ///
+    /// # Errors
+    /// The first thing that can't be read or understood.
+    pub fn read(&self) -> Result<Value, ConfigError> {
+        let mut whole = Value::Object(Map::new());
+        for path in &self.paths {
+            merge(&mut whole, load(path)?);
+        }
+        for text in &self.settings {
+            merge(&mut whole, setting(text)?);
+        }
+        Ok(whole)
+    }
+}
+
+/// A text that is a whole configuration: a JSON object, or TOML. `place` names it in errors.
+///
+/// # Errors
+/// When it is neither.
+pub fn parse(place: &str, text: &str) -> Result<Value, ConfigError> {
+    if text.trim_start().starts_with('{') {
+        parse_json(place, text)
+    } else {
+        parse_toml(place, text)
+    }
+}
+
 /// Reads a TOML or JSON file, or all `*.toml` and `*.json` files of a directory in the order of their names.
 pub fn load(path: &Path) -> Result<Value, ConfigError> {
     let mut config = Value::Object(Map::new());
@@ -164,6 +215,29 @@ mod tests {
         std::fs::write(dir.path().join("0.toml"), "[a]\nx = 1\nz = 3").unwrap();
         std::fs::write(dir.path().join("notes.txt"), "not read").unwrap();
         assert_eq!(load(dir.path()).unwrap(), json!({"a": {"x": 2, "z": 3}, "b": {"y": [1]}}));
+    }
+
+    #[test]
+    fn a_source_is_read_again_with_the_options_on_top() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a.toml");
+        let source = Source::new(std::slice::from_ref(&file), vec!["a.y=2".to_owned()]).unwrap();
+        for x in [1, 7] {
+            std::fs::write(&file, format!("[a]\nx = {x}\ny = 1")).unwrap();
+            assert_eq!(source.read().unwrap(), json!({"a": {"x": x, "y": 2}}));
+        }
+        std::fs::remove_file(&file).unwrap();
+        assert!(source.read().is_err());
+    }
+
+    #[test]
+    fn a_whole_configuration_is_toml_or_json() {
+        assert_eq!(
+            parse("stdin", "[a]\nx = 1").unwrap(),
+            parse("stdin", "{\"a\":{\"x\":1}}").unwrap()
+        );
+        let text = parse("stdin", "[a\n").unwrap_err().to_string();
+        assert!(text.starts_with("stdin:1: "), "{text}");
     }
 
     #[test]

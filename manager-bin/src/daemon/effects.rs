@@ -9,6 +9,8 @@ use super::Failure;
 use super::engine_thread::{After, EngineHandle};
 use super::execution::Execution;
 use super::hub::Hub;
+use super::processes::Processes;
+use super::records::Records;
 use super::timers::Timers;
 
 /// Everybody who is told.
@@ -17,12 +19,16 @@ pub(super) struct Effector {
     pub engine: EngineHandle,
     /// Those who watch eventlogs.
     pub hub: Arc<Hub>,
+    /// What is kept of jobs outside the store.
+    pub records: Records,
     /// The execution system.
     pub execution: Execution,
     /// The timers.
     pub timers: Timers,
     /// Where the asynchronous work of plugins runs.
     pub plugins: tokio::runtime::Handle,
+    /// The processes of plugins.
+    pub processes: Processes,
     /// Where it is said that nothing more can be made durable.
     pub failure: Failure,
 }
@@ -40,7 +46,9 @@ impl Effector {
 
     fn one(&self, effect: Effect) {
         match effect {
-            Effect::Reply { to, result } => self.engine.answer(to, result),
+            Effect::Reply { to, result } => self.engine.replies().answer(to, result),
+            Effect::Respond { to, payload } => self.engine.replies().respond(to, payload),
+            Effect::Process { plugin, command } => self.processes.send(plugin, command),
             Effect::Publish { id, log, seq, entry } => self.hub.publish(id, log, seq, &entry),
             Effect::Exec(command) => self.execution.send(command),
             Effect::Timer { id, at } => self.timers.set(id, at),

@@ -4,22 +4,18 @@
 //! the turn to the store as one batch. What was read in a turn is delivered with that batch too: an
 //! answer never shows what is not durable yet.
 
-use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
 
-use jobtap_core::engine::{
-    Cred, Effect, Effects, Engine, Input, ReplyTo, Request, RequestError, Write,
-};
+use jobtap_core::engine::{Cred, Effect, Effects, Engine, Input, Request, RequestError, Write};
 use jobtap_core::plugin::{RemoteCall, RemoteSink};
-use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::Failure;
 use super::log::Log;
-use crate::rpc::errno::EAGAIN;
+use super::pulse::Pulse;
+use super::replies::{Answers, Replies, shutting_down};
 use crate::rpc::{RpcError, RpcResult};
 
 /// Inputs taken into one turn at most: bounds the latency of the first of them.
@@ -65,13 +61,6 @@ pub(super) struct EngineHandle {
     replies: Arc<Replies>,
 }
 
-/// Requests that wait for the engine's answer.
-#[derive(Default)]
-struct Replies {
-    next: AtomicU64,
-    waiting: Mutex<HashMap<ReplyTo, oneshot::Sender<RpcResult>>>,
-}
-
 impl EngineHandle {
     /// A handle that sends into this channel.
     pub(super) fn new(messages: Sender<Message>) -> Self {
@@ -80,13 +69,24 @@ impl EngineHandle {
 
     /// Hands in a request, in the order of the calls; the answer comes when its events are durable.
     pub(super) fn request(&self, cred: Cred, request: Request) -> oneshot::Receiver<RpcResult> {
-        let (sender, receiver) = oneshot::channel();
-        let reply = ReplyTo(self.replies.next.fetch_add(1, Ordering::Relaxed));
-        self.replies.lock().insert(reply, sender);
+        let (reply, receiver) = self.replies.one();
         if !self.input(Input::Request { reply, cred, request }) {
-            self.replies.lock().remove(&reply);
+            self.replies.forget(reply);
         }
         receiver
+    }
+
+    /// Hands in a request that may be answered many times.
+    pub(super) fn stream(&self, cred: Cred, request: Request) -> Answers {
+        let engine = self.messages.clone();
+        let answers = self.replies.many(move |to| {
+            // The engine may have ended.
+            let _ = engine.send(Message::Input(Input::Abandoned(to)));
+        });
+        if !self.input(Input::Request { reply: answers.to, cred, request }) {
+            self.replies.forget(answers.to);
+        }
+        answers
     }
 
     /// Looks at the engine; what it shows is durable when the answer arrives.
@@ -113,17 +113,9 @@ impl EngineHandle {
         let _ = self.messages.send(Message::Stop);
     }
 
-    /// Gives the answer to the one who waits, if he still does.
-    pub(super) fn answer(&self, to: ReplyTo, result: Result<Value, RequestError>) {
-        if let Some(sender) = self.replies.lock().remove(&to) {
-            let _ = sender.send(result.map_err(refusal));
-        }
-    }
-}
-
-impl Replies {
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<ReplyTo, oneshot::Sender<RpcResult>>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Those who wait for answers.
+    pub(super) fn replies(&self) -> &Replies {
+        &self.replies
     }
 }
 
@@ -135,7 +127,7 @@ impl RemoteSink for EngineHandle {
 
 /// The answer, or the refusal of a manager that ends.
 pub(super) async fn answered(receiver: oneshot::Receiver<RpcResult>) -> RpcResult {
-    receiver.await.unwrap_or_else(|_| Err(RpcError::new(EAGAIN, "the manager is shutting down")))
+    receiver.await.unwrap_or_else(|_| Err(shutting_down()))
 }
 
 /// An engine's refusal as it goes over the wire.
@@ -143,17 +135,27 @@ pub(super) fn refusal(error: RequestError) -> RpcError {
     RpcError::new(error.errno, error.text)
 }
 
+/// What the engine's thread works with beside the engine.
+pub(super) struct Surroundings<'a> {
+    /// Where its log lines go.
+    pub log: &'a Log,
+    /// Where its end is reported.
+    pub failure: &'a Failure,
+    /// Its clocks.
+    pub pulse: &'a Pulse,
+}
+
 /// Runs the engine until it is stopped; `turns` commits each turn. A panic becomes a failure in words.
 pub(super) fn run(
     mut engine: Engine,
     messages: &Receiver<Message>,
-    log: &Log,
-    failure: &Failure,
+    around: &Surroundings<'_>,
     mut turns: impl FnMut(Turn),
 ) {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         while let Ok(first) = messages.recv() {
-            let (turn, stop) = one_turn(&mut engine, first, messages, log);
+            let (turn, stop) = one_turn(&mut engine, first, messages, around);
+            around.pulse.rests();
             turns(turn);
             if stop {
                 turns(Turn { writes: engine.checkpoint(), after: Vec::new() });
@@ -162,7 +164,7 @@ pub(super) fn run(
         }
     }));
     if let Err(panic) = outcome {
-        failure.report(format!("the engine failed: {}", super::panic_text(&*panic)));
+        around.failure.report(format!("the engine failed: {}", super::panic_text(&*panic)));
     }
 }
 
@@ -170,14 +172,15 @@ fn one_turn(
     engine: &mut Engine,
     first: Message,
     messages: &Receiver<Message>,
-    log: &Log,
+    around: &Surroundings<'_>,
 ) -> (Turn, bool) {
     let mut turn = Turn::default();
     let mut next = Some(first);
     let mut taken = 0;
     while let Some(message) = next {
+        around.pulse.works();
         match message {
-            Message::Input(input) => turn.add(engine.handle(super::now(), input), log),
+            Message::Input(input) => turn.add(engine.handle(super::now(), input), around.log),
             Message::Read(look) => turn.after.push(After::Deliver(look(engine))),
             Message::Stop => return (turn, true),
         }

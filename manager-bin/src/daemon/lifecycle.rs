@@ -18,12 +18,16 @@ use serde_json::Value;
 use tokio::net::UnixListener;
 use tokio::sync::{oneshot, watch};
 
+use super::config::Source;
 use super::effects::Effector;
-use super::engine_thread::{self, EngineHandle, Message, Turn, answered};
+use super::engine_thread::{self, EngineHandle, Message, Surroundings, Turn, answered};
 use super::execution::{self, Execution};
 use super::hub::Hub;
 use super::log::Log;
+use super::processes::Processes;
+use super::pulse::Pulse;
 use super::records::Records;
+use super::reload::{ConfigCall, Configuration, warn_of_strangers};
 use super::resources::ResourceError;
 use super::statedir::StateDir;
 use super::timers::Timers;
@@ -37,7 +41,9 @@ const IDLE_POLL: Duration = Duration::from_millis(20);
 
 /// What a manager is started with.
 pub struct Options {
-    /// The merged instance configuration.
+    /// Where the instance configuration comes from.
+    pub source: Source,
+    /// What was read from there.
     pub config: Value,
     /// Where its state is.
     pub statedir: StateDir,
@@ -93,6 +99,7 @@ pub struct Daemon {
     failed: watch::Receiver<Option<String>>,
     statedir: StateDir,
     socket: PathBuf,
+    processes: Processes,
     _plugins: oneshot::Sender<()>,
 }
 
@@ -102,7 +109,9 @@ impl Daemon {
         let uri = uri::of_path(&options.socket);
         let (failure, failed) = Failure::new();
         let (plugins, stop_plugins) = plugin_runtime()?;
-        let (thread, services) = start_threads(&options, &uri, plugins, failure)?;
+        let processes = Processes::start(&plugins);
+        let runs = Runs { plugins, processes: processes.clone() };
+        let (thread, services) = start_threads(&options, &uri, runs, failure)?;
         let listener = listen(&options.socket)
             .map_err(|reason| StartError::Socket { path: options.socket.clone(), reason })?;
         let server = tokio::spawn(server::serve(listener, Arc::clone(&services)));
@@ -114,6 +123,7 @@ impl Daemon {
             failed,
             statedir: options.statedir,
             socket: options.socket,
+            processes,
             _plugins: stop_plugins,
         })
     }
@@ -130,6 +140,21 @@ impl Daemon {
             Ok(reason) => reason.clone().unwrap_or_default(),
             Err(_) => "the engine has ended".into(),
         }
+    }
+
+    /// Has the configuration read again, without waiting for the end of it; who refuses it is in the
+    /// log, and the old one stays.
+    pub fn reload(&self) {
+        let cred = Cred { userid: self.services.owner, owner: true };
+        let services = Arc::clone(&self.services);
+        tokio::spawn(async move {
+            let configuration = Arc::clone(&services.configuration);
+            if let Err(refusal) = configuration.call(cred, ConfigCall::Reload).await {
+                let text =
+                    format!("the new configuration is refused, the old one stays: {refusal}");
+                services.log.write(Level::Error, &text);
+            }
+        });
     }
 
     /// Stops scheduling, cancels what runs, and waits until nothing does; only where the state is
@@ -172,23 +197,37 @@ impl Daemon {
         let _ = self.server.await;
         let _ = std::fs::remove_file(&self.socket);
         self.services.engine.stop();
-        let engine = self.engine;
-        let _ = tokio::task::spawn_blocking(move || engine.join()).await;
+        let (engine, processes) = (self.engine, self.processes);
+        let ended = tokio::task::spawn_blocking(move || {
+            let _ = engine.join();
+            // Only now: their ends are no longer heard, so nothing is recorded as failed that the
+            // next manager may begin again.
+            processes.close();
+        });
+        let _ = ended.await;
         self.services.execution.close(self.statedir.is_temporary());
     }
+}
+
+/// Where plugins' asynchronous work and processes run.
+struct Runs {
+    plugins: tokio::runtime::Handle,
+    processes: Processes,
 }
 
 /// Brings up everything but the socket.
 fn start_threads(
     options: &Options,
     uri: &str,
-    plugins: tokio::runtime::Handle,
+    runs: Runs,
     failure: Failure,
 ) -> Result<(JoinHandle<()>, Arc<Services>), StartError> {
     let owner = Uid::new(rustix::process::geteuid().as_raw());
     let resources = resources::discover(&options.config)?;
     let registry = Registry::linked()?;
+    let linked: Vec<&'static str> = registry.plugins().map(|plugin| plugin.name).collect();
     let log = Arc::new(Log::new(options.log_level));
+    warn_of_strangers(&options.config, &linked, &log);
     let state = options.statedir.path();
     let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(&state.join("store"))?);
     let records = Records::new(Arc::clone(&store), state.join("output"));
@@ -199,22 +238,33 @@ fn start_threads(
     let effector = Effector {
         engine: engine.clone(),
         hub: Arc::clone(&hub),
+        records: records.clone(),
         execution: execution.clone(),
         timers: Timers::start(engine.clone())?,
-        plugins,
+        plugins: runs.plugins,
+        processes: runs.processes,
         failure,
     };
+    let pulse = Pulse::start(Arc::clone(&log))?;
     let setup = Setup {
         owner,
         resources,
         config: options.config.clone(),
         registry,
         remote: Arc::new(engine.clone()),
+        ticks: pulse.ticks(),
     };
-    let boot = Boot { setup, store, effector, log: Arc::clone(&log) };
+    let boot = Boot { setup, store, effector, pulse, log: Arc::clone(&log) };
     let thread = boot.run(messages)?;
+    let configuration = Arc::new(Configuration {
+        source: options.source.clone(),
+        engine: engine.clone(),
+        log: Arc::clone(&log),
+        linked,
+        current: tokio::sync::Mutex::new(options.config.clone()),
+    });
     let reserve = Reserve::default();
-    let services = Services { owner, engine, records, hub, execution, log, reserve };
+    let services = Services { owner, engine, records, hub, execution, log, configuration, reserve };
     Ok((thread, Arc::new(services)))
 }
 
@@ -223,6 +273,7 @@ struct Boot {
     setup: Setup,
     store: Arc<dyn Store>,
     effector: Effector,
+    pulse: Pulse,
     log: Arc<Log>,
 }
 
@@ -248,7 +299,7 @@ impl Boot {
         messages: &mpsc::Receiver<Message>,
         ready: &mpsc::Sender<Result<(), StartError>>,
     ) {
-        let Self { setup, store, effector, log } = self;
+        let Self { setup, store, effector, pulse, log } = self;
         let (engine, first) = match restored(setup, store.as_ref(), &log) {
             Ok(restored) => restored,
             Err(error) => return drop(ready.send(Err(error))),
@@ -267,7 +318,8 @@ impl Boot {
         let settle = Arc::clone(&effector);
         commit::then(&committer, move || settle.execution.settle());
         let _ = ready.send(Ok(()));
-        engine_thread::run(engine, messages, &log, &effector.failure, turns);
+        let around = Surroundings { log: &log, failure: &effector.failure, pulse: &pulse };
+        engine_thread::run(engine, messages, &around, turns);
         committer.close();
     }
 }
@@ -278,11 +330,21 @@ fn restored(setup: Setup, store: &dyn Store, log: &Log) -> Result<(Engine, Turn)
     if let Some(checkpoint) = restore::checkpoint(store)? {
         engine.restore_checkpoint(&checkpoint);
     }
-    let jobs = restore::all(store, &mut engine, log)?;
-    log.write(Level::Info, &format!("restart: {jobs} jobs"));
+    restore::instance_data(store, &mut engine)?;
+    restore::all(store, &mut engine, log)?;
     let mut turn = Turn::default();
     turn.add(engine.start(super::now()), log);
     Ok((engine, turn))
+}
+
+/// `exec.kill-timeout`, if it is said.
+pub(super) fn kill_timeout(config: &Value) -> Result<Option<Duration>, StartError> {
+    let Some(patience) = config.pointer("/exec/kill-timeout") else {
+        return Ok(None);
+    };
+    let invalid = || StartError::KillTimeout(patience.to_string());
+    let patience = Fsd::deserialize(patience).map_err(|_| invalid())?;
+    patience.to_duration().map(Some).ok_or_else(invalid)
 }
 
 fn start_execution(
@@ -292,10 +354,8 @@ fn start_execution(
     uri: &str,
 ) -> Result<Execution, StartError> {
     let mut local = LocalConfig::new(options.statedir.path().to_path_buf())?;
-    if let Some(patience) = options.config.pointer("/exec/kill-timeout") {
-        let invalid = || StartError::KillTimeout(patience.to_string());
-        let patience = Fsd::deserialize(patience).map_err(|_| invalid())?;
-        local.kill_timeout = patience.to_duration().ok_or_else(invalid)?;
+    if let Some(patience) = kill_timeout(&options.config)? {
+        local.kill_timeout = patience;
     }
     let events = engine.clone();
     let executor = LocalExecutor::connect(local, move |event| {

@@ -4,6 +4,7 @@
 //! Start-up and shutdown are in `lifecycle`, in the order that keeps every promise: nothing is
 //! acknowledged before it is durable, and nothing is lost that was acknowledged.
 
+mod capture;
 mod commit;
 pub mod config;
 mod effects;
@@ -14,7 +15,12 @@ mod lifecycle;
 pub mod log;
 mod lookup;
 mod merge;
+mod plugin_reads;
+mod processes;
+mod pulse;
 mod records;
+mod reload;
+mod replies;
 pub mod resources;
 mod restore;
 mod server;
@@ -29,7 +35,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use jobtap_core::engine::{Cred, Engine};
+use jobtap_core::engine::{Cred, Engine, Request};
 use jobtap_core::job::{Timestamp, Uid};
 use serde_json::{Value, json};
 use tokio::sync::watch::{Receiver, Sender, channel};
@@ -40,6 +46,7 @@ use crate::rpc::errno::ENOSPC;
 use crate::rpc::{RpcError, RpcResult};
 use crate::store::Reserve;
 use engine_thread::{EngineHandle, answered, refusal};
+use replies::Answers;
 use services::{Call, Read, Watch};
 
 /// The time that goes into events.
@@ -84,6 +91,7 @@ pub struct Services {
     hub: Arc<hub::Hub>,
     execution: execution::Execution,
     log: Arc<log::Log>,
+    configuration: Arc<reload::Configuration>,
     reserve: Reserve,
 }
 
@@ -91,22 +99,34 @@ pub struct Services {
 enum Begun {
     /// One answer will come.
     One(Pin<Box<dyn Future<Output = RpcResult> + Send>>),
-    /// A stream of answers.
+    /// A job's log, as it grows.
     Watch(Watch),
+    /// Answers from a plugin.
+    Stream(Answers),
 }
 
 impl Services {
     /// Takes a request in. What goes to the engine is on its way when this returns.
-    fn begin(&self, cred: Cred, call: Call) -> Result<Begun, RpcError> {
+    /// `streaming`: any number of answers is expected.
+    fn begin(&self, cred: Cred, call: Call, streaming: bool) -> Result<Begun, RpcError> {
         Ok(Begun::One(match call {
             Call::Watch(watch) => return Ok(Begun::Watch(watch)),
             Call::Engine(request) => {
-                if matches!(request, jobtap_core::engine::Request::Submit(_)) {
+                if matches!(request, Request::Submit(_)) {
                     self.check_space()?;
                 }
                 Box::pin(answered(self.engine.request(cred, request)))
             }
-            Call::Read(read) => Box::pin(answered(self.engine.read(reader(cred, read)))),
+            Call::Read(read) => Box::pin(answered(self.engine.read(self.reader(cred, read)))),
+            Call::Config(call) => Box::pin(Arc::clone(&self.configuration).call(cred, call)),
+            Call::Service(services::Service { topic, payload }) => {
+                let request = Request::Service { topic, payload, streaming };
+                let mut answers = self.engine.stream(cred, request);
+                if streaming {
+                    return Ok(Begun::Stream(answers));
+                }
+                Box::pin(async move { answers.next().await })
+            }
             Call::Lookup(request) => {
                 let records = self.records.clone();
                 Box::pin(async move { lookup::answer(&records, cred, &request) })
@@ -128,19 +148,22 @@ impl Services {
         let checked = self.reserve.check(self.records.store().as_ref());
         checked.map_err(|error| RpcError::new(ENOSPC, format!("no new jobs are accepted: {error}")))
     }
-}
 
-fn reader(cred: Cred, read: Read) -> impl FnOnce(&Engine) -> RpcResult + Send + 'static {
-    move |engine| match read {
-        Read::List(payload) => engine.list(&payload, cred).map_err(refusal),
-        Read::ListId(id) => engine.list_id(id, cred).map_err(refusal),
-        Read::Stats => Ok(engine.job_stats()),
-        Read::Info => Ok(engine.getinfo()),
-        Read::Plugins => Ok(plugin_names(engine)),
+    fn reader(&self, cred: Cred, read: Read) -> impl FnOnce(&Engine) -> RpcResult + Send + 'static {
+        let linked = self.configuration.linked.clone();
+        move |engine| match read {
+            Read::List(payload) => engine.list(&payload, cred).map_err(refusal),
+            Read::ListId(id) => engine.list_id(id, cred).map_err(refusal),
+            Read::Stats => Ok(engine.job_stats()),
+            Read::Info => Ok(engine.getinfo()),
+            Read::Plugins => Ok(plugin_reads::list(engine, &linked)),
+            Read::PluginStats(name) => {
+                engine.plugin_stats(name.as_deref()).map(plugin_reads::stats).map_err(refusal)
+            }
+            Read::PluginSchema(name) => {
+                let schema = engine.plugin_schema(&name).map_err(refusal)?;
+                Ok(json!({ "schema": schema }))
+            }
+        }
     }
-}
-
-fn plugin_names(engine: &Engine) -> Value {
-    let names: Value = engine.plugins().into_iter().map(|plugin| plugin.name.to_string()).collect();
-    json!({ "plugins": names })
 }

@@ -43,6 +43,12 @@ impl Records {
         self.outputs.join(id.encode(Encoding::DotHex))
     }
 
+    /// Removes what a job has printed.
+    pub(super) fn remove_output(&self, id: JobId) {
+        // It may have printed nothing.
+        let _ = std::fs::remove_file(self.output_file(id));
+    }
+
     /// The text of one of a job's eventlogs; `None` when it has none.
     pub(super) fn log(&self, id: JobId, log: Log) -> Result<Option<String>, RpcError> {
         let key = Key::job(id.as_u64(), log.key()).map_err(unreadable)?;

@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use jobtap_core::engine::{Engine, Level, StoredJob};
+use jobtap_core::engine::{Engine, INSTANCE_DATA, Level, StoredJob};
 use jobtap_core::job::{Encoding, JobId};
 use serde_json::{Map, Value};
 
@@ -40,6 +40,18 @@ pub(super) fn all(store: &dyn Store, engine: &mut Engine, log: &Log) -> Result<u
 pub(super) fn checkpoint(store: &dyn Store) -> Result<Option<Value>, StoreError> {
     let bytes = store.get(&Key::checkpoint())?;
     Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+}
+
+/// Gives the engine what plugins stored on the instance.
+pub(super) fn instance_data(store: &dyn Store, engine: &mut Engine) -> Result<(), StoreError> {
+    for key in store.list(INSTANCE_DATA)? {
+        if let (Some(plugin), Some(value)) =
+            (key.as_str().strip_prefix(INSTANCE_DATA), store.get(&key)?)
+        {
+            engine.restore_instance_data(plugin, &String::from_utf8_lossy(&value));
+        }
+    }
+    Ok(())
 }
 
 fn wanted(name: &str) -> bool {
@@ -103,7 +115,7 @@ mod tests {
     use jobtap_core::engine::Setup;
     use jobtap_core::job::{Timestamp, Uid};
     use jobtap_core::jobspec::JobspecBuilder;
-    use jobtap_core::plugin::{Registry, RemoteCall, RemoteSink};
+    use jobtap_core::plugin::{Registry, RemoteCall, RemoteSink, Ticks};
     use jobtap_core::resource::{Idset, ResourceSet};
 
     use super::*;
@@ -135,6 +147,7 @@ mod tests {
             config: Value::Null,
             registry: Registry::default(),
             remote: Arc::new(Nowhere),
+            ticks: Ticks::default(),
         };
         let mut engine = Engine::new(Timestamp::from_secs(2.0), setup).unwrap();
         let log = Log::new(Level::Error);

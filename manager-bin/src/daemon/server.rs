@@ -74,9 +74,10 @@ async fn connection(socket: UnixStream, services: Arc<Services>) {
 /// Starts on a request: its place among the engine's inputs is that of its line on the connection.
 fn take_in(services: &Arc<Services>, cred: Cred, request: Request, answers: Answers) -> Work {
     let call = super::services::decode(&request.topic, &request.payload, cred);
-    match call.and_then(|call| services.begin(cred, call)) {
+    match call.and_then(|call| services.begin(cred, call, request.stream)) {
         Err(error) => Box::pin(async move { answers.last(Err(error)).await }),
         Ok(super::Begun::One(work)) => Box::pin(async move { answers.last(work.await).await }),
+        Ok(super::Begun::Stream(stream)) => Box::pin(relay(stream, answers)),
         Ok(super::Begun::Watch(_)) if !request.stream => {
             let text = format!("{} requires streaming RPC flag", request.topic);
             Box::pin(async move { answers.last(Err(RpcError::proto(text))).await })
@@ -88,6 +89,20 @@ fn take_in(services: &Arc<Services>, cred: Cred, request: Request, answers: Answ
                     watch::serve(&services.records, &services.hub, cred, &request, &answers).await;
                 answers.last(Err(end)).await;
             })
+        }
+    }
+}
+
+/// Passes on what a plugin answers, until its last word or until nobody reads it.
+async fn relay(mut stream: super::replies::Answers, answers: Answers) {
+    loop {
+        match stream.next().await {
+            Ok(answer) => {
+                if watch::Sink::send(&answers, answer).await.is_err() {
+                    return;
+                }
+            }
+            Err(end) => return answers.last(Err(end)).await,
         }
     }
 }

@@ -9,9 +9,10 @@ use jobtap_core::job::{JobId, StateSet, Uid};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::reload::ConfigCall;
 use super::submit;
 use crate::rpc::RpcError;
-use crate::rpc::errno::{ENOSYS, EPERM};
+use crate::rpc::errno::{EINVAL, ENOSYS, EPERM};
 
 /// A decoded request.
 #[derive(Debug)]
@@ -28,6 +29,19 @@ pub(super) enum Call {
     Stdin(Stdin),
     /// The manager's log.
     Log,
+    /// The instance's configuration.
+    Config(ConfigCall),
+    /// A plugin may know the topic.
+    Service(Service),
+}
+
+/// A request for a service that is none of the manager's own.
+#[derive(Debug, PartialEq)]
+pub(super) struct Service {
+    /// `job-manager.PLUGIN.METHOD`.
+    pub topic: String,
+    /// What is asked.
+    pub payload: Value,
 }
 
 /// What can be read from the engine.
@@ -43,6 +57,10 @@ pub(super) enum Read {
     Info,
     /// `job-manager.jobtap` without change: the loaded plugins.
     Plugins,
+    /// `job-manager.jobtap-stats`: of one plugin or of all.
+    PluginStats(Option<String>),
+    /// `job-manager.jobtap-schema`.
+    PluginSchema(String),
 }
 
 /// `job-info.lookup`.
@@ -120,7 +138,24 @@ pub(super) fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, R
             reason: fields.optional("reason")?,
         }),
         "job-manager.queue-status" => Call::Engine(Request::QueueStatus),
+        "job-manager.update" => Call::Engine(Request::Update {
+            id: fields.required("id")?,
+            updates: fields.required("updates")?,
+        }),
+        "job-manager.purge-id" => Call::Engine(Request::PurgeId { id: fields.required("id")? }),
         "job-manager.jobtap" => jobtap(&fields, cred)?,
+        "job-manager.jobtap-query" => {
+            Call::Engine(Request::PluginQuery { name: fields.required("name")? })
+        }
+        "job-manager.jobtap-reload" => jobtap_reload(&fields)?,
+        "job-manager.jobtap-stats" => {
+            owner(cred)?;
+            Call::Read(Read::PluginStats(fields.optional("name")?))
+        }
+        "job-manager.jobtap-schema" => {
+            owner(cred)?;
+            Call::Read(Read::PluginSchema(fields.required("name")?))
+        }
         "job-manager.getinfo" => Call::Read(Read::Info),
         "job-list.list" => Call::Read(Read::List(payload.clone())),
         "job-list.list-id" => Call::Read(Read::ListId(fields.required("id")?)),
@@ -129,6 +164,12 @@ pub(super) fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, R
         "job-info.eventlog-watch" => Call::Watch(watch(&fields)?),
         "job-exec.stdin" => Call::Stdin(stdin(&fields)?),
         "log.dmesg" => owner(cred).map(|()| Call::Log)?,
+        "config.get" => owner(cred).map(|()| Call::Config(ConfigCall::Get))?,
+        "config.load" => owner(cred).map(|()| Call::Config(ConfigCall::Load(payload.clone())))?,
+        "config.reload" => owner(cred).map(|()| Call::Config(ConfigCall::Reload))?,
+        _ if topic.starts_with("job-manager.") => {
+            Call::Service(Service { topic: topic.to_owned(), payload: payload.clone() })
+        }
         _ => {
             return Err(RpcError::new(ENOSYS, format!("Unknown service method '{topic}'")));
         }
@@ -175,6 +216,14 @@ fn jobtap(fields: &Fields<'_>, cred: Cred) -> Result<Call, RpcError> {
     }
     let conf = fields.optional("conf")?;
     Ok(Call::Engine(Request::Plugins { remove, load, conf }))
+}
+
+fn jobtap_reload(fields: &Fields<'_>) -> Result<Call, RpcError> {
+    let conf: Option<Value> = fields.optional("conf")?;
+    if conf.as_ref().is_some_and(|conf| !conf.is_object()) {
+        return Err(RpcError::new(EINVAL, "plugin conf must be an object"));
+    }
+    Ok(Call::Engine(Request::PluginReload { name: fields.required("name")?, conf }))
 }
 
 fn lookup(fields: &Fields<'_>) -> Result<Lookup, RpcError> {
@@ -249,9 +298,47 @@ mod tests {
 
     #[test]
     fn an_unknown_topic_is_named() {
-        let error = decode("job-manager.nosuch", &json!({}), OWNER).unwrap_err();
+        let error = decode("kvs.lookup", &json!({}), OWNER).unwrap_err();
         assert_eq!(error.errno, ENOSYS);
-        assert_eq!(error.text, "Unknown service method 'job-manager.nosuch'");
+        assert_eq!(error.text, "Unknown service method 'kvs.lookup'");
+    }
+
+    #[test]
+    fn what_the_manager_does_not_know_a_plugin_may_know() {
+        match decode("job-manager.limits.mine", &json!({"n": 1}), GUEST).unwrap() {
+            Call::Service(service) => {
+                assert_eq!(service.topic, "job-manager.limits.mine");
+                assert_eq!(service.payload, json!({"n": 1}));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn guests_read_neither_the_configuration_nor_what_plugins_cost() {
+        let topics = [
+            "config.get",
+            "config.load",
+            "config.reload",
+            "job-manager.jobtap-stats",
+            "job-manager.jobtap-schema",
+        ];
+        for topic in topics {
+            let payload = json!({"name": "x"});
+            assert_eq!(decode(topic, &payload, GUEST).unwrap_err().errno, EPERM, "{topic}");
+            assert!(decode(topic, &payload, OWNER).is_ok(), "{topic}");
+        }
+    }
+
+    #[test]
+    fn updates_are_a_table() {
+        let payload = json!({"id": 1, "updates": {"attributes.system.duration": 60}});
+        assert!(matches!(
+            decode("job-manager.update", &payload, GUEST),
+            Ok(Call::Engine(Request::Update { updates, .. })) if updates.len() == 1
+        ));
+        let error = decode("job-manager.update", &json!({"id": 1, "updates": [1]}), OWNER);
+        assert!(error.unwrap_err().text.starts_with("job-manager.update: 'updates': "));
     }
 
     #[test]
@@ -308,14 +395,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_payload_makes_decoding_panic(id in any::<i64>(), text in ".*", which in 0usize..7) {
+        fn no_payload_makes_decoding_panic(id in any::<i64>(), text in ".*", which in 0usize..11) {
             let topics = [
                 "job-manager.raise", "job-manager.raiseall", "job-manager.kill", "job-manager.urgency",
                 "job-manager.jobtap", "job-info.lookup", "job-info.eventlog-watch",
+                "job-manager.update", "job-manager.jobtap-query", "job-manager.jobtap-reload", "job-manager.x",
             ];
             let payload = json!({
                 "id": id, "type": text, "severity": id, "userid": id, "states": id, "dry_run": true,
-                "signum": id, "urgency": id, "load": text, "keys": [text], "path": text, "flags": id,
+                "signum": id, "urgency": id, "load": text, "keys": [text], "path": text, "flags": id, "name": text, "conf": text, "updates": text,
             });
             let _ = decode(topics[which], &payload, GUEST);
             let _ = decode(topics[which], &json!(text), GUEST);

@@ -1,4 +1,10 @@
-//! `plugin` (Flux's `jobtap`): lists, loads and removes the manager's plugins.
+//! `plugin` (Flux's `jobtap`): looks at the manager's plugins, loads, removes and reloads them, and
+//! asks them.
+
+mod ask;
+mod look;
+mod names;
+mod stats;
 
 use std::process::ExitCode;
 
@@ -7,9 +13,9 @@ use serde_json::{Map, Value, json};
 use super::message::CliError;
 use super::session;
 use super::usage::Family;
-use crate::client::{Client, RpcError};
+use crate::client::Client;
 use crate::daemon::config::{merge, nest};
-use crate::rpc::errno::ENOENT;
+use names::{Among, explain};
 
 /// Messages carry Flux's name of the command, which scripts look for.
 const COMMAND: &str = "jobtap";
@@ -27,19 +33,21 @@ pub(crate) struct PluginArgs {
 #[derive(Debug, clap::Subcommand)]
 enum PluginCommand {
     /// List the loaded plugins in their order
-    List(ListArgs),
+    List(look::ListArgs),
     /// Load a linked plugin
     Load(LoadArgs),
     /// Remove plugins
     Remove(RemoveArgs),
-}
-
-/// Options of `plugin list`.
-#[derive(Debug, clap::Args)]
-struct ListArgs {
-    /// Also the builtin ones, whose names begin with a dot
-    #[arg(short = 'a', long)]
-    all: bool,
+    /// Build a loaded plugin anew in its place; what it has on jobs goes on
+    Reload(ReloadArgs),
+    /// Show what a plugin tells of itself
+    Query(look::QueryArgs),
+    /// Show what handlers did since their plugin was loaded: calls, errors, panics, times
+    Stats(stats::StatsArgs),
+    /// Show the JSON Schema of a plugin's own configuration
+    Schema(look::SchemaArgs),
+    /// Ask a plugin's service
+    Call(ask::CallArgs),
 }
 
 /// Options and arguments of `plugin load`.
@@ -64,44 +72,56 @@ struct RemoveArgs {
     name: String,
 }
 
+/// Arguments of `plugin reload`.
+#[derive(Debug, clap::Args)]
+struct ReloadArgs {
+    /// Its name
+    #[arg(value_name = "PLUGIN")]
+    plugin: String,
+    /// Its configuration from now on; without any, as the manager's configuration says
+    #[arg(value_name = "KEY=VAL")]
+    conf: Vec<String>,
+}
+
 /// Runs the command.
 pub(crate) fn run(args: PluginArgs) -> ExitCode {
     session::with_manager(COMMAND, Family::Script, async |client| match args.command {
-        PluginCommand::List(args) => list(&client, &args).await,
+        PluginCommand::List(args) => look::list(&client, &args).await,
         PluginCommand::Load(args) => load(&client, &args).await,
         PluginCommand::Remove(args) => remove(&client, &args).await,
+        PluginCommand::Reload(args) => reload(&client, &args).await,
+        PluginCommand::Query(args) => look::query(&client, &args).await,
+        PluginCommand::Stats(args) => stats::run(&client, &args).await,
+        PluginCommand::Schema(args) => look::schema(&client, &args).await,
+        PluginCommand::Call(args) => ask::run(&client, &args).await,
     })
 }
 
-async fn list(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
-    let answer = client.rpc(TOPIC, json!({})).await?;
-    let names = answer.get("plugins").and_then(Value::as_array).into_iter().flatten();
-    for name in names.filter_map(Value::as_str) {
-        if args.all || !name.starts_with('.') {
-            session::print(&format!("{name}\n"))?;
-        }
-    }
-    Ok(0)
-}
-
 async fn load(client: &Client, args: &LoadArgs) -> Result<u8, CliError> {
-    let conf = conf(&args.conf)?;
-    let payload = json!({ "load": args.plugin, "remove": args.remove, "conf": conf });
-    client.rpc(TOPIC, payload).await.map_err(|error| explain(error, &args.plugin))?;
-    Ok(0)
+    // One request for both: in between no job gets past a gate that is being exchanged.
+    let payload = json!({ "load": args.plugin, "remove": args.remove, "conf": conf(&args.conf)? });
+    let Err(error) = client.rpc(TOPIC, payload).await else {
+        return Ok(0);
+    };
+    let (name, among) = match &args.remove {
+        Some(remove) if error.text.ends_with("to remove") => (remove, Among::Loaded),
+        _ => (&args.plugin, Among::Linked),
+    };
+    Err(explain(client, error, name, among).await)
 }
 
 async fn remove(client: &Client, args: &RemoveArgs) -> Result<u8, CliError> {
-    let payload = json!({ "remove": args.name });
-    client.rpc(TOPIC, payload).await.map_err(|error| explain(error, &args.name))?;
-    Ok(0)
+    match client.rpc(TOPIC, json!({ "remove": args.name })).await {
+        Ok(_) => Ok(0),
+        Err(error) => Err(explain(client, error, &args.name, Among::Loaded).await),
+    }
 }
 
-fn explain(error: RpcError, name: &str) -> CliError {
-    if error.errno == ENOENT {
-        CliError::failure(format!("{name} not found"))
-    } else {
-        error.into()
+async fn reload(client: &Client, args: &ReloadArgs) -> Result<u8, CliError> {
+    let payload = json!({ "name": args.plugin, "conf": conf(&args.conf)? });
+    match client.rpc("job-manager.jobtap-reload", payload).await {
+        Ok(_) => Ok(0),
+        Err(error) => Err(explain(client, error, &args.plugin, Among::Loaded).await),
     }
 }
 

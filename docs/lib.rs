@@ -1,0 +1,112 @@
+//! The guide for plugin authors, whose chapters are in `src/`, and what holds it to the code.
+//!
+//! Every Rust block of a chapter is a test here, the table of topics is generated, and a chapter that
+//! names a test or a fixture names one that exists.
+
+#[cfg(test)]
+mod c_interface;
+#[cfg(test)]
+mod misuse;
+pub mod table;
+
+macro_rules! chapters {
+    ($($name:ident = $file:literal;)*) => {
+        $(
+            #[cfg(doctest)]
+            #[doc = include_str!(concat!("src/", $file))]
+            mod $name {}
+        )*
+
+        /// The chapters whose blocks are tested, by their files in `src/`.
+        pub const CHAPTERS: &[&str] = &[$($file),*];
+    };
+}
+
+chapters! {
+    introduction = "introduction.md";
+    first_plugin = "first-plugin.md";
+    topics = "topics.md";
+    topics_table = "topics-table.md";
+    handlers = "handlers.md";
+    configuration = "configuration.md";
+    data = "data.md";
+    async_handlers = "async.md";
+    services = "services.md";
+    failures = "failures.md";
+    testing = "testing.md";
+    restart = "restart.md";
+    order = "order.md";
+    from_c = "from-c.md";
+    misuse_table = "misuse.md";
+    rust_mistakes = "rust-mistakes.md";
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use super::CHAPTERS;
+
+    fn root() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+    }
+
+    fn chapter(name: &str) -> String {
+        fs::read_to_string(root().join("docs/src").join(name)).unwrap()
+    }
+
+    #[test]
+    fn every_chapter_is_in_the_summary_and_is_tested() {
+        let summary = chapter("SUMMARY.md");
+        for name in CHAPTERS {
+            assert!(summary.contains(&format!("({name})")), "{name} is not in SUMMARY.md");
+        }
+        for file in fs::read_dir(root().join("docs/src")).unwrap() {
+            let name = file.unwrap().file_name().into_string().unwrap();
+            assert!(name == "SUMMARY.md" || CHAPTERS.contains(&&*name), "{name} is not tested");
+        }
+    }
+
+    #[test]
+    fn links_between_chapters_lead_somewhere() {
+        for name in CHAPTERS {
+            let text = chapter(name);
+            for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+                let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+                if target.starts_with("http") {
+                    continue;
+                }
+                let file = if file.is_empty() { name } else { file };
+                let path = root().join("docs/src").join(file);
+                assert!(path.exists(), "{name}: {target}");
+                if !anchor.is_empty() {
+                    let headings = fs::read_to_string(path).unwrap();
+                    let mut slugs = headings.lines().filter_map(slug);
+                    assert!(slugs.any(|slug| slug == anchor), "{name}: {target}");
+                }
+            }
+        }
+    }
+
+    /// The anchor that mdBook gives a heading.
+    fn slug(line: &str) -> Option<String> {
+        let heading = line.strip_prefix('#')?.trim_start_matches('#').trim().to_lowercase();
+        let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        Some(kept.collect::<String>().replace(' ', "-"))
+    }
+
+    /// What can't be a doctest, since it is a test itself or needs the whole manager.
+    #[test]
+    fn a_block_that_is_not_compiled_here_is_part_of_a_file_that_is() {
+        let files = ["examples/site-manager/src/main.rs", "docs/tests/first_plugin.rs"];
+        let files = files.map(|file| fs::read_to_string(root().join(file)).unwrap());
+        for name in CHAPTERS {
+            for block in chapter(name).split("```rust,ignore\n").skip(1) {
+                let block = block.split("```").next().unwrap();
+                assert!(files.iter().any(|file| file.contains(block)), "{name}:\n{block}");
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Holds the table of misuses to what it names: tests, fixtures and examples exist, and the counts are
+//! those of the rows.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Rows that are about NULL pointers alone.
+const NULL: [usize; 11] = [3, 5, 29, 35, 57, 61, 64, 70, 73, 77, 81];
+
+const GONE: [&str; 3] = ["compile error", "impossible by construction", "no longer an error"];
+const LEFT: [&str; 3] = ["typed run-time error", "run time, logged", "run time, silent"];
+
+struct Row {
+    number: usize,
+    verdict: String,
+    shown_by: String,
+}
+
+fn chapter() -> &'static str {
+    include_str!("src/misuse.md")
+}
+
+fn rows() -> Vec<Row> {
+    let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
+    let lines = chapter().lines().map(cells).filter(|cells| cells.len() == 8);
+    let row = |cells: Vec<String>| {
+        let number = cells[1].parse().ok()?;
+        Some(Row { number, verdict: cells[4].clone(), shown_by: cells[6].clone() })
+    };
+    lines.filter_map(row).collect()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// What stands between backquotes and looks like a test, a fixture or a file.
+fn references(text: &str) -> impl Iterator<Item = &str> {
+    let quoted = text.split('`').skip(1).step_by(2);
+    quoted.filter(|quoted| quoted.contains(".rs") || quoted.starts_with("compile-fail/"))
+}
+
+fn check(reference: &str) {
+    if let Some(number) = reference.strip_prefix("compile-fail/") {
+        let fixtures = fs::read_dir(root().join("tests/compile-fail")).unwrap();
+        let mut names = fixtures.map(|file| file.unwrap().file_name().into_string().unwrap());
+        assert!(names.any(|n| n.starts_with(&format!("{number}-"))), "no fixture {reference}");
+        return;
+    }
+    let (file, test) = reference.split_once("::").unwrap_or((reference, ""));
+    let mut files = if file.contains('/') {
+        vec![root().join(file)]
+    } else {
+        vec![root().join("jobtap-core/tests").join(file)]
+    };
+    // A test binary may have modules in a folder of its name.
+    let folder = files[0].with_extension("");
+    files.extend(fs::read_dir(folder).into_iter().flatten().map(|file| file.unwrap().path()));
+    let texts: Vec<String> = files.iter().map(|f| fs::read_to_string(f).unwrap()).collect();
+    let declared = format!("fn {test}(");
+    let found = test.is_empty() || texts.iter().any(|text| text.contains(&declared));
+    assert!(found, "no test {reference}");
+}
+
+#[test]
+fn there_is_a_row_for_each_of_the_hundred() {
+    let numbers: Vec<usize> = rows().iter().map(|row| row.number).collect();
+    assert_eq!(numbers, (1..=100).collect::<Vec<_>>());
+    for row in rows() {
+        let known = GONE.contains(&&*row.verdict) || LEFT.contains(&&*row.verdict);
+        assert!(known, "row {}: {}", row.number, row.verdict);
+    }
+}
+
+#[test]
+fn what_shows_a_row_exists() {
+    for row in rows() {
+        if NULL.contains(&row.number) {
+            continue;
+        }
+        let text = &row.shown_by;
+        let examples = text.split("](#example-").skip(1).filter_map(|rest| rest.split(')').next());
+        let mut shown = 0;
+        for example in examples {
+            assert!(chapter().contains(&format!("### Example {example}\n")), "{example}");
+            shown += 1;
+        }
+        for reference in references(text) {
+            check(reference);
+            shown += 1;
+        }
+        assert!(shown > 0, "nothing shows row {}", row.number);
+    }
+}
+
+#[test]
+fn what_the_chapter_about_rust_names_exists() {
+    let tables = include_str!("src/rust-mistakes.md").lines().filter(|line| line.starts_with('|'));
+    for line in tables {
+        let shown_by = line.rsplit('|').nth(1).unwrap_or_default();
+        references(shown_by).for_each(check);
+    }
+}
+
+#[test]
+fn the_counts_are_those_of_the_rows() {
+    let rows = rows();
+    let counted = |verdict: &str| {
+        let of = |row: &&Row| row.verdict == verdict && !NULL.contains(&row.number);
+        rows.iter().filter(of).count()
+    };
+    for verdict in GONE.iter().chain(&LEFT) {
+        let line = format!("| {verdict} | {} |", counted(verdict));
+        assert!(chapter().contains(&line), "{line}");
+    }
+    let gone: usize = GONE.iter().map(|verdict| counted(verdict)).sum();
+    let total = rows.len() - NULL.len();
+    let sentence = format!("So {gone} of {total}, {} %, are gone at run time.", gone * 100 / total);
+    assert!(chapter().contains(&sentence), "{sentence}");
+    let (last, nulls) = NULL.split_last().unwrap();
+    let nulls: Vec<String> = nulls.iter().map(usize::to_string).collect();
+    let sentence = format!("Rows {} and {last} are about NULL pointers alone.", nulls.join(", "));
+    assert!(chapter().contains(&sentence), "{sentence}");
+}

@@ -1,0 +1,222 @@
+//! What plugins cost, metering on. Read the medians of one run side by side.
+//!
+//! - `callbacks`: one handler called through the stack of plugins by a bare host: the parameters taken,
+//!   the panic boundary, the meter, the outcome merged. What any host pays.
+//! - `topics`: a whole topic in the engine: the same, with the job found and what was decided done.
+//! - `topics::stack_of`: a topic through so many plugins; one more costs (`32` - `1`) / 31.
+//!
+//! `cargo bench -p jobtap-core --bench callbacks`
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+use divan::{Bencher, black_box};
+use jobtap_core::engine::{Cred, Effect, Engine, Input, ReplyTo, Request, Setup, Submission};
+use jobtap_core::jobspec::JobspecBuilder;
+use jobtap_core::plugin::{
+    Args, Command, Detail, Host, Instance, Outcome, Plugin, PluginDescriptor, PluginKey, Registry,
+    RemoteCall, RemoteHandle, RemoteSink, Stack, Ticks,
+};
+use jobtap_core::prelude::*;
+use jobtap_core::resource::Idset;
+use serde_json::Value;
+
+fn main() {
+    divan::main();
+}
+
+/// Does nothing.
+#[derive(Default)]
+struct NoOp;
+
+#[jobtap_plugin(name = "no-op")]
+impl NoOp {
+    #[on("job.new")]
+    fn nothing(&self) {}
+}
+
+/// Reads the job and returns a priority.
+#[derive(Default)]
+struct ByUrgency;
+
+#[jobtap_plugin(name = "urgency")]
+impl ByUrgency {
+    #[on("job.state.priority")]
+    fn priority(&self, job: &Job) -> Priority {
+        Priority::new(job.urgency().value().into())
+    }
+}
+
+/// The same plugin under 32 names.
+macro_rules! plugins {
+    ($($name:ident = $text:literal)*) => {
+        $(
+            #[derive(Default)]
+            struct $name;
+
+            #[jobtap_plugin(name = $text)]
+            impl $name {
+                #[on("job.new")]
+                fn nothing(&self) {}
+            }
+        )*
+        const PLUGINS: &[&PluginDescriptor] = &[$($name::DESCRIPTOR),*];
+    };
+}
+plugins! {
+    P01 = "p01" P02 = "p02" P03 = "p03" P04 = "p04" P05 = "p05" P06 = "p06" P07 = "p07" P08 = "p08"
+    P09 = "p09" P10 = "p10" P11 = "p11" P12 = "p12" P13 = "p13" P14 = "p14" P15 = "p15" P16 = "p16"
+    P17 = "p17" P18 = "p18" P19 = "p19" P20 = "p20" P21 = "p21" P22 = "p22" P23 = "p23" P24 = "p24"
+    P25 = "p25" P26 = "p26" P27 = "p27" P28 = "p28" P29 = "p29" P30 = "p30" P31 = "p31" P32 = "p32"
+}
+
+struct Nowhere;
+
+impl RemoteSink for Nowhere {
+    fn send(&self, _: RemoteCall) {}
+}
+
+fn nanoseconds() -> u64 {
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    let elapsed = START.get_or_init(Instant::now).elapsed();
+    u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// An engine with these plugins, and a job that waits in it.
+fn engine(plugins: &[&'static PluginDescriptor]) -> (Engine, JobId) {
+    let owner = Uid::new(1000);
+    let setup = Setup {
+        owner,
+        resources: ResourceSet::single_host("host", Idset::from(0..=3)).unwrap(),
+        config: serde_json::json!({}),
+        registry: Registry::builder().plugins(plugins.iter().copied()).build().unwrap(),
+        remote: Arc::new(Nowhere),
+        ticks: Ticks::new(Arc::new(AtomicU64::new(0)), nanoseconds),
+    };
+    let now = Timestamp::from_secs(1.7e9);
+    let mut engine = Engine::new(now, setup).unwrap();
+    engine.start(now);
+    let jobspec = JobspecBuilder::new(["true"]).build().unwrap();
+    let submission = Submission { jobspec, signed: "{}".to_owned(), urgency: 16, flags: 0 };
+    let request = Request::Submit(Box::new(submission));
+    let cred = Cred { userid: owner, owner: true };
+    let effects = engine.handle(now, Input::Request { reply: ReplyTo(0), cred, request });
+    let answer = effects.after.into_iter().find_map(|effect| match effect {
+        Effect::Reply { result, .. } => result.ok(),
+        _ => None,
+    });
+    let id = answer.and_then(|answer| answer.get("id")?.as_u64()).expect("it is accepted");
+    (engine, JobId::new(id))
+}
+
+/// A host that has nothing but the time.
+struct Bare {
+    remote: RemoteHandle,
+}
+
+impl Host for Bare {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_secs(0.0)
+    }
+    fn current(&self) -> Option<JobId> {
+        None
+    }
+    fn job(&self, _: JobId) -> Option<&Job> {
+        None
+    }
+    fn data(&self, _: JobId) -> Option<Value> {
+        None
+    }
+    fn instance_data(&self) -> Option<Value> {
+        None
+    }
+    fn call_topic(
+        &self,
+        _: &'static str,
+        _: Option<JobId>,
+        _: &dyn Any,
+    ) -> Result<Vec<Box<dyn Any>>, CallError> {
+        Ok(Vec::new())
+    }
+    fn call(&self, _: Command) -> Result<(), CallError> {
+        Ok(())
+    }
+    fn push(&self, _: Command) {}
+    fn remote(&self) -> RemoteHandle {
+        self.remote.clone()
+    }
+}
+
+/// Calls one handler of a plugin by the bare host.
+fn callback<P: Plugin + Default>(bencher: Bencher, topic: TopicId) {
+    let (engine, id) = engine(&[]);
+    let job = engine.job(id);
+    let remote = RemoteHandle::new(PluginKey(0), Arc::from("p"), Arc::new(Nowhere));
+    let mut stack = Stack::default();
+    stack.push(Instance::new(P::DESCRIPTOR, Box::new(P::default()), remote.clone()));
+    let ticks = Ticks::new(Arc::new(AtomicU64::new(0)), nanoseconds);
+    let host = Bare { remote };
+    let detail = Detail::State { prev: None, entry: None };
+    bencher.bench_local(|| {
+        let args = Args { host: &host, topic: black_box(topic), job, detail };
+        let mut outcome = Outcome::default();
+        for bound in stack.handlers(args.topic).into_iter().flat_map(|list| list.iter()) {
+            if let Ok(decided) = bound.call(&args, &ticks).0 {
+                outcome.merge(decided);
+            }
+        }
+        black_box(&outcome);
+    });
+}
+
+mod callbacks {
+    use super::*;
+
+    #[divan::bench]
+    fn no_op(bencher: Bencher) {
+        callback::<NoOp>(bencher, TopicId::JobNew);
+    }
+
+    #[divan::bench]
+    fn job_read_and_priority(bencher: Bencher) {
+        callback::<ByUrgency>(bencher, TopicId::JobStatePriority);
+    }
+
+    #[divan::bench]
+    fn nobody_handles(bencher: Bencher) {
+        callback::<NoOp>(bencher, TopicId::JobInactiveAdd);
+    }
+}
+
+mod topics {
+    use super::*;
+
+    #[divan::bench]
+    fn no_op(bencher: Bencher) {
+        let (mut engine, id) = engine(&[NoOp::DESCRIPTOR]);
+        bencher.bench_local(|| engine.call_topic(black_box(TopicId::JobNew), black_box(id)));
+    }
+
+    #[divan::bench]
+    fn job_read_and_priority(bencher: Bencher) {
+        let (mut engine, id) = engine(&[ByUrgency::DESCRIPTOR]);
+        let topic = TopicId::JobStatePriority;
+        bencher.bench_local(|| engine.call_topic(black_box(topic), black_box(id)));
+    }
+
+    #[divan::bench]
+    fn nobody_handles(bencher: Bencher) {
+        let (mut engine, id) = engine(&[NoOp::DESCRIPTOR]);
+        bencher
+            .bench_local(|| engine.call_topic(black_box(TopicId::JobInactiveAdd), black_box(id)));
+    }
+
+    #[divan::bench(args = [1, 2, 8, 32])]
+    fn stack_of(bencher: Bencher, plugins: usize) {
+        let (mut engine, id) = engine(PLUGINS.get(..plugins).unwrap_or_default());
+        bencher.bench_local(|| engine.call_topic(black_box(TopicId::JobNew), black_box(id)));
+    }
+}

@@ -1,0 +1,126 @@
+//! Places in a jobspec that may be changed, checked when the plugin is compiled.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// A dotted path into `attributes`, `resources` or `tasks` of a jobspec, the only parts that can be
+/// changed once a job is submitted (RFC 21 `jobspec-update`).
+///
+/// [`path!`](crate::path) makes one at compile time; a path that can't be does not compile:
+///
+/// ```
+/// use jobtap_core::path;
+///
+/// let duration = path!("attributes.system.duration");
+/// assert_eq!(duration.as_str(), "attributes.system.duration");
+/// ```
+///
+/// ```compile_fail
+/// let nowhere = jobtap_core::path!("version");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct JobspecPath(Cow<'static, str>);
+
+/// A path that leads nowhere.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} doesn't lead into attributes, resources or tasks of a jobspec")]
+pub struct InvalidPath(String);
+
+const ROOTS: [&str; 3] = ["attributes", "resources", "tasks"];
+
+impl JobspecPath {
+    /// A path that is known when the plugin is compiled; see [`path!`](crate::path).
+    ///
+    /// # Panics
+    /// When it leads elsewhere, or an element is empty.
+    #[track_caller]
+    pub const fn new(path: &'static str) -> Self {
+        assert!(
+            leads_inside(path.as_bytes()),
+            "this path leads elsewhere: only `attributes`, `resources` and `tasks` of a jobspec can \
+             be changed, as in \"attributes.system.duration\""
+        );
+        Self(Cow::Borrowed(path))
+    }
+
+    /// A path that is made at run time.
+    ///
+    /// # Errors
+    /// When it leads elsewhere, or an element is empty.
+    pub fn try_new(path: impl Into<String>) -> Result<Self, InvalidPath> {
+        let path = path.into();
+        if leads_inside(path.as_bytes()) {
+            Ok(Self(Cow::Owned(path)))
+        } else {
+            Err(InvalidPath(path))
+        }
+    }
+
+    /// The path.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for JobspecPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A [`JobspecPath`](crate::plugin::JobspecPath) that is checked at compile time:
+/// `path!("attributes.system.duration")`.
+#[macro_export]
+macro_rules! path {
+    ($path:expr) => {
+        const { $crate::plugin::JobspecPath::new($path) }
+    };
+}
+
+const fn leads_inside(path: &[u8]) -> bool {
+    let mut roots: &[&str] = &ROOTS;
+    let mut inside = false;
+    while let Some((root, others)) = roots.split_first() {
+        inside |= begins(path, root.as_bytes());
+        roots = others;
+    }
+    inside && !has_empty_element(path)
+}
+
+/// Whether the first element of the path is this one.
+const fn begins(path: &[u8], root: &[u8]) -> bool {
+    match (path.split_first(), root.split_first()) {
+        (None, None) => true,
+        (Some((b'.', _)), None) => true,
+        (Some((a, path)), Some((b, root))) => *a == *b && begins(path, root),
+        _ => false,
+    }
+}
+
+const fn has_empty_element(path: &[u8]) -> bool {
+    let mut rest = path;
+    let mut empty = true;
+    while let Some((byte, tail)) = rest.split_first() {
+        if *byte == b'.' && empty {
+            return true;
+        }
+        empty = *byte == b'.';
+        rest = tail;
+    }
+    empty
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_can_be_changed_is_a_path() {
+        for good in ["attributes", "attributes.system.a.b", "resources", "tasks"] {
+            assert!(JobspecPath::try_new(good).is_ok(), "{good}");
+        }
+        for bad in ["", "version", "attribute", "attributesx", "tasks.", ".tasks", "tasks..a"] {
+            assert!(JobspecPath::try_new(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Loading, removing, reloading, configuring and measuring plugins while the manager runs.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use common::ByUrgency;
+use jobtap_core::plugin::Ticks;
+use jobtap_core::prelude::*;
+use jobtap_core::testing::{TestJob, TestManager};
+use serde_json::{Value, json};
+
+#[derive(Deserialize)]
+struct Settings {
+    #[serde(default)]
+    limit: u64,
+}
+
+#[derive(Deserialize, Default)]
+struct Instance {
+    #[serde(default)]
+    policy: Policy,
+}
+
+#[derive(Deserialize, Default)]
+struct Policy {
+    #[serde(default)]
+    most: u64,
+}
+
+/// Refuses jobs of more tasks than its own limit; a policy above 100 is refused.
+struct Limit {
+    settings: Settings,
+    most: u64,
+}
+
+#[jobtap_plugin(name = "limit")]
+impl Limit {
+    #[init]
+    fn new(conf: Conf<Settings>) -> Self {
+        Self { settings: conf.into_inner(), most: 0 }
+    }
+
+    #[on("conf.update")]
+    fn configure(&mut self, conf: InstanceConf<Instance>) -> Result<(), ConfError> {
+        if conf.policy.most > 100 {
+            return Err(ConfError::new("policy.most: 100 is the most"));
+        }
+        self.most = conf.policy.most;
+        Ok(())
+    }
+
+    #[on("plugin.query")]
+    fn query(&self) -> QueryData {
+        QueryData::new().with("limit", self.settings.limit).with("most", self.most)
+    }
+}
+
+fn manager(config: Value) -> TestManager {
+    TestManager::new().plugin::<ByUrgency>().plugin::<Limit>().config(config).start()
+}
+
+fn told(m: &mut TestManager, key: &str) -> Value {
+    m.query_plugin("limit").unwrap()[key].clone()
+}
+
+#[test]
+fn a_new_configuration_reaches_the_plugins() {
+    let mut m = manager(json!({"policy": {"most": 5}}));
+    assert_eq!(told(&mut m, "most"), 5);
+    m.configure(json!({"policy": {"most": 6}})).unwrap();
+    assert_eq!(told(&mut m, "most"), 6);
+}
+
+#[test]
+fn a_plugins_veto_leaves_the_old_configuration() {
+    let mut m = manager(json!({"policy": {"most": 5}}));
+    let refused = m.configure(json!({"policy": {"most": 500}})).unwrap_err();
+    assert_eq!(refused, "policy.most: 100 is the most");
+    assert_eq!(told(&mut m, "most"), 5);
+    m.reload_plugin("limit", json!({"limit": 3})).unwrap();
+    assert_eq!(told(&mut m, "most"), 5);
+}
+
+#[test]
+fn a_reload_builds_the_plugin_anew_in_its_place() {
+    let mut m = manager(json!({"plugins": {"limit": {"limit": 1}}}));
+    m.reload_plugin("limit", json!({"limit": 2})).unwrap();
+    assert_eq!(told(&mut m, "limit"), 2);
+    let refused = m.reload_plugin("limit", json!({"limt": 3})).unwrap_err();
+    assert!(refused.contains("did you mean \"limit\"?"), "{refused}");
+    // The one that worked is still there.
+    assert_eq!(told(&mut m, "limit"), 2);
+    assert!(m.reload_plugin("nobody", json!({})).unwrap_err().contains("plugin not found"));
+}
+
+#[test]
+fn a_misspelt_key_stops_the_start_with_the_nearest_one() {
+    let config = json!({"plugins": {"limit": {"limti": 1}}});
+    let started = TestManager::new().plugin::<Limit>().config(config).try_start();
+    let error = started.err().unwrap();
+    assert!(error.contains("[plugins.limit]: unknown key \"limti\""), "{error}");
+    assert!(error.contains("did you mean \"limit\"?"), "{error}");
+}
+
+#[test]
+fn the_configuration_has_a_schema() {
+    let descriptor = <Limit as jobtap_core::plugin::Plugin>::DESCRIPTOR;
+    let schema = (descriptor.schema)().unwrap();
+    assert_eq!(schema["properties"]["limit"]["type"], "integer");
+    let none = <ByUrgency as jobtap_core::plugin::Plugin>::DESCRIPTOR;
+    assert_eq!((none.schema)(), None);
+}
+
+/// Takes a quarter of a second for every job, by the clock that the test gives.
+struct Slow;
+
+static COARSE: std::sync::LazyLock<Arc<AtomicU64>> = std::sync::LazyLock::new(Arc::default);
+
+#[jobtap_plugin(name = "slow")]
+impl Slow {
+    #[init]
+    fn new() -> Self {
+        Self
+    }
+
+    #[on("job.new")]
+    fn new_job(&self, job: &Job) -> Result<(), HandlerError> {
+        COARSE.fetch_add(250, Ordering::Relaxed);
+        match job.jobspec().name() {
+            Some("bad") => Err(HandlerError::new("no")),
+            Some("worse") => panic!("no"),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[test]
+fn what_handlers_cost_is_counted_and_what_is_too_slow_is_logged() {
+    let ticks = Ticks::new(Arc::clone(&COARSE), || COARSE.load(Ordering::Relaxed) * 1_000_000);
+    let config = json!({"job-manager": {"plugin-time-budget": "0.2s"}});
+    let mut m = TestManager::new().plugin::<Slow>().config(config).ticks(ticks).start();
+    let id = m.submit(TestJob::new()).unwrap();
+    m.submit(TestJob::new().name("bad")).unwrap();
+    m.submit(TestJob::new().name("worse")).unwrap();
+    let stats = &m.plugin_stats("slow")[0];
+    assert_eq!((stats.topic.as_str(), stats.method), ("job.new", "new_job"));
+    assert_eq!((stats.calls, stats.errors, stats.panics), (3, 1, 1));
+    // The first call is timed: 250 ms are between 2^27 and 2^28 ns.
+    assert_eq!(stats.quantile(0.5), Some(1 << 28));
+    let line = format!("slow: job.new: job {id}: took 0.25 s, more than its budget of 0.2 s");
+    assert!(m.log().any(|(_, text)| text == line));
+}
+
+#[test]
+fn a_budget_that_is_no_time_is_refused() {
+    let config = json!({"job-manager": {"plugin-time-budget": "soon"}});
+    let error = TestManager::new().config(config).try_start().err().unwrap();
+    assert!(error.contains("job-manager.plugin-time-budget"), "{error}");
+}

@@ -1,0 +1,301 @@
+//! Asynchronous handlers: cancelled with their jobs, limited in time, begun again after a restart.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+
+mod common;
+
+use common::ByUrgency;
+use jobtap_core::job::WaitStatus;
+use jobtap_core::plugin::Plugin;
+use jobtap_core::prelude::*;
+use jobtap_core::testing::{TestJob, TestManager};
+use serde_json::json;
+
+fn with<P: Plugin>() -> TestManager {
+    TestManager::new().plugin::<ByUrgency>().plugin::<P>().start()
+}
+
+fn note(m: &TestManager, id: JobId) -> String {
+    let log = m.eventlog(id);
+    let exception = log.iter().find(|entry| entry.name == "exception").unwrap();
+    exception.context.clone().unwrap()["note"].as_str().unwrap().to_owned()
+}
+
+const HELD: &str = "submit validate depend priority alloc prolog-start";
+
+mod scripts {
+    use super::*;
+
+    /// Runs a script before each job, which may take a minute.
+    #[derive(Default)]
+    struct Script;
+
+    #[jobtap_plugin(name = "script")]
+    impl Script {
+        #[on("job.state.run", timeout = "1m")]
+        async fn before(job: JobInfo, remote: Remote<Self>) -> Result<(), PrologFailed> {
+            let process = Process::new("prepare").arg(job.id.to_string()).env("A", "1");
+            let end = remote.run_process(process).await?;
+            end.success().map_err(|how| PrologFailed::new(format!("prepare: {how}")))
+        }
+    }
+
+    #[test]
+    fn a_process_that_ends_well_lets_the_job_start() {
+        let mut m = with::<Script>();
+        m.hold_processes();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.assert_events(id, HELD);
+        assert_eq!(m.running_processes().next().unwrap().0.args, [id.to_string()]);
+        m.end_process("prepare", WaitStatus::SUCCESS);
+        m.assert_events(id, &format!("{HELD} prolog-finish start"));
+    }
+
+    #[test]
+    fn a_process_that_fails_ends_the_job_with_the_reason() {
+        let mut m = with::<Script>();
+        m.hold_processes();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.end_process("prepare", WaitStatus::from_exit_code(3));
+        m.assert_state(id, State::Inactive);
+        assert_eq!(note(&m, id), "prepare: exit code 3");
+    }
+
+    #[test]
+    fn cancelling_the_job_drops_the_work_and_kills_its_process() {
+        let mut m = with::<Script>();
+        m.hold_processes();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.cancel(id).unwrap();
+        m.assert_events(id, &format!("{HELD} exception prolog-finish free clean"));
+        assert_eq!(m.running_processes().count(), 0);
+    }
+
+    #[test]
+    fn work_that_takes_too_long_has_failed() {
+        let mut m = with::<Script>();
+        m.hold_processes();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.advance(59.0);
+        m.assert_events(id, HELD);
+        m.advance(2.0);
+        m.assert_state(id, State::Inactive);
+        assert_eq!(note(&m, id), "script.before: no end after 60 s");
+        assert_eq!(m.running_processes().count(), 0);
+    }
+
+    #[test]
+    fn removing_the_plugin_kills_what_it_runs_and_leaves_nothing_open() {
+        let mut m = with::<Script>();
+        m.hold_processes();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.remove_plugin("script").unwrap();
+        m.assert_state(id, State::Inactive);
+        assert_eq!(m.running_processes().count(), 0);
+    }
+}
+
+mod run_on {
+    use super::*;
+
+    /// Undoes in order what it began, also when the job is cancelled meanwhile.
+    #[derive(Default)]
+    struct Careful;
+
+    #[jobtap_plugin(name = "careful")]
+    impl Careful {
+        #[on("job.state.run", on_cancel = "run-on")]
+        async fn before(job: JobInfo, remote: Remote<Self>) -> Result<(), PrologFailed> {
+            let mut child = remote.start_process(Process::new("mount"));
+            if remote.until_ended(job.id, child.wait()).await.is_err() {
+                child.signal(15);
+                if remote.timeout(5.0, child.wait()).await.is_err() {
+                    child.signal(9);
+                }
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_work_goes_on_and_can_end_its_process_by_steps() {
+        let mut m = with::<Careful>();
+        m.hold_processes();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.cancel(id).unwrap();
+        m.assert_events(id, &format!("{HELD} exception"));
+        assert_eq!(m.running_processes().next().unwrap().1, [15]);
+        m.advance(6.0);
+        assert_eq!(m.running_processes().count(), 0);
+        m.assert_events(id, &format!("{HELD} exception prolog-finish free clean"));
+    }
+}
+
+mod restart {
+    use super::*;
+
+    #[derive(Default)]
+    struct Stubborn;
+
+    #[jobtap_plugin(name = "stubborn")]
+    impl Stubborn {
+        #[on("job.state.run", on_restart = "rerun")]
+        async fn before(remote: Remote<Self>) -> Result<(), PrologFailed> {
+            Ok(remote.sleep(10.0).await?)
+        }
+
+        #[on("job.dependency.wait", on_restart = "fail")]
+        async fn wait(dependency: Dependency, remote: Remote<Self>) -> Result<(), Reject> {
+            Ok(remote.sleep(dependency.value.parse()?).await?)
+        }
+
+        #[on("job.state.cleanup")]
+        async fn after(remote: Remote<Self>) -> Result<(), EpilogFailed> {
+            Ok(remote.sleep(10.0).await?)
+        }
+    }
+
+    #[test]
+    fn a_prolog_that_says_so_begins_again() {
+        let mut m = with::<Stubborn>();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.advance(9.0);
+        m.crash_and_restart();
+        m.assert_events(id, HELD);
+        m.advance(9.0);
+        m.assert_events(id, HELD);
+        m.advance(2.0);
+        m.assert_events(id, &format!("{HELD} prolog-finish start"));
+    }
+
+    #[test]
+    fn an_epilog_has_failed_if_not_said_otherwise() {
+        let mut m = with::<Stubborn>();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.advance(11.0);
+        m.finish(id, 0);
+        m.assert_state(id, State::Cleanup);
+        m.crash_and_restart();
+        m.assert_state(id, State::Inactive);
+        let end = "epilog stubborn.after: the manager was restarted while it was open";
+        assert_eq!(note(&m, id), end);
+    }
+
+    #[test]
+    fn a_dependency_that_says_so_has_failed() {
+        let mut m = with::<Stubborn>();
+        let waits = m.submit(TestJob::new().dependency("wait:5")).unwrap();
+        m.crash_and_restart();
+        // Its epilog takes its time.
+        m.assert_state(waits, State::Cleanup);
+        assert!(note(&m, waits).contains("stubborn.wait=wait:5"), "{}", note(&m, waits));
+        let waits = m.submit(TestJob::new().dependency("wait:5")).unwrap();
+        m.advance(6.0);
+        assert!(m.job(waits).event_posted("dependency-remove"));
+    }
+
+    #[test]
+    fn a_reload_keeps_what_reruns_and_fails_the_rest() {
+        let mut m = with::<Stubborn>();
+        let starts = m.submit(TestJob::new()).unwrap();
+        m.advance(5.0);
+        m.reload_plugin("stubborn", json!({})).unwrap();
+        m.assert_events(starts, HELD);
+        m.advance(11.0);
+        m.assert_events(starts, &format!("{HELD} prolog-finish start"));
+        m.finish(starts, 0);
+        m.assert_state(starts, State::Cleanup);
+        m.reload_plugin("stubborn", json!({})).unwrap();
+        m.assert_state(starts, State::Inactive);
+    }
+}
+
+mod tokens {
+    use super::*;
+
+    /// Holds a prolog until told, and takes it over after a restart.
+    #[derive(Default)]
+    struct Gate {
+        open: Vec<Token>,
+    }
+
+    #[jobtap_plugin(name = "gate")]
+    impl Gate {
+        #[on("job.new")]
+        fn new_job(&mut self, job: &Job, cx: Cx<'_, JobNew>) {
+            if job.state() == State::Run && job.jobspec().attribute("forget").is_none() {
+                self.open.extend(cx.prolog_reopen(job, "gate"));
+            }
+        }
+
+        #[on("job.state.run")]
+        fn run(&mut self, cx: Cx<'_, JobStateRun>) -> Result<(), HandlerError> {
+            self.open.push(cx.prolog_start("gate")?);
+            Ok(())
+        }
+
+        #[service("open")]
+        fn open(&mut self) {
+            self.open.drain(..).for_each(|token| token.finish(0));
+        }
+    }
+
+    #[test]
+    fn an_open_token_is_taken_over_after_a_restart() {
+        let mut m = with::<Gate>();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.crash_and_restart();
+        m.assert_events(id, HELD);
+        m.call_service("gate.open", json!({})).unwrap();
+        m.assert_events(id, &format!("{HELD} prolog-finish start"));
+    }
+
+    #[test]
+    fn what_nobody_takes_over_has_failed() {
+        let mut m = with::<Gate>();
+        let id = m.submit(TestJob::new().attribute("forget", 1)).unwrap();
+        m.crash_and_restart();
+        m.assert_events(id, &format!("{HELD} exception prolog-finish free clean"));
+    }
+
+    #[test]
+    fn only_what_is_open_and_free_can_be_taken_over() {
+        let mut m = with::<Gate>();
+        let id = m.submit(TestJob::new()).unwrap();
+        // Loaded anew it finds nothing: the removal ended what was open.
+        m.remove_plugin("gate").unwrap();
+        m.assert_state(id, State::Inactive);
+        m.load_plugin("gate", json!({})).unwrap();
+        m.crash_and_restart();
+        m.assert_state(id, State::Inactive);
+    }
+}
+
+mod waiting_for_the_end {
+    use super::*;
+
+    #[derive(Default)]
+    struct Mourner;
+
+    #[jobtap_plugin(name = "mourner")]
+    impl Mourner {
+        #[service("await")]
+        async fn wait(
+            request: Request<JobId>,
+            remote: Remote<Self>,
+        ) -> Result<&'static str, ServiceError> {
+            remote.ended(request.into_inner()).await?;
+            Ok("ended")
+        }
+    }
+
+    #[test]
+    fn it_comes_back_at_the_end_and_at_once_for_what_is_over() {
+        let mut m = with::<Mourner>();
+        let id = m.submit(TestJob::new()).unwrap();
+        let waits = m.open_stream("mourner.await", json!(id));
+        assert_eq!(m.read_stream(waits).1, None);
+        m.cancel(id).unwrap();
+        assert_eq!(m.read_stream(waits).1, Some(Ok(())));
+        assert_eq!(m.call_service("mourner.await", json!(id)).unwrap(), "ended");
+    }
+}

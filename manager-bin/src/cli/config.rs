@@ -1,0 +1,207 @@
+//! `config`: shows the manager's configuration, or replaces it.
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use jobtap_core::job::Fsd;
+use serde_json::{Value, json};
+
+use super::message::CliError;
+use super::session;
+use super::usage::Family;
+use crate::client::Client;
+use crate::daemon::config;
+
+const COMMAND: &str = "config";
+
+/// Arguments of `config`.
+#[derive(Debug, clap::Args)]
+#[command(infer_long_args = true)]
+pub(crate) struct ConfigArgs {
+    #[command(subcommand)]
+    command: ConfigCommand,
+}
+
+/// One line per subcommand.
+#[derive(Debug, clap::Subcommand)]
+enum ConfigCommand {
+    /// Show the configuration, or one value of it
+    Get(GetArgs),
+    /// Put another one in its place
+    Load(LoadArgs),
+    /// Read the files and options of the manager's start again
+    Reload,
+}
+
+/// Options and arguments of `config get`.
+#[derive(Debug, clap::Args)]
+struct GetArgs {
+    /// What it must be: string, integer, real, boolean, object, array, any, fsd, fsd-integer,
+    /// fsd-real
+    #[arg(short = 't', long = "type", value_name = "TYPE")]
+    kind: Option<String>,
+    /// Say nothing when it is not set
+    #[arg(short = 'q', long)]
+    quiet: bool,
+    /// Print this when it is not set
+    #[arg(short = 'd', long, value_name = "VALUE")]
+    default: Option<String>,
+    /// Dotted name; the whole configuration if left out
+    #[arg(value_name = "KEY")]
+    key: Option<String>,
+}
+
+/// Arguments of `config load`.
+#[derive(Debug, clap::Args)]
+struct LoadArgs {
+    /// A TOML or JSON file, or a directory of them; stdin if left out
+    #[arg(value_name = "PATH")]
+    path: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: ConfigArgs) -> ExitCode {
+    session::run(COMMAND, Family::Compiled, async {
+        match args.command {
+            ConfigCommand::Get(args) => get(&args).await,
+            ConfigCommand::Load(args) => {
+                let config =
+                    read(&args).map_err(|text| CliError::failure(format!("load: {text}")))?;
+                change("load", "config.load", config).await
+            }
+            ConfigCommand::Reload => change("reload", "config.reload", json!({})).await,
+        }
+    })
+}
+
+async fn change(what: &str, topic: &str, payload: Value) -> Result<u8, CliError> {
+    let client = Client::connect().await?;
+    let answer = client.rpc(topic, payload).await;
+    answer.map_err(|error| CliError::failure(format!("{what}: {error}")))?;
+    Ok(0)
+}
+
+fn read(args: &LoadArgs) -> Result<Value, String> {
+    if let Some(path) = &args.path {
+        return config::load(path).map_err(|error| error.to_string());
+    }
+    let mut text = String::new();
+    let read = std::io::stdin().lock().read_to_string(&mut text);
+    read.map_err(|error| format!("stdin: {error}"))?;
+    config::parse("stdin", &text).map_err(|error| error.to_string())
+}
+
+async fn get(args: &GetArgs) -> Result<u8, CliError> {
+    let kind: Kind = args.kind.as_deref().unwrap_or("any").parse()?;
+    let client = Client::connect().await?;
+    let config = client.rpc("config.get", json!({})).await?;
+    let pick = |key: &String| (key.clone(), find(&config, key));
+    let (key, found) = args.key.as_ref().map_or((String::new(), Some(&config)), pick);
+    let text = match (found, &args.default) {
+        (Some(value), _) => kind
+            .show(value)
+            .ok_or_else(|| CliError::failure(format!("{key} does not have the requested type")))?,
+        (None, Some(default)) => default.clone(),
+        (None, None) if args.quiet => return Ok(1),
+        (None, None) => return Err(CliError::failure(format!("{key} is not set"))),
+    };
+    session::print(&format!("{text}\n"))?;
+    Ok(0)
+}
+
+fn find<'a>(config: &'a Value, key: &str) -> Option<&'a Value> {
+    key.split('.').try_fold(config, |inner, part| inner.get(part))
+}
+
+/// What a value can be asked to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Any,
+    Text,
+    Integer,
+    Real,
+    Boolean,
+    Object,
+    Array,
+    Fsd,
+    FsdInteger,
+    FsdReal,
+}
+
+impl std::str::FromStr for Kind {
+    type Err = CliError;
+
+    fn from_str(text: &str) -> Result<Self, CliError> {
+        Ok(match text {
+            "any" => Kind::Any,
+            "string" => Kind::Text,
+            "integer" => Kind::Integer,
+            "real" => Kind::Real,
+            "boolean" => Kind::Boolean,
+            "object" => Kind::Object,
+            "array" => Kind::Array,
+            "fsd" => Kind::Fsd,
+            "fsd-integer" => Kind::FsdInteger,
+            "fsd-real" => Kind::FsdReal,
+            _ => return Err(CliError::failure(format!("Unknown type: {text}"))),
+        })
+    }
+}
+
+impl Kind {
+    /// The value as it is printed, if it is of this kind.
+    fn show(self, value: &Value) -> Option<String> {
+        let fsd = || value.as_str().and_then(|text| text.parse::<Fsd>().ok());
+        let bare = || value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let fits = match self {
+            Kind::Any => true,
+            Kind::Text => value.is_string(),
+            Kind::Integer => value.is_i64() || value.is_u64(),
+            Kind::Real => value.is_f64(),
+            Kind::Boolean => value.is_boolean(),
+            Kind::Object => value.is_object(),
+            Kind::Array => value.is_array(),
+            Kind::Fsd => fsd().is_some(),
+            Kind::FsdInteger => return fsd().map(|fsd| format!("{:.0}", fsd.as_secs().trunc())),
+            Kind::FsdReal => return fsd().map(|fsd| fsd.as_secs().to_string()),
+        };
+        fits.then(bare)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use super::*;
+
+    fn show(kind: &str, value: Value) -> Option<String> {
+        kind.parse::<Kind>().unwrap().show(&value)
+    }
+
+    #[test]
+    fn strings_are_printed_bare_and_the_rest_as_json() {
+        assert_eq!(show("any", json!("a b")).unwrap(), "a b");
+        assert_eq!(show("any", json!({"a": [1]})).unwrap(), r#"{"a":[1]}"#);
+        assert_eq!(show("boolean", json!(true)).unwrap(), "true");
+    }
+
+    #[test]
+    fn a_value_must_be_of_the_kind_that_is_asked_for() {
+        assert_eq!(show("integer", json!(1.5)), None);
+        assert_eq!(show("string", json!(1)), None);
+        assert_eq!(show("fsd", json!("1.5m")).unwrap(), "1.5m");
+        assert_eq!(show("fsd-integer", json!("1.5m")).unwrap(), "90");
+        assert_eq!(show("fsd-real", json!("0.5s")).unwrap(), "0.5");
+        assert_eq!(show("fsd", json!("soon")), None);
+        assert_eq!("nosuch".parse::<Kind>().unwrap_err().text, "Unknown type: nosuch");
+    }
+
+    #[test]
+    fn keys_are_paths() {
+        let config = json!({"a": {"b": 1}});
+        assert_eq!(find(&config, "a.b"), Some(&json!(1)));
+        assert_eq!(find(&config, "a.c"), None);
+        assert_eq!(find(&config, "a.b.c"), None);
+    }
+}

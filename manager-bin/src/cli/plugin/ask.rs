@@ -1,0 +1,71 @@
+//! `plugin call`: asks a plugin's service.
+
+use serde_json::{Value, json};
+
+use crate::cli::message::CliError;
+use crate::cli::session;
+use crate::client::Client;
+
+/// Options and arguments of `plugin call`.
+#[derive(Debug, clap::Args)]
+pub(super) struct CallArgs {
+    /// Print each answer of a stream on a line, as it comes
+    #[arg(long)]
+    stream: bool,
+    /// Whom to ask and for what
+    #[arg(value_name = "PLUGIN[.METHOD]")]
+    service: String,
+    /// What it takes; {} if left out
+    #[arg(value_name = "JSON", allow_negative_numbers = true)]
+    payload: Option<String>,
+}
+
+/// Runs the command.
+pub(super) async fn run(client: &Client, args: &CallArgs) -> Result<u8, CliError> {
+    let topic = topic(&args.service);
+    let payload = payload(args.payload.as_deref())?;
+    if !args.stream {
+        let answer = client.rpc(&topic, payload).await?;
+        session::print(&format!("{answer}\n"))?;
+        return Ok(0);
+    }
+    let mut answers = client.stream(&topic, payload).await?;
+    while let Some(answer) = answers.next().await {
+        session::print(&format!("{}\n", answer?))?;
+    }
+    Ok(0)
+}
+
+/// A builtin's leading dot is no part of its services' names.
+fn topic(service: &str) -> String {
+    format!("job-manager.{}", service.strip_prefix('.').unwrap_or(service))
+}
+
+fn payload(text: Option<&str>) -> Result<Value, CliError> {
+    let Some(text) = text else {
+        return Ok(json!({}));
+    };
+    serde_json::from_str(text)
+        .map_err(|error| CliError::failure(format!("the payload is no JSON: {error}: {text}")))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use super::*;
+
+    #[test]
+    fn the_topic_is_below_the_managers() {
+        assert_eq!(topic("limits.set"), "job-manager.limits.set");
+        assert_eq!(topic(".history"), "job-manager.history");
+    }
+
+    #[test]
+    fn a_payload_is_json() {
+        assert_eq!(payload(None).unwrap(), json!({}));
+        assert_eq!(payload(Some("[1]")).unwrap(), json!([1]));
+        let error = payload(Some("{user: 1}")).unwrap_err();
+        assert_eq!(error.code, 1);
+        assert!(error.text.starts_with("the payload is no JSON: key must be a string at line 1"));
+    }
+}

@@ -1,0 +1,77 @@
+//! Names of plugins that nobody knows, and the ones that were meant.
+
+use jobtap_core::suggest::nearest;
+use serde_json::{Value, json};
+
+use super::TOPIC;
+use crate::cli::message::CliError;
+use crate::client::{Client, RpcError};
+use crate::rpc::errno::ENOENT;
+
+/// Which names could have been meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Among {
+    /// Those of the loaded plugins.
+    Loaded,
+    /// Those of all plugins that are linked into the manager.
+    Linked,
+}
+
+impl Among {
+    const fn key(self) -> &'static str {
+        match self {
+            Among::Loaded => "plugins",
+            Among::Linked => "linked",
+        }
+    }
+}
+
+/// The manager's refusal; of an unknown name in Flux's words, with the name that was meant.
+pub(super) async fn explain(
+    client: &Client,
+    error: RpcError,
+    name: &str,
+    among: Among,
+) -> CliError {
+    if error.errno != ENOENT {
+        return error.into();
+    }
+    // Without an answer the refusal is as clear, if less helpful.
+    let plugins = client.rpc(TOPIC, json!({})).await.unwrap_or_default();
+    CliError::failure(unknown(name, among, &plugins))
+}
+
+fn unknown(name: &str, among: Among, plugins: &Value) -> String {
+    let wanted = name.strip_suffix(".so").unwrap_or(name);
+    let known = |key: &str| {
+        let names = plugins.get(key).and_then(Value::as_array);
+        names.into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>()
+    };
+    if among == Among::Loaded && known("linked").contains(&wanted) {
+        return format!("{name} not found: it is linked but not loaded");
+    }
+    match nearest(wanted, known(among.key())) {
+        Some(meant) => format!("{name} not found; did you mean {meant:?}?"),
+        None => format!("{name} not found"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_nearest() {
+        let plugins = json!({"plugins": ["deadline"], "linked": ["deadline", "probe"]});
+        assert_eq!(
+            unknown("deadlin.so", Among::Linked, &plugins),
+            "deadlin.so not found; did you mean \"deadline\"?"
+        );
+        assert_eq!(unknown("prob", Among::Loaded, &plugins), "prob not found");
+        assert_eq!(
+            unknown("probe", Among::Loaded, &plugins),
+            "probe not found: it is linked but not loaded"
+        );
+        assert_eq!(unknown("x", Among::Linked, &Value::Null), "x not found");
+    }
+}

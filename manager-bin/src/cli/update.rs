@@ -1,0 +1,201 @@
+//! `update`: changes a job's jobspec after submission, as far as the manager's plugins allow.
+
+use std::process::ExitCode;
+
+use jobtap_core::job::{Fsd, JobId};
+use serde_json::{Map, Value, json};
+
+use super::ids::show_id;
+use super::message::{CliError, Prog};
+use super::session;
+use super::usage::Family;
+use crate::client::Client;
+
+const COMMAND: &str = "update";
+
+const DURATION: &str = "attributes.system.duration";
+
+/// Flag bit of `job-info.lookup`: with earlier updates applied.
+const LOOKUP_CURRENT: u64 = 2;
+
+/// Options and arguments of `update`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct UpdateArgs {
+    /// Only print the changes as JSON
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    /// Say what was changed
+    #[arg(short = 'v', long, action = clap::ArgAction::Count)]
+    verbose: u8,
+    /// Wait for the event; the manager always answers after it, so this changes nothing
+    #[arg(long)]
+    wait: bool,
+    /// The job
+    #[arg(value_name = "JOBID")]
+    id: JobId,
+    /// duration=FSD (+FSD, -FSD), queue=NAME, name=TEXT, or a dotted path of the jobspec; VALUE is
+    /// JSON or a string
+    #[arg(value_name = "KEY=VALUE", required = true)]
+    updates: Vec<String>,
+}
+
+/// A new duration, as it is asked for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Duration {
+    To(f64),
+    Longer(f64),
+    Shorter(f64),
+}
+
+/// Runs the command.
+pub(crate) fn run(args: UpdateArgs) -> ExitCode {
+    session::run(COMMAND, Family::Script, async {
+        let mut updates = Map::new();
+        for text in &args.updates {
+            let (key, value) = one(args.id, text).await?;
+            updates.insert(key, value);
+        }
+        if args.dry_run {
+            session::print(&format!("{}\n", Value::Object(updates)))?;
+            return Ok(0u8);
+        }
+        let client = Client::connect().await?;
+        client.rpc("job-manager.update", json!({ "id": args.id, "updates": updates })).await?;
+        if args.verbose > 0 {
+            for (key, value) in &updates {
+                let text = format!("updated {key} to {}", bare(value));
+                session::note(&Prog::current().info(COMMAND, text));
+            }
+        }
+        Ok(0)
+    })
+}
+
+/// One change: the path, and what it becomes.
+async fn one(id: JobId, text: &str) -> Result<(String, Value), CliError> {
+    let missing = || CliError::failure(format!("Missing required value for key {text}"));
+    let (key, value) = text.split_once('=').ok_or_else(missing)?;
+    let key = path(key);
+    if key != DURATION {
+        let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+        return Ok((key, value));
+    }
+    let asked = Duration::parse(value)?;
+    let seconds = match asked {
+        Duration::To(seconds) => seconds,
+        Duration::Longer(_) | Duration::Shorter(_) => {
+            let client = Client::connect().await?;
+            asked.from(present(&client, id).await?, id, value)?
+        }
+    };
+    Ok((key, json!(seconds)))
+}
+
+/// The path in the jobspec that a key stands for.
+fn path(key: &str) -> String {
+    const WHOLE: [&str; 3] = ["attributes.", "resources.", "tasks."];
+    match key {
+        "name" => "attributes.system.job.name".to_owned(),
+        _ if WHOLE.iter().any(|prefix| key.starts_with(prefix)) => key.to_owned(),
+        _ => format!("attributes.system.{key}"),
+    }
+}
+
+/// The job's duration in seconds; 0 is none.
+async fn present(client: &Client, id: JobId) -> Result<f64, CliError> {
+    let payload = json!({ "id": id, "keys": ["jobspec"], "flags": LOOKUP_CURRENT });
+    let answer = client.rpc("job-info.lookup", payload).await?;
+    let text = answer.get("jobspec").and_then(Value::as_str).unwrap_or_default();
+    let jobspec: Value = serde_json::from_str(text).map_err(CliError::failure)?;
+    Ok(jobspec.pointer("/attributes/system/duration").and_then(Value::as_f64).unwrap_or(0.0))
+}
+
+impl Duration {
+    fn parse(text: &str) -> Result<Self, CliError> {
+        let (kind, rest): (fn(f64) -> Self, &str) = match text.split_at_checked(1) {
+            Some(("+", rest)) => (Duration::Longer, rest),
+            Some(("-", rest)) => (Duration::Shorter, rest),
+            _ => (Duration::To, text),
+        };
+        let fsd: Fsd =
+            rest.parse().map_err(|_| CliError::failure("invalid Flux standard duration"))?;
+        match (fsd.is_infinite(), kind(fsd.as_secs())) {
+            (true, Duration::To(_)) => Ok(Duration::To(0.0)),
+            (true, _) => Err(CliError::failure("invalid Flux standard duration")),
+            (false, asked) => Ok(asked),
+        }
+    }
+
+    /// Seconds, for a job whose duration is `present`.
+    fn from(self, present: f64, id: JobId, text: &str) -> Result<f64, CliError> {
+        let seconds = match self {
+            Duration::To(seconds) => return Ok(seconds),
+            Duration::Longer(seconds) => present + seconds,
+            Duration::Shorter(seconds) => present - seconds,
+        };
+        let id = show_id(id);
+        if present == 0.0 {
+            let text = format!("duration for {id} is unlimited, can't update by {text}");
+            return Err(CliError::failure(text));
+        }
+        if seconds <= 0.0 {
+            let present = Fsd::from_secs(present).unwrap_or(Fsd::ZERO);
+            let by = text.trim_start_matches('-');
+            let text = format!("current duration for {id} ({present}) cannot be reduced by {by}");
+            return Err(CliError::failure(text));
+        }
+        Ok(seconds)
+    }
+}
+
+/// A string without its quotes, all else as JSON.
+fn bare(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ID: JobId = JobId::new(68_484_595_712);
+
+    #[test]
+    fn keys_are_short_for_paths() {
+        assert_eq!(path("name"), "attributes.system.job.name");
+        assert_eq!(path("queue"), "attributes.system.queue");
+        assert_eq!(path("attributes.user.x"), "attributes.user.x");
+        assert_eq!(path("job.name"), "attributes.system.job.name");
+    }
+
+    #[test]
+    fn a_duration_is_new_or_relative_to_the_present_one() {
+        let seconds = |text: &str, present| Duration::parse(text).unwrap().from(present, ID, text);
+        assert_eq!(seconds("2m", 60.0).unwrap(), 120.0);
+        assert_eq!(seconds("+1m", 60.0).unwrap(), 120.0);
+        assert_eq!(seconds("-30s", 60.0).unwrap(), 30.0);
+        assert_eq!(seconds("inf", 60.0).unwrap(), 0.0);
+        let id = show_id(ID);
+        assert_eq!(
+            seconds("+1m", 0.0).unwrap_err().text,
+            format!("duration for {id} is unlimited, can't update by +1m")
+        );
+        assert_eq!(
+            seconds("-2m", 60.0).unwrap_err().text,
+            format!("current duration for {id} (1m) cannot be reduced by 2m")
+        );
+        assert_eq!(Duration::parse("+inf").unwrap_err().text, "invalid Flux standard duration");
+        assert_eq!(Duration::parse("x").unwrap_err().code, 1);
+    }
+
+    proptest! {
+        #[test]
+        fn no_duration_makes_it_panic(text in ".*", present in 0.0..1e9) {
+            if let Ok(asked) = Duration::parse(&text) {
+                let _ = asked.from(present, ID, &text);
+            }
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! The processes that plugins run, such as a prolog's script.
+//!
+//! Each has a process group of its own, and all signals go to the whole group. They end with their
+//! plugin and with the manager's regular end. When the manager is killed they run on and nobody waits
+//! for them: a plugin whose handler says `on_restart = "rerun"` may meet what it started before.
+//!
+//! The end of a process is the end of the program that was started. What it leaves behind in the
+//! background is neither waited for nor ended.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jobtap_core::job::WaitStatus;
+use jobtap_core::plugin::{
+    PluginKey, Process, ProcessAnswer, ProcessCommand, ProcessEnd, ProcessError, ProcessKey,
+};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::AsyncWriteExt;
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::capture::Capture;
+use crate::rpc::errno::strerror;
+
+/// What a process has to end by itself when the manager ends.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Runs them; clones are the same.
+#[derive(Clone)]
+pub(super) struct Processes {
+    commands: UnboundedSender<(PluginKey, ProcessCommand)>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    table: Mutex<Table>,
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct Table {
+    /// A process is here exactly as long as its id is its own: it is reaped under the lock.
+    running: HashMap<ProcessKey, Running>,
+    /// The manager ends: nothing is started any more.
+    closed: bool,
+}
+
+struct Running {
+    plugin: PluginKey,
+    group: Pid,
+    /// `None` once nobody waits for the end.
+    answer: Option<ProcessAnswer>,
+}
+
+impl Processes {
+    /// Serves commands on this runtime.
+    pub(super) fn start(runtime: &tokio::runtime::Handle) -> Self {
+        let (commands, inbox) = unbounded_channel();
+        let shared = Arc::<Shared>::default();
+        runtime.spawn(serve(inbox, Arc::clone(&shared)));
+        Self { commands, shared }
+    }
+
+    /// Hands over a command; they are followed in order.
+    pub(super) fn send(&self, plugin: PluginKey, command: ProcessCommand) {
+        let _ = self.commands.send((plugin, command));
+    }
+
+    /// Ends all processes: they are asked to, and killed if they still run a little later.
+    pub(super) fn close(&self) {
+        let mut table = self.shared.lock();
+        table.closed = true;
+        table.signal_all(Signal::TERM);
+        let waited = self
+            .shared
+            .ended
+            .wait_timeout_while(table, GRACE, |table| !table.running.is_empty())
+            .unwrap_or_else(PoisonError::into_inner);
+        waited.0.signal_all(Signal::KILL);
+    }
+}
+
+async fn serve(mut inbox: UnboundedReceiver<(PluginKey, ProcessCommand)>, shared: Arc<Shared>) {
+    while let Some((plugin, command)) = inbox.recv().await {
+        match command {
+            ProcessCommand::Run { key, process, answer } => {
+                run(&shared, plugin, key, process, answer);
+            }
+            ProcessCommand::Signal { key, signum } => shared.signal(key, signum),
+            ProcessCommand::KillAll => shared.kill_all(plugin),
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn signal(&self, key: ProcessKey, signum: i32) {
+        if let Some(running) = self.lock().running.get(&key)
+            && let Some(signal) = Signal::from_named_raw(signum)
+        {
+            running.signal(signal);
+        }
+    }
+
+    fn kill_all(&self, plugin: PluginKey) {
+        let mut table = self.lock();
+        let theirs = table.running.values_mut().filter(|running| running.plugin == plugin);
+        let unanswered: Vec<_> = theirs
+            .map(|running| {
+                running.signal(Signal::KILL);
+                running.answer.take()
+            })
+            .collect();
+        drop(table);
+        // Wakes those who wait, who may send commands of their own.
+        drop(unanswered);
+    }
+}
+
+impl Table {
+    fn signal_all(&self, signal: Signal) {
+        self.running.values().for_each(|running| running.signal(signal));
+    }
+}
+
+impl Running {
+    fn signal(&self, signal: Signal) {
+        // All of the group may have ended and wait to be reaped: no harm in that.
+        let _ = kill_process_group(self.group, signal);
+    }
+}
+
+/// Starts a process, and a task that waits for its end.
+fn run(
+    shared: &Arc<Shared>,
+    plugin: PluginKey,
+    key: ProcessKey,
+    process: Process,
+    answer: ProcessAnswer,
+) {
+    let mut table = shared.lock();
+    if table.closed {
+        return;
+    }
+    let started = Started::new(&process);
+    match started {
+        Ok((started, group)) => {
+            table.running.insert(key, Running { plugin, group, answer: Some(answer) });
+            drop(table);
+            tokio::spawn(attend(Arc::clone(shared), key, started, process));
+        }
+        Err(reason) => {
+            drop(table);
+            answer.send(Err(ProcessError::Start { program: process.program, reason }));
+        }
+    }
+}
+
+/// A process with the ends of its pipes.
+struct Started {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: Capture,
+    stderr: Capture,
+}
+
+impl Started {
+    fn new(process: &Process) -> Result<(Self, Pid), String> {
+        let spawned = Self::spawn(process).map_err(|error| reason(process, &error))?;
+        let pid = spawned.child.id().and_then(|pid| i32::try_from(pid).ok());
+        let group = pid.and_then(Pid::from_raw).ok_or("it has no process id")?;
+        Ok((spawned, group))
+    }
+
+    fn spawn(process: &Process) -> io::Result<Self> {
+        let (stdout, out) = Capture::pipe()?;
+        let (stderr, err) = Capture::pipe()?;
+        let mut command = Command::new(&process.program);
+        command.args(&process.args).envs(&process.env).stdout(out).stderr(err).process_group(0);
+        if let Some(directory) = &process.cwd {
+            command.current_dir(directory);
+        }
+        command.stdin(if process.stdin.is_empty() { Stdio::null() } else { Stdio::piped() });
+        let mut child = command.spawn()?;
+        let stdin = child.stdin.take();
+        Ok(Self { child, stdin, stdout, stderr })
+    }
+}
+
+/// Waits for the end of a process and tells it.
+async fn attend(shared: Arc<Shared>, key: ProcessKey, mut started: Started, process: Process) {
+    let Process { program, stdin, .. } = process;
+    let ended = {
+        let Started { child, stdin: pipe, stdout, stderr } = &mut started;
+        let streams = async {
+            tokio::join!(feed(pipe.take(), &stdin), stdout.read(), stderr.read());
+            // That the streams have ended says nothing of the process.
+            std::future::pending().await
+        };
+        tokio::select! {
+            ended = end(&shared, key, child) => ended,
+            never = streams => never,
+        }
+    };
+    let (status, running) = ended;
+    let Some(answer) = running.and_then(|running| running.answer) else {
+        return;
+    };
+    let error = |error: io::Error| ProcessError::Start {
+        program,
+        reason: format!("its end can't be waited for: {}", system_text(&error)),
+    };
+    answer.send(status.map_err(error).map(|status| ProcessEnd {
+        status: WaitStatus(status.into_raw()),
+        stdout: started.stdout.finish(),
+        stderr: started.stderr.finish(),
+    }));
+}
+
+/// Waits until the process has ended. It is reaped and taken off the table at one stroke: in between
+/// its id could be given to another process, which a signal would hit.
+async fn end(
+    shared: &Shared,
+    key: ProcessKey,
+    child: &mut Child,
+) -> (io::Result<ExitStatus>, Option<Running>) {
+    let mut wait = std::pin::pin!(child.wait());
+    std::future::poll_fn(|cx| {
+        let mut table = shared.lock();
+        wait.as_mut().poll(cx).map(|status| {
+            let running = table.running.remove(&key);
+            shared.ended.notify_all();
+            (status, running)
+        })
+    })
+    .await
+}
+
+/// Gives a process its input. One that doesn't want all of it is free not to read on.
+async fn feed(pipe: Option<ChildStdin>, bytes: &[u8]) {
+    if let Some(mut pipe) = pipe {
+        let _ = pipe.write_all(bytes).await;
+    }
+}
+
+/// Why it did not start. The system doesn't say which of the two it misses.
+fn reason(process: &Process, error: &io::Error) -> String {
+    match &process.cwd {
+        Some(directory) if !directory.is_dir() => {
+            format!("its directory {}: {}", directory.display(), system_text(error))
+        }
+        _ => system_text(error),
+    }
+}
+
+fn system_text(error: &io::Error) -> String {
+    error.raw_os_error().map_or_else(|| error.to_string(), |errno| strerror(errno).into_owned())
+}

@@ -1,0 +1,111 @@
+//! The configuration of a running manager: what it is, and how another one takes its place.
+//!
+//! Plugins may refuse a new one; then the old one stays. What is read at start alone, such as the
+//! resources and the list of plugins, is that of the start.
+
+use std::sync::Arc;
+
+use jobtap_core::engine::{Cred, Level, Request};
+use jobtap_core::suggest::nearest;
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+
+use super::config::{ConfigError, Source};
+use super::engine_thread::{EngineHandle, answered};
+use super::lifecycle::kill_timeout;
+use super::log::Log;
+use crate::rpc::errno::{EINVAL, EIO};
+use crate::rpc::{RpcError, RpcResult};
+
+/// What is asked about the configuration.
+#[derive(Debug, PartialEq)]
+pub(super) enum ConfigCall {
+    /// `config.get`: the whole.
+    Get,
+    /// `config.load`: this one from now on.
+    Load(Value),
+    /// `config.reload`: the files and options of the start are read again.
+    Reload,
+}
+
+/// The configuration, and all that hear of a new one.
+pub(super) struct Configuration {
+    pub(super) source: Source,
+    pub(super) engine: EngineHandle,
+    pub(super) log: Arc<Log>,
+    /// The names of all linked plugins.
+    pub(super) linked: Vec<&'static str>,
+    /// Held while a new one is tried, so that the last one accepted is the one in force.
+    pub(super) current: Mutex<Value>,
+}
+
+impl Configuration {
+    /// Does what is asked, to its end even when nobody waits for it any more.
+    pub(super) async fn call(self: Arc<Self>, cred: Cred, call: ConfigCall) -> RpcResult {
+        let task = tokio::spawn(async move {
+            match call {
+                ConfigCall::Get => Ok(self.current.lock().await.clone()),
+                ConfigCall::Load(config) => self.replace(cred, config).await,
+                ConfigCall::Reload => self.reload(cred).await,
+            }
+        });
+        task.await.unwrap_or_else(|error| Err(RpcError::new(EIO, error.to_string())))
+    }
+
+    async fn reload(&self, cred: Cred) -> RpcResult {
+        let source = self.source.clone();
+        let read = tokio::task::spawn_blocking(move || source.read()).await;
+        let read = read.map_err(|error| RpcError::new(EIO, error.to_string()))?;
+        let config = read.map_err(|error: ConfigError| RpcError::new(EINVAL, error.to_string()))?;
+        self.replace(cred, config).await
+    }
+
+    async fn replace(&self, cred: Cred, config: Value) -> RpcResult {
+        if !config.is_object() {
+            return Err(RpcError::new(EINVAL, "the configuration must be a table"));
+        }
+        kill_timeout(&config).map_err(|error| RpcError::new(EINVAL, error.to_string()))?;
+        let mut current = self.current.lock().await;
+        let request = Request::Configure { config: config.clone() };
+        answered(self.engine.request(cred, request)).await?;
+        warn_of_strangers(&config, &self.linked, &self.log);
+        *current = config;
+        self.log.write(Level::Info, "a new configuration is in force");
+        Ok(json!({}))
+    }
+}
+
+/// A table for a plugin that isn't there is most likely a slip, but no reason not to start: hosts may
+/// share a configuration and not the plugins.
+pub(super) fn warn_of_strangers(config: &Value, linked: &[&'static str], log: &Log) {
+    for text in strangers(config, linked) {
+        log.write(Level::Warning, &text);
+    }
+}
+
+fn strangers(config: &Value, linked: &[&'static str]) -> Vec<String> {
+    let tables = config.get("plugins").and_then(Value::as_object);
+    let unknown = tables.into_iter().flatten().filter(|(name, _)| !linked.contains(&name.as_str()));
+    unknown
+        .map(|(name, _)| {
+            let meant = nearest(name, linked.iter().copied());
+            let hint = meant.map(|name| format!("; did you mean {name:?}?")).unwrap_or_default();
+            format!("[plugins.{name}]: no plugin of this name is linked into this manager{hint}")
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_for_no_plugin_is_named_with_the_one_that_is_near() {
+        let config = json!({"plugins": {"deadlin": {}, "fairshare": {}}});
+        let found = strangers(&config, &["deadline", "fairshare"]);
+        let text = "[plugins.deadlin]: no plugin of this name is linked into this manager; did you \
+                    mean \"deadline\"?";
+        assert_eq!(found, [text]);
+        assert!(strangers(&json!({}), &[]).is_empty());
+    }
+}

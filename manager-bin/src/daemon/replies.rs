@@ -1,0 +1,205 @@
+//! Who waits for which answer of the engine.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jobtap_core::engine::{ReplyTo, RequestError};
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::rpc::errno::{EAGAIN, ENODATA, EOVERFLOW};
+use crate::rpc::{RpcError, RpcResult};
+
+/// Answers of a stream that may wait for a slow reader. One that is slower still is cut off: what
+/// waits is in the manager's memory.
+const WAITING_ANSWERS: usize = 64 * 1024;
+
+/// Requests that wait for the engine's answer.
+#[derive(Default)]
+pub(super) struct Replies {
+    next: AtomicU64,
+    waiting: Mutex<HashMap<ReplyTo, Waiting>>,
+}
+
+enum Waiting {
+    One(oneshot::Sender<RpcResult>),
+    Many(mpsc::Sender<Step>),
+}
+
+/// What comes in a stream.
+enum Step {
+    One(Value),
+    Last(RpcResult),
+}
+
+impl Replies {
+    /// Somebody waits for one answer.
+    pub(super) fn one(&self) -> (ReplyTo, oneshot::Receiver<RpcResult>) {
+        let (sender, receiver) = oneshot::channel();
+        (self.insert(Waiting::One(sender)), receiver)
+    }
+
+    /// Somebody waits for many answers. He is forgotten when he drops the [`Answers`]; if more could
+    /// have come, `abandoned` is told.
+    pub(super) fn many(self: &Arc<Self>, abandoned: impl Fn(ReplyTo) + Send + 'static) -> Answers {
+        let (sender, steps) = mpsc::channel(WAITING_ANSWERS);
+        let to = self.insert(Waiting::Many(sender));
+        let (replies, abandoned) = (Arc::clone(self), Box::new(abandoned));
+        Answers { to, steps, last: None, replies, abandoned }
+    }
+
+    fn insert(&self, waiting: Waiting) -> ReplyTo {
+        let to = ReplyTo(self.next.fetch_add(1, Ordering::Relaxed));
+        self.lock().insert(to, waiting);
+        to
+    }
+
+    /// Nobody will answer any more; says whether an answer was still owed.
+    pub(super) fn forget(&self, to: ReplyTo) -> bool {
+        self.lock().remove(&to).is_some()
+    }
+
+    /// One answer of a stream.
+    pub(super) fn respond(&self, to: ReplyTo, payload: Value) {
+        let mut waiting = self.lock();
+        let Some(Waiting::Many(sender)) = waiting.get(&to) else {
+            return;
+        };
+        // The last free place is for the reason why no more will come.
+        let fits = sender.capacity() > 1;
+        let step = if fits { Step::One(payload) } else { Step::Last(Err(too_slow())) };
+        if sender.try_send(step).is_err() || !fits {
+            waiting.remove(&to);
+        }
+    }
+
+    /// The last or only answer, to the one who waits, if he still does.
+    pub(super) fn answer(&self, to: ReplyTo, result: Result<Value, RequestError>) {
+        let result = result.map_err(|error| RpcError::new(error.errno, error.text));
+        match self.lock().remove(&to) {
+            Some(Waiting::One(sender)) => drop(sender.send(result)),
+            Some(Waiting::Many(sender)) => drop(sender.try_send(Step::Last(result))),
+            None => {}
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ReplyTo, Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The answers to one request, as they come.
+pub(super) struct Answers {
+    pub(super) to: ReplyTo,
+    steps: mpsc::Receiver<Step>,
+    last: Option<RpcError>,
+    replies: Arc<Replies>,
+    abandoned: Box<dyn Fn(ReplyTo) + Send>,
+}
+
+impl Answers {
+    /// The next answer; the error that ends them is ENODATA when all is well.
+    pub(super) async fn next(&mut self) -> RpcResult {
+        if let Some(last) = &self.last {
+            return Err(last.clone());
+        }
+        match self.steps.recv().await {
+            Some(Step::One(answer)) => Ok(answer),
+            Some(Step::Last(Err(error))) => Err(error),
+            // A service that answers once does so to those too who would take more.
+            Some(Step::Last(Ok(answer))) => {
+                self.last = Some(RpcError::new(ENODATA, ""));
+                Ok(answer)
+            }
+            None => Err(shutting_down()),
+        }
+    }
+}
+
+impl Drop for Answers {
+    fn drop(&mut self) {
+        if self.replies.forget(self.to) {
+            (self.abandoned)(self.to);
+        }
+    }
+}
+
+/// The answer of a manager that ends.
+pub(super) fn shutting_down() -> RpcError {
+    RpcError::new(EAGAIN, "the manager is shutting down")
+}
+
+fn too_slow() -> RpcError {
+    RpcError::new(EOVERFLOW, "answers were lost: they came faster than they were read")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use serde_json::json;
+
+    use super::*;
+
+    fn drain(answers: &mut Answers) -> Vec<RpcResult> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let mut all = Vec::new();
+        loop {
+            let next = runtime.block_on(answers.next());
+            let last = next.is_err();
+            all.push(next);
+            if last {
+                return all;
+            }
+        }
+    }
+
+    fn end() -> RpcResult {
+        Err(RpcError::new(ENODATA, ""))
+    }
+
+    #[test]
+    fn a_stream_has_its_answers_in_order_and_ends() {
+        let replies = Arc::<Replies>::default();
+        let mut answers = replies.many(|_| ());
+        replies.respond(answers.to, json!(1));
+        replies.respond(answers.to, json!(2));
+        let over = RequestError { errno: ENODATA, text: String::new() };
+        replies.answer(answers.to, Err(over));
+        replies.respond(answers.to, json!("too late"));
+        assert_eq!(drain(&mut answers), [Ok(json!(1)), Ok(json!(2)), end()]);
+    }
+
+    #[test]
+    fn a_single_answer_is_a_stream_of_one() {
+        let replies = Arc::<Replies>::default();
+        let mut answers = replies.many(|_| ());
+        replies.answer(answers.to, Ok(json!(1)));
+        assert_eq!(drain(&mut answers), [Ok(json!(1)), end()]);
+    }
+
+    #[test]
+    fn who_has_left_is_forgotten() {
+        let replies = Arc::<Replies>::default();
+        let answers = replies.many(|_| ());
+        let to = answers.to;
+        drop(answers);
+        assert!(replies.lock().is_empty());
+        replies.respond(to, json!(1));
+        replies.answer(to, Ok(json!(2)));
+        assert!(replies.lock().is_empty());
+    }
+
+    #[test]
+    fn who_reads_too_slowly_is_told_so() {
+        let replies = Arc::<Replies>::default();
+        let mut answers = replies.many(|_| ());
+        for number in 0..2 * WAITING_ANSWERS {
+            replies.respond(answers.to, json!(number));
+        }
+        assert!(replies.lock().is_empty());
+        let all = drain(&mut answers);
+        assert_eq!(all.len(), WAITING_ANSWERS);
+        assert_eq!(all.last().unwrap().as_ref().unwrap_err().errno, EOVERFLOW);
+    }
+}

@@ -1,0 +1,174 @@
+//! `probe`: a plugin for the end-to-end tests. It does what a job's attributes, its configuration or
+//! a request ask for, so that a test can see it happen in a real manager.
+//!
+//! It is loaded by name. A job's `probe.prolog` is a shell script to be run before the job starts,
+//! `probe.slow` makes `job.validate` take that many milliseconds, `probe.panic` makes it panic.
+
+use std::time::Duration;
+
+use jobtap_core::prelude::*;
+
+/// Its own configuration.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub struct Settings {
+    greeting: String,
+    longest_update: Option<Fsd>,
+}
+
+/// What it reads of the instance's configuration.
+#[derive(Debug, Default, Deserialize)]
+struct Watched {
+    #[serde(default)]
+    site: Site,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Site {
+    #[serde(default)]
+    color: String,
+    /// A configuration with this text is refused with it.
+    veto: Option<String>,
+}
+
+/// Kept on the instance.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Ledger {
+    total: i64,
+}
+
+/// See the crate's documentation.
+#[derive(Debug)]
+pub struct Probe {
+    settings: Settings,
+    color: String,
+    /// How many configurations it was shown.
+    shown: u32,
+}
+
+#[derive(Debug, Serialize)]
+struct Seen {
+    greeting: String,
+    color: String,
+    shown: u32,
+}
+
+#[jobtap_plugin(name = "probe", load = "by-name", instance_data = Ledger)]
+impl Probe {
+    #[init]
+    fn new(settings: Conf<Settings>) -> Self {
+        Self { settings: settings.into_inner(), color: String::new(), shown: 0 }
+    }
+
+    #[on("conf.update")]
+    fn configured(&mut self, conf: InstanceConf<Watched>) -> Result<(), ConfError> {
+        self.shown += 1;
+        if let Some(text) = &conf.site.veto {
+            return Err(ConfError::new(text.clone()));
+        }
+        self.color.clone_from(&conf.site.color);
+        Ok(())
+    }
+
+    #[on("plugin.query")]
+    fn query(&self) -> Result<QueryData, HandlerError> {
+        QueryData::of(&self.seen())
+    }
+
+    #[on("job.validate")]
+    fn validate(&self, job: &Job) -> Result<(), Reject> {
+        let asked = job.jobspec().attribute("probe");
+        let asked = |key: &str| asked.and_then(|probe| probe.get(key));
+        assert!(asked("panic").is_none(), "as asked");
+        if let Some(milliseconds) = asked("slow").and_then(|value| value.as_u64()) {
+            std::thread::sleep(Duration::from_millis(milliseconds));
+        }
+        Ok(())
+    }
+
+    #[on("job.state.run", timeout = "60s")]
+    async fn prepare(job: JobInfo, remote: Remote<Self>) -> Result<(), PrologFailed> {
+        let asked = job.jobspec.attribute("probe").and_then(|probe| probe.get("prolog"));
+        let Some(script) = asked.and_then(|script| script.as_str()) else {
+            return Ok(());
+        };
+        let process = Process::new("sh").arg("-c").arg(script).env("JOB", job.id.to_string());
+        let end = remote.run_process(process.stdin("from probe\n")).await?;
+        let complaint = String::from_utf8_lossy(&end.stderr).trim().to_owned();
+        end.success().map_err(|how| PrologFailed::new(format!("prepare: {how}: {complaint}")))
+    }
+
+    #[on("job.update.attributes.system.duration")]
+    fn duration(&self, request: &UpdateRequest) -> Result<Update, Reject> {
+        let longest = self.settings.longest_update;
+        match (request.value.as_f64(), longest) {
+            (None, _) => Err(Reject::new("a duration is a number")),
+            (Some(seconds), Some(longest)) if seconds > longest.as_secs() => {
+                Err(Reject::new(format!("probe: {longest} is the longest")))
+            }
+            _ => Ok(Update::allow().validated()),
+        }
+    }
+
+    #[service("seen")]
+    fn tell(&self) -> Seen {
+        self.seen()
+    }
+
+    #[service("whoami", role = "guest")]
+    fn whoami(&self, caller: Caller) -> u32 {
+        caller.userid.as_u32()
+    }
+
+    /// Adds to what is kept on the instance.
+    #[service("add")]
+    fn add(&self, n: Request<i64>, data: InstanceData<'_, Ledger>) -> Result<i64, ServiceError> {
+        Ok(data.update(|ledger| {
+            ledger.total += n.into_inner();
+            ledger.total
+        })?)
+    }
+
+    /// Counts from 1 to a number.
+    #[service("count", role = "guest")]
+    async fn count(
+        to: Request<u32>,
+        remote: Remote<Self>,
+        mut answers: Responder<u32>,
+    ) -> Result<(), ServiceError> {
+        for n in 1..=to.into_inner() {
+            remote.sleep(0.01).await?;
+            answers.send(&n)?;
+        }
+        Ok(())
+    }
+
+    /// Runs a shell script and tells how it ended.
+    #[service("sh")]
+    async fn sh(script: Request<String>, remote: Remote<Self>) -> Result<String, ServiceError> {
+        let process = Process::new("sh").arg("-c").arg(script.into_inner());
+        let end = remote.run_process(process).await?;
+        Ok(format!(
+            "{} {} {}",
+            end.status.as_raw(),
+            end.stdout.len(),
+            String::from_utf8_lossy(&end.stderr).trim()
+        ))
+    }
+
+    /// Runs a program that may not be there.
+    #[service("exec")]
+    async fn exec(program: Request<String>, remote: Remote<Self>) -> Result<i32, ServiceError> {
+        Ok(remote.run_process(Process::new(program.into_inner())).await?.status.as_raw())
+    }
+}
+
+impl Probe {
+    fn seen(&self) -> Seen {
+        Seen {
+            greeting: self.settings.greeting.clone(),
+            color: self.color.clone(),
+            shown: self.shown,
+        }
+    }
+}
