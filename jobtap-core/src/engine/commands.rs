@@ -340,6 +340,9 @@ impl Engine {
                 let Some(called) = self.call_instance(&instance, call) else {
                     return;
                 };
+                if called.milliseconds > self.plugins.budget {
+                    self.took_too_long(instance.name(), "later", called.milliseconds);
+                }
                 if let Err(Fault::Panic(text)) = called.result {
                     let text = format!("{}: later: panicked: {text}", instance.name());
                     self.log(Level::Error, text);
