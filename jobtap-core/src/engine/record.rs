@@ -12,7 +12,7 @@ use super::api::{TimerId, Write};
 use super::held::{Opened, Working};
 use super::simulated::Simulated;
 use crate::eventlog::EventEntry;
-use crate::job::{Flags, Held, Job, State, Timestamp, Uid, Urgency};
+use crate::job::{Flags, Job, KnownDependency, State, Timestamp, Uid, Urgency};
 use crate::plugin::{Bracket, PluginKey, Work as RemoteWork};
 
 /// One job.
@@ -247,7 +247,7 @@ impl Record {
             (Some(_), true) => {}
             (None, true) => {
                 let description = description.into();
-                self.job.dependencies.push(Held { description, open: true });
+                self.job.dependencies.push(KnownDependency { description, open: true });
             }
             (Some(held), false) if held.open => held.open = false,
             (_, false) => return Err(refuse(entry, format!("{description:?} isn't held"))),
