@@ -108,8 +108,12 @@ impl Engine {
                 }
             }
             Command::PostEvent { job, name, context } => {
-                let name = name.as_str().into();
+                let name = name.into_inner();
                 self.post(job, EventEntry { timestamp: now, name, context });
+            }
+            Command::SetUrgency { job, urgency } => {
+                let urgency = events::urgency(now, self.owner, urgency);
+                self.post(job, urgency);
             }
             Command::Memo { job, memo } => {
                 let name = "memo".into();

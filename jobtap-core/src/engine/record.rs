@@ -169,6 +169,7 @@ impl Record {
             "dependency-add" | "dependency-remove" => !matches!(state, State::New | State::Depend),
             "depend" => state != State::Depend,
             "alloc" => state != State::Sched,
+            "urgency" => state >= State::Run,
             "priority" => !matches!(state, State::Priority | State::Sched),
             "jobspec-update" => state == State::Cleanup,
             "flux-restart" => state != State::Sched,

@@ -1,5 +1,6 @@
 //! Names of events that plugins post: checked when the plugin is compiled.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::job::KNOWN_EVENTS;
@@ -20,8 +21,19 @@ use crate::job::KNOWN_EVENTS;
 /// # use jobtap_core::plugin::EventName;
 /// const ALLOC: EventName = EventName::new("alloc");
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct EventName(&'static str);
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct EventName(Cow<'static, str>);
+
+/// A name that a plugin's event can't have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidEventName {
+    /// It is one of the manager's.
+    #[error("event {0:?} belongs to the job manager")]
+    Reserved(String),
+    /// It isn't a plain word.
+    #[error("event {0:?}: a name is made of letters, digits, `-`, `_` and `.`")]
+    Malformed(String),
+}
 
 /// What belongs to the manager beside the events of RFC 21 that are logged.
 const OTHERS: [&str; 2] = ["invalidate", "debug"];
@@ -41,18 +53,37 @@ impl EventName {
         if !is_plain(name.as_bytes()) {
             panic!("an event's name is made of letters, digits, `-`, `_` and `.`");
         }
-        Self(name)
+        Self(Cow::Borrowed(name))
+    }
+
+    /// A name that is known at run time only.
+    ///
+    /// # Errors
+    /// [`InvalidEventName`].
+    pub fn try_new(name: impl Into<String>) -> Result<Self, InvalidEventName> {
+        let name = name.into();
+        if is_one_of(&name, &KNOWN_EVENTS) || is_one_of(&name, &OTHERS) {
+            Err(InvalidEventName::Reserved(name))
+        } else if is_plain(name.as_bytes()) {
+            Ok(Self(Cow::Owned(name)))
+        } else {
+            Err(InvalidEventName::Malformed(name))
+        }
     }
 
     /// The name.
-    pub const fn as_str(self) -> &'static str {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn into_inner(self) -> Cow<'static, str> {
         self.0
     }
 }
 
 impl fmt::Display for EventName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
+        f.write_str(&self.0)
     }
 }
 
