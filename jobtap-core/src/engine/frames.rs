@@ -173,11 +173,15 @@ impl Engine {
 
     #[cold]
     pub(super) fn over_budget(&mut self, bound: &Bound, job: Option<JobId>, milliseconds: u64) {
-        let (name, topic) = (bound.instance().name(), bound.entry().full_name());
+        let (plugin, topic) = (bound.instance().name(), bound.entry().full_name());
         let job = job.map(|id| format!(": job {id}")).unwrap_or_default();
+        self.took_too_long(plugin, &format!("{topic}{job}"), milliseconds);
+    }
+
+    /// Logs what is over the budget of `job-manager.plugin-time-budget`.
+    pub(super) fn took_too_long(&mut self, plugin: &str, what: &str, milliseconds: u64) {
         let (took, budget) = (milliseconds as f64 / 1e3, self.plugins.budget as f64 / 1e3);
-        let text =
-            format!("{name}: {topic}{job}: took {took} s, more than its budget of {budget} s");
+        let text = format!("{plugin}: {what}: took {took} s, more than its budget of {budget} s");
         self.log(Level::Warning, text);
     }
 

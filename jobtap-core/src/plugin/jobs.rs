@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::ops::Deref;
 
 use crate::job::{Job, JobId, State};
-use crate::topic::{HasLiveJob, TopicSet};
+use crate::topic::{HasLiveJob, HasPendingJob, TopicSet};
 
 /// A job that exists, as [`Cx::job`](super::Cx::job) gives it for an id: active, or inactive and not
 /// yet purged.
@@ -22,6 +22,10 @@ pub struct LiveJob<'a>(&'a Job);
 /// A live job that has no resources yet: its jobspec can still be changed.
 #[derive(Debug, Clone, Copy)]
 pub struct PendingJob<'a>(&'a Job);
+
+/// A job in CLEANUP: an epilog can still hold its resources.
+#[derive(Debug, Clone, Copy)]
+pub struct EndingJob<'a>(&'a Job);
 
 /// A dependency that holds a job: got from [`Job::dependency`] or
 /// [`Cx::dependency_add`](super::Cx::dependency_add), given to
@@ -68,6 +72,11 @@ impl<'a> LiveJob<'a> {
         let pending = matches!(self.0.state(), State::Depend | State::Priority | State::Sched);
         pending.then_some(PendingJob(self.0))
     }
+
+    /// The job as one that has ended and is being cleaned up; `None` before CLEANUP.
+    pub fn ending(self) -> Option<EndingJob<'a>> {
+        (self.0.state() == State::Cleanup).then_some(EndingJob(self.0))
+    }
 }
 
 impl<'a> From<&'a Job> for JobRef<'a> {
@@ -105,7 +114,7 @@ macro_rules! jobs {
         }
     )* };
 }
-jobs!(JobRef LiveJob PendingJob);
+jobs!(JobRef LiveJob PendingJob EndingJob);
 
 /// What calls take that only need a job that exists: the handler's `&Job`, or one found by its id.
 #[diagnostic::on_unimplemented(
@@ -142,6 +151,30 @@ impl<T: HasLiveJob> AsLiveJob<T> for &Job {
     }
 }
 
+/// What calls take that need a job without resources yet: the handler's `&Job` at the topics where it
+/// has none, or a [`PendingJob`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` may have its resources already, or be over",
+    label = "a job that waits for its resources is asked for",
+    note = "look it up with `cx.live(id)?` and ask: `job.pending()`"
+)]
+pub trait AsPendingJob<T: TopicSet> {
+    /// Its id.
+    fn pending_id(&self) -> JobId;
+}
+
+impl<T: HasPendingJob> AsPendingJob<T> for &Job {
+    fn pending_id(&self) -> JobId {
+        self.id
+    }
+}
+
+impl<T: TopicSet> AsPendingJob<T> for PendingJob<'_> {
+    fn pending_id(&self) -> JobId {
+        self.0.id
+    }
+}
+
 impl<T: TopicSet> AsLiveJob<T> for LiveJob<'_> {
     fn live_id(&self) -> JobId {
         self.0.id
@@ -149,6 +182,12 @@ impl<T: TopicSet> AsLiveJob<T> for LiveJob<'_> {
 }
 
 impl<T: TopicSet> AsLiveJob<T> for PendingJob<'_> {
+    fn live_id(&self) -> JobId {
+        self.0.id
+    }
+}
+
+impl<T: TopicSet> AsLiveJob<T> for EndingJob<'_> {
     fn live_id(&self) -> JobId {
         self.0.id
     }

@@ -29,6 +29,12 @@ capabilities! {
         "nothing can be asked for a job that is over",
         "handle a topic before its end, such as `job.state.cleanup`; on another job call with `cx.live(id)?`";
 
+    /// The job has no resources yet whenever this topic fires.
+    HasPendingJob:
+        "the job may have its resources already in `{Self}`, or be over, or not be accepted yet",
+        "a job that waits for its resources is asked for",
+        "do this in `job.state.depend`, `.priority` or `.sched`; on another job with `cx.live(id)?` and `job.pending()`";
+
     /// The job has resources whenever this topic fires: `&ResourceSet` can be taken.
     HasResources:
         "a job has no resources yet in `{Self}`",

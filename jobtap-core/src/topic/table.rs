@@ -176,18 +176,18 @@ topics! {
     /// `job.state.depend`: the job is accepted and waits for its dependencies. The last place to
     /// add one.
     JobStateDepend = "job.state.depend", Log:
-        HasJob HasLiveJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations
+        HasJob HasLiveJob HasPendingJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations
         AllowsDependencyAdd AllowsJobspecUpdate AllowsProlog AllowsFatal;
 
     /// `job.state.priority`: the job needs a priority. It waits here until one is set.
     JobStatePriority = "job.state.priority", Log:
-        HasJob HasLiveJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations ReturnsPriority
+        HasJob HasLiveJob HasPendingJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations ReturnsPriority
         AllowsJobspecUpdate AllowsProlog AllowsFatal;
 
     /// `job.state.sched`: the job has a priority and waits for resources. A handler that returns
     /// resources gives the job these, past the scheduler.
     JobStateSched = "job.state.sched", Log:
-        HasJob HasLiveJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations ReturnsResources
+        HasJob HasLiveJob HasPendingJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations ReturnsResources
         AllowsJobspecUpdate AllowsProlog AllowsFatal;
 
     /// `job.state.run`: the job has resources and will be started when no prolog is open.
@@ -215,7 +215,7 @@ topics! {
 
     /// `job.priority.get`: the manager asks for the job's priority again, in PRIORITY or SCHED.
     JobPriorityGet = "job.priority.get", Log:
-        HasJob HasLiveJob ReturnsFault ReturnsPriority AllowsFatal;
+        HasJob HasLiveJob HasPendingJob ReturnsFault ReturnsPriority AllowsFatal;
 
     /// `job.update.KEY`: a user asks to change this key of the jobspec, such as
     /// `job.update.attributes.system.duration`. A key that no plugin handles can't be changed.
