@@ -67,6 +67,16 @@ pub(crate) fn is_type(name: &str) -> bool {
         .any(|known| known == name)
 }
 
+/// The string of a topic that is named by its type; of a family, with a member that shows the form.
+pub(crate) fn string_of(type_name: &str) -> Option<String> {
+    let families =
+        FAMILIES.iter().map(|(prefix, _, name, member)| (*name, format!("{prefix}{member}")));
+    let topics = TOPICS.iter().map(|(topic, name)| (*name, (*topic).to_owned()));
+    let events = EVENTS.iter().map(|(event, name)| (*name, format!("job.event.{event}")));
+    let mut all = topics.chain(families).chain(events);
+    all.find(|(name, _)| *name == type_name).map(|(_, string)| string)
+}
+
 /// Finds a topic by its string.
 ///
 /// # Errors

@@ -238,7 +238,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// # Errors
     /// [`CallError::Reentrant`] when one of them is being called already, this plugin included;
     /// [`CallError::Topic`] when one fails.
-    pub fn call<O: WithoutJob>(&self, topic: &O) -> Result<Vec<O::Answer>, CallError> {
+    pub fn call<O: OwnTopic + WithoutJob>(&self, topic: &O) -> Result<Vec<O::Answer>, CallError> {
         let answers = self.call.args.host.call_topic(O::NAME, None, topic)?;
         Ok(answers.into_iter().filter_map(|a| a.downcast().ok().map(|a| *a)).collect())
     }

@@ -44,15 +44,17 @@ impl EventName {
     /// # Panics
     /// When the name belongs to the job manager, is empty, or has characters other than letters,
     /// digits, `-`, `_` and `.`.
+    #[track_caller]
     pub const fn new(name: &'static str) -> Self {
-        if is_one_of(name, &KNOWN_EVENTS) || is_one_of(name, &OTHERS) {
-            panic!(
-                "this event belongs to the job manager: a plugin posts events under names of its own, such as \"my-plugin.seen\""
-            );
-        }
-        if !is_plain(name.as_bytes()) {
-            panic!("an event's name is made of letters, digits, `-`, `_` and `.`");
-        }
+        assert!(
+            !is_one_of(name, &KNOWN_EVENTS) && !is_one_of(name, &OTHERS),
+            "this event belongs to the job manager: a plugin posts events under names of its own, \
+             such as \"my-plugin.seen\""
+        );
+        assert!(
+            is_plain(name.as_bytes()),
+            "an event's name is made of letters, digits, `-`, `_` and `.`"
+        );
         Self(Cow::Borrowed(name))
     }
 
@@ -90,7 +92,7 @@ impl fmt::Display for EventName {
 const fn is_one_of(name: &str, names: &[&str]) -> bool {
     let mut left = names;
     while let Some((other, others)) = left.split_first() {
-        if same(name.as_bytes(), other.as_bytes()) {
+        if same(name, other) {
             return true;
         }
         left = others;
@@ -98,12 +100,16 @@ const fn is_one_of(name: &str, names: &[&str]) -> bool {
     false
 }
 
-const fn same(a: &[u8], b: &[u8]) -> bool {
-    match (a.split_first(), b.split_first()) {
-        (None, None) => true,
-        (Some((x, a)), Some((y, b))) => *x == *y && same(a, b),
-        _ => false,
+/// `==` of strings, which a `const fn` can't call.
+pub(super) const fn same(a: &str, b: &str) -> bool {
+    let (mut a, mut b) = (a.as_bytes(), b.as_bytes());
+    while let (Some((x, left)), Some((y, right))) = (a.split_first(), b.split_first()) {
+        if *x != *y {
+            return false;
+        }
+        (a, b) = (left, right);
     }
+    a.is_empty() && b.is_empty()
 }
 
 const fn is_plain(name: &[u8]) -> bool {

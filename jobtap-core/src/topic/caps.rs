@@ -101,11 +101,17 @@ capabilities! {
         "`Conf` is a parameter of `#[init]`",
         "take it in `#[init]` and keep it in a field; `conf.update` brings the whole instance's: `InstanceConf<C>`";
 
+    /// What a topic has can be taken by value. No topic gives it away.
+    HasOwned:
+        "a handler of `{Self}` can only borrow this",
+        "the manager keeps it",
+        "take a reference: `&Job`, `&Jobspec`, `&EventEntry`, `&UpdateRequest`; an `async` handler takes `JobInfo`";
+
     /// A handler may return nothing.
     ReturnsUnit:
         "a handler of `{Self}` must return a value",
         "this topic needs an answer",
-        "`job.priority.get` returns `Priority`, `job.update.KEY` returns `Update`, `plugin.query` returns `QueryData`";
+        "`job.priority.get` returns `Priority`, `job.update.KEY` returns `Update`, `plugin.query` returns `QueryData`, a topic of your own its `answer`";
 
     /// A handler may return a priority.
     ReturnsPriority:
@@ -122,14 +128,21 @@ capabilities! {
     /// A handler may refuse the job: `Result<(), Reject>`.
     ReturnsVerdict:
         "a job can't be rejected in `{Self}`",
-        "the job was accepted before, or isn't there yet",
-        "reject in `job.validate` or `job.dependency.SCHEME`; end an accepted job with `cx.fail(kind, note)`";
+        "not a gate: the job was accepted before, or isn't there yet",
+        "reject in `job.create`, `job.validate`, `job.dependency.SCHEME` or `job.update.KEY`; end an accepted job with `cx.fail(kind, note)`";
 
     /// A handler may fail with a `HandlerError`, which is logged; the job goes on.
     ReturnsFault:
         "a handler of `{Self}` can't fail with a `HandlerError`",
         "a failure here is an answer to somebody, not a line in the log",
         "return `Result<(), Reject>` in a gate such as `job.validate`, `Result<(), ConfError>` in `conf.update`";
+
+    /// A handler that is not `async` may fail with `PrologFailed` or `EpilogFailed`. At no topic,
+    /// since nothing is held for it.
+    ReturnsEnd:
+        "`PrologFailed` and `EpilogFailed` are for `async` handlers, and this one of `{Self}` isn't",
+        "no prolog or epilog is held for this handler",
+        "write `async fn`; or fail with `HandlerError`, and hold the job with `cx.prolog_start(..)` or `cx.epilog_start(..)`";
 
     /// A handler may give the job resources: `ResourceSet`.
     ReturnsResources:

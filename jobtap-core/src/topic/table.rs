@@ -1,7 +1,7 @@
 //! The topics of the job manager, one type each.
 
 use super::caps::*;
-use super::{OnFailure, Topic, TopicInfo, TopicSet};
+use super::{OnFailure, Topic, TopicInfo, TopicSet, WithoutJob};
 
 macro_rules! topics {
     ($( $(#[$doc:meta])* $name:ident = $string:literal, $policy:ident: $($cap:ident)*; )*) => {
@@ -17,15 +17,26 @@ macro_rules! topics {
                 const ID: TopicId = TopicId::$name;
             }
             $( impl $cap for $name {} )*
+            // So that `cx.call(&JobNew)` is told that it isn't an own topic, and nothing more.
+            #[diagnostic::do_not_recommend]
+            impl WithoutJob for $name {}
         )*
 
-        /// The topics of the job manager as values, in the order of [`TOPICS`].
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        #[repr(u8)]
-        pub enum TopicId {
-            $( #[doc = concat!("`", $string, "`")] $name, )*
-            /// A topic of an author's own, known by its name.
+        /// The places of the topics in [`TOPICS`].
+        enum Place {
+            $( $name, )*
             Own,
+        }
+
+        // Named as the types are: `TopicId::JobNew` is the value of `JobNew`.
+        #[allow(non_upper_case_globals)]
+        impl TopicId {
+            $(
+                #[doc = concat!("`", $string, "`")]
+                pub const $name: TopicId = TopicId(Place::$name as u8);
+            )*
+            /// A topic of an author's own, known by its name.
+            pub const Own: TopicId = TopicId(Place::Own as u8);
         }
 
         /// Every topic of the job manager, in the order of a job's life.
@@ -55,6 +66,8 @@ macro_rules! event_topics {
                 const ID: TopicId = JobEvent::ID;
             }
             $( impl $cap for $name {} )*
+            #[diagnostic::do_not_recommend]
+            impl WithoutJob for $name {}
         )*
 
         /// Members of `job.event.NAME` with capabilities of their own.
@@ -86,13 +99,31 @@ event_topics! {
     JobEventAny = "job.event.*": HasJob HasEntry ReturnsUnit ReturnsFault;
 }
 
+/// The topics of the job manager as values, in the order of [`TOPICS`].
+///
+/// Not an enum: the compiler shortens a path in its messages only when no other type or variant has
+/// the name, and an author is to read `JobNew` there.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TopicId(u8);
+
+impl std::fmt::Debug for TopicId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 impl TopicId {
     /// How many topics the job manager has.
-    pub const COUNT: usize = TopicId::Own as usize;
+    pub const COUNT: usize = TopicId::Own.index();
+
+    /// Its place in [`TOPICS`]; that of an author's own is behind the last.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
 
     /// What is known of the topic; none of an author's own.
     pub fn info(self) -> Option<&'static TopicInfo> {
-        TOPICS.get(self as usize)
+        TOPICS.get(self.index())
     }
 
     /// The topic's string.
