@@ -25,6 +25,7 @@ use Means::{Calls, Fails, Returns, Takes};
 pub const CAPABILITIES: &[(&str, Means)] = &[
     ("HasJob", Takes("the job")),
     ("HasLiveJob", Calls("calls on `&Job`")),
+    ("HasPendingJob", Calls("`PendingJob`'s too")),
     ("HasResources", Takes("`&ResourceSet`")),
     ("HasPrevState", Takes("`PrevState`")),
     ("HasCause", Takes("`Option<&EventEntry>`")),
@@ -183,7 +184,8 @@ pub fn chapter(source: &str) -> String {
          - The calls named are those that only some topics have. The others are in\n  \
            [Calls](handlers.md#calls).\n\
          - *calls on `&Job`*: the job is not over, so calls on a job take the handler's `&Job`.\n  \
-           Elsewhere, and for another job, there is `cx.live(id)?`.\n\n\
+           Elsewhere, and for another job, there is `cx.live(id)?`. *`PendingJob`'s too*: it has no\n  \
+           resources either, see [Jobs](handlers.md#jobs-as-calls-take-them).\n\n\
          {table}\n\
          ## When each topic is called\n\n\
          {list}"

@@ -163,29 +163,31 @@ fn callback<P: Plugin + Default>(bencher: Bencher, topic: TopicId) {
     bencher.bench_local(|| {
         let args = Args { host: &host, topic: black_box(topic), job, detail };
         let mut outcome = Outcome::default();
-        for bound in stack.handlers(args.topic).into_iter().flat_map(|list| list.iter()) {
-            if let Ok(decided) = bound.call(&args, &ticks).0 {
-                outcome.merge(decided);
+        if let Some(handlers) = stack.handlers(args.topic) {
+            for bound in handlers.iter() {
+                if let Ok(decided) = bound.call(&args, &ticks).0 {
+                    outcome.merge(decided);
+                }
             }
         }
-        black_box(&outcome);
+        black_box(outcome.priority);
     });
 }
 
 mod callbacks {
     use super::*;
 
-    #[divan::bench]
+    #[divan::bench(sample_count = 200, sample_size = 20_000)]
     fn no_op(bencher: Bencher) {
         callback::<NoOp>(bencher, TopicId::JobNew);
     }
 
-    #[divan::bench]
+    #[divan::bench(sample_count = 200, sample_size = 20_000)]
     fn job_read_and_priority(bencher: Bencher) {
         callback::<ByUrgency>(bencher, TopicId::JobStatePriority);
     }
 
-    #[divan::bench]
+    #[divan::bench(sample_count = 200, sample_size = 20_000)]
     fn nobody_handles(bencher: Bencher) {
         callback::<NoOp>(bencher, TopicId::JobInactiveAdd);
     }
@@ -194,27 +196,27 @@ mod callbacks {
 mod topics {
     use super::*;
 
-    #[divan::bench]
+    #[divan::bench(sample_count = 200, sample_size = 20_000)]
     fn no_op(bencher: Bencher) {
         let (mut engine, id) = engine(&[NoOp::DESCRIPTOR]);
         bencher.bench_local(|| engine.call_topic(black_box(TopicId::JobNew), black_box(id)));
     }
 
-    #[divan::bench]
+    #[divan::bench(sample_count = 200, sample_size = 20_000)]
     fn job_read_and_priority(bencher: Bencher) {
         let (mut engine, id) = engine(&[ByUrgency::DESCRIPTOR]);
         let topic = TopicId::JobStatePriority;
         bencher.bench_local(|| engine.call_topic(black_box(topic), black_box(id)));
     }
 
-    #[divan::bench]
+    #[divan::bench(sample_count = 200, sample_size = 20_000)]
     fn nobody_handles(bencher: Bencher) {
         let (mut engine, id) = engine(&[NoOp::DESCRIPTOR]);
         bencher
             .bench_local(|| engine.call_topic(black_box(TopicId::JobInactiveAdd), black_box(id)));
     }
 
-    #[divan::bench(args = [1, 2, 8, 32])]
+    #[divan::bench(args = [1, 2, 8, 32], sample_count = 200, sample_size = 5_000)]
     fn stack_of(bencher: Bencher, plugins: usize) {
         let (mut engine, id) = engine(PLUGINS.get(..plugins).unwrap_or_default());
         bencher.bench_local(|| engine.call_topic(black_box(TopicId::JobNew), black_box(id)));

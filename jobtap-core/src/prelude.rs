@@ -6,11 +6,11 @@ pub use crate::eventlog::EventEntry;
 pub use crate::job::{Fsd, Job, JobId, JobInfo, JobResult, State, Timestamp, Uid, Urgency};
 pub use crate::jobspec::{Dependency, Jobspec};
 pub use crate::plugin::{
-    Annotations, CallError, Caller, Child, Conf, ConfError, Cx, Data, EpilogFailed, EventName,
-    Exception, HandlerError, Held, InstanceConf, InstanceData, JobFlag, JobRef, JobTopic,
-    JobspecPath, Level, LiveJob, PendingJob, PrevState, Priority, Process, PrologFailed, QueryData,
-    Reject, Remote, Request, Responder, ServiceError, Severity, Token, Update, UpdateRequest,
-    Updates, UpgradeError,
+    Annotations, CallError, Caller, Child, Conf, ConfError, Cx, Data, EndingJob, EpilogFailed,
+    EventName, Exception, HandlerError, Held, InstanceConf, InstanceData, JobFlag, JobRef,
+    JobTopic, JobspecPath, Level, LiveJob, OutputLine, PendingJob, PrevState, Priority, Process,
+    PrologFailed, QueryData, Reject, Remote, Request, Responder, ServiceError, Severity, Stream,
+    Token, Update, UpdateRequest, Updates, UpgradeError,
 };
 pub use crate::resource::ResourceSet;
 pub use crate::topic::*;

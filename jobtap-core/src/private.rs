@@ -43,6 +43,11 @@ impl<P: Default> BuildDefault for P {
     }
 }
 
+/// Refuses data of a type that can't be kept, at the place where a plugin declares it.
+pub fn form<D: StoredData>(spec: DataSpec<D>) -> DataForm<D> {
+    DataForm::new(spec)
+}
+
 /// Finds what `#[data(..)]` says of a type, or that it says nothing: the trait with fewer references
 /// is found first.
 pub struct DataProbe<D>(pub PhantomData<fn() -> D>);

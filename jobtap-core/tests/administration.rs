@@ -155,6 +155,20 @@ fn what_handlers_cost_is_counted_and_what_is_too_slow_is_logged() {
 }
 
 #[test]
+fn a_test_can_be_the_scheduler() {
+    let mut m = TestManager::new().plugin::<ByUrgency>().start();
+    m.hold_scheduling().unwrap();
+    let first = m.submit(TestJob::new()).unwrap();
+    let second = m.submit(TestJob::new()).unwrap();
+    m.allocate(second);
+    m.assert_state(second, State::Run);
+    m.assert_state(first, State::Sched);
+    m.assert_priority(first, 16);
+    m.raise(first, "alloc", 0, "denied by hand").unwrap();
+    m.assert_exception(first, "alloc", "by hand");
+}
+
+#[test]
 fn a_budget_that_is_no_time_is_refused() {
     let config = json!({"job-manager": {"plugin-time-budget": "soon"}});
     let error = TestManager::new().config(config).try_start().err().unwrap();

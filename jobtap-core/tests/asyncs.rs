@@ -99,20 +99,40 @@ mod run_on {
 
     /// Undoes in order what it began, also when the job is cancelled meanwhile.
     #[derive(Default)]
-    struct Careful;
+    struct Careful {
+        open: Vec<Token>,
+    }
 
     #[jobtap_plugin(name = "careful")]
     impl Careful {
         #[on("job.state.run", on_cancel = "run-on")]
         async fn before(job: JobInfo, remote: Remote<Self>) -> Result<(), PrologFailed> {
-            let mut child = remote.start_process(Process::new("mount"));
+            let log = remote.clone();
+            let mut child = remote.start_process_with(Process::new("mount"), move |line| {
+                let text = format!("{:?} {}", line.stream, line.text);
+                log.run(move |_, cx| cx.log(Level::Info, text));
+            });
             if remote.until_ended(job.id, child.wait()).await.is_err() {
                 child.signal(15);
                 if remote.timeout(5.0, child.wait()).await.is_err() {
                     child.signal(9);
                 }
+                // What was half done is undone, though the job is in CLEANUP by now.
+                let id = job.id;
+                remote
+                    .call(move |careful, cx| {
+                        let job = cx.live(id).ok().and_then(|job| job.ending())?;
+                        careful.open.push(cx.epilog_start_of(job, "unmount").ok()?);
+                        Some(())
+                    })
+                    .await?;
             }
             Ok(())
+        }
+
+        #[service("unmounted")]
+        fn unmounted(&mut self) {
+            self.open.drain(..).for_each(|token| token.finish(0));
         }
     }
 
@@ -124,9 +144,14 @@ mod run_on {
         m.cancel(id).unwrap();
         m.assert_events(id, &format!("{HELD} exception"));
         assert_eq!(m.running_processes().next().unwrap().1, [15]);
+        m.process_prints("mount", Stream::Stderr, "busy");
+        m.assert_logged("careful: Stderr busy");
         m.advance(6.0);
         assert_eq!(m.running_processes().count(), 0);
-        m.assert_events(id, &format!("{HELD} exception prolog-finish free clean"));
+        let both = format!("{HELD} exception epilog-start prolog-finish");
+        m.assert_events(id, &both);
+        m.call_service("careful.unmounted", json!({})).unwrap();
+        m.assert_events(id, &format!("{both} epilog-finish free clean"));
     }
 }
 

@@ -276,6 +276,32 @@ mod calls {
     }
 }
 
+mod holding {
+    use super::*;
+
+    /// Holds every job, as Flux's submit-hold does.
+    #[derive(Default)]
+    struct Hold;
+
+    #[jobtap_plugin(name = "hold")]
+    impl Hold {
+        #[on("job.state.depend")]
+        fn hold(&self, job: &Job, cx: Cx<'_, JobStateDepend>) {
+            cx.urgency(job, Urgency::HOLD);
+        }
+    }
+
+    #[test]
+    fn a_plugin_sets_the_urgency_of_a_job_that_waits() {
+        let mut m = with::<Hold>();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.assert_events(id, "submit validate urgency depend priority");
+        m.assert_priority(id, 0);
+        m.urgency(id, 16).unwrap();
+        m.assert_state(id, State::Run);
+    }
+}
+
 mod load_order {
     use super::*;
 

@@ -3,7 +3,7 @@
 use proc_macro2::{Span, TokenStream};
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
-use syn::{Expr, ExprArray, ExprLit, Ident, Lit, LitStr, Path, Token, Type};
+use syn::{Attribute, Expr, ExprArray, ExprLit, Ident, Lit, LitStr, Path, Token, Type};
 
 use crate::suggest;
 
@@ -18,6 +18,8 @@ pub(crate) struct PluginArgs {
     pub(crate) instance_data: Option<Type>,
     pub(crate) load_order: LoadOrder,
     pub(crate) krate: Option<Path>,
+    /// Something could not be read at all, which may have been any of the above.
+    pub(crate) doubtful: bool,
 }
 
 /// See `jobtap_core::plugin::LoadOrder`.
@@ -80,6 +82,7 @@ pub(crate) fn parse(tokens: TokenStream, errors: &mut Vec<syn::Error>) -> Plugin
         Ok(parsed) => parsed,
         Err(error) => {
             errors.push(error);
+            args.doubtful = true;
             return args;
         }
     };
@@ -87,7 +90,7 @@ pub(crate) fn parse(tokens: TokenStream, errors: &mut Vec<syn::Error>) -> Plugin
     for arg in parsed {
         let key = arg.key.to_string();
         if seen.contains(&key) {
-            errors.push(syn::Error::new(arg.key.span(), format!("`{key}` is given twice")));
+            errors.push(twice(&arg.key));
             continue;
         }
         seen.push(key);
@@ -102,7 +105,42 @@ pub(crate) fn parse(tokens: TokenStream, errors: &mut Vec<syn::Error>) -> Plugin
              users see it in `jobtap plugin list`",
         ));
     }
+    errors.extend(args.contradictions());
     args
+}
+
+/// One key with two values.
+pub(crate) fn twice(key: &Ident) -> syn::Error {
+    syn::Error::new(key.span(), format!("`{key}` is given twice\nnote: leave one of them out"))
+}
+
+/// Takes `#[jobtap(crate = path)]` off the block's attributes: the other place for `crate`.
+pub(crate) fn take_crate(
+    attributes: &mut Vec<Attribute>,
+    args: &mut PluginArgs,
+    errors: &mut Vec<syn::Error>,
+) {
+    for attribute in attributes.extract_if(.., |attribute| attribute.path().is_ident("jobtap")) {
+        let read = attribute.parse_args_with(|input: ParseStream<'_>| {
+            let arg: Arg = input.parse()?;
+            match arg.value {
+                Value::Path(path) => Ok((arg.key, path)),
+                _ => Err(syn::Error::new(
+                    arg.key.span(),
+                    format!(
+                        "`{}` is no argument of `#[jobtap]`\nnote: it takes `crate = path`; the \
+                         rest goes to `#[jobtap_plugin(..)]`",
+                        arg.key
+                    ),
+                )),
+            }
+        });
+        match read {
+            Ok((key, _)) if args.krate.is_some() => errors.push(twice(&key)),
+            Ok((_, path)) => args.krate = Some(path),
+            Err(error) => errors.push(error),
+        }
+    }
 }
 
 impl PluginArgs {
@@ -117,6 +155,7 @@ impl PluginArgs {
             ("instance_data", Value::Type(value)) => self.instance_data = Some(value),
             ("crate", Value::Path(value)) => self.krate = Some(value),
             (other, _) => {
+                self.doubtful = true;
                 let message = match suggest::nearest(other, KEYS.iter().copied()) {
                     Some(meant) => format!("`{other}` is no argument; did you mean `{meant}`?"),
                     None => format!(
@@ -129,6 +168,25 @@ impl PluginArgs {
         }
         Ok(())
     }
+
+    /// An order that no list of plugins can have.
+    fn contradictions(&self) -> Option<syn::Error> {
+        let name = self.name.as_ref().map(LitStr::value);
+        let own = |other: &&LitStr| Some(other.value()) == name;
+        if let Some(own) = self.before.iter().chain(&self.after).find(own) {
+            let message = "a plugin can't come before or after itself\n\
+                           note: name the other plugin";
+            return Some(syn::Error::new(own.span(), message));
+        }
+        let both = |late: &&LitStr| self.before.iter().any(|early| early.value() == late.value());
+        let late = self.after.iter().find(both)?;
+        let message = format!(
+            "this plugin can't come both before and after {:?}\nnote: `before` names plugins that \
+             are called later, `after` those called earlier",
+            late.value()
+        );
+        Some(syn::Error::new(late.span(), message))
+    }
 }
 
 pub(crate) fn string(value: &Expr, what: &str) -> syn::Result<LitStr> {
@@ -136,12 +194,15 @@ pub(crate) fn string(value: &Expr, what: &str) -> syn::Result<LitStr> {
         // A literal that came through a macro by example.
         Expr::Group(group) => string(&group.expr, what),
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(text.clone()),
-        other => Err(syn::Error::new_spanned(other, format!("{what} is a string: `\"..\"`"))),
+        other => Err(syn::Error::new_spanned(
+            other,
+            format!("{what} is a string\nnote: write it in quotes: `\"..\"`"),
+        )),
     }
 }
 
 fn name(value: &Expr) -> syn::Result<LitStr> {
-    let name = string(value, "the plugin's name")?;
+    let name = string(value, "a plugin's name")?;
     let text = name.value();
     let bare = text.strip_prefix('.').unwrap_or(&text);
     let bad = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
@@ -190,12 +251,10 @@ fn load_order(value: &Expr) -> syn::Result<LoadOrder> {
 
 fn names(value: &Expr) -> syn::Result<Vec<LitStr>> {
     match value {
-        Expr::Array(ExprArray { elems, .. }) => {
-            elems.iter().map(|name| string(name, "a plugin's name")).collect()
-        }
+        Expr::Array(ExprArray { elems, .. }) => elems.iter().map(name).collect(),
         other => Err(syn::Error::new_spanned(
             other,
-            "a list of plugin names is expected: `[\"limits\"]`",
+            "a list of plugins is expected\nnote: write their names in brackets: `[\"limits\"]`",
         )),
     }
 }

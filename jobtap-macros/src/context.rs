@@ -1,7 +1,10 @@
 //! The `Cx<'_, T>` of a handler: its topics are known here, so a context of others is answered with
 //! the type to write.
 
-use syn::{GenericArgument, PathArguments, PathSegment, Type, TypePath};
+use proc_macro2::TokenStream;
+use syn::{
+    FnArg, GenericArgument, ImplItemFn, PathArguments, PathSegment, Type, TypePath, parse_quote,
+};
 
 use crate::handler::{OnKind, OnTopic};
 use crate::topics;
@@ -27,6 +30,7 @@ pub(crate) fn check(param: &Type, topics: &[OnTopic], errors: &mut Vec<syn::Erro
         [one] => (*one).to_owned(),
         many => format!("({})", many.join(", ")),
     };
+    // A type of the author's own in the place of a topic is left to the compiler.
     if written(context).is_some_and(|written| written == names || !all_known(&written)) {
         return;
     }
@@ -37,6 +41,21 @@ pub(crate) fn check(param: &Type, topics: &[OnTopic], errors: &mut Vec<syn::Erro
              note: `Cx` names the topic of `#[on]`, or all of them in their order"
         ),
     ));
+}
+
+/// Puts a topic into every context that is written without one, which was reported: the compiler
+/// would only say once more that one is missing.
+pub(crate) fn complete(method: &mut ImplItemFn, topic: &TokenStream) {
+    for input in &mut method.sig.inputs {
+        let FnArg::Typed(param) = input else { continue };
+        let Type::Path(path) = &mut *param.ty else { continue };
+        let Some(last) = path.path.segments.last_mut().filter(|last| last.ident == "Cx") else {
+            continue;
+        };
+        if written(last).is_none() {
+            last.arguments = PathArguments::AngleBracketed(parse_quote!(<'_, #topic>));
+        }
+    }
 }
 
 /// What an `async` handler can't take because it belongs to the callback.

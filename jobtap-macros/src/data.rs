@@ -1,11 +1,13 @@
 //! `#[data(version = 2, upgrade = from_v1)]`, `#[data(volatile)]`: how a plugin's data is kept.
 
-use proc_macro2::TokenStream;
-use quote::quote;
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
 use syn::{DeriveInput, Ident, LitInt, Path, Token};
 
+use crate::args;
 use crate::suggest;
 
 #[derive(Default)]
@@ -17,19 +19,25 @@ struct DataArgs {
 }
 
 enum Arg {
-    Version(LitInt),
-    Upgrade(Path),
+    Version(Ident, LitInt),
+    Upgrade(Ident, Path),
     Volatile(Ident),
-    Crate(Path),
+    Crate(Ident, Path),
 }
 
 const KEYS: &[&str] = &["version", "upgrade", "volatile", "crate"];
 
 impl Parse for Arg {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        if !input.peek(<Ident as syn::ext::IdentExt>::peek_any) {
+            return Err(input.error(
+                "an argument of `#[data]` is expected\nnote: write `#[data(version = 2, upgrade = \
+                 function)]` or `#[data(volatile)]`",
+            ));
+        }
         let key = input.call(<Ident as syn::ext::IdentExt>::parse_any)?;
         let name = key.to_string();
-        if name == "volatile" {
+        if name == "volatile" && !input.peek(Token![=]) {
             return Ok(Arg::Volatile(key));
         }
         if !KEYS.contains(&name.as_str()) {
@@ -50,76 +58,120 @@ impl Parse for Arg {
         }
         input.parse::<Token![=]>()?;
         Ok(match name.as_str() {
-            "version" => Arg::Version(input.parse().map_err(|error| {
-                syn::Error::new(
-                    error.span(),
-                    "a version is a whole number\nnote: write `version = 2`",
-                )
-            })?),
-            "crate" => Arg::Crate(input.call(Path::parse_mod_style)?),
-            _ => Arg::Upgrade(input.parse()?),
+            "volatile" => {
+                let message = "`volatile` takes no value\nnote: write `#[data(volatile)]`";
+                return Err(syn::Error::new(key.span(), message));
+            }
+            "version" => Arg::Version(
+                key,
+                input.parse().map_err(|error| {
+                    syn::Error::new(
+                        error.span(),
+                        "a version is a whole number\nnote: write `version = 2`",
+                    )
+                })?,
+            ),
+            "crate" => Arg::Crate(key, input.call(Path::parse_mod_style)?),
+            _ => Arg::Upgrade(key, input.parse()?),
         })
     }
 }
 
 /// The macro's whole work.
 pub(crate) fn data(args: TokenStream, item: TokenStream) -> TokenStream {
-    match expand(args, &item) {
-        Ok(expanded) => quote!(#item #expanded),
+    let mut errors = Vec::new();
+    let mut read = read(args, &mut errors);
+    let version = match read.check() {
+        Ok(version) => version,
         Err(error) => {
-            let error = error.to_compile_error();
-            quote!(#item #error)
+            errors.push(error);
+            read = DataArgs { krate: read.krate, ..DataArgs::default() };
+            1
         }
+    };
+    let expanded = match syn::parse2::<DeriveInput>(item.clone()) {
+        Ok(input) => Some(expand(&read, version, &input)),
+        Err(_) => {
+            errors.push(syn::Error::new(
+                Span::call_site(),
+                "`#[data]` goes on a struct or enum\nnote: put it on the type that the plugin keeps \
+                 as its data",
+            ));
+            None
+        }
+    };
+    let errors = errors.iter().map(syn::Error::to_compile_error);
+    quote!(#item #expanded #(#errors)*)
+}
+
+fn read(tokens: TokenStream, errors: &mut Vec<syn::Error>) -> DataArgs {
+    let mut read = DataArgs::default();
+    let parsed = match Punctuated::<Arg, Token![,]>::parse_terminated.parse2(tokens) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            errors.push(error);
+            return read;
+        }
+    };
+    for arg in parsed {
+        match arg {
+            Arg::Version(key, _) if read.version.is_some() => errors.push(args::twice(&key)),
+            Arg::Upgrade(key, _) if read.upgrade.is_some() => errors.push(args::twice(&key)),
+            Arg::Volatile(key) if read.volatile.is_some() => errors.push(args::twice(&key)),
+            Arg::Crate(key, _) if read.krate.is_some() => errors.push(args::twice(&key)),
+            Arg::Version(_, version) => read.version = Some(version),
+            Arg::Upgrade(_, path) => read.upgrade = Some(path),
+            Arg::Volatile(word) => read.volatile = Some(word),
+            Arg::Crate(_, path) => read.krate = Some(path),
+        }
+    }
+    read
+}
+
+impl DataArgs {
+    /// The version, when all that was said fits together.
+    fn check(&self) -> syn::Result<u32> {
+        if let (Some(word), true) =
+            (&self.volatile, self.version.is_some() || self.upgrade.is_some())
+        {
+            let message = "volatile data has no version\nnote: it is never stored, so there is \
+                           nothing to upgrade; leave out one of them";
+            return Err(syn::Error::new(word.span(), message));
+        }
+        let version: u32 = match &self.version {
+            None => 1,
+            Some(version) => version.base10_parse()?,
+        };
+        if let (Some(literal), 0) = (&self.version, version) {
+            let message = "versions count from 1\nnote: data without `#[data]` is version 1";
+            return Err(syn::Error::new(literal.span(), message));
+        }
+        if let (Some(upgrade), true) = (&self.upgrade, version < 2) {
+            let message = "there is nothing older than version 1 to upgrade\nnote: raise the \
+                           version: `#[data(version = 2, upgrade = ..)]`";
+            return Err(syn::Error::new_spanned(upgrade, message));
+        }
+        Ok(version)
     }
 }
 
-fn expand(args: TokenStream, item: &TokenStream) -> syn::Result<TokenStream> {
-    let mut read = DataArgs::default();
-    for arg in Punctuated::<Arg, Token![,]>::parse_terminated.parse2(args)? {
-        match arg {
-            Arg::Version(version) => read.version = Some(version),
-            Arg::Upgrade(path) => read.upgrade = Some(path),
-            Arg::Volatile(word) => read.volatile = Some(word),
-            Arg::Crate(path) => read.krate = Some(path),
-        }
-    }
-    let input: DeriveInput = syn::parse2(item.clone()).map_err(|_| {
-        syn::Error::new(
-            proc_macro2::Span::call_site(),
-            "`#[data]` goes on the struct or enum that a plugin keeps as its data",
-        )
-    })?;
-    if let (Some(word), true) = (&read.volatile, read.version.is_some() || read.upgrade.is_some()) {
-        let message = "volatile data has no version\nnote: it is never stored, so there is nothing \
-                       to upgrade; leave out one of them";
-        return Err(syn::Error::new(word.span(), message));
-    }
-    let version: u32 = match &read.version {
-        None => 1,
-        Some(version) => version.base10_parse()?,
-    };
-    if let (Some(literal), 0) = (&read.version, version) {
-        let message = "versions count from 1\nnote: data without `#[data]` is version 1";
-        return Err(syn::Error::new(literal.span(), message));
-    }
-    if let (Some(upgrade), true) = (&read.upgrade, version < 2) {
-        let message = "there is nothing older than version 1 to upgrade\nnote: raise the version: \
-                       `#[data(version = 2, upgrade = ..)]`";
-        return Err(syn::Error::new_spanned(upgrade, message));
-    }
-    let krate = read.krate.map_or_else(|| quote!(::jobtap_core), |path| quote!(#path));
+fn expand(args: &DataArgs, version: u32, input: &DeriveInput) -> TokenStream {
+    let krate = args.krate.as_ref().map_or_else(|| quote!(::jobtap_core), |path| quote!(#path));
     let p = quote!(#krate::__private);
-    let (name, volatile) = (&input.ident, read.volatile.is_some());
+    let (name, volatile) = (&input.ident, args.volatile.is_some());
     let (generics, arguments, wheres) = input.generics.split_for_impl();
-    let upgrade = match &read.upgrade {
-        Some(path) => quote!(#p::Option::Some(#path as #p::Upgrade<Self>)),
+    let upgrade = match &args.upgrade {
+        Some(path) => quote_spanned! {path.span()=> {
+            let __upgrade: #p::Upgrade<Self> = #path;
+            #p::Option::Some(__upgrade)
+        }},
         None => quote!(#p::Option::None),
     };
-    Ok(quote! {
+    quote! {
         impl #generics #p::VersionedData for #name #arguments #wheres {
             fn spec() -> #p::DataSpec<Self> {
                 #p::DataSpec { version: #version, volatile: #volatile, upgrade: #upgrade }
             }
         }
-    })
+    }
 }

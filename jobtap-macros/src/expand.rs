@@ -4,108 +4,172 @@
 //! the author's types keeps its meaning, and each type is asserted where the author wrote it.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
-use quote::{format_ident, quote, quote_spanned};
-use syn::Type;
+use quote::{ToTokens, quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
+use syn::{Path, Type};
 
-use crate::args::LoadOrder;
-use crate::handler::{Handler, OnKind, OnTopic};
-use crate::plugin::{Init, Plugin};
+use crate::args::{LoadOrder, PluginArgs};
+use crate::handler::{self, Handler, OnKind, OnTopic};
+use crate::methods::{Build, Init};
+use crate::plugin::Plugin;
 
 /// The items to emit after the impl block.
 pub(crate) fn expand(plugin: &Plugin) -> TokenStream {
-    let krate = plugin.args.krate.as_ref().map_or_else(|| quote!(::jobtap_core), |p| quote!(#p));
+    let krate = krate(&plugin.args);
     let p = quote!(#krate::__private);
     let self_ty = &plugin.self_ty;
-    let name = plugin.args.name.as_ref();
-    let load = if plugin.args.by_name { quote!(ByName) } else { quote!(Auto) };
-    let (before, after) = (&plugin.args.before, &plugin.args.after);
-    let new = new(plugin.init.as_ref(), self_ty, &p);
-    let entries = plugin.handlers.iter().map(|handler| entries(handler, &krate, &p));
     let data = plugin.args.data.as_ref().map(|data| keeps(data, "PluginData", self_ty, &p));
     let instance_data = plugin.args.instance_data.as_ref();
     let instance_data = instance_data.map(|data| keeps(data, "PluginInstanceData", self_ty, &p));
-    let load_order = match plugin.args.load_order {
+    let own = own_topics(&plugin.methods.handlers);
+    let descriptor = descriptor(plugin, &own, &krate, &p);
+    let registered = (!plugin.broken)
+        .then(|| quote!(#krate::__jobtap_register!(<#self_ty as #p::Plugin>::DESCRIPTOR);));
+    let implementation = quote_spanned! {self_ty.span()=>
+        impl #p::Plugin for #self_ty {
+            const DESCRIPTOR: &'static #p::PluginDescriptor = &#descriptor;
+        }
+    };
+    let implementation = if own.is_empty() {
+        implementation
+    } else {
+        let aliases = own.iter().enumerate().map(|(index, path)| {
+            let (alias, krate) = (alias(index, path), respan(&krate, path.span()));
+            quote_spanned! {path.span()=>
+                type #alias = <#path as #krate::topic::NamedByPath>::Topic;
+            }
+        });
+        quote!(const _: () = { #(#aliases)* #implementation };)
+    };
+    quote! {
+        #implementation
+        #data
+        #instance_data
+        #registered
+    }
+}
+
+/// Where the SDK is.
+pub(crate) fn krate(args: &PluginArgs) -> TokenStream {
+    args.krate.as_ref().map_or_else(|| quote!(::jobtap_core), |path| quote!(#path))
+}
+
+/// The topics that handlers name by a path, each once.
+fn own_topics(handlers: &[Handler]) -> Vec<&Path> {
+    let mut own: Vec<&Path> = Vec::new();
+    for topic in handlers.iter().flat_map(|handler| &handler.topics) {
+        match &topic.kind {
+            OnKind::Own(path) if !own.contains(&path) => own.push(path),
+            _ => {}
+        }
+    }
+    own
+}
+
+/// What the author's path is called in the code of the handlers: there it is written only here, so
+/// that one that leads nowhere is told once.
+fn alias(index: usize, path: &Path) -> Ident {
+    Ident::new(&format!("__OwnTopic{index}"), path.span())
+}
+
+fn descriptor(plugin: &Plugin, own: &[&Path], krate: &TokenStream, p: &TokenStream) -> TokenStream {
+    let args = &plugin.args;
+    let name = args.name.as_ref().map_or_else(|| quote!(""), |name| quote!(#name));
+    let load = if args.by_name { quote!(ByName) } else { quote!(Auto) };
+    let (before, after) = (&args.before, &args.after);
+    let load_order = match args.load_order {
         LoadOrder::None => quote!(None),
         LoadOrder::State => quote!(State),
         LoadOrder::StateReversed => quote!(StateReversed),
     };
-    let schema = schema(plugin.init.as_ref(), &p);
+    let new = new(&plugin.methods.init, &plugin.self_ty, p);
+    let schema = schema(&plugin.methods.init, p);
+    let handlers = &plugin.methods.handlers;
+    let entries = handlers.iter().map(|handler| entries(handler, own, krate, p));
+    let entries = quote!(&[#(#entries)*]);
+    // Of a broken plugin it was said already which topic has two handlers.
+    let entries = if plugin.broken { entries } else { quote!(#p::distinct(#entries)) };
     quote! {
-        impl #p::Plugin for #self_ty {
-            const DESCRIPTOR: &'static #p::PluginDescriptor = &#p::PluginDescriptor {
-                name: #name,
-                crate_name: ::core::env!("CARGO_PKG_NAME"),
-                crate_version: ::core::env!("CARGO_PKG_VERSION"),
-                sdk: #p::SDK_VERSION,
-                load: #p::Load::#load,
-                before: &[#(#before),*],
-                after: &[#(#after),*],
-                load_order: #p::LoadOrder::#load_order,
-                schema: #schema,
-                new: #new,
-                handlers: &[#(#entries)*],
-            };
+        #p::PluginDescriptor {
+            name: #name,
+            crate_name: ::core::env!("CARGO_PKG_NAME"),
+            crate_version: ::core::env!("CARGO_PKG_VERSION"),
+            sdk: #p::SDK_VERSION,
+            load: #p::Load::#load,
+            before: &[#(#before),*],
+            after: &[#(#after),*],
+            load_order: #p::LoadOrder::#load_order,
+            schema: #schema,
+            new: #new,
+            handlers: #entries,
         }
-        #data
-        #instance_data
-        #krate::__jobtap_register!(<#self_ty as #p::Plugin>::DESCRIPTOR);
     }
 }
 
 /// Declares the plugin's data, with what `#[data(..)]` on its type says.
 fn keeps(data: &Type, kind: &str, self_ty: &Type, p: &TokenStream) -> TokenStream {
     let kind = Ident::new(kind, Span::call_site());
+    let form = quote_spanned!(data.span()=> #p::form::<#data>);
     quote! {
         impl #p::#kind<#data> for #self_ty {
-            fn spec() -> #p::DataSpec<#data> {
+            fn form() -> #p::DataForm<#data> {
                 use #p::{DeclaredData as _, PlainData as _};
-                (&#p::DataProbe::<#data>(#p::PhantomData)).data_spec()
+                #form((&#p::DataProbe::<#data>(#p::PhantomData)).data_spec())
             }
         }
     }
 }
 
 /// The closure that gives the schema of the plugin's own configuration.
-fn schema(init: Option<&Init>, p: &TokenStream) -> TokenStream {
-    let params = init.map(|init| init.params.as_slice()).unwrap_or_default();
+fn schema(init: &Init, p: &TokenStream) -> TokenStream {
+    let params = match init {
+        Init::Function(build) => build.params.as_slice(),
+        _ => &[],
+    };
+    // Called and not named: an error about a parameter is then the one of `new` again, and is told
+    // once.
     let tries = params.iter().map(
-        |param| quote_spanned!(param.span()=> .or_else(<#param as #p::FromInit<Self>>::schema)),
+        |param| quote_spanned!(param.span()=> .or_else(|| <#param as #p::FromInit<Self>>::schema())),
     );
     quote!(|| #p::Option::None #(#tries)*)
 }
 
 /// The closure that builds an instance.
-fn new(init: Option<&Init>, self_ty: &Type, p: &TokenStream) -> TokenStream {
-    let Some(init) = init else {
-        let build = quote_spanned!(self_ty.span()=> <#self_ty as #p::BuildDefault>::build());
-        return quote!(|_| #p::Result::Ok(#p::boxed::<Self>(#build)));
+fn new(init: &Init, self_ty: &Type, p: &TokenStream) -> TokenStream {
+    let Build { ident: function, params, output } = match init {
+        Init::Function(build) => &**build,
+        Init::Default => {
+            let build = quote_spanned!(self_ty.span()=> <#self_ty as #p::BuildDefault>::build());
+            return quote!(|_| #p::Result::Ok(#p::boxed::<Self>(#build)));
+        }
+        Init::Broken => return quote!(|_| #p::Result::Err(#p::ConfError::new(""))),
     };
-    let function = &init.ident;
-    let arguments = arguments(init.params.len());
-    let takes = arguments.iter().zip(&init.params).map(|(argument, param)| {
+    let arguments = arguments(params.len());
+    let args = local("args");
+    let takes = arguments.iter().zip(params).map(|(argument, param)| {
         quote_spanned! {param.span()=>
-            let #argument = <#param as #p::FromInit<Self>>::from_init(args)?;
+            let #argument = <#param as #p::FromInit<Self>>::from_init(#args)?;
         }
     });
     let built = quote_spanned!(function.span()=> Self::#function(#(#arguments),*));
-    let result = match &init.output {
+    let result = match output {
         Some(output) => quote_spanned! {output.span()=>
             <#output as #p::IntoInit<Self>>::into_init(#built)?
         },
         None => quote_spanned!(function.span()=> <() as #p::IntoInit<Self>>::into_init(#built)?),
     };
-    quote!(|args| {
+    quote!(|#args| {
         #(#takes)*
         #p::Result::Ok(#p::boxed::<Self>(#result))
     })
 }
 
 /// One table entry for each topic of a handler.
-fn entries(handler: &Handler, krate: &TokenStream, p: &TokenStream) -> TokenStream {
-    let method = handler.ident.to_string();
+fn entries(handler: &Handler, own: &[&Path], krate: &TokenStream, p: &TokenStream) -> TokenStream {
+    let method = handler.ident.unraw().to_string();
     let topics: Vec<TokenStream> =
-        handler.topics.iter().map(|topic| topic_type(topic, krate)).collect();
+        handler.topics.iter().map(|topic| topic_type(topic, own, krate)).collect();
     let mut distinct: Vec<&TokenStream> = Vec::new();
     for topic in &topics {
         // Members of one family are one type: `Cx<'_, JobDependency>` for any number of schemes.
@@ -125,15 +189,21 @@ fn entries(handler: &Handler, krate: &TokenStream, p: &TokenStream) -> TokenStre
     } else {
         quote!(#p::Option::None)
     };
+    let conditions = &handler.conditions;
     let entries = handler.topics.iter().zip(&topics).map(|(topic, topic_type)| {
         let key = match &topic.kind {
             OnKind::Known(found) => found.key.as_str(),
             OnKind::Own(_) => "",
         };
+        // At the author's topic, so that an error about it is always the same one, told once.
+        let topic_trait = respan(&quote!(#krate::topic::Topic), topic.span);
+        let id = quote_spanned!(topic.span=> <#topic_type as #topic_trait>::ID);
+        let name = quote_spanned!(topic.span=> <#topic_type as #topic_trait>::NAME);
         quote! {
+            #(#conditions)*
             #p::HandlerEntry {
-                id: <#topic_type as #krate::topic::Topic>::ID,
-                topic: <#topic_type as #krate::topic::Topic>::NAME,
+                id: #id,
+                topic: #name,
                 key: #key,
                 method: #method,
                 role: #p::Role::#role,
@@ -145,7 +215,8 @@ fn entries(handler: &Handler, krate: &TokenStream, p: &TokenStream) -> TokenStre
     quote!(#(#entries)*)
 }
 
-fn topic_type(topic: &OnTopic, krate: &TokenStream) -> TokenStream {
+/// A topic's type; of an author's own, by its alias if it has one.
+pub(crate) fn topic_type(topic: &OnTopic, own: &[&Path], krate: &TokenStream) -> TokenStream {
     match &topic.kind {
         OnKind::Known(found) => {
             // All at the author's string, where an error about the topic belongs.
@@ -153,7 +224,10 @@ fn topic_type(topic: &OnTopic, krate: &TokenStream) -> TokenStream {
             let krate = respan(krate, topic.span);
             quote_spanned!(topic.span=> #krate::topic::#ident)
         }
-        OnKind::Own(path) => quote!(#path),
+        OnKind::Own(path) => match own.iter().position(|other| *other == path) {
+            Some(index) => alias(index, path).into_token_stream(),
+            None => quote!(#path),
+        },
     }
 }
 
@@ -175,7 +249,8 @@ fn policy(handler: &Handler, p: &TokenStream) -> TokenStream {
 /// The same tokens, at another place of the author's code.
 fn respan(tokens: &TokenStream, span: Span) -> TokenStream {
     let at = |mut token: TokenTree| {
-        token.set_span(span);
+        // What a name means stays: `$crate` is one that its place decides.
+        token.set_span(span.resolved_at(token.span()));
         token
     };
     tokens.clone().into_iter().map(at).collect()
@@ -184,13 +259,14 @@ fn respan(tokens: &TokenStream, span: Span) -> TokenStream {
 /// The closure that takes the parameters, calls the method, and reads what it returned.
 fn call(handler: &Handler, set: &TokenStream, p: &TokenStream) -> TokenStream {
     let method = &handler.ident;
+    let (plugin, args, call) = (local("plugin"), local("args"), local("call"));
     let arguments = arguments(handler.params.len());
     let takes = arguments.iter().zip(&handler.params).map(|(argument, param)| {
         quote_spanned! {param.span()=>
-            let #argument = <#param as #p::FromTopic<'_, Self, #set>>::from_topic(&call)?;
+            let #argument = <#param as #p::FromTopic<'_, Self, #set>>::from_topic(&#call)?;
         }
     });
-    let this = handler.has_self.then(|| quote!(#p::downcast::<Self>(plugin)?,));
+    let this = handler.has_self.then(|| quote!(#p::downcast::<Self>(#plugin)?,));
     let called = quote_spanned!(method.span()=> Self::#method(#this #(#arguments),*));
     let unit: Type = syn::parse_quote_spanned!(handler.output_span=> ());
     let output = handler.output.as_ref().unwrap_or(&unit);
@@ -199,27 +275,67 @@ fn call(handler: &Handler, set: &TokenStream, p: &TokenStream) -> TokenStream {
             <#output as #p::IntoOutcome<#set>>::into_outcome(#called)
         },
         (false, true) => {
-            let (name, policy) = (method.to_string(), policy(handler, p));
+            let (name, policy) = (method.unraw().to_string(), policy(handler, p));
             quote_spanned! {output.span()=>
-                #p::spawn::<#set, #output, _>(&call, #name, #policy, #called)
+                #p::spawn::<#set, #output, _>(&#call, #name, #policy, #called)
             }
         }
-        (true, false) => quote_spanned! {output.span()=>
-            #p::reply::<#set, #output, _>(&call, #called)
-        },
-        (true, true) => quote_spanned! {output.span()=>
-            #p::spawn_service::<#set, #output, _, _>(&call, #called)
-        },
+        (true, is_async) => answered(output, is_async, &called, set, p),
     };
-    let plugin = if handler.has_self { quote!(plugin) } else { quote!(_) };
-    quote!(|#plugin, args| {
-        let call = #p::Call::<#set>::new(args);
+    let plugin = if handler.has_self { quote!(#plugin) } else { quote!(_) };
+    let calls = !handler.params.is_empty() || handler.is_async || handler.service.is_some();
+    // For which topics is left to its uses, which stand at the author's tokens.
+    let (args, begin) = if calls {
+        (quote!(#args), quote!(let #call = #p::Call::new(#args);))
+    } else {
+        (quote!(_), TokenStream::new())
+    };
+    quote!(|#plugin, #args| {
+        #begin
         #(#takes)*
         // Boxed by `?`: a failure is rare, and every outcome would be as large.
         #p::Result::Ok(#result?)
     })
 }
 
+/// What a service returns, as its reply. A `Result` is read by its two types: since a `Result` can be
+/// written as JSON too, an error of the wrong type would else be an answer.
+fn answered(
+    output: &Type,
+    is_async: bool,
+    called: &TokenStream,
+    set: &TokenStream,
+    p: &TokenStream,
+) -> TokenStream {
+    let (call, span) = (local("call"), output.span());
+    let (output, called) = match (handler::result_types(output), is_async) {
+        (None, _) => (quote!(#output), called.clone()),
+        (Some((answer, error)), is_async) => {
+            let refusal = local("refusal");
+            let refused = quote_spanned! {error.span()=>
+                |#refusal| <#error as #p::Refusal>::refusal(#refusal)
+            };
+            let called = if is_async {
+                quote_spanned!(span=> async move { #called.await.map_err(#refused) })
+            } else {
+                quote_spanned!(span=> #called.map_err(#refused))
+            };
+            (quote_spanned!(span=> #p::Result<#answer, #p::ServiceError>), called)
+        }
+    };
+    if is_async {
+        quote_spanned!(span=> #p::spawn_service::<#set, #output, _, _>(&#call, #called))
+    } else {
+        quote_spanned!(span=> #p::reply::<#set, #output, _>(&#call, #called))
+    }
+}
+
 fn arguments(count: usize) -> Vec<Ident> {
-    (0..count).map(|index| format_ident!("argument_{index}", span = Span::mixed_site())).collect()
+    (0..count).map(|index| local(&format!("argument_{index}"))).collect()
+}
+
+/// A variable that no name of the author's can be taken for: neither a variable, by its place, nor a
+/// constant, by its name.
+fn local(name: &str) -> Ident {
+    Ident::new(&format!("__{name}"), Span::mixed_site())
 }

@@ -1,15 +1,17 @@
 //! One handler: a method under `#[on]`, checked and taken apart.
 
 use proc_macro2::{Span, TokenStream};
+use quote::ToTokens;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
+use syn::visit_mut::VisitMut;
 use syn::{
-    Attribute, FnArg, GenericParam, Ident, ImplItemFn, LitStr, Meta, Path, Receiver, ReceiverKind,
-    ReturnType, Safety, Token, Type,
+    Attribute, FnArg, GenericArgument, GenericParam, Generics, Ident, ImplItemFn, Lifetime, LitStr,
+    Meta, Path, PathArguments, Receiver, ReceiverKind, ReturnType, Safety, Token, Type,
 };
 
-use crate::context;
+use crate::params;
 use crate::policy::{Policy, Setting};
 use crate::topics::{self, Found};
 
@@ -27,6 +29,8 @@ pub(crate) struct Handler {
     pub(crate) policy: Policy,
     /// It is a service; whether guests may ask it.
     pub(crate) service: Option<bool>,
+    /// The `#[cfg(..)]` on it: where it isn't compiled, it isn't registered.
+    pub(crate) conditions: Vec<Attribute>,
 }
 
 /// One argument of `#[on]`.
@@ -101,12 +105,23 @@ pub(crate) fn parse_on(
                 Err(message) => errors.push(syn::Error::new(name.span(), message)),
             },
             OnArg::Setting(setting) => errors.extend(policy.set(setting).err()),
-            OnArg::Path(path) => {
-                topics.push(OnTopic { span: path.span(), kind: OnKind::Own(path) });
-            }
+            OnArg::Path(path) => match managers_own(&path) {
+                Some(error) => errors.push(error),
+                None => topics.push(OnTopic { span: path.span(), kind: OnKind::Own(path) }),
+            },
         }
     }
     topics
+}
+
+/// A topic of the manager goes by its string: a family's type alone doesn't say which member.
+fn managers_own(path: &Path) -> Option<syn::Error> {
+    let last = path.segments.last()?.ident.to_string();
+    let string = topics::string_of(&last)?;
+    Some(syn::Error::new_spanned(
+        path,
+        format!("a topic of the manager is named by its string\nnote: write `#[on({string:?})]`"),
+    ))
 }
 
 fn no_topic(attribute: &Attribute) -> syn::Error {
@@ -139,17 +154,16 @@ pub(crate) fn take(
     let is_async = signature.asyncness.is_some();
     check_generics(method, "a handler", errors);
     let has_self = check_receiver(method, is_async, errors);
+    params::check_attributes(method, errors);
     let params: Vec<Type> = typed_params(method);
     for param in &params {
-        check_param(param, is_async, errors);
-        if !is_async {
-            context::check(param, &topics, errors);
-        }
+        params::check(param, is_async, &topics, errors);
     }
-    if !is_async {
-        errors.extend(policy.refuse_without_async());
+    policy.check(is_async, &topics, errors);
+    if is_async {
+        errors.extend(refuse_several(&topics));
     }
-    let output = output_type(&signature.output);
+    let output = output_type(method);
     if let Some(Type::ImplTrait(output)) = &output {
         errors.push(syn::Error::new_spanned(
             output,
@@ -170,7 +184,23 @@ pub(crate) fn take(
         output,
         policy,
         service: None,
+        conditions: method.attrs.iter().filter(|a| a.path().is_ident("cfg")).cloned().collect(),
     })
+}
+
+/// What an `async` handler's answer is for depends on its topic.
+fn refuse_several(topics: &[OnTopic]) -> Option<syn::Error> {
+    let kind = |topic: &OnTopic| match &topic.kind {
+        OnKind::Known(found) => found.type_name.to_owned(),
+        OnKind::Own(path) => path.to_token_stream().to_string(),
+    };
+    let (first, others) = topics.split_first()?;
+    let second = others.iter().find(|other| kind(other) != kind(first))?;
+    Some(syn::Error::new(
+        second.span,
+        "an `async` handler has one topic\nnote: each topic waits in a way of its own; write one \
+         `async fn` for each, which may share a function",
+    ))
 }
 
 /// The types of the parameters, the receiver left out.
@@ -178,17 +208,51 @@ pub(crate) fn typed_params(method: &ImplItemFn) -> Vec<Type> {
     let inputs = method.sig.inputs.iter();
     inputs
         .filter_map(|input| match input {
-            FnArg::Typed(param) => Some((*param.ty).clone()),
+            FnArg::Typed(param) => Some(outside(method, &param.ty)),
             FnArg::Receiver(_) => None,
         })
         .collect()
 }
 
 /// The written return type.
-pub(crate) fn output_type(output: &ReturnType) -> Option<Type> {
-    match output {
+pub(crate) fn output_type(method: &ImplItemFn) -> Option<Type> {
+    match &method.sig.output {
         ReturnType::Default => None,
-        ReturnType::Type(_, output) => Some((**output).clone()),
+        ReturnType::Type(_, output) => Some(outside(method, output)),
+    }
+}
+
+/// The two types of a `Result`, as far as it is written as one.
+pub(crate) fn result_types(output: &Type) -> Option<(&Type, &Type)> {
+    let Type::Path(path) = output else { return None };
+    let last = path.path.segments.last().filter(|last| last.ident == "Result")?;
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
+    let mut types = arguments.args.iter().filter_map(|argument| match argument {
+        GenericArgument::Type(kind) => Some(kind),
+        _ => None,
+    });
+    Some((types.next()?, types.next()?))
+}
+
+/// A type of the signature as it is written outside of it, where its lifetimes have no names.
+fn outside(method: &ImplItemFn, written: &Type) -> Type {
+    let mut written = written.clone();
+    // The author's `$t:ty`, in a plugin that a macro makes.
+    while let Type::Group(group) = written {
+        written = *group.elem;
+    }
+    Anonymous(&method.sig.generics).visit_type_mut(&mut written);
+    written
+}
+
+/// Turns the lifetimes that a function declares into `'_`.
+struct Anonymous<'a>(&'a Generics);
+
+impl VisitMut for Anonymous<'_> {
+    fn visit_lifetime_mut(&mut self, lifetime: &mut Lifetime) {
+        if self.0.lifetimes().any(|declared| declared.lifetime == *lifetime) {
+            *lifetime = Lifetime::new("'_", lifetime.span());
+        }
     }
 }
 
@@ -238,21 +302,5 @@ fn is_reference(receiver: &Receiver) -> bool {
         ReceiverKind::Reference(..) => true,
         ReceiverKind::Typed(_, typed) => matches!(**typed, Type::Reference(_)),
         _ => false,
-    }
-}
-
-fn check_param(param: &Type, is_async: bool, errors: &mut Vec<syn::Error>) {
-    match param {
-        Type::ImplTrait(_) => errors.push(syn::Error::new_spanned(
-            param,
-            "a handler can't be generic\nnote: name the parameter's type instead of `impl Trait`",
-        )),
-        Type::Reference(_) if is_async => errors.push(syn::Error::new_spanned(
-            param,
-            "an `async` handler can't borrow from the callback, which it outlives\nnote: take it \
-             by value: `JobInfo` instead of `&Job`, `ResourceSet` instead of `&ResourceSet`",
-        )),
-        Type::Path(path) if is_async => errors.extend(context::refuse_in_async(path)),
-        _ => {}
     }
 }

@@ -8,8 +8,12 @@ mod args;
 mod context;
 mod data;
 mod expand;
+#[cfg(test)]
+mod expansions;
 mod handler;
+mod methods;
 mod own_topic;
+mod params;
 mod plugin;
 mod policy;
 mod service;

@@ -5,6 +5,7 @@ use syn::parse::{Parse, ParseStream};
 use syn::{Expr, Ident, Token};
 
 use crate::args;
+use crate::handler::{OnKind, OnTopic};
 use crate::suggest;
 
 /// One `key = value` of `#[on]`.
@@ -17,6 +18,10 @@ impl Parse for Setting {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         let key = input.parse()?;
         input.parse::<Token![=]>()?;
+        if input.is_empty() || input.peek(Token![,]) {
+            let message = format!("`{key}` needs a value\nnote: write `{key} = \"..\"`");
+            return Err(syn::Error::new_spanned(key, message));
+        }
         Ok(Self { key, value: input.parse()? })
     }
 }
@@ -29,8 +34,8 @@ pub(crate) struct Policy {
     /// In seconds.
     pub(crate) timeout: Option<f64>,
     pub(crate) run_on: bool,
-    /// The first setting, for a message where none is possible.
-    pub(crate) first: Option<Ident>,
+    /// What was set, for messages.
+    keys: Vec<Ident>,
 }
 
 const KEYS: &[&str] = &["on_restart", "timeout", "on_cancel"];
@@ -39,6 +44,9 @@ impl Policy {
     /// Takes over one setting.
     pub(crate) fn set(&mut self, setting: Setting) -> syn::Result<()> {
         let Setting { key, value } = setting;
+        if self.keys.contains(&key) {
+            return Err(args::twice(&key));
+        }
         match key.to_string().as_str() {
             "on_restart" => {
                 self.rerun = Some(one_of(&value, "on_restart", ["fail", "rerun"], RESTART)?)
@@ -50,8 +58,8 @@ impl Policy {
                     syn::Error::new(
                         text.span(),
                         format!(
-                            "{:?} is no time\nnote: write a number above 0 with `s`, `m`, `h` or \
-                             `d`, as in \"30s\" or \"5m\"",
+                            "{:?} is no duration\nnote: write a number above 0 and `ms`, `s`, `m`, `h` \
+                             or `d`, as in \"30s\" or \"5m\"",
                             text.value()
                         ),
                     )
@@ -71,18 +79,59 @@ impl Policy {
                 return Err(syn::Error::new(key.span(), message));
             }
         }
-        self.first.get_or_insert(key);
+        self.keys.push(key);
         Ok(())
     }
 
+    /// Refuses what can have no effect on this handler.
+    pub(crate) fn check(&self, is_async: bool, topics: &[OnTopic], errors: &mut Vec<syn::Error>) {
+        if !is_async {
+            errors.extend(self.refuse_without_async());
+            return;
+        }
+        for topic in topics {
+            let OnKind::Known(found) = &topic.kind else { continue };
+            let idle = |key: &Ident| why_idle(&key.to_string(), found.topic);
+            errors.extend(self.keys.iter().filter_map(|key| {
+                let why = idle(key)?;
+                let message = format!(
+                    "`{key}` has no effect at `{}`\nnote: {why}; leave it out",
+                    found.topic
+                );
+                Some(syn::Error::new(key.span(), message))
+            }));
+        }
+    }
+
     /// Settings are for asynchronous work only.
-    pub(crate) fn refuse_without_async(&self) -> Option<syn::Error> {
-        let key = self.first.as_ref()?;
+    fn refuse_without_async(&self) -> Option<syn::Error> {
+        let key = self.keys.first()?;
         let message = format!(
             "`{key}` is about the work of an `async` handler, and this one is not `async`\n\
              note: a handler that is not `async` ends with its callback; leave it out"
         );
         Some(syn::Error::new(key.span(), message))
+    }
+}
+
+/// Why a setting can't have an effect at a topic. Of topics that are never `async` nothing is said
+/// here, since they are refused as such.
+fn why_idle(key: &str, topic: &str) -> Option<&'static str> {
+    match (key, topic) {
+        ("on_restart", "job.validate") => {
+            Some("a job that isn't accepted yet is gone after a restart, and submitted again")
+        }
+        ("on_restart", "job.state.priority") => {
+            Some("after a restart every job is asked for its priority again")
+        }
+        ("on_cancel", "job.validate") => Some("a job that isn't accepted yet can't be cancelled"),
+        ("on_cancel", "job.state.cleanup") => {
+            Some("an epilog begins when the job has ended, and nothing drops it")
+        }
+        ("on_cancel", "job.dependency.*" | "job.state.depend" | "job.state.priority") => {
+            Some("nobody waits for the answer once the job has ended; only a prolog can run on")
+        }
+        _ => None,
     }
 }
 

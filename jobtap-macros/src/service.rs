@@ -8,6 +8,7 @@ use syn::{Attribute, ImplItemFn, LitStr, Meta, Token};
 use crate::args;
 use crate::handler::{self, Handler, OnKind, OnTopic};
 use crate::policy::Policy;
+use crate::suggest;
 use crate::topics::Found;
 
 /// What the attribute says.
@@ -34,7 +35,16 @@ impl Parse for Arg {
                  `#[service(\"name\", role = \"guest\")]` for every user",
             ));
         }
-        let key = input.parse()?;
+        let key: syn::Ident = input.parse()?;
+        if !input.peek(Token![=]) {
+            let message = if key == "role" {
+                "`role` needs a value\nnote: write `role = \"guest\"` or `role = \"owner\"`"
+                    .to_owned()
+            } else {
+                format!("a service's name is a string\nnote: write `#[service(\"{key}\")]`")
+            };
+            return Err(syn::Error::new(key.span(), message));
+        }
         input.parse::<Token![=]>()?;
         Ok(Arg::Role(key, input.parse()?))
     }
@@ -48,17 +58,32 @@ pub(crate) fn parse(attribute: &Attribute) -> syn::Result<Service> {
         return Ok(service);
     };
     let parser = Punctuated::<Arg, Token![,]>::parse_terminated;
+    let mut role_given = false;
     for arg in parser.parse2(list.tokens.clone())? {
         match arg {
+            Arg::Name(name) if !service.name.is_empty() => {
+                let message = "a service has one name\nnote: write a function for each service";
+                return Err(syn::Error::new(name.span(), message));
+            }
+            Arg::Role(key, _) if key == "role" && role_given => return Err(args::twice(&key)),
             Arg::Name(name) => {
                 service.name = checked(&name)?;
                 service.span = name.span();
             }
-            Arg::Role(key, value) if key == "role" => service.guest = role(&value)?,
+            Arg::Role(key, value) if key == "role" => {
+                role_given = true;
+                service.guest = role(&value)?;
+            }
             Arg::Role(key, _) => {
-                let message = format!(
-                    "`{key}` is no argument of `#[service]`\nnote: beside the name it takes `role`"
-                );
+                let message = match suggest::nearest(&key.to_string(), ["role"]) {
+                    Some(meant) => {
+                        format!("`{key}` is no argument of `#[service]`; did you mean `{meant}`?")
+                    }
+                    None => format!(
+                        "`{key}` is no argument of `#[service]`\nnote: beside the name it takes \
+                         `role`"
+                    ),
+                };
                 return Err(syn::Error::new(key.span(), message));
             }
         }

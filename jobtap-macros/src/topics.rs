@@ -60,8 +60,21 @@ const ELSEWHERE: &[(&str, &str)] = &[(
 pub(crate) fn is_type(name: &str) -> bool {
     let topics = TOPICS.iter().map(|(_, type_name)| *type_name);
     let families = FAMILIES.iter().map(|family| family.2);
-    topics.chain(families).chain(EVENTS.iter().map(|event| event.1))
-        .chain(["Later", "Service"]).any(|known| known == name)
+    topics
+        .chain(families)
+        .chain(EVENTS.iter().map(|event| event.1))
+        .chain(["Later", "Service"])
+        .any(|known| known == name)
+}
+
+/// The string of a topic that is named by its type; of a family, with a member that shows the form.
+pub(crate) fn string_of(type_name: &str) -> Option<String> {
+    let families =
+        FAMILIES.iter().map(|(prefix, _, name, member)| (*name, format!("{prefix}{member}")));
+    let topics = TOPICS.iter().map(|(topic, name)| (*name, (*topic).to_owned()));
+    let events = EVENTS.iter().map(|(event, name)| (*name, format!("job.event.{event}")));
+    let mut all = topics.chain(families).chain(events);
+    all.find(|(name, _)| *name == type_name).map(|(_, string)| string)
 }
 
 /// Finds a topic by its string.

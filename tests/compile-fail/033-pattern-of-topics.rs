@@ -1,4 +1,4 @@
-//! Flux takes patterns; here a handler says which topics it means.
+//! Flux takes any pattern; here only whole families have one.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]
@@ -6,7 +6,7 @@ struct Site;
 
 #[jobtap_plugin(name = "site")]
 impl Site {
-    #[on("job.state.*")]
+    #[on("job.state.[rc]*")]
     fn watch(&self, job: &Job) {
         let _ = job.state();
     }

@@ -10,7 +10,7 @@ impl Site {
     fn validate(&self, remote: Remote<Self>, job: &Job) {
         let id = job.id();
         remote.run(move |_, cx| {
-            let _ = cx.dependency_remove(id, "site");
+            cx.unsubscribe(id);
         });
     }
 }

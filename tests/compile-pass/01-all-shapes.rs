@@ -51,8 +51,9 @@ impl Site {
         if spec.counts().ntasks > self.settings.limit {
             return Err(Reject::new("too many tasks"));
         }
-        cx.jobspec_update("attributes.system.checked", true)?;
-        Ok(cx.dependency_add("site-check")?)
+        cx.jobspec_update(path!("attributes.system.checked"), true)?;
+        cx.dependency_add("site-check")?;
+        Ok(())
     }
 
     #[on("job.dependency.license", "job.dependency.token")]

@@ -33,6 +33,8 @@ pub enum Input {
     Exec(ExecEvent),
     /// A timer that the engine set is due.
     Timer(TimerId),
+    /// Nobody waits for the answer to this request any more.
+    Abandoned(ReplyTo),
     /// Work outside the manager's thread comes back to a plugin.
     Remote(RemoteCall),
 }

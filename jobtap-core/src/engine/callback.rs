@@ -90,13 +90,16 @@ impl Engine {
         let host =
             FrameHost { engine: self, instance: Cell::new(instance), current: None, asked: &asked };
         let args = Args::new(&host, TopicId::Own);
+        let ticks = &self.plugins.ticks;
+        let start = ticks.coarse();
         let result = instance.with(|plugin| call(plugin, &args))?;
+        let milliseconds = ticks.coarse().saturating_sub(start);
         let (mut commands, panicked) = asked.into_parts();
         if result.is_err() {
             commands.clear();
         }
         let result = result.map(|()| Outcome::default()).map_err(Fault::Panic);
-        Some(Callback { result, commands, panicked, milliseconds: 0 })
+        Some(Callback { result, commands, panicked, milliseconds })
     }
 
     /// The job as a callback about it sees it.

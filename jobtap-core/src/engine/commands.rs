@@ -108,8 +108,12 @@ impl Engine {
                 }
             }
             Command::PostEvent { job, name, context } => {
-                let name = name.as_str().into();
+                let name = name.into_inner();
                 self.post(job, EventEntry { timestamp: now, name, context });
+            }
+            Command::SetUrgency { job, urgency } => {
+                let urgency = events::urgency(now, self.owner, urgency);
+                self.post(job, urgency);
             }
             Command::Memo { job, memo } => {
                 let name = "memo".into();
@@ -340,6 +344,9 @@ impl Engine {
                 let Some(called) = self.call_instance(&instance, call) else {
                     return;
                 };
+                if called.milliseconds > self.plugins.budget {
+                    self.took_too_long(instance.name(), "later", called.milliseconds);
+                }
                 if let Err(Fault::Panic(text)) = called.result {
                     let text = format!("{}: later: panicked: {text}", instance.name());
                     self.log(Level::Error, text);

@@ -95,6 +95,14 @@ pub(super) fn set_flags(now: Timestamp, flag: &str) -> EventEntry {
     with(now, "set-flags", [("flags", json!([flag]))])
 }
 
+/// What is noted of a job, all of it; shown and not logged.
+pub(super) fn annotations(now: Timestamp, whole: Value) -> EventEntry {
+    with(now, NOT_LOGGED, [("annotations", whole)])
+}
+
+/// The one event that is shown to those who watch and has no place in the log.
+pub(super) const NOT_LOGGED: &str = "annotations";
+
 /// Resources that a plugin gave, past the scheduler.
 pub(super) fn alloc_bypass(now: Timestamp) -> EventEntry {
     with(now, "alloc", [("bypass", json!(true))])

@@ -4,6 +4,8 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
+
 use super::callback::{Asked, Queued};
 use super::host::drop_updates;
 use super::notices::{Cause, Progress, Stop};
@@ -171,11 +173,15 @@ impl Engine {
 
     #[cold]
     pub(super) fn over_budget(&mut self, bound: &Bound, job: Option<JobId>, milliseconds: u64) {
-        let (name, topic) = (bound.instance().name(), bound.entry().full_name());
+        let (plugin, topic) = (bound.instance().name(), bound.entry().full_name());
         let job = job.map(|id| format!(": job {id}")).unwrap_or_default();
+        self.took_too_long(plugin, &format!("{topic}{job}"), milliseconds);
+    }
+
+    /// Logs what is over the budget of `job-manager.plugin-time-budget`.
+    pub(super) fn took_too_long(&mut self, plugin: &str, what: &str, milliseconds: u64) {
         let (took, budget) = (milliseconds as f64 / 1e3, self.plugins.budget as f64 / 1e3);
-        let text =
-            format!("{name}: {topic}{job}: took {took} s, more than its budget of {budget} s");
+        let text = format!("{plugin}: {what}: took {took} s, more than its budget of {budget} s");
         self.log(Level::Warning, text);
     }
 
@@ -241,9 +247,14 @@ impl Engine {
                     let (topic, id) = (frame.topic.name(), frame.job);
                     self.log(Level::Error, format!("{topic}: job {id}: refused: {text}"));
                 }
-                self.take_outcome(frame.job, frame.progress.outcome);
+                self.take_outcome(frame.topic, frame.job, frame.progress.outcome);
             }
-            Then::Introduce => {}
+            Then::Introduce => {
+                if let Some(text) = &frame.refusal {
+                    let (topic, id) = (self.topic_of(&frame), frame.job);
+                    self.log(Level::Error, format!("{topic}: job {id}: refused: {text}"));
+                }
+            }
             Then::Gate(step) => self.gate_ended(frame, step),
             Then::Recheck => self.recheck_ended(&frame),
             Then::PriorityGet => self.priority_got(&frame),
@@ -252,18 +263,29 @@ impl Engine {
     }
 
     /// Does what all handlers of a topic decided.
-    pub(super) fn take_outcome(&mut self, id: JobId, outcome: Outcome) {
+    pub(super) fn take_outcome(&mut self, topic: TopicId, id: JobId, outcome: Outcome) {
         let priority = outcome.priority;
         let decisions = outcome.decisions();
-        if let Some(notes) = decisions.annotations
-            && let Some(record) = self.jobs.get_mut(&id)
-        {
-            super::annotations::merge(&mut record.job.annotations, &notes.into_map());
+        if let Some(notes) = decisions.annotations {
+            // What is noted of a job that is just made known comes with its first publication.
+            self.annotate(id, &notes.into_map(), topic != TopicId::JobNew);
         }
         if let Some(resources) = decisions.resources {
             self.force_resources(id, resources);
         }
         self.set_priority(id, priority);
+    }
+
+    /// Merges annotations into the job's, and shows them to those who watch its events. They are not
+    /// logged.
+    fn annotate(&mut self, id: JobId, notes: &Map<String, Value>, publish: bool) {
+        let Some(record) = self.jobs.get_mut(&id) else { return };
+        super::annotations::merge(&mut record.job.annotations, notes);
+        if publish {
+            let whole = &record.job.annotations;
+            let whole = if whole.is_empty() { Value::Null } else { whole.clone().into() };
+            self.post(id, super::events::annotations(self.now, whole));
+        }
     }
 
     /// Sets a job's priority, as far as its state and urgency let it.

@@ -174,6 +174,11 @@ impl Engine {
             Command::Reprioritize { job, .. } => self.alive(*job, "reprioritize"),
             Command::Subscribe { job } => self.alive(*job, "subscribe"),
             Command::PostEvent { job, .. } => self.alive(*job, "post_event"),
+            Command::SetUrgency { job, .. } => {
+                let rule = "the urgency decides nothing once a job has its resources";
+                let early = |state| matches!(state, State::Depend | State::Priority | State::Sched);
+                self.in_state(*job, "urgency", rule, early)
+            }
             Command::SetFlag { job, .. } => self.alive(*job, "set_flag"),
             Command::Memo { job, .. } => self.alive(*job, "memo"),
             Command::Reopen { job, bracket, description } => {

@@ -184,6 +184,9 @@ impl Engine {
             Input::Exec(event) => self.exec_event(event),
             Input::Timer(id) => self.timer(id),
             Input::Remote(call) => self.remote(call),
+            Input::Abandoned(reply) => {
+                self.services.remove(&reply);
+            }
         }
         self.settle();
         std::mem::take(&mut self.effects)

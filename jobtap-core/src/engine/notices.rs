@@ -106,7 +106,7 @@ impl Engine {
             return self.stop_short(notice, handlers, progress, stop, asked);
         }
         if !progress.outcome.is_empty() {
-            self.take_outcome(id, progress.outcome);
+            self.take_outcome(topic, id, progress.outcome);
         }
     }
 

@@ -15,6 +15,7 @@ use crate::plugin::{
     Bound, Detail, Failure, Fault, InitArgs, Instance, PluginDescriptor, PluginKey, Registry,
     RemoteHandle, RemoteSink, Stack, Ticks, panic_text,
 };
+use crate::suggest;
 use crate::topic::TopicId;
 
 const EEXIST: i32 = 17;
@@ -162,15 +163,21 @@ impl Engine {
             let text = format!("{name} already loaded");
             return Err(RequestError { errno: EEXIST, text });
         }
-        let descriptor = self.plugins.registry.find(name).ok_or_else(|| RequestError {
-            errno: ENOENT,
-            text: format!("{name}: No such plugin found"),
-        })?;
-        if conf.as_ref().is_some_and(|conf| !conf.is_object()) {
-            let text = "plugin conf must be an object".to_owned();
-            return Err(RequestError { errno: EINVAL, text });
-        }
+        let descriptor = self
+            .plugins
+            .registry
+            .find(name)
+            .ok_or_else(|| RequestError { errno: ENOENT, text: self.no_such_plugin(name) })?;
         self.load(descriptor, conf).map_err(|text| RequestError { errno: EINVAL, text })
+    }
+
+    /// A plugin that isn't linked, with the one that was probably meant.
+    fn no_such_plugin(&self, name: &str) -> String {
+        let linked = self.plugins.registry.plugins().map(|plugin| plugin.name);
+        match suggest::nearest(name, linked) {
+            Some(meant) => format!("{name}: No such plugin found; did you mean {meant}?"),
+            None => format!("{name}: No such plugin found"),
+        }
     }
 
     /// Builds an instance, shows it the configuration, and puts it at the end of the list.
@@ -222,8 +229,10 @@ impl Engine {
             Some(Value::Object(table)) => table.clone(),
             Some(_) => return Err(format!("[plugins.{name}] must be a table")),
         };
-        if let Some(Value::Object(conf)) = conf {
-            merged.extend(conf);
+        match conf {
+            None | Some(Value::Null) => {}
+            Some(Value::Object(conf)) => merged.extend(conf),
+            Some(_) => return Err("plugin conf must be an object".to_owned()),
         }
         Ok(Value::Object(merged))
     }
@@ -261,7 +270,7 @@ impl Engine {
     }
 }
 
-/// Shell patterns for names: `*`, `?`; a leading dot must be written.
+/// Shell patterns for names: `*`, `?`, `[a-z]`, `[!a-z]`; a leading dot must be written.
 pub(super) fn glob(pattern: &str, name: &str) -> bool {
     if name.starts_with('.') && !pattern.starts_with('.') {
         return false;
@@ -277,9 +286,39 @@ fn matches_from(pattern: &[char], name: &[char]) -> bool {
         (Some(('*', rest)), _) => (0..=name.len())
             .any(|skip| name.get(skip..).is_some_and(|tail| matches_from(rest, tail))),
         (Some(('?', rest)), Some((_, tail))) => matches_from(rest, tail),
+        (Some(('[', rest)), Some((n, tail))) => match rest.iter().position(|c| *c == ']') {
+            Some(end) => {
+                let (set, after) = rest.split_at(end);
+                in_set(set, *n) && matches_from(after.get(1..).unwrap_or_default(), tail)
+            }
+            None => *n == '[' && matches_from(rest, tail),
+        },
         (Some((c, rest)), Some((n, tail))) => c == n && matches_from(rest, tail),
         _ => false,
     }
+}
+
+/// Whether a character is in the set between brackets.
+fn in_set(set: &[char], c: char) -> bool {
+    let (negated, set) = match set.split_first() {
+        Some(('!' | '^', rest)) => (true, rest),
+        _ => (false, set),
+    };
+    let mut found = false;
+    let mut left = set;
+    while let Some((first, rest)) = left.split_first() {
+        left = match rest {
+            ['-', last, rest @ ..] => {
+                found |= (*first..=*last).contains(&c);
+                rest
+            }
+            rest => {
+                found |= *first == c;
+                rest
+            }
+        };
+    }
+    found != negated
 }
 
 #[cfg(test)]
@@ -293,5 +332,9 @@ mod tests {
         assert!(glob(".l*", ".limits"));
         assert!(glob("l?mits", "limits"));
         assert!(!glob("limit", "limits"));
+        assert!(glob("[a-m]imits", "limits"));
+        assert!(!glob("[!k-m]imits", "limits"));
+        assert!(!glob("[xyz]*", "limits"));
+        assert!(glob("a[", "a["));
     }
 }

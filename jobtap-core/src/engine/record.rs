@@ -12,7 +12,7 @@ use super::api::{TimerId, Write};
 use super::held::{Opened, Working};
 use super::simulated::Simulated;
 use crate::eventlog::EventEntry;
-use crate::job::{Flags, Held, Job, State, Timestamp, Uid, Urgency};
+use crate::job::{Flags, Job, KnownDependency, State, Timestamp, Uid, Urgency};
 use crate::plugin::{Bracket, PluginKey, Work as RemoteWork};
 
 /// One job.
@@ -169,6 +169,7 @@ impl Record {
             "dependency-add" | "dependency-remove" => !matches!(state, State::New | State::Depend),
             "depend" => state != State::Depend,
             "alloc" => state != State::Sched,
+            "urgency" => state >= State::Run,
             "priority" => !matches!(state, State::Priority | State::Sched),
             "jobspec-update" => state == State::Cleanup,
             "flux-restart" => state != State::Sched,
@@ -247,7 +248,7 @@ impl Record {
             (Some(_), true) => {}
             (None, true) => {
                 let description = description.into();
-                self.job.dependencies.push(Held { description, open: true });
+                self.job.dependencies.push(KnownDependency { description, open: true });
             }
             (Some(held), false) if held.open => held.open = false,
             (_, false) => return Err(refuse(entry, format!("{description:?} isn't held"))),

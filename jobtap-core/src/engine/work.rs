@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::api::{Effect, Log, Write};
 use super::callback::Queued;
+use super::events::NOT_LOGGED;
 use super::frames::{Frame, Given, Then};
 use super::notices::{Cause, Notice};
 use super::record::Applied;
@@ -123,6 +124,9 @@ impl Engine {
 
     /// Logs an applied event and stacks what follows from it, last first.
     fn applied(&mut self, id: JobId, entry: Arc<EventEntry>, applied: Applied) {
+        if entry.name == NOT_LOGGED {
+            return self.show_subscribers(id, &entry);
+        }
         self.write_event(id, Log::Main, &entry);
         self.tally_event(id, &entry, applied.left);
         self.work.push(Work::Action(id));

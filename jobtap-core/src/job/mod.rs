@@ -25,6 +25,6 @@ pub use state_set::{StateSet, UnknownStatus};
 pub use time::Timestamp;
 pub use urgency::{PRIORITY_MAX, PRIORITY_MIN, Urgency, UrgencyError};
 pub use user::{InvalidUid, Uid};
-pub(crate) use view::Held;
 pub use view::{Job, JobInfo};
+pub(crate) use view::{KNOWN_EVENTS, KnownDependency};
 pub use wait_status::WaitStatus;

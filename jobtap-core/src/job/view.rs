@@ -27,7 +27,7 @@ pub struct Job {
     pub(crate) jobspec: Jobspec,
     pub(crate) resources: Option<Arc<ResourceSet>>,
     pub(crate) end_event: Option<Arc<EventEntry>>,
-    pub(crate) dependencies: Vec<Held>,
+    pub(crate) dependencies: Vec<KnownDependency>,
     pub(crate) annotations: Map<String, Value>,
     pub(crate) posted: Posted,
 }
@@ -35,7 +35,7 @@ pub struct Job {
 /// A dependency of a job by its description; it stays known after removal, so that a description
 /// works once per job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct KnownDependency {
     pub(crate) description: Box<str>,
     pub(crate) open: bool,
 }
@@ -48,7 +48,8 @@ pub(crate) struct Posted {
     others: Vec<Box<str>>,
 }
 
-const KNOWN: [&str; 24] = [
+/// The events of RFC 21.
+pub(crate) const KNOWN_EVENTS: [&str; 24] = [
     "submit",
     "validate",
     "dependency-add",
@@ -92,7 +93,7 @@ impl Posted {
     }
 
     fn bit(name: &str) -> Option<u32> {
-        KNOWN.iter().position(|known| *known == name).map(|index| 1 << index)
+        KNOWN_EVENTS.iter().position(|known| *known == name).map(|index| 1 << index)
     }
 }
 

@@ -53,6 +53,11 @@ macro_rules! failures {
             pub fn new(note: impl Into<String>) -> Self {
                 Self(note.into())
             }
+
+            /// The note.
+            pub fn text(&self) -> &str {
+                &self.0
+            }
         }
 
         impl<E: std::error::Error> From<E> for $name {
@@ -125,18 +130,16 @@ where
     }
 }
 
-macro_rules! answers {
-    ($($error:ident: $($topic:ident)*;)*) => { $($(
-        impl IntoAnswer<$topic> for Result<(), $error> {
-            fn into_answer(self) -> Result<(), String> {
-                self.map_err(|error| error.0)
-            }
-        }
-    )*)* };
+impl IntoAnswer<JobStateRun> for Result<(), PrologFailed> {
+    fn into_answer(self) -> Result<(), String> {
+        self.map_err(|error| error.0)
+    }
 }
-answers! {
-    PrologFailed: JobStateRun;
-    EpilogFailed: JobStateCleanup;
+
+impl IntoAnswer<JobStateCleanup> for Result<(), EpilogFailed> {
+    fn into_answer(self) -> Result<(), String> {
+        self.map_err(|error| error.0)
+    }
 }
 
 macro_rules! rejections {
@@ -185,7 +188,7 @@ macro_rules! dependency_topics {
     ($($topic:ident)*) => { $(
         impl AsyncTopic for $topic {
             type Answer = ();
-        const HOLD: Hold = Hold::Dependency;
+            const HOLD: Hold = Hold::Dependency;
 
             fn begin(host: &dyn Host, job: JobId, what: &str) -> Result<Outcome, Failure> {
                 held(host.call(Command::AddDependency { job, description: what.to_owned() }))

@@ -8,11 +8,11 @@ use super::call::Call;
 use super::event_name::EventName;
 use super::exception::Exception;
 use super::host::{Bracket, CallError, Command, Host, JobFlag, Level};
-use super::jobs::{AsJob, AsLiveJob, Held, JobRef, LiveJob, PendingJob};
+use super::jobs::{AsJob, AsLiveJob, AsPendingJob, EndingJob, Held, JobRef, LiveJob};
 use super::jobspec_path::JobspecPath;
 use super::outcome::Priority;
 use super::token::Token;
-use crate::job::{Job, JobId, Timestamp};
+use crate::job::{Job, JobId, Timestamp, Urgency};
 use crate::topic::{
     AllowsDependencyAdd, AllowsEpilog, AllowsFatal, AllowsJobspecUpdate, AllowsProlog, HasJob,
     OwnTopic, TopicSet, WithoutJob,
@@ -92,10 +92,10 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// When the job is past DEPEND.
     pub fn dependency_add_to(
         &self,
-        job: PendingJob<'_>,
+        job: impl AsPendingJob<T>,
         description: impl Into<String>,
     ) -> Result<Held<'a>, CallError> {
-        self.hold(job.id(), description.into())
+        self.hold(job.job_id(), description.into())
     }
 
     fn hold(&self, job: JobId, name: String) -> Result<Held<'a>, CallError> {
@@ -117,6 +117,34 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     pub fn fail_job(&self, job: LiveJob<'_>, kind: impl Into<String>, note: impl Into<String>) {
         let exception = Exception::fatal(kind, note);
         self.call.args.host.push(Command::Raise { job: job.id(), exception });
+    }
+
+    /// Sets the urgency of a job that has no resources yet, in the name of the instance's owner: 0
+    /// holds it, 31 expedites it, whatever its priority (RFC 30).
+    pub fn urgency(&self, job: impl AsPendingJob<T>, urgency: Urgency) {
+        self.call.args.host.push(Command::SetUrgency { job: job.job_id(), urgency });
+    }
+
+    /// Starts an epilog for a job that was looked up, as [`epilog_start`](Self::epilog_start) does
+    /// for the current one: when a prolog that was cancelled has ended, say.
+    ///
+    /// # Errors
+    /// When the host refuses.
+    pub fn epilog_start_of(
+        &self,
+        job: EndingJob<'_>,
+        description: impl Into<String>,
+    ) -> Result<Token, CallError> {
+        self.open(job.id(), Bracket::Epilog, description.into())
+    }
+
+    fn open(&self, job: JobId, bracket: Bracket, name: String) -> Result<Token, CallError> {
+        let description = name.clone();
+        self.call.args.host.call(match bracket {
+            Bracket::Prolog => Command::StartProlog { job, description },
+            Bracket::Epilog => Command::StartEpilog { job, description },
+        })?;
+        Ok(Token::new(bracket, job, name, self.call.args.host.remote()))
     }
 
     /// Leaves a note on a job for its user, which outlives the manager; shown among its annotations
@@ -190,7 +218,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
             Value::Null => None,
             Value::Object(context) => Some(context),
             _ => {
-                return Err(CallError::EventContext { job, name: name.as_str() });
+                return Err(CallError::EventContext { job, name: name.as_str().to_owned() });
             }
         };
         self.call.args.host.call(Command::PostEvent { job, name, context })
@@ -211,12 +239,12 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// When the path goes through something that isn't an object.
     pub fn jobspec_update_of(
         &self,
-        job: PendingJob<'_>,
+        job: impl AsPendingJob<T>,
         path: JobspecPath,
         value: impl Into<Value>,
     ) -> Result<(), CallError> {
         let updates = [(path.as_str().to_owned(), value.into())].into_iter().collect();
-        self.call.args.host.call(Command::UpdateJobspec { job: job.id(), updates })
+        self.call.args.host.call(Command::UpdateJobspec { job: job.job_id(), updates })
     }
 
     /// Calls a topic of an author's own on all plugins that handle it, in load order, and gives what
@@ -225,7 +253,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// # Errors
     /// [`CallError::Reentrant`] when one of them is being called already, this plugin included;
     /// [`CallError::Topic`] when one fails.
-    pub fn call<O: WithoutJob>(&self, topic: &O) -> Result<Vec<O::Answer>, CallError> {
+    pub fn call<O: OwnTopic + WithoutJob>(&self, topic: &O) -> Result<Vec<O::Answer>, CallError> {
         let answers = self.call.args.host.call_topic(O::NAME, None, topic)?;
         Ok(answers.into_iter().filter_map(|a| a.downcast().ok().map(|a| *a)).collect())
     }
@@ -295,10 +323,7 @@ impl<T: TopicSet> Cx<'_, T> {
     where
         T: AllowsProlog,
     {
-        let (job, description) = (self.current()?, description.into());
-        let command = Command::StartProlog { job, description: description.clone() };
-        self.call.args.host.call(command)?;
-        Ok(Token::new(Bracket::Prolog, job, description, self.call.args.host.remote()))
+        self.open(self.current()?, Bracket::Prolog, description.into())
     }
 
     /// Holds the release of the current job's resources until the token is finished.
@@ -309,10 +334,7 @@ impl<T: TopicSet> Cx<'_, T> {
     where
         T: AllowsEpilog,
     {
-        let (job, description) = (self.current()?, description.into());
-        let command = Command::StartEpilog { job, description: description.clone() };
-        self.call.args.host.call(command)?;
-        Ok(Token::new(Bracket::Epilog, job, description, self.call.args.host.remote()))
+        self.open(self.current()?, Bracket::Epilog, description.into())
     }
 
     /// Changes one place of the current job's jobspec. All changes of a callback become one

@@ -17,8 +17,8 @@ use crate::job::JobId;
     note = "declare it: `#[jobtap_plugin(name = \"..\", data = {D})]`"
 )]
 pub trait PluginData<D>: 'static {
-    /// How the data is kept.
-    fn spec() -> DataSpec<D>;
+    /// How the data is read and written.
+    fn form() -> DataForm<D>;
 }
 
 /// Says that plugin `Self` keeps data of type `D` on the instance.
@@ -30,8 +30,51 @@ pub trait PluginData<D>: 'static {
     note = "declare it: `#[jobtap_plugin(name = \"..\", instance_data = {D})]`"
 )]
 pub trait PluginInstanceData<D>: 'static {
-    /// How the data is kept.
-    fn spec() -> DataSpec<D>;
+    /// How the data is read and written.
+    fn form() -> DataForm<D>;
+}
+
+/// A type that a plugin can keep as its data: any that is `Default`, `Serialize` and `Deserialize`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be kept as a plugin's data",
+    label = "not `Default`, `Serialize` and `Deserialize`",
+    note = "derive them: `#[derive(Default, Serialize, Deserialize)]`; what has no data yet reads as the default"
+)]
+pub trait StoredData: Default + Serialize + DeserializeOwned {}
+
+#[diagnostic::do_not_recommend]
+impl<D: Default + Serialize + DeserializeOwned> StoredData for D {}
+
+/// How data of type `D` is kept, read and written.
+///
+/// It holds what `D` must be able to do, so that this is asked where a plugin declares its data, and
+/// not once more wherever it uses it.
+#[derive(Debug)]
+pub struct DataForm<D> {
+    spec: DataSpec<D>,
+    initial: fn() -> D,
+    read: fn(Value) -> serde_json::Result<D>,
+    write: fn(&D) -> serde_json::Result<Value>,
+}
+
+impl<D> Clone for DataForm<D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D> Copy for DataForm<D> {}
+
+impl<D: StoredData> DataForm<D> {
+    /// Data that is kept so.
+    pub fn new(spec: DataSpec<D>) -> Self {
+        Self {
+            spec,
+            initial: D::default,
+            read: |value| serde_json::from_value(value),
+            write: |data| serde_json::to_value(data),
+        }
+    }
 }
 
 /// How data of type `D` is kept: what `#[data(..)]` on the type says.
@@ -109,7 +152,7 @@ impl<E: std::error::Error> From<E> for UpgradeError {
 pub struct Data<'a, D> {
     host: &'a dyn Host,
     job: JobId,
-    spec: DataSpec<D>,
+    form: DataForm<D>,
 }
 
 /// A plugin's data on the instance: what belongs to no job, such as usage by user.
@@ -117,7 +160,7 @@ pub struct Data<'a, D> {
 /// Stored in the same commit as the events of the callback that wrote it, and back after a restart.
 pub struct InstanceData<'a, D> {
     host: &'a dyn Host,
-    spec: DataSpec<D>,
+    form: DataForm<D>,
 }
 
 /// Stored data that is not of the plugin's type (any more).
@@ -151,8 +194,8 @@ impl std::fmt::Display for Place {
 }
 
 impl<'a, D> Data<'a, D> {
-    pub(crate) fn new(host: &'a dyn Host, job: JobId, spec: DataSpec<D>) -> Self {
-        Self { host, job, spec }
+    pub(crate) fn new(host: &'a dyn Host, job: JobId, form: DataForm<D>) -> Self {
+        Self { host, job, form }
     }
 
     /// The same plugin's data on another job.
@@ -161,13 +204,13 @@ impl<'a, D> Data<'a, D> {
     }
 }
 
-impl<D: Default + Serialize + DeserializeOwned> Data<'_, D> {
+impl<D> Data<'_, D> {
     /// The data as it is now, this callback's own writes included.
     ///
     /// # Errors
     /// When what is stored is not a `D`, nor of an older version that can be upgraded.
     pub fn get(&self) -> Result<D, DataError> {
-        read(self.host.data(self.job), self.spec, Place::Job(self.job))
+        read(self.host.data(self.job), &self.form, Place::Job(self.job))
     }
 
     /// Replaces the data.
@@ -175,8 +218,8 @@ impl<D: Default + Serialize + DeserializeOwned> Data<'_, D> {
     /// # Errors
     /// When `D` can't be written as JSON.
     pub fn set(&self, data: &D) -> Result<(), DataError> {
-        let value = written(data, self.spec, Place::Job(self.job))?;
-        let volatile = self.spec.volatile;
+        let value = written(data, &self.form, Place::Job(self.job))?;
+        let volatile = self.form.spec.volatile;
         self.host.push(Command::SetData { job: self.job, value, volatile });
         Ok(())
     }
@@ -194,18 +237,18 @@ impl<D: Default + Serialize + DeserializeOwned> Data<'_, D> {
 }
 
 impl<'a, D> InstanceData<'a, D> {
-    pub(crate) fn new(host: &'a dyn Host, spec: DataSpec<D>) -> Self {
-        Self { host, spec }
+    pub(crate) fn new(host: &'a dyn Host, form: DataForm<D>) -> Self {
+        Self { host, form }
     }
 }
 
-impl<D: Default + Serialize + DeserializeOwned> InstanceData<'_, D> {
+impl<D> InstanceData<'_, D> {
     /// The data as it is now, this callback's own writes included.
     ///
     /// # Errors
     /// When what is stored is not a `D`, nor of an older version that can be upgraded.
     pub fn get(&self) -> Result<D, DataError> {
-        read(self.host.instance_data(), self.spec, Place::Instance)
+        read(self.host.instance_data(), &self.form, Place::Instance)
     }
 
     /// Replaces the data.
@@ -213,8 +256,8 @@ impl<D: Default + Serialize + DeserializeOwned> InstanceData<'_, D> {
     /// # Errors
     /// When `D` can't be written as JSON.
     pub fn set(&self, data: &D) -> Result<(), DataError> {
-        let value = written(data, self.spec, Place::Instance)?;
-        self.host.push(Command::SetInstanceData { value, volatile: self.spec.volatile });
+        let value = written(data, &self.form, Place::Instance)?;
+        self.host.push(Command::SetInstanceData { value, volatile: self.form.spec.volatile });
         Ok(())
     }
 
@@ -235,29 +278,23 @@ fn error<D>(place: Place, reason: impl Into<String>) -> DataError {
 }
 
 /// The stored form says its version, so that a later one knows what it finds.
-fn written<D: Serialize>(data: &D, spec: DataSpec<D>, place: Place) -> Result<Value, DataError> {
-    let data = serde_json::to_value(data).map_err(|e| error::<D>(place, e.to_string()))?;
-    Ok(json!({ "version": spec.version, "data": data }))
+fn written<D>(data: &D, form: &DataForm<D>, place: Place) -> Result<Value, DataError> {
+    let data = (form.write)(data).map_err(|e| error::<D>(place, e.to_string()))?;
+    Ok(json!({ "version": form.spec.version, "data": data }))
 }
 
-fn read<D: Default + DeserializeOwned>(
-    stored: Option<Value>,
-    spec: DataSpec<D>,
-    place: Place,
-) -> Result<D, DataError> {
+fn read<D>(stored: Option<Value>, form: &DataForm<D>, place: Place) -> Result<D, DataError> {
     let Some(mut stored) = stored else {
-        return Ok(D::default());
+        return Ok((form.initial)());
     };
     let version = stored.get("version").and_then(Value::as_u64);
     let (Some(version), Some(data)) = (version, stored.get_mut("data").map(Value::take)) else {
         return Err(error::<D>(place, "no version and data as this manager stores them"));
     };
     let version = u32::try_from(version).unwrap_or(u32::MAX);
-    let wanted = spec.version;
-    match spec.upgrade {
-        _ if version == wanted => {
-            serde_json::from_value(data).map_err(|e| error::<D>(place, e.to_string()))
-        }
+    let wanted = form.spec.version;
+    match form.spec.upgrade {
+        _ if version == wanted => (form.read)(data).map_err(|e| error::<D>(place, e.to_string())),
         _ if version > wanted => {
             let reason = format!(
                 "version {version} was stored by a newer plugin, this one knows up to {wanted}"
@@ -282,33 +319,35 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    const V1: DataSpec<u64> = DataSpec { version: 1, volatile: false, upgrade: None };
+    fn form(version: u32, upgrade: Option<Upgrade<u64>>) -> DataForm<u64> {
+        DataForm::new(DataSpec { version, volatile: false, upgrade })
+    }
 
     #[test]
     fn what_is_written_is_read_again_and_nothing_is_the_default() {
-        let stored = written(&7, V1, Place::Instance).unwrap();
-        assert_eq!(read(Some(stored), V1, Place::Instance), Ok(7));
-        assert_eq!(read(None, V1, Place::Instance), Ok(0));
+        let stored = written(&7, &form(1, None), Place::Instance).unwrap();
+        assert_eq!(read(Some(stored), &form(1, None), Place::Instance), Ok(7));
+        assert_eq!(read(None, &form(1, None), Place::Instance), Ok(0));
     }
 
     #[test]
     fn an_older_version_goes_through_the_upgrade() {
-        let stored = written(&7, V1, Place::Instance).unwrap();
+        let stored = written(&7, &form(1, None), Place::Instance).unwrap();
         let upgrade: Upgrade<u64> = |from, old| Ok(old.as_u64().unwrap() * 60 + u64::from(from));
-        let v3 = DataSpec { version: 3, volatile: false, upgrade: Some(upgrade) };
-        assert_eq!(read(Some(stored), v3, Place::Instance), Ok(421));
+        let v3 = form(3, Some(upgrade));
+        assert_eq!(read(Some(stored), &v3, Place::Instance), Ok(421));
     }
 
     #[test]
     fn versions_that_do_not_fit_are_named() {
-        let stored = written(&7, V1, Place::Instance).unwrap();
-        let v2 = DataSpec { version: 2, ..V1 };
-        let error = read::<u64>(Some(stored), v2, Place::Job(JobId::new(3))).unwrap_err();
+        let stored = written(&7, &form(1, None), Place::Instance).unwrap();
+        let v2 = form(2, None);
+        let error = read::<u64>(Some(stored), &v2, Place::Job(JobId::new(3))).unwrap_err();
         assert!(error.to_string().contains("version 1 is stored and 2 is expected"), "{error}");
-        let stored = written(&7, v2, Place::Instance).unwrap();
-        let error = read::<u64>(Some(stored), V1, Place::Instance).unwrap_err();
+        let stored = written(&7, &v2, Place::Instance).unwrap();
+        let error = read::<u64>(Some(stored), &form(1, None), Place::Instance).unwrap_err();
         assert!(error.to_string().contains("stored by a newer plugin"), "{error}");
-        let error = read::<u64>(Some(json!(5)), V1, Place::Instance).unwrap_err();
+        let error = read::<u64>(Some(json!(5)), &form(1, None), Place::Instance).unwrap_err();
         assert!(error.to_string().starts_with("data of the instance can't be read"), "{error}");
     }
 }

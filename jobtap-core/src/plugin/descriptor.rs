@@ -7,6 +7,7 @@ use super::call::Args;
 use serde_json::Value;
 
 use super::conf::InitArgs;
+use super::event_name::same;
 use super::failure::{ConfError, Failure};
 use super::outcome::Outcome;
 use super::service::Role;
@@ -134,4 +135,27 @@ impl fmt::Debug for HandlerEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} -> {}", self.full_name(), self.method)
     }
+}
+
+/// Passes a plugin's handlers on when each topic has one. The macro sees most of those that have two;
+/// this sees those whose topics go by different paths, or that are compiled in only some builds.
+///
+/// # Panics
+/// When there are two: at compile time, in the code that `#[jobtap_plugin]` makes.
+#[doc(hidden)]
+#[track_caller]
+pub const fn distinct(handlers: &'static [HandlerEntry]) -> &'static [HandlerEntry] {
+    let mut left = handlers;
+    while let Some((handler, others)) = left.split_first() {
+        let mut rest = others;
+        while let Some((other, others)) = rest.split_first() {
+            assert!(
+                !(same(handler.topic, other.topic) && same(handler.key, other.key)),
+                "two handlers of this plugin have the same topic: do both in one function"
+            );
+            rest = others;
+        }
+        left = others;
+    }
+    handlers
 }

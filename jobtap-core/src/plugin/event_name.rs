@@ -1,6 +1,9 @@
 //! Names of events that plugins post: checked when the plugin is compiled.
 
+use std::borrow::Cow;
 use std::fmt;
+
+use crate::job::KNOWN_EVENTS;
 
 /// The name of a plugin's own event. The names of RFC 21 belong to the job manager: a plugin that
 /// posted `alloc` itself would tell the life cycle a lie.
@@ -18,39 +21,22 @@ use std::fmt;
 /// # use jobtap_core::plugin::EventName;
 /// const ALLOC: EventName = EventName::new("alloc");
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct EventName(&'static str);
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct EventName(Cow<'static, str>);
 
-/// Events of RFC 21 and those that the manager adds.
-const RESERVED: [&str; 27] = [
-    "submit",
-    "validate",
-    "invalidate",
-    "dependency-add",
-    "dependency-remove",
-    "depend",
-    "priority",
-    "urgency",
-    "jobspec-update",
-    "resource-update",
-    "alloc",
-    "prolog-start",
-    "prolog-finish",
-    "start",
-    "finish",
-    "epilog-start",
-    "epilog-finish",
-    "release",
-    "free",
-    "clean",
-    "exception",
-    "memo",
-    "set-flags",
-    "flux-restart",
-    "annotations",
-    "debug",
-    "*",
-];
+/// A name that a plugin's event can't have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidEventName {
+    /// It is one of the manager's.
+    #[error("event {0:?} belongs to the job manager")]
+    Reserved(String),
+    /// It isn't a plain word.
+    #[error("event {0:?}: a name is made of letters, digits, `-`, `_` and `.`")]
+    Malformed(String),
+}
+
+/// What belongs to the manager beside the events of RFC 21 that are logged.
+const OTHERS: [&str; 2] = ["invalidate", "debug"];
 
 impl EventName {
     /// A name for an event of a plugin's own. Use it in a `const`, where a bad name does not compile.
@@ -58,40 +44,72 @@ impl EventName {
     /// # Panics
     /// When the name belongs to the job manager, is empty, or has characters other than letters,
     /// digits, `-`, `_` and `.`.
+    #[track_caller]
     pub const fn new(name: &'static str) -> Self {
-        let mut left: &[&str] = &RESERVED;
-        while let Some((reserved, others)) = left.split_first() {
-            if same(name.as_bytes(), reserved.as_bytes()) {
-                panic!(
-                    "this event belongs to the job manager: a plugin posts events under names of its own, such as \"my-plugin.seen\""
-                );
-            }
-            left = others;
+        assert!(
+            !is_one_of(name, &KNOWN_EVENTS) && !is_one_of(name, &OTHERS),
+            "this event belongs to the job manager: a plugin posts events under names of its own, \
+             such as \"my-plugin.seen\""
+        );
+        assert!(
+            is_plain(name.as_bytes()),
+            "an event's name is made of letters, digits, `-`, `_` and `.`"
+        );
+        Self(Cow::Borrowed(name))
+    }
+
+    /// A name that is known at run time only.
+    ///
+    /// # Errors
+    /// [`InvalidEventName`].
+    pub fn try_new(name: impl Into<String>) -> Result<Self, InvalidEventName> {
+        let name = name.into();
+        if is_one_of(&name, &KNOWN_EVENTS) || is_one_of(&name, &OTHERS) {
+            Err(InvalidEventName::Reserved(name))
+        } else if is_plain(name.as_bytes()) {
+            Ok(Self(Cow::Owned(name)))
+        } else {
+            Err(InvalidEventName::Malformed(name))
         }
-        if !is_plain(name.as_bytes()) {
-            panic!("an event's name is made of letters, digits, `-`, `_` and `.`");
-        }
-        Self(name)
     }
 
     /// The name.
-    pub const fn as_str(self) -> &'static str {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn into_inner(self) -> Cow<'static, str> {
         self.0
     }
 }
 
 impl fmt::Display for EventName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
+        f.write_str(&self.0)
     }
 }
 
-const fn same(a: &[u8], b: &[u8]) -> bool {
-    match (a.split_first(), b.split_first()) {
-        (None, None) => true,
-        (Some((x, a)), Some((y, b))) => *x == *y && same(a, b),
-        _ => false,
+const fn is_one_of(name: &str, names: &[&str]) -> bool {
+    let mut left = names;
+    while let Some((other, others)) = left.split_first() {
+        if same(name, other) {
+            return true;
+        }
+        left = others;
     }
+    false
+}
+
+/// `==` of strings, which a `const fn` can't call.
+pub(super) const fn same(a: &str, b: &str) -> bool {
+    let (mut a, mut b) = (a.as_bytes(), b.as_bytes());
+    while let (Some((x, left)), Some((y, right))) = (a.split_first(), b.split_first()) {
+        if *x != *y {
+            return false;
+        }
+        (a, b) = (left, right);
+    }
+    a.is_empty() && b.is_empty()
 }
 
 const fn is_plain(name: &[u8]) -> bool {

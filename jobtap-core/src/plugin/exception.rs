@@ -21,6 +21,7 @@ impl Severity {
     ///
     /// # Panics
     /// When the number is 0 or above 7.
+    #[track_caller]
     pub const fn new(value: u8) -> Self {
         assert!(
             value >= 1 && value <= 7,

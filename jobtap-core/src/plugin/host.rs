@@ -25,7 +25,7 @@ use super::outcome::Priority;
 use super::process::ProcessCommand;
 use super::remote::{RemoteHandle, TimerKey, Work};
 use super::service::{ReplyTo, ServiceError};
-use crate::job::{Job, JobId, State, Timestamp};
+use crate::job::{Job, JobId, State, Timestamp, Urgency};
 
 /// What a callback can ask of its host.
 pub trait Host {
@@ -153,6 +153,13 @@ pub enum Command {
         name: EventName,
         /// Its context.
         context: Option<Map<String, Value>>,
+    },
+    /// Set the urgency of the job.
+    SetUrgency {
+        /// The job.
+        job: JobId,
+        /// What to set it to.
+        urgency: Urgency,
     },
     /// Leave a durable note for the job's user.
     Memo {
@@ -432,7 +439,7 @@ pub enum CallError {
         /// The job.
         job: JobId,
         /// The event.
-        name: &'static str,
+        name: String,
     },
     /// The jobspec can't be changed at this path.
     #[error("jobspec update of job {job}: {reason}")]

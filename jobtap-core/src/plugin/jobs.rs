@@ -5,7 +5,6 @@
 //! it can't be made on a job for which it is meaningless.
 
 use std::borrow::Cow;
-use std::ops::Deref;
 
 use serde_json::{Map, Value};
 
@@ -13,13 +12,13 @@ use crate::eventlog::EventEntry;
 use crate::job::{Flags, Job, JobId, JobInfo, JobResult, State, Timestamp, Uid, Urgency};
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
-use crate::topic::{HasLiveJob, TopicSet};
+use crate::topic::{HasLiveJob, HasPendingJob, TopicSet};
 
 /// A job that exists, as [`Cx::job`](super::Cx::job) gives it for an id: active, or inactive and not
 /// yet purged.
 ///
-/// It has the reads of a [`Job`] but is not one: where a handler's `&Job` is never over, calls take
-/// it as it is, and this job may be. [`live`](Self::live) makes one out of it that calls take.
+/// Like the others here it has the reads of a [`Job`] but is not one: a handler's `&Job` is taken as it
+/// is where its topic proves enough of it, and a job that was looked up is another one.
 ///
 /// ```compile_fail,E0308
 /// # use jobtap_core::prelude::*;
@@ -41,6 +40,10 @@ pub struct LiveJob<'a>(&'a Job);
 /// A live job that has no resources yet: its jobspec can still be changed.
 #[derive(Debug, Clone, Copy)]
 pub struct PendingJob<'a>(&'a Job);
+
+/// A job in CLEANUP: an epilog can still hold its resources.
+#[derive(Debug, Clone, Copy)]
+pub struct EndingJob<'a>(&'a Job);
 
 /// A dependency that holds a job: got from [`Job::dependency`] or
 /// [`Cx::dependency_add`](super::Cx::dependency_add), given to
@@ -100,6 +103,11 @@ impl<'a> LiveJob<'a> {
         let pending = matches!(self.0.state(), State::Depend | State::Priority | State::Sched);
         pending.then_some(PendingJob(self.0))
     }
+
+    /// The job as one that has ended and is being cleaned up; `None` before CLEANUP.
+    pub fn ending(self) -> Option<EndingJob<'a>> {
+        (self.0.state() == State::Cleanup).then_some(EndingJob(self.0))
+    }
 }
 
 impl<'a> From<&'a Job> for JobRef<'a> {
@@ -115,8 +123,9 @@ impl From<JobRef<'_>> for JobInfo {
 }
 
 macro_rules! reads {
-    ($( $name:ident($($arg:ident: $type:ty)?) -> $read:ty; )*) => {
-        impl<'a> JobRef<'a> { $(
+    ($($job:ident)*; $reads:tt) => { $( reads!(@ $job $reads); )* };
+    (@ $job:ident { $( $name:ident($($arg:ident: $type:ty)?) -> $read:ty; )* }) => {
+        impl<'a> $job<'a> { $(
             #[doc = concat!("As [`Job::", stringify!($name), "`].")]
             pub fn $name(self $(, $arg: $type)?) -> $read {
                 self.0.$name($($arg)?)
@@ -125,7 +134,7 @@ macro_rules! reads {
     };
 }
 
-reads! {
+reads! { JobRef LiveJob PendingJob EndingJob; {
     id() -> JobId;
     userid() -> Uid;
     urgency() -> Urgency;
@@ -141,7 +150,7 @@ reads! {
     annotations() -> &'a Map<String, Value>;
     event_posted(name: &str) -> bool;
     result() -> Option<JobResult>;
-}
+} }
 
 impl Job {
     /// The dependency of this description, if it holds the job.
@@ -155,21 +164,6 @@ impl Job {
     }
 }
 
-macro_rules! live_jobs {
-    ($($name:ident)*) => { $(
-        impl Deref for $name<'_> {
-            type Target = Job;
-
-            fn deref(&self) -> &Job {
-                self.0
-            }
-        }
-
-        impl<T: TopicSet> AsLiveJob<T> for $name<'_> {}
-    )* };
-}
-live_jobs!(LiveJob PendingJob);
-
 macro_rules! jobs {
     ($($name:ident)*) => { $(
         impl Identified for $name<'_> {
@@ -181,7 +175,18 @@ macro_rules! jobs {
         impl AsJob for $name<'_> {}
     )* };
 }
-jobs!(JobRef LiveJob PendingJob);
+jobs!(JobRef LiveJob PendingJob EndingJob);
+
+macro_rules! live_jobs {
+    ($($name:ident)*) => { $(
+        impl<'a> From<$name<'a>> for JobRef<'a> {
+            fn from(job: $name<'a>) -> Self {
+                Self(job.0)
+            }
+        }
+    )* };
+}
+live_jobs!(LiveJob PendingJob EndingJob);
 
 impl Identified for &Job {
     fn job_id(&self) -> JobId {
@@ -219,3 +224,22 @@ impl AsJob for &Job {}
 pub trait AsLiveJob<T: TopicSet>: Identified {}
 
 impl<T: HasLiveJob> AsLiveJob<T> for &Job {}
+
+impl<T: TopicSet> AsLiveJob<T> for LiveJob<'_> {}
+
+impl<T: TopicSet> AsLiveJob<T> for PendingJob<'_> {}
+
+impl<T: TopicSet> AsLiveJob<T> for EndingJob<'_> {}
+
+/// What calls take that need a job without resources yet: the handler's `&Job` at the topics where it
+/// has none, or a [`PendingJob`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` may have its resources already, or be over",
+    label = "a job that waits for its resources is asked for",
+    note = "look it up with `cx.live(id)?` and ask: `job.pending()`"
+)]
+pub trait AsPendingJob<T: TopicSet>: Identified {}
+
+impl<T: HasPendingJob> AsPendingJob<T> for &Job {}
+
+impl<T: TopicSet> AsPendingJob<T> for PendingJob<'_> {}

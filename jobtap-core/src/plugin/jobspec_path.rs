@@ -33,12 +33,13 @@ impl JobspecPath {
     ///
     /// # Panics
     /// When it leads elsewhere, or an element is empty.
+    #[track_caller]
     pub const fn new(path: &'static str) -> Self {
-        if !leads_inside(path.as_bytes()) {
-            panic!(
-                "this path leads elsewhere: only `attributes`, `resources` and `tasks` of a jobspec can be changed, as in \"attributes.system.duration\""
-            );
-        }
+        assert!(
+            leads_inside(path.as_bytes()),
+            "this path leads elsewhere: only `attributes`, `resources` and `tasks` of a jobspec can \
+             be changed, as in \"attributes.system.duration\""
+        );
         Self(Cow::Borrowed(path))
     }
 

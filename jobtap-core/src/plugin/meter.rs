@@ -29,7 +29,8 @@ impl Ticks {
         Self { coarse, precise }
     }
 
-    fn coarse(&self) -> u64 {
+    /// The coarse clock, in milliseconds.
+    pub fn coarse(&self) -> u64 {
         self.coarse.load(Ordering::Relaxed)
     }
 

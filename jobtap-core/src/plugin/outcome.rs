@@ -4,14 +4,15 @@ use std::any::Any;
 
 use serde_json::{Map, Value};
 
+use super::asyncs::{EpilogFailed, PrologFailed};
 use super::failure::{ConfError, Failure, HandlerError, Reject};
 use super::query::QueryData;
 use super::update::Update;
 use crate::job::{PRIORITY_MAX, PRIORITY_MIN};
 use crate::resource::ResourceSet;
 use crate::topic::{
-    PluginQuery, ReturnsAnnotations, ReturnsConf, ReturnsFault, ReturnsPriority, ReturnsQuery,
-    ReturnsResources, ReturnsUnit, ReturnsUpdate, ReturnsVerdict, TopicSet,
+    PluginQuery, ReturnsAnnotations, ReturnsConf, ReturnsEnd, ReturnsFault, ReturnsPriority,
+    ReturnsQuery, ReturnsResources, ReturnsUnit, ReturnsUpdate, ReturnsVerdict, TopicSet,
 };
 
 /// A job's priority as a handler decides it.
@@ -206,7 +207,7 @@ fn merge_notes(mine: &mut Map<String, Value>, later: Map<String, Value>) {
 #[diagnostic::on_unimplemented(
     message = "a handler of `{T}` can't return `{Self}`",
     label = "not a return type of this topic",
-    note = "return `()`, `Priority` where a priority is asked, `Annotations`, or a `Result` of one of them: with `Reject` in gates (`job.validate`, `job.dependency.SCHEME`), `ConfError` in `conf.update`, `HandlerError` elsewhere"
+    note = "return `()`, `Priority` where a priority is asked, `Annotations`, `Update` from `job.update.KEY`, `QueryData` from `plugin.query`, the `answer` of a topic of your own, or a `Result` of one of them: with `Reject` in gates (`job.validate`, `job.dependency.SCHEME`), `ConfError` in `conf.update`, `HandlerError` elsewhere"
 )]
 pub trait IntoOutcome<T: TopicSet> {
     /// Makes the outcome.
@@ -280,7 +281,7 @@ impl<T: TopicSet, O: IntoOutcome<T>, E: IntoFailure<T>> IntoOutcome<T> for Resul
 #[diagnostic::on_unimplemented(
     message = "a handler of `{T}` can't fail with `{Self}`",
     label = "not an error type of this topic",
-    note = "use `Reject` in gates (`job.validate`, `job.dependency.SCHEME`), `ConfError` in `conf.update`, `HandlerError` elsewhere; `?` converts any other error into them"
+    note = "use `Reject` in gates (`job.validate`, `job.dependency.SCHEME`, `job.update.KEY`), `ConfError` in `conf.update`, `HandlerError` elsewhere; `?` converts any other error into them"
 )]
 pub trait IntoFailure<T: TopicSet> {
     /// Makes the failure.
@@ -300,6 +301,20 @@ impl<T: ReturnsConf> IntoFailure<T> for ConfError {
 }
 
 impl<T: ReturnsFault> IntoFailure<T> for HandlerError {
+    fn into_failure(self) -> Failure {
+        Failure::Error(self.text().to_owned())
+    }
+}
+
+/// For their compile error: nothing is held for a handler that is not `async`.
+impl<T: ReturnsEnd> IntoFailure<T> for PrologFailed {
+    fn into_failure(self) -> Failure {
+        Failure::Error(self.text().to_owned())
+    }
+}
+
+/// As for [`PrologFailed`].
+impl<T: ReturnsEnd> IntoFailure<T> for EpilogFailed {
     fn into_failure(self) -> Failure {
         Failure::Error(self.text().to_owned())
     }

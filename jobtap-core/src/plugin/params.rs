@@ -5,15 +5,15 @@ use super::conf::{Conf, ConfTable, InstanceConf};
 use super::cx::Cx;
 use super::data::{Data, InstanceData, PluginData, PluginInstanceData};
 use super::failure::Failure;
-use super::remote::Remote;
+use super::remote::{Remote, SamePlugin};
 use super::update::{UpdateRequest, Updates};
 use crate::eventlog::EventEntry;
 use crate::job::{Job, JobInfo, State};
 use crate::jobspec::{Dependency, Jobspec};
 use crate::resource::ResourceSet;
 use crate::topic::{
-    HasCause, HasConf, HasDependency, HasEntry, HasJob, HasMember, HasOwnConf, HasPrevState,
-    HasResources, HasUpdateRequest, HasUpdates, TopicId, TopicSet,
+    HasCause, HasConf, HasDependency, HasEntry, HasJob, HasMember, HasOwnConf, HasOwned,
+    HasPrevState, HasResources, HasUpdateRequest, HasUpdates, TopicId, TopicSet,
 };
 
 /// Types that a handler of plugin `P` may take as a parameter at topic `T`.
@@ -37,7 +37,7 @@ use crate::topic::{
 #[diagnostic::on_unimplemented(
     message = "a handler of `{T}` can't take `{Self}`",
     label = "not a parameter of this topic",
-    note = "a handler takes `&Job`, `&Jobspec`, `&ResourceSet`, `PrevState`, `&EventEntry`, `&Dependency`, `InstanceConf<C>`, `Updates`, `&UpdateRequest`, `Data<'_, D>`, `Remote<Self>` and `Cx<'_, T>` with `T` as in `#[on]`, where the topic has them"
+    note = "where the topic has them, a handler takes `&Job`, `&Jobspec`, `&ResourceSet`, `PrevState`, `&EventEntry`, `&Dependency`, `Updates`, `&UpdateRequest`, `InstanceConf<C>`, `Data<'_, D>`, `InstanceData<'_, D>`, `Remote<Self>`, and `Cx<'_, T>` with `T` as in `#[on]`"
 )]
 pub trait FromTopic<'a, P, T: TopicSet>: Sized {
     /// Takes the parameter out of a call.
@@ -210,6 +210,18 @@ impl<'a, P, T: HasConf, C: ConfTable> FromTopic<'a, P, T> for InstanceConf<C> {
     }
 }
 
+macro_rules! lent {
+    ($($lent:ident)*) => { $(
+        /// For its compile error: no topic gives it away.
+        impl<'a, P, T: HasOwned> FromTopic<'a, P, T> for $lent {
+            fn from_topic(_: &Call<'a, T>) -> Result<Self, Failure> {
+                Err(Failure::Input("a topic gives nothing away"))
+            }
+        }
+    )* };
+}
+lent!(Job Jobspec EventEntry UpdateRequest);
+
 /// For its compile error: no topic has it.
 impl<'a, P, T: HasOwnConf, C: ConfTable> FromTopic<'a, P, T> for Conf<C> {
     fn from_topic(_: &Call<'a, T>) -> Result<Self, Failure> {
@@ -223,7 +235,7 @@ impl<'a, P, T: TopicSet> FromTopic<'a, P, T> for Cx<'a, T> {
     }
 }
 
-impl<'a, P: 'static, T: TopicSet> FromTopic<'a, P, T> for Remote<P> {
+impl<'a, P, Q: SamePlugin<P>, T: TopicSet> FromTopic<'a, P, T> for Remote<Q> {
     fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
         Ok(Remote::new(call.args.host.remote()))
     }
@@ -232,12 +244,12 @@ impl<'a, P: 'static, T: TopicSet> FromTopic<'a, P, T> for Remote<P> {
 impl<'a, P: PluginData<D>, D, T: HasJob> FromTopic<'a, P, T> for Data<'a, D> {
     fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
         let job = <&Job as FromTopic<'a, P, T>>::from_topic(call)?;
-        Ok(Data::new(call.args.host, job.id(), P::spec()))
+        Ok(Data::new(call.args.host, job.id(), P::form()))
     }
 }
 
 impl<'a, P: PluginInstanceData<D>, D, T: TopicSet> FromTopic<'a, P, T> for InstanceData<'a, D> {
     fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
-        Ok(InstanceData::new(call.args.host, P::spec()))
+        Ok(InstanceData::new(call.args.host, P::form()))
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::host::Command;
 use super::remote::{Remote, RemoteHandle};
@@ -137,6 +138,41 @@ pub struct ProcessKey(pub u64);
 /// What is told of a process when it has ended.
 pub type ProcessResult = Result<ProcessEnd, ProcessError>;
 
+/// Where a process printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// A line that a process printed, without its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputLine {
+    /// Where.
+    pub stream: Stream,
+    /// What; bytes that aren't UTF-8 are replaced.
+    pub text: String,
+}
+
+/// Takes the lines that a process prints, as they come.
+#[derive(Clone)]
+pub struct LineSink(Arc<Mutex<dyn FnMut(OutputLine) + Send>>);
+
+impl LineSink {
+    /// Hands over a line.
+    pub fn send(&self, line: OutputLine) {
+        (self.0.lock().unwrap_or_else(PoisonError::into_inner))(line);
+    }
+}
+
+impl fmt::Debug for LineSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LineSink")
+    }
+}
+
 /// Takes the end of a process to the one who waits.
 pub struct ProcessAnswer(Answer<ProcessResult>);
 
@@ -162,6 +198,8 @@ pub enum ProcessCommand {
         key: ProcessKey,
         /// What to run.
         process: Process,
+        /// Where the lines go that it prints, if anybody wants them.
+        lines: Option<LineSink>,
         /// Where its end goes. When this is dropped the one who waits gets [`Gone`].
         answer: ProcessAnswer,
     },
@@ -191,11 +229,37 @@ const SIGKILL: i32 = 9;
 impl<P: 'static> Remote<P> {
     /// Starts a process.
     pub fn start_process(&self, process: Process) -> Child {
+        self.start(process, None)
+    }
+
+    /// Starts a process whose output is wanted line by line, beside what its end brings. `line` is
+    /// called off the manager's thread; a plugin logs from there with [`Remote::run`].
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// # struct Scratch;
+    /// # async fn example(remote: Remote<Scratch>) {
+    /// let log = remote.clone();
+    /// let mut child = remote.start_process_with(Process::new("make-scratch"), move |line| {
+    ///     log.run(move |_, cx| cx.log(Level::Info, line.text));
+    /// });
+    /// let _ = child.wait().await;
+    /// # }
+    /// ```
+    pub fn start_process_with(
+        &self,
+        process: Process,
+        line: impl FnMut(OutputLine) + Send + 'static,
+    ) -> Child {
+        self.start(process, Some(LineSink(Arc::new(Mutex::new(line)))))
+    }
+
+    fn start(&self, process: Process, lines: Option<LineSink>) -> Child {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let key = ProcessKey(NEXT.fetch_add(1, Ordering::Relaxed));
         let (answer, end) = oneshot();
         let answer = ProcessAnswer(answer);
-        let run = ProcessCommand::Run { key, process, answer };
+        let run = ProcessCommand::Run { key, process, lines, answer };
         self.handle().commands(vec![Command::Process(run)]);
         Child { key, remote: self.handle().clone(), end, ended: false }
     }

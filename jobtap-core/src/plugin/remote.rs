@@ -137,6 +137,16 @@ impl<P> Clone for Remote<P> {
     }
 }
 
+/// The plugin `P` itself: a handler of `P` takes a [`Remote`] to no other.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is another plugin, and this is `{P}`",
+    label = "not the way back to this plugin",
+    note = "take `Remote<Self>`; another plugin is asked with a topic of your own: `cx.call(&question)`"
+)]
+pub trait SamePlugin<P>: 'static {}
+
+impl<P: 'static> SamePlugin<P> for P {}
+
 pub use super::waiting::Gone;
 
 impl<P: 'static> Remote<P> {
@@ -247,7 +257,7 @@ impl<'a, P: 'static> Cx<'a, Later<P>> {
     where
         P: PluginData<D>,
     {
-        Data::new(self.host(), job.job_id(), P::spec())
+        Data::new(self.host(), job.job_id(), P::form())
     }
 }
 

@@ -261,6 +261,23 @@ impl<R> Drop for Responder<R> {
     }
 }
 
+/// An error that a service can answer with.
+#[diagnostic::on_unimplemented(
+    message = "a service can't fail with `{Self}`",
+    label = "not an error that goes to a client",
+    note = "fail with `ServiceError`, which has an errno and a sentence; `?` converts any other error into it"
+)]
+pub trait Refusal {
+    /// The error itself.
+    fn refusal(self) -> ServiceError;
+}
+
+impl Refusal for ServiceError {
+    fn refusal(self) -> ServiceError {
+        self
+    }
+}
+
 /// An answer that can't fail; tells the two kinds of [`IntoReply`] apart.
 pub enum Plain {}
 
@@ -270,8 +287,8 @@ pub enum Fallible {}
 /// Types that a service may return.
 #[diagnostic::on_unimplemented(
     message = "a service can't return `{Self}`",
-    label = "not an answer",
-    note = "return any `Serialize`, or a `Result` of one with `ServiceError`"
+    label = "can't be written as JSON",
+    note = "derive it: `#[derive(Serialize)]`; a service returns any `Serialize`, or a `Result` of one with `ServiceError`"
 )]
 pub trait IntoReply<Kind> {
     /// Makes the answer.

@@ -274,7 +274,7 @@ impl Stack {
     /// `job.event.*`, these are the handlers of all its members: see [`members`](Self::members).
     #[inline]
     pub fn handlers(&self, topic: TopicId) -> Option<&Handlers> {
-        self.topics.get(topic as usize)
+        self.topics.get(topic.index())
     }
 
     /// Whether a call of this topic reaches anything.
@@ -346,7 +346,7 @@ fn bind_plugin(plugin: &Rc<Instance>, topics: &mut [Vec<Bound>]) {
     let wildcard = |id| entries().find(|(_, entry)| entry.id == id);
     let (all, states) = (wildcard(TopicId::JobAny), wildcard(TopicId::JobState));
     for (slot, list) in topics.iter_mut().enumerate() {
-        let own = entries().filter(|(_, entry)| entry.id as usize == slot);
+        let own = entries().filter(|(_, entry)| entry.id.index() == slot);
         let before = list.len();
         list.extend(own.map(|(index, entry)| bound(index, entry, false)));
         let Some(info) = crate::topic::TOPICS.get(slot) else {

@@ -71,8 +71,52 @@ impl TestManager {
         );
     }
 
+    /// Asserts a job's priority.
+    ///
+    /// # Panics
+    /// When it is another one, or none was set yet; the message shows eventlog and log.
+    #[track_caller]
+    pub fn assert_priority(&self, id: JobId, priority: u32) {
+        let now = self.job(id).priority();
+        let found = now.map_or_else(|| "none".to_owned(), |now| now.to_string());
+        assert!(
+            now == Some(priority),
+            "the priority of job {id} is {found}, not {priority}\n{}",
+            self.history(id)
+        );
+    }
+
+    /// Asserts that a line of the manager's log contains this text.
+    ///
+    /// # Panics
+    /// When none does; the message shows the log.
+    #[track_caller]
+    pub fn assert_logged(&self, text: &str) {
+        let lines: Vec<&str> = self.log.iter().map(|line| line.text.as_str()).collect();
+        let found = lines.iter().any(|line| line.contains(text));
+        assert!(found, "nothing with {text:?} was logged\nlog:\n  {}", lines.join("\n  "));
+    }
+
+    /// Asserts that a job has an exception of this type whose note contains this text.
+    ///
+    /// # Panics
+    /// When it has none; the message shows eventlog and log.
+    #[track_caller]
+    pub fn assert_exception(&self, id: JobId, kind: &str, note: &str) {
+        let is = |entry: &EventEntry| {
+            let context = entry.context.as_ref();
+            let text = |key: &str| context.and_then(|c| c.get(key)?.as_str()).unwrap_or_default();
+            entry.name == "exception" && text("type") == kind && text("note").contains(note)
+        };
+        assert!(
+            self.eventlog(id).iter().any(is),
+            "job {id} has no exception {kind:?} with {note:?}\n{}",
+            self.history(id)
+        );
+    }
+
     /// What a failed assertion shows.
-    fn history(&self, id: JobId) -> String {
+    pub(super) fn history(&self, id: JobId) -> String {
         let mut text = format!("eventlog of {id}:\n");
         for line in self.store.log(id, Log::Main) {
             let _ = write!(text, "  {line}");

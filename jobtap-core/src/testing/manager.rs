@@ -194,6 +194,28 @@ impl TestManager {
         self.now
     }
 
+    /// From now on a job gets resources only when [`allocate`](Self::allocate) gives them.
+    ///
+    /// # Errors
+    /// The manager's refusal.
+    pub fn hold_scheduling(&mut self) -> Result<(), String> {
+        self.scheduling(false)
+    }
+
+    /// Gives a job in SCHED its resources, whatever its priority and whether or not jobs are
+    /// scheduled.
+    ///
+    /// # Panics
+    /// When the job isn't in SCHED, or there is nothing for it; the message shows its eventlog.
+    #[track_caller]
+    pub fn allocate(&mut self, id: JobId) {
+        let now = self.now;
+        let Some(engine) = self.engine.as_mut() else { return };
+        let (granted, effects) = engine.allocate_now(now, id);
+        self.settle(effects);
+        assert!(granted, "job {id} can't be allocated\n{}", self.history(id));
+    }
+
     /// From now on a job starts only when [`started`](Self::started) says so.
     pub fn hold_execution(&mut self) {
         self.execution.hold = true;

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use super::manager::TestManager;
 use crate::job::WaitStatus;
-use crate::plugin::{PluginKey, Process, ProcessAnswer, ProcessCommand, ProcessEnd, ProcessKey};
+use crate::plugin::{
+    LineSink, OutputLine, PluginKey, Process, ProcessAnswer, ProcessCommand, ProcessEnd,
+    ProcessKey, Stream,
+};
 
 /// What runs, and what ran.
 #[derive(Debug, Default)]
@@ -18,6 +21,7 @@ pub(super) struct Processes {
 struct Running {
     plugin: PluginKey,
     process: Process,
+    lines: Option<LineSink>,
     answer: ProcessAnswer,
     signals: Vec<i32>,
 }
@@ -25,11 +29,11 @@ struct Running {
 impl Processes {
     pub(super) fn follow(&mut self, plugin: PluginKey, command: ProcessCommand) {
         match command {
-            ProcessCommand::Run { key, process, answer } => {
+            ProcessCommand::Run { key, process, lines, answer } => {
                 self.started.push(process.clone());
                 if self.hold {
                     let signals = Vec::new();
-                    self.running.insert(key, Running { plugin, process, answer, signals });
+                    self.running.insert(key, Running { plugin, process, lines, answer, signals });
                 } else {
                     answer.send(Ok(ended(WaitStatus::SUCCESS)));
                 }
@@ -78,6 +82,23 @@ impl TestManager {
     pub fn running_processes(&self) -> impl Iterator<Item = (&Process, &[i32])> {
         let running = self.processes.running.values();
         running.map(|running| (&running.process, running.signals.as_slice()))
+    }
+
+    /// The oldest running process of this program prints a line.
+    ///
+    /// # Panics
+    /// When none runs.
+    #[track_caller]
+    pub fn process_prints(&mut self, program: &str, stream: Stream, text: &str) {
+        let mut running = self.processes.running.values();
+        match running.find(|running| running.process.program == program) {
+            Some(Running { lines: Some(lines), .. }) => {
+                lines.send(OutputLine { stream, text: text.to_owned() });
+            }
+            Some(_) => {}
+            None => panic!("no process of {program} runs"),
+        }
+        self.come_to_rest();
     }
 
     /// Ends the oldest running process of this program.

@@ -29,6 +29,12 @@ capabilities! {
         "nothing can be asked for a job that is over",
         "handle a topic before its end, such as `job.state.cleanup`; on another job call with `cx.live(id)?`";
 
+    /// The job has no resources yet whenever this topic fires.
+    HasPendingJob:
+        "the job may have its resources already in `{Self}`, or be over, or not be accepted yet",
+        "a job that waits for its resources is asked for",
+        "do this in `job.state.depend`, `.priority` or `.sched`; on another job with `cx.live(id)?` and `job.pending()`";
+
     /// The job has resources whenever this topic fires: `&ResourceSet` can be taken.
     HasResources:
         "a job has no resources yet in `{Self}`",
@@ -95,11 +101,17 @@ capabilities! {
         "`Conf` is a parameter of `#[init]`",
         "take it in `#[init]` and keep it in a field; `conf.update` brings the whole instance's: `InstanceConf<C>`";
 
+    /// What a topic has can be taken by value. No topic gives it away.
+    HasOwned:
+        "a handler of `{Self}` can only borrow this",
+        "the manager keeps it",
+        "take a reference: `&Job`, `&Jobspec`, `&EventEntry`, `&UpdateRequest`; an `async` handler takes `JobInfo`";
+
     /// A handler may return nothing.
     ReturnsUnit:
         "a handler of `{Self}` must return a value",
         "this topic needs an answer",
-        "`job.priority.get` returns `Priority`, `job.update.KEY` returns `Update`, `plugin.query` returns `QueryData`";
+        "`job.priority.get` returns `Priority`, `job.update.KEY` returns `Update`, `plugin.query` returns `QueryData`, a topic of your own its `answer`";
 
     /// A handler may return a priority.
     ReturnsPriority:
@@ -116,14 +128,21 @@ capabilities! {
     /// A handler may refuse the job: `Result<(), Reject>`.
     ReturnsVerdict:
         "a job can't be rejected in `{Self}`",
-        "the job was accepted before, or isn't there yet",
-        "reject in `job.validate` or `job.dependency.SCHEME`; end an accepted job with `cx.fail(kind, note)`";
+        "not a gate: the job was accepted before, or isn't there yet",
+        "reject in `job.create`, `job.validate`, `job.dependency.SCHEME` or `job.update.KEY`; end an accepted job with `cx.fail(kind, note)`";
 
     /// A handler may fail with a `HandlerError`, which is logged; the job goes on.
     ReturnsFault:
         "a handler of `{Self}` can't fail with a `HandlerError`",
         "a failure here is an answer to somebody, not a line in the log",
         "return `Result<(), Reject>` in a gate such as `job.validate`, `Result<(), ConfError>` in `conf.update`";
+
+    /// A handler that is not `async` may fail with `PrologFailed` or `EpilogFailed`. At no topic,
+    /// since nothing is held for it.
+    ReturnsEnd:
+        "`PrologFailed` and `EpilogFailed` are for `async` handlers, and this one of `{Self}` isn't",
+        "no prolog or epilog is held for this handler",
+        "write `async fn`; or fail with `HandlerError`, and hold the job with `cx.prolog_start(..)` or `cx.epilog_start(..)`";
 
     /// A handler may give the job resources: `ResourceSet`.
     ReturnsResources:
@@ -188,6 +207,6 @@ capabilities! {
     /// A fatal exception may be raised on the current job.
     AllowsFatal:
         "the current job can't be ended by an exception in `{Self}`",
-        "the job isn't accepted yet, or is over, or may be",
+        "the job may not be accepted yet, or be over",
         "return `Err(Reject::new(..))` in a gate; elsewhere end what is live: `cx.fail_job(cx.live(job.id())?, kind, note)`";
 }

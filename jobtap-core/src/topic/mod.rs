@@ -35,6 +35,7 @@ pub trait Topic: TopicSet + Sized {
 /// capability when each member does.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a topic",
+    label = "a topic is expected here",
     note = "name one topic type, or a tuple of them in the order of `#[on]`: `Cx<'_, (JobNew, JobValidate)>`"
 )]
 pub trait TopicSet: 'static {}

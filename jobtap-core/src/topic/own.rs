@@ -1,6 +1,6 @@
 //! Topics of an author's own: a question that one plugin asks and others answer, typed.
 
-use super::Topic;
+use super::{Topic, TopicSet};
 
 /// A topic that an author declared with [`#[topic]`](macro@crate::topic). The type is the topic and
 /// its payload in one.
@@ -45,10 +45,25 @@ pub trait OwnTopic: Topic {
     type Answer: 'static;
 }
 
-/// An own topic that is not about a job, called with [`Cx::call`](crate::plugin::Cx::call).
+/// A type that `#[on(..)]` can name by its path: an author's own topic.
+///
+/// The code that `#[jobtap_plugin]` makes takes the topic from here: of a type that is none this is
+/// the one error, since what comes of an unknown type isn't judged further.
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is a topic about a job",
-    label = "for which job?",
-    note = "say it: `cx.call_for(job, &topic)`"
+    message = "`{Self}` is not a topic",
+    label = "no `#[topic]` made it one",
+    note = "declare it: `#[topic(\"my-plugin.question\")]` on the struct; a topic of the manager is named by its string"
 )]
-pub trait WithoutJob: OwnTopic {}
+pub trait NamedByPath {
+    /// The topic.
+    type Topic: OwnTopic;
+}
+
+/// A topic that can be called without a job: an own topic that is not about one, called with [`Cx::call`](crate::plugin::Cx::call).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is a topic about a job, and none is given",
+    label = "for which job?",
+    note = "name the job: `cx.call_for(job, &topic)`"
+)]
+pub trait WithoutJob: TopicSet {}

@@ -1,7 +1,7 @@
 //! The topics of the job manager, one type each.
 
 use super::caps::*;
-use super::{OnFailure, Topic, TopicInfo, TopicSet};
+use super::{OnFailure, Topic, TopicInfo, TopicSet, WithoutJob};
 
 macro_rules! topics {
     ($( $(#[$doc:meta])* $name:ident = $string:literal, $policy:ident: $($cap:ident)*; )*) => {
@@ -17,15 +17,26 @@ macro_rules! topics {
                 const ID: TopicId = TopicId::$name;
             }
             $( impl $cap for $name {} )*
+            // So that `cx.call(&JobNew)` is told that it isn't an own topic, and nothing more.
+            #[diagnostic::do_not_recommend]
+            impl WithoutJob for $name {}
         )*
 
-        /// The topics of the job manager as values, in the order of [`TOPICS`].
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        #[repr(u8)]
-        pub enum TopicId {
-            $( #[doc = concat!("`", $string, "`")] $name, )*
-            /// A topic of an author's own, known by its name.
+        /// The places of the topics in [`TOPICS`].
+        enum Place {
+            $( $name, )*
             Own,
+        }
+
+        // Named as the types are: `TopicId::JobNew` is the value of `JobNew`.
+        #[allow(non_upper_case_globals)]
+        impl TopicId {
+            $(
+                #[doc = concat!("`", $string, "`")]
+                pub const $name: TopicId = TopicId(Place::$name as u8);
+            )*
+            /// A topic of an author's own, known by its name.
+            pub const Own: TopicId = TopicId(Place::Own as u8);
         }
 
         /// Every topic of the job manager, in the order of a job's life.
@@ -55,6 +66,8 @@ macro_rules! event_topics {
                 const ID: TopicId = JobEvent::ID;
             }
             $( impl $cap for $name {} )*
+            #[diagnostic::do_not_recommend]
+            impl WithoutJob for $name {}
         )*
 
         /// Members of `job.event.NAME` with capabilities of their own.
@@ -86,13 +99,31 @@ event_topics! {
     JobEventAny = "job.event.*": HasJob HasEntry ReturnsUnit ReturnsFault;
 }
 
+/// The topics of the job manager as values, in the order of [`TOPICS`].
+///
+/// Not an enum: the compiler shortens a path in its messages only when no other type or variant has
+/// the name, and an author is to read `JobNew` there.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TopicId(u8);
+
+impl std::fmt::Debug for TopicId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 impl TopicId {
     /// How many topics the job manager has.
-    pub const COUNT: usize = TopicId::Own as usize;
+    pub const COUNT: usize = TopicId::Own.index();
+
+    /// Its place in [`TOPICS`]; that of an author's own is behind the last.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
 
     /// What is known of the topic; none of an author's own.
     pub fn info(self) -> Option<&'static TopicInfo> {
-        TOPICS.get(self as usize)
+        TOPICS.get(self.index())
     }
 
     /// The topic's string.
@@ -145,18 +176,18 @@ topics! {
     /// `job.state.depend`: the job is accepted and waits for its dependencies. The last place to
     /// add one.
     JobStateDepend = "job.state.depend", Log:
-        HasJob HasLiveJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations
+        HasJob HasLiveJob HasPendingJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations
         AllowsDependencyAdd AllowsJobspecUpdate AllowsProlog AllowsFatal;
 
     /// `job.state.priority`: the job needs a priority. It waits here until one is set.
     JobStatePriority = "job.state.priority", Log:
-        HasJob HasLiveJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations ReturnsPriority
+        HasJob HasLiveJob HasPendingJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations ReturnsPriority
         AllowsJobspecUpdate AllowsProlog AllowsFatal;
 
     /// `job.state.sched`: the job has a priority and waits for resources. A handler that returns
     /// resources gives the job these, past the scheduler.
     JobStateSched = "job.state.sched", Log:
-        HasJob HasLiveJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations ReturnsResources
+        HasJob HasLiveJob HasPendingJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations ReturnsResources
         AllowsJobspecUpdate AllowsProlog AllowsFatal;
 
     /// `job.state.run`: the job has resources and will be started when no prolog is open.
@@ -184,7 +215,7 @@ topics! {
 
     /// `job.priority.get`: the manager asks for the job's priority again, in PRIORITY or SCHED.
     JobPriorityGet = "job.priority.get", Log:
-        HasJob HasLiveJob ReturnsFault ReturnsPriority AllowsFatal;
+        HasJob HasLiveJob HasPendingJob ReturnsFault ReturnsPriority AllowsFatal;
 
     /// `job.update.KEY`: a user asks to change this key of the jobspec, such as
     /// `job.update.attributes.system.duration`. A key that no plugin handles can't be changed.

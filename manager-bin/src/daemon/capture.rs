@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
 
+use jobtap_core::plugin::{LineSink, OutputLine, Stream};
 use tokio::net::unix::pipe::Receiver;
 
 /// What is kept of one stream, in bytes; the rest is read and dropped, so that the process isn't
@@ -20,14 +21,62 @@ const PIPE: usize = 1 << 20;
 pub(super) struct Capture {
     pipe: Receiver,
     kept: Vec<u8>,
+    lines: Option<Lines>,
+}
+
+/// A longer line is handed over in pieces of this many bytes.
+const LINE: usize = 64 * 1024;
+
+/// Cuts what a stream brings into lines, for a plugin that wants them as they come.
+pub(super) struct Lines {
+    sink: LineSink,
+    stream: Stream,
+    begun: Vec<u8>,
+}
+
+impl Lines {
+    /// Lines of this stream go to this sink.
+    pub(super) fn new(sink: LineSink, stream: Stream) -> Self {
+        Self { sink, stream, begun: Vec::new() }
+    }
+
+    fn feed(&mut self, bytes: &[u8]) {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            match piece.strip_suffix(b"\n") {
+                Some(end) => {
+                    self.begun.extend_from_slice(end);
+                    self.send();
+                }
+                None => self.begun.extend_from_slice(piece),
+            }
+            if self.begun.len() >= LINE {
+                self.send();
+            }
+        }
+    }
+
+    fn send(&mut self) {
+        let text = String::from_utf8_lossy(&self.begun).into_owned();
+        self.begun.clear();
+        self.sink.send(OutputLine { stream: self.stream, text });
+    }
+}
+
+/// The last line may have no end.
+impl Drop for Lines {
+    fn drop(&mut self) {
+        if !self.begun.is_empty() {
+            self.send();
+        }
+    }
 }
 
 impl Capture {
     /// A stream with its other end.
-    pub(super) fn pipe() -> io::Result<(Self, Stdio)> {
+    pub(super) fn pipe(lines: Option<Lines>) -> io::Result<(Self, Stdio)> {
         let (reader, writer) = io::pipe()?;
         let pipe = Receiver::from_owned_fd(OwnedFd::from(reader))?;
-        Ok((Self { pipe, kept: Vec::new() }, Stdio::from(writer)))
+        Ok((Self { pipe, kept: Vec::new(), lines }, Stdio::from(writer)))
     }
 
     /// Reads until the last writer is gone.
@@ -62,6 +111,9 @@ impl Capture {
     }
 
     fn keep(&mut self, bytes: &[u8]) {
+        if let Some(lines) = &mut self.lines {
+            lines.feed(bytes);
+        }
         let room = LIMIT.saturating_sub(self.kept.len()).min(bytes.len());
         self.kept.extend_from_slice(bytes.get(..room).unwrap_or_default());
     }
@@ -77,7 +129,7 @@ mod tests {
     fn capture() -> (Capture, io::PipeWriter) {
         let (reader, writer) = io::pipe().unwrap();
         let pipe = Receiver::from_owned_fd(OwnedFd::from(reader)).unwrap();
-        (Capture { pipe, kept: Vec::new() }, writer)
+        (Capture { pipe, kept: Vec::new(), lines: None }, writer)
     }
 
     fn runtime() -> tokio::runtime::Runtime {

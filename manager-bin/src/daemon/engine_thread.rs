@@ -78,7 +78,11 @@ impl EngineHandle {
 
     /// Hands in a request that may be answered many times.
     pub(super) fn stream(&self, cred: Cred, request: Request) -> Answers {
-        let answers = self.replies.many();
+        let engine = self.messages.clone();
+        let answers = self.replies.many(move |to| {
+            // The engine may have ended.
+            let _ = engine.send(Message::Input(Input::Abandoned(to)));
+        });
         if !self.input(Input::Request { reply: answers.to, cred, request }) {
             self.replies.forget(answers.to);
         }

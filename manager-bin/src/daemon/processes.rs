@@ -16,14 +16,15 @@ use std::time::Duration;
 
 use jobtap_core::job::WaitStatus;
 use jobtap_core::plugin::{
-    PluginKey, Process, ProcessAnswer, ProcessCommand, ProcessEnd, ProcessError, ProcessKey,
+    LineSink, PluginKey, Process, ProcessAnswer, ProcessCommand, ProcessEnd, ProcessError,
+    ProcessKey, Stream,
 };
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::capture::Capture;
+use super::capture::{Capture, Lines};
 use crate::rpc::errno::strerror;
 
 /// What a process has to end by itself when the manager ends.
@@ -88,8 +89,8 @@ impl Processes {
 async fn serve(mut inbox: UnboundedReceiver<(PluginKey, ProcessCommand)>, shared: Arc<Shared>) {
     while let Some((plugin, command)) = inbox.recv().await {
         match command {
-            ProcessCommand::Run { key, process, answer } => {
-                run(&shared, plugin, key, process, answer);
+            ProcessCommand::Run { key, process, lines, answer } => {
+                run(&shared, plugin, key, process, lines, answer);
             }
             ProcessCommand::Signal { key, signum } => shared.signal(key, signum),
             ProcessCommand::KillAll => shared.kill_all(plugin),
@@ -144,13 +145,14 @@ fn run(
     plugin: PluginKey,
     key: ProcessKey,
     process: Process,
+    lines: Option<LineSink>,
     answer: ProcessAnswer,
 ) {
     let mut table = shared.lock();
     if table.closed {
         return;
     }
-    let started = Started::new(&process);
+    let started = Started::new(&process, lines);
     match started {
         Ok((started, group)) => {
             table.running.insert(key, Running { plugin, group, answer: Some(answer) });
@@ -173,16 +175,17 @@ struct Started {
 }
 
 impl Started {
-    fn new(process: &Process) -> Result<(Self, Pid), String> {
-        let spawned = Self::spawn(process).map_err(|error| reason(process, &error))?;
+    fn new(process: &Process, lines: Option<LineSink>) -> Result<(Self, Pid), String> {
+        let spawned = Self::spawn(process, lines).map_err(|error| reason(process, &error))?;
         let pid = spawned.child.id().and_then(|pid| i32::try_from(pid).ok());
         let group = pid.and_then(Pid::from_raw).ok_or("it has no process id")?;
         Ok((spawned, group))
     }
 
-    fn spawn(process: &Process) -> io::Result<Self> {
-        let (stdout, out) = Capture::pipe()?;
-        let (stderr, err) = Capture::pipe()?;
+    fn spawn(process: &Process, lines: Option<LineSink>) -> io::Result<Self> {
+        let (stdout, out) =
+            Capture::pipe(lines.clone().map(|sink| Lines::new(sink, Stream::Stdout)))?;
+        let (stderr, err) = Capture::pipe(lines.map(|sink| Lines::new(sink, Stream::Stderr)))?;
         let mut command = Command::new(&process.program);
         command.args(&process.args).envs(&process.env).stdout(out).stderr(err).process_group(0);
         if let Some(directory) = &process.cwd {

@@ -40,11 +40,13 @@ impl Replies {
         (self.insert(Waiting::One(sender)), receiver)
     }
 
-    /// Somebody waits for many answers. He is forgotten when he drops the [`Answers`].
-    pub(super) fn many(self: &Arc<Self>) -> Answers {
+    /// Somebody waits for many answers. He is forgotten when he drops the [`Answers`]; if more could
+    /// have come, `abandoned` is told.
+    pub(super) fn many(self: &Arc<Self>, abandoned: impl Fn(ReplyTo) + Send + 'static) -> Answers {
         let (sender, steps) = mpsc::channel(WAITING_ANSWERS);
         let to = self.insert(Waiting::Many(sender));
-        Answers { to, steps, last: None, replies: Arc::clone(self) }
+        let (replies, abandoned) = (Arc::clone(self), Box::new(abandoned));
+        Answers { to, steps, last: None, replies, abandoned }
     }
 
     fn insert(&self, waiting: Waiting) -> ReplyTo {
@@ -53,9 +55,9 @@ impl Replies {
         to
     }
 
-    /// Nobody will answer any more.
-    pub(super) fn forget(&self, to: ReplyTo) {
-        self.lock().remove(&to);
+    /// Nobody will answer any more; says whether an answer was still owed.
+    pub(super) fn forget(&self, to: ReplyTo) -> bool {
+        self.lock().remove(&to).is_some()
     }
 
     /// One answer of a stream.
@@ -93,6 +95,7 @@ pub(super) struct Answers {
     steps: mpsc::Receiver<Step>,
     last: Option<RpcError>,
     replies: Arc<Replies>,
+    abandoned: Box<dyn Fn(ReplyTo) + Send>,
 }
 
 impl Answers {
@@ -116,7 +119,9 @@ impl Answers {
 
 impl Drop for Answers {
     fn drop(&mut self) {
-        self.replies.forget(self.to);
+        if self.replies.forget(self.to) {
+            (self.abandoned)(self.to);
+        }
     }
 }
 
@@ -156,7 +161,7 @@ mod tests {
     #[test]
     fn a_stream_has_its_answers_in_order_and_ends() {
         let replies = Arc::<Replies>::default();
-        let mut answers = replies.many();
+        let mut answers = replies.many(|_| ());
         replies.respond(answers.to, json!(1));
         replies.respond(answers.to, json!(2));
         let over = RequestError { errno: ENODATA, text: String::new() };
@@ -168,7 +173,7 @@ mod tests {
     #[test]
     fn a_single_answer_is_a_stream_of_one() {
         let replies = Arc::<Replies>::default();
-        let mut answers = replies.many();
+        let mut answers = replies.many(|_| ());
         replies.answer(answers.to, Ok(json!(1)));
         assert_eq!(drain(&mut answers), [Ok(json!(1)), end()]);
     }
@@ -176,7 +181,7 @@ mod tests {
     #[test]
     fn who_has_left_is_forgotten() {
         let replies = Arc::<Replies>::default();
-        let answers = replies.many();
+        let answers = replies.many(|_| ());
         let to = answers.to;
         drop(answers);
         assert!(replies.lock().is_empty());
@@ -188,7 +193,7 @@ mod tests {
     #[test]
     fn who_reads_too_slowly_is_told_so() {
         let replies = Arc::<Replies>::default();
-        let mut answers = replies.many();
+        let mut answers = replies.many(|_| ());
         for number in 0..2 * WAITING_ANSWERS {
             replies.respond(answers.to, json!(number));
         }

@@ -22,6 +22,7 @@ use serde_json::Value;
 
 use self::read::Strays;
 use super::failure::ConfError;
+use super::remote::{Remote, SamePlugin};
 
 /// A plugin's own configuration, for `#[init]`: the `conf` given at load over the table
 /// `[plugins.NAME]`.
@@ -282,9 +283,9 @@ impl<P, C: ConfTable> FromInit<P> for InstanceConf<C> {
     }
 }
 
-impl<P: 'static> FromInit<P> for super::remote::Remote<P> {
+impl<P, Q: SamePlugin<P>> FromInit<P> for Remote<Q> {
     fn from_init(args: &InitArgs<'_>) -> Result<Self, ConfError> {
-        Ok(super::remote::Remote::new(args.remote.clone()))
+        Ok(Remote::new(args.remote.clone()))
     }
 }
 

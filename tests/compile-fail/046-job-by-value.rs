@@ -1,4 +1,4 @@
-//! A topic that Flux has, and what serves instead.
+//! The job is the manager's.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]
@@ -6,8 +6,8 @@ struct Site;
 
 #[jobtap_plugin(name = "site")]
 impl Site {
-    #[on("job.create")]
-    fn create(&self, job: &Job) {
+    #[on("job.new")]
+    fn new_job(&self, job: Job) {
         let _ = job.id();
     }
 }

@@ -1,0 +1,256 @@
+//! The methods of a plugin: which of them are marked, and what the marks say.
+
+use proc_macro2::TokenStream;
+use quote::ToTokens;
+use syn::{Attribute, Ident, ImplItem, ImplItemFn, ItemImpl, Meta, Type};
+
+use crate::args::PluginArgs;
+use crate::context;
+use crate::expand;
+use crate::handler::{self, Handler, OnKind};
+use crate::policy::Policy;
+use crate::service;
+
+/// What was found in the impl block.
+#[derive(Default)]
+pub(crate) struct Methods {
+    pub(crate) init: Init,
+    pub(crate) handlers: Vec<Handler>,
+}
+
+/// How the plugin is built.
+#[derive(Default)]
+pub(crate) enum Init {
+    /// By `Default`.
+    #[default]
+    Default,
+    /// By the function under `#[init]`.
+    Function(Box<Build>),
+    /// By a function that can't do it, as was reported.
+    Broken,
+}
+
+/// The function under `#[init]`.
+pub(crate) struct Build {
+    pub(crate) ident: Ident,
+    pub(crate) params: Vec<Type>,
+    pub(crate) output: Option<Type>,
+}
+
+pub(crate) const MARKS: [&str; 3] = ["on", "init", "service"];
+
+/// Takes the marks off the methods and reads what they say.
+pub(crate) fn take(
+    item_impl: &mut ItemImpl,
+    args: &PluginArgs,
+    errors: &mut Vec<syn::Error>,
+) -> Methods {
+    let krate = expand::krate(args);
+    let mut methods = Methods::default();
+    for item in &mut item_impl.items {
+        match item {
+            ImplItem::Fn(method) => {
+                let marks: Vec<_> = method.attrs.extract_if(.., |a| is_mark(a)).collect();
+                let hidden = method.attrs.extract_if(.., |a| hides(a).is_some());
+                errors.extend(hidden.map(refuse_hidden));
+                methods.add(method, &marks, &krate, errors);
+            }
+            ImplItem::Const(other) => refuse_marks(&mut other.attrs, errors),
+            ImplItem::Type(other) => refuse_marks(&mut other.attrs, errors),
+            ImplItem::Macro(other) => refuse_marks(&mut other.attrs, errors),
+            _ => {}
+        }
+    }
+    check_duplicates(&methods.handlers, errors);
+    methods
+}
+
+impl Methods {
+    fn add(
+        &mut self,
+        method: &mut ImplItemFn,
+        marks: &[Attribute],
+        krate: &TokenStream,
+        errors: &mut Vec<syn::Error>,
+    ) {
+        let (Some(first), others) = (marks.first(), marks.get(1..).unwrap_or_default()) else {
+            return;
+        };
+        if let Some(other) = others.iter().find(|other| !(is_on(first) && is_on(other))) {
+            errors.push(two_roles(first, other));
+        }
+        // The role that asks least of the rest: `#[init]` is never a handler too.
+        if marks.iter().any(|mark| is_named(mark, "init")) {
+            self.add_init(method, first, errors);
+        } else if let Some(mark) = marks.iter().find(|mark| is_named(mark, "service")) {
+            match service::parse(mark) {
+                Ok(service) => self.handlers.extend(service::take(method, service, errors)),
+                Err(error) => errors.push(error),
+            }
+        } else {
+            let mut policy = Policy::default();
+            let mut topics = Vec::new();
+            for on in marks {
+                topics.extend(handler::parse_on(on, &mut policy, errors));
+            }
+            let completed = topics.first().map(|topic| expand::topic_type(topic, &[], krate));
+            self.handlers.extend(handler::take(method, topics, policy, errors));
+            if let Some(topic) = completed {
+                context::complete(method, &topic);
+            }
+        }
+    }
+
+    fn add_init(&mut self, method: &ImplItemFn, mark: &Attribute, errors: &mut Vec<syn::Error>) {
+        if !matches!(self.init, Init::Default) {
+            errors.push(syn::Error::new_spanned(
+                mark,
+                "a plugin has one `#[init]` function\nnote: leave the mark on the one that builds \
+                 it; others can be called from there",
+            ));
+            return;
+        }
+        self.init = take_init(method, mark, errors);
+    }
+}
+
+fn take_init(method: &ImplItemFn, mark: &Attribute, errors: &mut Vec<syn::Error>) -> Init {
+    let before = errors.len();
+    if let Meta::List(list) = &mark.meta
+        && !list.tokens.is_empty()
+    {
+        errors.push(syn::Error::new_spanned(
+            &list.tokens,
+            "`#[init]` takes no arguments\nnote: those of the plugin go to `#[jobtap_plugin(..)]`",
+        ));
+    }
+    if let Some(condition) = method.attrs.iter().find(|a| a.path().is_ident("cfg")) {
+        errors.push(syn::Error::new_spanned(
+            condition,
+            "`#[init]` can't be conditional\nnote: put `#[cfg(..)]` inside the function",
+        ));
+    }
+    handler::check_generics(method, "`#[init]`", errors);
+    if let Some(asyncness) = method.sig.asyncness {
+        errors.push(syn::Error::new(
+            asyncness.span,
+            "`#[init]` can't be `async`\nnote: the manager waits for it; start work that takes \
+             time from a handler",
+        ));
+    }
+    if let Some(receiver) = method.sig.receiver() {
+        errors.push(syn::Error::new_spanned(
+            receiver,
+            "`#[init]` builds the plugin, so there is no `self` yet\nnote: take `Conf<C>`, \
+             `InstanceConf<C>` or `Remote<Self>`, and return `Self` or `Result<Self, ConfError>`",
+        ));
+    }
+    if errors.len() > before {
+        return Init::Broken;
+    }
+    Init::Function(Box::new(Build {
+        ident: method.sig.ident.clone(),
+        params: handler::typed_params(method),
+        output: handler::output_type(method),
+    }))
+}
+
+fn two_roles(first: &Attribute, other: &Attribute) -> syn::Error {
+    let message = if is_named(first, "init") && is_named(other, "init") {
+        "`#[init]` is written twice here\nnote: leave one of them out"
+    } else if is_named(first, "init") || is_named(other, "init") {
+        "a function is either `#[init]` or a handler\nnote: `#[init]` builds the plugin, before any \
+         topic is called"
+    } else {
+        "a function is one service or a handler\nnote: write one function for each; they can share \
+         a method"
+    };
+    syn::Error::new_spanned(other, message)
+}
+
+/// Only a function can be marked.
+fn refuse_marks(attributes: &mut Vec<Attribute>, errors: &mut Vec<syn::Error>) {
+    let marks = attributes.extract_if(.., |a| is_mark(a));
+    errors.extend(marks.map(|mark| {
+        let path = mark.path().to_token_stream().to_string();
+        let message = format!(
+            "`#[{path}]` goes on a function of the plugin\nnote: write `fn name(&self) {{ .. }}` \
+             under it"
+        );
+        syn::Error::new_spanned(mark, message)
+    }));
+}
+
+/// The mark in a `cfg_attr`, which the compiler only shows when this macro has done its work.
+fn hides(attribute: &Attribute) -> Option<&'static str> {
+    let Meta::List(list) = attribute.path().is_ident("cfg_attr").then_some(&attribute.meta)? else {
+        return None;
+    };
+    let attributes = || list.tokens.clone().into_iter().skip_while(|t| t.to_string() != ",");
+    MARKS.into_iter().find(|mark| attributes().any(|word| word.to_string() == *mark))
+}
+
+fn refuse_hidden(attribute: Attribute) -> syn::Error {
+    let mark = hides(&attribute).unwrap_or_default();
+    syn::Error::new_spanned(
+        attribute,
+        format!(
+            "`#[{mark}]` can't be inside `cfg_attr`\nnote: write `#[cfg(..)]` beside `#[{mark}]`: a \
+             handler that isn't compiled isn't called"
+        ),
+    )
+}
+
+fn is_mark(attribute: &Attribute) -> bool {
+    MARKS.iter().any(|name| is_named(attribute, name))
+}
+
+fn is_on(attribute: &Attribute) -> bool {
+    is_named(attribute, "on")
+}
+
+/// By the last segment, so that `#[jobtap_core::on(..)]` works too.
+fn is_named(attribute: &Attribute, name: &str) -> bool {
+    attribute.path().segments.last().is_some_and(|segment| segment.ident == name)
+}
+
+/// Two handlers for one topic: Flux calls only the first, without a word.
+fn check_duplicates(handlers: &[Handler], errors: &mut Vec<syn::Error>) {
+    let mut seen: Vec<(String, &Handler)> = Vec::new();
+    for handler in handlers {
+        for topic in &handler.topics {
+            let name = match &topic.kind {
+                OnKind::Known(found) if found.topic == "service" && found.key.is_empty() => {
+                    "the service without a name".to_owned()
+                }
+                OnKind::Known(found) if found.topic == "service" => {
+                    format!("service `{}`", found.key)
+                }
+                OnKind::Known(found) if found.key.is_empty() => format!("`{}`", found.topic),
+                OnKind::Known(found) => format!("`{}`", found.topic.replace('*', &found.key)),
+                OnKind::Own(path) => format!("`{}`", path.to_token_stream()).replace(' ', ""),
+            };
+            let Some((_, first)) = seen.iter().find(|(other, _)| *other == name) else {
+                seen.push((name, handler));
+                continue;
+            };
+            // One of them may not be compiled: what is left is checked then.
+            if first.conditions.is_empty() && handler.conditions.is_empty() {
+                errors.push(syn::Error::new(topic.span, twice(&name, first, handler)));
+            }
+        }
+    }
+}
+
+fn twice(name: &str, first: &Handler, second: &Handler) -> String {
+    if first.ident == second.ident {
+        return format!("{name} is named twice\nnote: a handler is called once for a topic");
+    }
+    let what =
+        if second.service.is_some() { "function for a service" } else { "handler for a topic" };
+    format!(
+        "{name} is handled twice in this plugin: by `{}` and by `{}`\nnote: a plugin has one {what}; \
+         do both in one function",
+        first.ident, second.ident
+    )
+}

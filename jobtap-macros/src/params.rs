@@ -1,0 +1,80 @@
+//! The parameters of a handler, as far as their types can be judged by how they are written.
+
+use syn::{FnArg, ImplItemFn, Type, TypeReference};
+
+use crate::context;
+use crate::handler::{OnKind, OnTopic};
+
+/// Parameters that belong to the callback and are handed over.
+const BY_VALUE: &[&str] = &[
+    "Caller",
+    "Cx",
+    "Data",
+    "InstanceConf",
+    "InstanceData",
+    "JobInfo",
+    "JobTopic",
+    "PrevState",
+    "Remote",
+    "Request",
+    "Responder",
+    "Updates",
+];
+
+/// Refuses a parameter that no topic has in this form.
+pub(crate) fn check(
+    param: &Type,
+    is_async: bool,
+    topics: &[OnTopic],
+    errors: &mut Vec<syn::Error>,
+) {
+    match param {
+        Type::ImplTrait(_) => errors.push(syn::Error::new_spanned(
+            param,
+            "a handler can't be generic\nnote: name the parameter's type instead of `impl Trait`",
+        )),
+        Type::Reference(_) if is_async => errors.push(syn::Error::new_spanned(
+            param,
+            "an `async` handler can't borrow from the callback, which it outlives\nnote: take it \
+             by value: `JobInfo` instead of `&Job`, `ResourceSet` instead of `&ResourceSet`",
+        )),
+        Type::Reference(reference) => errors.extend(check_reference(reference, topics)),
+        Type::Path(path) if is_async => errors.extend(context::refuse_in_async(path)),
+        _ => context::check(param, topics, errors),
+    }
+}
+
+fn check_reference(reference: &TypeReference, topics: &[OnTopic]) -> Option<syn::Error> {
+    if reference.mutability.is_some() {
+        return Some(syn::Error::new_spanned(
+            reference,
+            "a handler can't change its parameters in place\nnote: take `&Job` and the like; what \
+             may be changed is changed with `cx`, as in `cx.jobspec_update(path, value)`",
+        ));
+    }
+    // An own topic is taken by reference, whatever its name.
+    if topics.iter().any(|topic| matches!(topic.kind, OnKind::Own(_))) {
+        return None;
+    }
+    let Type::Path(path) = &*reference.elem else { return None };
+    let name = path.path.segments.last()?.ident.to_string();
+    BY_VALUE.contains(&name.as_str()).then(|| {
+        let message = format!("a handler takes `{name}` by value\nnote: write it without the `&`");
+        syn::Error::new_spanned(reference, message)
+    })
+}
+
+/// A handler has the same parameters in every build.
+pub(crate) fn check_attributes(method: &ImplItemFn, errors: &mut Vec<syn::Error>) {
+    for input in &method.sig.inputs {
+        let FnArg::Typed(param) = input else { continue };
+        let conditional = |path: &syn::Path| path.is_ident("cfg") || path.is_ident("cfg_attr");
+        if let Some(attribute) = param.attrs.iter().find(|a| conditional(a.path())) {
+            errors.push(syn::Error::new_spanned(
+                attribute,
+                "a handler's parameter can't be conditional\nnote: put `#[cfg(..)]` on two \
+                 handlers, one for each case",
+            ));
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Nobody waits for an answer here.
+use jobtap_core::prelude::*;
+
+#[derive(Default)]
+struct Site;
+
+#[jobtap_plugin(name = "site")]
+impl Site {
+    #[on("job.new")]
+    fn new_job(&self, responder: Responder<u32>) {
+        drop(responder);
+    }
+}
+
+fn main() {}

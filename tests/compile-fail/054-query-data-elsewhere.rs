@@ -1,0 +1,15 @@
+//! Only a query is answered with data.
+use jobtap_core::prelude::*;
+
+#[derive(Default)]
+struct Site;
+
+#[jobtap_plugin(name = "site")]
+impl Site {
+    #[on("job.new")]
+    fn new_job(&self, _job: &Job) -> QueryData {
+        QueryData::new()
+    }
+}
+
+fn main() {}

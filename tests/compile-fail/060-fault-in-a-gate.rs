@@ -1,0 +1,15 @@
+//! A gate tells the user, not the log.
+use jobtap_core::prelude::*;
+
+#[derive(Default)]
+struct Site;
+
+#[jobtap_plugin(name = "site")]
+impl Site {
+    #[on("job.validate")]
+    fn validate(&self, _job: &Job) -> Result<(), HandlerError> {
+        Err(HandlerError::new("no license server"))
+    }
+}
+
+fn main() {}

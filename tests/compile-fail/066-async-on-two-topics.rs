@@ -1,0 +1,15 @@
+//! Each topic waits in its own way.
+use jobtap_core::prelude::*;
+
+#[derive(Default)]
+struct Site;
+
+#[jobtap_plugin(name = "site")]
+impl Site {
+    #[on("job.state.run", "job.state.cleanup")]
+    async fn scratch(job: JobInfo) {
+        let _ = job.id;
+    }
+}
+
+fn main() {}

@@ -1,0 +1,13 @@
+//! A handler that isn't `async` ends with its callback.
+use jobtap_core::prelude::*;
+
+#[derive(Default)]
+struct Site;
+
+#[jobtap_plugin(name = "site")]
+impl Site {
+    #[on("job.state.run", timeout = "5m")]
+    fn run(&self, _job: &Job) {}
+}
+
+fn main() {}

@@ -1,0 +1,15 @@
+//! A word that a setting doesn't know.
+use jobtap_core::prelude::*;
+
+#[derive(Default)]
+struct Site;
+
+#[jobtap_plugin(name = "site")]
+impl Site {
+    #[on("job.state.run", on_restart = "again")]
+    async fn scratch(_job: JobInfo) -> Result<(), PrologFailed> {
+        Ok(())
+    }
+}
+
+fn main() {}

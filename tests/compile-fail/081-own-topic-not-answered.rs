@@ -1,0 +1,20 @@
+//! An own topic with an answer wants one.
+use jobtap_core::prelude::*;
+
+#[topic("accounts.share", answer = f64)]
+struct ShareOf {
+    user: Uid,
+}
+
+#[derive(Default)]
+struct Site;
+
+#[jobtap_plugin(name = "site")]
+impl Site {
+    #[on(ShareOf)]
+    fn share(&self, question: &ShareOf) {
+        let _ = question.user;
+    }
+}
+
+fn main() {}

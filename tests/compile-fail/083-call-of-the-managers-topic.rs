@@ -1,0 +1,16 @@
+//! Only the manager says that a job is new.
+use jobtap_core::prelude::*;
+
+#[derive(Default)]
+struct Site;
+
+#[jobtap_plugin(name = "site")]
+impl Site {
+    #[on("job.validate")]
+    fn validate(&self, cx: Cx<'_, JobValidate>) -> Result<(), Reject> {
+        cx.call(&JobNew)?;
+        Ok(())
+    }
+}
+
+fn main() {}

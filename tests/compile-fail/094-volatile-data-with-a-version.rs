@@ -1,0 +1,10 @@
+//! What isn't stored needs no version.
+use jobtap_core::prelude::*;
+
+#[data(volatile, version = 2)]
+#[derive(Default, Serialize, Deserialize)]
+struct Usage(u64);
+
+fn main() {
+    let _ = Usage::default().0;
+}

@@ -1,0 +1,6 @@
+//! The life of a job is told by the manager's events.
+use jobtap_core::prelude::*;
+
+pub const ALLOC: EventName = EventName::new("alloc");
+
+fn main() {}

@@ -1,0 +1,16 @@
+//! A call that can fail is looked at.
+#![deny(unused_must_use)]
+use jobtap_core::prelude::*;
+
+#[derive(Default)]
+struct Site;
+
+#[jobtap_plugin(name = "site")]
+impl Site {
+    #[on("job.new")]
+    fn new_job(&self, job: &Job, cx: Cx<'_, JobNew>) {
+        cx.subscribe(job);
+    }
+}
+
+fn main() {}

@@ -1,0 +1,17 @@
+//! There is no plugin yet.
+use jobtap_core::prelude::*;
+
+struct Site;
+
+#[jobtap_plugin(name = "site")]
+impl Site {
+    #[init]
+    fn new(&self) -> Self {
+        Site
+    }
+
+    #[on("job.new")]
+    fn new_job(&self, _job: &Job) {}
+}
+
+fn main() {}

@@ -1,0 +1,13 @@
+//! A plugin can come before several.
+use jobtap_core::prelude::*;
+
+#[derive(Default)]
+struct Site;
+
+#[jobtap_plugin(name = "site", before = "limits")]
+impl Site {
+    #[on("job.new")]
+    fn new_job(&self, _job: &Job) {}
+}
+
+fn main() {}

@@ -1,0 +1,13 @@
+//! A plugin has one place.
+use jobtap_core::prelude::*;
+
+#[derive(Default)]
+struct Site;
+
+#[jobtap_plugin(name = "site", after = ["site"])]
+impl Site {
+    #[on("job.new")]
+    fn new_job(&self, _job: &Job) {}
+}
+
+fn main() {}

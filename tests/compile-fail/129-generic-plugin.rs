@@ -1,0 +1,15 @@
+//! The manager builds a plugin by its name alone.
+use jobtap_core::prelude::*;
+
+#[derive(Default)]
+struct Site<T>(T);
+
+#[jobtap_plugin(name = "site")]
+impl<T: Default> Site<T> {
+    #[on("job.new")]
+    fn new_job(&self, _job: &Job) {}
+}
+
+fn main() {
+    let _ = Site::<u32>::default().0;
+}

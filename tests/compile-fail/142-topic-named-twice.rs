@@ -1,0 +1,13 @@
+//! A handler is called once for a topic.
+use jobtap_core::prelude::*;
+
+#[derive(Default)]
+struct Site;
+
+#[jobtap_plugin(name = "site")]
+impl Site {
+    #[on("job.new", "job.new")]
+    fn new_job(&self, _job: &Job) {}
+}
+
+fn main() {}

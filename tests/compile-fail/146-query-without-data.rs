@@ -1,0 +1,13 @@
+//! A query is answered.
+use jobtap_core::prelude::*;
+
+#[derive(Default)]
+struct Site;
+
+#[jobtap_plugin(name = "site")]
+impl Site {
+    #[on("plugin.query")]
+    fn query(&self) {}
+}
+
+fn main() {}

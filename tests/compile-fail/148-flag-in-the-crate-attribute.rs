@@ -1,0 +1,14 @@
+//! `#[jobtap]` says where the SDK is.
+use jobtap_core::prelude::*;
+
+#[derive(Default)]
+struct Site;
+
+#[jobtap_plugin(name = "site")]
+#[jobtap(name = "other")]
+impl Site {
+    #[on("job.new")]
+    fn new_job(&self, _job: &Job) {}
+}
+
+fn main() {}
