@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use jobtap_core::plugin::AsyncTopic;
-use jobtap_core::topic::{OnFailure, TOPICS, TopicInfo};
+use jobtap_core::topic::{EVENT_TOPICS, OnFailure, TOPICS, TopicInfo};
 
 /// What a capability of a topic means for the author of a handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +24,8 @@ use Means::{Calls, Fails, Returns, Takes};
 /// Each capability trait by its name, with what it means.
 pub const CAPABILITIES: &[(&str, Means)] = &[
     ("HasJob", Takes("the job")),
+    ("HasLiveJob", Calls("calls on `&Job`")),
+    ("HasPendingJob", Calls("`PendingJob`'s too")),
     ("HasResources", Takes("`&ResourceSet`")),
     ("HasPrevState", Takes("`PrevState`")),
     ("HasCause", Takes("`Option<&EventEntry>`")),
@@ -79,8 +81,20 @@ macro_rules! asynchronous {
 
 asynchronous! {
     ConfUpdate JobCreate JobValidate JobDependency JobNew JobStateDepend JobStatePriority
-    JobStateSched JobStateRun JobStateCleanup JobStateInactive JobState JobEvent JobPriorityGet
-    JobUpdateKey JobUpdate JobInactiveAdd JobDestroy JobInactiveRemove JobAny PluginQuery Unload
+    JobStateSched JobStateRun JobStateCleanup JobStateInactive JobState JobEvent JobEventAlloc
+    JobEventFinish JobEventClean JobEventAny JobPriorityGet JobUpdateKey JobUpdate JobInactiveAdd
+    JobDestroy JobInactiveRemove JobAny PluginQuery Unload
+}
+
+/// Every topic, and where a family of events is also those of its members that are topics of their
+/// own.
+fn topics() -> impl Iterator<Item = (&'static str, &'static TopicInfo)> {
+    TOPICS.iter().flat_map(|topic| {
+        let family = topic.type_name == "JobEvent";
+        let name = if family { "job.event.NAME" } else { topic.name };
+        let own: &[TopicInfo] = if family { EVENT_TOPICS } else { &[] };
+        std::iter::once((name, topic)).chain(own.iter().map(|topic| (topic.name, topic)))
+    })
 }
 
 fn cell(topic: &TopicInfo, pick: impl Fn(Means) -> Option<&'static str>) -> String {
@@ -95,7 +109,7 @@ pub fn table() -> String {
         "| topic | takes | returns | fails with | may call | may be `async` | a failure |\n\
          |---|---|---|---|---|---|---|\n",
     );
-    for topic in TOPICS {
+    for (name, topic) in topics() {
         let takes = cell(topic, |m| if let Takes(text) = m { Some(text) } else { None });
         let returns = cell(topic, |m| if let Returns(text) = m { Some(text) } else { None });
         let fails = cell(topic, |m| if let Fails(text) = m { Some(text) } else { None });
@@ -106,7 +120,6 @@ pub fn table() -> String {
             OnFailure::Reject => "rejects",
             OnFailure::Log => "is logged",
         };
-        let name = topic.name;
         let _ = writeln!(
             text,
             "| `{name}` | {takes} | {returns} | {fails} | {calls} | {is_async} | {failure} |"
@@ -120,18 +133,12 @@ pub fn table() -> String {
 /// `source` is the text of `jobtap-core/src/topic/table.rs`.
 pub fn list(source: &str) -> String {
     let mut text = String::from("| topic | its type | when it is called |\n|---|---|---|\n");
-    for topic in TOPICS {
+    for (name, topic) in topics() {
         let declared = format!("    {} = \"{}\"", topic.type_name, topic.name);
         let words = source.split_once(&declared).map(|(before, _)| doc_above(before));
         let words = words.unwrap_or_default();
         let words = words.split_once("`: ").map_or(&*words, |(_, words)| words);
-        let _ = writeln!(
-            text,
-            "| `{}` | `{}` | {} |",
-            topic.name,
-            topic.type_name,
-            without_links(words)
-        );
+        let _ = writeln!(text, "| `{name}` | `{}` | {} |", topic.type_name, without_links(words));
     }
     text
 }
@@ -175,7 +182,10 @@ pub fn chapter(source: &str) -> String {
          - What can be returned can be returned in an `Option` or as the good half of a `Result`,\n  \
            too.\n\
          - The calls named are those that only some topics have. The others are in\n  \
-           [Calls](handlers.md#calls).\n\n\
+           [Calls](handlers.md#calls).\n\
+         - *calls on `&Job`*: the job is not over, so calls on a job take the handler's `&Job`.\n  \
+           Elsewhere, and for another job, there is `cx.live(id)?`. *`PendingJob`'s too*: it has no\n  \
+           resources either, see [Jobs](handlers.md#jobs-as-calls-take-them).\n\n\
          {table}\n\
          ## When each topic is called\n\n\
          {list}"
@@ -213,7 +223,7 @@ mod tests {
 
     #[test]
     fn every_capability_of_a_topic_is_explained() {
-        for topic in TOPICS {
+        for (_, topic) in topics() {
             for capability in topic.capabilities {
                 assert!(means(capability).is_some(), "{capability} of {} has no row", topic.name);
             }
@@ -223,7 +233,7 @@ mod tests {
     #[test]
     fn every_explained_capability_is_one_of_a_topic() {
         for (name, _) in CAPABILITIES {
-            let used = TOPICS.iter().any(|topic| topic.capabilities.contains(name));
+            let used = topics().any(|(_, topic)| topic.capabilities.contains(name));
             assert!(used, "no topic has {name}");
         }
     }
@@ -231,7 +241,7 @@ mod tests {
     #[test]
     fn every_topic_is_probed_and_described() {
         let probed: Vec<&str> = ASYNC.iter().map(|(name, _)| *name).collect();
-        let all: Vec<&str> = TOPICS.iter().map(|topic| topic.type_name).collect();
+        let all: Vec<&str> = topics().map(|(_, topic)| topic.type_name).collect();
         assert_eq!(probed, all);
         let list = list(&read("jobtap-core/src/topic/table.rs"));
         assert!(!list.contains("|  |"), "{list}");
@@ -256,11 +266,12 @@ mod tests {
     /// The calls that the table names, called.
     #[test]
     fn the_calls_that_are_named_exist() {
+        use jobtap_core::path;
         use jobtap_core::plugin::Cx;
         use jobtap_core::topic::{JobStateCleanup, JobStateDepend};
         let _ = |cx: &Cx<'_, JobStateDepend>| {
             let _ = cx.dependency_add("");
-            let _ = cx.jobspec_update("", 0);
+            let _ = cx.jobspec_update(path!("tasks"), 0);
             let _ = cx.fail("", "");
             drop(cx.prolog_start(""));
         };

@@ -72,7 +72,7 @@ impl Kind {
     }
 
     /// Whether a job that is over satisfies this.
-    fn judge(self, target: &Job) -> Result<(), Never> {
+    fn judge(self, target: JobRef<'_>) -> Result<(), Never> {
         let completed = target.result() == Some(JobResult::Completed);
         let excepted = target.end_event().is_some_and(|end| end.name == "exception");
         let satisfied = match self {
@@ -145,7 +145,7 @@ impl DependencyAfter {
         let held = cx.dependency_add(description.as_str())?;
         let waiter = Waiter { dependent: job.id(), kind, description };
         let Some(target) = target.live() else {
-            match kind.judge(&target) {
+            match kind.judge(target) {
                 Ok(()) => cx.dependency_remove(held),
                 Err(never) if asked_again => fail(&cx, cx.live(job.id())?, &waiter, never),
                 Err(never) => return Err(kind.refusal(target.id(), never)),
@@ -184,7 +184,7 @@ impl DependencyAfter {
     fn over(&mut self, job: &Job, cx: Cx<'_, JobStateInactive>) {
         self.forget(job.id());
         for waiter in self.waiting.remove(&job.id()).unwrap_or_default() {
-            match waiter.kind.judge(job) {
+            match waiter.kind.judge(job.into()) {
                 Ok(()) => release(&cx, &waiter),
                 Err(never) => {
                     // A dependent that is over by itself meanwhile needs no exception.

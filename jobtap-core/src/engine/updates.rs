@@ -169,10 +169,11 @@ impl Engine {
     }
 
     fn trial(&self, id: JobId, updates: &Map<String, Value>) -> Result<Job, RequestError> {
-        let mut job = self.known(id, ENOENT, "unknown job id")?.job.clone();
-        let changed = job.jobspec.update_all(updates);
+        let job = &self.known(id, ENOENT, "unknown job id")?.job;
+        let mut jobspec = job.jobspec.clone();
+        let changed = jobspec.update_all(updates);
         changed.map_err(|error| refused(EINVAL, error.to_string()))?;
-        Ok(job)
+        Ok(job.with_jobspec(jobspec))
     }
 
     /// Posts what was agreed to.

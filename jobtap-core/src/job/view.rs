@@ -13,7 +13,9 @@ use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
 
 /// A job's present state: identity, jobspec, urgency, priority, resources (RFC 21).
-#[derive(Debug, Clone)]
+///
+/// Not `Clone`: a copy would outlive what it says. [`JobInfo`] is one that is none.
+#[derive(Debug)]
 pub struct Job {
     pub(crate) id: JobId,
     pub(crate) userid: Uid,
@@ -96,6 +98,19 @@ impl Posted {
 }
 
 impl Job {
+    /// The job as it would be with another jobspec.
+    pub(crate) fn with_jobspec(&self, jobspec: Jobspec) -> Self {
+        Self {
+            jobspec,
+            resources: self.resources.clone(),
+            end_event: self.end_event.clone(),
+            dependencies: self.dependencies.clone(),
+            annotations: self.annotations.clone(),
+            posted: self.posted.clone(),
+            ..*self
+        }
+    }
+
     /// The job's id.
     pub fn id(&self) -> JobId {
         self.id

@@ -70,6 +70,21 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.call.args.host.push(Command::RemoveDependency { job, description });
     }
 
+    /// Holds the current job in DEPEND until the same description is removed.
+    ///
+    /// A description names the dependency within its job and works once: adding one that holds
+    /// already, or that was removed before, has no effect. So a handler that is called again after
+    /// a restart just adds again.
+    ///
+    /// # Errors
+    /// When the job is past DEPEND.
+    pub fn dependency_add(&self, description: impl Into<String>) -> Result<Held<'a>, CallError>
+    where
+        T: AllowsDependencyAdd,
+    {
+        self.hold(self.current()?, description.into())
+    }
+
     /// Adds a dependency to another job, as [`dependency_add`](Self::dependency_add) does to the
     /// current one.
     ///
@@ -79,11 +94,11 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         &self,
         job: impl AsPendingJob<T>,
         description: impl Into<String>,
-    ) -> Result<Held<'static>, CallError> {
-        self.hold(job.pending_id(), description.into())
+    ) -> Result<Held<'a>, CallError> {
+        self.hold(job.job_id(), description.into())
     }
 
-    fn hold(&self, job: JobId, name: String) -> Result<Held<'static>, CallError> {
+    fn hold(&self, job: JobId, name: String) -> Result<Held<'a>, CallError> {
         let description = name.clone();
         self.call.args.host.call(Command::AddDependency { job, description })?;
         Ok(Held { job, description: Cow::Owned(name) })
@@ -92,9 +107,9 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// Posts an exception that does not end the job. To end it there is [`fail`](Self::fail).
     ///
     /// # Errors
-    /// When `&Job` is a job that was looked up, and is over.
+    /// When the job is over, which what is taken as a job rules out.
     pub fn raise(&self, job: impl AsLiveJob<T>, exception: Exception) -> Result<(), CallError> {
-        self.call.args.host.call(Command::Raise { job: job.live_id(), exception })
+        self.call.args.host.call(Command::Raise { job: job.job_id(), exception })
     }
 
     /// Ends a job with a fatal exception of type `kind`, as [`fail`](Self::fail) does the current
@@ -107,7 +122,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// Sets the urgency of a job that has no resources yet, in the name of the instance's owner: 0
     /// holds it, 31 expedites it, whatever its priority (RFC 30).
     pub fn urgency(&self, job: impl AsPendingJob<T>, urgency: Urgency) {
-        self.call.args.host.push(Command::SetUrgency { job: job.pending_id(), urgency });
+        self.call.args.host.push(Command::SetUrgency { job: job.job_id(), urgency });
     }
 
     /// Starts an epilog for a job that was looked up, as [`epilog_start`](Self::epilog_start) does
@@ -136,7 +151,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// under `user`. Null removes it.
     ///
     /// # Errors
-    /// When `&Job` is a job that was looked up, and is over.
+    /// When the job is over, which what is taken as a job rules out.
     pub fn memo(
         &self,
         job: impl AsLiveJob<T>,
@@ -144,19 +159,19 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         value: impl Into<Value>,
     ) -> Result<(), CallError> {
         let memo = [(key.into(), value.into())].into_iter().collect();
-        self.call.args.host.call(Command::Memo { job: job.live_id(), memo })
+        self.call.args.host.call(Command::Memo { job: job.job_id(), memo })
     }
 
     /// Sets the priority of a job in PRIORITY or SCHED; in other states there is no effect.
     ///
     /// # Errors
-    /// When the job is inactive.
+    /// When the job is over, which what is taken as a job rules out.
     pub fn reprioritize(
         &self,
         job: impl AsLiveJob<T>,
         priority: Priority,
     ) -> Result<(), CallError> {
-        self.call.args.host.call(Command::Reprioritize { job: job.live_id(), priority })
+        self.call.args.host.call(Command::Reprioritize { job: job.job_id(), priority })
     }
 
     /// Asks all plugins again, by `job.priority.get`, for each job in PRIORITY and SCHED.
@@ -168,14 +183,14 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// the plugin is unloaded. Subscribing twice is the same as once.
     ///
     /// # Errors
-    /// When the job is inactive.
+    /// When the job is over, which what is taken as a job rules out.
     pub fn subscribe(&self, job: impl AsLiveJob<T>) -> Result<(), CallError> {
-        self.call.args.host.call(Command::Subscribe { job: job.live_id() })
+        self.call.args.host.call(Command::Subscribe { job: job.job_id() })
     }
 
     /// Ends [`subscribe`](Self::subscribe); no error when there was none.
     pub fn unsubscribe(&self, job: impl AsJob) {
-        self.call.args.host.push(Command::Unsubscribe { job: job.as_job().id() });
+        self.call.args.host.push(Command::Unsubscribe { job: job.job_id() });
     }
 
     /// Posts an event of the plugin's own to a job's eventlog. `context` is an object, or null for
@@ -191,14 +206,14 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// ```
     ///
     /// # Errors
-    /// When the job is inactive, or the context is neither.
+    /// When the context is neither.
     pub fn post_event(
         &self,
         job: impl AsLiveJob<T>,
         name: EventName,
         context: impl Into<Value>,
     ) -> Result<(), CallError> {
-        let job = job.live_id();
+        let job = job.job_id();
         let context = match context.into() {
             Value::Null => None,
             Value::Object(context) => Some(context),
@@ -212,9 +227,9 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// Sets a flag of a job.
     ///
     /// # Errors
-    /// When the job is inactive.
+    /// When the job is over, which what is taken as a job rules out.
     pub fn set_flag(&self, job: impl AsLiveJob<T>, flag: JobFlag) -> Result<(), CallError> {
-        self.call.args.host.call(Command::SetFlag { job: job.live_id(), flag })
+        self.call.args.host.call(Command::SetFlag { job: job.job_id(), flag })
     }
 
     /// Changes one place of another job's jobspec, as [`jobspec_update`](Self::jobspec_update) does
@@ -229,7 +244,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         value: impl Into<Value>,
     ) -> Result<(), CallError> {
         let updates = [(path.as_str().to_owned(), value.into())].into_iter().collect();
-        self.call.args.host.call(Command::UpdateJobspec { job: job.pending_id(), updates })
+        self.call.args.host.call(Command::UpdateJobspec { job: job.job_id(), updates })
     }
 
     /// Calls a topic of an author's own on all plugins that handle it, in load order, and gives what
@@ -252,7 +267,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         job: impl AsJob,
         topic: &O,
     ) -> Result<Vec<O::Answer>, CallError> {
-        let answers = self.call.args.host.call_topic(O::NAME, Some(job.as_job().id()), topic)?;
+        let answers = self.call.args.host.call_topic(O::NAME, Some(job.job_id()), topic)?;
         Ok(answers.into_iter().filter_map(|a| a.downcast().ok().map(|a| *a)).collect())
     }
 
@@ -266,7 +281,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         job: impl AsLiveJob<T>,
         description: impl Into<String>,
     ) -> Result<Token, CallError> {
-        self.reopen(job.live_id(), Bracket::Prolog, description.into())
+        self.reopen(job.job_id(), Bracket::Prolog, description.into())
     }
 
     /// The same for an epilog.
@@ -278,7 +293,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         job: impl AsLiveJob<T>,
         description: impl Into<String>,
     ) -> Result<Token, CallError> {
-        self.reopen(job.live_id(), Bracket::Epilog, description.into())
+        self.reopen(job.job_id(), Bracket::Epilog, description.into())
     }
 
     fn reopen(&self, job: JobId, bracket: Bracket, name: String) -> Result<Token, CallError> {
@@ -298,21 +313,6 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 impl<T: TopicSet> Cx<'_, T> {
     fn current(&self) -> Result<JobId, CallError> {
         self.call.args.job.map(Job::id).ok_or(CallError::NoCurrentJob)
-    }
-
-    /// Holds the current job in DEPEND until the same description is removed.
-    ///
-    /// A description names the dependency within its job and works once: adding one that holds
-    /// already, or that was removed before, has no effect. So a handler that is called again after
-    /// a restart just adds again.
-    ///
-    /// # Errors
-    /// When the job is past DEPEND.
-    pub fn dependency_add(&self, description: impl Into<String>) -> Result<Held<'static>, CallError>
-    where
-        T: AllowsDependencyAdd,
-    {
-        self.hold(self.current()?, description.into())
     }
 
     /// Holds the start of the current job until the token is finished.
@@ -363,10 +363,18 @@ impl<T: TopicSet> Cx<'_, T> {
         self.call.args.host.call(Command::UpdateJobspec { job, updates })
     }
 
-    /// Ends the current job with a fatal exception of type `kind`.
+    /// Ends the current job with a fatal exception of type `kind`, at topics where it is accepted and
+    /// not over; elsewhere there is [`fail_job`](Self::fail_job).
+    ///
+    /// ```compile_fail,E0277
+    /// # use jobtap_core::prelude::*;
+    /// fn updated(cx: Cx<'_, JobUpdate>) -> Result<(), HandlerError> {
+    ///     Ok(cx.fail("site", "no")?) // the job may be one that isn't accepted yet
+    /// }
+    /// ```
     ///
     /// # Errors
-    /// When the job is inactive.
+    /// When the job is over, which the topic rules out.
     pub fn fail(&self, kind: impl Into<String>, note: impl Into<String>) -> Result<(), CallError>
     where
         T: HasJob + AllowsFatal,

@@ -200,7 +200,7 @@ impl<'a, D> Data<'a, D> {
 
     /// The same plugin's data on another job.
     pub fn of(&self, job: impl AsJob) -> Data<'a, D> {
-        Data { job: job.as_job().id(), ..*self }
+        Data { job: job.job_id(), ..*self }
     }
 }
 

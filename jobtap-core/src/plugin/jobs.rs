@@ -5,13 +5,31 @@
 //! it can't be made on a job for which it is meaningless.
 
 use std::borrow::Cow;
-use std::ops::Deref;
 
-use crate::job::{Job, JobId, State};
+use serde_json::{Map, Value};
+
+use crate::eventlog::EventEntry;
+use crate::job::{Flags, Job, JobId, JobInfo, JobResult, State, Timestamp, Uid, Urgency};
+use crate::jobspec::Jobspec;
+use crate::resource::ResourceSet;
 use crate::topic::{HasLiveJob, HasPendingJob, TopicSet};
 
 /// A job that exists, as [`Cx::job`](super::Cx::job) gives it for an id: active, or inactive and not
 /// yet purged.
+///
+/// Like the others here it has the reads of a [`Job`] but is not one: a handler's `&Job` is taken as it
+/// is where its topic proves enough of it, and a job that was looked up is another one.
+///
+/// ```compile_fail,E0308
+/// # use jobtap_core::prelude::*;
+/// fn note(job: &Job, cx: &Cx<'_, JobNew>) {
+///     let _ = cx.subscribe(job);
+/// }
+///
+/// fn other(cx: &Cx<'_, JobNew>, id: JobId) -> Result<(), CallError> {
+///     Ok(note(&cx.job(id)?, cx)) // expected `&Job`, found `&JobRef<'_>`
+/// }
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct JobRef<'a>(&'a Job);
 
@@ -29,7 +47,8 @@ pub struct EndingJob<'a>(&'a Job);
 
 /// A dependency that holds a job: got from [`Job::dependency`] or
 /// [`Cx::dependency_add`](super::Cx::dependency_add), given to
-/// [`Cx::dependency_remove`](super::Cx::dependency_remove).
+/// [`Cx::dependency_remove`](super::Cx::dependency_remove). It lasts as long as the callback; what
+/// comes later looks the dependency up again, which may be gone by then.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
@@ -39,6 +58,18 @@ pub struct EndingJob<'a>(&'a Job);
 ///         cx.dependency_remove(held);
 ///     }
 ///     Ok(())
+/// }
+/// ```
+///
+/// ```compile_fail,E0521
+/// # use jobtap_core::prelude::*;
+/// struct Licences { out: Vec<Held<'static>> }
+///
+/// impl Licences {
+///     fn hold(&mut self, cx: &Cx<'_, JobStateDepend>) -> Result<(), CallError> {
+///         self.out.push(cx.dependency_add("license")?);
+///         Ok(())
+///     }
 /// }
 /// ```
 #[derive(Debug, PartialEq, Eq)]
@@ -85,6 +116,42 @@ impl<'a> From<&'a Job> for JobRef<'a> {
     }
 }
 
+impl From<JobRef<'_>> for JobInfo {
+    fn from(job: JobRef<'_>) -> Self {
+        Self::from(job.0)
+    }
+}
+
+macro_rules! reads {
+    ($($job:ident)*; $reads:tt) => { $( reads!(@ $job $reads); )* };
+    (@ $job:ident { $( $name:ident($($arg:ident: $type:ty)?) -> $read:ty; )* }) => {
+        impl<'a> $job<'a> { $(
+            #[doc = concat!("As [`Job::", stringify!($name), "`].")]
+            pub fn $name(self $(, $arg: $type)?) -> $read {
+                self.0.$name($($arg)?)
+            }
+        )* }
+    };
+}
+
+reads! { JobRef LiveJob PendingJob EndingJob; {
+    id() -> JobId;
+    userid() -> Uid;
+    urgency() -> Urgency;
+    flags() -> Flags;
+    state() -> State;
+    priority() -> Option<u32>;
+    t_submit() -> Timestamp;
+    jobspec() -> &'a Jobspec;
+    resources() -> Option<&'a ResourceSet>;
+    end_event() -> Option<&'a EventEntry>;
+    dependencies() -> impl Iterator<Item = &'a str>;
+    dependency(description: &str) -> Option<Held<'a>>;
+    annotations() -> &'a Map<String, Value>;
+    event_posted(name: &str) -> bool;
+    result() -> Option<JobResult>;
+} }
+
 impl Job {
     /// The dependency of this description, if it holds the job.
     pub fn dependency(&self, description: &str) -> Option<Held<'_>> {
@@ -99,22 +166,43 @@ impl Job {
 
 macro_rules! jobs {
     ($($name:ident)*) => { $(
-        impl Deref for $name<'_> {
-            type Target = Job;
-
-            fn deref(&self) -> &Job {
-                self.0
+        impl Identified for $name<'_> {
+            fn job_id(&self) -> JobId {
+                self.0.id
             }
         }
 
-        impl AsJob for $name<'_> {
-            fn as_job(&self) -> &Job {
-                self.0
+        impl AsJob for $name<'_> {}
+    )* };
+}
+jobs!(JobRef LiveJob PendingJob EndingJob);
+
+macro_rules! live_jobs {
+    ($($name:ident)*) => { $(
+        impl<'a> From<$name<'a>> for JobRef<'a> {
+            fn from(job: $name<'a>) -> Self {
+                Self(job.0)
             }
         }
     )* };
 }
-jobs!(JobRef LiveJob PendingJob EndingJob);
+live_jobs!(LiveJob PendingJob EndingJob);
+
+impl Identified for &Job {
+    fn job_id(&self) -> JobId {
+        self.id
+    }
+}
+
+mod sealed {
+    use super::JobId;
+
+    /// Keeps proofs of jobs to those that the SDK gives.
+    pub trait Identified {
+        fn job_id(&self) -> JobId;
+    }
+}
+pub(super) use sealed::Identified;
 
 /// What calls take that only need a job that exists: the handler's `&Job`, or one found by its id.
 #[diagnostic::on_unimplemented(
@@ -122,16 +210,9 @@ jobs!(JobRef LiveJob PendingJob EndingJob);
     label = "a job that is known to exist is asked for",
     note = "pass the handler's `&Job`, or look one up by its id: `cx.job(id)?`"
 )]
-pub trait AsJob {
-    /// The job.
-    fn as_job(&self) -> &Job;
-}
+pub trait AsJob: Identified {}
 
-impl AsJob for &Job {
-    fn as_job(&self) -> &Job {
-        self
-    }
-}
+impl AsJob for &Job {}
 
 /// What calls take that need a job that is not over: the handler's `&Job` at the topics where it
 /// can't be, or a [`LiveJob`].
@@ -140,16 +221,15 @@ impl AsJob for &Job {
     label = "a job that is not over is asked for",
     note = "pass the handler's `&Job`, or look one up by its id: `cx.live(id)?`; of a `JobRef` it is `job.live()`"
 )]
-pub trait AsLiveJob<T: TopicSet> {
-    /// Its id.
-    fn live_id(&self) -> JobId;
-}
+pub trait AsLiveJob<T: TopicSet>: Identified {}
 
-impl<T: HasLiveJob> AsLiveJob<T> for &Job {
-    fn live_id(&self) -> JobId {
-        self.id
-    }
-}
+impl<T: HasLiveJob> AsLiveJob<T> for &Job {}
+
+impl<T: TopicSet> AsLiveJob<T> for LiveJob<'_> {}
+
+impl<T: TopicSet> AsLiveJob<T> for PendingJob<'_> {}
+
+impl<T: TopicSet> AsLiveJob<T> for EndingJob<'_> {}
 
 /// What calls take that need a job without resources yet: the handler's `&Job` at the topics where it
 /// has none, or a [`PendingJob`].
@@ -158,37 +238,8 @@ impl<T: HasLiveJob> AsLiveJob<T> for &Job {
     label = "a job that waits for its resources is asked for",
     note = "look it up with `cx.live(id)?` and ask: `job.pending()`"
 )]
-pub trait AsPendingJob<T: TopicSet> {
-    /// Its id.
-    fn pending_id(&self) -> JobId;
-}
+pub trait AsPendingJob<T: TopicSet>: Identified {}
 
-impl<T: HasPendingJob> AsPendingJob<T> for &Job {
-    fn pending_id(&self) -> JobId {
-        self.id
-    }
-}
+impl<T: HasPendingJob> AsPendingJob<T> for &Job {}
 
-impl<T: TopicSet> AsPendingJob<T> for PendingJob<'_> {
-    fn pending_id(&self) -> JobId {
-        self.0.id
-    }
-}
-
-impl<T: TopicSet> AsLiveJob<T> for LiveJob<'_> {
-    fn live_id(&self) -> JobId {
-        self.0.id
-    }
-}
-
-impl<T: TopicSet> AsLiveJob<T> for PendingJob<'_> {
-    fn live_id(&self) -> JobId {
-        self.0.id
-    }
-}
-
-impl<T: TopicSet> AsLiveJob<T> for EndingJob<'_> {
-    fn live_id(&self) -> JobId {
-        self.0.id
-    }
-}
+impl<T: TopicSet> AsPendingJob<T> for PendingJob<'_> {}

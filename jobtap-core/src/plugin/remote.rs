@@ -257,7 +257,7 @@ impl<'a, P: 'static> Cx<'a, Later<P>> {
     where
         P: PluginData<D>,
     {
-        Data::new(self.host(), job.as_job().id(), P::form())
+        Data::new(self.host(), job.job_id(), P::form())
     }
 }
 

@@ -207,6 +207,6 @@ capabilities! {
     /// A fatal exception may be raised on the current job.
     AllowsFatal:
         "the current job can't be ended by an exception in `{Self}`",
-        "the job isn't accepted yet, or is over",
-        "return `Err(Reject::new(..))` to refuse a job that isn't accepted yet";
+        "the job may not be accepted yet, or be over",
+        "return `Err(Reject::new(..))` in a gate; elsewhere end what is live: `cx.fail_job(cx.live(job.id())?, kind, note)`";
 }

@@ -209,9 +209,9 @@ topics! {
         HasJob HasPrevState HasCause HasMember ReturnsUnit ReturnsFault ReturnsAnnotations;
 
     /// `job.event.NAME`: each event of that name, for the jobs that the plugin subscribed to with
-    /// [`Cx::subscribe`](crate::plugin::Cx::subscribe).
+    /// [`Cx::subscribe`](crate::plugin::Cx::subscribe). In NEW too, for one that subscribed so early.
     JobEvent = "job.event.*", Log:
-        HasJob HasLiveJob HasEntry ReturnsUnit ReturnsFault AllowsFatal;
+        HasJob HasLiveJob HasEntry ReturnsUnit ReturnsFault;
 
     /// `job.priority.get`: the manager asks for the job's priority again, in PRIORITY or SCHED.
     JobPriorityGet = "job.priority.get", Log:
@@ -222,10 +222,9 @@ topics! {
     JobUpdateKey = "job.update.*", Reject: HasJob HasLiveJob HasUpdateRequest ReturnsVerdict ReturnsUpdate;
 
     /// `job.update`: a job's jobspec was changed, by a plugin or at a user's request. Any state
-    /// before CLEANUP.
+    /// before CLEANUP, NEW included.
     JobUpdate = "job.update", Log:
-        HasJob HasLiveJob HasUpdates ReturnsUnit ReturnsFault ReturnsAnnotations AllowsJobspecUpdate
-        AllowsFatal;
+        HasJob HasLiveJob HasUpdates ReturnsUnit ReturnsFault ReturnsAnnotations AllowsJobspecUpdate;
 
     /// `job.inactive-add`: the job joined the inactive jobs; after a restart also for each that is
     /// there again.

@@ -23,14 +23,14 @@ const MINE: &str = "mine";
 
 impl Hostile {
     /// Some other job, by chance.
-    fn other(&self, job: &Job) -> Option<JobId> {
+    fn other(&self, id: JobId) -> Option<JobId> {
         let count = self.jobs.len().max(1);
-        let index = (job.id().as_u64() >> 24) as usize * 7 % count;
-        self.jobs.get(index).copied().filter(|id| *id != job.id())
+        let index = (id.as_u64() >> 24) as usize * 7 % count;
+        self.jobs.get(index).copied().filter(|other| *other != id)
     }
 
     fn hit_other<T: TopicSet>(&self, job: &Job, cx: &Cx<'_, T>, severity: u8) {
-        let Some(other) = self.other(job).and_then(|id| cx.live(id).ok()) else { return };
+        let Some(other) = self.other(job.id()).and_then(|id| cx.live(id).ok()) else { return };
         match Severity::try_new(severity) {
             None => cx.fail_job(other, "hit", "by another job"),
             Some(severity) => {
@@ -39,9 +39,9 @@ impl Hostile {
         }
     }
 
-    fn free_other<T: TopicSet>(&self, job: &Job, cx: &Cx<'_, T>) {
-        if let Some(other) = self.other(job).and_then(|id| cx.job(id).ok()) {
-            release(&other, cx);
+    fn free_other<T: TopicSet>(&self, id: JobId, cx: &Cx<'_, T>) {
+        if let Some(other) = self.other(id).and_then(|id| cx.job(id).ok()) {
+            release(other, cx);
         }
     }
 
@@ -102,8 +102,8 @@ impl Hostile {
             let id = job.id();
             remote.at(cx.now() + 2.0, move |_, cx| {
                 if let Ok(job) = cx.job(id) {
-                    release(&job, &cx);
-                    release(&job, &cx);
+                    release(job, &cx);
+                    release(job, &cx);
                 }
             });
         }
@@ -123,7 +123,7 @@ impl Hostile {
             1 => {
                 remote.at(cx.now() + 3.0, move |_, cx| {
                     if let Ok(job) = cx.job(id) {
-                        release(&job, &cx);
+                        release(job, &cx);
                     }
                 });
             }
@@ -140,10 +140,10 @@ impl Hostile {
             6 => {
                 remote.at(cx.now() + 1.0, move |plugin, cx| {
                     if let Ok(job) = cx.live(id) {
-                        release(&job, &cx);
-                        release(&job, &cx);
+                        release(job, &cx);
+                        release(job, &cx);
                         cx.fail_job(job, "later", "");
-                        plugin.free_other(&job, &cx);
+                        plugin.free_other(id, &cx);
                     }
                 });
             }
@@ -272,7 +272,7 @@ impl Hostile {
 
     #[on("job.state.inactive")]
     fn inactive(&mut self, job: &Job, cx: Cx<'_, JobStateInactive>) {
-        self.free_other(job, &cx);
+        self.free_other(job.id(), &cx);
         if asks(job.jobspec(), "inactive") > 0 {
             self.hit_other(job, &cx, 0);
         }
@@ -293,7 +293,7 @@ impl Hostile {
             (2, "start") | (3, "prolog-finish") | (4, "depend") => end(job, &cx, "event"),
             (5, "priority") | (6, "exception") => panic!("hostile"),
             (7, "finish") => end(job, &cx, "late"),
-            (8, "release" | "validate") => self.free_other(job, &cx),
+            (8, "release" | "validate") => self.free_other(job.id(), &cx),
             (9, "dependency-add") => release(job, &cx),
             _ => {}
         }
@@ -302,8 +302,8 @@ impl Hostile {
 }
 
 /// Removes the plugin's own dependency, if it holds the job.
-fn release<T: TopicSet>(job: &Job, cx: &Cx<'_, T>) {
-    if let Some(held) = job.dependency(MINE) {
+fn release<'j, T: TopicSet>(job: impl Into<JobRef<'j>>, cx: &Cx<'_, T>) {
+    if let Some(held) = job.into().dependency(MINE) {
         cx.dependency_remove(held);
     }
 }

@@ -1,0 +1,18 @@
+//! A dependency is looked up again when its time has come: it may be gone by then.
+use jobtap_core::prelude::*;
+
+#[derive(Default)]
+struct Site {
+    held: Vec<Held<'static>>,
+}
+
+#[jobtap_plugin(name = "site")]
+impl Site {
+    #[on("job.state.depend")]
+    fn depend(&mut self, cx: Cx<'_, JobStateDepend>) -> Result<(), HandlerError> {
+        self.held.push(cx.dependency_add("license=matlab")?);
+        Ok(())
+    }
+}
+
+fn main() {}
