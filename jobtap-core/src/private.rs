@@ -20,6 +20,22 @@ pub fn downcast<P: 'static>(plugin: &mut dyn Any) -> Result<&mut P, Failure> {
     plugin.downcast_mut().ok_or(Failure::Input("the host gave another plugin's instance"))
 }
 
+/// The schemas of the parameters of an `#[init]`, of which one at most has one.
+#[derive(Default)]
+pub struct Schemas(Option<serde_json::Value>);
+
+impl Schemas {
+    /// The next parameter's.
+    pub fn push(&mut self, schema: Option<serde_json::Value>) {
+        self.0 = self.0.take().or(schema);
+    }
+
+    /// The one of them that there is.
+    pub fn first(self) -> Option<serde_json::Value> {
+        self.0
+    }
+}
+
 /// Boxes a new instance.
 pub fn boxed<P: 'static>(plugin: P) -> Box<dyn Any> {
     Box::new(plugin)

@@ -129,10 +129,14 @@ fn schema(init: &Init, p: &TokenStream) -> TokenStream {
     };
     // Called and not named: an error about a parameter is then the one of `new` again, and is told
     // once.
-    let tries = params.iter().map(
-        |param| quote_spanned!(param.span()=> .or_else(|| <#param as #p::FromInit<Self>>::schema())),
-    );
-    quote!(|| #p::Option::None #(#tries)*)
+    let tries = params.iter().map(|param| {
+        quote_spanned!(param.span()=> __schemas.push(<#param as #p::FromInit<Self>>::schema());)
+    });
+    quote!(|| {
+        let mut __schemas = #p::Schemas::default();
+        #(#tries)*
+        __schemas.first()
+    })
 }
 
 /// The closure that builds an instance.
@@ -311,14 +315,24 @@ fn answered(
     let (output, called) = match (handler::result_types(output), is_async) {
         (None, _) => (quote!(#output), called.clone()),
         (Some((answer, error)), is_async) => {
-            let refusal = local("refusal");
+            let (answered, refusal) = (local("answered"), local("refusal"));
+            // Not a closure, which clippy would find redundant in the author's code.
             let refused = quote_spanned! {error.span()=>
-                |#refusal| <#error as #p::Refusal>::refusal(#refusal)
+                <#error as #p::Refusal>::refusal(#refusal)
+            };
+            let judged = |called: TokenStream| {
+                quote_spanned! {span=>
+                    match #called {
+                        #p::Result::Ok(#answered) => #p::Result::Ok(#answered),
+                        #p::Result::Err(#refusal) => #p::Result::Err(#refused),
+                    }
+                }
             };
             let called = if is_async {
-                quote_spanned!(span=> async move { #called.await.map_err(#refused) })
+                let judged = judged(quote_spanned!(span=> #called.await));
+                quote_spanned!(span=> async move { #judged })
             } else {
-                quote_spanned!(span=> #called.map_err(#refused))
+                judged(quote!(#called))
             };
             (quote_spanned!(span=> #p::Result<#answer, #p::ServiceError>), called)
         }
