@@ -27,6 +27,12 @@ pub fn site_manager() -> &'static Path {
     PATH.get_or_init(|| build("site-manager", "site-manager"))
 }
 
+/// A manager with the plugin of `tests/plugins/probe`, to be loaded by name.
+pub fn probe_manager() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| build("probe-manager", "probe-manager"))
+}
+
 /// The root of the checkout.
 pub fn workspace() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -5,17 +5,12 @@
 use std::path::Path;
 use std::process::Command;
 
-use jobtap_tests::{Manager, Output, run, temporary, until};
+use jobtap_tests::{Manager, Output, probe_manager, run, temporary, until};
 use serde_json::{Value, json};
-
-/// A manager with the plugin `probe` linked, to be loaded by name.
-fn exe() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_probe-manager"))
-}
 
 /// One with the plugin loaded at start.
 fn manager(more: &str) -> Manager {
-    Manager::start_with(exe(), &format!("{LOADED}{more}"))
+    Manager::start_with(probe_manager(), &format!("{LOADED}{more}"))
 }
 
 const LOADED: &str = "[job-manager]\nplugins = [{ load = \"probe\" }]\n";
@@ -49,7 +44,7 @@ fn is_alive(pid: &str) -> bool {
 
 #[test]
 fn a_plugin_is_loaded_with_its_configuration_and_tells_of_itself() {
-    let m = Manager::start_with(exe(), "[plugins.probe]\ngreeting = \"hello\"\n");
+    let m = Manager::start_with(probe_manager(), "[plugins.probe]\ngreeting = \"hello\"\n");
     refused(
         m.jobtap("plugin query probe"),
         "probe-manager-jobtap: ERROR: probe not found: it is linked but not loaded",
@@ -104,7 +99,7 @@ fn a_mistake_in_the_configuration_is_named_at_the_start() {
         ("[job-manager]\nplugin-time-budget = \"soon\"\n", "job-manager.plugin-time-budget: "),
     ] {
         std::fs::write(&config, text).unwrap();
-        let mut start = jobtap_tests::clean(exe());
+        let mut start = jobtap_tests::clean(probe_manager());
         let output = run(start.args(["start", "--config-path"]).arg(&config).arg("true"));
         assert_eq!(output.code, 1, "{output:?}");
         let complaint = output.stderr.lines().last().unwrap();
