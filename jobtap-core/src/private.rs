@@ -21,10 +21,15 @@ pub fn downcast<P: 'static>(plugin: &mut dyn Any) -> Result<&mut P, Failure> {
 }
 
 /// The schemas of the parameters of an `#[init]`, of which one at most has one.
-#[derive(Default)]
 pub struct Schemas(Option<serde_json::Value>);
 
+#[allow(clippy::new_without_default, reason = "the macro's code can't name traits of the prelude")]
 impl Schemas {
+    /// None yet.
+    pub fn new() -> Self {
+        Self(None)
+    }
+
     /// The next parameter's.
     pub fn push(&mut self, schema: Option<serde_json::Value>) {
         self.0 = self.0.take().or(schema);

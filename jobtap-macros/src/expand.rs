@@ -133,7 +133,7 @@ fn schema(init: &Init, p: &TokenStream) -> TokenStream {
         quote_spanned!(param.span()=> __schemas.push(<#param as #p::FromInit<Self>>::schema());)
     });
     quote!(|| {
-        let mut __schemas = #p::Schemas::default();
+        let mut __schemas = #p::Schemas::new();
         #(#tries)*
         __schemas.first()
     })
