@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::call::Call;
 use super::event_name::EventName;
 use super::exception::Exception;
+use super::given::{IsEventName, IsHeld, IsJobFlag, IsJobspecPath, IsLiveJob};
 use super::host::{Bracket, CallError, Command, Host, JobFlag, Level};
 use super::jobs::{AsJob, AsLiveJob, AsPendingJob, EndingJob, Held, JobRef, LiveJob};
 use super::jobspec_path::JobspecPath;
@@ -64,9 +65,9 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     }
 
     /// Removes a dependency. When it was the last one the job moves on.
-    pub fn dependency_remove(&self, held: Held<'_>) {
-        let Held { job, description } = held;
-        let description = description.into_owned();
+    pub fn dependency_remove(&self, held: impl IsHeld) {
+        let Held { job, description } = held.held();
+        let (job, description) = (*job, description.to_string());
         self.call.args.host.push(Command::RemoveDependency { job, description });
     }
 
@@ -114,9 +115,9 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     /// Ends a job with a fatal exception of type `kind`, as [`fail`](Self::fail) does the current
     /// one.
-    pub fn fail_job(&self, job: LiveJob<'_>, kind: impl Into<String>, note: impl Into<String>) {
+    pub fn fail_job(&self, job: impl IsLiveJob, kind: impl Into<String>, note: impl Into<String>) {
         let exception = Exception::fatal(kind, note);
-        self.call.args.host.push(Command::Raise { job: job.id(), exception });
+        self.call.args.host.push(Command::Raise { job: job.job_id(), exception });
     }
 
     /// Sets the urgency of a job that has no resources yet, in the name of the instance's owner: 0
@@ -210,10 +211,10 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     pub fn post_event(
         &self,
         job: impl AsLiveJob<T>,
-        name: EventName,
+        name: impl IsEventName,
         context: impl Into<Value>,
     ) -> Result<(), CallError> {
-        let job = job.job_id();
+        let (job, name): (_, EventName) = (job.job_id(), name.value());
         let context = match context.into() {
             Value::Null => None,
             Value::Object(context) => Some(context),
@@ -228,7 +229,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     ///
     /// # Errors
     /// When the job is over, which what is taken as a job rules out.
-    pub fn set_flag(&self, job: impl AsLiveJob<T>, flag: JobFlag) -> Result<(), CallError> {
+    pub fn set_flag(&self, job: impl AsLiveJob<T>, flag: impl IsJobFlag) -> Result<(), CallError> {
+        let flag: JobFlag = flag.value();
         self.call.args.host.call(Command::SetFlag { job: job.job_id(), flag })
     }
 
@@ -240,9 +242,10 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     pub fn jobspec_update_of(
         &self,
         job: impl AsPendingJob<T>,
-        path: JobspecPath,
+        path: impl IsJobspecPath,
         value: impl Into<Value>,
     ) -> Result<(), CallError> {
+        let path: JobspecPath = path.value();
         let updates = [(path.as_str().to_owned(), value.into())].into_iter().collect();
         self.call.args.host.call(Command::UpdateJobspec { job: job.job_id(), updates })
     }
@@ -352,12 +355,13 @@ impl<T: TopicSet> Cx<'_, T> {
     /// `job.validate` of a user's update when the job is allocated already.
     pub fn jobspec_update(
         &self,
-        path: JobspecPath,
+        path: impl IsJobspecPath,
         value: impl Into<Value>,
     ) -> Result<(), CallError>
     where
         T: AllowsJobspecUpdate,
     {
+        let path: JobspecPath = path.value();
         let (job, path) = (self.current()?, path.as_str().to_owned());
         let updates = [(path, value.into())].into_iter().collect();
         self.call.args.host.call(Command::UpdateJobspec { job, updates })

@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value};
 
+use super::given::IsJobspecPath;
 use super::jobspec_path::JobspecPath;
 use super::service::Cred;
 
@@ -80,7 +81,8 @@ impl Update {
 
     /// One more change that comes with it. It overrides what the user asked for at that path, and no
     /// plugin is asked for it.
-    pub fn also(mut self, path: JobspecPath, value: impl Into<Value>) -> Self {
+    pub fn also(mut self, path: impl IsJobspecPath, value: impl Into<Value>) -> Self {
+        let path: JobspecPath = path.value();
         self.further.insert(path.as_str().to_owned(), value.into());
         self
     }
