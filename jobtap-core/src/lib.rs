@@ -1,7 +1,7 @@
 //! The jobtap SDK and engine.
 //!
 //! A plugin author starts at [`prelude`] and [`jobtap_plugin`](macro@jobtap_plugin); what a handler
-//! may take, return and call is in [`plugin`], the moments at which it is called in [`topic`].
+//! may take, return and call is in [`plugin`], the moments at which it is called in [`topic`](mod@topic).
 //! [`testing`] runs plugins in virtual time. A manager is built on [`engine`].
 //!
 //! ```

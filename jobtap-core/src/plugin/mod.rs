@@ -1,7 +1,7 @@
 //! The plugin interface: what an author writes against.
 //!
 //! A plugin is a type with an impl block under `#[jobtap_plugin]`; its methods under `#[on]` are
-//! called at [topics](crate::topic). This module doesn't know the engine: what a handler needs of
+//! called at [topics](mod@crate::topic). This module doesn't know the engine: what a handler needs of
 //! its surroundings goes through the [`Host`] trait.
 
 #[cfg(panic = "abort")]
