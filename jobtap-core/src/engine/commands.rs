@@ -65,6 +65,7 @@ impl Engine {
         self.execute(plugin, command);
     }
 
+    /// What is asked for a job's life; the rest is the plugin's own.
     fn execute(&mut self, plugin: PluginKey, command: Command) {
         let now = self.now;
         match command {
@@ -98,28 +99,25 @@ impl Engine {
             Command::Reprioritize { job, priority } => self.set_priority(job, priority),
             Command::ReprioritizeAll => self.reprioritize_all(),
             Command::UpdateJobspec { job, updates } => {
-                let name = "jobspec-update".into();
-                self.post(job, EventEntry { timestamp: now, name, context: Some(updates) });
-            }
-            Command::Subscribe { job } => self.subscribe(plugin, job),
-            Command::Unsubscribe { job } => {
-                if let Some(record) = self.jobs.get_mut(&job) {
-                    record.subscribers.retain(|subscriber| *subscriber != plugin);
-                }
+                self.post(job, events::given(now, "jobspec-update", Some(updates)));
             }
             Command::PostEvent { job, name, context } => {
-                let name = name.into_inner();
-                self.post(job, EventEntry { timestamp: now, name, context });
+                self.post(job, events::given(now, name.into_inner(), context));
             }
             Command::SetUrgency { job, urgency } => {
-                let urgency = events::urgency(now, self.owner, urgency);
-                self.post(job, urgency);
+                self.post(job, events::urgency(now, self.owner, urgency));
             }
-            Command::Memo { job, memo } => {
-                let name = "memo".into();
-                self.post(job, EventEntry { timestamp: now, name, context: Some(memo) });
-            }
+            Command::Memo { job, memo } => self.post(job, events::given(now, "memo", Some(memo))),
             Command::SetFlag { job, flag } => self.post(job, events::set_flags(now, flag.name())),
+            command => self.execute_own(plugin, command),
+        }
+    }
+
+    /// What concerns the plugin itself: what it sees, keeps, answers and runs.
+    fn execute_own(&mut self, plugin: PluginKey, command: Command) {
+        match command {
+            Command::Subscribe { job } => self.subscribe(plugin, job),
+            Command::Unsubscribe { job } => self.unsubscribe(plugin, job),
             Command::Reopen { job, bracket, description } => {
                 self.opens(plugin, job, bracket, &description);
             }
@@ -145,6 +143,21 @@ impl Engine {
                 let name = self.plugins.name(plugin);
                 self.log(level, format!("{name}: {text}"));
             }
+            // Done by `execute`; named, so that a new command can't be forgotten.
+            Command::AddDependency { .. }
+            | Command::RemoveDependency { .. }
+            | Command::StartProlog { .. }
+            | Command::StartEpilog { .. }
+            | Command::FinishProlog { .. }
+            | Command::FinishEpilog { .. }
+            | Command::Raise { .. }
+            | Command::Reprioritize { .. }
+            | Command::ReprioritizeAll
+            | Command::UpdateJobspec { .. }
+            | Command::PostEvent { .. }
+            | Command::SetUrgency { .. }
+            | Command::Memo { .. }
+            | Command::SetFlag { .. } => {}
         }
     }
 
@@ -249,6 +262,12 @@ impl Engine {
             && !record.subscribers.contains(&plugin)
         {
             record.subscribers.push(plugin);
+        }
+    }
+
+    fn unsubscribe(&mut self, plugin: PluginKey, job: JobId) {
+        if let Some(record) = self.jobs.get_mut(&job) {
+            record.subscribers.retain(|subscriber| *subscriber != plugin);
         }
     }
 

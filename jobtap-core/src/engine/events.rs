@@ -1,5 +1,7 @@
 //! The events of RFC 21 that the manager posts, each with its context.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
 
 use crate::eventlog::EventEntry;
@@ -8,6 +10,15 @@ use crate::job::{Timestamp, Uid, Urgency};
 /// An event without context.
 pub(super) fn bare(now: Timestamp, name: &'static str) -> EventEntry {
     EventEntry { timestamp: now, name: name.into(), context: None }
+}
+
+/// An event with a context that somebody else made.
+pub(super) fn given(
+    now: Timestamp,
+    name: impl Into<Cow<'static, str>>,
+    context: Option<Map<String, Value>>,
+) -> EventEntry {
+    EventEntry { timestamp: now, name: name.into(), context }
 }
 
 /// An event with these keys, in this order.
