@@ -1,0 +1,153 @@
+//! The end of the journals after a power loss.
+//!
+//! Only the commit that was being written can be torn: each is durable before the next begins. It
+//! was not acknowledged, so it goes, and what was found of it is kept aside. Whatever else is
+//! damaged belongs to acknowledged data, and the store is refused before the engine, which would
+//! cut there too, has touched it.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use super::super::StoreError;
+use super::files;
+use super::journal::{self, Contents, Rest};
+
+/// What was cut off a journal when the store was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// The journal.
+    pub file: PathBuf,
+    /// Where the cut bytes began.
+    pub offset: u64,
+    /// How many they were.
+    pub size: u64,
+    /// The file that holds them now.
+    pub kept: PathBuf,
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} ended in a torn commit, as after a power loss: its {} bytes at offset {} were cut \
+             off and are kept in {}; nothing acknowledged was among them",
+            self.file.display(),
+            self.size,
+            self.offset,
+            self.kept.display()
+        )
+    }
+}
+
+/// Cuts what a power loss left of a commit that was not acknowledged; `acked` is the last one that
+/// was. A store that is damaged elsewhere stays as it is.
+///
+/// The mere beginning of a commit is no news: a killed manager leaves that too, and it goes without
+/// a word.
+pub(super) fn mend(dir: &Path, acked: Option<u64>) -> Result<Option<Cut>, StoreError> {
+    let Some((path, contents)) = damaged(dir)? else { return Ok(None) };
+    let last = contents.last.and_then(|batch| batch.commit);
+    if last.is_some_and(|last| last < acked.unwrap_or_default()) {
+        return Err(refusal(dir, &path, &contents));
+    }
+    let mend = || -> io::Result<Option<Cut>> {
+        // Without a number to compare, it is only the opened database that can tell whether
+        // acknowledged data were cut.
+        let news = contents.rest == Rest::Torn || last.is_none();
+        let cut = if news { Some(keep(dir, &path, &contents)?) } else { None };
+        let file = OpenOptions::new().write(true).open(&path)?;
+        file.set_len(contents.end)?;
+        file.sync_all()?;
+        Ok(cut)
+    };
+    mend().map_err(|err| StoreError::io(&path, err))
+}
+
+/// The journal that doesn't end with a whole commit, when that may be the last commit of all.
+fn damaged(dir: &Path) -> Result<Option<(PathBuf, Contents)>, StoreError> {
+    let db = dir.join(files::DB);
+    let mut last = None;
+    let mut damaged: Option<(PathBuf, Contents)> = None;
+    for path in journals(&db).map_err(|err| StoreError::io(&db, err))? {
+        let read = || -> io::Result<(Contents, bool)> {
+            let file = File::open(&path)?;
+            let contents = journal::read(&file, last)?;
+            let durable = journal::was_durable(&file, &contents)?;
+            Ok((contents, durable))
+        };
+        let (contents, durable) = read().map_err(|err| StoreError::io(&path, err))?;
+        // The engine begins a journal when the one before is durable.
+        if contents.length > 0
+            && let Some((earlier, contents)) = &damaged
+        {
+            return Err(refusal(dir, earlier, contents));
+        }
+        if durable {
+            return Err(refusal(dir, &path, &contents));
+        }
+        last = contents.last;
+        if contents.rest != Rest::Nothing {
+            damaged = Some((path, contents));
+        }
+    }
+    Ok(damaged)
+}
+
+/// The journals, oldest first.
+fn journals(db: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(db)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if let Some(Ok(number)) = name.strip_suffix(files::JOURNAL).map(str::parse::<u64>) {
+            found.push((number, path));
+        }
+    }
+    found.sort();
+    Ok(found.into_iter().map(|(_, path)| path).collect())
+}
+
+fn refusal(dir: &Path, journal: &Path, contents: &Contents) -> StoreError {
+    let place = match contents.last.and_then(|batch| batch.commit) {
+        Some(last) => format!("after commit {last}"),
+        None => "at the first commit".to_owned(),
+    };
+    let (journal, offset) = (journal.display(), contents.end);
+    StoreError::Corrupt {
+        path: dir.to_owned(),
+        detail: format!(
+            "{journal} at offset {offset}: acknowledged data {place} are not what was written"
+        ),
+    }
+}
+
+/// Copies what will be cut to a new file in the store's directory.
+fn keep(dir: &Path, journal: &Path, contents: &Contents) -> io::Result<Cut> {
+    let size = contents.length.saturating_sub(contents.end);
+    let mut source = File::open(journal)?;
+    source.seek(SeekFrom::Start(contents.end))?;
+    let name = journal.file_name().unwrap_or_default().to_string_lossy();
+    let (kept, mut copy) = create(dir, &format!("torn-{name}-{}", contents.end))?;
+    io::copy(&mut source.take(size), &mut copy)?;
+    copy.sync_all()?;
+    File::open(dir)?.sync_all()?;
+    Ok(Cut { file: journal.to_owned(), offset: contents.end, size, kept })
+}
+
+/// A new file of that name, with a number when the same place was torn before.
+fn create(dir: &Path, name: &str) -> io::Result<(PathBuf, File)> {
+    let mut path = dir.join(name);
+    let mut number = 1;
+    loop {
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+            Err(err) if err.kind() == ErrorKind::AlreadyExists => {
+                number += 1;
+                path = dir.join(format!("{name}-{number}"));
+            }
+            opened => return opened.map(|file| (path, file)),
+        }
+    }
+}
