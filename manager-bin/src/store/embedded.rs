@@ -104,7 +104,7 @@ impl EmbeddedStore {
             });
         }
         let commits = Mutex::new(Commits { last, acked: Acked::create(dir, last)?, failed: false });
-        Ok(Self { engine, commits, cut, _lock: lock })
+        Ok(Self { engine, commits, cut: cut.and_then(Cut::news), _lock: lock })
     }
 
     /// What opening cut off as torn, for the log.

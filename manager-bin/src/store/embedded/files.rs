@@ -21,7 +21,8 @@ pub(super) const JOURNAL: &str = ".jnl";
 const VERSION: &str = "version";
 const LOCK: &str = "lock";
 const KEYSPACES: &str = "keyspaces";
-const FIRST_JOURNAL: &str = "0.jnl";
+/// Its first journal, which goes once all in it is in tables.
+pub(super) const FIRST_JOURNAL: &str = "0.jnl";
 /// The engine's own keyspace and ours.
 const NEEDED_KEYSPACES: [&str; 2] = ["0", OURS];
 const OURS: &str = "1";

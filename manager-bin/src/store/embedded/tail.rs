@@ -26,6 +26,20 @@ pub struct Cut {
     pub size: u64,
     /// The file that holds them now.
     pub kept: PathBuf,
+    rest: Rest,
+}
+
+impl Cut {
+    /// What there is to tell once the database has all that was acknowledged: the mere beginning
+    /// of a commit is no news, since a killed manager leaves that too.
+    pub(super) fn news(self) -> Option<Self> {
+        if self.rest == Rest::Unfinished {
+            // A copy that stays is a nuisance, not a fault.
+            let _ = fs::remove_file(&self.kept);
+            return None;
+        }
+        Some(self)
+    }
 }
 
 impl fmt::Display for Cut {
@@ -44,20 +58,24 @@ impl fmt::Display for Cut {
 
 /// Cuts what a power loss left of a commit that was not acknowledged; `acked` is the last one that
 /// was. A store that is damaged elsewhere stays as it is.
-///
-/// The mere beginning of a commit is no news: a killed manager leaves that too, and it goes without
-/// a word.
 pub(super) fn mend(dir: &Path, acked: Option<u64>) -> Result<Option<Cut>, StoreError> {
     let Some((path, contents)) = damaged(dir)? else { return Ok(None) };
     let last = contents.last.and_then(|batch| batch.commit);
-    if last.is_some_and(|last| last < acked.unwrap_or_default()) {
+    let lost = match last {
+        Some(last) => last < acked.unwrap_or_default(),
+        // The first journal begins with the commit that creates the store.
+        None => acked.is_some() && path.ends_with(files::FIRST_JOURNAL),
+    };
+    if lost {
         return Err(refusal(dir, &path, &contents));
     }
     let mend = || -> io::Result<Option<Cut>> {
-        // Without a number to compare, it is only the opened database that can tell whether
-        // acknowledged data were cut.
-        let news = contents.rest == Rest::Torn || last.is_none();
-        let cut = if news { Some(keep(dir, &path, &contents)?) } else { None };
+        // Without a number to compare, only the opened database will tell whether acknowledged
+        // data were cut.
+        let cut = match (contents.rest, last) {
+            (Rest::Unfinished, Some(_)) => None,
+            _ => Some(keep(dir, &path, &contents)?),
+        };
         let file = OpenOptions::new().write(true).open(&path)?;
         file.set_len(contents.end)?;
         file.sync_all()?;
@@ -134,7 +152,7 @@ fn keep(dir: &Path, journal: &Path, contents: &Contents) -> io::Result<Cut> {
     io::copy(&mut source.take(size), &mut copy)?;
     copy.sync_all()?;
     File::open(dir)?.sync_all()?;
-    Ok(Cut { file: journal.to_owned(), offset: contents.end, size, kept })
+    Ok(Cut { file: journal.to_owned(), offset: contents.end, size, kept, rest: contents.rest })
 }
 
 /// A new file of that name, with a number when the same place was torn before.
