@@ -76,9 +76,16 @@ pub(super) fn mend(dir: &Path, acked: Option<u64>) -> Result<Option<Cut>, StoreE
             (Rest::Unfinished, Some(_)) => None,
             _ => Some(keep(dir, &path, &contents)?),
         };
-        let file = OpenOptions::new().write(true).open(&path)?;
-        file.set_len(contents.end)?;
-        file.sync_all()?;
+        let db = dir.join(files::DB);
+        if contents.end == 0 && journals(&db)?.last() != Some(&path) {
+            // An empty journal before another is taken for a lost one.
+            fs::remove_file(&path)?;
+            File::open(db)?.sync_all()?;
+        } else {
+            let file = OpenOptions::new().write(true).open(&path)?;
+            file.set_len(contents.end)?;
+            file.sync_all()?;
+        }
         Ok(cut)
     };
     mend().map_err(|err| StoreError::io(&path, err))
@@ -88,8 +95,14 @@ pub(super) fn mend(dir: &Path, acked: Option<u64>) -> Result<Option<Cut>, StoreE
 fn damaged(dir: &Path) -> Result<Option<(PathBuf, Contents)>, StoreError> {
     let db = dir.join(files::DB);
     let mut last = None;
-    let mut damaged: Option<(PathBuf, Contents)> = None;
-    for path in journals(&db).map_err(|err| StoreError::io(&db, err))? {
+    let mut open: Option<(PathBuf, Contents)> = None;
+    let journals = journals(&db).map_err(|err| StoreError::io(&db, err))?;
+    if journals.is_empty() {
+        // The engine would count its batches from the start again, and hide what is written then.
+        let detail = format!("{} holds no journal", db.display());
+        return Err(StoreError::Corrupt { path: dir.to_owned(), detail });
+    }
+    for path in journals {
         let read = || -> io::Result<(Contents, bool)> {
             let file = File::open(&path)?;
             let contents = journal::read(&file, last)?;
@@ -97,9 +110,9 @@ fn damaged(dir: &Path) -> Result<Option<(PathBuf, Contents)>, StoreError> {
             Ok((contents, durable))
         };
         let (contents, durable) = read().map_err(|err| StoreError::io(&path, err))?;
-        // The engine begins a journal when the one before is durable.
+        // A journal is filled and durable before the engine writes to the next.
         if contents.length > 0
-            && let Some((earlier, contents)) = &damaged
+            && let Some((earlier, contents)) = &open
         {
             return Err(refusal(dir, earlier, contents));
         }
@@ -107,11 +120,11 @@ fn damaged(dir: &Path) -> Result<Option<(PathBuf, Contents)>, StoreError> {
             return Err(refusal(dir, &path, &contents));
         }
         last = contents.last;
-        if contents.rest != Rest::Nothing {
-            damaged = Some((path, contents));
+        if contents.rest != Rest::Nothing || contents.length == 0 && open.is_none() {
+            open = Some((path, contents));
         }
     }
-    Ok(damaged)
+    Ok(open.filter(|(_, contents)| contents.rest != Rest::Nothing))
 }
 
 /// The journals, oldest first.
@@ -167,5 +180,109 @@ fn create(dir: &Path, name: &str) -> io::Result<(PathBuf, File)> {
             }
             opened => return opened.map(|file| (path, file)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use super::super::journal::tests::encoded;
+    use super::*;
+
+    /// A store's directory with these journals.
+    fn store(journals: &[(u64, Vec<u8>)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join(files::DB)).unwrap();
+        for (number, bytes) in journals {
+            fs::write(journal(dir.path(), *number), bytes).unwrap();
+        }
+        dir
+    }
+
+    fn journal(dir: &Path, number: u64) -> PathBuf {
+        dir.join(files::DB).join(format!("{number}{}", files::JOURNAL))
+    }
+
+    fn whole(commit: u64) -> Vec<u8> {
+        encoded(commit * 2, commit, &[vec![1; 100]])
+    }
+
+    fn torn(commit: u64) -> Vec<u8> {
+        let mut batch = whole(commit);
+        batch[60] = 0;
+        batch
+    }
+
+    #[test]
+    fn what_is_cut_is_named_and_kept() {
+        let dir = store(&[(9, [whole(4), torn(5)].concat())]);
+        let cut = mend(dir.path(), Some(4)).unwrap().unwrap();
+        let (file, offset, size) = (journal(dir.path(), 9), whole(4).len(), torn(5).len());
+        let kept = dir.path().join(format!("torn-9.jnl-{offset}"));
+        let text = format!(
+            "{} ended in a torn commit, as after a power loss: its {size} bytes at offset {offset} \
+             were cut off and are kept in {}; nothing acknowledged was among them",
+            file.display(),
+            kept.display()
+        );
+        assert_eq!(cut.to_string(), text);
+        assert_eq!(fs::read(kept).unwrap(), torn(5));
+        assert_eq!(fs::read(&file).unwrap(), whole(4));
+        assert_eq!(mend(dir.path(), Some(4)).unwrap(), None);
+
+        fs::write(&file, [whole(4), torn(5)].concat()).unwrap();
+        let again = mend(dir.path(), Some(4)).unwrap().unwrap();
+        assert_eq!(again.kept, dir.path().join(format!("torn-9.jnl-{offset}-2")));
+    }
+
+    #[test]
+    fn what_was_acknowledged_is_left_as_it_is() {
+        let bytes = [whole(4), torn(5)].concat();
+        let dir = store(&[(9, bytes.clone())]);
+        let text = mend(dir.path(), Some(5)).unwrap_err().to_string();
+        let file = journal(dir.path(), 9);
+        let expected = format!(
+            "{} is damaged ({} at offset {}: acknowledged data after commit 4 are not what was \
+             written): restore the store from a backup",
+            dir.path().display(),
+            file.display(),
+            whole(4).len()
+        );
+        assert_eq!(text, expected);
+        assert_eq!(fs::read(file).unwrap(), bytes);
+    }
+
+    #[test]
+    fn a_journal_that_others_follow_must_be_whole() {
+        for first in [torn(0), [whole(0), torn(1)].concat(), Vec::new(), vec![0; 9]] {
+            for second in [whole(2), torn(2)] {
+                let dir = store(&[(0, first.clone()), (1, second)]);
+                let err = mend(dir.path(), Some(0)).unwrap_err();
+                assert!(err.to_string().contains("0.jnl at offset "), "{err}");
+            }
+        }
+        let dir = store(&[(9, whole(3)), (10, whole(4)), (11, whole(5)), (12, vec![0; 99])]);
+        assert_eq!(mend(dir.path(), Some(5)).unwrap(), None);
+        fs::remove_file(journal(dir.path(), 10)).unwrap();
+        assert!(mend(dir.path(), Some(5)).is_err(), "one is missing");
+    }
+
+    /// The disk was full: the commit failed, but the engine had begun the next journal by then.
+    #[test]
+    fn a_journal_of_which_nothing_remains_is_not_left_before_another() {
+        let dir = store(&[(9, torn(5)), (10, Vec::new())]);
+        assert!(mend(dir.path(), Some(4)).unwrap().is_some());
+        assert!(!journal(dir.path(), 9).exists());
+        assert_eq!(mend(dir.path(), Some(4)).unwrap(), None);
+        let dir = store(&[(9, torn(5))]);
+        assert!(mend(dir.path(), Some(4)).unwrap().is_some());
+        assert!(journal(dir.path(), 9).exists(), "the engine needs one");
+    }
+
+    #[test]
+    fn a_store_without_journals_is_damaged() {
+        let err = mend(store(&[]).path(), Some(4)).unwrap_err();
+        assert!(err.to_string().contains("db holds no journal"), "{err}");
     }
 }
