@@ -111,6 +111,7 @@ fn set_aside(store: &dyn Store, id: JobId) -> Result<(), StoreError> {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use std::sync::Arc;
+    use std::time::Instant;
 
     use jobtap_core::engine::Setup;
     use jobtap_core::job::{Timestamp, Uid};
@@ -119,13 +120,25 @@ mod tests {
     use jobtap_core::resource::{Idset, ResourceSet};
 
     use super::*;
-    use crate::store::StoredEntry;
     use crate::store::memory::MemoryStore;
+    use crate::store::{EmbeddedStore, StoredEntry};
 
     struct Nowhere;
 
     impl RemoteSink for Nowhere {
         fn send(&self, _call: RemoteCall) {}
+    }
+
+    fn engine() -> Engine {
+        let setup = Setup {
+            owner: Uid::new(0),
+            resources: ResourceSet::single_host("host", Idset::from_iter([0])).unwrap(),
+            config: Value::Null,
+            registry: Registry::default(),
+            remote: Arc::new(Nowhere),
+            ticks: Ticks::default(),
+        };
+        Engine::new(Timestamp::from_secs(2.0), setup).unwrap()
     }
 
     #[test]
@@ -141,15 +154,7 @@ mod tests {
             ];
             store.commit(ops).unwrap();
         }
-        let setup = Setup {
-            owner: Uid::new(0),
-            resources: ResourceSet::single_host("host", Idset::from_iter([0])).unwrap(),
-            config: Value::Null,
-            registry: Registry::default(),
-            remote: Arc::new(Nowhere),
-            ticks: Ticks::default(),
-        };
-        let mut engine = Engine::new(Timestamp::from_secs(2.0), setup).unwrap();
+        let mut engine = engine();
         let log = Log::new(Level::Error);
         assert_eq!(all(&store, &mut engine, &log).unwrap(), 1);
         assert_eq!(store.job_ids().unwrap(), [2]);
@@ -188,5 +193,91 @@ mod tests {
         assert_eq!(stored.exec_lines, 2);
         assert_eq!(stored.resources, None);
         assert!(stored_job(&job(&[("data.x", "{"), ("eventlog", ""), ("jobspec", "")])).is_err());
+    }
+
+    /// A job that is over, as the manager stores it after `jobtap submit`.
+    fn inactive(id: u64) -> Vec<Op> {
+        let mut jobspec = JobspecBuilder::new(["hostname"]).build().unwrap().value().clone();
+        let environment =
+            (0..40).map(|n| (format!("VARIABLE_{n}"), "/a/value/of/usual/length".into()));
+        jobspec["attributes"]["system"]["environment"] = Value::Object(environment.collect());
+        let events = [
+            ("submit", r#"{"userid":1000,"urgency":16,"flags":0,"version":1}"#),
+            ("validate", ""),
+            ("depend", ""),
+            ("priority", r#"{"priority":16}"#),
+            ("alloc", r#"{"annotations":{"sched":{"resource_summary":"rank0/core0"}}}"#),
+            ("start", ""),
+            ("finish", r#"{"status":0}"#),
+            ("release", r#"{"ranks":"all","final":true}"#),
+            ("free", ""),
+            ("clean", ""),
+        ];
+        let mut ops = vec![
+            Op::Put { key: Key::jobspec(id), value: jobspec.to_string().into() },
+            Op::Put {
+                key: Key::job(id, "R").unwrap(),
+                value: r#"{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0"}}],"starttime":1700000000.0,"expiration":1700003600.0,"nodelist":["host"]}}"#.into(),
+            },
+        ];
+        for (seq, (name, context)) in (0..).zip(events) {
+            let context =
+                if context.is_empty() { String::new() } else { format!(",\"context\":{context}") };
+            let line = format!(
+                "{{\"timestamp\":{}.125,\"name\":\"{name}\"{context}}}\n",
+                1_700_000_000 + seq
+            );
+            ops.push(Op::Append { key: Key::eventlog(id), seq, value: line.into() });
+        }
+        for seq in 0..4 {
+            let line = "{\"timestamp\":1700000005.5,\"name\":\"shell.init\"}\n";
+            ops.push(Op::Append {
+                key: Key::guest(id, "exec.eventlog").unwrap(),
+                seq,
+                value: line.into(),
+            });
+        }
+        ops
+    }
+
+    /// Not a check: prints where the time of a start goes. Run it in release with `--ignored`.
+    #[test]
+    #[ignore = "a measurement"]
+    fn where_the_time_of_a_restart_goes() {
+        let jobs: u64 = std::env::var("JOBS").map_or(20_000, |jobs| jobs.parse().unwrap());
+        let dir = tempfile::tempdir().unwrap();
+        {
+            let store = EmbeddedStore::open(dir.path()).unwrap();
+            for first in (1..=jobs).step_by(100) {
+                store
+                    .commit((first..first + 100).flat_map(|n| inactive(n << 24)).collect())
+                    .unwrap();
+            }
+        }
+        let lap = |what: &str, since: Instant| {
+            let micros = since.elapsed().as_micros() as f64;
+            println!("{what:32} {:8.1} ms  {:7.2} us a job", micros / 1e3, micros / jobs as f64);
+        };
+        let start = Instant::now();
+        let store = EmbeddedStore::open(dir.path()).unwrap();
+        lap("open", start);
+        let start = Instant::now();
+        store.scan_jobs(&wanted, &mut |_| ControlFlow::Continue(())).unwrap();
+        lap("scan", start);
+        let start = Instant::now();
+        store
+            .scan_jobs(&wanted, &mut |job| {
+                std::hint::black_box(stored_job(&job).unwrap());
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        lap("scan and take apart", start);
+        let mut engine = engine();
+        let start = Instant::now();
+        assert_eq!(all(&store, &mut engine, &Log::new(Level::Error)).unwrap() as u64, jobs);
+        lap("scan, take apart and replay", start);
+        let start = Instant::now();
+        engine.start(Timestamp::from_secs(2.0));
+        lap("start", start);
     }
 }
