@@ -197,10 +197,11 @@ mod tests {
 
     /// A job that is over, as the manager stores it after `jobtap submit`.
     fn inactive(id: u64) -> Vec<Op> {
-        let mut jobspec = JobspecBuilder::new(["hostname"]).build().unwrap().value().clone();
-        let environment =
-            (0..40).map(|n| (format!("VARIABLE_{n}"), "/a/value/of/usual/length".into()));
-        jobspec["attributes"]["system"]["environment"] = Value::Object(environment.collect());
+        let jobspec = JobspecBuilder::new(["hostname"]).build().unwrap();
+        let mut signed = jobspec.value().clone();
+        let variable = |n| (format!("VARIABLE_{n}"), "/a/value/of/usual/length".into());
+        let environment = (0..40).map(variable).collect();
+        signed["attributes"]["system"]["environment"] = Value::Object(environment);
         let events = [
             ("submit", r#"{"userid":1000,"urgency":16,"flags":0,"version":1}"#),
             ("validate", ""),
@@ -214,7 +215,8 @@ mod tests {
             ("clean", ""),
         ];
         let mut ops = vec![
-            Op::Put { key: Key::jobspec(id), value: jobspec.to_string().into() },
+            Op::Put { key: Key::job(id, "J").unwrap(), value: signed.to_string().into() },
+            Op::Put { key: Key::jobspec(id), value: jobspec.value().to_string().into() },
             Op::Put {
                 key: Key::job(id, "R").unwrap(),
                 value: r#"{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0"}}],"starttime":1700000000.0,"expiration":1700003600.0,"nodelist":["host"]}}"#.into(),
