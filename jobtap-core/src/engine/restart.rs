@@ -43,26 +43,37 @@ impl From<ApplyError> for RestoreError {
     }
 }
 
-impl Engine {
-    /// Brings back one job from the store. Before [`start`](Self::start), in id order.
+/// A stored job whose log has been replayed, for [`Engine::restore`].
+#[derive(Debug)]
+pub struct ReplayedJob(Box<Record>);
+
+impl StoredJob {
+    /// Replays the job's log: nearly all the work of a restart, and the part that needs no engine.
+    /// Jobs can be replayed on several threads.
     ///
     /// # Errors
     /// The reason, for a warning that names the job.
-    pub fn restore(&mut self, stored: StoredJob) -> Result<(), RestoreError> {
-        let id = stored.id;
-        let mut record = replay(stored)?;
+    pub fn replay(self) -> Result<ReplayedJob, RestoreError> {
+        replay(self).map(|record| ReplayedJob(Box::new(record)))
+    }
+}
+
+impl Engine {
+    /// Brings back one job from the store. Before [`start`](Self::start), in id order.
+    pub fn restore(&mut self, job: ReplayedJob) {
+        let ReplayedJob(mut record) = job;
+        let id = record.job.id;
         let state = record.job.state;
         if record.holds && !record.bypass {
             let claimed = record.job.resources.as_ref().is_some_and(|held| self.pool.claim(held));
             record.lost_resources = !claimed;
         }
-        self.jobs.insert(id, Box::new(record));
+        self.jobs.insert(id, record);
         self.max_jobid = self.max_jobid.max(Some(id));
         self.tally_new(id);
         if state != State::Inactive {
             self.active.insert(id);
         }
-        Ok(())
     }
 
     /// Starts work: introduces the restored jobs to the plugins and resumes their actions.

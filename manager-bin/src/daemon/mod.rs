@@ -20,6 +20,7 @@ mod processes;
 mod pulse;
 mod records;
 mod reload;
+mod replay;
 mod replies;
 pub mod resources;
 mod restore;

@@ -1,13 +1,13 @@
 //! The jobs of an earlier run: read from the store, given to the engine, and set aside one by one
 //! where that is impossible.
 
-use std::ops::ControlFlow;
-
-use jobtap_core::engine::{Engine, INSTANCE_DATA, Level, StoredJob};
+use jobtap_core::engine::{Engine, INSTANCE_DATA, Level, ReplayedJob, StoredJob};
 use jobtap_core::job::{Encoding, JobId};
 use serde_json::{Map, Value};
 
+use super::lifecycle::StartError;
 use super::log::Log;
+use super::replay;
 use crate::store::{self, Key, Op, Store, StoreError};
 
 /// Prefix of a plugin's data on a job.
@@ -16,24 +16,25 @@ const DATA: &str = "data.";
 const LOST: &str = "job-lost+found.job.";
 
 /// Restores all jobs into the engine; returns how many.
-pub(super) fn all(store: &dyn Store, engine: &mut Engine, log: &Log) -> Result<usize, StoreError> {
+pub(super) fn all(store: &dyn Store, engine: &mut Engine, log: &Log) -> Result<usize, StartError> {
     let mut restored = 0;
     let mut lost = Vec::new();
-    store.scan_jobs(&wanted, &mut |job| {
-        let id = JobId::new(job.id);
-        let outcome =
-            stored_job(&job).and_then(|job| engine.restore(job).map_err(|error| error.to_string()));
-        match outcome {
-            Ok(()) => restored += 1,
-            Err(reason) => lost.push((id, reason)),
+    replay::all(store, &wanted, replayed, |(id, outcome)| match outcome {
+        Ok(job) => {
+            engine.restore(job);
+            restored += 1;
         }
-        ControlFlow::Continue(())
+        Err(reason) => lost.push((id, reason)),
     })?;
     for (id, reason) in lost {
         log.write(Level::Error, &format!("job {id} not replayed: {reason}"));
         set_aside(store, id)?;
     }
     Ok(restored)
+}
+
+fn replayed(job: store::StoredJob) -> Result<ReplayedJob, String> {
+    stored_job(job)?.replay().map_err(|error| error.to_string())
 }
 
 /// What the last run put down beside the jobs' own logs.
@@ -59,34 +60,42 @@ fn wanted(name: &str) -> bool {
 }
 
 /// A job's keys in the form that the engine takes; the error says which key is unusable.
-fn stored_job(job: &store::StoredJob) -> Result<StoredJob, String> {
-    let text = |name: &str| {
-        job.get(name)
-            .map(|bytes| {
-                String::from_utf8(bytes.to_vec()).map_err(|error| format!("{name}: {error}"))
-            })
-            .transpose()
-    };
-    let required =
-        |name: &str| text(name)?.ok_or_else(|| format!("lookup {name}: No such file or directory"));
-    let exec_lines = job.get("guest.exec.eventlog").unwrap_or_default();
+fn stored_job(job: store::StoredJob) -> Result<StoredJob, String> {
+    let (mut eventlog, mut jobspec, mut resources) = (None, None, None);
+    let mut exec_lines = 0;
     let mut data = Map::new();
-    for entry in &job.entries {
-        let Some(plugin) = entry.name.strip_prefix(DATA) else {
-            continue;
-        };
-        let value = serde_json::from_slice(&entry.value)
-            .map_err(|error| format!("{}: {error}", entry.name))?;
-        data.insert(plugin.to_owned(), value);
+    for store::StoredEntry { name, value, .. } in job.entries {
+        match name.as_str() {
+            "eventlog" => eventlog = Some(text(&name, value)?),
+            "jobspec" => jobspec = Some(text(&name, value)?),
+            "R" => resources = Some(text(&name, value)?),
+            "guest.exec.eventlog" => {
+                exec_lines = value.iter().filter(|byte| **byte == b'\n').count() as u64;
+            }
+            _ => {
+                if let Some(plugin) = name.strip_prefix(DATA) {
+                    let value = serde_json::from_slice(&value)
+                        .map_err(|error| format!("{name}: {error}"))?;
+                    data.insert(plugin.to_owned(), value);
+                }
+            }
+        }
     }
+    let required = |name, text: Option<String>| {
+        text.ok_or_else(|| format!("lookup {name}: No such file or directory"))
+    };
     Ok(StoredJob {
         id: JobId::new(job.id),
-        eventlog: required("eventlog")?,
-        jobspec: required("jobspec")?,
-        resources: text("R")?,
-        exec_lines: exec_lines.iter().filter(|byte| **byte == b'\n').count() as u64,
+        eventlog: required("eventlog", eventlog)?,
+        jobspec: required("jobspec", jobspec)?,
+        resources,
+        exec_lines,
         data,
     })
+}
+
+fn text(name: &str, value: Vec<u8>) -> Result<String, String> {
+    String::from_utf8(value).map_err(|error| format!("{name}: {error}"))
 }
 
 /// Moves all keys of a job out of the way, so that the next start doesn't meet them again and the
@@ -110,6 +119,7 @@ fn set_aside(store: &dyn Store, id: JobId) -> Result<(), StoreError> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use std::ops::ControlFlow;
     use std::sync::Arc;
     use std::time::Instant;
 
@@ -176,13 +186,13 @@ mod tests {
 
     #[test]
     fn a_job_without_jobspec_is_named_by_the_missing_key() {
-        let error = stored_job(&job(&[("eventlog", "")])).unwrap_err();
+        let error = stored_job(job(&[("eventlog", "")])).unwrap_err();
         assert_eq!(error, "lookup jobspec: No such file or directory");
     }
 
     #[test]
     fn data_of_plugins_come_back_by_plugin() {
-        let stored = stored_job(&job(&[
+        let stored = stored_job(job(&[
             ("data.fairshare", "{\"n\":1}"),
             ("eventlog", "x"),
             ("guest.exec.eventlog", "a\nb\n"),
@@ -192,7 +202,7 @@ mod tests {
         assert_eq!(stored.data["fairshare"]["n"], 1);
         assert_eq!(stored.exec_lines, 2);
         assert_eq!(stored.resources, None);
-        assert!(stored_job(&job(&[("data.x", "{"), ("eventlog", ""), ("jobspec", "")])).is_err());
+        assert!(stored_job(job(&[("data.x", "{"), ("eventlog", ""), ("jobspec", "")])).is_err());
     }
 
     /// A job that is over, as the manager stores it after `jobtap submit`.
@@ -269,7 +279,7 @@ mod tests {
         let start = Instant::now();
         store
             .scan_jobs(&wanted, &mut |job| {
-                std::hint::black_box(stored_job(&job).unwrap());
+                std::hint::black_box(stored_job(job).unwrap());
                 ControlFlow::Continue(())
             })
             .unwrap();
