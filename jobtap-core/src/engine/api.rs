@@ -362,7 +362,7 @@ pub struct LogLine {
     pub text: String,
 }
 
-/// A job as the store has it; [`replay`](Self::replay) makes it one that an engine takes.
+/// A job as the store has it, for [`Engine::restore`](super::Engine::restore).
 #[derive(Debug, Clone)]
 pub struct StoredJob {
     /// The job.

@@ -64,7 +64,7 @@ pub use api::*;
 pub use commands::INSTANCE_DATA;
 pub use listing::JobBrief;
 pub use plugins::PluginStatus;
-pub use restart::{ReplayedJob, RestoreError};
+pub use restart::RestoreError;
 
 use crate::job::{IdGenerator, JobId, Timestamp, Uid};
 use crate::plugin::{PluginKey, Registry, RemoteSink, Ticks};

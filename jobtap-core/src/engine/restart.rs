@@ -43,37 +43,26 @@ impl From<ApplyError> for RestoreError {
     }
 }
 
-/// A stored job whose log has been replayed, for [`Engine::restore`].
-#[derive(Debug)]
-pub struct ReplayedJob(Box<Record>);
-
-impl StoredJob {
-    /// Replays the job's log: nearly all the work of a restart, and the part that needs no engine.
-    /// Jobs can be replayed on several threads.
+impl Engine {
+    /// Brings back one job from the store. Before [`start`](Self::start), in id order.
     ///
     /// # Errors
     /// The reason, for a warning that names the job.
-    pub fn replay(self) -> Result<ReplayedJob, RestoreError> {
-        replay(self).map(|record| ReplayedJob(Box::new(record)))
-    }
-}
-
-impl Engine {
-    /// Brings back one job from the store. Before [`start`](Self::start), in id order.
-    pub fn restore(&mut self, job: ReplayedJob) {
-        let ReplayedJob(mut record) = job;
-        let id = record.job.id;
+    pub fn restore(&mut self, stored: StoredJob) -> Result<(), RestoreError> {
+        let id = stored.id;
+        let mut record = replay(stored)?;
         let state = record.job.state;
         if record.holds && !record.bypass {
             let claimed = record.job.resources.as_ref().is_some_and(|held| self.pool.claim(held));
             record.lost_resources = !claimed;
         }
-        self.jobs.insert(id, record);
+        self.jobs.insert(id, Box::new(record));
         self.max_jobid = self.max_jobid.max(Some(id));
         self.tally_new(id);
         if state != State::Inactive {
             self.active.insert(id);
         }
+        Ok(())
     }
 
     /// Starts work: introduces the restored jobs to the plugins and resumes their actions.
@@ -303,8 +292,8 @@ fn refuse(text: impl Into<String>) -> RestoreError {
 
 /// Replays a job's log.
 fn replay(stored: StoredJob) -> Result<Record, RestoreError> {
-    let jobspec: Value = serde_json::from_str(&stored.jobspec)
-        .map_err(|error| refuse(format!("failed to decode jobspec: {error}")))?;
+    let jobspec = Jobspec::stored(stored.jobspec)
+        .map_err(|error| refuse(format!("failed to decode jobspec: {}", error.text())))?;
     let resources = match &stored.resources {
         None => None,
         Some(text) => {
@@ -315,7 +304,7 @@ fn replay(stored: StoredJob) -> Result<Record, RestoreError> {
     };
     let entries = decode_log(&stored.eventlog)
         .map_err(|error| refuse(format!("failed to decode eventlog: {error}")))?;
-    let mut record = Record::new(blank_job(stored.id, Jobspec::unvalidated(jobspec)));
+    let mut record = Record::new(blank_job(stored.id, jobspec));
     record.job.resources = resources;
     record.exec_lines = stored.exec_lines;
     record.data = stored.data;

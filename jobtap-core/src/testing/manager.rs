@@ -181,8 +181,7 @@ impl TestManager {
         }
         for stored in self.store.jobs() {
             let id = stored.id;
-            let replayed = stored.replay();
-            engine.restore(replayed.map_err(|error| format!("job {id} not replayed: {error}"))?);
+            engine.restore(stored).map_err(|error| format!("job {id} not replayed: {error}"))?;
         }
         let effects = engine.start(self.now);
         self.engine = Some(engine);

@@ -20,7 +20,6 @@ mod processes;
 mod pulse;
 mod records;
 mod reload;
-mod replay;
 mod replies;
 pub mod resources;
 mod restore;

@@ -1,13 +1,13 @@
 //! The jobs of an earlier run: read from the store, given to the engine, and set aside one by one
 //! where that is impossible.
 
-use jobtap_core::engine::{Engine, INSTANCE_DATA, Level, ReplayedJob, StoredJob};
+use std::ops::ControlFlow;
+
+use jobtap_core::engine::{Engine, INSTANCE_DATA, Level, StoredJob};
 use jobtap_core::job::{Encoding, JobId};
 use serde_json::{Map, Value};
 
-use super::lifecycle::StartError;
 use super::log::Log;
-use super::replay;
 use crate::store::{self, Key, Op, Store, StoreError};
 
 /// Prefix of a plugin's data on a job.
@@ -16,25 +16,24 @@ const DATA: &str = "data.";
 const LOST: &str = "job-lost+found.job.";
 
 /// Restores all jobs into the engine; returns how many.
-pub(super) fn all(store: &dyn Store, engine: &mut Engine, log: &Log) -> Result<usize, StartError> {
+pub(super) fn all(store: &dyn Store, engine: &mut Engine, log: &Log) -> Result<usize, StoreError> {
     let mut restored = 0;
     let mut lost = Vec::new();
-    replay::all(store, &wanted, replayed, |(id, outcome)| match outcome {
-        Ok(job) => {
-            engine.restore(job);
-            restored += 1;
+    store.scan_jobs(&wanted, &mut |job| {
+        let id = JobId::new(job.id);
+        let outcome =
+            stored_job(job).and_then(|job| engine.restore(job).map_err(|error| error.to_string()));
+        match outcome {
+            Ok(()) => restored += 1,
+            Err(reason) => lost.push((id, reason)),
         }
-        Err(reason) => lost.push((id, reason)),
+        ControlFlow::Continue(())
     })?;
     for (id, reason) in lost {
         log.write(Level::Error, &format!("job {id} not replayed: {reason}"));
         set_aside(store, id)?;
     }
     Ok(restored)
-}
-
-fn replayed(job: store::StoredJob) -> Result<ReplayedJob, String> {
-    stored_job(job)?.replay().map_err(|error| error.to_string())
 }
 
 /// What the last run put down beside the jobs' own logs.
@@ -119,7 +118,6 @@ fn set_aside(store: &dyn Store, id: JobId) -> Result<(), StoreError> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-    use std::ops::ControlFlow;
     use std::sync::Arc;
     use std::time::Instant;
 
