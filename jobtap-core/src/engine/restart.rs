@@ -292,8 +292,8 @@ fn refuse(text: impl Into<String>) -> RestoreError {
 
 /// Replays a job's log.
 fn replay(stored: StoredJob) -> Result<Record, RestoreError> {
-    let jobspec: Value = serde_json::from_str(&stored.jobspec)
-        .map_err(|error| refuse(format!("failed to decode jobspec: {error}")))?;
+    let jobspec = Jobspec::stored(stored.jobspec)
+        .map_err(|error| refuse(format!("failed to decode jobspec: {}", error.text())))?;
     let resources = match &stored.resources {
         None => None,
         Some(text) => {
@@ -304,7 +304,7 @@ fn replay(stored: StoredJob) -> Result<Record, RestoreError> {
     };
     let entries = decode_log(&stored.eventlog)
         .map_err(|error| refuse(format!("failed to decode eventlog: {error}")))?;
-    let mut record = Record::new(blank_job(stored.id, Jobspec::unvalidated(jobspec)));
+    let mut record = Record::new(blank_job(stored.id, jobspec));
     record.job.resources = resources;
     record.exec_lines = stored.exec_lines;
     record.data = stored.data;

@@ -4,10 +4,11 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use crate::job::Timestamp;
+use crate::job::{KNOWN_EVENTS, Timestamp};
 
 /// One event (RFC 18).
 ///
@@ -29,10 +30,31 @@ pub struct EventEntry {
     /// When it happened.
     pub timestamp: Timestamp,
     /// What happened, such as `submit`.
+    #[serde(deserialize_with = "event_name")]
     pub name: Cow<'static, str>,
     /// The event's own data, in the order in which it was written.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub context: Option<Map<String, Value>>,
+}
+
+/// A name that every log has is not kept once more for each event.
+fn event_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'static, str>, D::Error> {
+    struct Name;
+
+    impl Visitor<'_> for Name {
+        type Value = Cow<'static, str>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string")
+        }
+
+        fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+            let known = KNOWN_EVENTS.iter().find(|known| **known == name);
+            Ok(known.map_or_else(|| Cow::Owned(name.to_owned()), |known| Cow::Borrowed(*known)))
+        }
+    }
+
+    deserializer.deserialize_str(Name)
 }
 
 /// Refuses `null`, which `Option` alone would read as "no context".

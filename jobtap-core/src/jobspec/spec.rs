@@ -2,8 +2,9 @@
 //! the same document, so a copy costs no more than a reference count.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use serde::de::IgnoredAny;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
@@ -30,10 +31,38 @@ pub struct Jobspec {
 }
 
 struct Document {
+    /// Where the content comes from once it is asked for.
+    text: Box<str>,
+    content: OnceLock<Content>,
+    validated: bool,
+}
+
+#[derive(Clone)]
+struct Content {
     value: Value,
     counts: Counts,
     duration: f64,
-    validated: bool,
+}
+
+impl Content {
+    fn new(value: Value, counts: Counts) -> Self {
+        let duration = path::get(&value, "attributes.system.duration").and_then(Value::as_f64);
+        let duration = duration.filter(|seconds| *seconds >= 0.0).unwrap_or_default();
+        Self { value, counts, duration }
+    }
+
+    fn unvalidated(value: Value) -> Self {
+        let counts = Counts::of(&value).unwrap_or_default();
+        Self::new(value, counts)
+    }
+}
+
+impl Document {
+    fn content(&self) -> &Content {
+        // The text was JSON; what is nested too deep to be held counts as absent.
+        let read = || Content::unvalidated(serde_json::from_str(&self.text).unwrap_or_default());
+        self.content.get_or_init(read)
+    }
 }
 
 impl Jobspec {
@@ -54,7 +83,7 @@ impl Jobspec {
     /// [`JobspecError`] when it is no version 1 jobspec; the message names the place.
     pub fn from_value(value: Value) -> Result<Self, JobspecError> {
         let counts = validate(&value)?;
-        Ok(Self::assemble(value, counts, true))
+        Ok(Self::assemble(Content::new(value, counts), true))
     }
 
     /// Takes a jobspec as it is, for jobs whose owner asked for no validation and for logs that
@@ -62,32 +91,43 @@ impl Jobspec {
     /// zero and [`duration`](Self::duration) is unlimited then.
     #[must_use]
     pub fn unvalidated(value: Value) -> Self {
-        let counts = Counts::of(&value).unwrap_or_default();
-        Self::assemble(value, counts, false)
+        Self::assemble(Content::unvalidated(value), false)
     }
 
-    fn assemble(value: Value, counts: Counts, validated: bool) -> Self {
-        let duration = path::get(&value, "attributes.system.duration").and_then(Value::as_f64);
-        let duration = duration.filter(|seconds| *seconds >= 0.0).unwrap_or_default();
-        Self { document: Arc::new(Document { value, counts, duration, validated }) }
+    /// Takes the text of a stored jobspec, as [`unvalidated`](Self::unvalidated) does, but reads it
+    /// only when something in it is asked for: of the many jobs of earlier runs few ever are.
+    ///
+    /// # Errors
+    /// [`JobspecError::Json`] for text that is no JSON.
+    pub fn stored(text: String) -> Result<Self, JobspecError> {
+        let json: Result<IgnoredAny, _> = serde_json::from_str(&text);
+        json.map_err(|error| JobspecError::Json(error.to_string()))?;
+        let text = text.into_boxed_str();
+        let document = Document { text, content: OnceLock::new(), validated: false };
+        Ok(Self { document: Arc::new(document) })
+    }
+
+    fn assemble(content: Content, validated: bool) -> Self {
+        let document = Document { text: Box::default(), content: content.into(), validated };
+        Self { document: Arc::new(document) }
     }
 
     /// The whole document.
     #[must_use]
     pub fn value(&self) -> &Value {
-        &self.document.value
+        &self.document.content().value
     }
 
     /// How much is asked for.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        self.document.counts
+        self.document.content().counts
     }
 
     /// The time limit in seconds; 0 means that none is set.
     #[must_use]
     pub fn duration(&self) -> f64 {
-        self.document.duration
+        self.document.content().duration
     }
 
     /// An attribute by the key that `--setattr` would take: `user.tag`, or `queue` for
@@ -174,13 +214,12 @@ impl Jobspec {
         if self.system("environment").is_none() {
             return self.clone();
         }
-        let mut value = self.value().clone();
-        let system = value.pointer_mut("/attributes/system").and_then(Value::as_object_mut);
+        let mut content = self.document.content().clone();
+        let system = content.value.pointer_mut("/attributes/system").and_then(Value::as_object_mut);
         if let Some(system) = system {
             system.shift_remove("environment");
         }
-        let Document { counts, duration, validated, .. } = *self.document;
-        Self { document: Arc::new(Document { value, counts, duration, validated }) }
+        Self::assemble(content, self.is_validated())
     }
 
     /// Applies one entry of a `jobspec-update` event (RFC 21). Other clones keep the old document.
@@ -356,6 +395,17 @@ mod tests {
         assert_eq!(error, "a jobspec update must hold at least one entry");
         let error = sample().update("foo", json!(1)).unwrap_err().to_string();
         assert_eq!(error, "foo: one or more jobspec updates are invalid");
+    }
+
+    #[test]
+    fn a_stored_jobspec_is_what_its_text_says() {
+        let spec = Jobspec::stored(sample().value().to_string()).unwrap();
+        assert_eq!(spec.clone(), sample());
+        assert_eq!((spec.counts(), spec.duration()), (sample().counts(), sample().duration()));
+        assert!(!spec.is_validated());
+        assert!(matches!(Jobspec::stored("{".to_owned()), Err(JobspecError::Json(_))));
+        let deep = format!("{}{}", "[".repeat(999), "]".repeat(999));
+        assert_eq!(Jobspec::stored(deep).unwrap().value(), &Value::Null);
     }
 
     #[test]

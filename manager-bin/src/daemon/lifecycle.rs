@@ -229,7 +229,11 @@ fn start_threads(
     let log = Arc::new(Log::new(options.log_level));
     warn_of_strangers(&options.config, &linked, &log);
     let state = options.statedir.path();
-    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(&state.join("store"))?);
+    let store = EmbeddedStore::open(&state.join("store"))?;
+    if let Some(cut) = store.cut() {
+        log.write(Level::Warning, &cut.to_string());
+    }
+    let store: Arc<dyn Store> = Arc::new(store);
     let records = Records::new(Arc::clone(&store), state.join("output"));
     let (sender, messages) = mpsc::channel();
     let engine = EngineHandle::new(sender);

@@ -22,7 +22,7 @@ pub(super) fn all(store: &dyn Store, engine: &mut Engine, log: &Log) -> Result<u
     store.scan_jobs(&wanted, &mut |job| {
         let id = JobId::new(job.id);
         let outcome =
-            stored_job(&job).and_then(|job| engine.restore(job).map_err(|error| error.to_string()));
+            stored_job(job).and_then(|job| engine.restore(job).map_err(|error| error.to_string()));
         match outcome {
             Ok(()) => restored += 1,
             Err(reason) => lost.push((id, reason)),
@@ -59,34 +59,42 @@ fn wanted(name: &str) -> bool {
 }
 
 /// A job's keys in the form that the engine takes; the error says which key is unusable.
-fn stored_job(job: &store::StoredJob) -> Result<StoredJob, String> {
-    let text = |name: &str| {
-        job.get(name)
-            .map(|bytes| {
-                String::from_utf8(bytes.to_vec()).map_err(|error| format!("{name}: {error}"))
-            })
-            .transpose()
-    };
-    let required =
-        |name: &str| text(name)?.ok_or_else(|| format!("lookup {name}: No such file or directory"));
-    let exec_lines = job.get("guest.exec.eventlog").unwrap_or_default();
+fn stored_job(job: store::StoredJob) -> Result<StoredJob, String> {
+    let (mut eventlog, mut jobspec, mut resources) = (None, None, None);
+    let mut exec_lines = 0;
     let mut data = Map::new();
-    for entry in &job.entries {
-        let Some(plugin) = entry.name.strip_prefix(DATA) else {
-            continue;
-        };
-        let value = serde_json::from_slice(&entry.value)
-            .map_err(|error| format!("{}: {error}", entry.name))?;
-        data.insert(plugin.to_owned(), value);
+    for store::StoredEntry { name, value, .. } in job.entries {
+        match name.as_str() {
+            "eventlog" => eventlog = Some(text(&name, value)?),
+            "jobspec" => jobspec = Some(text(&name, value)?),
+            "R" => resources = Some(text(&name, value)?),
+            "guest.exec.eventlog" => {
+                exec_lines = value.iter().filter(|byte| **byte == b'\n').count() as u64;
+            }
+            _ => {
+                if let Some(plugin) = name.strip_prefix(DATA) {
+                    let value = serde_json::from_slice(&value)
+                        .map_err(|error| format!("{name}: {error}"))?;
+                    data.insert(plugin.to_owned(), value);
+                }
+            }
+        }
     }
+    let required = |name, text: Option<String>| {
+        text.ok_or_else(|| format!("lookup {name}: No such file or directory"))
+    };
     Ok(StoredJob {
         id: JobId::new(job.id),
-        eventlog: required("eventlog")?,
-        jobspec: required("jobspec")?,
-        resources: text("R")?,
-        exec_lines: exec_lines.iter().filter(|byte| **byte == b'\n').count() as u64,
+        eventlog: required("eventlog", eventlog)?,
+        jobspec: required("jobspec", jobspec)?,
+        resources,
+        exec_lines,
         data,
     })
+}
+
+fn text(name: &str, value: Vec<u8>) -> Result<String, String> {
+    String::from_utf8(value).map_err(|error| format!("{name}: {error}"))
 }
 
 /// Moves all keys of a job out of the way, so that the next start doesn't meet them again and the
@@ -111,6 +119,7 @@ fn set_aside(store: &dyn Store, id: JobId) -> Result<(), StoreError> {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use std::sync::Arc;
+    use std::time::Instant;
 
     use jobtap_core::engine::Setup;
     use jobtap_core::job::{Timestamp, Uid};
@@ -119,13 +128,25 @@ mod tests {
     use jobtap_core::resource::{Idset, ResourceSet};
 
     use super::*;
-    use crate::store::StoredEntry;
     use crate::store::memory::MemoryStore;
+    use crate::store::{EmbeddedStore, StoredEntry};
 
     struct Nowhere;
 
     impl RemoteSink for Nowhere {
         fn send(&self, _call: RemoteCall) {}
+    }
+
+    fn engine() -> Engine {
+        let setup = Setup {
+            owner: Uid::new(0),
+            resources: ResourceSet::single_host("host", Idset::from_iter([0])).unwrap(),
+            config: Value::Null,
+            registry: Registry::default(),
+            remote: Arc::new(Nowhere),
+            ticks: Ticks::default(),
+        };
+        Engine::new(Timestamp::from_secs(2.0), setup).unwrap()
     }
 
     #[test]
@@ -141,15 +162,7 @@ mod tests {
             ];
             store.commit(ops).unwrap();
         }
-        let setup = Setup {
-            owner: Uid::new(0),
-            resources: ResourceSet::single_host("host", Idset::from_iter([0])).unwrap(),
-            config: Value::Null,
-            registry: Registry::default(),
-            remote: Arc::new(Nowhere),
-            ticks: Ticks::default(),
-        };
-        let mut engine = Engine::new(Timestamp::from_secs(2.0), setup).unwrap();
+        let mut engine = engine();
         let log = Log::new(Level::Error);
         assert_eq!(all(&store, &mut engine, &log).unwrap(), 1);
         assert_eq!(store.job_ids().unwrap(), [2]);
@@ -171,13 +184,13 @@ mod tests {
 
     #[test]
     fn a_job_without_jobspec_is_named_by_the_missing_key() {
-        let error = stored_job(&job(&[("eventlog", "")])).unwrap_err();
+        let error = stored_job(job(&[("eventlog", "")])).unwrap_err();
         assert_eq!(error, "lookup jobspec: No such file or directory");
     }
 
     #[test]
     fn data_of_plugins_come_back_by_plugin() {
-        let stored = stored_job(&job(&[
+        let stored = stored_job(job(&[
             ("data.fairshare", "{\"n\":1}"),
             ("eventlog", "x"),
             ("guest.exec.eventlog", "a\nb\n"),
@@ -187,6 +200,94 @@ mod tests {
         assert_eq!(stored.data["fairshare"]["n"], 1);
         assert_eq!(stored.exec_lines, 2);
         assert_eq!(stored.resources, None);
-        assert!(stored_job(&job(&[("data.x", "{"), ("eventlog", ""), ("jobspec", "")])).is_err());
+        assert!(stored_job(job(&[("data.x", "{"), ("eventlog", ""), ("jobspec", "")])).is_err());
+    }
+
+    /// A job that is over, as the manager stores it after `jobtap submit`.
+    fn inactive(id: u64) -> Vec<Op> {
+        let jobspec = JobspecBuilder::new(["hostname"]).build().unwrap();
+        let mut signed = jobspec.value().clone();
+        let variable = |n| (format!("VARIABLE_{n}"), "/a/value/of/usual/length".into());
+        let environment = (0..40).map(variable).collect();
+        signed["attributes"]["system"]["environment"] = Value::Object(environment);
+        let events = [
+            ("submit", r#"{"userid":1000,"urgency":16,"flags":0,"version":1}"#),
+            ("validate", ""),
+            ("depend", ""),
+            ("priority", r#"{"priority":16}"#),
+            ("alloc", r#"{"annotations":{"sched":{"resource_summary":"rank0/core0"}}}"#),
+            ("start", ""),
+            ("finish", r#"{"status":0}"#),
+            ("release", r#"{"ranks":"all","final":true}"#),
+            ("free", ""),
+            ("clean", ""),
+        ];
+        let mut ops = vec![
+            Op::Put { key: Key::job(id, "J").unwrap(), value: signed.to_string().into() },
+            Op::Put { key: Key::jobspec(id), value: jobspec.value().to_string().into() },
+            Op::Put {
+                key: Key::job(id, "R").unwrap(),
+                value: r#"{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0"}}],"starttime":1700000000.0,"expiration":1700003600.0,"nodelist":["host"]}}"#.into(),
+            },
+        ];
+        for (seq, (name, context)) in (0..).zip(events) {
+            let context =
+                if context.is_empty() { String::new() } else { format!(",\"context\":{context}") };
+            let line = format!(
+                "{{\"timestamp\":{}.125,\"name\":\"{name}\"{context}}}\n",
+                1_700_000_000 + seq
+            );
+            ops.push(Op::Append { key: Key::eventlog(id), seq, value: line.into() });
+        }
+        for seq in 0..4 {
+            let line = "{\"timestamp\":1700000005.5,\"name\":\"shell.init\"}\n";
+            ops.push(Op::Append {
+                key: Key::guest(id, "exec.eventlog").unwrap(),
+                seq,
+                value: line.into(),
+            });
+        }
+        ops
+    }
+
+    /// Not a check: prints where the time of a start goes. Run it in release with `--ignored`.
+    #[test]
+    #[ignore = "a measurement"]
+    fn where_the_time_of_a_restart_goes() {
+        let jobs: u64 = std::env::var("JOBS").map_or(20_000, |jobs| jobs.parse().unwrap());
+        let dir = tempfile::tempdir().unwrap();
+        {
+            let store = EmbeddedStore::open(dir.path()).unwrap();
+            for first in (1..=jobs).step_by(100) {
+                store
+                    .commit((first..first + 100).flat_map(|n| inactive(n << 24)).collect())
+                    .unwrap();
+            }
+        }
+        let lap = |what: &str, since: Instant| {
+            let micros = since.elapsed().as_micros() as f64;
+            println!("{what:32} {:8.1} ms  {:7.2} us a job", micros / 1e3, micros / jobs as f64);
+        };
+        let start = Instant::now();
+        let store = EmbeddedStore::open(dir.path()).unwrap();
+        lap("open", start);
+        let start = Instant::now();
+        store.scan_jobs(&wanted, &mut |_| ControlFlow::Continue(())).unwrap();
+        lap("scan", start);
+        let start = Instant::now();
+        store
+            .scan_jobs(&wanted, &mut |job| {
+                std::hint::black_box(stored_job(job).unwrap());
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        lap("scan and take apart", start);
+        let mut engine = engine();
+        let start = Instant::now();
+        assert_eq!(all(&store, &mut engine, &Log::new(Level::Error)).unwrap() as u64, jobs);
+        lap("scan, take apart and replay", start);
+        let start = Instant::now();
+        engine.start(Timestamp::from_secs(2.0));
+        lap("start", start);
     }
 }

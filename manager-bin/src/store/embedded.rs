@@ -3,6 +3,8 @@
 
 mod files;
 mod integrity;
+mod journal;
+mod tail;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +24,7 @@ use super::layout::{self, Effects, JobScan, Listing, Rows};
 use super::lock::{self, Lock};
 use super::space::{self, Space};
 use super::{Key, Op, Store, StoreError, StoredJob, rows};
+pub use tail::Cut;
 
 /// The layout that this version writes.
 const FORMAT: u32 = 1;
@@ -51,6 +54,7 @@ pub struct EmbeddedStore {
     // Fields drop in this order: the engine has to be closed when the lock goes.
     engine: Engine,
     commits: Mutex<Commits>,
+    cut: Option<Cut>,
     _lock: Lock,
 }
 
@@ -77,20 +81,35 @@ impl EmbeddedStore {
         files::prepare(dir)?;
         let lock = Lock::take(dir)?;
         let acked = Acked::read(dir)?;
-        let engine = if files::has_database(dir, acked)? {
-            Engine::open(dir)?
+        let (engine, cut) = if files::has_database(dir, acked)? {
+            let cut = tail::mend(dir, acked)?;
+            (Engine::open(dir)?, cut)
         } else {
-            Engine::create(dir)?
+            (Engine::create(dir)?, None)
         };
         engine.check_format()?;
         let last = engine.last_commit()?;
         if let Some(acked) = acked
             && last < acked
         {
-            return Err(StoreError::Lost { path: dir.to_owned(), acked, found: last });
+            return Err(match cut {
+                Some(cut) => engine.damaged(&format!(
+                    "{} at offset {}: commit {acked} was acknowledged and {last} is the last one \
+                     there; what was cut is kept in {}",
+                    cut.file.display(),
+                    cut.offset,
+                    cut.kept.display()
+                )),
+                None => StoreError::Lost { path: dir.to_owned(), acked, found: last },
+            });
         }
         let commits = Mutex::new(Commits { last, acked: Acked::create(dir, last)?, failed: false });
-        Ok(Self { engine, commits, _lock: lock })
+        Ok(Self { engine, commits, cut: cut.and_then(Cut::news), _lock: lock })
+    }
+
+    /// What opening cut off as torn, for the log.
+    pub fn cut(&self) -> Option<&Cut> {
+        self.cut.as_ref()
     }
 
     /// Writes what is in memory to a table, which otherwise takes megabytes.

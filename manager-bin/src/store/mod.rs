@@ -21,7 +21,7 @@ mod tests;
 use std::ops::ControlFlow;
 
 pub use committer::{Batch, Committer};
-pub use embedded::EmbeddedStore;
+pub use embedded::{Cut, EmbeddedStore};
 pub use error::StoreError;
 pub use keys::{Key, KeyError};
 pub use space::{Reserve, Space};

@@ -5,22 +5,27 @@
 //! any is made anew.
 
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use super::super::{StoreError, acked, lock};
 use super::integrity::{self, CURRENT};
+use super::journal;
 
 /// The engine's folder within the store's directory.
 pub(super) const DB: &str = "db";
+/// What the names of its journals end with; before that is their number.
+pub(super) const JOURNAL: &str = ".jnl";
 
 const VERSION: &str = "version";
 const LOCK: &str = "lock";
 const KEYSPACES: &str = "keyspaces";
-const FIRST_JOURNAL: &str = "0.jnl";
+/// Its first journal, which goes once all in it is in tables.
+pub(super) const FIRST_JOURNAL: &str = "0.jnl";
 /// The engine's own keyspace and ours.
-const NEEDED_KEYSPACES: [&str; 2] = ["0", "1"];
+const NEEDED_KEYSPACES: [&str; 2] = ["0", OURS];
+const OURS: &str = "1";
 
 /// Makes sure that `dir` is a directory which is empty or already a store's.
 pub(super) fn prepare(dir: &Path) -> Result<(), StoreError> {
@@ -86,10 +91,17 @@ fn never_held_data(db: &Path) -> io::Result<bool> {
     if names.iter().any(|name| !known.contains(&name.as_str())) {
         return Ok(false);
     }
-    // The journal is created full of zeros, and no record begins with one.
-    let mut first = [0];
+    if db
+        .join(KEYSPACES)
+        .join(OURS)
+        .join(integrity::TABLES)
+        .read_dir()
+        .is_ok_and(|mut tables| tables.next().is_some())
+    {
+        return Ok(false);
+    }
     match File::open(db.join(FIRST_JOURNAL)) {
-        Ok(mut journal) => Ok(journal.read(&mut first)? == 0 || first == [0]),
+        Ok(journal) => journal::never_used(&journal),
         Err(err) if err.kind() == ErrorKind::NotFound => Ok(true),
         Err(err) => Err(err),
     }
@@ -105,7 +117,7 @@ fn complete(db: &Path) -> io::Result<Option<String>> {
     }
     for name in names(db)? {
         let path = db.join(&name);
-        if let Some(number) = name.strip_suffix(".jnl")
+        if let Some(number) = name.strip_suffix(JOURNAL)
             && (number.parse::<u64>().is_err() || !path.is_file())
         {
             return Ok(stray(&path));
@@ -153,6 +165,7 @@ fn names(dir: &Path) -> io::Result<Vec<String>> {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+    use super::super::journal::tests::encoded;
     use super::*;
 
     #[test]
@@ -183,7 +196,10 @@ mod tests {
         fs::write(db.join(FIRST_JOURNAL), [0, 0]).unwrap();
         fs::write(db.join(VERSION), "").unwrap();
         assert!(fresh());
-        fs::write(db.join(FIRST_JOURNAL), [1, 0]).unwrap();
+        // The first commit, torn.
+        fs::write(db.join(FIRST_JOURNAL), [1, 2, 0, 0, 0, 7]).unwrap();
+        assert!(fresh());
+        fs::write(db.join(FIRST_JOURNAL), encoded(0, 0, &[])).unwrap();
         assert!(has_database(dir.path(), None).is_err(), "data, but no version");
     }
 

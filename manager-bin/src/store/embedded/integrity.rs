@@ -14,7 +14,8 @@ use xxhash_rust::xxh3::xxh3_128;
 /// Names the manifest in force: its number, its checksum and the kind of checksum.
 pub(super) const CURRENT: &str = "current";
 const CURRENT_LEN: usize = 8 + 16 + 1;
-const TABLES: &str = "tables";
+/// The folder of a keyspace's tables.
+pub(super) const TABLES: &str = "tables";
 
 /// What ends every manifest and table: a magic word, two versions, the checksum of the table of
 /// contents, its place and its length.

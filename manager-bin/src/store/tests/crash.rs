@@ -126,6 +126,7 @@ fn a_killed_manager_loses_nothing_it_acknowledged() {
         let (mut child, output) = start_child(dir.path(), next);
         let acked = kill_after(count, &mut child, output);
         let store = EmbeddedStore::open(dir.path()).unwrap();
+        assert_eq!(store.cut(), None);
         next = check(&store, acked);
     }
     assert!(next > 3000);

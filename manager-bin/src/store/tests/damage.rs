@@ -49,11 +49,15 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn copy(from: &Path, to: &Path) {
-    for file in files(from) {
-        let target = to.join(file.strip_prefix(from).unwrap());
-        fs::create_dir_all(target.parent().unwrap()).unwrap();
-        fs::copy(&file, target).unwrap();
+pub(super) fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let target = to.join(path.file_name().unwrap());
+        match path.is_dir() {
+            true => copy(&path, &target),
+            false => drop(fs::copy(&path, target).unwrap()),
+        }
     }
 }
 

@@ -1,0 +1,402 @@
+//! Journals as a power loss leaves them: the commit that was being written may be torn in any way,
+//! what was acknowledged is there, and nothing healthy is ever taken for torn.
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use super::damage::copy;
+use crate::store::{EmbeddedStore, Key, Op, Store, StoreError};
+
+const PAGE: usize = 4096;
+
+/// A commit: the lengths of its records.
+type Lengths = Vec<usize>;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Commit(Lengths),
+    Reopen,
+    /// What is in memory goes to a table.
+    Flush,
+    /// The engine begins a journal and is killed before it has flushed what the last one holds.
+    Rotate,
+    /// A kill after so much of a commit has been written, to a journal that is created with zeros
+    /// or to one that grows.
+    Kill(Lengths, Index, bool),
+}
+
+/// What happens to the pages of a commit that is being written.
+#[derive(Clone, Debug)]
+enum Damage {
+    Cut(Index),
+    ZerosFrom(Index),
+    ZeroPages(Vec<bool>),
+    Garbage(Index, Vec<u8>),
+    Flip(Index, u8),
+}
+
+impl Damage {
+    /// Changes what is in `journal` from `start` on.
+    fn strike(&self, journal: &mut Vec<u8>, start: usize) {
+        let length = journal.len();
+        let place = |index: &Index| start + index.index(length - start);
+        match self {
+            Self::Cut(at) => journal.truncate(place(at)),
+            Self::ZerosFrom(at) => {
+                let at = place(at);
+                journal[at..].fill(0);
+                journal.resize(length + 3 * PAGE, 0);
+            }
+            Self::ZeroPages(lost) => {
+                for (at, byte) in journal.iter_mut().enumerate().skip(start) {
+                    if lost[at / PAGE % lost.len()] {
+                        *byte = 0;
+                    }
+                }
+            }
+            Self::Garbage(at, garbage) => {
+                let at = place(at);
+                for (byte, new) in journal[at..].iter_mut().zip(garbage.iter().cycle().take(PAGE)) {
+                    *byte = *new;
+                }
+            }
+            Self::Flip(at, bit) => {
+                let at = place(at);
+                journal[at] ^= 1 << bit;
+            }
+        }
+    }
+}
+
+/// A store, and what it has to hold.
+struct Fixture {
+    dir: tempfile::TempDir,
+    store: Option<EmbeddedStore>,
+    commits: Vec<Lengths>,
+}
+
+impl Fixture {
+    fn new(steps: &[Step]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Some(EmbeddedStore::open(dir.path()).unwrap());
+        let mut fixture = Self { dir, store, commits: Vec::new() };
+        for step in steps {
+            fixture.step(step);
+            fixture.check_healthy();
+        }
+        fixture
+    }
+
+    fn store(&self) -> &EmbeddedStore {
+        self.store.as_ref().unwrap()
+    }
+
+    fn close(&mut self) {
+        self.store = None;
+    }
+
+    fn open(&mut self) {
+        self.store = Some(EmbeddedStore::open(self.dir.path()).unwrap());
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Commit(lengths) => self.commit(lengths),
+            Step::Flush => self.store().flush_to_table(),
+            Step::Reopen => {
+                self.close();
+                self.open();
+            }
+            Step::Rotate => {
+                self.close();
+                let active = active(self.dir.path());
+                // The engine never leaves an empty journal behind.
+                if !read(&active).is_empty() {
+                    let next = format!("{}.jnl", active.number() + 1);
+                    fs::write(active.with_file_name(next), "").unwrap();
+                }
+                self.open();
+            }
+            Step::Kill(lengths, keep, zeros) => {
+                let (start, mut journal) = self.unacknowledged(lengths);
+                let keep = start + keep.index(journal.len() - start);
+                journal.truncate(keep);
+                if *zeros {
+                    journal.resize(keep + PAGE, 0);
+                }
+                fs::write(active(self.dir.path()), journal).unwrap();
+                self.open();
+            }
+        }
+    }
+
+    fn commit(&mut self, lengths: &[usize]) {
+        let number = self.commits.len();
+        self.store().commit(ops(number, lengths)).unwrap();
+        self.commits.push(lengths.to_vec());
+    }
+
+    /// Writes a commit, but not that it was acknowledged. Gives where it begins in the journal, and
+    /// the journal.
+    fn unacknowledged(&mut self, lengths: &[usize]) -> (usize, Vec<u8>) {
+        let acked = fs::read(self.dir.path().join("acked")).unwrap();
+        let start = read(&active(self.dir.path())).len();
+        self.store().commit(ops(self.commits.len(), lengths)).unwrap();
+        self.close();
+        fs::write(self.dir.path().join("acked"), acked).unwrap();
+        (start, read(&active(self.dir.path())))
+    }
+
+    fn check_healthy(&self) {
+        assert_eq!(self.store().cut(), None);
+        assert_eq!(kept(self.dir.path()), Vec::<PathBuf>::new());
+        check(self.store(), &self.commits);
+    }
+}
+
+trait Numbered {
+    fn number(&self) -> u64;
+}
+
+impl Numbered for PathBuf {
+    fn number(&self) -> u64 {
+        self.file_stem().unwrap().to_str().unwrap().parse().unwrap()
+    }
+}
+
+/// The journals, oldest first.
+fn journals(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir.join("db")).unwrap();
+    let mut found: Vec<PathBuf> = entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "jnl"))
+        .collect();
+    found.sort_by_key(Numbered::number);
+    found
+}
+
+fn active(dir: &Path) -> PathBuf {
+    journals(dir).pop().unwrap()
+}
+
+/// A journal without the zeros that it was created with.
+fn read(journal: &Path) -> Vec<u8> {
+    let mut bytes = fs::read(journal).unwrap();
+    // In pieces, which is fast in builds for debugging too.
+    while bytes.ends_with(&[0; PAGE]) {
+        bytes.truncate(bytes.len() - PAGE);
+    }
+    while bytes.last() == Some(&0) {
+        bytes.pop();
+    }
+    bytes
+}
+
+/// Takes away the zeros that it was created with, which take long to copy.
+fn trim(journal: &Path) {
+    fs::write(journal, read(journal)).unwrap();
+}
+
+fn kept(dir: &Path) -> Vec<PathBuf> {
+    let paths = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.to_string_lossy().contains("torn-")).collect()
+}
+
+fn record(number: usize, index: usize, length: usize) -> Vec<u8> {
+    let mut state = ((number as u64 + 1) << 32) + index as u64 + 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    };
+    // What is long enough for the journal to compress it shrinks in every other commit only.
+    let mut record = match length >= PAGE && number.is_multiple_of(2) {
+        true => (0..length / 8 + 1).flat_map(|_| next()).collect(),
+        false => next().repeat(length / 8 + 1),
+    };
+    record.truncate(length);
+    record
+}
+
+fn ops(number: usize, lengths: &[usize]) -> Vec<Op> {
+    let append = |(index, length): (usize, &usize)| Op::Append {
+        key: Key::eventlog(number as u64),
+        seq: index as u64,
+        value: record(number, index, *length),
+    };
+    lengths.iter().enumerate().map(append).collect()
+}
+
+fn check(store: &dyn Store, commits: &[Lengths]) {
+    let mut number = 0;
+    let mut visit = |job: crate::store::StoredJob| {
+        let lengths = commits[number].iter().enumerate();
+        let log: Vec<u8> =
+            lengths.flat_map(|(index, length)| record(number, index, *length)).collect();
+        assert!(job.id == number as u64 && job.get("eventlog") == Some(&log), "commit {number}");
+        number += 1;
+        ControlFlow::Continue(())
+    };
+    store.scan_jobs(&|_| true, &mut visit).unwrap();
+    assert_eq!(number, commits.len());
+}
+
+fn lengths() -> impl Strategy<Value = Lengths> {
+    prop_oneof![
+        4 => proptest::collection::vec(1..200usize, 1..4),
+        1 => proptest::collection::vec(1..200usize, 100..200),
+        1 => proptest::collection::vec(3000..20_000usize, 1..3),
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        6 => lengths().prop_map(Step::Commit),
+        1 => Just(Step::Reopen),
+        1 => Just(Step::Flush),
+        1 => Just(Step::Rotate),
+        2 => (lengths(), any::<Index>(), any::<bool>())
+            .prop_map(|(lengths, keep, zeros)| Step::Kill(lengths, keep, zeros)),
+    ];
+    proptest::collection::vec(step, 1..10)
+}
+
+fn damage() -> impl Strategy<Value = Damage> {
+    prop_oneof![
+        any::<Index>().prop_map(Damage::Cut),
+        any::<Index>().prop_map(Damage::ZerosFrom),
+        proptest::collection::vec(any::<bool>(), 1..8).prop_map(Damage::ZeroPages),
+        (any::<Index>(), proptest::collection::vec(prop_oneof![0..5u8, any::<u8>()], 1..99))
+            .prop_map(|(at, garbage)| Damage::Garbage(at, garbage)),
+        (any::<Index>(), 0..8u8).prop_map(|(at, bit)| Damage::Flip(at, bit)),
+    ]
+}
+
+/// Opens a store whose last commit was torn while it was written.
+fn open_torn(dir: &Path, start: usize, torn: &[u8], commits: &[Lengths]) {
+    let (all, acknowledged) = (commits, &commits[..commits.len() - 1]);
+    let journal = active(dir);
+    let store = EmbeddedStore::open(dir).unwrap();
+    let whole = store.job_ids().unwrap().len() == all.len();
+    let present = if whole { all } else { acknowledged };
+    check(&store, present);
+    if let Some(cut) = store.cut() {
+        assert!(!whole);
+        assert_eq!((&cut.file, cut.offset), (&journal, start as u64));
+        let bytes = fs::read(&cut.kept).unwrap();
+        assert_eq!(bytes.len() as u64, cut.size);
+        assert_eq!(bytes, torn[start..start + bytes.len()]);
+        assert!(torn[start + bytes.len()..].iter().all(|byte| *byte == 0));
+    }
+    drop(store);
+    for number in present.len()..present.len() + 2 {
+        let store = EmbeddedStore::open(dir).unwrap();
+        assert_eq!(store.cut(), None);
+        store.commit(ops(number, &[10])).unwrap();
+    }
+    let present = [present, &[vec![10], vec![10]]].concat();
+    check(&EmbeddedStore::open(dir).unwrap(), &present);
+}
+
+#[test]
+fn a_store_that_has_filled_journals_is_never_cut() {
+    let mut fixture = Fixture::new(&[]);
+    while active(fixture.dir.path()).number() < 1 {
+        // Just too short to be compressed.
+        fixture.commit(&[PAGE - 1; 4000]);
+        if fixture.commits.len().is_multiple_of(3) {
+            fixture.store().flush_to_table();
+            fixture.step(&Step::Reopen);
+        }
+    }
+    fixture.step(&Step::Reopen);
+    fixture.check_healthy();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    #[test]
+    fn a_healthy_store_is_never_cut(steps in steps()) {
+        let mut fixture = Fixture::new(&steps);
+        fixture.step(&Step::Reopen);
+        fixture.check_healthy();
+    }
+
+    #[test]
+    fn a_torn_commit_is_cut_and_the_others_stay(
+        steps in steps(),
+        last in lengths(),
+        damages in proptest::collection::vec(damage(), 6),
+    ) {
+        let mut fixture = Fixture::new(&steps);
+        let (start, journal) = fixture.unacknowledged(&last);
+        fixture.commits.push(last);
+        trim(&active(fixture.dir.path()));
+        for damage in damages {
+            let dir = tempfile::tempdir().unwrap();
+            copy(fixture.dir.path(), dir.path());
+            let mut torn = journal.clone();
+            damage.strike(&mut torn, start);
+            fs::write(active(dir.path()), &torn).unwrap();
+            open_torn(dir.path(), start, &torn, &fixture.commits);
+        }
+    }
+
+    #[test]
+    fn what_is_damaged_and_acknowledged_is_refused_with_its_place(
+        steps in steps(),
+        last in lengths(),
+        strikes in proptest::collection::vec((any::<Index>(), damage(), any::<bool>()), 6),
+    ) {
+        let mut fixture = Fixture::new(&steps);
+        let start = read(&active(fixture.dir.path())).len();
+        fixture.commit(&last);
+        fixture.close();
+        trim(&active(fixture.dir.path()));
+        for (which, damage, stale) in strikes {
+            let dir = tempfile::tempdir().unwrap();
+            copy(fixture.dir.path(), dir.path());
+            let journals = journals(dir.path());
+            let which = which.index(journals.len());
+            let whole = read(&journals[which]);
+            let mut struck = whole.clone();
+            if whole.is_empty() {
+                continue;
+            }
+            damage.strike(&mut struck, 0);
+            if stale {
+                // A power loss takes back the number of acknowledged commits, but not a commit.
+                fs::write(dir.path().join("acked"), format!("{:020}\n", 0)).unwrap();
+                if which + 1 == journals.len() {
+                    struck.resize(start, 0);
+                    struck.extend(&whole[start..]);
+                }
+            }
+            fs::write(&journals[which], &struck).unwrap();
+            refused_or_whole(dir.path(), &journals[which], &fixture.commits);
+        }
+    }
+}
+
+/// A store with all commits, or an error that names the place.
+fn refused_or_whole(dir: &Path, journal: &Path, commits: &[Lengths]) {
+    let before = read(journal);
+    match EmbeddedStore::open(dir) {
+        Ok(store) => check(&store, commits),
+        Err(err @ StoreError::Corrupt { .. }) => {
+            let text = err.to_string();
+            let place = format!("{} at offset ", journal.display());
+            assert!(before.is_empty() || text.contains(&place), "{text}");
+            assert!(read(journal) == before || !kept(dir).is_empty(), "what is refused stays");
+        }
+        // Cut where a commit ended: there is nothing to point at.
+        Err(StoreError::Lost { .. }) => {}
+        Err(err) => panic!("{err}"),
+    }
+}
