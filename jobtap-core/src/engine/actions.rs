@@ -37,10 +37,7 @@ impl Engine {
 
     fn priority_action(&mut self, id: JobId) {
         self.alloc.remove(id);
-        if self.blocked.is_some_and(|(blocked, _)| blocked == id) {
-            // It may come back with another jobspec.
-            self.blocked = None;
-        }
+        self.scheduler.left(id);
     }
 
     fn sched_action(&mut self, id: JobId) {

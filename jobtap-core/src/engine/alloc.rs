@@ -1,51 +1,68 @@
-//! Giving out resources: strict order of priority, a blocked head blocks.
+//! Giving out resources: the scheduler decides, the engine does it.
 
 use std::sync::Arc;
 
-use super::{Effects, Engine, Level, events};
+use serde_json::Value;
+
+use super::{Effects, Engine, Level, StartError, events};
 use crate::job::{JobId, State, Timestamp};
 use crate::plugin::JobFlag;
 use crate::resource::ResourceSet;
-use crate::sched::Answer;
+use crate::sched::{self, Answer, Decision, POLICIES, Running, Scheduler, Turn};
+use crate::suggest;
+
+/// The scheduler that the configuration names under `policy.scheduler.queue-policy`; EASY backfill if
+/// it names none.
+pub(super) fn scheduler(config: &Value) -> Result<Box<dyn Scheduler>, StartError> {
+    let key = "policy.scheduler.queue-policy";
+    let name = match config.pointer("/policy/scheduler/queue-policy") {
+        None => "easy",
+        Some(Value::String(name)) => name,
+        Some(_) => return Err(StartError(format!("{key} must be a string"))),
+    };
+    sched::by_name(name).ok_or_else(|| {
+        let meant = suggest::nearest(name, POLICIES);
+        let meant = meant.map(|meant| format!("; did you mean {meant:?}?")).unwrap_or_default();
+        let known = POLICIES.join(", ");
+        StartError(format!("{key}: there is no scheduler {name:?}{meant} (one of {known})"))
+    })
+}
 
 impl Engine {
-    /// Allocates the first job of the queue, if it can be; says whether it did something.
+    /// Lets the scheduler decide what starts; says whether anything was decided.
     pub(super) fn schedule(&mut self) -> bool {
-        if self.scheduling.stopped {
+        if self.scheduling.stopped || self.alloc.is_empty() {
             return false;
         }
-        let Some(id) = self.alloc.first() else {
-            return false;
+        let jobs = &self.jobs;
+        let waiting = |id: JobId| {
+            let record = jobs.get(&id).filter(|record| record.job.state == State::Sched)?;
+            Some(&record.job.jobspec)
         };
-        let Some(record) = self.jobs.get(&id) else {
-            self.alloc.remove(id);
-            return true;
+        let holding = &self.holding;
+        let running = || {
+            let held = holding.iter().filter_map(|id| jobs.get(id)?.job.resources());
+            held.map(|resources| Running { resources, until: resources.expiration() }).collect()
         };
-        if record.job.state != State::Sched {
+        let mut turn = Turn {
+            now: self.now.as_secs(),
+            pool: &mut self.pool,
+            queue: &self.alloc,
+            jobspec: &waiting,
+            running: &running,
+            decided: Vec::new(),
+        };
+        self.scheduler.turn(&mut turn);
+        let decided = turn.decided;
+        let progress = !decided.is_empty();
+        for (id, decision) in decided {
             self.alloc.remove(id);
-            return true;
-        }
-        let asked = Some((id, self.pool.changes()));
-        if self.blocked == asked {
-            // Nothing came back since it was asked for in vain: no need to search all nodes again.
-            return false;
-        }
-        let now = self.now.as_secs();
-        match self.pool.allocate(&record.job.jobspec, now) {
-            Answer::Busy => {
-                self.blocked = asked;
-                false
-            }
-            Answer::Never(note) => {
-                self.alloc.remove(id);
-                self.raise_fatal(id, "alloc", &note);
-                true
-            }
-            Answer::Granted(resources) => {
-                self.grant(id, resources);
-                true
+            match decision {
+                Decision::Granted(resources) => self.grant(id, resources),
+                Decision::Never(note) => self.raise_fatal(id, "alloc", &note),
             }
         }
+        progress
     }
 
     /// Gives a waiting job its resources out of turn, also while nothing is scheduled; says whether
@@ -68,6 +85,7 @@ impl Engine {
     fn grant(&mut self, id: JobId, resources: ResourceSet) {
         self.alloc.remove(id);
         self.put(id, "R", resources.to_json());
+        self.holding.insert(id);
         let summary = resources.summary();
         if let Some(record) = self.jobs.get_mut(&id) {
             record.job.resources = Some(Arc::new(resources));

@@ -97,6 +97,7 @@ impl Engine {
             && let Some(resources) = &record.job.resources
         {
             self.pool.release(resources);
+            self.holding.remove(&id);
         }
     }
 

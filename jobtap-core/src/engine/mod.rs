@@ -69,7 +69,7 @@ pub use restart::RestoreError;
 use crate::job::{IdGenerator, JobId, Timestamp, Uid};
 use crate::plugin::{PluginKey, Registry, RemoteSink, Ticks};
 use crate::resource::ResourceSet;
-use crate::sched::{AllocQueue, Pool};
+use crate::sched::{AllocQueue, Pool, Scheduler};
 use crate::topic::TopicId;
 use frames::Frame;
 use notices::{Cause, Notice};
@@ -124,8 +124,9 @@ pub struct Engine {
     alloc: AllocQueue,
     pool: Pool,
     scheduling: Scheduling,
-    /// The head of the queue, and the state of the pool that had nothing for it.
-    blocked: Option<(JobId, u64)>,
+    scheduler: Box<dyn Scheduler>,
+    /// The jobs that hold resources of the pool.
+    holding: BTreeSet<JobId>,
     timers: Timers,
     effects: Effects,
     tally: listing::Tally,
@@ -147,6 +148,7 @@ impl Engine {
     /// # Errors
     /// When a plugin can't be loaded; the text names it.
     pub fn new(now: Timestamp, setup: Setup) -> Result<Self, StartError> {
+        let scheduler = alloc::scheduler(&setup.config)?;
         let mut engine = Self {
             owner: setup.owner,
             config: setup.config,
@@ -166,7 +168,8 @@ impl Engine {
             alloc: AllocQueue::default(),
             pool: Pool::new(&setup.resources),
             scheduling: Scheduling::default(),
-            blocked: None,
+            scheduler,
+            holding: BTreeSet::new(),
             timers: Timers::default(),
             effects: Effects::default(),
             tally: listing::Tally::default(),

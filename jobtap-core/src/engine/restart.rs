@@ -55,6 +55,9 @@ impl Engine {
         if record.holds && !record.bypass {
             let claimed = record.job.resources.as_ref().is_some_and(|held| self.pool.claim(held));
             record.lost_resources = !claimed;
+            if claimed {
+                self.holding.insert(id);
+            }
         }
         self.jobs.insert(id, Box::new(record));
         self.max_jobid = self.max_jobid.max(Some(id));

@@ -1,7 +1,11 @@
 //! Scheduling: which job is next, and which resources it gets. Pure data structures.
 
+mod policies;
 mod pool;
 mod queue;
+mod turn;
 
+pub use policies::{Easy, Fifo, POLICIES, Reservation, by_name};
 pub use pool::{Answer, Pool};
 pub use queue::AllocQueue;
+pub use turn::{Decision, Running, Scheduler, Turn};

@@ -50,8 +50,22 @@ impl Pool {
 
     /// Chooses resources for a job at a time (UNIX seconds).
     pub fn allocate(&mut self, jobspec: &Jobspec, now: f64) -> Answer {
+        self.allocate_but(jobspec, now, None)
+    }
+
+    /// The same, from what is free and not among `but`.
+    pub fn allocate_but(
+        &mut self,
+        jobspec: &Jobspec,
+        now: f64,
+        but: Option<&ResourceSet>,
+    ) -> Answer {
         let counts = jobspec.counts();
-        let Some(mut chosen) = choose(&self.free, &self.all, &counts) else {
+        let chosen = match but {
+            None => choose(&self.free, &self.all, &counts),
+            Some(but) => choose(&self.free.difference(but), &self.all, &counts),
+        };
+        let Some(mut chosen) = chosen else {
             return match refusal(&self.all, &counts) {
                 Some(text) => Answer::Never(format!("unsatisfiable request: {text}")),
                 None => Answer::Busy,
@@ -67,6 +81,11 @@ impl Pool {
         self.free.subtract(&chosen);
         self.changes += 1;
         Answer::Granted(chosen)
+    }
+
+    /// What a job would get if this were free; nothing is taken.
+    pub fn choose_from(&self, free: &ResourceSet, jobspec: &Jobspec) -> Option<ResourceSet> {
+        choose(free, &self.all, &jobspec.counts())
     }
 
     /// Whether a job could run if nothing else did.

@@ -1,0 +1,172 @@
+//! Who starts when: strict order and EASY backfill, against a count of cores by hand.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+
+mod common;
+
+use common::ByUrgency;
+use jobtap_core::prelude::*;
+use jobtap_core::testing::{TestJob, TestManager};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::json;
+
+const CORES: u64 = 4;
+
+fn manager(policy: &str) -> TestManager {
+    let config = json!({"policy": {"scheduler": {"queue-policy": policy}}});
+    TestManager::new().plugin::<ByUrgency>().config(config).start()
+}
+
+fn job(cores: u64, limit: f64) -> TestJob {
+    TestJob::new().ntasks(cores).duration(limit).run_for(limit)
+}
+
+#[test]
+fn a_short_job_passes_a_blocked_one_that_it_cant_delay() {
+    let mut m = manager("easy");
+    m.submit(job(3, 100.0)).unwrap();
+    let head = m.submit(job(4, 100.0)).unwrap();
+    let long = m.submit(job(1, 200.0)).unwrap();
+    let short = m.submit(job(1, 50.0)).unwrap();
+    m.assert_state(head, State::Sched);
+    m.assert_state(long, State::Sched);
+    m.assert_state(short, State::Run);
+    m.advance(101.0);
+    m.assert_state(head, State::Run);
+}
+
+#[test]
+fn a_long_job_passes_on_what_the_blocked_one_does_not_need() {
+    let mut m = manager("easy");
+    m.submit(job(3, 100.0)).unwrap();
+    let head = m.submit(job(3, 100.0)).unwrap();
+    let long = m.submit(job(1, 1000.0)).unwrap();
+    m.assert_state(head, State::Sched);
+    m.assert_state(long, State::Run);
+    m.advance(101.0);
+    m.assert_state(head, State::Run);
+}
+
+#[test]
+fn nobody_passes_when_no_end_is_known() {
+    let mut m = manager("easy");
+    m.submit(TestJob::new().ntasks(3)).unwrap();
+    let head = m.submit(job(4, 100.0)).unwrap();
+    let short = m.submit(job(1, 1.0)).unwrap();
+    m.assert_state(head, State::Sched);
+    m.assert_state(short, State::Sched);
+}
+
+#[test]
+fn strict_order_lets_nobody_pass() {
+    let mut m = manager("fifo");
+    m.submit(job(3, 100.0)).unwrap();
+    let head = m.submit(job(4, 100.0)).unwrap();
+    let short = m.submit(job(1, 50.0)).unwrap();
+    m.assert_state(head, State::Sched);
+    m.assert_state(short, State::Sched);
+}
+
+#[test]
+fn a_job_that_comes_back_with_less_is_tried_again() {
+    let mut m = manager("easy");
+    m.submit(job(3, 100.0)).unwrap();
+    let head = m.submit(job(4, 100.0)).unwrap();
+    let second = m.submit(job(1, 500.0)).unwrap();
+    m.assert_state(second, State::Sched);
+    // Held, the first one needs no reservation any more.
+    m.urgency(head, 0).unwrap();
+    m.assert_state(second, State::Run);
+}
+
+#[test]
+fn an_unknown_scheduler_is_refused_with_the_nearest() {
+    let config = json!({"policy": {"scheduler": {"queue-policy": "esay"}}});
+    let error = TestManager::new().config(config).try_start().err().unwrap();
+    assert!(error.contains("did you mean \"easy\"?"), "{error}");
+}
+
+/// A job as it was asked for, and when it held its cores.
+#[derive(Debug)]
+struct Run {
+    cores: u64,
+    limit: f64,
+    submitted: f64,
+    from: f64,
+    to: f64,
+}
+
+/// Events of one moment are a few microseconds apart.
+const MOMENT: f64 = 1e-3;
+
+fn runs(m: &TestManager, asked: &[(u64, f64)], ids: &[JobId]) -> Vec<Run> {
+    let time = |id: JobId, name: &str| {
+        let log = m.eventlog(id);
+        log.iter().find(|entry| entry.name == name).map(|entry| entry.timestamp.as_secs()).unwrap()
+    };
+    let of = |(&id, &(cores, limit)): (&JobId, &(u64, f64))| Run {
+        cores,
+        limit,
+        submitted: time(id, "submit"),
+        from: time(id, "alloc"),
+        to: time(id, "free"),
+    };
+    ids.iter().zip(asked).map(of).collect()
+}
+
+/// The cores held a little after a time.
+fn used(runs: &[Run], at: f64) -> u64 {
+    let at = at + MOMENT;
+    runs.iter().filter(|run| run.from <= at && at < run.to).map(|run| run.cores).sum()
+}
+
+/// When there are enough cores for the first job that waits at a time, by the limits of those that
+/// run then.
+fn promised(runs: &[Run], at: f64) -> Option<(usize, f64)> {
+    let after = at + MOMENT;
+    let head = runs.iter().position(|run| run.submitted <= after && after < run.from)?;
+    let mut ends: Vec<(f64, u64)> = runs
+        .iter()
+        .filter(|run| run.from <= after && after < run.to)
+        .map(|run| (run.from + run.limit, run.cores))
+        .collect();
+    ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut free = CORES - used(runs, at);
+    for (end, cores) in ends {
+        free += cores;
+        if free >= runs[head].cores {
+            return Some((head, end));
+        }
+    }
+    None
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn cores_are_given_once_and_the_first_job_is_never_delayed(
+        jobs in vec((1..=CORES, 1..30u32, 0.1..1.0f64, 0..10u32), 1..25),
+    ) {
+        let mut m = manager("easy");
+        let mut ids = Vec::new();
+        let mut asked = Vec::new();
+        for (cores, limit, part, wait) in jobs {
+            let limit = f64::from(limit);
+            let job = TestJob::new().ntasks(cores).duration(limit).run_for(limit * part);
+            ids.push(m.submit(job).unwrap());
+            asked.push((cores, limit));
+            m.advance(f64::from(wait));
+        }
+        m.advance(2000.0);
+        let runs = runs(&m, &asked, &ids);
+        let moments = runs.iter().flat_map(|run| [run.submitted, run.from, run.to]);
+        for at in moments {
+            prop_assert!(used(&runs, at) <= CORES, "cores given twice at {}: {:?}", at, runs);
+            if let Some((head, by)) = promised(&runs, at) {
+                let from = runs[head].from;
+                prop_assert!(from <= by + 0.1, "job {} at {} was promised {}: {:?}", head, at, by, runs);
+            }
+        }
+    }
+}
