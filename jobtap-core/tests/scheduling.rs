@@ -68,6 +68,23 @@ fn strict_order_lets_nobody_pass() {
 }
 
 #[test]
+fn a_conservative_plan_lets_nobody_be_passed_who_would_be_delayed() {
+    let mut m = manager("conservative");
+    m.submit(job(3, 100.0)).unwrap();
+    let first = m.submit(job(4, 10.0)).unwrap();
+    let second = m.submit(job(3, 10.0)).unwrap();
+    // EASY would start it: it ends with the first one's wait. Here it must not delay the second.
+    let third = m.submit(job(1, 100.0)).unwrap();
+    let fourth = m.submit(job(1, 120.0)).unwrap();
+    m.assert_state(third, State::Run);
+    m.assert_state(fourth, State::Sched);
+    m.advance(101.0);
+    m.assert_state(first, State::Run);
+    m.advance(10.0);
+    m.assert_state(second, State::Run);
+}
+
+#[test]
 fn a_job_that_comes_back_with_less_is_tried_again() {
     let mut m = manager("easy");
     m.submit(job(3, 100.0)).unwrap();
@@ -77,6 +94,19 @@ fn a_job_that_comes_back_with_less_is_tried_again() {
     // Held, the first one needs no reservation any more.
     m.urgency(head, 0).unwrap();
     m.assert_state(second, State::Run);
+}
+
+#[test]
+fn the_scheduler_can_be_changed_while_jobs_wait() {
+    let mut m = manager("fifo");
+    m.submit(job(3, 100.0)).unwrap();
+    m.submit(job(4, 100.0)).unwrap();
+    let short = m.submit(job(1, 50.0)).unwrap();
+    m.assert_state(short, State::Sched);
+    m.configure(json!({"policy": {"scheduler": {"queue-policy": "easy"}}})).unwrap();
+    m.assert_state(short, State::Run);
+    let bad = m.configure(json!({"policy": {"scheduler": {"queue-policy": "slow"}}})).unwrap_err();
+    assert!(bad.contains("there is no scheduler \"slow\""), "{bad}");
 }
 
 #[test]
@@ -145,10 +175,35 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
+    fn a_conservative_plan_delays_nobody_for_those_behind(
+        jobs in vec((1..=CORES, 1..30u32, 0..10u32), 1..10),
+    ) {
+        let start = |count: usize, which: usize| {
+            let mut m = manager("conservative");
+            let mut ids = Vec::new();
+            for (cores, limit, wait) in &jobs[..count] {
+                ids.push(m.submit(job(*cores, f64::from(*limit))).unwrap());
+                m.advance(f64::from(*wait));
+            }
+            m.advance(1000.0);
+            let log = m.eventlog(ids[which]);
+            let alloc = log.iter().find(|entry| entry.name == "alloc").unwrap();
+            alloc.timestamp.as_secs()
+        };
+        for which in 0..jobs.len() {
+            // As if nobody had come after it.
+            let alone = start(which + 1, which);
+            let among = start(jobs.len(), which);
+            prop_assert!(among <= alone + 0.1, "job {} at {}, alone {}", which, among, alone);
+        }
+    }
+
+    #[test]
     fn cores_are_given_once_and_the_first_job_is_never_delayed(
+        policy in proptest::sample::select(&["easy", "conservative", "fifo"][..]),
         jobs in vec((1..=CORES, 1..30u32, 0.1..1.0f64, 0..10u32), 1..25),
     ) {
-        let mut m = manager("easy");
+        let mut m = manager(policy);
         let mut ids = Vec::new();
         let mut asked = Vec::new();
         for (cores, limit, part, wait) in jobs {

@@ -114,6 +114,8 @@ impl Engine {
     /// A new configuration: shown to each plugin in load order. The first refusal ends it, and the
     /// configuration stays as it was; plugins asked before have seen the new one.
     fn configure(&mut self, config: Value) -> Result<(), RequestError> {
+        let scheduler =
+            super::alloc::scheduler(&config).map_err(|error| refused(EINVAL, error.0))?;
         let before = std::mem::replace(&mut self.config, config);
         let keys: Vec<_> = self.plugins.stack.plugins().iter().map(|p| p.key()).collect();
         let shown = self
@@ -124,7 +126,11 @@ impl Engine {
             // It was good before.
             let _ = self.read_budget();
             refused(EINVAL, text)
-        })
+        })?;
+        if scheduler.name() != self.scheduler.name() {
+            self.scheduler = scheduler;
+        }
+        Ok(())
     }
 
     /// `jobtap plugin stats`: what handlers of all plugins, or of one, did so far.

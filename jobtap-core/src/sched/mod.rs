@@ -1,10 +1,12 @@
 //! Scheduling: which job is next, and which resources it gets. Pure data structures.
 
+mod conservative;
 mod policies;
 mod pool;
 mod queue;
 mod turn;
 
+pub use conservative::Conservative;
 pub use policies::{Easy, Fifo, POLICIES, Reservation, by_name};
 pub use pool::{Answer, Pool};
 pub use queue::AllocQueue;
