@@ -101,6 +101,7 @@ impl Engine {
             return;
         };
         record.subscribers = Vec::new();
+        record.holders = Vec::new();
         record.simulated = None;
         record.queue = Default::default();
         self.abort_all_work(id);

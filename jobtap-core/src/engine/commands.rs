@@ -70,6 +70,7 @@ impl Engine {
         let now = self.now;
         match command {
             Command::AddDependency { job, description } => {
+                self.looks_after(plugin, job, &description);
                 if !self.knows_dependency(job, &description) {
                     self.post(job, events::dependency(now, "dependency-add", &description));
                 }
@@ -158,6 +159,14 @@ impl Engine {
             | Command::SetUrgency { .. }
             | Command::Memo { .. }
             | Command::SetFlag { .. } => {}
+        }
+    }
+
+    /// Notes whose a dependency is; after a restart the plugin asks for it again.
+    fn looks_after(&mut self, plugin: PluginKey, job: JobId, description: &str) {
+        if let Some(record) = self.jobs.get_mut(&job) {
+            record.holders.retain(|(held, _)| **held != *description);
+            record.holders.push((description.into(), plugin));
         }
     }
 

@@ -23,7 +23,7 @@
 //! | `plugins`, `plugin_requests` | loading; what administrators ask |
 //! | `arrivals` | what loading and removing means for the jobs that are there |
 //! | `restart` | from the store back to where it was |
-//! | `listing` | what clients read |
+//! | `listing`, `why` | what clients read; what a job waits for |
 
 mod actions;
 mod alloc;
@@ -51,6 +51,7 @@ mod simulated;
 mod submit;
 mod timers;
 mod updates;
+mod why;
 mod work;
 mod working;
 

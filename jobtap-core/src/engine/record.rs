@@ -33,6 +33,8 @@ pub(super) struct Record {
     pub(super) epilogs: Vec<Box<str>>,
     /// Those of them, posted or applied, that a loaded plugin is going to finish.
     pub(super) opened: Vec<Opened>,
+    /// Which plugin looks after a dependency.
+    pub(super) holders: Vec<(Box<str>, PluginKey)>,
     /// Asynchronous handlers at work on it.
     pub(super) working: Vec<Working>,
     /// Who wants to know when it ends.
@@ -123,6 +125,7 @@ impl Record {
             prologs: Vec::new(),
             epilogs: Vec::new(),
             opened: Vec::new(),
+            holders: Vec::new(),
             working: Vec::new(),
             awaiting_end: Vec::new(),
             bypass: false,

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use super::job::TestJob;
 use super::manager::TestManager;
-use crate::engine::{Engine, Level, Log};
+use crate::engine::{Cred, Engine, Level, Log};
 use crate::eventlog::EventEntry;
 use crate::job::{Job, JobId, State};
 use crate::resource::ResourceSet;
@@ -113,6 +114,15 @@ impl TestManager {
             "job {id} has no exception {kind:?} with {note:?}\n{}",
             self.history(id)
         );
+    }
+
+    /// What a job waits for, one sentence a reason: what `jobtap job why` prints.
+    pub fn why(&self, id: JobId) -> Vec<String> {
+        let cred = Cred { userid: TestJob::OWNER, owner: true };
+        let answer = self.engine().and_then(|engine| engine.why(id, cred).ok()).unwrap_or_default();
+        let reasons = answer.get("reasons").and_then(Value::as_array);
+        let text = |reason: &Value| reason.get("text").and_then(Value::as_str).map(str::to_owned);
+        reasons.into_iter().flatten().filter_map(text).collect()
     }
 
     /// What a failed assertion shows.

@@ -154,6 +154,7 @@ impl Services {
         move |engine| match read {
             Read::List(payload) => engine.list(&payload, cred).map_err(refusal),
             Read::ListId(id) => engine.list_id(id, cred).map_err(refusal),
+            Read::Why(id) => engine.why(id, cred).map_err(refusal),
             Read::Stats => Ok(engine.job_stats()),
             Read::Info => Ok(engine.getinfo()),
             Read::Plugins => Ok(plugin_reads::list(engine, &linked)),

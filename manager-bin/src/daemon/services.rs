@@ -51,6 +51,8 @@ pub(super) enum Read {
     List(Value),
     /// `job-list.list-id`.
     ListId(JobId),
+    /// `job-manager.why`.
+    Why(JobId),
     /// `job-list.job-stats`.
     Stats,
     /// `job-manager.getinfo`.
@@ -159,6 +161,7 @@ pub(super) fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, R
         "job-manager.getinfo" => Call::Read(Read::Info),
         "job-list.list" => Call::Read(Read::List(payload.clone())),
         "job-list.list-id" => Call::Read(Read::ListId(fields.required("id")?)),
+        "job-manager.why" => Call::Read(Read::Why(fields.required("id")?)),
         "job-list.job-stats" => Call::Read(Read::Stats),
         "job-info.lookup" => Call::Lookup(lookup(&fields)?),
         "job-info.eventlog-watch" => Call::Watch(watch(&fields)?),

@@ -21,6 +21,7 @@ mod target;
 mod timeleft;
 mod urgency;
 mod wait_event;
+mod why;
 
 pub(super) use attach::{Attach, Interrupt, attach};
 pub(super) use event_stream::EventStream;
@@ -78,6 +79,9 @@ enum JobCommand {
     /// Print the ids of the last jobs, the newest first
     #[command(infer_long_args = true)]
     Last(last::LastArgs),
+    /// Say what a job waits for, and on whom
+    #[command(infer_long_args = true)]
+    Why(why::WhyArgs),
     /// Print how long a running job may go on
     #[command(infer_long_args = true)]
     Timeleft(timeleft::TimeleftArgs),
@@ -118,6 +122,7 @@ pub(crate) fn run(args: JobArgs) -> ExitCode {
             JobCommand::Urgency(args) => urgency::run(&client, &args).await,
             JobCommand::Submit(args) => submit::run(&client, &args).await,
             JobCommand::Last(args) => last::run(&client, &args).await,
+            JobCommand::Why(args) => why::run(&client, &args).await,
             JobCommand::Timeleft(args) => timeleft::run(&client, &args).await,
             JobCommand::Stats => list::stats(&client).await,
             JobCommand::List(args) => list::run(&client, &args).await,

@@ -1,0 +1,237 @@
+//! What a job waits for, and on whom: `job-manager.why`.
+//!
+//! In every state there is an answer, from what the engine itself goes by. A reason names who can do
+//! something about it: a plugin, another job, an administrator, the user.
+
+use serde_json::{Value, json};
+
+use super::Engine;
+use super::api::{Cred, RequestError};
+use super::held::Words as _;
+use super::record::{Exec, Record, field};
+use super::requests::refused;
+use crate::job::{JobId, State, Timestamp};
+use crate::plugin::{Bracket, Hold};
+use crate::topic::TopicId;
+
+const EPERM: i32 = 1;
+const ENOENT: i32 = 2;
+
+/// How many other jobs a reason names.
+const NAMED: usize = 8;
+
+impl Engine {
+    /// `{"id","state","reasons":[{"kind","text",..}]}`; a reason's text is a sentence for the user.
+    ///
+    /// # Errors
+    /// ENOENT for an unknown job, EPERM for another user's.
+    pub fn why(&self, id: JobId, cred: Cred) -> Result<Value, RequestError> {
+        let record = self.known(id, ENOENT, "unknown job id")?;
+        if !cred.owner && record.job.userid != cred.userid {
+            return Err(refused(EPERM, "guests can only access their own jobs"));
+        }
+        let reasons = match record.job.state {
+            State::New => vec![reason("submission", "it is being accepted")],
+            State::Depend => self.why_depend(record),
+            State::Priority => self.why_priority(record),
+            State::Sched => self.why_sched(record),
+            State::Run => self.why_run(record),
+            State::Cleanup => self.why_cleanup(record),
+            State::Inactive => vec![why_over(record)],
+        };
+        Ok(json!({ "id": id, "state": record.job.state.long_name(), "reasons": reasons }))
+    }
+
+    fn why_depend(&self, record: &Record) -> Vec<Value> {
+        let held = record.job.dependencies().map(|description| {
+            let by = self.who_holds(record, description);
+            let text = match &by {
+                Some(plugin) => format!("dependency {description} holds it, by plugin {plugin}"),
+                None => format!(
+                    "dependency {description} holds it, and no loaded plugin looks after that: load \
+                     the one that did"
+                ),
+            };
+            json!({ "kind": "dependency", "text": text, "dependency": description, "plugin": by })
+        });
+        held.collect()
+    }
+
+    /// The loaded plugin that will remove a dependency.
+    fn who_holds(&self, record: &Record, description: &str) -> Option<String> {
+        let (_, plugin) = record.holders.iter().find(|(held, _)| **held == *description)?;
+        let plugin = self.plugins.stack.get(*plugin)?;
+        Some(plugin.name().to_string())
+    }
+
+    fn why_priority(&self, record: &Record) -> Vec<Value> {
+        let at_work = record.working.iter().filter(|work| work.hold == Hold::Priority);
+        let mut reasons: Vec<Value> = at_work
+            .map(|work| {
+                let text = format!("{} is at work on its priority", work.what);
+                json!({ "kind": "priority", "text": text, "plugin": &*self.plugins.name(work.plugin) })
+            })
+            .collect();
+        let handlers = self.plugins.stack.handlers(TopicId::JobStatePriority);
+        let handlers: Vec<_> = handlers.into_iter().flat_map(|list| list.iter()).collect();
+        for bound in &handlers {
+            let name = bound.instance().name();
+            if bound.instance().is_faulted() {
+                let text = format!(
+                    "plugin {name}, which sets priorities, has failed repeatedly: an administrator \
+                     must reload it"
+                );
+                reasons.push(json!({ "kind": "plugin", "text": text, "plugin": &**name }));
+            }
+        }
+        if reasons.is_empty() {
+            let names: Vec<&str> = handlers.iter().map(|b| &**b.instance().name()).collect();
+            let text = if names.is_empty() {
+                "no loaded plugin sets priorities: load .priority-default or another one".to_owned()
+            } else {
+                format!("no plugin has given it a priority yet ({})", names.join(", "))
+            };
+            reasons.push(json!({ "kind": "priority", "text": text, "plugins": names }));
+        }
+        reasons
+    }
+
+    fn why_sched(&self, record: &Record) -> Vec<Value> {
+        let mut reasons = Vec::new();
+        if record.job.urgency.value() == 0 {
+            reasons.push(reason("held", "it is held: its urgency is 0 (jobtap job urgency)"));
+        } else if record.job.priority == Some(0) {
+            reasons.push(reason("held", "it is held: a plugin gave it priority 0"));
+        }
+        if self.scheduling.stopped {
+            let why = self.scheduling.reason.as_deref();
+            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+            reasons.push(reason("queue", format!("jobs are not scheduled{why}")));
+        }
+        if !reasons.is_empty() {
+            return reasons;
+        }
+        let ahead: Vec<JobId> = self.alloc.iter().take_while(|id| *id != record.job.id).collect();
+        if let Some(first) = ahead.first() {
+            let text = match ahead.len() {
+                1 => format!("{first} goes first"),
+                count => format!("{count} jobs go first, {first} before all"),
+            };
+            reasons.push(
+                json!({ "kind": "order", "text": text, "ahead": ahead.len(), "first": first }),
+            );
+        }
+        reasons.push(self.why_resources(record));
+        reasons
+    }
+
+    /// Which jobs must end until there is enough for this one, if no other is started.
+    fn why_resources(&self, record: &Record) -> Value {
+        let spec = &record.job.jobspec;
+        let mut free = self.pool.free().clone();
+        let mut ending: Vec<_> = self
+            .holding
+            .iter()
+            .filter_map(|id| Some((*id, self.jobs.get(id)?.job.resources()?)))
+            .collect();
+        ending.sort_by(|a, b| {
+            let end = |resources: Option<f64>| resources.unwrap_or(f64::INFINITY);
+            end(a.1.expiration()).total_cmp(&end(b.1.expiration())).then(a.0.cmp(&b.0))
+        });
+        if self.pool.choose_from(&free, spec).is_some() {
+            return reason("resources", "there is enough for it; it may not delay those before it");
+        }
+        let mut jobs = Vec::new();
+        for (id, resources) in ending {
+            free.union_with(resources);
+            jobs.push(id);
+            if self.pool.choose_from(&free, spec).is_some() {
+                let named: Vec<String> = jobs.iter().take(NAMED).map(JobId::to_string).collect();
+                let more = jobs.len().saturating_sub(NAMED);
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                let until = resources.expiration();
+                let when = match until {
+                    Some(until) => format!(", in {} at the latest", span(until, self.now)),
+                    None => String::new(),
+                };
+                let text = format!("its resources are held by {}{more}{when}", named.join(", "));
+                return json!({ "kind": "resources", "text": text, "jobs": jobs, "until": until });
+            }
+        }
+        reason("resources", "there are not enough resources for it at present")
+    }
+
+    fn why_run(&self, record: &Record) -> Vec<Value> {
+        let prologs = self.why_brackets(record, Bracket::Prolog, &record.prologs);
+        if !prologs.is_empty() {
+            return prologs;
+        }
+        if record.times.start.is_none() {
+            return vec![reason("start", "its tasks are being started")];
+        }
+        let until = record.job.resources().and_then(|resources| resources.expiration());
+        let text = match until {
+            Some(until) => format!("its tasks run, for {} at the most", span(until, self.now)),
+            None => "its tasks run, without a time limit".to_owned(),
+        };
+        vec![json!({ "kind": "tasks", "text": text, "until": until })]
+    }
+
+    fn why_cleanup(&self, record: &Record) -> Vec<Value> {
+        let mut reasons = self.why_brackets(record, Bracket::Prolog, &record.prologs);
+        reasons.extend(self.why_brackets(record, Bracket::Epilog, &record.epilogs));
+        if matches!(record.exec, Exec::Open | Exec::Ending) {
+            reasons.push(reason("tasks", "its tasks are being ended"));
+        }
+        if reasons.is_empty() {
+            reasons.push(reason("release", "its resources are being freed"));
+        }
+        reasons
+    }
+
+    fn why_brackets(&self, record: &Record, bracket: Bracket, open: &[Box<str>]) -> Vec<Value> {
+        let word = bracket.word();
+        let one = |description: &Box<str>| {
+            let mut opened = record.opened.iter();
+            let by = opened.find(|o| o.bracket == bracket && o.description == *description);
+            let by = by.map(|o| self.plugins.name(o.plugin).to_string());
+            let whose = by.as_ref().map(|by| format!(" of plugin {by}")).unwrap_or_default();
+            let text = format!("{word} {description}{whose} is at work");
+            json!({ "kind": word, "text": text, "description": &**description, "plugin": by })
+        };
+        open.iter().map(one).collect()
+    }
+}
+
+fn reason(kind: &str, text: impl Into<String>) -> Value {
+    json!({ "kind": kind, "text": text.into() })
+}
+
+/// Nothing is waited for any more; how it ended is what is left to say.
+fn why_over(record: &Record) -> Value {
+    let end = record.job.end_event();
+    let text = |key: &str| end.and_then(|end| field(end, key)?.as_str()).unwrap_or_default();
+    let said = match end {
+        Some(end) if end.name == "exception" => {
+            let note = text("note");
+            let note = if note.is_empty() { String::new() } else { format!(": {note}") };
+            format!("it was ended by exception {}{note}", text("type"))
+        }
+        Some(_) if record.wait_status == Some(0) => "it has completed".to_owned(),
+        _ => "its tasks failed".to_owned(),
+    };
+    reason("over", said)
+}
+
+/// The time until then, for people.
+fn span(until: f64, now: Timestamp) -> String {
+    let seconds = (until - now.as_secs()).max(0.0).round();
+    // Whole and not negative.
+    let whole = seconds as u64;
+    match (whole / 86_400, whole / 3600 % 24, whole / 60 % 60, whole % 60) {
+        (0, 0, 0, s) => format!("{s} s"),
+        (0, 0, m, s) => format!("{m} min {s} s"),
+        (0, h, m, _) => format!("{h} h {m} min"),
+        (d, h, _, _) => format!("{d} d {h} h"),
+    }
+}
