@@ -191,15 +191,15 @@ impl Engine {
 
     fn why_brackets(&self, record: &Record, bracket: Bracket, open: &[Box<str>]) -> Vec<Value> {
         let word = bracket.word();
-        let one = |description: &Box<str>| {
+        let one = |description: &str| {
             let mut opened = record.opened.iter();
-            let by = opened.find(|o| o.bracket == bracket && o.description == *description);
+            let by = opened.find(|o| o.bracket == bracket && *o.description == *description);
             let by = by.map(|o| self.plugins.name(o.plugin).to_string());
             let whose = by.as_ref().map(|by| format!(" of plugin {by}")).unwrap_or_default();
             let text = format!("{word} {description}{whose} is at work");
-            json!({ "kind": word, "text": text, "description": &**description, "plugin": by })
+            json!({ "kind": word, "text": text, "description": description, "plugin": by })
         };
-        open.iter().map(one).collect()
+        open.iter().map(|description| one(description)).collect()
     }
 }
 
