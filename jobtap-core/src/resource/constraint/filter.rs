@@ -15,9 +15,6 @@ impl ResourceSet {
 impl Constraint {
     /// The ranks among `within` that match. They must be ranks of `set`.
     fn ranks(&self, set: &ResourceSet, within: &Idset) -> Idset {
-        let any = |found: &mut dyn Iterator<Item = Idset>| {
-            found.fold(Idset::new(), |ranks, more| ranks.union(&more))
-        };
         let all = |inner: &[Self]| {
             inner.iter().fold(within.clone(), |ranks, constraint| constraint.ranks(set, &ranks))
         };
@@ -31,10 +28,16 @@ impl Constraint {
                 lists.iter().for_each(|list| hosts.append(list));
                 set.ranks_on(&hosts).intersection(within)
             }
-            Self::Ranks(sets) => any(&mut sets.iter().map(|ranks| ranks.intersection(within))),
+            Self::Ranks(sets) => {
+                let mut ranks = Idset::new();
+                sets.iter().flat_map(Idset::ranges).for_each(|range| ranks.insert_range(range));
+                ranks.intersection(within)
+            }
             Self::And(inner) => all(inner),
             Self::Or(inner) if inner.is_empty() => within.clone(),
-            Self::Or(inner) => any(&mut inner.iter().map(|inner| inner.ranks(set, within))),
+            Self::Or(inner) => inner.iter().fold(Idset::new(), |ranks, constraint| {
+                ranks.union(&constraint.ranks(set, within))
+            }),
             Self::Not(inner) => within.difference(&all(inner)),
         }
     }
