@@ -1,10 +1,11 @@
-//! What a cluster has and what a job was given: id sets (RFC 22), host lists (RFC 29) and resource
-//! sets (RFC 20).
+//! What a cluster has, what a job was given and which nodes it may run on: id sets (RFC 22), host
+//! lists (RFC 29), resource sets (RFC 20) and constraints (RFC 31).
 //!
 //! Everything here is stored as runs of equal neighbours, never per core, so that the inventory of a
 //! 10,000-node cluster is a few hundred bytes when its nodes are alike.
 
 mod children;
+mod constraint;
 mod error;
 mod host_map;
 mod host_run;
@@ -26,6 +27,7 @@ mod set_parse;
 mod set_rerank;
 
 pub use children::Children;
+pub use constraint::{Constraint, ConstraintError, ConstraintFault, Property, QueryError};
 pub use error::{HostlistError, IdsetError, ResourceError};
 pub use hostlist::Hostlist;
 pub use idset::Idset;

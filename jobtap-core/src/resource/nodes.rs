@@ -6,6 +6,7 @@
 use super::Idset;
 use super::host_map::HostMap;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Nodes {
@@ -25,6 +26,25 @@ impl Nodes {
             .map(|(name, holders)| (name.clone(), holders.intersection(ranks)))
             .filter(|(_, holders)| !holders.is_empty())
             .collect()
+    }
+
+    /// The ranks that have a property. What follows `@` in a property's name is the scheduler's own
+    /// (RFC 20), so `mi50@gpu` gives its ranks `mi50` too.
+    pub(super) fn holders(&self, name: &str) -> Idset {
+        self.named(name).fold(Idset::new(), |ranks, more| ranks.union(more))
+    }
+
+    /// Whether a rank is one of the [`holders`](Self::holders).
+    pub(super) fn has_property(&self, name: &str, rank: u32) -> bool {
+        self.named(name).any(|holders| holders.contains(rank))
+    }
+
+    fn named(&self, name: &str) -> impl Iterator<Item = &Idset> {
+        self.properties
+            .range::<str, _>((Bound::Included(name), Bound::Unbounded))
+            .map_while(move |(full, holders)| Some((full.strip_prefix(name)?, holders)))
+            .filter(|(rest, _)| rest.is_empty() || rest.starts_with('@'))
+            .map(|(_, holders)| holders)
     }
 
     /// What both know; the host counts that this side knows.

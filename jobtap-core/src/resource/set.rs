@@ -327,10 +327,11 @@ impl<'a> RankResources<'a> {
         self.children
     }
 
-    /// Whether the rank has a property.
+    /// Whether the rank has a property. What follows `@` in a property's name is the scheduler's own
+    /// (RFC 20): a rank with `mi50@gpu` has `mi50` too.
     #[must_use]
     pub fn has_property(&self, name: &str) -> bool {
-        self.nodes.properties.get(name).is_some_and(|holders| holders.contains(self.rank))
+        self.nodes.has_property(name, self.rank)
     }
 }
 
@@ -347,9 +348,12 @@ fn time_at(path: &str, seconds: f64) -> Result<Option<f64>, ResourceError> {
     }
 }
 
-/// Refuses what constraints (RFC 31) couldn't name.
+/// What no property's name may have, since constraints (RFC 31) and queries (RFC 35) need it.
+pub(super) const RESERVED_IN_PROPERTIES: &str = "!&'\"^`|()";
+
+/// Refuses what constraints couldn't name.
 pub(super) fn check_property_name(name: &str) -> Result<(), ResourceError> {
-    match name.chars().find(|c| "!&'\"^`|()".contains(*c)) {
+    match name.chars().find(|c| RESERVED_IN_PROPERTIES.contains(*c)) {
         Some(character) => {
             Err(ResourceError::PropertyName { character, property: name.to_owned() })
         }

@@ -1,12 +1,14 @@
 //! The resources of the instance, and the choice of those that a job gets.
 //!
 //! Nodes with the most free cores come first, then those with the most free gpus, then the lowest
-//! rank; on a node the lowest free ids go first (formats: allocation from a pool).
+//! rank; on a node the lowest free ids go first (formats: allocation from a pool). Only nodes that
+//! match the job's constraint (RFC 31) are eligible.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use crate::jobspec::{Counts, Jobspec};
-use crate::resource::{Children, Idset, RankResources, ResourceSet};
+use crate::resource::{Children, Constraint, Idset, RankResources, ResourceSet};
 
 /// What can be given out.
 #[derive(Debug, Clone)]
@@ -61,13 +63,18 @@ impl Pool {
         but: Option<&ResourceSet>,
     ) -> Answer {
         let counts = jobspec.counts();
-        let chosen = match but {
-            None => choose(&self.free, &self.all, &counts),
-            Some(but) => choose(&self.free.difference(but), &self.all, &counts),
+        let constraint = match constraint(jobspec) {
+            Ok(constraint) => constraint,
+            Err(text) => return Answer::Never(unsatisfiable(&text)),
         };
-        let Some(mut chosen) = chosen else {
-            return match refusal(&self.all, &counts) {
-                Some(text) => Answer::Never(format!("unsatisfiable request: {text}")),
+        let all = eligible(&self.all, &constraint);
+        let free = match but {
+            None => Cow::Borrowed(&self.free),
+            Some(but) => Cow::Owned(self.free.difference(but)),
+        };
+        let Some(mut chosen) = choose(&eligible(&free, &constraint), &all, &counts) else {
+            return match refusal(&all, &counts) {
+                Some(text) => Answer::Never(unsatisfiable(&text)),
                 None => Answer::Busy,
             };
         };
@@ -80,12 +87,15 @@ impl Pool {
         }
         self.free.subtract(&chosen);
         self.changes += 1;
+        chosen.remove_local_properties();
         Answer::Granted(chosen)
     }
 
     /// What a job would get if this were free; nothing is taken.
     pub fn choose_from(&self, free: &ResourceSet, jobspec: &Jobspec) -> Option<ResourceSet> {
-        choose(free, &self.all, &jobspec.counts())
+        let constraint = constraint(jobspec).ok()?;
+        let all = eligible(&self.all, &constraint);
+        choose(&eligible(free, &constraint), &all, &jobspec.counts())
     }
 
     /// Whether a job could run if nothing else did.
@@ -93,8 +103,9 @@ impl Pool {
     /// # Errors
     /// Why it never can.
     pub fn feasible(&self, jobspec: &Jobspec) -> Result<(), String> {
-        match refusal(&self.all, &jobspec.counts()) {
-            Some(text) => Err(format!("unsatisfiable request: {text}")),
+        let constraint = constraint(jobspec).map_err(|text| unsatisfiable(&text))?;
+        match refusal(&eligible(&self.all, &constraint), &jobspec.counts()) {
+            Some(text) => Err(unsatisfiable(&text)),
             None => Ok(()),
         }
     }
@@ -113,6 +124,26 @@ impl Pool {
     pub fn release(&mut self, held: &ResourceSet) {
         self.free.union_with(&self.all.intersection(held));
         self.changes += 1;
+    }
+}
+
+fn unsatisfiable(why: &str) -> String {
+    format!("unsatisfiable request: {why}")
+}
+
+/// The job's constraint. A job that nobody validated may have a malformed one.
+fn constraint(jobspec: &Jobspec) -> Result<Constraint, String> {
+    jobspec.constraints().map_or(Ok(Constraint::Always), |value| {
+        Constraint::from_value(value)
+            .map_err(|error| format!("attributes.system.constraints: {error}"))
+    })
+}
+
+/// The part of a set that a constraint leaves. Most jobs have none, and copy nothing.
+fn eligible<'a>(set: &'a ResourceSet, constraint: &Constraint) -> Cow<'a, ResourceSet> {
+    match constraint {
+        Constraint::Always => Cow::Borrowed(set),
+        constraint => Cow::Owned(set.matching(constraint)),
     }
 }
 
@@ -287,5 +318,77 @@ mod tests {
         let spec = JobspecBuilder::new(["true"]).duration(60.0).build().unwrap();
         let r = granted(pool("0").allocate(&spec, 100.0));
         assert_eq!((r.starttime(), r.expiration()), (Some(100.0), Some(160.0)));
+    }
+
+    /// Four nodes of two cores; n1 and n2 have a property.
+    fn cluster() -> Pool {
+        let cores = Children::new(Idset::from(0..=1), Idset::new());
+        let mut all = ResourceSet::uniform(0, &"n[0-3]".parse().unwrap(), cores);
+        all.set_property("ssd", &Idset::from(1..=2)).unwrap();
+        all.set_property("+local", &Idset::from(1)).unwrap();
+        Pool::new(&all)
+    }
+
+    fn requires(builder: JobspecBuilder, query: &str) -> Jobspec {
+        let constraint = Constraint::from_query(query).unwrap().to_value();
+        builder.attribute("constraints", constraint).unwrap().build().unwrap()
+    }
+
+    #[test]
+    fn only_nodes_that_match_the_constraint_are_given() {
+        let mut pool = cluster();
+        let task = || JobspecBuilder::new(["true"]).cores_per_task(2);
+        let two = granted(pool.allocate(&requires(task().ntasks(2), "ssd"), 1.0));
+        assert_eq!(two.summary(), "rank[1-2]/core[0-1]");
+        assert_eq!(two.properties().into_keys().collect::<Vec<_>>(), ["ssd"]);
+        // Others are free, but none that matches.
+        let another = requires(task(), "ssd|host:n1");
+        assert!(matches!(pool.allocate(&another, 1.0), Answer::Busy));
+        let last = granted(pool.allocate(&requires(task().nodes(1), "rank:3 -ssd"), 1.0));
+        assert_eq!(last.nodelist().to_string(), "n3");
+        pool.release(&two);
+        assert_eq!(granted(pool.allocate(&another, 1.0)).summary(), "rank1/core[0-1]");
+        pool.release(&last);
+        assert_eq!(pool.free().properties(), cluster().all().without_ranks(&1.into()).properties());
+    }
+
+    #[test]
+    fn a_constraint_that_too_few_nodes_match_is_refused_with_the_reason() {
+        for (job, text) in [
+            (
+                requires(JobspecBuilder::new(["true"]).nodes(3).ntasks(3), "ssd"),
+                "need 3 node(s) with 1 cores each, only 2 eligible",
+            ),
+            (
+                requires(JobspecBuilder::new(["true"]).nodes(2), "host:n[3-9]"),
+                "need 2 exclusive node(s), only 1 eligible",
+            ),
+            (
+                requires(JobspecBuilder::new(["true"]), "tape"),
+                "need 1 slot(s) of 1 core(s), only 0 such slot(s) available (total cores: 0)",
+            ),
+        ] {
+            let text = format!("unsatisfiable request: {text}");
+            assert_eq!(cluster().feasible(&job), Err(text.clone()));
+            let Answer::Never(never) = cluster().allocate(&job, 1.0) else { panic!() };
+            assert_eq!(never, text);
+        }
+        assert_eq!(
+            cluster().feasible(&requires(JobspecBuilder::new(["true"]).nodes(2), "ssd")),
+            Ok(())
+        );
+    }
+
+    #[test]
+    fn a_malformed_constraint_of_an_unvalidated_job_is_refused() {
+        let mut value = job(1, 1).value().clone();
+        crate::jobspec::path::set(&mut value, "attributes.system.constraints", 1.into()).unwrap();
+        let Answer::Never(text) = cluster().allocate(&Jobspec::unvalidated(value), 1.0) else {
+            panic!()
+        };
+        assert_eq!(
+            text,
+            "unsatisfiable request: attributes.system.constraints: constraint must be JSON object"
+        );
     }
 }

@@ -7,6 +7,7 @@ mod tests;
 use clap::Args;
 use jobtap_core::job::{Flags, Urgency};
 use jobtap_core::jobspec::{Dependency, JobspecBuilder, JobspecError};
+use jobtap_core::resource::{Constraint, QueryError};
 use serde_json::{Value, json};
 use thiserror::Error;
 
@@ -43,6 +44,8 @@ pub(crate) enum ArgError {
     EnvRule { rule: String, text: String },
     #[error("--rlimit: {text} in {rule}")]
     Rlimit { rule: String, text: String },
+    #[error("--requires={query}: {error}")]
+    Requires { query: String, error: Box<QueryError> },
     #[error("failed to set {key} to {value}")]
     SetAttr { key: String, value: String },
     #[error("{text}: '{name}'")]
@@ -98,6 +101,10 @@ pub(crate) struct SubmitArgs {
     /// When the job may start at the earliest: +FSD from now, or seconds since the epoch
     #[arg(long, value_name = "TIME")]
     pub(crate) begin_time: Option<String>,
+    /// Which nodes the job may run on: properties, host:HOSTS, rank:IDS, joined by and, or, not
+    /// (repeatable)
+    #[arg(long, value_name = "CONSTRAINT", allow_hyphen_values = true)]
+    pub(crate) requires: Vec<String>,
     /// Set a jobspec attribute; ^KEY=FILE reads its JSON value from a file (repeatable)
     #[arg(short = 'S', long, value_name = "KEY[=VAL]")]
     pub(crate) setattr: Vec<String>,
@@ -214,6 +221,7 @@ impl SubmitArgs {
         ];
         let lists = [
             &mut args.dependency,
+            &mut args.requires,
             &mut args.setattr,
             &mut args.setopt,
             &mut args.flags,
@@ -252,6 +260,9 @@ impl SubmitArgs {
         if let Some(time) = &self.begin_time {
             builder = builder.dependency(begin_time(time, caller.now)?);
         }
+        if !self.requires.is_empty() {
+            builder = builder.attribute("constraints", self.constraint()?.to_value())?;
+        }
         let cwd = self.cwd.as_deref().map_or_else(|| caller.cwd.clone(), |cwd| caller.file(cwd));
         builder = builder.cwd(&cwd.to_string_lossy());
         builder = self.environment(builder, caller)?;
@@ -283,6 +294,18 @@ impl SubmitArgs {
         }
         builder.check()?;
         Ok(builder)
+    }
+
+    /// All that `--requires` says. Each option is read by itself, so that an `or` in one doesn't take
+    /// in another.
+    fn constraint(&self) -> Result<Constraint, ArgError> {
+        self.requires.iter().try_fold(Constraint::Always, |all, query| {
+            let one = Constraint::from_query(query).map_err(|error| ArgError::Requires {
+                query: query.clone(),
+                error: error.into(),
+            })?;
+            Ok(all.and(one))
+        })
     }
 
     fn environment(

@@ -300,6 +300,10 @@ fn constraints() {
         text(json!({"and": [{"properties": ["a"]}, {"not": [{"y": []}]}]})),
         "attributes.system.constraints.and[1].not[0]: unknown constraint operator 'y'"
     );
+    let hosts = text(json!({"hostlist": ["h[1-"]}));
+    assert!(hosts.starts_with(&format!("{place}host constraint contains invalid hosts: ")));
+    let ranks = text(json!({"ranks": ["5,1-3"]}));
+    assert!(ranks.starts_with(&format!("{place}invalid idset '5,1-3' in [\"5,1-3\"]: ")));
     for constraint in [
         json!({}),
         json!({"properties": ["^a", "b-c"]}),

@@ -151,6 +151,31 @@ fn dependencies_keep_their_order_and_begin_time_comes_last() {
 }
 
 #[test]
+fn what_the_nodes_must_be_is_a_constraint() {
+    let constraint = |words: &[&str]| system(words, "constraints");
+    assert_eq!(constraint(&[]), Value::Null);
+    assert_eq!(constraint(&["--requires=a,^b"]), json!({"properties": ["a", "^b"]}));
+    assert_eq!(constraint(&["--requires=a", "--requires=b"]), json!({"properties": ["a", "b"]}));
+    assert_eq!(
+        constraint(&["--requires", "-host:n[0-3]"]),
+        json!({"not": [{"hostlist": ["n[0-3]"]}]})
+    );
+    assert_eq!(
+        constraint(&["--requires=a|b", "--requires=rank:0-3|c"]),
+        json!({"and": [
+            {"or": [{"properties": ["a"]}, {"properties": ["b"]}]},
+            {"or": [{"ranks": ["0-3"]}, {"properties": ["c"]}]},
+        ]})
+    );
+    assert_eq!(
+        refused(&["--requires=a", "--requires=(b", "app"]),
+        "--requires=(b: Unclosed parenthesis in position 0"
+    );
+    let copy = parse(&["--requires=rank:{cc}", "a"]).args.copy_for("7", Copies::Cc);
+    assert_eq!(copy.requires, ["rank:7"]);
+}
+
+#[test]
 fn the_old_scheme_after_gets_a_note() {
     let notes = |uri: &str| parse(&["--dependency", uri, "a"]).args.notes();
     assert_eq!(notes("after:1"), ["dependency scheme 'after' is deprecated, use 'afterstart'"]);
