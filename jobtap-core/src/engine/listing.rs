@@ -61,6 +61,12 @@ impl Tally {
         }
     }
 
+    /// How many jobs are in these states.
+    pub(super) fn count(&self, states: &[State]) -> u64 {
+        let all = STATES.iter().zip(self.states);
+        all.filter(|((state, _), _)| states.contains(state)).map(|(_, count)| count).sum()
+    }
+
     fn leave(&mut self, state: State) {
         if let Some(count) = self.state(state) {
             *count = count.saturating_sub(1);
