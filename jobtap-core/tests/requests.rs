@@ -152,7 +152,8 @@ mod purge {
         assert_eq!(m.jobs(), ids[2..]);
         assert_eq!(ask(&mut m, OWNER, purge(-1.0, 1, 100, true)), count(2));
         assert_eq!(m.jobs(), ids[4..]);
-        assert_eq!(m.job_stats()["inactive_purged"], 4);
+        let stats = m.job_stats();
+        assert_eq!((&stats["inactive_purged"], &stats["successful"]), (&json!(4), &json!(1)));
         m.crash_and_restart();
         assert_eq!(m.jobs(), ids[4..]);
         assert_eq!(ask(&mut m, OWNER, purge(-1.0, -1, 100, true)), count(0));
@@ -363,6 +364,16 @@ mod wait {
         let waiter = wait(&mut m, None);
         m.advance(9.0);
         assert_eq!(answer(&mut m, waiter), success(runs));
+    }
+
+    #[test]
+    fn a_purge_takes_no_end_from_who_waits_later() {
+        let mut m = manager();
+        let id = waitable(&mut m, 1.0, 0);
+        m.advance(1.0);
+        m.purge(id).unwrap();
+        let waiter = wait(&mut m, Some(id));
+        assert_eq!(answer(&mut m, waiter), success(id));
     }
 
     #[test]

@@ -129,7 +129,7 @@ impl Engine {
             if let Some(end) = end {
                 self.inactive.by_end.remove(&(end.as_secs().to_bits(), id));
             }
-            self.tally_purged();
+            self.tally_purged(id);
             self.effects.writes.push(Write::Remove { id });
             self.work.push(Work::Forget(id));
             self.notify(TopicId::JobInactiveRemove, id, Cause::None);

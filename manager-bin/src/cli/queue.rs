@@ -73,7 +73,7 @@ struct IdleArgs {
     /// Give up after this time
     #[arg(short = 't', long, value_name = "FSD")]
     timeout: Option<String>,
-    /// Don't tell how many jobs are pending
+    /// Don't say that no jobs are pending
     #[arg(long)]
     quiet: bool,
 }
@@ -97,7 +97,7 @@ pub(crate) fn run(args: QueueArgs) -> ExitCode {
         QueueCommand::Idle(args) => {
             let answer = rest(&client, "idle", args.timeout.as_deref()).await?;
             let pending = answer.get("pending").and_then(Value::as_u64).unwrap_or(0);
-            if !args.quiet {
+            if pending > 0 || !args.quiet {
                 session::print(&format!("{pending} jobs\n"))?;
             }
             Ok(0)
