@@ -104,6 +104,7 @@ impl Engine {
         record.holders = Vec::new();
         record.simulated = None;
         record.queue = Default::default();
+        let end = record.times.inactive.unwrap_or(self.now);
         self.abort_all_work(id);
         if let Some(mut frame) = self.suspended.remove(&id) {
             // An update whose validation was still waited for.
@@ -111,6 +112,8 @@ impl Engine {
             self.work.push(Work::Frame(frame.into()));
         }
         if self.active.remove(&id) {
+            self.inactive.add(id, end);
+            self.wait_ends(id);
             self.show_inactive(id);
         }
     }

@@ -69,6 +69,24 @@ pub enum Request {
         /// The signal's number.
         signum: i64,
     },
+    /// `job-manager.killall`: answer `{"count","errors"}`.
+    KillAll {
+        /// Only count.
+        dry_run: bool,
+        /// Only jobs of this user; `None` is every user (owner only).
+        userid: Option<Uid>,
+        /// The signal's number.
+        signum: i64,
+    },
+    /// `job-manager.memo`: a user's notes on a job.
+    Memo {
+        /// The job.
+        id: JobId,
+        /// Not logged: lost when the manager ends.
+        volatile: bool,
+        /// The notes; `null` removes a key.
+        memo: Map<String, Value>,
+    },
     /// `job-manager.urgency`: answer `{"old_urgency"}`.
     Urgency {
         /// The job.
@@ -96,7 +114,31 @@ pub enum Request {
     PurgeId {
         /// The job.
         id: JobId,
+        /// Not only to say whether it could be.
+        force: bool,
     },
+    /// `job-manager.purge` (owner): forgets the inactive jobs over a limit, those that ended first
+    /// in front; answer `{"count"}`.
+    Purge {
+        /// How old they may be, in seconds; -1 is no limit.
+        age_limit: f64,
+        /// How many there may be; -1 is no limit.
+        num_limit: i64,
+        /// How many are forgotten at most, 1 to 100.
+        batch: i64,
+        /// Not only to count all of them.
+        force: bool,
+    },
+    /// `job-manager.wait` (owner): answered with `{"id","success","errstr"}` at the end of a
+    /// waitable job.
+    Wait {
+        /// The job; `None` is the first that ends.
+        id: Option<JobId>,
+    },
+    /// `job-manager.drain` (owner): answered when no job is active.
+    Drain,
+    /// `job-manager.idle` (owner): answered with `{"pending"}` when no job runs.
+    Idle,
     /// A request for a plugin's service; answered by one [`Effect::Reply`], in a stream after any
     /// number of [`Effect::Respond`].
     Service {

@@ -278,7 +278,7 @@ impl Engine {
 
     /// Merges annotations into the job's, and shows them to those who watch its events. They are not
     /// logged.
-    fn annotate(&mut self, id: JobId, notes: &Map<String, Value>, publish: bool) {
+    pub(super) fn annotate(&mut self, id: JobId, notes: &Map<String, Value>, publish: bool) {
         let Some(record) = self.jobs.get_mut(&id) else { return };
         super::annotations::merge(&mut record.job.annotations, notes);
         if publish {

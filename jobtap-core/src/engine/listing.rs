@@ -49,16 +49,25 @@ impl Tally {
         self.states.get_mut(index)
     }
 
+    fn result(&mut self, record: &Record) -> Option<&mut u64> {
+        let result = record.result()?;
+        let index = RESULTS.iter().position(|(r, _)| *r == result)?;
+        self.results.get_mut(index)
+    }
+
     fn add(&mut self, record: &Record) {
         if let Some(count) = self.state(record.job.state) {
             *count += 1;
         }
-        if let Some(result) = record.result() {
-            let index = RESULTS.iter().position(|(r, _)| *r == result);
-            if let Some(count) = index.and_then(|index| self.results.get_mut(index)) {
-                *count += 1;
-            }
+        if let Some(count) = self.result(record) {
+            *count += 1;
         }
+    }
+
+    /// How many jobs are in these states.
+    pub(super) fn count(&self, states: &[State]) -> u64 {
+        let all = STATES.iter().zip(self.states);
+        all.filter(|((state, _), _)| states.contains(state)).map(|(_, count)| count).sum()
     }
 
     fn leave(&mut self, state: State) {
@@ -76,8 +85,11 @@ impl Engine {
         }
     }
 
-    /// Counts an inactive job out; how it ended stays counted.
-    pub(super) fn tally_purged(&mut self) {
+    /// Counts an inactive job out.
+    pub(super) fn tally_purged(&mut self, id: JobId) {
+        if let Some(count) = self.jobs.get(&id).and_then(|record| self.tally.result(record)) {
+            *count = count.saturating_sub(1);
+        }
         self.tally.leave(State::Inactive);
         self.tally.purged += 1;
     }

@@ -17,6 +17,8 @@
 //! | `actions` | what the manager does in each state |
 //! | `submit`, `requests` | what clients ask for |
 //! | `alloc`, `exec`, `simulated` | resources and execution |
+//! | `waits` | requests that wait for the end of jobs |
+//! | `purge` | inactive jobs that are forgotten |
 //! | `updates` | changes of a jobspec that users ask for |
 //! | `services` | what clients ask of plugins |
 //! | `faulted` | plugins that keep panicking |
@@ -42,6 +44,7 @@ mod listing;
 mod notices;
 mod plugin_requests;
 mod plugins;
+mod purge;
 mod record;
 mod requests;
 mod restart;
@@ -51,6 +54,7 @@ mod simulated;
 mod submit;
 mod timers;
 mod updates;
+mod waits;
 mod why;
 mod work;
 mod working;
@@ -131,6 +135,8 @@ pub struct Engine {
     timers: Timers,
     effects: Effects,
     tally: listing::Tally,
+    waits: waits::Waits,
+    inactive: purge::Inactive,
     /// Plugins may not act on jobs before all jobs are restored.
     running: bool,
 }
@@ -174,8 +180,11 @@ impl Engine {
             timers: Timers::default(),
             effects: Effects::default(),
             tally: listing::Tally::default(),
+            waits: waits::Waits::default(),
+            inactive: purge::Inactive::default(),
             running: false,
         };
+        engine.read_purge_limits().map_err(StartError)?;
         engine.load_configured()?;
         Ok(engine)
     }
@@ -190,6 +199,7 @@ impl Engine {
             Input::Remote(call) => self.remote(call),
             Input::Abandoned(reply) => {
                 self.services.remove(&reply);
+                self.waits.forget(reply);
             }
         }
         self.settle();
@@ -210,9 +220,10 @@ impl Engine {
         loop {
             self.run();
             if !self.running || !self.schedule() {
-                return;
+                break;
             }
         }
+        self.tell_rest();
     }
 
     fn reply(&mut self, to: ReplyTo, result: Result<Value, RequestError>) {

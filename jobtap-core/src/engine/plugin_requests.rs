@@ -120,16 +120,19 @@ impl Engine {
         let keys: Vec<_> = self.plugins.stack.plugins().iter().map(|p| p.key()).collect();
         let shown = self
             .read_budget()
+            .and_then(|()| self.read_purge_limits())
             .and_then(|()| keys.into_iter().try_for_each(|key| self.show_config(key, None)));
-        shown.map_err(|text| {
+        if let Err(text) = shown {
             self.config = before;
             // It was good before.
             let _ = self.read_budget();
-            refused(EINVAL, text)
-        })?;
+            let _ = self.read_purge_limits();
+            return Err(refused(EINVAL, text));
+        }
         if scheduler.name() != self.scheduler.name() {
             self.scheduler = scheduler;
         }
+        self.arm_heartbeat();
         Ok(())
     }
 

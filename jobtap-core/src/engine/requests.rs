@@ -1,14 +1,11 @@
-//! What clients ask for beside submissions: exceptions, signals, urgency, scheduling, plugins.
+//! What clients ask for beside submissions: exceptions, signals, urgency, memos, scheduling.
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::api::{Cred, Exception, ReplyTo, Request, RequestError};
-use super::notices::Cause;
 use super::record::{Exec, Record};
-use super::work::Work;
-use super::{Effect, Engine, ExecCommand, Write, events};
+use super::{Effect, Engine, ExecCommand, events};
 use crate::job::{JobId, State, StateSet, Uid, Urgency};
-use crate::topic::TopicId;
 
 const EPERM: i32 = 1;
 const ENOENT: i32 = 2;
@@ -16,7 +13,7 @@ const EINVAL: i32 = 22;
 const EPROTO: i32 = 71;
 
 /// The highest signal number of this platform's kind (Linux), inclusive.
-const SIGNALS: std::ops::RangeInclusive<i64> = 1..=64;
+const SIGNALS: std::ops::RangeInclusive<i32> = 1..=64;
 
 pub(super) fn refused(errno: i32, text: impl Into<String>) -> RequestError {
     RequestError { errno, text: text.into() }
@@ -36,8 +33,9 @@ impl Engine {
                     Err(error) => self.reply(reply, Err(error)),
                 };
             }
-            Request::PurgeId { id } => {
-                owner_only(cred).and_then(|()| self.purge(id)).map(|()| json!({ "count": 1 }))
+            Request::PurgeId { .. } | Request::Purge { .. } => self.purge_request(cred, &request),
+            Request::Wait { .. } | Request::Drain | Request::Idle => {
+                return self.waiting_request(reply, cred, &request);
             }
             Request::Update { id, updates } => {
                 return self.update_request(reply, cred, id, updates);
@@ -52,33 +50,21 @@ impl Engine {
                 self.raise_all(cred, dry_run, userid, states, &exception)
             }
             Request::Kill { id, signum } => self.kill(cred, id, signum).map(|()| json!({})),
+            Request::KillAll { dry_run, userid, signum } => {
+                self.kill_all(cred, dry_run, userid, signum)
+            }
+            Request::Memo { id, volatile, memo } => {
+                self.memo(cred, id, volatile, memo).map(|()| json!({}))
+            }
             Request::Urgency { id, urgency } => {
                 self.set_urgency(cred, id, urgency).map(|old| json!({ "old_urgency": old.value() }))
             }
-            Request::QueueStart { start, reason } => owner_only(cred).map(|()| {
-                self.scheduling.stopped = !start;
-                self.scheduling.reason = reason.filter(|_| !start);
-                // What was acknowledged outlives a crash.
-                let checkpoint = self.checkpoint();
-                self.effects.writes.extend(checkpoint);
-                json!({})
-            }),
+            Request::QueueStart { start, reason } => {
+                owner_only(cred).map(|()| self.start_queue(start, reason))
+            }
             Request::QueueStatus => Ok(self.queue_status()),
         };
         self.reply(reply, result);
-    }
-
-    /// Forgets an inactive job, once the plugins have heard of it.
-    fn purge(&mut self, id: JobId) -> Result<(), RequestError> {
-        let record = self.known(id, ENOENT, "id not found")?;
-        if record.job.state != State::Inactive {
-            return Err(refused(EINVAL, "cannot purge active job"));
-        }
-        self.tally_purged();
-        self.effects.writes.push(Write::Remove { id });
-        self.work.push(Work::Forget(id));
-        self.notify(TopicId::JobInactiveRemove, id, Cause::None);
-        Ok(())
     }
 
     fn raise_request(
@@ -121,20 +107,13 @@ impl Engine {
         userid: Option<Uid>,
         states: StateSet,
         exception: &Exception,
-    ) -> Result<serde_json::Value, RequestError> {
+    ) -> Result<Value, RequestError> {
         let severity = check_exception(exception)?;
         if !cred.owner && userid != Some(cred.userid) {
             let text = "guests can only raise exceptions on their own jobs";
             return Err(refused(EPERM, text));
         }
-        let matches = |id: &&JobId| {
-            self.jobs.get(id).is_some_and(|record| {
-                record.unaccepted.is_none()
-                    && states.contains(record.job.state)
-                    && userid.is_none_or(|userid| record.job.userid == userid)
-            })
-        };
-        let ids: Vec<JobId> = self.active.iter().filter(matches).copied().collect();
+        let ids = self.matching(states, userid);
         if !dry_run {
             // One job's end may already end another that waits for it.
             for id in ids.iter().rev() {
@@ -144,10 +123,20 @@ impl Engine {
         Ok(json!({ "count": ids.len(), "errors": 0 }))
     }
 
+    /// The active jobs in these states, of this user or of all.
+    fn matching(&self, states: StateSet, userid: Option<Uid>) -> Vec<JobId> {
+        let matches = |id: &&JobId| {
+            self.jobs.get(id).is_some_and(|record| {
+                record.unaccepted.is_none()
+                    && states.contains(record.job.state)
+                    && userid.is_none_or(|userid| record.job.userid == userid)
+            })
+        };
+        self.active.iter().filter(matches).copied().collect()
+    }
+
     fn kill(&mut self, cred: Cred, id: JobId, signum: i64) -> Result<(), RequestError> {
-        if !SIGNALS.contains(&signum) {
-            return Err(refused(EINVAL, "Invalid signal number"));
-        }
+        let signum = check_signal(signum)?;
         let record = self.known(id, EINVAL, "unknown job id")?;
         if record.job.state == State::Inactive {
             return Err(refused(EINVAL, "job is inactive"));
@@ -158,10 +147,59 @@ impl Engine {
         if !matches!(record.job.state, State::Run | State::Cleanup) {
             return Err(refused(EINVAL, "job is not running"));
         }
-        let executing = matches!(record.exec, Exec::Open | Exec::Ending);
-        if executing && record.simulated.is_none() {
-            let signum = i32::try_from(signum).unwrap_or(0);
+        self.signal(id, signum);
+        Ok(())
+    }
+
+    fn kill_all(
+        &mut self,
+        cred: Cred,
+        dry_run: bool,
+        userid: Option<Uid>,
+        signum: i64,
+    ) -> Result<Value, RequestError> {
+        let signum = check_signal(signum)?;
+        if !cred.owner && userid != Some(cred.userid) {
+            return Err(refused(EPERM, "guests can only kill their own jobs"));
+        }
+        let ids = self.matching(StateSet::RUNNING, userid);
+        if !dry_run {
+            for id in &ids {
+                self.signal(*id, signum);
+            }
+        }
+        Ok(json!({ "count": ids.len(), "errors": 0 }))
+    }
+
+    /// Sends a signal to the tasks of a job, if it has any.
+    fn signal(&mut self, id: JobId, signum: i32) {
+        let has_tasks = |record: &Record| {
+            matches!(record.exec, Exec::Open | Exec::Ending) && record.simulated.is_none()
+        };
+        if self.jobs.get(&id).is_some_and(|record| has_tasks(record)) {
             self.effects.after.push(Effect::Exec(ExecCommand::Signal { id, signum }));
+        }
+    }
+
+    fn memo(
+        &mut self,
+        cred: Cred,
+        id: JobId,
+        volatile: bool,
+        memo: Map<String, Value>,
+    ) -> Result<(), RequestError> {
+        let record = self.known(id, ENOENT, "unknown job id")?;
+        if record.job.state == State::Inactive {
+            return Err(refused(ENOENT, "job is inactive"));
+        }
+        if !cred.owner && record.job.userid != cred.userid {
+            return Err(refused(EPERM, "guests can only add a memo to their own jobs"));
+        }
+        if volatile {
+            let notes = [("user".to_owned(), Value::Object(memo))].into_iter().collect();
+            self.annotate(id, &notes, true);
+        } else {
+            self.post(id, events::given(self.now, "memo", Some(memo)));
         }
         Ok(())
     }
@@ -188,7 +226,16 @@ impl Engine {
         Ok(old)
     }
 
-    fn queue_status(&self) -> serde_json::Value {
+    fn start_queue(&mut self, start: bool, reason: Option<String>) -> Value {
+        self.scheduling.stopped = !start;
+        self.scheduling.reason = reason.filter(|_| !start);
+        // What was acknowledged outlives a crash.
+        let checkpoint = self.checkpoint();
+        self.effects.writes.extend(checkpoint);
+        json!({})
+    }
+
+    fn queue_status(&self) -> Value {
         let mut status = json!({ "enable": true, "start": !self.scheduling.stopped });
         if let (Some(reason), Some(table)) = (&self.scheduling.reason, status.as_object_mut()) {
             table.insert("stop_reason".to_owned(), json!(reason));
@@ -199,6 +246,11 @@ impl Engine {
 
 pub(super) fn owner_only(cred: Cred) -> Result<(), RequestError> {
     if cred.owner { Ok(()) } else { Err(refused(EPERM, "Request requires owner credentials")) }
+}
+
+fn check_signal(signum: i64) -> Result<i32, RequestError> {
+    let signum = i32::try_from(signum).ok().filter(|signum| SIGNALS.contains(signum));
+    signum.ok_or_else(|| refused(EINVAL, "Invalid signal number"))
 }
 
 /// Severity and type as RFC 21 has them.

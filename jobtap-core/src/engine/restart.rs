@@ -51,7 +51,7 @@ impl Engine {
     pub fn restore(&mut self, stored: StoredJob) -> Result<(), RestoreError> {
         let id = stored.id;
         let mut record = replay(stored)?;
-        let state = record.job.state;
+        let (state, end) = (record.job.state, record.times.inactive);
         if record.holds && !record.bypass {
             let claimed = record.job.resources.as_ref().is_some_and(|held| self.pool.claim(held));
             record.lost_resources = !claimed;
@@ -64,6 +64,12 @@ impl Engine {
         self.tally_new(id);
         if state != State::Inactive {
             self.active.insert(id);
+            self.wait_begins(id);
+        } else {
+            if let Some(end) = end {
+                self.inactive.add(id, end);
+            }
+            self.keep_zombie(id);
         }
         Ok(())
     }
@@ -85,6 +91,7 @@ impl Engine {
             self.work.push(Work::Resume(id));
         }
         self.stack_inactive();
+        self.arm_heartbeat();
         self.settle();
         std::mem::take(&mut self.effects)
     }

@@ -229,6 +229,7 @@ impl Engine {
         let held = record.unaccepted.take();
         self.effects.writes.extend(held.into_iter().flatten());
         self.tally_new(id);
+        self.wait_begins(id);
         if let Some(reply) = self.submitters.remove(&id) {
             self.reply(reply, Ok(json!({ "id": id })));
         }

@@ -13,6 +13,8 @@ enum Due {
     Expire(JobId),
     /// A simulated job has run as long as it should.
     Simulated(JobId),
+    /// Time to look at what is over the limits.
+    Heartbeat,
     /// A plugin asked to be called.
     Plugin(PluginKey, TimerKey, RemoteWork),
 }
@@ -64,6 +66,10 @@ impl Engine {
         self.start_timer(at, Due::Simulated(job))
     }
 
+    pub(super) fn heartbeat_at(&mut self, at: Timestamp) -> TimerId {
+        self.start_timer(at, Due::Heartbeat)
+    }
+
     pub(super) fn start_plugin_timer(
         &mut self,
         plugin: PluginKey,
@@ -88,6 +94,7 @@ impl Engine {
             None => {}
             Some(Due::Expire(job)) => self.expire(job),
             Some(Due::Simulated(job)) => self.simulated_end(job),
+            Some(Due::Heartbeat) => self.heartbeat(),
             Some(Due::Plugin(plugin, key, work)) => {
                 self.timers.by_key.remove(&key);
                 self.plugin_work(plugin, work);

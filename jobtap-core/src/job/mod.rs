@@ -27,4 +27,4 @@ pub use urgency::{PRIORITY_MAX, PRIORITY_MIN, Urgency, UrgencyError};
 pub use user::{InvalidUid, Uid};
 pub use view::{Job, JobInfo};
 pub(crate) use view::{KNOWN_EVENTS, KnownDependency};
-pub use wait_status::WaitStatus;
+pub use wait_status::{WaitStatus, signal_text};

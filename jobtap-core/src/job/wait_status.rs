@@ -87,7 +87,12 @@ impl WaitStatus {
 }
 
 /// The description of a signal by its Linux number, as strsignal(3) gives it.
-fn signal_text(signal: i32) -> String {
+///
+/// ```
+/// assert_eq!(jobtap_core::job::signal_text(15), "Terminated");
+/// ```
+#[must_use]
+pub fn signal_text(signal: i32) -> String {
     let text = match signal {
         1 => "Hangup",
         2 => "Interrupt",

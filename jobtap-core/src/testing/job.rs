@@ -77,6 +77,12 @@ impl TestJob {
         self
     }
 
+    /// It can be waited for; only the owner may submit such a job.
+    pub fn waitable(mut self) -> Self {
+        self.flags |= Flags::WAITABLE;
+        self
+    }
+
     /// One more attribute below `attributes.system`, dotted keys nest.
     pub fn attribute(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.attributes.push((key.to_owned(), value.into()));

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::job::TestJob;
 use super::manager::TestManager;
-use crate::engine::{Cred, Exception, ReplyTo, Request};
+use crate::engine::{Cred, Exception, Input, ReplyTo, Request, RequestError};
 use crate::job::{JobId, StateSet, Uid};
 use crate::plugin::HandlerStats;
 
@@ -16,7 +16,7 @@ fn user(user: u32) -> Cred {
     Cred { userid, owner: userid == TestJob::OWNER }
 }
 
-/// A request whose answers come one by one.
+/// A request whose answers come later, or one by one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TestStream(ReplyTo);
 
@@ -178,7 +178,7 @@ impl TestManager {
     /// # Errors
     /// The manager's refusal.
     pub fn purge(&mut self, id: JobId) -> Result<(), String> {
-        self.ask(Request::PurgeId { id }).map(drop)
+        self.ask(Request::PurgeId { id, force: true }).map(drop)
     }
 
     /// Asks a plugin's service, `PLUGIN.METHOD`, as the owner.
@@ -220,6 +220,22 @@ impl TestManager {
             _ => Ok(()),
         });
         (answers, end)
+    }
+
+    /// Makes any request, as this user; the answer may come later.
+    pub fn open_request(&mut self, userid: u32, request: Request) -> TestStream {
+        TestStream(self.request(user(userid), request))
+    }
+
+    /// The answer to a request of [`open_request`](Self::open_request), once it has come: a refusal
+    /// with its errno.
+    pub fn answered(&mut self, request: TestStream) -> Option<Result<Value, RequestError>> {
+        self.replies.remove(&request.0.0)
+    }
+
+    /// Nobody waits for the answer to this request any more.
+    pub fn abandon(&mut self, request: TestStream) {
+        self.input(Input::Abandoned(request.0));
     }
 
     fn ask(&mut self, request: Request) -> Result<Value, String> {

@@ -6,7 +6,7 @@ use jobtap_core::job::{JobId, State, StateSet};
 use serde_json::{Value, json};
 
 use super::ids::show_id;
-use super::message::{CliError, Prog};
+use super::message::{CliError, Prog, plural};
 use super::session;
 use super::usage::Family;
 use super::users::Users;
@@ -107,10 +107,6 @@ fn summary(count: u64, errors: u64, dry_run: bool) -> String {
             format!("Canceled {} ({})", plural(count, "job"), plural(errors, "error"))
         }
     }
-}
-
-fn plural(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// The states to cancel; all active ones if none are named.

@@ -49,6 +49,11 @@ impl Prog {
     }
 }
 
+/// `1 job`, `2 jobs`.
+pub(crate) fn plural(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 /// What ends a command: the text of its error line and its exit code.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]

@@ -1,7 +1,8 @@
-//! `queue`: the state of the anonymous queue, and its start and stop.
+//! `queue`: the state of the anonymous queue, its start and stop, and waiting for its jobs.
 
 use std::process::ExitCode;
 
+use jobtap_core::job::Fsd;
 use serde_json::{Value, json};
 
 use super::message::CliError;
@@ -27,6 +28,10 @@ enum QueueCommand {
     Start(StartArgs),
     /// Schedule no more jobs
     Stop(StopArgs),
+    /// Wait until no job is active
+    Drain(DrainArgs),
+    /// Wait until no job runs
+    Idle(IdleArgs),
 }
 
 /// Options of `queue start`.
@@ -54,6 +59,25 @@ struct StopArgs {
     quiet: bool,
 }
 
+/// Options of `queue drain`.
+#[derive(Debug, clap::Args)]
+struct DrainArgs {
+    /// Give up after this time
+    #[arg(short = 't', long, value_name = "FSD")]
+    timeout: Option<String>,
+}
+
+/// Options of `queue idle`.
+#[derive(Debug, clap::Args)]
+struct IdleArgs {
+    /// Give up after this time
+    #[arg(short = 't', long, value_name = "FSD")]
+    timeout: Option<String>,
+    /// Don't say that no jobs are pending
+    #[arg(long)]
+    quiet: bool,
+}
+
 /// Runs the command.
 pub(crate) fn run(args: QueueArgs) -> ExitCode {
     session::with_manager(COMMAND, Family::Script, async |client| match args.command {
@@ -65,6 +89,18 @@ pub(crate) fn run(args: QueueArgs) -> ExitCode {
         QueueCommand::Start(args) => change(&client, "start", None, args.all, args.quiet).await,
         QueueCommand::Stop(args) => {
             change(&client, "stop", args.message, args.all, args.quiet).await
+        }
+        QueueCommand::Drain(args) => {
+            rest(&client, "drain", args.timeout.as_deref()).await?;
+            Ok(0)
+        }
+        QueueCommand::Idle(args) => {
+            let answer = rest(&client, "idle", args.timeout.as_deref()).await?;
+            let pending = answer.get("pending").and_then(Value::as_u64).unwrap_or(0);
+            if pending > 0 || !args.quiet {
+                session::print(&format!("{pending} jobs\n"))?;
+            }
+            Ok(0)
         }
     })
 }
@@ -85,6 +121,21 @@ async fn change(
         session::print(&format!("{}\n", scheduling(&status(client).await?)))?;
     }
     Ok(0)
+}
+
+/// Waits until the manager says that its jobs have come to rest.
+async fn rest(client: &Client, what: &str, timeout: Option<&str>) -> Result<Value, CliError> {
+    let timeout = timeout.map(str::parse::<Fsd>).transpose();
+    let timeout = timeout.map_err(|_| CliError::failure("invalid Flux standard duration"))?;
+    let topic = format!("job-manager.{what}");
+    let answer = client.rpc(&topic, json!({}));
+    let answer = match timeout.and_then(Fsd::to_duration) {
+        None => answer.await,
+        Some(timeout) => tokio::time::timeout(timeout, answer)
+            .await
+            .map_err(|_| CliError::failure(format!("{what}: timeout")))?,
+    };
+    answer.map_err(|error| CliError::failure(format!("{what}: {error}")))
 }
 
 async fn status(client: &Client) -> Result<Value, CliError> {

@@ -117,6 +117,10 @@ impl Services {
                 }
                 Box::pin(answered(self.engine.request(cred, request)))
             }
+            Call::Waiting(request) => {
+                let mut answers = self.engine.stream(cred, request);
+                Box::pin(async move { answers.next().await })
+            }
             Call::Read(read) => Box::pin(answered(self.engine.read(self.reader(cred, read)))),
             Call::Config(call) => Box::pin(Arc::clone(&self.configuration).call(cred, call)),
             Call::Service(services::Service { topic, payload }) => {

@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use jobtap_core::engine::{Cred, Exception, Request};
 use jobtap_core::job::{JobId, StateSet, Uid};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -19,6 +20,8 @@ use crate::rpc::errno::{EINVAL, ENOSYS, EPERM};
 pub(super) enum Call {
     /// The engine decides.
     Engine(Request),
+    /// The engine decides, maybe much later: who leaves meanwhile is forgotten.
+    Waiting(Request),
     /// The engine is only looked at.
     Read(Read),
     /// Stored keys of a job.
@@ -144,7 +147,24 @@ pub(super) fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, R
             id: fields.required("id")?,
             updates: fields.required("updates")?,
         }),
-        "job-manager.purge-id" => Call::Engine(Request::PurgeId { id: fields.required("id")? }),
+        "job-manager.killall" => Call::Engine(Request::KillAll {
+            dry_run: fields.required("dry_run")?,
+            userid: userid(&fields)?,
+            signum: fields.required("signum")?,
+        }),
+        "job-manager.memo" => Call::Engine(Request::Memo {
+            id: fields.required("id")?,
+            volatile: fields.optional("volatile")?.unwrap_or(false),
+            memo: fields.required("memo")?,
+        }),
+        "job-manager.purge-id" => Call::Engine(Request::PurgeId {
+            id: fields.required("id")?,
+            force: fields.optional("force")?.unwrap_or(false),
+        }),
+        "job-manager.purge" => purge(&fields)?,
+        "job-manager.wait" => wait(payload)?,
+        "job-manager.drain" => Call::Waiting(Request::Drain),
+        "job-manager.idle" => Call::Waiting(Request::Idle),
         "job-manager.jobtap" => jobtap(&fields, cred)?,
         "job-manager.jobtap-query" => {
             Call::Engine(Request::PluginQuery { name: fields.required("name")? })
@@ -192,11 +212,38 @@ fn raise(fields: &Fields<'_>) -> Result<Call, RpcError> {
     Ok(Call::Engine(Request::Raise { id: fields.required("id")?, exception: exception(fields)? }))
 }
 
-fn raiseall(fields: &Fields<'_>) -> Result<Call, RpcError> {
+/// The user that a request is about; -1 is all of them.
+fn userid(fields: &Fields<'_>) -> Result<Option<Uid>, RpcError> {
     let userid: i64 = fields.required("userid")?;
+    Ok(u32::try_from(userid).ok().filter(|uid| *uid != u32::MAX).map(Uid::new))
+}
+
+fn purge(fields: &Fields<'_>) -> Result<Call, RpcError> {
+    Ok(Call::Engine(Request::Purge {
+        age_limit: fields.required("age_limit")?,
+        num_limit: fields.required("num_limit")?,
+        batch: fields.required("batch")?,
+        force: fields.required("force")?,
+    }))
+}
+
+/// The job to wait for; all bits set is any, which C clients send as -1.
+fn wait(payload: &Value) -> Result<Call, RpcError> {
+    let id = match payload.get("id") {
+        None | Some(Value::Null) => None,
+        Some(id) if id.as_i64() == Some(-1) => None,
+        Some(id) => {
+            let id = JobId::deserialize(id);
+            Some(id.map_err(|_| RpcError::proto("malformed wait request"))?)
+        }
+    };
+    Ok(Call::Waiting(Request::Wait { id: id.filter(|id| id.as_u64() != u64::MAX) }))
+}
+
+fn raiseall(fields: &Fields<'_>) -> Result<Call, RpcError> {
     Ok(Call::Engine(Request::RaiseAll {
         dry_run: fields.required("dry_run")?,
-        userid: u32::try_from(userid).ok().filter(|uid| *uid != u32::MAX).map(Uid::new),
+        userid: userid(fields)?,
         states: StateSet::from_bits(fields.required("states")?),
         exception: exception(fields)?,
     }))
@@ -374,6 +421,19 @@ mod tests {
     }
 
     #[test]
+    fn any_job_is_waited_for_by_no_id_or_by_all_bits() {
+        let wait = |payload: Value| decode("job-manager.wait", &payload, OWNER);
+        for any in [json!({}), json!({"id": null}), json!({"id": -1}), json!({"id": u64::MAX})] {
+            let call = wait(any).unwrap();
+            assert!(matches!(call, Call::Waiting(Request::Wait { id: None })), "{call:?}");
+        }
+        let one = wait(json!({"id": 7})).unwrap();
+        assert!(matches!(one, Call::Waiting(Request::Wait { id: Some(id) }) if id.as_u64() == 7));
+        let error = wait(json!({"id": []})).unwrap_err();
+        assert_eq!((error.errno, error.text.as_str()), (EPROTO, "malformed wait request"));
+    }
+
+    #[test]
     fn plugins_are_listed_for_the_owner_only() {
         let list = |cred| decode("job-manager.jobtap", &json!({"query_only": true}), cred);
         assert!(matches!(list(OWNER), Ok(Call::Read(Read::Plugins))));
@@ -398,15 +458,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_payload_makes_decoding_panic(id in any::<i64>(), text in ".*", which in 0usize..11) {
+        fn no_payload_makes_decoding_panic(id in any::<i64>(), text in ".*", which in 0usize..16) {
             let topics = [
                 "job-manager.raise", "job-manager.raiseall", "job-manager.kill", "job-manager.urgency",
                 "job-manager.jobtap", "job-info.lookup", "job-info.eventlog-watch",
-                "job-manager.update", "job-manager.jobtap-query", "job-manager.jobtap-reload", "job-manager.x",
+                "job-manager.update", "job-manager.jobtap-query", "job-manager.jobtap-reload", "job-manager.x", "job-manager.wait",
+                "job-manager.memo", "job-manager.purge", "job-manager.purge-id", "job-manager.killall",
             ];
             let payload = json!({
                 "id": id, "type": text, "severity": id, "userid": id, "states": id, "dry_run": true,
                 "signum": id, "urgency": id, "load": text, "keys": [text], "path": text, "flags": id, "name": text, "conf": text, "updates": text,
+                "memo": {text.as_str(): id}, "age_limit": id, "num_limit": id, "batch": id, "force": true,
             });
             let _ = decode(topics[which], &payload, GUEST);
             let _ = decode(topics[which], &json!(text), GUEST);

@@ -4,6 +4,7 @@ mod attach;
 mod attach_input;
 mod attach_signals;
 mod attach_state;
+mod bulk;
 mod event_print;
 mod event_stream;
 mod eventlog;
@@ -12,7 +13,9 @@ mod info;
 mod kill;
 mod last;
 mod list;
+mod memo;
 mod output;
+mod purge;
 mod raise;
 mod signals;
 mod status;
@@ -20,6 +23,7 @@ mod submit;
 mod target;
 mod timeleft;
 mod urgency;
+mod wait;
 mod wait_event;
 mod why;
 
@@ -70,6 +74,21 @@ enum JobCommand {
     /// Send a signal to running jobs
     #[command(infer_long_args = true)]
     Kill(kill::KillArgs),
+    /// Raise an exception on all jobs that the options select
+    #[command(infer_long_args = true)]
+    Raiseall(bulk::RaiseallArgs),
+    /// Send a signal to all running jobs of a user
+    #[command(infer_long_args = true)]
+    Killall(bulk::KillallArgs),
+    /// Add notes to a job
+    #[command(infer_long_args = true)]
+    Memo(memo::MemoArgs),
+    /// Forget inactive jobs
+    #[command(infer_long_args = true)]
+    Purge(purge::PurgeArgs),
+    /// Wait for the end of jobs that were submitted with the flag waitable
+    #[command(infer_long_args = true)]
+    Wait(wait::WaitArgs),
     /// Change a job's urgency
     #[command(infer_long_args = true)]
     Urgency(urgency::UrgencyArgs),
@@ -119,6 +138,11 @@ pub(crate) fn run(args: JobArgs) -> ExitCode {
             JobCommand::Info(args) => info::run(&client, &args).await,
             JobCommand::Raise(args) => raise::run(&client, &args).await,
             JobCommand::Kill(args) => kill::run(&client, &args).await,
+            JobCommand::Raiseall(args) => bulk::raiseall(&client, &args).await,
+            JobCommand::Killall(args) => bulk::killall(&client, &args).await,
+            JobCommand::Memo(args) => memo::run(&client, &args).await,
+            JobCommand::Purge(args) => purge::run(&client, &args).await,
+            JobCommand::Wait(args) => wait::run(&client, &args).await,
             JobCommand::Urgency(args) => urgency::run(&client, &args).await,
             JobCommand::Submit(args) => submit::run(&client, &args).await,
             JobCommand::Last(args) => last::run(&client, &args).await,

@@ -1,0 +1,155 @@
+//! `job raiseall` and `job killall`: an exception or a signal for all jobs that the options select.
+
+use jobtap_core::job::{State, StateSet, signal_text};
+use serde_json::{Value, json};
+
+use super::{say, signals};
+use crate::cli::message::{CliError, plural};
+use crate::cli::users::Users;
+use crate::client::Client;
+
+/// Stands for all users in the requests.
+const ALL_USERS: i64 = -1;
+
+/// Options and arguments of `job raiseall`.
+#[derive(Debug, clap::Args)]
+pub(super) struct RaiseallArgs {
+    /// 0 ends the jobs; up to 7
+    #[arg(short = 's', long, value_name = "N", default_value_t = 7, allow_negative_numbers = true)]
+    severity: i64,
+    /// Jobs of this user (a name, a number or "all")
+    #[arg(short = 'u', long, value_name = "USER")]
+    user: Option<String>,
+    /// Jobs in these states: depend, priority, sched, run, cleanup, pending, running, active
+    #[arg(short = 'S', long, value_name = "LIST", default_value = "active")]
+    states: String,
+    /// Do it; else the jobs are only counted
+    #[arg(short = 'f', long)]
+    force: bool,
+    /// What happened, in a word
+    #[arg(value_name = "TYPE")]
+    kind: String,
+    /// A sentence about it
+    #[arg(value_name = "MESSAGE")]
+    message: Vec<String>,
+}
+
+/// Options of `job killall`.
+#[derive(Debug, clap::Args)]
+pub(super) struct KillallArgs {
+    /// The signal, by name or number
+    #[arg(short = 's', long, value_name = "SIG", default_value = "SIGTERM")]
+    signal: String,
+    /// Jobs of this user (a name, a number or "all")
+    #[arg(short = 'u', long, value_name = "USER")]
+    user: Option<String>,
+    /// Do it; else the jobs are only counted
+    #[arg(short = 'f', long)]
+    force: bool,
+}
+
+/// Runs `job raiseall`.
+pub(super) async fn raiseall(client: &Client, args: &RaiseallArgs) -> Result<u8, CliError> {
+    let payload = json!({
+        "dry_run": !args.force, "userid": userid(args.user.as_deref())?,
+        "states": states(&args.states)?.state_bits(),
+        "severity": args.severity, "type": args.kind, "note": args.message.join(" "),
+    });
+    let answer = client.rpc("job-manager.raiseall", payload).await;
+    let answer = answer.map_err(|error| CliError::failure(format!("raiseall: {error}")))?;
+    say(summary(&answer, args.force, "Raised exception on"));
+    Ok(0)
+}
+
+/// Runs `job killall`.
+pub(super) async fn killall(client: &Client, args: &KillallArgs) -> Result<u8, CliError> {
+    let signum = signals::parse(&args.signal)
+        .ok_or_else(|| CliError::failure(format!("killall: Invalid signal {}", args.signal)))?;
+    let payload = json!({
+        "dry_run": !args.force, "userid": userid(args.user.as_deref())?, "signum": signum,
+    });
+    let answer = client.rpc("job-manager.killall", payload).await;
+    let answer = answer.map_err(|error| CliError::failure(format!("killall: {error}")))?;
+    let done = signal_text(i32::try_from(signum).unwrap_or(0));
+    say(summary(&answer, args.force, &done));
+    Ok(0)
+}
+
+/// What was done to how many jobs.
+fn summary(answer: &Value, force: bool, done: &str) -> String {
+    let number = |key| answer.get(key).and_then(Value::as_u64).unwrap_or(0);
+    let (count, errors) = (number("count"), number("errors"));
+    let jobs = plural(count, "job");
+    match (count, force) {
+        (0, _) => "Command matched 0 jobs".to_owned(),
+        (_, false) => format!("Command matched {jobs} (-f to confirm)"),
+        (_, true) => format!("{done} {jobs} ({})", plural(errors, "error")),
+    }
+}
+
+fn states(list: &str) -> Result<StateSet, CliError> {
+    let mut set = StateSet::EMPTY;
+    for name in list.split(',').filter(|name| !name.is_empty()) {
+        let named: StateSet = name
+            .parse()
+            .ok()
+            .filter(|named: &StateSet| named.result_bits() == 0 && !named.is_empty())
+            .ok_or_else(|| {
+                CliError::failure(format!("error parsing --states: {name} is unknown"))
+            })?;
+        set |= named;
+    }
+    if set.contains(State::Inactive) {
+        return Err(CliError::failure("Exceptions cannot be raised on inactive jobs"));
+    }
+    if set.is_empty() {
+        return Err(CliError::failure("no states specified"));
+    }
+    Ok(set)
+}
+
+fn userid(user: Option<&str>) -> Result<i64, CliError> {
+    match user {
+        None => Ok(i64::from(rustix::process::getuid().as_raw())),
+        Some("all") => Ok(ALL_USERS),
+        Some(user) => {
+            let number = user.parse().ok().or_else(|| Users::system().number(user));
+            let unknown = || CliError::failure(format!("unknown user {user}"));
+            number.map(i64::from).ok_or_else(unknown)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use super::*;
+
+    #[test]
+    fn nothing_is_done_before_it_is_confirmed() {
+        let three = json!({"count": 3, "errors": 1});
+        assert_eq!(summary(&three, false, "Hangup"), "Command matched 3 jobs (-f to confirm)");
+        assert_eq!(summary(&three, true, "Hangup"), "Hangup 3 jobs (1 error)");
+        let none = json!({"count": 0, "errors": 0});
+        assert_eq!(summary(&none, true, "Hangup"), "Command matched 0 jobs");
+    }
+
+    #[test]
+    fn states_are_those_of_active_jobs() {
+        assert_eq!(states("active").unwrap(), StateSet::ACTIVE);
+        let set = StateSet::from(State::Depend) | StateSet::RUNNING;
+        assert_eq!(states("depend,RUNNING").unwrap(), set);
+        let error = |text: &str| states(text).unwrap_err().text;
+        assert_eq!(error("run,inactive"), "Exceptions cannot be raised on inactive jobs");
+        assert_eq!(error("nosuch"), "error parsing --states: nosuch is unknown");
+        assert_eq!(error("failed"), "error parsing --states: failed is unknown");
+        assert_eq!(error(""), "no states specified");
+    }
+
+    #[test]
+    fn users_are_names_numbers_or_all() {
+        assert_eq!(userid(Some("all")).unwrap(), ALL_USERS);
+        assert_eq!(userid(Some("77")).unwrap(), 77);
+        assert_eq!(userid(Some("no such user")).unwrap_err().text, "unknown user no such user");
+    }
+}

@@ -1,0 +1,78 @@
+//! `job memo`: adds notes to a job, which listings show among its annotations.
+
+use std::io::Read;
+
+use serde_json::{Map, Value, json};
+
+use super::target::Target;
+use crate::cli::message::CliError;
+use crate::client::Client;
+use crate::daemon::config::{merge, nest};
+
+/// Options and arguments of `job memo`.
+#[derive(Debug, clap::Args)]
+pub(super) struct MemoArgs {
+    /// Don't log it: it is lost when the manager ends
+    #[arg(long)]
+    volatile: bool,
+    /// The job
+    #[arg(value_name = "JOBID")]
+    id: String,
+    /// The notes; a dotted KEY nests, VAL is JSON or a string, - is stdin, null removes the key
+    #[arg(value_name = "KEY=VAL", required = true)]
+    notes: Vec<String>,
+}
+
+/// Runs the command.
+pub(super) async fn run(client: &Client, args: &MemoArgs) -> Result<u8, CliError> {
+    let target = Target::parse(&args.id)?;
+    let memo = memo(&args.notes, || {
+        let mut text = String::new();
+        std::io::stdin().lock().read_to_string(&mut text)?;
+        Ok(text)
+    })?;
+    let payload = json!({ "id": target.id, "volatile": args.volatile, "memo": memo });
+    let answer = client.rpc("job-manager.memo", payload).await;
+    answer.map_err(|error| CliError::failure(format!("memo: {error}")))?;
+    Ok(0)
+}
+
+/// The object that the notes make.
+fn memo(notes: &[String], stdin: impl Fn() -> Result<String, CliError>) -> Result<Value, CliError> {
+    let mut whole = Value::Object(Map::new());
+    for note in notes {
+        let missing = |key| CliError::failure(format!("memo: no value for key={key}"));
+        let (key, text) = note.split_once('=').ok_or_else(|| missing(note))?;
+        let text = if text == "-" { stdin()? } else { text.to_owned() };
+        let value = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        let nested = nest(key, value)
+            .ok_or_else(|| CliError::failure(format!("memo: a part of key {key:?} is empty")))?;
+        merge(&mut whole, nested);
+    }
+    Ok(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use super::*;
+
+    fn of(notes: &[&str]) -> Result<Value, String> {
+        let notes: Vec<String> = notes.iter().map(|note| (*note).to_owned()).collect();
+        memo(&notes, || Ok("[1, 2]\n".to_owned())).map_err(|error| error.text)
+    }
+
+    #[test]
+    fn keys_nest_and_values_are_json_or_text() {
+        let memo = of(&["a.b=1", "a.c=two words", "d=null", "e=x=y", "f="]).unwrap();
+        let wanted = json!({"a": {"b": 1, "c": "two words"}, "d": null, "e": "x=y", "f": ""});
+        assert_eq!(memo, wanted);
+        assert_eq!(of(&["list=-"]).unwrap(), json!({"list": [1, 2]}));
+    }
+
+    #[test]
+    fn a_note_needs_a_key_and_a_value() {
+        assert_eq!(of(&["a"]).unwrap_err(), "memo: no value for key=a");
+        assert_eq!(of(&["a..b=1"]).unwrap_err(), "memo: a part of key \"a..b\" is empty");
+    }
+}

@@ -1,0 +1,123 @@
+//! `job purge`: forgets inactive jobs, by their ids or those over a limit.
+
+use jobtap_core::job::Fsd;
+use serde_json::{Value, json};
+
+use super::target::Target;
+use crate::cli::message::CliError;
+use crate::cli::session;
+use crate::client::{Client, RpcError};
+
+/// Options and arguments of `job purge`.
+#[derive(Debug, clap::Args)]
+pub(super) struct PurgeArgs {
+    /// Jobs that ended longer ago
+    #[arg(long, value_name = "FSD")]
+    age_limit: Option<String>,
+    /// The oldest jobs, until so many are left
+    #[arg(long, value_name = "N", default_value_t = -1, allow_negative_numbers = true)]
+    num_limit: i64,
+    /// How many jobs one request is about
+    #[arg(long, value_name = "N", default_value_t = 50, allow_negative_numbers = true)]
+    batch: i64,
+    /// Do it; else the jobs are only counted
+    #[arg(short = 'f', long)]
+    force: bool,
+    /// The jobs
+    #[arg(value_name = "JOBID")]
+    ids: Vec<String>,
+}
+
+/// Runs the command.
+pub(super) async fn run(client: &Client, args: &PurgeArgs) -> Result<u8, CliError> {
+    let purged = if args.ids.is_empty() {
+        by_limits(client, args).await?
+    } else {
+        by_ids(client, args).await?
+    };
+    let stats = client.rpc("job-list.job-stats", json!({})).await.map_err(failed)?;
+    let left = stats.pointer("/job_states/inactive").and_then(Value::as_u64).unwrap_or(0);
+    session::print(&summary(purged, left, args.force))?;
+    Ok(0)
+}
+
+async fn by_limits(client: &Client, args: &PurgeArgs) -> Result<u64, CliError> {
+    let payload = json!({
+        "age_limit": age(args.age_limit.as_deref())?, "num_limit": args.num_limit,
+        "batch": args.batch, "force": args.force,
+    });
+    let mut total = 0;
+    loop {
+        let answer = client.rpc("job-manager.purge", payload.clone()).await.map_err(failed)?;
+        let purged = count(&answer);
+        total += purged;
+        if !args.force || purged == 0 {
+            return Ok(total);
+        }
+    }
+}
+
+async fn by_ids(client: &Client, args: &PurgeArgs) -> Result<u64, CliError> {
+    if args.age_limit.is_some() || args.num_limit != -1 {
+        let text = "purge: do not specify job ids together with limits";
+        return Err(CliError::failure(text));
+    }
+    let targets: Vec<Target> =
+        args.ids.iter().map(|text| Target::parse(text)).collect::<Result<_, _>>()?;
+    let mut total = 0;
+    for target in targets {
+        let payload = json!({ "id": target.id, "force": args.force });
+        let answer = client.rpc("job-manager.purge-id", payload).await.map_err(failed)?;
+        total += count(&answer);
+    }
+    Ok(total)
+}
+
+fn failed(error: RpcError) -> CliError {
+    CliError::failure(format!("purge: {error}"))
+}
+
+fn count(answer: &Value) -> u64 {
+    answer.get("count").and_then(Value::as_u64).unwrap_or(0)
+}
+
+/// Seconds; -1 is no limit.
+fn age(text: Option<&str>) -> Result<f64, CliError> {
+    let Some(text) = text else {
+        return Ok(-1.0);
+    };
+    let invalid =
+        |_| CliError::failure(format!("purge: Invalid argument for option 'age-limit': '{text}'"));
+    let age: Fsd = text.parse().map_err(invalid)?;
+    // JSON has no infinity.
+    Ok(if age.is_infinite() { -1.0 } else { age.as_secs() })
+}
+
+fn summary(purged: u64, left: u64, force: bool) -> String {
+    if force {
+        format!("purged {purged} inactive jobs, {left} remaining\n")
+    } else {
+        format!("use --force to purge {purged} of {left} inactive jobs\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use super::*;
+
+    #[test]
+    fn the_summary_says_what_was_or_would_be_done() {
+        assert_eq!(summary(2, 5, false), "use --force to purge 2 of 5 inactive jobs\n");
+        assert_eq!(summary(2, 3, true), "purged 2 inactive jobs, 3 remaining\n");
+    }
+
+    #[test]
+    fn an_age_is_a_duration() {
+        assert_eq!(age(None).unwrap(), -1.0);
+        assert_eq!(age(Some("1h")).unwrap(), 3600.0);
+        assert_eq!(age(Some("infinity")).unwrap(), -1.0);
+        let text = "purge: Invalid argument for option 'age-limit': 'x'";
+        assert_eq!(age(Some("x")).unwrap_err().text, text);
+    }
+}

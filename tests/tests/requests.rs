@@ -1,0 +1,173 @@
+//! Commands about many jobs and about their end, as users and scripts see them.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::process::{Command, Stdio};
+
+use jobtap_tests::{Manager, Output, jobtap, run, until};
+
+/// A job that ends at once.
+const SHORT: &str = "--setattr=system.exec.test.run_duration=0.01s";
+/// A job that runs until it is canceled.
+const LONG: &str = "--setattr=system.exec.test.run_duration=600s";
+
+/// A command of a guest.
+fn guest(m: &Manager, words: &str) -> Output {
+    let mut command: Command = m.command(words.split_whitespace());
+    run(command.env("FLUX_HANDLE_USERID", "77").env("FLUX_HANDLE_ROLEMASK", "0x2"))
+}
+
+/// A failure with this one line.
+#[track_caller]
+fn fails(output: &Output, code: i32, line: &str) {
+    assert_eq!((output.code, output.stderr.trim_end()), (code, line), "{output:?}");
+}
+
+/// Success with this on standard error.
+#[track_caller]
+fn says(output: &Output, line: &str) {
+    fails(output, 0, line);
+}
+
+#[test]
+fn memos_are_shown_in_listings_and_only_volatile_ones_are_lost() {
+    let mut m = Manager::start(jobtap());
+    let id = m.submit("--urgency=hold true");
+    m.wait(&id, "priority");
+    m.jobtap(&format!("job memo {id} a.b=1 text=two")).ok();
+    m.jobtap(&format!("job memo --volatile {id} a.c=3")).ok();
+    assert_eq!(m.field(&id, "user"), r#"{"a":{"b":1,"c":3},"text":"two"}"#);
+    assert_eq!(m.field(&id, "user.text"), "two");
+    assert_eq!(m.events(&id), "submit validate depend priority memo");
+    m.stop();
+    m.start_again();
+    assert_eq!(m.field(&id, "user"), r#"{"a":{"b":1},"text":"two"}"#);
+    fails(&m.jobtap(&format!("job memo {id} a")), 1, "jobtap-job: memo: no value for key=a");
+    let text = "jobtap-job: memo: guests can only add a memo to their own jobs";
+    fails(&guest(&m, &format!("job memo {id} a=1")), 1, text);
+    fails(&m.jobtap("job memo 7 a=1"), 1, "jobtap-job: memo: unknown job id");
+}
+
+#[test]
+fn purge_counts_until_it_is_forced() {
+    let m = Manager::start(jobtap());
+    let ids: Vec<String> = (0..3).map(|_| m.submit(&format!("{SHORT} true"))).collect();
+    for id in &ids {
+        m.wait(id, "clean");
+    }
+    let purge = |words: &str| m.jobtap(&format!("job purge {words}")).ok();
+    assert_eq!(purge(""), "use --force to purge 0 of 3 inactive jobs");
+    assert_eq!(purge("--num-limit=1"), "use --force to purge 2 of 3 inactive jobs");
+    assert_eq!(purge("--num-limit=1 --batch=1 -f"), "purged 2 inactive jobs, 1 remaining");
+    let last = ids.last().unwrap();
+    assert_eq!(m.jobtap("jobs -ano {id.f58}").ok(), *last);
+    assert_eq!(purge(last), "use --force to purge 1 of 1 inactive jobs");
+    assert_eq!(purge(&format!("-f {last}")), "purged 1 inactive jobs, 0 remaining");
+    fails(&m.jobtap(&format!("job purge -f {last}")), 1, "jobtap-job: purge: id not found");
+    let text = "jobtap-job: purge: batch must be >= 1 and <= 100";
+    fails(&m.jobtap("job purge --batch=0"), 1, text);
+    let text = "jobtap-job: purge: Request requires owner credentials";
+    fails(&guest(&m, "job purge"), 1, text);
+}
+
+#[test]
+fn configured_limits_purge_by_themselves() {
+    let m = Manager::start_with(jobtap(), "[job-manager]\ninactive-num-limit = 0\n");
+    let id = m.submit(&format!("{SHORT} true"));
+    until("the job is purged", || m.jobtap(&format!("jobs {id}")).code != 0);
+    m.configure("[job-manager]\ninactive-age-limit = \"soon\"\n");
+    let refused = m.jobtap("config reload");
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains("job-manager.inactive-age-limit: invalid FSD"), "{refused:?}");
+}
+
+#[test]
+fn raiseall_and_killall_say_what_they_match_and_do_it_with_force() {
+    let m = Manager::start(jobtap());
+    let held = m.submit("--urgency=hold true");
+    let runs = m.submit_args(&["sh", "-c", "sleep 600"]);
+    m.wait(&runs, "start");
+    says(&m.jobtap("job raiseall test"), "jobtap-job: Command matched 2 jobs (-f to confirm)");
+    let words = "job raiseall -s 0 -S pending -f cancel not needed";
+    says(&m.jobtap(words), "jobtap-job: Raised exception on 1 job (0 errors)");
+    m.wait(&held, "clean");
+    says(&m.jobtap("job killall"), "jobtap-job: Command matched 1 job (-f to confirm)");
+    says(&m.jobtap("job killall -f -s KILL"), "jobtap-job: Killed 1 job (0 errors)");
+    assert_eq!(m.jobtap(&format!("job status {runs}")).code, 137);
+    says(&m.jobtap("job killall -u all"), "jobtap-job: Command matched 0 jobs");
+    fails(&m.jobtap("job killall -s NOSUCH"), 1, "jobtap-job: killall: Invalid signal NOSUCH");
+    let text = "jobtap-job: killall: guests can only kill their own jobs";
+    fails(&guest(&m, "job killall -u all"), 1, text);
+    let text = "jobtap-job: Exceptions cannot be raised on inactive jobs";
+    fails(&m.jobtap("job raiseall -S inactive test"), 1, text);
+}
+
+#[test]
+fn wait_is_for_waitable_jobs_and_once() {
+    let m = Manager::start(jobtap());
+    let good = m.submit(&format!("--flags=waitable {SHORT} true"));
+    assert_eq!(m.jobtap(&format!("job wait {good}")).code, 0);
+    let gone = "jobtap-job: invalid job id, or job may be inactive and not waitable";
+    fails(&m.jobtap(&format!("job wait {good}")), 2, gone);
+    fails(&m.jobtap("job wait"), 2, "jobtap-job: there are no more waitable jobs");
+    let plain = m.submit("--urgency=hold true");
+    let text = "jobtap-job: job was not submitted with FLUX_JOB_WAITABLE";
+    fails(&m.jobtap(&format!("job wait {plain}")), 2, text);
+    let bad = m.submit_args(&["--flags=waitable", "sh", "-c", "exit 3"]);
+    let output = m.jobtap("job wait");
+    assert_eq!(output.stdout.trim_end(), bad);
+    fails(&output, 1, "jobtap-job: task(s) exited with exit code 3");
+}
+
+#[test]
+fn wait_all_tells_about_each_failure_and_verbosely_about_success() {
+    let m = Manager::start(jobtap());
+    let good = m.submit(&format!("--flags=waitable {SHORT} true"));
+    let canceled = m.submit(&format!("--flags=waitable {LONG} true"));
+    m.jobtap(&format!("job raise -m enough {canceled}")).ok();
+    let output = m.jobtap("job wait --all -v");
+    let mut lines: Vec<&str> = output.stderr.lines().collect();
+    lines.sort_unstable();
+    let mut wanted = [
+        format!("{good}: job completed successfully"),
+        format!("{canceled}: Fatal exception type=cancel enough"),
+    ];
+    wanted.sort_unstable();
+    assert_eq!((output.code, lines), (1, wanted.iter().map(String::as_str).collect()));
+    assert_eq!(m.jobtap("job wait --all").code, 0);
+}
+
+#[test]
+fn who_gave_up_waiting_takes_no_result_from_others() {
+    let m = Manager::start(jobtap());
+    let id = m.submit(&format!("--flags=waitable {LONG} true"));
+    let mut waiter = m.command(["job", "wait", &id]);
+    let mut waiter = waiter.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    // This ends once the first waiter is there: then nothing is left for anybody else.
+    assert_eq!(m.jobtap("job wait --all").code, 0);
+    let wait = format!("job wait {id}");
+    let taken = "jobtap-job: job id already has a waiter\n";
+    assert_eq!(m.jobtap(&wait).stderr, taken);
+    waiter.kill().unwrap();
+    waiter.wait().unwrap();
+    m.jobtap(&format!("cancel {id}")).ok();
+    until("its end is told", || m.jobtap(&wait).stderr != taken);
+}
+
+#[test]
+fn drain_and_idle_wait_for_jobs() {
+    let m = Manager::start(jobtap());
+    assert_eq!(m.jobtap("queue drain").ok(), "");
+    let held = m.submit("--urgency=hold true");
+    let runs = m.submit(&format!("{LONG} true"));
+    m.wait(&runs, "start");
+    fails(&m.jobtap("queue idle -t 0.1s"), 1, "jobtap-queue: ERROR: idle: timeout");
+    m.jobtap(&format!("cancel {runs}")).ok();
+    assert_eq!(m.jobtap("queue idle -t 60s").ok(), "1 jobs");
+    fails(&m.jobtap("queue drain -t 0.1s"), 1, "jobtap-queue: ERROR: drain: timeout");
+    m.jobtap(&format!("cancel {held}")).ok();
+    m.jobtap("queue drain -t 60s").ok();
+    assert_eq!(m.jobtap("queue idle --quiet").ok(), "");
+    let text = "jobtap-queue: ERROR: drain: Request requires owner credentials";
+    fails(&guest(&m, "queue drain"), 1, text);
+    fails(&m.jobtap("queue drain -t x"), 1, "jobtap-queue: ERROR: invalid Flux standard duration");
+}
