@@ -121,6 +121,12 @@ impl Host for Bare {
     fn now(&self) -> Timestamp {
         Timestamp::from_secs(0.0)
     }
+    fn owner(&self) -> Uid {
+        Uid::new(0)
+    }
+    fn instance_expiration(&self) -> Option<Timestamp> {
+        None
+    }
     fn current(&self) -> Option<JobId> {
         None
     }
