@@ -162,7 +162,12 @@ fn callback<P: Plugin + Default>(bencher: Bencher, topic: TopicId) {
     let job = engine.job(id);
     let remote = RemoteHandle::new(PluginKey(0), Arc::from("p"), Arc::new(Nowhere));
     let mut stack = Stack::default();
-    stack.push(Instance::new(P::DESCRIPTOR, Box::new(P::default()), remote.clone()));
+    stack.push(Instance::new(
+        P::DESCRIPTOR,
+        P::DESCRIPTOR.name,
+        Box::new(P::default()),
+        remote.clone(),
+    ));
     let ticks = Ticks::new(Arc::new(AtomicU64::new(0)), nanoseconds);
     let host = Bare { remote };
     let detail = Detail::State { prev: None, entry: None };
