@@ -27,6 +27,7 @@ pub struct TestManagerBuilder {
     plugins: Vec<&'static PluginDescriptor>,
     config: Value,
     cores: u32,
+    lifetime: Option<f64>,
     ticks: Ticks,
 }
 
@@ -51,6 +52,12 @@ impl TestManagerBuilder {
     /// How many cores its one host has; 4 if not said.
     pub fn cores(mut self, cores: u32) -> Self {
         self.cores = cores;
+        self
+    }
+
+    /// Its resources end this many seconds after its first start.
+    pub fn lifetime(mut self, seconds: f64) -> Self {
+        self.lifetime = Some(seconds);
         self
     }
 
@@ -153,6 +160,7 @@ impl TestManager {
             plugins: Vec::new(),
             config: json!({}),
             cores: 4,
+            lifetime: None,
             ticks: Ticks::default(),
         }
     }
@@ -163,8 +171,10 @@ impl TestManager {
             .build()
             .map_err(|error| error.to_string())?;
         let last = self.setup.cores.saturating_sub(1);
-        let resources = ResourceSet::single_host("testhost", Idset::from(0..=last))
+        let mut resources = ResourceSet::single_host("testhost", Idset::from(0..=last))
             .map_err(|error| error.to_string())?;
+        let end = self.setup.lifetime.map_or(0.0, |seconds| EPOCH + seconds);
+        resources.set_expiration(end).map_err(|error| error.to_string())?;
         self.remote = Arc::default();
         let setup = Setup {
             owner: TestJob::OWNER,
@@ -394,6 +404,7 @@ impl TestManager {
                 Effect::Process { plugin, command } => self.processes.follow(plugin, command),
                 Effect::Publish { .. } => {}
                 Effect::Exec(command) => inputs.extend(self.execution.execute(&command)),
+                Effect::Timer { id, at } if at <= self.now => inputs.push_back(Input::Timer(id)),
                 Effect::Timer { id, at } => {
                     // Times are positive, so their bits are in the order of their values.
                     self.timers.insert((at.as_secs().to_bits(), id), at);

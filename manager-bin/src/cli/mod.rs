@@ -21,6 +21,7 @@ mod jobs_tests;
 mod message;
 mod named_formats;
 mod plugin;
+mod post_event;
 mod queue;
 mod run;
 mod session;
@@ -80,6 +81,8 @@ enum Command {
     /// Look at plugins, load, remove or ask them
     #[command(alias = "jobtap")]
     Plugin(plugin::PluginArgs),
+    /// Write an event of one's own into a job's log
+    PostJobEvent(post_event::PostEventArgs),
     /// Show or replace the manager's configuration
     Config(config::ConfigArgs),
     /// Measure what a job costs on this machine
@@ -112,6 +115,7 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Queue(args) => queue::run(args),
         Command::Update(args) => update::run(args),
         Command::Plugin(args) => plugin::run(args),
+        Command::PostJobEvent(args) => post_event::run(args),
         Command::Config(args) => config::run(args),
         Command::Bench(args) => bench::run(args),
     }

@@ -271,7 +271,7 @@ fn jobtap(fields: &Fields<'_>, cred: Cred) -> Result<Call, RpcError> {
 fn jobtap_reload(fields: &Fields<'_>) -> Result<Call, RpcError> {
     let conf: Option<Value> = fields.optional("conf")?;
     if conf.as_ref().is_some_and(|conf| !conf.is_object()) {
-        return Err(RpcError::new(EINVAL, "plugin conf must be an object"));
+        return Err(RpcError::new(EINVAL, "jobptap: plugin conf must be a JSON object"));
     }
     Ok(Call::Engine(Request::PluginReload { name: fields.required("name")?, conf }))
 }
