@@ -15,6 +15,7 @@ mod lifecycle;
 pub mod log;
 mod lookup;
 mod merge;
+mod placement;
 mod plugin_reads;
 mod processes;
 mod pulse;
