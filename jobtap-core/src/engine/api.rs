@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+pub use super::node_requests::{DrainMode, NodeRequest};
 use crate::eventlog::EventEntry;
 use crate::job::{JobId, StateSet, Timestamp, Uid};
 use crate::jobspec::Jobspec;
@@ -139,6 +140,8 @@ pub enum Request {
     Drain,
     /// `job-manager.idle` (owner): answered with `{"pending"}` when no job runs.
     Idle,
+    /// About nodes.
+    Nodes(NodeRequest),
     /// A request for a plugin's service; answered by one [`Effect::Reply`], in a stream after any
     /// number of [`Effect::Respond`].
     Service {
@@ -275,6 +278,15 @@ pub enum Write {
     Remove {
         /// The job.
         id: JobId,
+    },
+    /// One line appended to a log of the instance, such as `resource.eventlog`.
+    AppendInstance {
+        /// The key.
+        key: String,
+        /// Position of this line in the log.
+        seq: u64,
+        /// The line, newline included.
+        line: String,
     },
     /// An instance key such as `checkpoint.job-manager` gets a value.
     PutInstance {

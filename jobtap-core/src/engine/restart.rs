@@ -78,6 +78,7 @@ impl Engine {
     pub fn start(&mut self, now: Timestamp) -> Effects {
         self.now = now;
         self.running = true;
+        self.start_nodes();
         self.ids = crate::job::IdGenerator::new(self.max_jobid);
         let jobs: Vec<JobId> = self.active.iter().rev().copied().collect();
         self.log(Level::Info, format!("restart: {} jobs", self.jobs.len()));

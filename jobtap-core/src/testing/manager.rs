@@ -176,6 +176,7 @@ impl TestManager {
         };
         let mut engine = Engine::new(self.now, setup).map_err(|error| error.to_string())?;
         engine.restore_checkpoint(&self.store.checkpoint());
+        engine.restore_nodes(self.store.resource_log())?;
         for (plugin, data) in self.store.instance_data() {
             engine.restore_instance_data(plugin, data);
         }

@@ -51,6 +51,9 @@ fn op(write: Write) -> Result<Op, KeyError> {
             Op::Put { key: Key::job(id.as_u64(), &key)?, value: value.into_bytes() }
         }
         Write::Remove { id } => Op::RemoveJob(id.as_u64()),
+        Write::AppendInstance { key, seq, line } => {
+            Op::Append { key: Key::instance(&key)?, seq, value: line.into_bytes() }
+        }
         Write::PutInstance { key, value } => {
             Op::Put { key: Key::instance(&key)?, value: value.into_bytes() }
         }

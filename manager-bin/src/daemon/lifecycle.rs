@@ -338,6 +338,7 @@ fn restored(setup: Setup, store: &dyn Store, log: &Log) -> Result<(Engine, Turn)
     if let Some(checkpoint) = restore::checkpoint(store)? {
         engine.restore_checkpoint(&checkpoint);
     }
+    restore::nodes(store, &mut engine, log)?;
     restore::instance_data(store, &mut engine)?;
     restore::all(store, &mut engine, log)?;
     let mut turn = Turn::default();
