@@ -13,6 +13,7 @@ use crate::job::{JobId, StateSet, Timestamp, Uid};
 use crate::jobspec::Jobspec;
 pub use crate::plugin::{Cred, Level, ReplyTo};
 use crate::plugin::{PluginKey, ProcessCommand, RemoteCall, Task};
+use crate::resource::Idset;
 
 /// Names a timer that the engine asked for; unique within one run of the manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -232,6 +233,13 @@ pub enum ExecEvent {
         id: JobId,
         /// In the form of wait(2).
         status: i32,
+    },
+    /// Nothing of the job is left on these ranks, while others go on: they are free for other jobs.
+    PartlyReleased {
+        /// The job.
+        id: JobId,
+        /// The ranks, of which none is reported twice.
+        ranks: Idset,
     },
     /// The execution system is done with the job; the last report.
     Released {

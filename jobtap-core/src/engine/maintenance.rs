@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::api::RequestError;
 use super::nodes::Reserved;
+use super::record::Record;
 use super::requests::refused;
 use super::{Engine, events};
 use crate::job::Timestamp;
@@ -102,6 +103,28 @@ impl Engine {
         let entry = events::with(self.now, "maintenance-remove", [("id", json!(id))]);
         self.post_node_event(entry);
         Ok(())
+    }
+
+    /// Refuses a later end of a job that would still run when a maintenance of its nodes begins.
+    pub(super) fn stays_out_of_maintenance(
+        &self,
+        record: &Record,
+        expiration: f64,
+    ) -> Result<(), RequestError> {
+        let Some(held) = record.held() else { return Ok(()) };
+        let before = held.expiration().unwrap_or(f64::INFINITY);
+        let late = |reserved: &&Reserved| {
+            let Maintenance { ranks, from, .. } = &reserved.maintenance;
+            before <= *from && expiration > *from && held.ranks().intersects(ranks)
+        };
+        match self.nodes.maintenance(self.now).find(late) {
+            None => Ok(()),
+            Some(Reserved { maintenance, reason, .. }) => {
+                let hosts = self.nodes.hosts(&maintenance.ranks);
+                let text = format!("job would run into the maintenance of {hosts} ({reason})");
+                Err(refused(EINVAL, text))
+            }
+        }
     }
 
     /// What is reserved and not over, for listings.

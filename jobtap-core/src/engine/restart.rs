@@ -53,7 +53,7 @@ impl Engine {
         let mut record = replay(stored)?;
         let (state, end) = (record.job.state, record.times.inactive);
         if record.holds && !record.bypass {
-            let claimed = record.job.resources.as_ref().is_some_and(|held| self.pool.claim(held));
+            let claimed = record.held().is_some_and(|held| self.pool.claim(held));
             record.lost_resources = !claimed;
             if claimed {
                 self.holding.insert(id);

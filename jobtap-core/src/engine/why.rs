@@ -129,11 +129,8 @@ impl Engine {
     fn why_resources(&self, record: &Record) -> Value {
         let spec = &record.job.jobspec;
         let mut free = self.pool.free().clone();
-        let mut ending: Vec<_> = self
-            .holding
-            .iter()
-            .filter_map(|id| Some((*id, self.jobs.get(id)?.job.resources()?)))
-            .collect();
+        let mut ending: Vec<_> =
+            self.holding.iter().filter_map(|id| Some((*id, self.jobs.get(id)?.held()?))).collect();
         ending.sort_by(|a, b| {
             let end = |resources: Option<f64>| resources.unwrap_or(f64::INFINITY);
             end(a.1.expiration()).total_cmp(&end(b.1.expiration())).then(a.0.cmp(&b.0))

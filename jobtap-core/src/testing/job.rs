@@ -53,6 +53,18 @@ impl TestJob {
         self
     }
 
+    /// Number of nodes; whole ones with [`exclusive`](Self::exclusive).
+    pub fn nodes(mut self, nodes: u64) -> Self {
+        self.builder = self.builder.nodes(nodes);
+        self
+    }
+
+    /// Takes whole nodes.
+    pub fn exclusive(mut self) -> Self {
+        self.builder = self.builder.exclusive(true);
+        self
+    }
+
     /// Its time limit in seconds.
     pub fn duration(mut self, seconds: f64) -> Self {
         self.builder = self.builder.duration(seconds);

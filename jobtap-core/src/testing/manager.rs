@@ -27,6 +27,7 @@ pub struct TestManagerBuilder {
     plugins: Vec<&'static PluginDescriptor>,
     config: Value,
     cores: u32,
+    resources: Option<ResourceSet>,
     ticks: Ticks,
 }
 
@@ -51,6 +52,12 @@ impl TestManagerBuilder {
     /// How many cores its one host has; 4 if not said.
     pub fn cores(mut self, cores: u32) -> Self {
         self.cores = cores;
+        self
+    }
+
+    /// All its resources, in place of one host.
+    pub fn resources(mut self, resources: ResourceSet) -> Self {
+        self.resources = Some(resources);
         self
     }
 
@@ -153,6 +160,7 @@ impl TestManager {
             plugins: Vec::new(),
             config: json!({}),
             cores: 4,
+            resources: None,
             ticks: Ticks::default(),
         }
     }
@@ -163,8 +171,11 @@ impl TestManager {
             .build()
             .map_err(|error| error.to_string())?;
         let last = self.setup.cores.saturating_sub(1);
-        let resources = ResourceSet::single_host("testhost", Idset::from(0..=last))
-            .map_err(|error| error.to_string())?;
+        let resources = match &self.setup.resources {
+            Some(resources) => resources.clone(),
+            None => ResourceSet::single_host("testhost", Idset::from(0..=last))
+                .map_err(|error| error.to_string())?,
+        };
         self.remote = Arc::default();
         let setup = Setup {
             owner: TestJob::OWNER,
@@ -270,6 +281,11 @@ impl TestManager {
         if let Err(error) = self.boot() {
             panic!("the manager doesn't restart: {error}");
         }
+    }
+
+    /// From the next restart on it has these resources.
+    pub fn set_resources(&mut self, resources: ResourceSet) {
+        self.setup.resources = Some(resources);
     }
 
     /// From the next restart on its host has so many cores.
