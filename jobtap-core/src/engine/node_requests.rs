@@ -8,8 +8,9 @@ use super::requests::{owner_only, refused};
 use super::{Engine, Level, events};
 use crate::eventlog::{EventEntry, decode_log};
 use crate::job::{JobId, State};
-use crate::resource::Idset;
+use crate::resource::{Idset, ResourceSet};
 
+const EBUSY: i32 = 16;
 const EEXIST: i32 = 17;
 const EINVAL: i32 = 22;
 
@@ -46,6 +47,13 @@ pub enum NodeRequest {
     Online {
         /// Which nodes.
         targets: String,
+    },
+    /// `resource.reload` (owner): other resources from now on, until the next start.
+    Reload {
+        /// All of them.
+        resources: Box<ResourceSet>,
+        /// Also when jobs hold what is no longer there.
+        force: bool,
     },
     /// `resource.journal` (owner): the log of nodes, then each new line; a stream of
     /// `{"events":[..]}`.
@@ -101,6 +109,7 @@ impl Engine {
                 let back = ranks.intersection(&self.nodes.offline);
                 self.node_event("online", &back, Map::new());
             }),
+            NodeRequest::Reload { resources, force } => self.reload_nodes(&resources, force),
             NodeRequest::Journal => {
                 let events = json!({ "events": self.nodes.log });
                 self.effects.after.push(Effect::Respond { to: reply, payload: events });
@@ -189,6 +198,27 @@ impl Engine {
         }
         context.insert("userid".to_owned(), cred.userid.as_u32().into());
         self.node_event("undrain", &ranks.intersection(&drained), context);
+        Ok(())
+    }
+
+    fn reload_nodes(&mut self, resources: &ResourceSet, force: bool) -> Result<(), RequestError> {
+        if resources.is_empty() {
+            return Err(refused(EINVAL, "R has no resources"));
+        }
+        let allocated = self.pool.allocated();
+        if !force && !allocated.is_subset(resources) {
+            let missing = allocated.difference(&resources.intersection(&allocated));
+            let text = format!("jobs hold {}, which is not there", missing.summary());
+            return Err(refused(EBUSY, text));
+        }
+        self.nodes.inventory = resources.clone();
+        let ranks = resources.ranks();
+        self.nodes.drained.retain(|rank, _| ranks.contains(*rank));
+        self.nodes.offline = self.nodes.offline.intersection(&ranks);
+        self.nodes.excluded = self.nodes.excluded.intersection(&ranks);
+        self.pool.set_inventory(resources, &self.nodes.excluded);
+        let define = [("method", json!("reload")), ("ranks", json!(ranks.to_string()))];
+        self.post_node_event(events::with(self.now, "resource-define", define));
         Ok(())
     }
 
@@ -348,6 +378,6 @@ impl Engine {
 }
 
 /// R as JSON; null can't happen, as its text is JSON.
-fn r(set: &crate::resource::ResourceSet) -> Value {
+fn r(set: &ResourceSet) -> Value {
     serde_json::from_str(&set.to_json()).unwrap_or_default()
 }

@@ -106,6 +106,16 @@ impl Nodes {
         format!("{} ({} {ranks})", self.hosts(ranks), rank_word(ranks))
     }
 
+    /// Hosts, for people; with the ranks where several have one name.
+    pub(super) fn label(&self, ranks: &Idset) -> String {
+        let hosts = self.inventory.with_ranks(ranks).nodelist();
+        if self.inventory.ranks_on(&hosts) == *ranks {
+            hosts.to_string()
+        } else {
+            self.named(ranks)
+        }
+    }
+
     /// The ranks that an event is about. The instance may have others since: the hosts count, unless
     /// their names don't tell the ranks apart.
     fn ranks_of(&self, entry: &EventEntry) -> Idset {

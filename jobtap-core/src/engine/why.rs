@@ -166,7 +166,7 @@ impl Engine {
         let spec = &record.job.jobspec;
         if self.pool.choose_from(self.pool.free(), spec).is_some() {
             let reserved = self.nodes.maintenance(self.now).map(|reserved| {
-                let hosts = self.nodes.hosts(&reserved.maintenance.ranks);
+                let hosts = self.nodes.label(&reserved.maintenance.ranks);
                 let begins = span(reserved.maintenance.from, self.now);
                 format!("{hosts} in {begins} ({})", reserved.reason)
             });
@@ -186,12 +186,12 @@ impl Engine {
             .into_iter()
             .map(|(ranks, drained)| {
                 let why = drained.reason.as_deref().unwrap_or("no reason given");
-                format!("{} ({why})", self.nodes.hosts(&ranks))
+                format!("{} ({why})", self.nodes.label(&ranks))
             })
             .collect();
         let lost = self.nodes.offline.difference(&self.nodes.drained_ranks());
         if !lost.is_empty() {
-            named.push(format!("{} (offline)", self.nodes.hosts(&lost)));
+            named.push(format!("{} (offline)", self.nodes.label(&lost)));
         }
         named.truncate(NAMED);
         let ranks = self.nodes.down().to_string();

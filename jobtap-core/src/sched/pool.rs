@@ -95,6 +95,15 @@ impl Pool {
         self.refresh();
     }
 
+    /// Puts other resources in the place of all, of which some are excluded. What jobs hold of them
+    /// stays theirs.
+    pub fn set_inventory(&mut self, all: &ResourceSet, excluded: &Idset) {
+        let held = self.allocated();
+        self.inventory = all.clone();
+        self.unheld = all.difference(&held);
+        self.set_excluded(excluded);
+    }
+
     fn refresh(&mut self) {
         self.out = self.down.union(&self.inventory.ranks().difference(&self.all.ranks()));
         self.free = self.up(&self.unheld).into_owned();

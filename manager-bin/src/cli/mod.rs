@@ -21,6 +21,7 @@ mod message;
 mod named_formats;
 mod plugin;
 mod queue;
+mod resource;
 mod run;
 mod session;
 mod start;
@@ -79,6 +80,8 @@ enum Command {
     /// Look at plugins, load, remove or ask them
     #[command(alias = "jobtap")]
     Plugin(plugin::PluginArgs),
+    /// Show resources, drain and undrain nodes
+    Resource(resource::ResourceArgs),
     /// Show or replace the manager's configuration
     Config(config::ConfigArgs),
 }
@@ -109,6 +112,7 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Queue(args) => queue::run(args),
         Command::Update(args) => update::run(args),
         Command::Plugin(args) => plugin::run(args),
+        Command::Resource(args) => resource::run(args),
         Command::Config(args) => config::run(args),
     }
 }

@@ -2,6 +2,9 @@
 
 use jobtap_core::engine::{Cred, DrainMode, NodeRequest, Request};
 
+use jobtap_core::resource::ResourceSet;
+use serde_json::Value;
+
 use super::services::{Call, Fields, Read, owner};
 use crate::rpc::RpcError;
 use crate::rpc::errno::{EINVAL, ENOSYS};
@@ -25,6 +28,10 @@ pub(super) fn decode(fields: &Fields<'_>, cred: Cred) -> Result<Call, RpcError> 
             reason: fields.optional("reason")?,
             force: fields.optional::<String>("mode")?.is_some_and(|mode| mode == "force"),
         },
+        "resource.reload" => NodeRequest::Reload {
+            resources: Box::new(resources(fields)?),
+            force: fields.optional("force")?.unwrap_or(false),
+        },
         "resource.offline" => NodeRequest::Offline {
             targets: fields.required("targets")?,
             reason: fields.optional("reason")?,
@@ -42,6 +49,11 @@ pub(super) fn decode(fields: &Fields<'_>, cred: Cred) -> Result<Call, RpcError> 
         }
     };
     Ok(Call::Engine(Request::Nodes(request)))
+}
+
+fn resources(fields: &Fields<'_>) -> Result<ResourceSet, RpcError> {
+    let r: Value = fields.required("R")?;
+    r.to_string().parse().map_err(|error| RpcError::new(EINVAL, format!("R: {error}")))
 }
 
 fn mode(fields: &Fields<'_>) -> Result<DrainMode, RpcError> {
