@@ -103,7 +103,8 @@ mod tests {
             let slice = Slice { start, stop, step: if step == 0 { 1 } else { step } };
             let list: Vec<usize> = (0..n).collect();
             let taken = slice.of(&list);
-            prop_assert!(taken.is_sorted_by(|a, b| if slice.step > 0 { a < b } else { a > b }));
+            let in_order = taken.is_sorted_by(|a, b| if slice.step > 0 { a < b } else { a > b });
+            prop_assert!(in_order, "{:?}", taken);
         }
 
         #[test]

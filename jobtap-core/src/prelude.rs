@@ -12,6 +12,6 @@ pub use crate::plugin::{
     Priority, Process, PrologFailed, QueryData, Reject, Remote, Request, Responder, ServiceError,
     Severity, Stream, Token, Update, UpdateRequest, Updates, UpgradeError,
 };
-pub use crate::resource::ResourceSet;
+pub use crate::resource::{Idset, ResourceSet};
 pub use crate::topic::*;
 pub use crate::{data, init, jobtap_plugin, on, path, service, topic};

@@ -43,8 +43,9 @@ impl Engine {
         if handlers.is_none_or(|list| list.iter().all(|bound| bound.plugin() != key)) {
             return;
         }
-        let over = self.jobs.iter().filter(|(_, record)| record.job.state == State::Inactive);
-        let mut jobs: Vec<JobId> = over.map(|(id, _)| *id).collect();
+        let over = self.jobs.active().filter(|record| record.job.state == State::Inactive);
+        let mut jobs: Vec<JobId> = over.map(|record| record.job.id).collect();
+        jobs.extend(self.jobs.ids_over());
         jobs.sort_unstable();
         self.work.push(Work::IntroduceInactive(key, jobs.into()));
     }

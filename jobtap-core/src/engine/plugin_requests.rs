@@ -123,12 +123,14 @@ impl Engine {
         let shown = self
             .read_budget()
             .and_then(|()| self.read_purge_limits())
+            .and_then(|()| self.read_nodes())
             .and_then(|()| keys.into_iter().try_for_each(|key| self.show_config(key, None)));
         if let Err(text) = shown {
             self.config = before;
             // It was good before.
             let _ = self.read_budget();
             let _ = self.read_purge_limits();
+            let _ = self.read_nodes();
             return Err(refused(EINVAL, text));
         }
         if scheduler.name() != self.scheduler.name() {

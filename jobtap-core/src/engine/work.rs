@@ -139,6 +139,9 @@ impl Engine {
         if applied.left.is_some() || applied.ended {
             self.end_void_work(id, applied.ended);
         }
+        if entry.name == "release" {
+            self.take_back(id, &entry);
+        }
         if entry.name == "resource-update" {
             self.rearm_expiry(id);
         }

@@ -14,6 +14,7 @@ use super::jobspec_path::JobspecPath;
 use super::outcome::Priority;
 use super::token::Token;
 use crate::job::{Job, JobId, Timestamp, Uid, Urgency};
+use crate::resource::Idset;
 use crate::topic::{
     AllowsDependencyAdd, AllowsEpilog, AllowsFatal, AllowsJobspecUpdate, AllowsProlog, HasJob,
     OwnTopic, TopicSet, WithoutJob,
@@ -201,6 +202,21 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         priority: Priority,
     ) -> Result<(), CallError> {
         self.call.args.host.call(Command::Reprioritize { job: job.job_id(), priority })
+    }
+
+    /// Drains nodes: no new jobs there until an administrator undrains them; jobs that run there go
+    /// on. Nodes that are drained already keep their reason and time. Ranks that the instance
+    /// doesn't have are logged.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn inspect(job: &Job, r: &ResourceSet, cx: Cx<'_, JobStateRun>) {
+    ///     cx.drain(&r.ranks(), format!("to be inspected after job {}", job.id()));
+    /// }
+    /// ```
+    pub fn drain(&self, ranks: &Idset, reason: impl Into<String>) {
+        let (ranks, reason) = (ranks.clone(), reason.into());
+        self.call.args.host.push(Command::Drain { ranks, reason });
     }
 
     /// Asks all plugins again, by `job.priority.get`, for each job in PRIORITY and SCHED.

@@ -26,6 +26,7 @@ use super::process::ProcessCommand;
 use super::remote::{RemoteHandle, TimerKey, Work};
 use super::service::{ReplyTo, ServiceError};
 use crate::job::{Job, JobId, State, Timestamp, Uid, Urgency};
+use crate::resource::Idset;
 
 /// What a callback can ask of its host.
 pub trait Host {
@@ -199,6 +200,13 @@ pub enum Command {
     Unsubscribe {
         /// The job.
         job: JobId,
+    },
+    /// Give no new jobs to nodes.
+    Drain {
+        /// The nodes.
+        ranks: Idset,
+        /// Why, unless there is a reason already.
+        reason: String,
     },
     /// Replace the plugin's data on the job.
     SetData {

@@ -53,7 +53,8 @@ impl TestJob {
         self
     }
 
-    /// Number of nodes, over which its tasks are spread.
+    /// Number of nodes, over which its tasks are spread; whole ones with
+    /// [`exclusive`](Self::exclusive).
     pub fn nodes(mut self, nodes: u64) -> Self {
         self.builder = self.builder.nodes(nodes);
         self
@@ -68,6 +69,12 @@ impl TestJob {
     /// Gpus of each task.
     pub fn gpus_per_task(mut self, gpus: u64) -> Self {
         self.builder = self.builder.gpus_per_task(gpus);
+        self
+    }
+
+    /// Takes whole nodes.
+    pub fn exclusive(mut self) -> Self {
+        self.builder = self.builder.exclusive(true);
         self
     }
 

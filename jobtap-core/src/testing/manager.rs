@@ -28,6 +28,7 @@ pub struct TestManagerBuilder {
     config: Value,
     cores: u32,
     lifetime: Option<f64>,
+    resources: Option<ResourceSet>,
     ticks: Ticks,
 }
 
@@ -58,6 +59,12 @@ impl TestManagerBuilder {
     /// Its resources end this many seconds after its first start.
     pub fn lifetime(mut self, seconds: f64) -> Self {
         self.lifetime = Some(seconds);
+        self
+    }
+
+    /// All its resources, in place of one host.
+    pub fn resources(mut self, resources: ResourceSet) -> Self {
+        self.resources = Some(resources);
         self
     }
 
@@ -161,6 +168,7 @@ impl TestManager {
             config: json!({}),
             cores: 4,
             lifetime: None,
+            resources: None,
             ticks: Ticks::default(),
         }
     }
@@ -171,8 +179,11 @@ impl TestManager {
             .build()
             .map_err(|error| error.to_string())?;
         let last = self.setup.cores.saturating_sub(1);
-        let mut resources = ResourceSet::single_host("testhost", Idset::from(0..=last))
-            .map_err(|error| error.to_string())?;
+        let mut resources = match &self.setup.resources {
+            Some(resources) => resources.clone(),
+            None => ResourceSet::single_host("testhost", Idset::from(0..=last))
+                .map_err(|error| error.to_string())?,
+        };
         let end = self.setup.lifetime.map_or(0.0, |seconds| EPOCH + seconds);
         resources.set_expiration(end).map_err(|error| error.to_string())?;
         self.remote = Arc::default();
@@ -186,6 +197,7 @@ impl TestManager {
         };
         let mut engine = Engine::new(self.now, setup).map_err(|error| error.to_string())?;
         engine.restore_checkpoint(&self.store.checkpoint());
+        engine.restore_nodes(self.store.resource_log())?;
         for (plugin, data) in self.store.instance_data() {
             engine.restore_instance_data(plugin, data);
         }
@@ -287,6 +299,11 @@ impl TestManager {
         if let Err(error) = self.boot() {
             panic!("the manager doesn't restart: {error}");
         }
+    }
+
+    /// From the next restart on it has these resources.
+    pub fn set_resources(&mut self, resources: ResourceSet) {
+        self.setup.resources = Some(resources);
     }
 
     /// From the next restart on its host has so many cores.

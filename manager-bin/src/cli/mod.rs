@@ -23,6 +23,7 @@ mod named_formats;
 mod plugin;
 mod post_event;
 mod queue;
+mod resource;
 mod run;
 mod session;
 mod start;
@@ -83,6 +84,8 @@ enum Command {
     Plugin(plugin::PluginArgs),
     /// Write an event of one's own into a job's log
     PostJobEvent(post_event::PostEventArgs),
+    /// Show resources, drain and undrain nodes
+    Resource(resource::ResourceArgs),
     /// Show or replace the manager's configuration
     Config(config::ConfigArgs),
     /// Measure what a job costs on this machine
@@ -116,6 +119,7 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Update(args) => update::run(args),
         Command::Plugin(args) => plugin::run(args),
         Command::PostJobEvent(args) => post_event::run(args),
+        Command::Resource(args) => resource::run(args),
         Command::Config(args) => config::run(args),
         Command::Bench(args) => bench::run(args),
     }
