@@ -16,6 +16,7 @@
 //! | `held` | what holds a job on behalf of plugins |
 //! | `actions` | what the manager does in each state |
 //! | `submit`, `requests` | what clients ask for |
+//! | `queues`, `lanes` | queues, and the jobs that wait for resources in them |
 //! | `alloc`, `exec`, `simulated` | resources and execution |
 //! | `waits` | requests that wait for the end of jobs |
 //! | `purge` | inactive jobs that are forgotten |
@@ -40,11 +41,13 @@ mod faulted;
 mod frames;
 mod held;
 mod host;
+mod lanes;
 mod listing;
 mod notices;
 mod plugin_requests;
 mod plugins;
 mod purge;
+mod queues;
 mod record;
 mod requests;
 mod restart;
@@ -73,10 +76,12 @@ pub use restart::RestoreError;
 
 use crate::job::{IdGenerator, JobId, Timestamp, Uid};
 use crate::plugin::{PluginKey, Registry, RemoteSink, Ticks};
+use crate::queue::Queues;
 use crate::resource::ResourceSet;
-use crate::sched::{AllocQueue, Pool, Scheduler};
+use crate::sched::Pool;
 use crate::topic::TopicId;
 use frames::Frame;
+use lanes::Lanes;
 use notices::{Cause, Notice};
 use plugins::Plugins;
 use record::Record;
@@ -126,10 +131,9 @@ pub struct Engine {
     instance_data: FxHashMap<String, Value>,
     /// Answers owed to submitters.
     submitters: FxHashMap<JobId, ReplyTo>,
-    alloc: AllocQueue,
+    queues: Queues,
+    lanes: Lanes,
     pool: Pool,
-    scheduling: Scheduling,
-    scheduler: Box<dyn Scheduler>,
     /// The jobs that hold resources of the pool.
     holding: BTreeSet<JobId>,
     timers: Timers,
@@ -141,13 +145,6 @@ pub struct Engine {
     running: bool,
 }
 
-/// Whether jobs are given resources.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Scheduling {
-    stopped: bool,
-    reason: Option<String>,
-}
-
 impl Engine {
     /// A new engine with its plugins loaded: those that load by themselves, then what
     /// `[job-manager] plugins` of the configuration says.
@@ -155,7 +152,10 @@ impl Engine {
     /// # Errors
     /// When a plugin can't be loaded; the text names it.
     pub fn new(now: Timestamp, setup: Setup) -> Result<Self, StartError> {
-        let scheduler = alloc::scheduler(&setup.config)?;
+        let queues =
+            Queues::read(&setup.config).map_err(|error| StartError(error.to_string()))?;
+        let lanes = Lanes::new(&queues, &setup.registry).map_err(StartError)?;
+        queues::stop_at_restart(&setup.config)?;
         let mut engine = Self {
             owner: setup.owner,
             config: setup.config,
@@ -172,10 +172,9 @@ impl Engine {
             services: FxHashMap::default(),
             instance_data: FxHashMap::default(),
             submitters: FxHashMap::default(),
-            alloc: AllocQueue::default(),
+            queues,
+            lanes,
             pool: Pool::new(&setup.resources),
-            scheduling: Scheduling::default(),
-            scheduler,
             holding: BTreeSet::new(),
             timers: Timers::default(),
             effects: Effects::default(),

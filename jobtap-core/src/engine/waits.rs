@@ -153,7 +153,7 @@ impl Engine {
                 self.reply(waiter, Ok(json!({})));
             }
         }
-        if self.alloc.is_empty() || self.scheduling.stopped {
+        if self.lanes.is_empty() {
             for waiter in std::mem::take(&mut self.waits.idle) {
                 self.reply(waiter, Ok(json!({ "pending": pending })));
             }

@@ -4,10 +4,13 @@ mod conservative;
 mod policies;
 mod pool;
 mod queue;
+mod registry;
 mod turn;
 
 pub use conservative::Conservative;
-pub use policies::{Easy, Fifo, POLICIES, Reservation, by_name};
+pub use policies::{Easy, Fifo, Reservation};
 pub use pool::{Answer, Pool};
 pub use queue::AllocQueue;
+pub(crate) use registry::OWN;
+pub use registry::SchedulerDescriptor;
 pub use turn::{Decision, Running, Scheduler, Turn};
