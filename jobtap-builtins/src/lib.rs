@@ -5,6 +5,8 @@
 
 mod dependency_after;
 mod priority_default;
+mod update_queue;
 
 pub use dependency_after::DependencyAfter;
 pub use priority_default::PriorityDefault;
+pub use update_queue::UpdateQueue;

@@ -14,6 +14,7 @@ use crate::jobspec::path;
 use crate::plugin::{
     Args, CallError, Command, Detail, Fault, Host, Instance, RemoteHandle, Severity,
 };
+use crate::queue::Queues;
 use crate::topic::TopicId;
 
 /// What one callback sees of the engine.
@@ -53,6 +54,10 @@ impl Host for FrameHost<'_> {
             _ => None,
         });
         written.or_else(|| self.engine.instance_data.get(&**self.instance.get().name()).cloned())
+    }
+
+    fn queues(&self) -> &Queues {
+        self.engine.queues()
     }
 
     fn call_topic(
