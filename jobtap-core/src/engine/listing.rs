@@ -222,7 +222,7 @@ impl Record {
     }
 
     fn identity(&self, map: &mut Map<String, Value>) {
-        let (job, spec) = (&self.job, &self.job.jobspec);
+        let (job, spec) = (&self.job, self.job.jobspec.opened());
         let mut set = |key: &str, value: Value| {
             map.insert(key.to_owned(), value);
         };

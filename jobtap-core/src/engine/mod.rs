@@ -138,6 +138,8 @@ pub struct Engine {
     holding: BTreeSet<JobId>,
     timers: Timers,
     effects: Effects,
+    /// Jobs that something happened to since the last input.
+    visited: Vec<JobId>,
     tally: listing::Tally,
     waits: waits::Waits,
     inactive: purge::Inactive,
@@ -178,6 +180,7 @@ impl Engine {
             holding: BTreeSet::new(),
             timers: Timers::default(),
             effects: Effects::default(),
+            visited: Vec::new(),
             tally: listing::Tally::default(),
             waits: waits::Waits::default(),
             inactive: purge::Inactive::default(),
@@ -223,6 +226,24 @@ impl Engine {
             }
         }
         self.tell_rest();
+        self.rest();
+    }
+
+    /// Notes that something happens to a job. Where one input concerns very many, those at the front
+    /// rest before the last one's turn.
+    fn visit(&mut self, id: JobId) {
+        self.visited.push(id);
+        if self.visited.len() > 4096 {
+            self.rest();
+        }
+    }
+
+    fn rest(&mut self) {
+        for id in self.visited.drain(..) {
+            if let Some(record) = self.jobs.get_mut(&id) {
+                record.rest();
+            }
+        }
     }
 
     fn reply(&mut self, to: ReplyTo, result: Result<Value, RequestError>) {

@@ -39,8 +39,7 @@ impl Engine {
 
     /// What the job's queue makes of a submission: defaults and required properties, then whether it
     /// takes jobs.
-    pub(super) fn queued(&self, jobspec: &Jobspec) -> Result<Jobspec, RequestError> {
-        let mut jobspec = jobspec.clone();
+    pub(super) fn queued(&self, mut jobspec: Jobspec) -> Result<Jobspec, RequestError> {
         let off = self.config.pointer("/ingest/frobnicator/disable") == Some(&Value::Bool(true));
         if !off {
             let changes = self.queues.adjust(&jobspec);

@@ -96,7 +96,10 @@ impl Constraint {
             Self::Any(any) => any.iter().any(|constraint| constraint.matches(record)),
             Self::Not(all) => !all.iter().all(|constraint| constraint.matches(record)),
             Self::Userid(ids) => ids.iter().any(|id| *id == -1 || *id == i64::from(job.userid.0)),
-            Self::Name(names) => names.iter().any(|name| name == spec.display_name()),
+            Self::Name(names) => {
+                let spec = spec.opened();
+                names.iter().any(|name| name == spec.display_name())
+            }
             Self::Queue(queues) => queues.iter().any(|queue| Some(&**queue) == spec.queue()),
             Self::Status(set) => set.matches(job.state, record.result()),
             Self::Ranks(ranks) => job.resources().is_some_and(|r| r.ranks().intersects(ranks)),

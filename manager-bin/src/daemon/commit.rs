@@ -42,7 +42,8 @@ pub(super) fn then(committer: &Committer, what: impl FnOnce() + Send + 'static) 
     committer.submit(Batch { ops: Vec::new(), then: Box::new(what) });
 }
 
-fn op(write: Write) -> Result<Op, KeyError> {
+/// A change as the store takes it.
+pub(crate) fn op(write: Write) -> Result<Op, KeyError> {
     Ok(match write {
         Write::Append { id, log, seq, line } => {
             Op::Append { key: Key::job(id.as_u64(), log.key())?, seq, value: line.into_bytes() }

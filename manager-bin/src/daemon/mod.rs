@@ -40,7 +40,9 @@ use jobtap_core::job::{Timestamp, Uid};
 use serde_json::{Value, json};
 use tokio::sync::watch::{Receiver, Sender, channel};
 
+pub(crate) use commit::op as store_op;
 pub use lifecycle::{Daemon, Options, StartError};
+pub(crate) use submit::wrap as token;
 
 use crate::rpc::errno::ENOSPC;
 use crate::rpc::{RpcError, RpcResult};
