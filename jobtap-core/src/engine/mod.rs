@@ -26,7 +26,7 @@
 //! | `plugins`, `plugin_requests` | loading; what administrators ask |
 //! | `arrivals` | what loading and removing means for the jobs that are there |
 //! | `restart` | from the store back to where it was |
-//! | `listing`, `why` | what clients read; what a job waits for |
+//! | `listing`, `queue_tally`, `why` | what clients read; jobs by queue; what a job waits for |
 
 mod actions;
 mod alloc;
@@ -47,6 +47,7 @@ mod notices;
 mod plugin_requests;
 mod plugins;
 mod purge;
+mod queue_tally;
 mod queues;
 mod record;
 mod requests;
@@ -141,6 +142,7 @@ pub struct Engine {
     /// Jobs that something happened to since the last input.
     visited: Vec<JobId>,
     tally: listing::Tally,
+    queue_tallies: queue_tally::QueueTallies,
     waits: waits::Waits,
     inactive: purge::Inactive,
     /// Plugins may not act on jobs before all jobs are restored.
@@ -154,8 +156,7 @@ impl Engine {
     /// # Errors
     /// When a plugin can't be loaded; the text names it.
     pub fn new(now: Timestamp, setup: Setup) -> Result<Self, StartError> {
-        let queues =
-            Queues::read(&setup.config).map_err(|error| StartError(error.to_string()))?;
+        let queues = Queues::read(&setup.config).map_err(|error| StartError(error.to_string()))?;
         let lanes = Lanes::new(&queues, &setup.registry).map_err(StartError)?;
         queues::stop_at_restart(&setup.config)?;
         let mut engine = Self {
@@ -182,6 +183,7 @@ impl Engine {
             effects: Effects::default(),
             visited: Vec::new(),
             tally: listing::Tally::default(),
+            queue_tallies: queue_tally::QueueTallies::default(),
             waits: waits::Waits::default(),
             inactive: purge::Inactive::default(),
             running: false,

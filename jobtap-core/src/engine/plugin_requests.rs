@@ -118,8 +118,8 @@ impl Engine {
     /// configuration stays as it was; plugins asked before have seen the new one.
     fn configure(&mut self, config: Value) -> Result<(), RequestError> {
         let queues = Queues::read(&config).map_err(|error| refused(EINVAL, error.to_string()))?;
-        let lanes = Lanes::new(&queues, &self.plugins.registry)
-            .map_err(|text| refused(EINVAL, text))?;
+        let lanes =
+            Lanes::new(&queues, &self.plugins.registry).map_err(|text| refused(EINVAL, text))?;
         stop_at_restart(&config).map_err(|error| refused(EINVAL, error.0))?;
         let before = std::mem::replace(&mut self.config, config);
         let keys: Vec<_> = self.plugins.stack.plugins().iter().map(|p| p.key()).collect();

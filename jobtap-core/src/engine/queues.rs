@@ -112,9 +112,8 @@ impl Engine {
 
     /// The same for all jobs, after a change of queues.
     pub(super) fn enqueue_all(&mut self) {
-        let waits = |id: &&JobId| {
-            self.jobs.get(id).is_some_and(|record| record.job.state == State::Sched)
-        };
+        let waits =
+            |id: &&JobId| self.jobs.get(id).is_some_and(|record| record.job.state == State::Sched);
         let waiting: Vec<JobId> = self.active.iter().filter(waits).copied().collect();
         for id in waiting {
             self.enqueue(id);

@@ -60,6 +60,8 @@ pub(super) struct Record {
     pub(super) exception: Option<Arc<EventEntry>>,
     /// Plugins' data, by plugin.
     pub(super) data: Map<String, Value>,
+    /// The queue in which it is counted.
+    pub(super) counted_in: Option<Arc<str>>,
 }
 
 /// How far execution is.
@@ -141,6 +143,7 @@ impl Record {
             wait_status: None,
             exception: None,
             data: Map::new(),
+            counted_in: None,
         }
     }
 

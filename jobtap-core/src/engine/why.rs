@@ -127,12 +127,16 @@ impl Engine {
             Ok(queue) if queue.is_started() || record.bypass => return None,
             Ok(queue) => queue,
             Err(error) => {
-                let text = format!("{error}: it waits until its queue is configured, or it is moved");
-                return Some(json!({ "kind": "queue", "text": text, "queue": record.job.jobspec.queue() }));
+                let text =
+                    format!("{error}: it waits until its queue is configured, or it is moved");
+                return Some(
+                    json!({ "kind": "queue", "text": text, "queue": record.job.jobspec.queue() }),
+                );
             }
         };
         // The one that somebody stopped.
-        let stopped = queue.blocked_by().and_then(|parent| self.queues.get(parent)).unwrap_or(queue);
+        let stopped =
+            queue.blocked_by().and_then(|parent| self.queues.get(parent)).unwrap_or(queue);
         let why = stopped.stop_reason().map(|why| format!(": {why}")).unwrap_or_default();
         let text = match (queue.name(), queue.blocked_by()) {
             (None, _) => format!("jobs are not scheduled{why}"),

@@ -17,8 +17,7 @@ pub(super) fn check(
         if *sdk != SDK_VERSION {
             return Err(RegistryError::Sdk { name, sdk });
         }
-        if let Some(SchedulerDescriptor { crate_name: first, .. }) =
-            by_name.insert(name, scheduler)
+        if let Some(SchedulerDescriptor { crate_name: first, .. }) = by_name.insert(name, scheduler)
         {
             return Err(RegistryError::DuplicateScheduler { name, first, second });
         }
@@ -47,7 +46,10 @@ mod tests {
     fn names_are_unique_among_linked_ones_and_those_of_jobtap() {
         assert_eq!(check(vec![&MINE]).unwrap().len(), 1);
         let error = check(vec![&MINE, &MINE]).unwrap_err().to_string();
-        assert!(error.starts_with("two schedulers are named \"mine\": one of crate site"), "{error}");
+        assert!(
+            error.starts_with("two schedulers are named \"mine\": one of crate site"),
+            "{error}"
+        );
         let error = check(vec![&EASY]).unwrap_err();
         let (name, first, second) = ("easy", "jobtap-core", "site");
         assert_eq!(error, RegistryError::DuplicateScheduler { name, first, second });

@@ -12,9 +12,7 @@ pub enum QueueConfigError {
         text: String,
     },
     /// The default queue is none.
-    #[error(
-        "the [policy] config table defines a default queue {0} that is not in [queues] table"
-    )]
+    #[error("the [policy] config table defines a default queue {0} that is not in [queues] table")]
     DefaultQueue(String),
 }
 
