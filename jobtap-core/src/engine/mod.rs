@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `api` | inputs and effects |
 //! | `record` | a job, and the state machine of RFC 21 |
+//! | `jobs`, `summary` | all jobs; those that are over, folded |
 //! | `work` | the stack of work, events and their order |
 //! | `notices`, `frames` | a topic through the stack of plugins: the short way, and step by step |
 //! | `callback` | one callback |
@@ -41,6 +42,7 @@ mod faulted;
 mod frames;
 mod held;
 mod host;
+mod jobs;
 mod lanes;
 mod listing;
 mod notices;
@@ -56,6 +58,7 @@ mod selection;
 mod services;
 mod simulated;
 mod submit;
+mod summary;
 mod timers;
 mod updates;
 mod waits;
@@ -82,10 +85,10 @@ use crate::resource::ResourceSet;
 use crate::sched::Pool;
 use crate::topic::TopicId;
 use frames::Frame;
+use jobs::Jobs;
 use lanes::Lanes;
 use notices::{Cause, Notice};
 use plugins::Plugins;
-use record::Record;
 use timers::Timers;
 use work::Work;
 
@@ -120,7 +123,7 @@ pub struct Engine {
     last_event: Timestamp,
     ids: IdGenerator,
     max_jobid: Option<JobId>,
-    jobs: FxHashMap<JobId, Box<Record>>,
+    jobs: Jobs,
     active: BTreeSet<JobId>,
     plugins: Plugins,
     work: Vec<Work>,
@@ -167,7 +170,7 @@ impl Engine {
             last_event: now,
             ids: IdGenerator::new(None),
             max_jobid: None,
-            jobs: FxHashMap::default(),
+            jobs: Jobs::default(),
             active: BTreeSet::new(),
             plugins: Plugins::new(setup.registry, setup.remote, setup.ticks),
             work: Vec::new(),
@@ -242,9 +245,13 @@ impl Engine {
 
     fn rest(&mut self) {
         for id in self.visited.drain(..) {
-            if let Some(record) = self.jobs.get_mut(&id) {
-                record.rest();
+            match self.jobs.fold(id) {
+                Some(summary) => self.effects.writes.push(Write::Over { id, summary }),
+                None => self.jobs.rest(id),
             }
+        }
+        for (id, summary) in self.jobs.refold() {
+            self.effects.writes.push(Write::Over { id, summary });
         }
     }
 

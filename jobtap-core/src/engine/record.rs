@@ -166,6 +166,14 @@ impl Record {
         }
     }
 
+    /// Nobody is at work on it, and nothing waits for its turn.
+    pub(super) fn is_at_rest(&self) -> bool {
+        !self.busy
+            && self.queue.is_empty()
+            && self.working.is_empty()
+            && self.awaiting_end.is_empty()
+    }
+
     /// An event of this name is posted and not yet applied.
     pub(super) fn is_queued(&self, name: &str) -> bool {
         self.queue.iter().any(|entry| entry.name == name)

@@ -8,7 +8,7 @@ use super::frames::{Frame, Given, Then};
 use super::notices::{Cause, Progress};
 use super::record::Record;
 use super::work::Work;
-use super::{Engine, events};
+use super::{Engine, Write, events};
 use crate::job::{Flags, Job, JobId, State, Uid, Urgency};
 use crate::jobspec::{Dependency, Jobspec};
 use crate::plugin::{AsyncPolicy, Bound, OnRestart, PluginKey};
@@ -229,6 +229,7 @@ impl Engine {
         };
         let held = record.unaccepted.take();
         self.effects.writes.extend(held.into_iter().flatten());
+        self.effects.writes.push(Write::Accepted { id });
         self.tally_new(id);
         self.wait_begins(id);
         if let Some(reply) = self.submitters.remove(&id) {

@@ -14,7 +14,7 @@ use jobtap_core::jobspec::Jobspec;
 use jobtap_core::plugin::{Registry, RemoteCall, RemoteSink, Ticks};
 
 use super::{BenchError, config};
-use crate::daemon::{now, resources, store_op, token};
+use crate::daemon::{now, resources, store_ops, token};
 use crate::store::{Op, Store};
 
 /// Changes that are committed together.
@@ -124,7 +124,7 @@ impl Offline {
         }
         if self.store.is_some() {
             for write in effects.writes {
-                self.pending.push(store_op(write)?);
+                store_ops(write, &mut self.pending)?;
             }
             if self.pending.len() >= GROUP {
                 self.commit()?;
