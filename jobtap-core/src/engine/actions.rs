@@ -88,7 +88,7 @@ impl Engine {
         self.lanes.leave(id);
         let given = |record: &super::record::Record| record.job.resources.is_some();
         let due = |record: &super::record::Record| given(record) && !record.is_queued("alloc");
-        if self.jobs.get(&id).is_some_and(|record| due(record)) {
+        if self.jobs.get(&id).is_some_and(due) {
             self.post(id, events::alloc_bypass(self.now));
         }
     }

@@ -189,7 +189,7 @@ impl Engine {
             Command::Reopen { job, bracket, description } => {
                 let orphaned =
                     |record: &super::record::Record| record.is_orphaned(*bracket, description);
-                if self.jobs.get(job).is_some_and(|record| orphaned(record)) {
+                if self.jobs.get(job).is_some_and(orphaned) {
                     return Ok(());
                 }
                 Err(CallError::NotOpen { job: *job, description: description.clone() })
@@ -226,7 +226,7 @@ impl Engine {
                             == Some(description)
                 })
         };
-        if self.jobs.get(&job).is_some_and(|record| held(record)) {
+        if self.jobs.get(&job).is_some_and(held) {
             return Ok(());
         }
         Err(CallError::NotHeld { job, description: description.to_owned() })

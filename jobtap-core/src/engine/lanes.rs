@@ -53,10 +53,15 @@ impl Lanes {
         }
     }
 
-    /// Puts a job in its place in a queue's lane, or moves it there.
+    /// Puts a job in its place in a queue's lane, or moves it there, from another lane too: a new
+    /// configuration may give a virtual queue another parent.
     pub(super) fn insert(&mut self, queue: &Queue<'_>, id: JobId, priority: u32) {
-        if let Some(lane) = self.0.iter_mut().find(|lane| lane.name == queue.lane()) {
-            lane.waiting.insert(id, priority);
+        for lane in &mut self.0 {
+            if lane.name == queue.lane() {
+                lane.waiting.insert(id, priority);
+            } else if lane.waiting.remove(id) {
+                lane.scheduler.left(id);
+            }
         }
     }
 

@@ -178,7 +178,7 @@ impl Engine {
         let has_tasks = |record: &Record| {
             matches!(record.exec, Exec::Open | Exec::Ending) && record.simulated.is_none()
         };
-        if self.jobs.get(&id).is_some_and(|record| has_tasks(record)) {
+        if self.jobs.get(&id).is_some_and(has_tasks) {
             self.effects.after.push(Effect::Exec(ExecCommand::Signal { id, signum }));
         }
     }

@@ -117,7 +117,7 @@ impl Engine {
             Some(waiter) => Some(waiter),
             None => self.waits.any.pop_front(),
         };
-        match waiter.zip(self.jobs.get(&id).map(|record| ending(record))) {
+        match waiter.zip(self.jobs.get(&id).map(ending)) {
             Some((waiter, end)) => self.reply(waiter, Ok(end)),
             None => self.keep_zombie(id),
         }
