@@ -18,6 +18,7 @@ mod priority_default;
 mod slice;
 mod submit_hold;
 mod update_duration;
+mod update_queue;
 mod validate_duration;
 
 pub use alloc_bypass::AllocBypass;
@@ -33,4 +34,5 @@ pub use post_event::PostEvent;
 pub use priority_default::PriorityDefault;
 pub use submit_hold::SubmitHold;
 pub use update_duration::UpdateDuration;
+pub use update_queue::UpdateQueue;
 pub use validate_duration::ValidateDuration;
