@@ -138,7 +138,8 @@ mod scheduling {
     fn each_queue_has_the_policy_that_it_says() {
         let easy = json!({"scheduler": {"queue-policy": "easy"}});
         let fifo = json!({"scheduler": {"queue-policy": "fifo"}});
-        let mut m = with(json!({"policy": fifo, "queues": {"strict": {}, "back": {"policy": easy}}}));
+        let mut m =
+            with(json!({"policy": fifo, "queues": {"strict": {}, "back": {"policy": easy}}}));
         m.start_queues().unwrap();
         m.submit(job("strict", 2, 100.0)).unwrap();
         let passes = |m: &mut TestManager, queue: &str| {
@@ -191,7 +192,8 @@ mod reload {
         let c = queues.get("c").unwrap();
         assert!(c.is_enabled() && !c.is_started());
         assert!(queues.get("b").is_none());
-        let text = "'b' is not a valid queue: it waits until its queue is configured, or it is moved";
+        let text =
+            "'b' is not a valid queue: it waits until its queue is configured, or it is moved";
         assert_eq!(m.why(lost), [text]);
         m.start_queues().unwrap();
         m.assert_state(lost, State::Sched);
