@@ -105,3 +105,98 @@ impl Settings {
 fn is_property(text: &str) -> bool {
     !text.contains([' ', '\t']) && text.parse::<Property>().is_ok()
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+
+    /// What is said of a mistake.
+    fn refusal(config: Value) -> String {
+        Config::read(&config).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn mistakes_in_queues_are_told_in_the_words_that_flux_users_know() {
+        for (queues, table, text) in [
+            (json!(5), "queues", "not a table"),
+            (json!({"a": {"parent": 5}}), "queues.a", "'parent' must be a string"),
+            (json!({"a": {"parent": "a"}}), "queues.a", "parent queue is itself"),
+            (json!({"a": {"parent": "b"}}), "queues.a", "parent queue 'b' is not configured"),
+            (
+                json!({"a": {"parent": "b"}, "b": {"parent": "c"}, "c": {}}),
+                "queues.a",
+                "parent queue 'b' is itself a virtual queue",
+            ),
+            (
+                json!({"a": {"parent": "b", "requires": []}, "b": {}}),
+                "queues.a",
+                "a virtual queue must not set 'requires'",
+            ),
+            (
+                json!({"a": {"parent": "b", "policy": {"scheduler": {}}}, "b": {}}),
+                "queues.a",
+                "a virtual queue must not set 'policy.scheduler'",
+            ),
+            (
+                json!({"a": {"policy": {"jobspec": {"defaults": {"system": {"queue": "a"}}}}}}),
+                "queues.a",
+                "'policy' must not define a default queue!",
+            ),
+            (
+                json!({"a": {"policy": {"limits": {"duration": "long"}}}}),
+                "queues.a.policy.limits",
+                "'duration' is not a valid FSD",
+            ),
+            (json!({"a": {"require": []}}), "queues.a", "1 object item(s) left unpacked: require"),
+        ] {
+            let expected = format!("error parsing [{table}] config table: {text}");
+            assert_eq!(refusal(json!({ "queues": queues })), expected);
+        }
+        for wrong in [json!("gpu"), json!([5]), json!(["a b"]), json!(["a&b"])] {
+            let text = refusal(json!({"queues": {"a": {"requires": wrong}}}));
+            assert!(text.ends_with("'requires' must be an array of property strings (RFC 20)"));
+        }
+    }
+
+    #[test]
+    fn mistakes_in_the_policy_name_the_table() {
+        let system = |key: &str, value: Value| json!({"defaults": {"system": {key: value}}});
+        for (policy, table, text) in [
+            (
+                json!({"jobspec": system("duration", json!("x"))}),
+                "policy.jobspec",
+                "'defaults.system.duration' is not a valid FSD",
+            ),
+            (
+                json!({"jobspec": system("queue", json!(5))}),
+                "policy.jobspec",
+                "'defaults.system.queue' is not a string",
+            ),
+            (
+                json!({"limits": {"job-size": {"max": {"nnodes": -2}}}}),
+                "policy.limits.max",
+                "values must be >= -1",
+            ),
+            (
+                json!({"access": {"allow-user": "me"}}),
+                "policy.access",
+                "'allow-user' must be a string array",
+            ),
+            (
+                json!({"access": {"allow-group": [5]}}),
+                "policy.access",
+                "'allow-group' must be a string array",
+            ),
+        ] {
+            let expected = format!("error parsing [{table}] config table: {text}");
+            assert_eq!(refusal(json!({ "policy": policy })), expected);
+        }
+        let text = refusal(json!({"policy": {"jobspec": system("queue", json!("x"))}}));
+        let expected =
+            "the [policy] config table defines a default queue x that is not in [queues] table";
+        assert_eq!(text, expected);
+    }
+}
