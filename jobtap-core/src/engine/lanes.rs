@@ -54,15 +54,18 @@ impl Lanes {
     }
 
     /// Puts a job in its place in a queue's lane, or moves it there, from another lane too: a new
-    /// configuration may give a virtual queue another parent.
-    pub(super) fn insert(&mut self, queue: &Queue<'_>, id: JobId, priority: u32) {
+    /// configuration may give a virtual queue another parent. Says whether it is new there.
+    pub(super) fn insert(&mut self, queue: &Queue<'_>, id: JobId, priority: u32) -> bool {
+        let mut new = false;
         for lane in &mut self.0 {
             if lane.name == queue.lane() {
+                new = !lane.waiting.contains(id);
                 lane.waiting.insert(id, priority);
             } else if lane.waiting.remove(id) {
                 lane.scheduler.left(id);
             }
         }
+        new
     }
 
     /// Takes a job out of the lane that it is in.

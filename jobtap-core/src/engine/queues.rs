@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::api::{Cred, RequestError};
 use super::requests::{owner_only, refused};
-use super::{Engine, StartError};
-use crate::job::{Fsd, JobId, State};
+use super::{Engine, StartError, events};
+use crate::job::{Flags, Fsd, JobId, State};
 use crate::jobspec::Jobspec;
 use crate::queue::{JobSize, Limits, Queue, QueueError, Queues, Target};
 use crate::resource::{Constraint, ResourceSet};
@@ -104,9 +104,18 @@ impl Engine {
         let queue = self.queues.of_job(&record.job.jobspec);
         match (priority, queue) {
             (Some(priority), Ok(queue)) if queue.is_started() && !record.bypass => {
-                self.lanes.insert(&queue, id, priority);
+                if self.lanes.insert(&queue, id, priority) {
+                    self.post_debug(id, "debug.alloc-request");
+                }
             }
             _ => self.lanes.leave(id),
+        }
+    }
+
+    /// An event that only jobs with the debug flag have.
+    pub(super) fn post_debug(&mut self, id: JobId, name: &'static str) {
+        if self.jobs.get(&id).is_some_and(|record| record.job.flags.contains(Flags::DEBUG)) {
+            self.post(id, events::bare(self.now, name));
         }
     }
 

@@ -80,6 +80,12 @@ impl<'a> Turn<'a> {
         self.pool
     }
 
+    /// Whether it is worth asking for resources for a job: there is enough free now, for whomever it
+    /// may be reserved, or the job has to be told that there never is.
+    pub fn fits(&mut self, jobspec: &Jobspec) -> bool {
+        self.pool.fits(jobspec, self.now)
+    }
+
     /// Gives a job resources if there are enough that are free and not among `but`. Says whether it
     /// is decided: it has them, or it can never run. Else it waits.
     pub fn allocate(&mut self, id: JobId, but: Option<&ResourceSet>) -> bool {

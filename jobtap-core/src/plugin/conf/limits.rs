@@ -45,11 +45,12 @@ use serde::Deserialize;
 /// # use jobtap_core::testing::{TestJob, TestManager};
 /// let config = serde_json::json!({
 ///     "policy": {"limits": {"tasks": 2}},
-///     "queues": {"big": {"policy": {"limits": {"tasks": 4}}}},
+///     "queues": {"small": {}, "big": {"policy": {"limits": {"tasks": 4}}}},
 /// });
 /// let mut m = TestManager::new().plugin::<LimitTasks>().config(config).start();
-/// assert_eq!(m.submit(TestJob::new().ntasks(3)).unwrap_err(), "more than 2 tasks");
-/// assert!(m.submit(TestJob::new().ntasks(3).attribute("queue", "big")).is_ok());
+/// let three = |queue: &str| TestJob::new().ntasks(3).attribute("queue", queue);
+/// assert_eq!(m.submit(three("small")).unwrap_err(), "more than 2 tasks");
+/// assert!(m.submit(three("big")).is_ok());
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(try_from = "Tables<L>", bound = "L: Default + Deserialize<'de>")]
