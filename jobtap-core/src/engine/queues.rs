@@ -130,7 +130,17 @@ impl Engine {
     /// # Errors
     /// EINVAL for an unknown queue, or when none is named and there are named queues.
     pub fn queue_status(&self, name: Option<&str>) -> Result<Value, RequestError> {
-        Ok(Value::Object(self.queues.lookup(name)?.status()))
+        Ok(Value::Object(self.status_of(&self.queues.lookup(name)?)))
+    }
+
+    fn status_of(&self, queue: &Queue<'_>) -> Map<String, Value> {
+        let mut status = queue.status();
+        if queue.is_started() && self.lanes.is_offline(queue) {
+            status.insert("start".to_owned(), false.into());
+            status.insert("blocked".to_owned(), "scheduler".into());
+            status.insert("stop_reason".to_owned(), "Scheduler is offline".into());
+        }
+        status
     }
 
     /// `job-manager.alloc-query`: `{"queue_length","alloc_pending","running"}`. The scheduler looks at
@@ -158,7 +168,7 @@ impl Engine {
         }
         let default = self.queues.default_name();
         row.insert("default".to_owned(), json!(default.is_some() && default == queue.name()));
-        row.extend(queue.status());
+        row.extend(self.status_of(queue));
         let timelimit = queue.default_duration();
         row.insert("defaults".to_owned(), json!({ "timelimit": limit_text(timelimit) }));
         row.insert("limits".to_owned(), limits(queue.limits()));
