@@ -32,7 +32,7 @@ impl Engine {
         };
         let holding = &self.holding;
         let running = || {
-            let held = holding.iter().filter_map(|id| jobs.get(id)?.job.resources());
+            let held = holding.iter().filter_map(|id| jobs.get(id)?.held());
             held.map(|resources| Running { resources, until: resources.expiration() }).collect()
         };
         let (now, pool) = (self.now.as_secs(), &mut self.pool);

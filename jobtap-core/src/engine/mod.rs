@@ -19,6 +19,7 @@
 //! | `submit`, `requests` | what clients ask for |
 //! | `queues`, `lanes` | queues, and the jobs that wait for resources in them |
 //! | `alloc`, `exec`, `simulated` | resources and execution |
+//! | `nodes`, `node_requests`, `maintenance` | nodes: drained, lost, reserved |
 //! | `waits` | requests that wait for the end of jobs |
 //! | `purge` | inactive jobs that are forgotten |
 //! | `updates` | changes of a jobspec that users ask for |
@@ -45,6 +46,9 @@ mod host;
 mod jobs;
 mod lanes;
 mod listing;
+mod maintenance;
+mod node_requests;
+mod nodes;
 mod notices;
 mod plugin_requests;
 mod plugins;
@@ -75,6 +79,7 @@ use serde_json::Value;
 pub use api::*;
 pub use commands::INSTANCE_DATA;
 pub use listing::JobBrief;
+pub use nodes::RESOURCE_LOG;
 pub use plugins::PluginStatus;
 pub use restart::RestoreError;
 
@@ -138,6 +143,7 @@ pub struct Engine {
     queues: Queues,
     lanes: Lanes,
     pool: Pool,
+    nodes: nodes::Nodes,
     /// The jobs that hold resources of the pool.
     holding: BTreeSet<JobId>,
     timers: Timers,
@@ -181,6 +187,7 @@ impl Engine {
             queues,
             lanes,
             pool: Pool::new(&setup.resources),
+            nodes: nodes::Nodes::new(&setup.resources),
             holding: BTreeSet::new(),
             timers: Timers::default(),
             effects: Effects::default(),
@@ -192,6 +199,7 @@ impl Engine {
             running: false,
         };
         engine.read_purge_limits().map_err(StartError)?;
+        engine.read_nodes().map_err(StartError)?;
         engine.load_configured()?;
         Ok(engine)
     }
@@ -207,6 +215,7 @@ impl Engine {
             Input::Abandoned(reply) => {
                 self.services.remove(&reply);
                 self.waits.forget(reply);
+                self.nodes.watchers.retain(|watcher| *watcher != reply);
             }
         }
         self.settle();

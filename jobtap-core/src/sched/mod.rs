@@ -1,6 +1,8 @@
 //! Scheduling: which job is next, and which resources it gets. Pure data structures.
 
+mod choice;
 mod conservative;
+mod maintenance;
 mod policies;
 mod pool;
 mod queue;
@@ -8,6 +10,7 @@ mod registry;
 mod turn;
 
 pub use conservative::Conservative;
+pub use maintenance::Maintenance;
 pub use policies::{Easy, Fifo, Reservation};
 pub use pool::{Answer, Pool};
 pub use queue::AllocQueue;
