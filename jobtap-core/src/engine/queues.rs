@@ -153,10 +153,7 @@ impl Engine {
     /// `job-manager.queue-overview`: `{"queues":[{..}]}`, each queue with its status, defaults, limits,
     /// scheduler and resources, in the order of their names.
     pub fn queue_overview(&self) -> Value {
-        let mut allocated = ResourceSet::default();
-        for resources in self.holding.iter().filter_map(|id| self.jobs.get(id)?.job.resources()) {
-            allocated.union_with(resources);
-        }
+        let allocated = self.pool.allocated();
         let one = |queue: Queue<'_>| self.overview(&queue, &allocated);
         json!({ "queues": self.queues.iter().map(one).collect::<Vec<_>>() })
     }
@@ -186,15 +183,14 @@ impl Engine {
             None => set.clone(),
             Some(constraint) => set.matching(constraint),
         };
-        let all = of(self.pool.all());
-        let allocated = all.intersection(allocated);
-        let up = of(self.pool.free()).union(&allocated);
+        let (all, down) = (of(self.pool.all()), self.pool.down());
+        let up = all.without_ranks(down);
         json!({
             "all": counts(&all),
             "up": counts(&up),
-            "down": counts(&all.difference(&up)),
-            "allocated": counts(&allocated),
-            "free": counts(&up.difference(&allocated)),
+            "down": counts(&all.with_ranks(down)),
+            "allocated": counts(&all.intersection(allocated)),
+            "free": counts(&up.difference(allocated)),
         })
     }
 }
