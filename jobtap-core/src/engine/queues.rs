@@ -139,7 +139,17 @@ impl Engine {
     /// # Errors
     /// EINVAL for an unknown queue, or when none is named and there are named queues.
     pub fn queue_status(&self, name: Option<&str>) -> Result<Value, RequestError> {
-        Ok(Value::Object(self.queues.lookup(name)?.status()))
+        Ok(Value::Object(self.status_of(&self.queues.lookup(name)?)))
+    }
+
+    fn status_of(&self, queue: &Queue<'_>) -> Map<String, Value> {
+        let mut status = queue.status();
+        if queue.is_started() && self.lanes.is_offline(queue) {
+            status.insert("start".to_owned(), false.into());
+            status.insert("blocked".to_owned(), "scheduler".into());
+            status.insert("stop_reason".to_owned(), "Scheduler is offline".into());
+        }
+        status
     }
 
     /// `job-manager.alloc-query`: `{"queue_length","alloc_pending","running"}`. The scheduler looks at
@@ -152,10 +162,7 @@ impl Engine {
     /// `job-manager.queue-overview`: `{"queues":[{..}]}`, each queue with its status, defaults, limits,
     /// scheduler and resources, in the order of their names.
     pub fn queue_overview(&self) -> Value {
-        let mut allocated = ResourceSet::default();
-        for resources in self.holding.iter().filter_map(|id| self.jobs.get(id)?.job.resources()) {
-            allocated.union_with(resources);
-        }
+        let allocated = self.pool.allocated();
         let one = |queue: Queue<'_>| self.overview(&queue, &allocated);
         json!({ "queues": self.queues.iter().map(one).collect::<Vec<_>>() })
     }
@@ -167,7 +174,7 @@ impl Engine {
         }
         let default = self.queues.default_name();
         row.insert("default".to_owned(), json!(default.is_some() && default == queue.name()));
-        row.extend(queue.status());
+        row.extend(self.status_of(queue));
         let timelimit = queue.default_duration();
         row.insert("defaults".to_owned(), json!({ "timelimit": limit_text(timelimit) }));
         row.insert("limits".to_owned(), limits(queue.limits()));
@@ -185,15 +192,14 @@ impl Engine {
             None => set.clone(),
             Some(constraint) => set.matching(constraint),
         };
-        let all = of(self.pool.all());
-        let allocated = all.intersection(allocated);
-        let up = of(self.pool.free()).union(&allocated);
+        let (all, down) = (of(self.pool.all()), self.pool.down());
+        let up = all.without_ranks(down);
         json!({
             "all": counts(&all),
             "up": counts(&up),
-            "down": counts(&all.difference(&up)),
-            "allocated": counts(&allocated),
-            "free": counts(&up.difference(&allocated)),
+            "down": counts(&all.with_ranks(down)),
+            "allocated": counts(&all.intersection(allocated)),
+            "free": counts(&up.difference(allocated)),
         })
     }
 }
