@@ -4,7 +4,9 @@
 //! others, so that a site's plugin has the last word.
 
 mod dependency_after;
+mod perilog;
 mod priority_default;
 
 pub use dependency_after::DependencyAfter;
+pub use perilog::Perilog;
 pub use priority_default::PriorityDefault;

@@ -137,6 +137,12 @@ impl<P> Clone for Remote<P> {
     }
 }
 
+impl<P> fmt::Debug for Remote<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.handle.fmt(f)
+    }
+}
+
 /// The plugin `P` itself: a handler of `P` takes a [`Remote`] to no other.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is another plugin, and this is `{P}`",

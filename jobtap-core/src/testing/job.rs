@@ -53,6 +53,12 @@ impl TestJob {
         self
     }
 
+    /// Number of nodes, each with one task if [`ntasks`](Self::ntasks) doesn't say more.
+    pub fn nodes(mut self, nodes: u64) -> Self {
+        self.builder = self.builder.nodes(nodes);
+        self
+    }
+
     /// Its time limit in seconds.
     pub fn duration(mut self, seconds: f64) -> Self {
         self.builder = self.builder.duration(seconds);

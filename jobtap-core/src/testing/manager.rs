@@ -16,7 +16,7 @@ use crate::engine::{
 };
 use crate::job::{JobId, Timestamp, WaitStatus};
 use crate::plugin::{Plugin, PluginDescriptor, Registry, RemoteCall, RemoteSink, Ticks};
-use crate::resource::{Idset, ResourceSet};
+use crate::resource::{Children, Hostlist, HostlistError, Idset, ResourceSet};
 
 /// When virtual time begins.
 const EPOCH: f64 = 1_700_000_000.0;
@@ -27,6 +27,7 @@ pub struct TestManagerBuilder {
     plugins: Vec<&'static PluginDescriptor>,
     config: Value,
     cores: u32,
+    hosts: u32,
     ticks: Ticks,
 }
 
@@ -52,6 +53,25 @@ impl TestManagerBuilder {
     pub fn cores(mut self, cores: u32) -> Self {
         self.cores = cores;
         self
+    }
+
+    /// How many hosts it has, `testhost0` and so on, each with [`cores`](Self::cores); if not said, one
+    /// that is called `testhost`.
+    pub fn hosts(mut self, hosts: u32) -> Self {
+        self.hosts = hosts;
+        self
+    }
+
+    /// Its resources.
+    fn resources(&self) -> Result<ResourceSet, HostlistError> {
+        let cores = Idset::from(0..=self.cores.saturating_sub(1));
+        match self.hosts.checked_sub(1) {
+            None => ResourceSet::single_host("testhost", cores),
+            Some(last) => {
+                let hosts: Hostlist = format!("testhost[0-{last}]").parse()?;
+                Ok(ResourceSet::uniform(0, &hosts, Children::new(cores, Idset::new())))
+            }
+        }
     }
 
     /// The clocks by which handlers are metered; they stand still if not said.
@@ -153,6 +173,7 @@ impl TestManager {
             plugins: Vec::new(),
             config: json!({}),
             cores: 4,
+            hosts: 0,
             ticks: Ticks::default(),
         }
     }
@@ -162,9 +183,7 @@ impl TestManager {
             .plugins(self.setup.plugins.iter().copied())
             .build()
             .map_err(|error| error.to_string())?;
-        let last = self.setup.cores.saturating_sub(1);
-        let resources = ResourceSet::single_host("testhost", Idset::from(0..=last))
-            .map_err(|error| error.to_string())?;
+        let resources = self.setup.resources().map_err(|error| error.to_string())?;
         self.remote = Arc::default();
         let setup = Setup {
             owner: TestJob::OWNER,
