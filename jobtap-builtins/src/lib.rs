@@ -4,9 +4,12 @@
 //! others, so that a site's plugin has the last word.
 
 mod dependency_after;
+mod licenses;
 mod perilog;
 mod priority_default;
+mod tokens;
 
 pub use dependency_after::DependencyAfter;
+pub use licenses::Licenses;
 pub use perilog::Perilog;
 pub use priority_default::PriorityDefault;
