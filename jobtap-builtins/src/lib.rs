@@ -5,11 +5,13 @@
 
 mod dependency_after;
 mod licenses;
+mod limits;
 mod perilog;
 mod priority_default;
 mod tokens;
 
 pub use dependency_after::DependencyAfter;
 pub use licenses::Licenses;
+pub use limits::Limits;
 pub use perilog::Perilog;
 pub use priority_default::PriorityDefault;
