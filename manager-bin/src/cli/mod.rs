@@ -1,5 +1,6 @@
 //! The commands: a file per command, and what several of them share.
 
+mod bench;
 mod cancel;
 mod columns;
 mod config;
@@ -81,6 +82,8 @@ enum Command {
     Plugin(plugin::PluginArgs),
     /// Show or replace the manager's configuration
     Config(config::ConfigArgs),
+    /// Measure what a job costs on this machine
+    Bench(bench::BenchArgs),
 }
 
 /// Commands that answer a wrong command line in the compiled manner; see [`Family`].
@@ -110,6 +113,7 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Update(args) => update::run(args),
         Command::Plugin(args) => plugin::run(args),
         Command::Config(args) => config::run(args),
+        Command::Bench(args) => bench::run(args),
     }
 }
 

@@ -11,6 +11,7 @@ mod effects;
 mod engine_thread;
 mod execution;
 mod hub;
+mod index;
 mod lifecycle;
 pub mod log;
 mod lookup;
@@ -40,7 +41,9 @@ use jobtap_core::job::{Timestamp, Uid};
 use serde_json::{Value, json};
 use tokio::sync::watch::{Receiver, Sender, channel};
 
+pub(crate) use commit::ops as store_ops;
 pub use lifecycle::{Daemon, Options, StartError};
+pub(crate) use submit::wrap as token;
 
 use crate::rpc::errno::ENOSPC;
 use crate::rpc::{RpcError, RpcResult};
