@@ -4,6 +4,7 @@
 //! others, so that a site's plugin has the last word.
 
 mod dependency_after;
+mod fairshare;
 mod licenses;
 mod limits;
 mod perilog;
@@ -11,6 +12,7 @@ mod priority_default;
 mod tokens;
 
 pub use dependency_after::DependencyAfter;
+pub use fairshare::Fairshare;
 pub use licenses::Licenses;
 pub use limits::Limits;
 pub use perilog::Perilog;

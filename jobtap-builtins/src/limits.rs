@@ -18,8 +18,8 @@
 //! one that wants many nodes is not overtaken by smaller ones of the same user, bank or queue.
 //!
 //! A job counts as running from when it may be scheduled, so that the scheduler can't start more than
-//! the limit. Its bank is `attributes.system.bank`. A job that names no number of nodes counts as one
-//! until it has its resources.
+//! the limit. Its bank is `attributes.system.bank`; load `fairshare`, which fills it in, before. A job
+//! that names no number of nodes counts as one until it has its resources.
 //!
 //! All counts follow from the jobs: a restart counts them anew. A job that was purged within its hour
 //! is not counted in that hour any more then.
