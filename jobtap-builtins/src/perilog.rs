@@ -19,7 +19,8 @@
 //! log-ignore = ["^debug:"] # output that is not logged; empty lines if not said
 //! ```
 //!
-//! A prolog that fails ends its job, an epilog that fails only notes it. A job whose prolog began and
+//! A prolog that fails ends its job, an epilog that fails only notes it. Nodes where a script that is run
+//! per rank failed, or where one had to be killed, are drained. A job whose prolog began and
 //! that ends before it was started has its epilog too, and waits for it.
 //!
 //! When the manager is restarted meanwhile, a prolog has failed and an epilog begins again, if
@@ -282,6 +283,9 @@ impl Perilog {
             return;
         };
         run.time(None, None);
+        if let Some((ranks, reason)) = run.unfit() {
+            cx.drain(&ranks, format!("{reason} for job {id}"));
+        }
         match (run.script.bracket, run.complaint()) {
             (Bracket::Prolog, Some(note)) => {
                 // Concluded once the job has the exception, and so may have an epilog.

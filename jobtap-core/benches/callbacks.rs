@@ -121,6 +121,12 @@ impl Host for Bare {
     fn now(&self) -> Timestamp {
         Timestamp::from_secs(0.0)
     }
+    fn owner(&self) -> Uid {
+        Uid::new(0)
+    }
+    fn instance_expiration(&self) -> Option<Timestamp> {
+        None
+    }
     fn current(&self) -> Option<JobId> {
         None
     }
@@ -156,7 +162,12 @@ fn callback<P: Plugin + Default>(bencher: Bencher, topic: TopicId) {
     let job = engine.job(id);
     let remote = RemoteHandle::new(PluginKey(0), Arc::from("p"), Arc::new(Nowhere));
     let mut stack = Stack::default();
-    stack.push(Instance::new(P::DESCRIPTOR, Box::new(P::default()), remote.clone()));
+    stack.push(Instance::new(
+        P::DESCRIPTOR,
+        P::DESCRIPTOR.name,
+        Box::new(P::default()),
+        remote.clone(),
+    ));
     let ticks = Ticks::new(Arc::new(AtomicU64::new(0)), nanoseconds);
     let host = Bare { remote };
     let detail = Detail::State { prev: None, entry: None };

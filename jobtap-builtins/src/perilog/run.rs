@@ -29,8 +29,8 @@ pub(super) struct Run {
     failed: BTreeMap<u32, WaitStatus>,
     /// Those that were not done in time.
     late: Vec<u32>,
-    /// They were killed, since SIGTERM had not ended them.
-    killed: bool,
+    /// Those that were killed, since SIGTERM had not ended them.
+    killed: Vec<u32>,
     deadline: Option<Timestamp>,
     timer: Option<Timer>,
 }
@@ -56,7 +56,7 @@ impl Run {
             active: BTreeMap::new(),
             failed: BTreeMap::new(),
             late: Vec::new(),
-            killed: false,
+            killed: Vec::new(),
             deadline: None,
             timer: None,
         }
@@ -108,9 +108,9 @@ impl Run {
 
     /// Ends what still runs, and waits for it no longer.
     pub(super) fn kill(&mut self) {
-        self.killed = true;
         for (rank, process) in std::mem::take(&mut self.active) {
             process.send(SIGKILL);
+            self.killed.push(rank);
             self.failed.insert(rank, WaitStatus::from_signal(SIGKILL));
         }
     }
@@ -127,7 +127,7 @@ impl Run {
         let failed = || self.failed.keys().copied().collect::<Vec<_>>();
         let (what, ranks) = match self.phase {
             Phase::TimedOut => ("timed out".to_owned(), self.late.clone()),
-            Phase::Canceled if self.killed => ("canceled then timed out".to_owned(), failed()),
+            Phase::Canceled if !self.killed.is_empty() => ("canceled then timed out".to_owned(), failed()),
             Phase::Canceled | Phase::Failed => return None,
             Phase::Running => {
                 let worst = self.failed.values().max_by_key(|status| status.as_raw())?;
@@ -141,6 +141,21 @@ impl Run {
             }
         };
         Some(format!("{word} {what} on {}", self.place(&ranks)))
+    }
+
+    /// The nodes that jobs should keep off, and why: where something hangs, and of a script that is run
+    /// on each rank, where it failed.
+    pub(super) fn unfit(&self) -> Option<(Idset, String)> {
+        let what = match self.phase {
+            Phase::Running => "failed",
+            Phase::TimedOut => "timed out",
+            Phase::Canceled if !self.killed.is_empty() => "canceled then timed out",
+            Phase::Canceled | Phase::Failed => return None,
+        };
+        let unfit = |rank: &&u32| self.script.per_rank || self.killed.contains(rank);
+        let ranks: Vec<u32> = self.failed.keys().filter(unfit).copied().collect();
+        let reason = format!("{} {what}", word(self.script.bracket));
+        (!ranks.is_empty()).then(|| (idset(&ranks), reason))
     }
 
     /// `HOSTS (rank RANKS)`.

@@ -41,7 +41,7 @@ impl Engine {
         };
         let holding = &self.holding;
         let running = || {
-            let held = holding.iter().filter_map(|id| jobs.get(id)?.job.resources());
+            let held = holding.iter().filter_map(|id| jobs.get(id)?.held());
             held.map(|resources| Running { resources, until: resources.expiration() }).collect()
         };
         let mut turn = Turn {

@@ -7,11 +7,13 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+pub use super::node_requests::{DrainMode, NodeRequest};
 use crate::eventlog::EventEntry;
 use crate::job::{JobId, StateSet, Timestamp, Uid};
 use crate::jobspec::Jobspec;
 pub use crate::plugin::{Cred, Level, ReplyTo};
 use crate::plugin::{PluginKey, ProcessCommand, RemoteCall, Task};
+use crate::resource::Idset;
 
 /// Names a timer that the engine asked for; unique within one run of the manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -139,6 +141,8 @@ pub enum Request {
     Drain,
     /// `job-manager.idle` (owner): answered with `{"pending"}` when no job runs.
     Idle,
+    /// About nodes.
+    Nodes(NodeRequest),
     /// A request for a plugin's service; answered by one [`Effect::Reply`], in a stream after any
     /// number of [`Effect::Respond`].
     Service {
@@ -230,6 +234,13 @@ pub enum ExecEvent {
         /// In the form of wait(2).
         status: i32,
     },
+    /// Nothing of the job is left on these ranks, while others go on: they are free for other jobs.
+    PartlyReleased {
+        /// The job.
+        id: JobId,
+        /// The ranks, of which none is reported twice.
+        ranks: Idset,
+    },
     /// The execution system is done with the job; the last report.
     Released {
         /// The job.
@@ -288,6 +299,15 @@ pub enum Write {
     Remove {
         /// The job.
         id: JobId,
+    },
+    /// One line appended to a log of the instance, such as `resource.eventlog`.
+    AppendInstance {
+        /// The key.
+        key: String,
+        /// Position of this line in the log.
+        seq: u64,
+        /// The line, newline included.
+        line: String,
     },
     /// An instance key such as `checkpoint.job-manager` gets a value.
     PutInstance {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::Engine;
 use super::callback::{Asked, Queued};
 use super::record::Exec;
-use crate::job::{Job, JobId, State, Timestamp};
+use crate::job::{Job, JobId, State, Timestamp, Uid};
 use crate::jobspec::path;
 use crate::plugin::{
     Args, CallError, Command, Detail, Fault, Host, Instance, RemoteHandle, Severity,
@@ -28,6 +28,14 @@ pub(super) struct FrameHost<'e> {
 impl Host for FrameHost<'_> {
     fn now(&self) -> Timestamp {
         self.engine.now
+    }
+
+    fn owner(&self) -> Uid {
+        self.engine.owner
+    }
+
+    fn instance_expiration(&self) -> Option<Timestamp> {
+        self.engine.pool.all().expiration().map(Timestamp::from_secs)
     }
 
     fn current(&self) -> Option<JobId> {

@@ -107,7 +107,7 @@ impl Engine {
         if entry.name == "free"
             && !record.lost_resources
             && !record.bypass
-            && let Some(resources) = &record.job.resources
+            && let Some(resources) = record.held()
         {
             self.pool.release(resources);
             self.holding.remove(&id);

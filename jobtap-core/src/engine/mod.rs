@@ -18,6 +18,7 @@
 //! | `actions` | what the manager does in each state |
 //! | `submit`, `requests` | what clients ask for |
 //! | `alloc`, `exec`, `simulated` | resources and execution |
+//! | `nodes`, `node_requests`, `maintenance` | nodes: drained, lost, reserved |
 //! | `waits` | requests that wait for the end of jobs |
 //! | `purge` | inactive jobs that are forgotten |
 //! | `updates` | changes of a jobspec that users ask for |
@@ -43,6 +44,9 @@ mod held;
 mod host;
 mod jobs;
 mod listing;
+mod maintenance;
+mod node_requests;
+mod nodes;
 mod notices;
 mod plugin_requests;
 mod plugins;
@@ -71,6 +75,7 @@ use serde_json::Value;
 pub use api::*;
 pub use commands::INSTANCE_DATA;
 pub use listing::JobBrief;
+pub use nodes::RESOURCE_LOG;
 pub use plugins::PluginStatus;
 pub use restart::RestoreError;
 
@@ -131,6 +136,7 @@ pub struct Engine {
     submitters: FxHashMap<JobId, ReplyTo>,
     alloc: AllocQueue,
     pool: Pool,
+    nodes: nodes::Nodes,
     scheduling: Scheduling,
     scheduler: Box<dyn Scheduler>,
     /// The jobs that hold resources of the pool.
@@ -179,6 +185,7 @@ impl Engine {
             submitters: FxHashMap::default(),
             alloc: AllocQueue::default(),
             pool: Pool::new(&setup.resources),
+            nodes: nodes::Nodes::new(&setup.resources),
             scheduling: Scheduling::default(),
             scheduler,
             holding: BTreeSet::new(),
@@ -191,6 +198,7 @@ impl Engine {
             running: false,
         };
         engine.read_purge_limits().map_err(StartError)?;
+        engine.read_nodes().map_err(StartError)?;
         engine.load_configured()?;
         Ok(engine)
     }
@@ -206,6 +214,7 @@ impl Engine {
             Input::Abandoned(reply) => {
                 self.services.remove(&reply);
                 self.waits.forget(reply);
+                self.nodes.watchers.retain(|watcher| *watcher != reply);
             }
         }
         self.settle();

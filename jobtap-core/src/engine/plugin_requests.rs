@@ -46,7 +46,7 @@ impl Engine {
     }
 
     fn plugin_names(&self) -> Value {
-        let names = self.plugins.stack.plugins().iter().map(|plugin| plugin.name().to_string());
+        let names = self.plugins.stack.plugins().iter().map(|plugin| plugin.listed_as());
         json!({ "plugins": names.collect::<Vec<_>>() })
     }
 
@@ -59,7 +59,9 @@ impl Engine {
     /// Builds the plugin anew in its place. A configuration that it refuses leaves the old one.
     fn reload_plugin(&mut self, name: &str, conf: Option<Value>) -> Result<Value, RequestError> {
         let old = Rc::clone(self.loaded(name)?);
-        let trial = self.build(old.descriptor(), conf).map_err(|text| refused(EINVAL, text))?;
+        let listed = old.listed_as();
+        let trial =
+            self.build(old.descriptor(), listed, conf).map_err(|text| refused(EINVAL, text))?;
         let key = trial.key();
         let old = self.plugins.stack.replace(&old, trial);
         if let Err(text) = self.show_config(key, None) {
@@ -83,7 +85,7 @@ impl Engine {
     fn query_plugin(&mut self, name: &str) -> Result<Value, RequestError> {
         let plugin = Rc::clone(self.loaded(name)?);
         let mut answer = Map::new();
-        answer.insert("name".to_owned(), json!(&**plugin.name()));
+        answer.insert("name".to_owned(), json!(plugin.listed_as()));
         answer.insert("path".to_owned(), json!(path(&plugin)));
         let handlers = self.plugins.stack.handlers(TopicId::PluginQuery);
         let own = |bound: &&Bound| bound.plugin() == plugin.key();
@@ -121,12 +123,14 @@ impl Engine {
         let shown = self
             .read_budget()
             .and_then(|()| self.read_purge_limits())
+            .and_then(|()| self.read_nodes())
             .and_then(|()| keys.into_iter().try_for_each(|key| self.show_config(key, None)));
         if let Err(text) = shown {
             self.config = before;
             // It was good before.
             let _ = self.read_budget();
             let _ = self.read_purge_limits();
+            let _ = self.read_nodes();
             return Err(refused(EINVAL, text));
         }
         if scheduler.name() != self.scheduler.name() {

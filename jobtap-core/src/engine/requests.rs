@@ -43,6 +43,7 @@ impl Engine {
             Request::Service { topic, payload, streaming } => {
                 return self.service_request(reply, cred, &topic, payload, streaming);
             }
+            Request::Nodes(request) => return self.node_request(reply, cred, request),
             Request::Raise { id, exception } => {
                 self.raise_request(cred, id, &exception).map(|()| json!({}))
             }

@@ -94,7 +94,7 @@ impl Engine {
     fn restored(&mut self, id: JobId, mut record: Record) {
         let (state, end) = (record.job.state, record.times.inactive);
         if record.holds && !record.bypass {
-            let claimed = record.job.resources.as_ref().is_some_and(|held| self.pool.claim(held));
+            let claimed = record.held().is_some_and(|held| self.pool.claim(held));
             record.lost_resources = !claimed;
             if claimed {
                 self.holding.insert(id);
@@ -118,6 +118,7 @@ impl Engine {
     pub fn start(&mut self, now: Timestamp) -> Effects {
         self.now = now;
         self.running = true;
+        self.start_nodes();
         self.ids = crate::job::IdGenerator::new(self.max_jobid);
         let jobs: Vec<JobId> = self.active.iter().rev().copied().collect();
         self.log(Level::Info, format!("restart: {} jobs", self.jobs.len()));

@@ -13,7 +13,8 @@ use super::jobs::{AsJob, AsLiveJob, AsPendingJob, EndingJob, Held, JobRef, LiveJ
 use super::jobspec_path::JobspecPath;
 use super::outcome::Priority;
 use super::token::Token;
-use crate::job::{Job, JobId, Timestamp, Urgency};
+use crate::job::{Job, JobId, Timestamp, Uid, Urgency};
+use crate::resource::Idset;
 use crate::topic::{
     AllowsDependencyAdd, AllowsEpilog, AllowsFatal, AllowsJobspecUpdate, AllowsProlog, HasJob,
     OwnTopic, TopicSet, WithoutJob,
@@ -46,6 +47,34 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// The time of this callback, UNIX seconds.
     pub fn now(&self) -> Timestamp {
         self.call.args.host.now()
+    }
+
+    /// The user who owns the instance.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn validate(job: &Job, cx: &Cx<'_, JobValidate>) -> Result<(), Reject> {
+    ///     match job.jobspec().attribute("alloc-bypass") {
+    ///         Some(_) if job.userid() != cx.owner() => Err(Reject::new("not for guests")),
+    ///         _ => Ok(()),
+    ///     }
+    /// }
+    /// ```
+    pub fn owner(&self) -> Uid {
+        self.call.args.host.owner()
+    }
+
+    /// When the instance's own resources end, and with them every job (RFC 20 `expiration`); `None`
+    /// when they have no end.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn fits(jobspec: &Jobspec, cx: &Cx<'_, JobValidate>) -> bool {
+    ///     cx.instance_expiration().is_none_or(|end| cx.now() + jobspec.duration() <= end)
+    /// }
+    /// ```
+    pub fn instance_expiration(&self) -> Option<Timestamp> {
+        self.call.args.host.instance_expiration()
     }
 
     /// A job by its id: an active one, or an inactive one that isn't purged yet.
@@ -173,6 +202,21 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         priority: Priority,
     ) -> Result<(), CallError> {
         self.call.args.host.call(Command::Reprioritize { job: job.job_id(), priority })
+    }
+
+    /// Drains nodes: no new jobs there until an administrator undrains them; jobs that run there go
+    /// on. Nodes that are drained already keep their reason and time. Ranks that the instance
+    /// doesn't have are logged.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn inspect(job: &Job, r: &ResourceSet, cx: Cx<'_, JobStateRun>) {
+    ///     cx.drain(&r.ranks(), format!("to be inspected after job {}", job.id()));
+    /// }
+    /// ```
+    pub fn drain(&self, ranks: &Idset, reason: impl Into<String>) {
+        let (ranks, reason) = (ranks.clone(), reason.into());
+        self.call.args.host.push(Command::Drain { ranks, reason });
     }
 
     /// Asks all plugins again, by `job.priority.get`, for each job in PRIORITY and SCHED.

@@ -1,12 +1,15 @@
 //! Scheduling: which job is next, and which resources it gets. Pure data structures.
 
+mod choice;
 mod conservative;
+mod maintenance;
 mod policies;
 mod pool;
 mod queue;
 mod turn;
 
 pub use conservative::Conservative;
+pub use maintenance::Maintenance;
 pub use policies::{Easy, Fifo, POLICIES, Reservation, by_name};
 pub use pool::{Answer, Pool};
 pub use queue::AllocQueue;

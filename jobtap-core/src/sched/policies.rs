@@ -152,19 +152,21 @@ impl Easy {
 
 /// The earliest time at which there is enough for a job, if those that run end at their time limits
 /// and nobody else is started.
-fn earliest(jobspec: &Jobspec, turn: &Turn<'_>) -> Option<Reservation> {
-    let mut ending: Vec<(f64, Running<'_>)> = Vec::new();
-    for running in turn.running() {
-        if let Some(until) = running.until {
-            // One that is late ends any moment.
-            ending.push((until.max(turn.now()), running));
-        }
-    }
-    ending.sort_by(|a, b| a.0.total_cmp(&b.0));
+fn earliest<'a>(jobspec: &Jobspec, turn: &Turn<'a>) -> Option<Reservation> {
+    // One that is late ends any moment.
+    let ends = |running: Running<'a>| Some((running.until?.max(turn.now()), Some(running)));
+    let mut times: Vec<(f64, Option<Running<'_>>)> =
+        turn.running().into_iter().filter_map(ends).collect();
+    // The end of a maintenance makes room as well.
+    times.extend(turn.pool().maintenance().iter().map(|m| (m.to, None)));
+    times.retain(|(at, _)| at.is_finite() && *at >= turn.now());
+    times.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut free = turn.pool().free().clone();
-    for (at, running) in ending {
-        free.union_with(running.resources);
-        if let Some(resources) = turn.pool().choose_from(&free, jobspec) {
+    for (at, running) in times {
+        if let Some(running) = running {
+            free.union_with(running.resources);
+        }
+        if let Some(resources) = turn.pool().choose_at(&free, jobspec, at) {
             return Some(Reservation { at, resources });
         }
     }

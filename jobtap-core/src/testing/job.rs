@@ -53,9 +53,28 @@ impl TestJob {
         self
     }
 
-    /// Number of nodes, each with one task if [`ntasks`](Self::ntasks) doesn't say more.
+    /// Number of nodes, over which its tasks are spread; whole ones with
+    /// [`exclusive`](Self::exclusive).
     pub fn nodes(mut self, nodes: u64) -> Self {
         self.builder = self.builder.nodes(nodes);
+        self
+    }
+
+    /// Cores of each task.
+    pub fn cores_per_task(mut self, cores: u64) -> Self {
+        self.builder = self.builder.cores_per_task(cores);
+        self
+    }
+
+    /// Gpus of each task.
+    pub fn gpus_per_task(mut self, gpus: u64) -> Self {
+        self.builder = self.builder.gpus_per_task(gpus);
+        self
+    }
+
+    /// Takes whole nodes.
+    pub fn exclusive(mut self) -> Self {
+        self.builder = self.builder.exclusive(true);
         self
     }
 

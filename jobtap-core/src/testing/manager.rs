@@ -28,6 +28,8 @@ pub struct TestManagerBuilder {
     config: Value,
     cores: u32,
     hosts: u32,
+    lifetime: Option<f64>,
+    resources: Option<ResourceSet>,
     ticks: Ticks,
 }
 
@@ -62,12 +64,24 @@ impl TestManagerBuilder {
         self
     }
 
-    /// Its resources.
-    fn resources(&self) -> Result<ResourceSet, HostlistError> {
+    /// Its resources end this many seconds after its first start.
+    pub fn lifetime(mut self, seconds: f64) -> Self {
+        self.lifetime = Some(seconds);
+        self
+    }
+
+    /// All its resources, in place of one host.
+    pub fn resources(mut self, resources: ResourceSet) -> Self {
+        self.resources = Some(resources);
+        self
+    }
+
+    fn all_resources(&self) -> Result<ResourceSet, HostlistError> {
         let cores = Idset::from(0..=self.cores.saturating_sub(1));
-        match self.hosts.checked_sub(1) {
-            None => ResourceSet::single_host("testhost", cores),
-            Some(last) => {
+        match (&self.resources, self.hosts.checked_sub(1)) {
+            (Some(resources), _) => Ok(resources.clone()),
+            (None, None) => ResourceSet::single_host("testhost", cores),
+            (None, Some(last)) => {
                 let hosts: Hostlist = format!("testhost[0-{last}]").parse()?;
                 Ok(ResourceSet::uniform(0, &hosts, Children::new(cores, Idset::new())))
             }
@@ -174,6 +188,8 @@ impl TestManager {
             config: json!({}),
             cores: 4,
             hosts: 0,
+            lifetime: None,
+            resources: None,
             ticks: Ticks::default(),
         }
     }
@@ -183,7 +199,9 @@ impl TestManager {
             .plugins(self.setup.plugins.iter().copied())
             .build()
             .map_err(|error| error.to_string())?;
-        let resources = self.setup.resources().map_err(|error| error.to_string())?;
+        let mut resources = self.setup.all_resources().map_err(|error| error.to_string())?;
+        let end = self.setup.lifetime.map_or(0.0, |seconds| EPOCH + seconds);
+        resources.set_expiration(end).map_err(|error| error.to_string())?;
         self.remote = Arc::default();
         let setup = Setup {
             owner: TestJob::OWNER,
@@ -195,6 +213,7 @@ impl TestManager {
         };
         let mut engine = Engine::new(self.now, setup).map_err(|error| error.to_string())?;
         engine.restore_checkpoint(&self.store.checkpoint());
+        engine.restore_nodes(self.store.resource_log())?;
         for (plugin, data) in self.store.instance_data() {
             engine.restore_instance_data(plugin, data);
         }
@@ -296,6 +315,11 @@ impl TestManager {
         if let Err(error) = self.boot() {
             panic!("the manager doesn't restart: {error}");
         }
+    }
+
+    /// From the next restart on it has these resources.
+    pub fn set_resources(&mut self, resources: ResourceSet) {
+        self.setup.resources = Some(resources);
     }
 
     /// From the next restart on its host has so many cores.
@@ -413,6 +437,7 @@ impl TestManager {
                 Effect::Process { plugin, command } => self.processes.follow(plugin, command),
                 Effect::Publish { .. } => {}
                 Effect::Exec(command) => inputs.extend(self.execution.execute(&command)),
+                Effect::Timer { id, at } if at <= self.now => inputs.push_back(Input::Timer(id)),
                 Effect::Timer { id, at } => {
                     // Times are positive, so their bits are in the order of their values.
                     self.timers.insert((at.as_secs().to_bits(), id), at);

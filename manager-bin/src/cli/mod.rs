@@ -21,7 +21,9 @@ mod jobs_tests;
 mod message;
 mod named_formats;
 mod plugin;
+mod post_event;
 mod queue;
+mod resource;
 mod run;
 mod session;
 mod start;
@@ -80,6 +82,10 @@ enum Command {
     /// Look at plugins, load, remove or ask them
     #[command(alias = "jobtap")]
     Plugin(plugin::PluginArgs),
+    /// Write an event of one's own into a job's log
+    PostJobEvent(post_event::PostEventArgs),
+    /// Show resources, drain and undrain nodes
+    Resource(resource::ResourceArgs),
     /// Show or replace the manager's configuration
     Config(config::ConfigArgs),
     /// Measure what a job costs on this machine
@@ -112,6 +118,8 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Queue(args) => queue::run(args),
         Command::Update(args) => update::run(args),
         Command::Plugin(args) => plugin::run(args),
+        Command::PostJobEvent(args) => post_event::run(args),
+        Command::Resource(args) => resource::run(args),
         Command::Config(args) => config::run(args),
         Command::Bench(args) => bench::run(args),
     }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use jobtap_core::engine::{Cred, Engine, Exception, Level, Request, Setup};
 use jobtap_core::job::{Fsd, State, StateSet, Uid};
 use jobtap_core::plugin::{Registry, RegistryError};
+use jobtap_core::resource::Idset;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::Deserialize;
 use serde_json::Value;
@@ -28,7 +29,7 @@ use super::processes::Processes;
 use super::pulse::Pulse;
 use super::records::Records;
 use super::reload::{ConfigCall, Configuration, warn_of_strangers};
-use super::resources::ResourceError;
+use super::resources::{ResourceError, TestSize};
 use super::statedir::StateDir;
 use super::timers::Timers;
 use super::{Failure, Services, commit, resources, restore, server};
@@ -51,6 +52,8 @@ pub struct Options {
     pub socket: PathBuf,
     /// Log lines of at least this gravity go to stderr.
     pub log_level: Level,
+    /// So many ranks on this host.
+    pub test_size: TestSize,
 }
 
 /// Why the manager didn't start.
@@ -223,7 +226,7 @@ fn start_threads(
     failure: Failure,
 ) -> Result<(JoinHandle<()>, Arc<Services>), StartError> {
     let owner = Uid::new(rustix::process::geteuid().as_raw());
-    let resources = resources::discover(&options.config)?;
+    let inventory = resources::discover(&options.config, &options.test_size)?;
     let registry = Registry::linked()?;
     let linked: Vec<&'static str> = registry.plugins().map(|plugin| plugin.name).collect();
     let log = Arc::new(Log::new(options.log_level));
@@ -237,7 +240,8 @@ fn start_threads(
     let records = Records::new(Arc::clone(&store), state.join("output"));
     let (sender, messages) = mpsc::channel();
     let engine = EngineHandle::new(sender);
-    let execution = start_execution(options, &engine, &records, uri)?;
+    let surroundings = (records.clone(), inventory.local);
+    let execution = start_execution(options, &engine, surroundings, uri)?;
     let hub = Arc::new(Hub::default());
     let effector = Effector {
         engine: engine.clone(),
@@ -252,7 +256,7 @@ fn start_threads(
     let pulse = Pulse::start(Arc::clone(&log))?;
     let setup = Setup {
         owner,
-        resources,
+        resources: inventory.resources,
         config: options.config.clone(),
         registry,
         remote: Arc::new(engine.clone()),
@@ -334,6 +338,7 @@ fn restored(setup: Setup, store: &dyn Store, log: &Log) -> Result<(Engine, Turn)
     if let Some(checkpoint) = restore::checkpoint(store)? {
         engine.restore_checkpoint(&checkpoint);
     }
+    restore::nodes(store, &mut engine, log)?;
     restore::instance_data(store, &mut engine)?;
     restore::all(store, &mut engine, log)?;
     let mut turn = Turn::default();
@@ -354,7 +359,7 @@ pub(super) fn kill_timeout(config: &Value) -> Result<Option<Duration>, StartErro
 fn start_execution(
     options: &Options,
     engine: &EngineHandle,
-    records: &Records,
+    (records, local_ranks): (Records, Idset),
     uri: &str,
 ) -> Result<Execution, StartError> {
     let mut local = LocalConfig::new(options.statedir.path().to_path_buf())?;
@@ -370,7 +375,8 @@ fn start_execution(
     let (execution, inbox) = Execution::new();
     let parts = execution::Parts {
         executor,
-        records: records.clone(),
+        records,
+        local_ranks,
         engine: engine.clone(),
         uri: uri.to_owned(),
     };

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::nodes;
 use super::reload::ConfigCall;
 use super::submit;
 use crate::rpc::RpcError;
@@ -22,6 +23,8 @@ pub(super) enum Call {
     Engine(Request),
     /// The engine decides, maybe much later: who leaves meanwhile is forgotten.
     Waiting(Request),
+    /// The engine answers again and again.
+    Stream(Request),
     /// The engine is only looked at.
     Read(Read),
     /// Stored keys of a job.
@@ -56,6 +59,10 @@ pub(super) enum Read {
     ListId(JobId),
     /// `job-manager.why`.
     Why(JobId),
+    /// `resource.status`.
+    ResourceStatus,
+    /// `sched.resource-status`.
+    SchedStatus,
     /// `job-list.job-stats`.
     Stats,
     /// `job-manager.getinfo`.
@@ -186,6 +193,9 @@ pub(super) fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, R
         "job-info.lookup" => Call::Lookup(lookup(&fields)?),
         "job-info.eventlog-watch" => Call::Watch(watch(&fields)?),
         "job-exec.stdin" => Call::Stdin(stdin(&fields)?),
+        _ if topic.starts_with("resource.") || topic.starts_with("sched.") => {
+            nodes::decode(&fields, cred)?
+        }
         "log.dmesg" => owner(cred).map(|()| Call::Log)?,
         "config.get" => owner(cred).map(|()| Call::Config(ConfigCall::Get))?,
         "config.load" => owner(cred).map(|()| Call::Config(ConfigCall::Load(payload.clone())))?,
@@ -271,7 +281,7 @@ fn jobtap(fields: &Fields<'_>, cred: Cred) -> Result<Call, RpcError> {
 fn jobtap_reload(fields: &Fields<'_>) -> Result<Call, RpcError> {
     let conf: Option<Value> = fields.optional("conf")?;
     if conf.as_ref().is_some_and(|conf| !conf.is_object()) {
-        return Err(RpcError::new(EINVAL, "plugin conf must be an object"));
+        return Err(RpcError::new(EINVAL, "jobptap: plugin conf must be a JSON object"));
     }
     Ok(Call::Engine(Request::PluginReload { name: fields.required("name")?, conf }))
 }

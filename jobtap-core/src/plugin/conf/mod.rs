@@ -6,6 +6,7 @@ mod doubt;
 mod enums;
 mod error;
 mod key;
+mod limits;
 #[cfg(test)]
 mod messages;
 mod probe;
@@ -20,6 +21,7 @@ mod validate;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+pub use self::limits::PolicyLimits;
 use self::read::Strays;
 use super::failure::ConfError;
 use super::remote::{Remote, SamePlugin};
