@@ -486,3 +486,51 @@ fn a_restart_during_the_epilog_begins_it_again_or_notes_it() {
         assert_eq!(m.job(id).result(), Some(JobResult::Completed));
     }
 }
+
+fn drained(m: &TestManager) -> Value {
+    m.resource_status()["drain"].clone()
+}
+
+#[test]
+fn nodes_where_it_failed_are_drained_when_it_is_run_per_rank() {
+    let script = |name: &str| json!({"command": [name], "per-rank": true});
+    let mut m = manager_on(2, conf(script("pro"), script("epi")));
+    let job = || TestJob::new().nodes(2).ntasks(2);
+    let id = m.submit(job()).unwrap();
+    m.end_process("pro", code(0));
+    m.end_process("pro", code(1));
+    m.end_process("epi", code(0));
+    m.end_process("epi", code(0));
+    assert_eq!(drained(&m)["1"]["reason"], format!("prolog failed for job {id}"));
+    m.undrain_nodes("1").unwrap();
+
+    let id = m.submit(job()).unwrap();
+    m.end_process("pro", code(0));
+    m.end_process("pro", code(0));
+    m.finish(id, 0);
+    m.end_process("epi", code(1));
+    m.end_process("epi", code(0));
+    assert_eq!(drained(&m)["0"]["reason"], format!("epilog failed for job {id}"));
+}
+
+#[test]
+fn one_that_is_run_once_drains_only_where_it_hangs() {
+    let mut m = manager(json!({"command": ["pro"], "timeout": 60}), Value::Null);
+    m.submit(TestJob::new()).unwrap();
+    m.end_process("pro", code(1));
+    let canceled = m.submit(TestJob::new()).unwrap();
+    m.cancel(canceled).unwrap();
+    m.end_process("pro", WaitStatus::from_signal(15));
+    let late = m.submit(TestJob::new()).unwrap();
+    m.advance(61.0);
+    m.end_process("pro", WaitStatus::from_signal(15));
+    m.assert_state(late, State::Inactive);
+    assert_eq!(drained(&m), json!({}));
+    let hangs = m.submit(TestJob::new()).unwrap();
+    m.cancel(hangs).unwrap();
+    m.advance(61.0);
+    assert_eq!(
+        drained(&m)["0"]["reason"],
+        format!("prolog canceled then timed out for job {hangs}")
+    );
+}

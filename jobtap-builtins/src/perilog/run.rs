@@ -127,7 +127,9 @@ impl Run {
         let failed = || self.failed.keys().copied().collect::<Vec<_>>();
         let (what, ranks) = match self.phase {
             Phase::TimedOut => ("timed out".to_owned(), self.late.clone()),
-            Phase::Canceled if !self.killed.is_empty() => ("canceled then timed out".to_owned(), failed()),
+            Phase::Canceled if !self.killed.is_empty() => {
+                ("canceled then timed out".to_owned(), failed())
+            }
             Phase::Canceled | Phase::Failed => return None,
             Phase::Running => {
                 let worst = self.failed.values().max_by_key(|status| status.as_raw())?;
