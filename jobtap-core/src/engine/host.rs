@@ -189,6 +189,7 @@ impl Engine {
             }
             Command::SetFlag { job, .. } => self.alive(*job, "set_flag"),
             Command::Memo { job, .. } => self.alive(*job, "memo"),
+            Command::Signal { job, .. } => self.alive(*job, "signal"),
             Command::Reopen { job, bracket, description } => {
                 let orphaned =
                     |record: &super::record::Record| record.is_orphaned(*bracket, description);

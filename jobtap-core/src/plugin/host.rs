@@ -25,7 +25,7 @@ use super::outcome::Priority;
 use super::process::ProcessCommand;
 use super::remote::{RemoteHandle, TimerKey, Work};
 use super::service::{ReplyTo, ServiceError};
-use crate::job::{Job, JobId, State, Timestamp, Uid, Urgency};
+use crate::job::{Job, JobId, Signal, State, Timestamp, Uid, Urgency};
 use crate::resource::Idset;
 
 /// What a callback can ask of its host.
@@ -167,6 +167,13 @@ pub enum Command {
         job: JobId,
         /// What to set it to.
         urgency: Urgency,
+    },
+    /// Send a signal to the job's tasks, if it has any.
+    Signal {
+        /// The job.
+        job: JobId,
+        /// Which.
+        signal: Signal,
     },
     /// Leave a durable note for the job's user.
     Memo {

@@ -280,6 +280,11 @@ impl TestManager {
         }
     }
 
+    /// The numbers of the signals that were sent to a job's tasks, but for those that end it.
+    pub fn signals(&self, id: JobId) -> &[i32] {
+        self.execution.signals.get(&id).map_or(&[], Vec::as_slice)
+    }
+
     /// The execution system reports this, whether it is true or not.
     pub fn report(&mut self, event: ExecEvent) {
         self.input(Input::Exec(event));
