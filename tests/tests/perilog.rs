@@ -119,6 +119,23 @@ fn a_failure_is_told_with_its_place() {
 }
 
 #[test]
+fn a_node_whose_prolog_fails_is_drained_and_the_next_job_waits() {
+    let directory = temporary();
+    let repaired = directory.path().join("repaired");
+    let m = manager(&format!("[ -e {} ]", repaired.display()), "", "per-rank = true\n");
+    let id = m.submit("true");
+    m.wait(&id, "clean");
+    let listed = m.jobtap("resource drain").ok();
+    assert!(listed.contains(&format!("prolog failed for job {id}")), "{listed}");
+    let next = m.submit("true");
+    m.wait(&next, "priority");
+    fs::write(&repaired, "").unwrap();
+    m.jobtap("resource undrain 0").ok();
+    m.wait(&next, "clean");
+    assert_eq!(m.field(&next, "result"), "COMPLETED");
+}
+
+#[test]
 fn a_prolog_in_time_trouble_is_ended_with_all_that_it_started() {
     let directory = temporary();
     let file = directory.path().join("pids");
