@@ -33,6 +33,7 @@ chapters! {
     async_handlers = "async.md";
     services = "services.md";
     policies = "policies.md";
+    queues = "queues.md";
     failures = "failures.md";
     testing = "testing.md";
     restart = "restart.md";

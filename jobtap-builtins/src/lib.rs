@@ -24,6 +24,7 @@ mod slice;
 mod submit_hold;
 mod tokens;
 mod update_duration;
+mod update_queue;
 mod validate_duration;
 
 pub use alloc_bypass::AllocBypass;
@@ -44,4 +45,5 @@ pub use preempt_notice::PreemptNotice;
 pub use priority_default::PriorityDefault;
 pub use submit_hold::SubmitHold;
 pub use update_duration::UpdateDuration;
+pub use update_queue::UpdateQueue;
 pub use validate_duration::ValidateDuration;

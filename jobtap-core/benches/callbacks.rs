@@ -115,6 +115,7 @@ fn engine(plugins: &[&'static PluginDescriptor]) -> (Engine, JobId) {
 /// A host that has nothing but the time.
 struct Bare {
     remote: RemoteHandle,
+    queues: Queues,
 }
 
 impl Host for Bare {
@@ -138,6 +139,9 @@ impl Host for Bare {
     }
     fn instance_data(&self) -> Option<Value> {
         None
+    }
+    fn queues(&self) -> &Queues {
+        &self.queues
     }
     fn call_topic(
         &self,
@@ -169,7 +173,7 @@ fn callback<P: Plugin + Default>(bencher: Bencher, topic: TopicId) {
         remote.clone(),
     ));
     let ticks = Ticks::new(Arc::new(AtomicU64::new(0)), nanoseconds);
-    let host = Bare { remote };
+    let host = Bare { remote, queues: Queues::default() };
     let detail = Detail::State { prev: None, entry: None };
     bencher.bench_local(|| {
         let args = Args { host: &host, topic: black_box(topic), job, detail };

@@ -12,6 +12,7 @@ pub use crate::plugin::{
     Priority, Process, PrologFailed, QueryData, Reject, Remote, Request, Responder, ServiceError,
     Severity, Stream, Token, Update, UpdateRequest, Updates, UpgradeError,
 };
+pub use crate::queue::{Queue, Queues};
 pub use crate::resource::{Idset, ResourceSet};
 pub use crate::topic::*;
 pub use crate::{data, init, jobtap_plugin, on, path, service, topic};

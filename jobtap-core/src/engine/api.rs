@@ -13,6 +13,7 @@ use crate::job::{JobId, StateSet, Timestamp, Uid};
 use crate::jobspec::Jobspec;
 pub use crate::plugin::{Cred, Level, ReplyTo};
 use crate::plugin::{PluginKey, ProcessCommand, RemoteCall, Task};
+use crate::queue::Target;
 use crate::resource::Idset;
 
 /// Names a timer that the engine asked for; unique within one run of the manager.
@@ -96,15 +97,26 @@ pub enum Request {
         /// The new urgency, checked here.
         urgency: i64,
     },
-    /// `job-manager.queue-start`: starts or stops scheduling (owner).
-    QueueStart {
-        /// Whether jobs are to be scheduled.
-        start: bool,
-        /// Why it was stopped.
+    /// `job-manager.queue-enable`: enables or disables submission (owner).
+    QueueEnable {
+        /// Which queues.
+        target: Target,
+        /// Whether jobs are to be accepted.
+        enable: bool,
+        /// Why they are not.
         reason: Option<String>,
     },
-    /// `job-manager.queue-status`: answer `{"enable","start",..}`.
-    QueueStatus,
+    /// `job-manager.queue-start`: starts or stops scheduling (owner).
+    QueueStart {
+        /// Which queues.
+        target: Target,
+        /// Whether jobs are to be scheduled.
+        start: bool,
+        /// Why they are not.
+        reason: Option<String>,
+        /// Only until the manager ends.
+        nocheckpoint: bool,
+    },
     /// `job-manager.update`: changes of a jobspec.
     Update {
         /// The job.

@@ -14,6 +14,7 @@ use crate::jobspec::path;
 use crate::plugin::{
     Args, CallError, Command, Detail, Fault, Host, Instance, RemoteHandle, Severity,
 };
+use crate::queue::Queues;
 use crate::topic::TopicId;
 
 /// What one callback sees of the engine.
@@ -61,6 +62,10 @@ impl Host for FrameHost<'_> {
             _ => None,
         });
         written.or_else(|| self.engine.instance_data.get(&**self.instance.get().name()).cloned())
+    }
+
+    fn queues(&self) -> &Queues {
+        self.engine.queues()
     }
 
     fn call_topic(
@@ -193,7 +198,7 @@ impl Engine {
             Command::Reopen { job, bracket, description } => {
                 let orphaned =
                     |record: &super::record::Record| record.is_orphaned(*bracket, description);
-                if self.jobs.get(job).is_some_and(|record| orphaned(record)) {
+                if self.jobs.get(job).is_some_and(orphaned) {
                     return Ok(());
                 }
                 Err(CallError::NotOpen { job: *job, description: description.clone() })
@@ -230,7 +235,7 @@ impl Engine {
                             == Some(description)
                 })
         };
-        if self.jobs.get(&job).is_some_and(|record| held(record)) {
+        if self.jobs.get(&job).is_some_and(held) {
             return Ok(());
         }
         Err(CallError::NotHeld { job, description: description.to_owned() })

@@ -5,9 +5,12 @@ use std::rc::Rc;
 use serde_json::{Map, Value, json};
 
 use super::callback::{Callback, Subject};
+use super::lanes::Lanes;
+use super::queues::stop_at_restart;
 use super::requests::refused;
 use super::{Engine, Level, ReplyTo, Request, RequestError};
 use crate::plugin::{Bound, Detail, Fault, HandlerStats, Instance};
+use crate::queue::Queues;
 use crate::topic::TopicId;
 
 const EINVAL: i32 = 22;
@@ -116,8 +119,10 @@ impl Engine {
     /// A new configuration: shown to each plugin in load order. The first refusal ends it, and the
     /// configuration stays as it was; plugins asked before have seen the new one.
     fn configure(&mut self, config: Value) -> Result<(), RequestError> {
-        let scheduler =
-            super::alloc::scheduler(&config).map_err(|error| refused(EINVAL, error.0))?;
+        let queues = Queues::read(&config).map_err(|error| refused(EINVAL, error.to_string()))?;
+        let lanes =
+            Lanes::new(&queues, &self.plugins.registry).map_err(|text| refused(EINVAL, text))?;
+        stop_at_restart(&config).map_err(|error| refused(EINVAL, error.0))?;
         let before = std::mem::replace(&mut self.config, config);
         let keys: Vec<_> = self.plugins.stack.plugins().iter().map(|p| p.key()).collect();
         let shown = self
@@ -133,9 +138,9 @@ impl Engine {
             let _ = self.read_nodes();
             return Err(refused(EINVAL, text));
         }
-        if scheduler.name() != self.scheduler.name() {
-            self.scheduler = scheduler;
-        }
+        self.queues.reconfigure(queues);
+        self.lanes.replace(lanes);
+        self.enqueue_all();
         self.arm_heartbeat();
         Ok(())
     }

@@ -65,6 +65,8 @@ pub(super) struct Record {
     pub(super) exception: Option<Arc<EventEntry>>,
     /// Plugins' data, by plugin.
     pub(super) data: Map<String, Value>,
+    /// The queue in which it is counted.
+    pub(super) counted_in: Option<Arc<str>>,
 }
 
 /// How far execution is.
@@ -148,6 +150,7 @@ impl Record {
             wait_status: None,
             exception: None,
             data: Map::new(),
+            counted_in: None,
         }
     }
 
@@ -237,7 +240,10 @@ impl Record {
             _ => {}
         }
         self.job.state = next_state(before, &entry.name, ended);
-        self.job.posted.add(&entry.name);
+        // The logs don't have these, and what isn't there can't be known after a restart.
+        if entry.name != "annotations" {
+            self.job.posted.add(&entry.name);
+        }
         if self.job.state == before {
             return Ok(Applied { left: None, ended });
         }

@@ -103,15 +103,11 @@ impl Engine {
         } else if record.job.priority == Some(0) {
             reasons.push(reason("held", "it is held: a plugin gave it priority 0"));
         }
-        if self.scheduling.stopped {
-            let why = self.scheduling.reason.as_deref();
-            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-            reasons.push(reason("queue", format!("jobs are not scheduled{why}")));
-        }
+        reasons.extend(self.why_queue(record));
         if !reasons.is_empty() {
             return reasons;
         }
-        let ahead: Vec<JobId> = self.alloc.iter().take_while(|id| *id != record.job.id).collect();
+        let ahead = self.lanes.ahead_of(record.job.id);
         if let Some(first) = ahead.first() {
             let text = match ahead.len() {
                 1 => format!("{first} goes first"),
@@ -123,6 +119,33 @@ impl Engine {
         }
         reasons.push(self.why_resources(record));
         reasons
+    }
+
+    /// The queue that isn't started, or isn't there any more.
+    fn why_queue(&self, record: &Record) -> Option<Value> {
+        let queue = match self.queues.of_job(&record.job.jobspec) {
+            Ok(queue) if queue.is_started() || record.bypass => return None,
+            Ok(queue) => queue,
+            Err(error) => {
+                let text =
+                    format!("{error}: it waits until its queue is configured, or it is moved");
+                return Some(
+                    json!({ "kind": "queue", "text": text, "queue": record.job.jobspec.queue() }),
+                );
+            }
+        };
+        // The one that somebody stopped.
+        let stopped =
+            queue.blocked_by().and_then(|parent| self.queues.get(parent)).unwrap_or(queue);
+        let why = stopped.stop_reason().map(|why| format!(": {why}")).unwrap_or_default();
+        let text = match (queue.name(), queue.blocked_by()) {
+            (None, _) => format!("jobs are not scheduled{why}"),
+            (Some(name), None) => format!("queue {name} is stopped{why}"),
+            (Some(name), Some(parent)) => {
+                format!("queue {parent}, the parent of its queue {name}, is stopped{why}")
+            }
+        };
+        Some(json!({ "kind": "queue", "text": text, "queue": queue.name() }))
     }
 
     /// Which jobs must end until there is enough for this one, if no other is started.

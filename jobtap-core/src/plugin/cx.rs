@@ -14,6 +14,7 @@ use super::jobspec_path::JobspecPath;
 use super::outcome::Priority;
 use super::token::Token;
 use crate::job::{Job, JobId, Signal, Timestamp, Uid, Urgency};
+use crate::queue::Queues;
 use crate::resource::Idset;
 use crate::topic::{
     AllowsDependencyAdd, AllowsEpilog, AllowsFatal, AllowsJobspecUpdate, AllowsProlog, HasJob,
@@ -83,6 +84,49 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// [`CallError::UnknownJob`].
     pub fn job(&self, id: JobId) -> Result<JobRef<'a>, CallError> {
         self.call.args.host.job(id).map(JobRef::new).ok_or(CallError::UnknownJob(id))
+    }
+
+    /// The instance's queues (RFC 33): which there are, whether they take and start jobs, what they
+    /// require and limit.
+    ///
+    /// ```
+    /// use jobtap_core::prelude::*;
+    ///
+    /// #[derive(Default)]
+    /// struct NightShift;
+    ///
+    /// #[jobtap_plugin(name = "night-shift")]
+    /// impl NightShift {
+    ///     /// Long jobs go to the night, where there is such a queue and it takes them.
+    ///     #[on("job.validate")]
+    ///     fn validate(&self, job: &Job, cx: Cx<'_, JobValidate>) -> Result<(), Reject> {
+    ///         let night = cx.queues().get("night").filter(|queue| queue.is_enabled());
+    ///         if let Some(night) = night
+    ///             && job.jobspec().duration() > 8.0 * 3600.0
+    ///         {
+    ///             cx.jobspec_update(path!("attributes.system.queue"), "night")?;
+    ///             if let Some(constraint) = night.constraint() {
+    ///                 cx.jobspec_update(path!("attributes.system.constraints"), constraint)?;
+    ///             }
+    ///         }
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> Result<(), String> {
+    /// use jobtap_core::testing::{TestJob, TestManager};
+    ///
+    /// let mut m = TestManager::new()
+    ///     .plugin::<NightShift>()
+    ///     .config(serde_json::json!({"queues": {"day": {}, "night": {}}}))
+    ///     .start();
+    /// let id = m.submit(TestJob::new().queue("day").duration(36_000.0))?;
+    /// assert_eq!(m.job(id).jobspec().queue(), Some("night"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn queues(&self) -> &'a Queues {
+        self.call.args.host.queues()
     }
 
     /// A job by its id, as calls take it: one that was accepted and is not over.

@@ -26,6 +26,7 @@ use super::process::ProcessCommand;
 use super::remote::{RemoteHandle, TimerKey, Work};
 use super::service::{ReplyTo, ServiceError};
 use crate::job::{Job, JobId, Signal, State, Timestamp, Uid, Urgency};
+use crate::queue::Queues;
 use crate::resource::Idset;
 
 /// What a callback can ask of its host.
@@ -50,6 +51,9 @@ pub trait Host {
 
     /// The plugin's data on the instance, own writes of this callback included.
     fn instance_data(&self) -> Option<Value>;
+
+    /// The instance's queues, as they are now.
+    fn queues(&self) -> &Queues;
 
     /// Calls an author's own topic on all plugins that handle it, in load order, now. What their
     /// handlers ask for is queued with what this callback asks for.

@@ -6,11 +6,14 @@ mod maintenance;
 mod policies;
 mod pool;
 mod queue;
+mod registry;
 mod turn;
 
 pub use conservative::Conservative;
 pub use maintenance::Maintenance;
-pub use policies::{Easy, Fifo, POLICIES, Reservation, by_name};
+pub use policies::{Easy, Fifo, Reservation};
 pub use pool::{Answer, Pool};
 pub use queue::AllocQueue;
+pub(crate) use registry::OWN;
+pub use registry::SchedulerDescriptor;
 pub use turn::{Decision, Running, Scheduler, Turn};

@@ -5,25 +5,10 @@
 
 use rustc_hash::FxHashSet;
 
-use super::conservative::Conservative;
 use super::turn::{Running, Scheduler, Turn};
 use crate::job::JobId;
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
-
-/// The scheduler of this name.
-pub fn by_name(name: &str) -> Option<Box<dyn Scheduler>> {
-    match name {
-        // The second is Fluxion's word.
-        "fifo" | "fcfs" => Some(Box::<Fifo>::default()),
-        "easy" => Some(Box::<Easy>::default()),
-        "conservative" => Some(Box::<Conservative>::default()),
-        _ => None,
-    }
-}
-
-/// The names that [`by_name`] knows.
-pub const POLICIES: [&str; 3] = ["easy", "conservative", "fifo"];
 
 /// Strict order: a job that can't start yet blocks all behind it.
 #[derive(Debug, Default)]

@@ -84,6 +84,12 @@ impl TestJob {
         self
     }
 
+    /// The queue that it names.
+    pub fn queue(mut self, queue: &str) -> Self {
+        self.builder = self.builder.queue(queue);
+        self
+    }
+
     /// Its explicit name.
     pub fn name(mut self, name: &str) -> Self {
         self.builder = self.builder.name(name);

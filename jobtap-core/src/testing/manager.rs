@@ -17,6 +17,7 @@ use crate::engine::{
 use crate::job::{JobId, Timestamp, WaitStatus};
 use crate::plugin::{Plugin, PluginDescriptor, Registry, RemoteCall, RemoteSink, Ticks};
 use crate::resource::{Children, Hostlist, HostlistError, Idset, ResourceSet};
+use crate::sched::SchedulerDescriptor;
 
 /// When virtual time begins.
 const EPOCH: f64 = 1_700_000_000.0;
@@ -25,6 +26,7 @@ const EPOCH: f64 = 1_700_000_000.0;
 #[derive(Debug, Clone)]
 pub struct TestManagerBuilder {
     plugins: Vec<&'static PluginDescriptor>,
+    schedulers: Vec<&'static SchedulerDescriptor>,
     config: Value,
     cores: u32,
     hosts: u32,
@@ -42,6 +44,12 @@ impl TestManagerBuilder {
     /// Loads a plugin by its descriptor, as a registry has it.
     pub fn descriptor(mut self, descriptor: &'static PluginDescriptor) -> Self {
         self.plugins.push(descriptor);
+        self
+    }
+
+    /// Adds a scheduler to those that the configuration can name.
+    pub fn scheduler(mut self, descriptor: &'static SchedulerDescriptor) -> Self {
+        self.schedulers.push(descriptor);
         self
     }
 
@@ -185,6 +193,7 @@ impl TestManager {
     pub fn new() -> TestManagerBuilder {
         TestManagerBuilder {
             plugins: Vec::new(),
+            schedulers: Vec::new(),
             config: json!({}),
             cores: 4,
             hosts: 0,
@@ -197,6 +206,7 @@ impl TestManager {
     fn boot(&mut self) -> Result<(), String> {
         let registry = Registry::builder()
             .plugins(self.setup.plugins.iter().copied())
+            .schedulers(self.setup.schedulers.iter().copied())
             .build()
             .map_err(|error| error.to_string())?;
         let mut resources = self.setup.all_resources().map_err(|error| error.to_string())?;
@@ -212,7 +222,8 @@ impl TestManager {
             ticks: self.setup.ticks.clone(),
         };
         let mut engine = Engine::new(self.now, setup).map_err(|error| error.to_string())?;
-        engine.restore_checkpoint(&self.store.checkpoint());
+        let checkpoint = self.store.checkpoint();
+        engine.restore_checkpoint(&checkpoint).map_err(|error| error.to_string())?;
         engine.restore_nodes(self.store.resource_log())?;
         for (plugin, data) in self.store.instance_data() {
             engine.restore_instance_data(plugin, data);

@@ -9,6 +9,7 @@ use crate::engine::{
 };
 use crate::job::{JobId, StateSet, Uid};
 use crate::plugin::HandlerStats;
+use crate::queue::Target;
 
 const OWNER: Cred = Cred { userid: TestJob::OWNER, owner: true };
 
@@ -128,12 +129,13 @@ impl TestManager {
         self.ask(Request::Nodes(request))
     }
 
-    /// Stops or starts giving out resources.
+    /// Stops or starts giving out resources, in all queues.
     ///
     /// # Errors
     /// The manager's refusal.
     pub fn scheduling(&mut self, start: bool) -> Result<(), String> {
-        self.ask(Request::QueueStart { start, reason: None }).map(drop)
+        let (target, reason) = (Target::all(), None);
+        self.ask(Request::QueueStart { target, start, reason, nocheckpoint: false }).map(drop)
     }
 
     /// Removes plugins by name or pattern.

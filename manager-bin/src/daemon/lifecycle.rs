@@ -12,6 +12,7 @@ use std::time::Duration;
 use jobtap_core::engine::{Cred, Engine, Exception, Level, Request, Setup};
 use jobtap_core::job::{Fsd, State, StateSet, Uid};
 use jobtap_core::plugin::{Registry, RegistryError};
+use jobtap_core::queue::Target;
 use jobtap_core::resource::Idset;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::Deserialize;
@@ -173,7 +174,8 @@ impl Daemon {
             severity: 0,
             note: "the manager is shutting down".into(),
         };
-        let stop = Request::QueueStart { start: false, reason: None };
+        let (target, reason) = (Target::all(), None);
+        let stop = Request::QueueStart { target, start: false, reason, nocheckpoint: true };
         let cancel = Request::RaiseAll {
             dry_run: false,
             userid: None,
@@ -336,7 +338,7 @@ impl Boot {
 fn restored(setup: Setup, store: &dyn Store, log: &Log) -> Result<(Engine, Turn), StartError> {
     let mut engine = Engine::new(super::now(), setup)?;
     if let Some(checkpoint) = restore::checkpoint(store)? {
-        engine.restore_checkpoint(&checkpoint);
+        engine.restore_checkpoint(&checkpoint)?;
     }
     restore::nodes(store, &mut engine, log)?;
     restore::instance_data(store, &mut engine)?;

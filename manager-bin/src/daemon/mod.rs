@@ -170,6 +170,10 @@ impl Services {
             Read::ResourceStatus => Ok(engine.resource_status()),
             Read::SchedStatus => Ok(engine.sched_resource_status()),
             Read::Stats => Ok(engine.job_stats()),
+            Read::QueueNames => Ok(engine.queue_names()),
+            Read::Queue(name) => engine.queue_status(name.as_deref()).map_err(refusal),
+            Read::QueueOverview => Ok(engine.queue_overview()),
+            Read::AllocQuery => Ok(engine.alloc_query()),
             Read::Info => Ok(engine.getinfo()),
             Read::Plugins => Ok(plugin_reads::list(engine, &linked)),
             Read::PluginStats(name) => {

@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use jobtap_core::engine::{Cred, Exception, Request};
 use jobtap_core::job::{JobId, StateSet, Uid};
+use jobtap_core::queue::Target;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -65,6 +66,14 @@ pub(super) enum Read {
     SchedStatus,
     /// `job-list.job-stats`.
     Stats,
+    /// `job-manager.queue-list`.
+    QueueNames,
+    /// `job-manager.queue-status`, of the queue of this name or of the anonymous one.
+    Queue(Option<String>),
+    /// `job-manager.queue-overview`: all that a listing of queues can show.
+    QueueOverview,
+    /// `job-manager.alloc-query`.
+    AllocQuery,
     /// `job-manager.getinfo`.
     Info,
     /// `job-manager.jobtap` without change: the loaded plugins.
@@ -145,11 +154,21 @@ pub(super) fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, R
             id: fields.required("id")?,
             urgency: fields.required("urgency")?,
         }),
-        "job-manager.queue-start" => Call::Engine(Request::QueueStart {
-            start: fields.required("start")?,
+        "job-manager.queue-enable" => Call::Engine(Request::QueueEnable {
+            target: target(&fields)?,
+            enable: fields.required("enable")?,
             reason: fields.optional("reason")?,
         }),
-        "job-manager.queue-status" => Call::Engine(Request::QueueStatus),
+        "job-manager.queue-start" => Call::Engine(Request::QueueStart {
+            target: target(&fields)?,
+            start: fields.required("start")?,
+            reason: fields.optional("reason")?,
+            nocheckpoint: fields.optional("nocheckpoint")?.unwrap_or(false),
+        }),
+        "job-manager.queue-status" => Call::Read(Read::Queue(fields.optional("name")?)),
+        "job-manager.queue-list" => Call::Read(Read::QueueNames),
+        "job-manager.queue-overview" => Call::Read(Read::QueueOverview),
+        "job-manager.alloc-query" => Call::Read(Read::AllocQuery),
         "job-manager.update" => Call::Engine(Request::Update {
             id: fields.required("id")?,
             updates: fields.required("updates")?,
@@ -216,6 +235,12 @@ pub(super) fn owner(cred: Cred) -> Result<(), RpcError> {
     } else {
         Err(RpcError::new(EPERM, "Request requires owner credentials"))
     }
+}
+
+/// The queues that a change is about.
+fn target(fields: &Fields<'_>) -> Result<Target, RpcError> {
+    let all = fields.optional("all")?.unwrap_or(false);
+    Ok(Target { name: fields.optional("name")?, all })
 }
 
 fn raise(fields: &Fields<'_>) -> Result<Call, RpcError> {

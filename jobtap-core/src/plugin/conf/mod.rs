@@ -98,30 +98,30 @@ impl<C> std::ops::Deref for Conf<C> {
 /// #[derive(Default, Deserialize)]
 /// struct Watched {
 ///     #[serde(default)]
-///     policy: Policy,
+///     site: Site,
 /// }
 ///
 /// #[derive(Default, Deserialize)]
-/// struct Policy {
+/// struct Site {
 ///     #[serde(default)]
 ///     max_nodes: Option<u64>,
 /// }
 ///
 /// #[derive(Default)]
 /// struct Limit {
-///     policy: Policy,
+///     site: Site,
 /// }
 ///
 /// #[jobtap_plugin(name = "limit")]
 /// impl Limit {
 ///     #[on("conf.update")]
 ///     fn conf(&mut self, conf: InstanceConf<Watched>) {
-///         self.policy = conf.into_inner().policy;
+///         self.site = conf.into_inner().site;
 ///     }
 ///
 ///     #[on("job.validate")]
 ///     fn validate(&self, job: &Job) -> Result<(), Reject> {
-///         match self.policy.max_nodes {
+///         match self.site.max_nodes {
 ///             Some(max) if job.jobspec().counts().nnodes > max => Err(Reject::new("too many nodes")),
 ///             _ => Ok(()),
 ///         }
