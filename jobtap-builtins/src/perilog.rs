@@ -100,16 +100,14 @@ impl Perilog {
 
     #[on("job.event.exception")]
     fn exception(&mut self, job: &Job, entry: &EventEntry, cx: Cx<'_, JobEvent>) {
-        let severity = entry.context.as_ref().and_then(|context| context.get("severity")?.as_i64());
-        let (Some(0), Some(run)) = (severity, self.runs.get_mut(&job.id())) else {
-            return;
-        };
-        match run.phase {
-            Phase::Failed => self.conclude(job.id(), &cx),
-            Phase::Running if run.script.cancel_on_exception => {
-                self.stop(job.id(), Phase::Canceled, cx.now());
-            }
-            _ => {}
+        let of = |key: &str| entry.context.as_ref().and_then(|context| context.get(key));
+        let fatal = of("severity").and_then(Value::as_i64) == Some(0);
+        let Some(run) = self.runs.get(&job.id()).filter(|_| fatal) else { return };
+        // An epilog cleans up after the prolog whose failure this is.
+        let own = run.script.bracket == Bracket::Epilog
+            && of("type").and_then(Value::as_str) == Some(word(Bracket::Prolog));
+        if run.script.cancel_on_exception && !own {
+            self.stop(job.id(), Phase::Canceled, cx.now());
         }
     }
 
@@ -183,10 +181,8 @@ impl Perilog {
             self.start(&script, token, job.into(), cx.now());
             return Ok(());
         }
-        let job = cx.live(job.id())?;
-        cx.subscribe(job)?;
-        cx.fail_job(job, "prolog", format!("prolog {PROLOG}: {RESTARTED}"));
         self.runs.insert(job.id(), Run::lost(script, token));
+        self.fail(cx.live(job.id())?, format!("prolog {PROLOG}: {RESTARTED}"), cx);
         Ok(())
     }
 
@@ -287,12 +283,7 @@ impl Perilog {
             cx.drain(&ranks, format!("{reason} for job {id}"));
         }
         match (run.script.bracket, run.complaint()) {
-            (Bracket::Prolog, Some(note)) => {
-                // Concluded once the job has the exception, and so may have an epilog.
-                run.phase = Phase::Failed;
-                cx.fail_job(job, "prolog", note);
-                return;
-            }
+            (Bracket::Prolog, Some(note)) => return self.fail(job, note, cx),
             (Bracket::Epilog, Some(note)) => {
                 let exception = Exception::new(FAILED_EPILOG, "epilog", note);
                 // The job is live, as was found above.
@@ -301,6 +292,21 @@ impl Perilog {
             (_, None) => {}
         }
         self.conclude(id, cx);
+    }
+
+    /// Ends the job of a prolog that failed, with an epilog if there is one.
+    fn fail<T: TopicSet>(&mut self, job: LiveJob<'_>, note: String, cx: &Cx<'_, T>) {
+        let Some(run) = self.runs.remove(&job.id()) else { return };
+        let kind = word(Bracket::Prolog);
+        match self.config.epilog.clone() {
+            None => cx.fail_job(job, kind, note),
+            Some(script) => match cx.fail_job_with_epilog(job, EPILOG, kind, note) {
+                Ok(token) => self.start(&script, token, job.into(), cx.now()),
+                Err(_) => cx.fail_job(job, "epilog", "failed to start job epilog"),
+            },
+        }
+        let status = run.status();
+        run.token.finish(status);
     }
 
     /// Finishes it. After a prolog, a job that can't be started any more has its epilog.

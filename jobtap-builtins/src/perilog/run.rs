@@ -42,8 +42,8 @@ pub(super) enum Phase {
     Canceled,
     /// It took too long: its processes were asked to end.
     TimedOut,
-    /// It is over, and the exception that says so is on its way to the job.
-    Failed,
+    /// It ended with the last manager.
+    Lost,
 }
 
 impl Run {
@@ -64,7 +64,7 @@ impl Run {
 
     /// A prolog that ended with the last manager.
     pub(super) fn lost(script: Arc<Script>, token: Token) -> Self {
-        Self { phase: Phase::Failed, ..Self::new(script, token, BTreeMap::new()) }
+        Self { phase: Phase::Lost, ..Self::new(script, token, BTreeMap::new()) }
     }
 
     pub(super) fn started(&mut self, rank: u32, signals: Signals) {
@@ -118,7 +118,7 @@ impl Run {
     /// The status for the eventlog: the worst.
     pub(super) fn status(&self) -> i32 {
         let worst = self.failed.values().map(|status| status.as_raw()).max();
-        worst.unwrap_or(i32::from(self.phase == Phase::Failed))
+        worst.unwrap_or(i32::from(self.phase == Phase::Lost))
     }
 
     /// What went wrong, for the job's exception; nothing when all is well, or the job was ended before.
@@ -130,7 +130,7 @@ impl Run {
             Phase::Canceled if !self.killed.is_empty() => {
                 ("canceled then timed out".to_owned(), failed())
             }
-            Phase::Canceled | Phase::Failed => return None,
+            Phase::Canceled | Phase::Lost => return None,
             Phase::Running => {
                 let worst = self.failed.values().max_by_key(|status| status.as_raw())?;
                 // Shells tell of a signal by 128 and its number.
@@ -152,7 +152,7 @@ impl Run {
             Phase::Running => "failed",
             Phase::TimedOut => "timed out",
             Phase::Canceled if !self.killed.is_empty() => "canceled then timed out",
-            Phase::Canceled | Phase::Failed => return None,
+            Phase::Canceled | Phase::Lost => return None,
         };
         let unfit = |rank: &&u32| self.script.per_rank || self.killed.contains(rank);
         let ranks: Vec<u32> = self.failed.keys().filter(unfit).copied().collect();
@@ -176,7 +176,7 @@ impl Run {
         let mut told = json!({
             "name": word(self.script.bracket),
             "state": match self.phase {
-                Phase::Running | Phase::Failed => "running",
+                Phase::Running | Phase::Lost => "running",
                 Phase::Canceled => "canceled",
                 Phase::TimedOut => "timeout",
             },

@@ -110,7 +110,7 @@ fn a_failed_prolog_ends_the_job_which_waits_for_its_epilog() {
     let mut m = both();
     let id = m.submit(TestJob::new()).unwrap();
     m.end_process("pro", code(3));
-    after_alloc(&m, id, "prolog-start exception epilog-start prolog-finish");
+    after_alloc(&m, id, "prolog-start epilog-start exception prolog-finish");
     m.assert_exception(id, "prolog", "prolog exited with code=3 on testhost0 (rank 0)");
     assert_eq!(status(&m, id, "prolog-finish"), 768);
     m.assert_state(id, State::Cleanup);
@@ -118,7 +118,7 @@ fn a_failed_prolog_ends_the_job_which_waits_for_its_epilog() {
     after_alloc(
         &m,
         id,
-        "prolog-start exception epilog-start prolog-finish epilog-finish free clean",
+        "prolog-start epilog-start exception prolog-finish epilog-finish free clean",
     );
 }
 

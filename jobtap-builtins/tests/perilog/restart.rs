@@ -115,7 +115,7 @@ fn a_restart_during_the_prolog_fails_it_or_begins_again() {
     let mut m = both();
     let id = m.submit(TestJob::new()).unwrap();
     m.crash_and_restart();
-    after_alloc(&m, id, "prolog-start exception epilog-start prolog-finish");
+    after_alloc(&m, id, "prolog-start epilog-start exception prolog-finish");
     m.assert_exception(id, "prolog", "the manager was restarted while it was open");
     m.end_process("epi", code(0));
     m.assert_state(id, State::Inactive);

@@ -97,6 +97,10 @@ impl Engine {
                 }
             }
             Command::Raise { job, exception } => self.raise(job, &exception),
+            Command::EndWithEpilog { job, description, exception } => {
+                self.start_of(plugin, job, Bracket::Epilog, &description);
+                self.raise(job, &exception);
+            }
             Command::Reprioritize { job, priority } => self.set_priority(job, priority),
             Command::ReprioritizeAll => self.reprioritize_all(),
             Command::UpdateJobspec { job, updates } => {
@@ -154,6 +158,7 @@ impl Engine {
             | Command::FinishProlog { .. }
             | Command::FinishEpilog { .. }
             | Command::Raise { .. }
+            | Command::EndWithEpilog { .. }
             | Command::Reprioritize { .. }
             | Command::ReprioritizeAll
             | Command::UpdateJobspec { .. }

@@ -13,7 +13,7 @@ use super::jobs::{AsJob, AsLiveJob, AsPendingJob, EndingJob, Held, JobRef, LiveJ
 use super::jobspec_path::JobspecPath;
 use super::outcome::Priority;
 use super::token::Token;
-use crate::job::{Job, JobId, Signal, Timestamp, Uid, Urgency};
+use crate::job::{Job, JobId, Timestamp, Uid, Urgency};
 use crate::queue::Queues;
 use crate::resource::Idset;
 use crate::topic::{
@@ -234,24 +234,6 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     ) -> Result<(), CallError> {
         let memo = [(key.into(), value.into())].into_iter().collect();
         self.call.args.host.call(Command::Memo { job: job.job_id(), memo })
-    }
-
-    /// Sends a signal to the tasks of a job; no effect when it has none, or they have ended. It is sent
-    /// once, after what this callback changes is stored: a manager that is killed in between doesn't
-    /// send it.
-    ///
-    /// ```
-    /// # use jobtap_core::prelude::*;
-    /// # use jobtap_core::job::Signal;
-    /// fn exception(job: &Job, cx: Cx<'_, JobEvent>) -> Result<(), HandlerError> {
-    ///     Ok(cx.signal(cx.live(job.id())?, Signal::TERM)?)
-    /// }
-    /// ```
-    ///
-    /// # Errors
-    /// When the job is over, which what is taken as a job rules out.
-    pub fn signal(&self, job: impl AsLiveJob<T>, signal: Signal) -> Result<(), CallError> {
-        self.call.args.host.call(Command::Signal { job: job.job_id(), signal })
     }
 
     /// Sets the priority of a job in PRIORITY or SCHED; in other states there is no effect.

@@ -172,6 +172,15 @@ pub enum Command {
         /// What to set it to.
         urgency: Urgency,
     },
+    /// Start an epilog and end the job.
+    EndWithEpilog {
+        /// The job.
+        job: JobId,
+        /// Names the epilog within the job.
+        description: String,
+        /// Why it ends.
+        exception: Exception,
+    },
     /// Send a signal to the job's tasks, if it has any.
     Signal {
         /// The job.
