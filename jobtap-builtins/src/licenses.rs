@@ -11,7 +11,7 @@
 //!
 //! A job asks with `--dependency=license:matlab` or `--dependency=license:abaqus?count=8`, once for
 //! each licence. It waits in DEPEND until nothing else holds it there and all its licences are free,
-//! and takes them at once. The more urgent job goes first, then the older; one that waits for many
+//! and takes them at once: what many share is taken last, after a place among what `limits` counts. The more urgent job goes first, then the older; one that waits for many
 //! tokens is not overtaken by those who want fewer.
 //!
 //! Who holds what follows from the jobs, so a restart or a reload changes nothing.
@@ -72,7 +72,7 @@ impl Licenses {
         if demand.is_empty() {
             return Ok(());
         }
-        let held = job.dependencies().any(is_ours);
+        let held = job.dependencies().any(is_license);
         match job.state() {
             State::New => cx.subscribe(job)?,
             State::Depend if held => {
@@ -118,10 +118,10 @@ impl Licenses {
     /// Puts a job that only its licences hold in line.
     fn line_up(&mut self, job: &Job) {
         let id = job.id();
-        if job.state() != State::Depend || !job.dependencies().any(is_ours) {
+        if job.state() != State::Depend || !job.dependencies().any(is_license) {
             return;
         }
-        if job.urgency() == Urgency::HOLD || !job.dependencies().all(is_ours) {
+        if job.urgency() == Urgency::HOLD || !job.dependencies().all(is_license) {
             self.tokens.release(id);
             return;
         }
@@ -142,7 +142,7 @@ impl Licenses {
                 licenses.tokens.admit(|name| Some(totals.get(name).copied().unwrap_or_default()));
             for id in admitted {
                 let Ok(job) = cx.job(id) else { continue };
-                for held in job.dependencies().filter(|description| is_ours(description)) {
+                for held in job.dependencies().filter(|description| is_license(description)) {
                     job.dependency(held).into_iter().for_each(|held| cx.dependency_remove(held));
                 }
                 cx.unsubscribe(job);
@@ -158,7 +158,8 @@ impl Licenses {
     }
 }
 
-fn is_ours(description: &str) -> bool {
+/// Whether it is a licence that a job waits for by this dependency.
+pub(crate) fn is_license(description: &str) -> bool {
     description.strip_prefix(SCHEME).is_some_and(|rest| rest.starts_with('='))
 }
 

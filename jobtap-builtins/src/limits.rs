@@ -17,6 +17,8 @@
 //! nothing else holds them there and there is room; the more urgent goes first, then the older, and
 //! one that wants many nodes is not overtaken by smaller ones of the same user, bank or queue.
 //!
+//! A job that waits for licences has its place here first, since what many share is taken last.
+//!
 //! A job counts as running from when it may be scheduled, so that the scheduler can't start more than
 //! the limit. Its bank is `attributes.system.bank`; load `fairshare`, which fills it in, before. A job
 //! that names no number of nodes counts as one until it has its resources.
@@ -33,6 +35,7 @@ use jobtap_core::prelude::*;
 use serde_json::{Value, json};
 
 use self::conf::{Scope, Settings};
+use crate::licenses::is_license;
 use crate::tokens::{Demand, Tokens};
 
 /// The dependency of those who wait.
@@ -133,7 +136,7 @@ impl Limits {
         }
         // While jobs are introduced to a plugin loaded later, the counts are not complete.
         let complete = prev.0.is_some();
-        if complete && job.dependencies().next().is_none() && job.urgency() != Urgency::HOLD {
+        if complete && is_next(job) {
             self.running.wait((Reverse(job.urgency()), id), demand);
             self.admit(&cx);
             if self.running.held(id).is_some() {
@@ -310,11 +313,10 @@ impl Limits {
 
     /// Puts a job in line that nothing else holds.
     fn place(&mut self, job: &Job) {
-        let others = job.dependencies().any(|description| description != HELD);
-        if others || job.urgency() == Urgency::HOLD {
-            self.running.release(job.id());
-        } else {
+        if is_next(job) {
             self.running.wait((Reverse(job.urgency()), job.id()), demand(job.into()));
+        } else {
+            self.running.release(job.id());
         }
         self.look();
     }
@@ -351,6 +353,13 @@ impl Limits {
             "limits": self.settings.limit(scope),
         })
     }
+}
+
+/// Whether nothing holds a job that comes before this. Licences come after it: they are given to jobs
+/// that nothing else holds, and one must be first.
+fn is_next(job: &Job) -> bool {
+    let before = |description: &str| description != HELD && !is_license(description);
+    job.urgency() != Urgency::HOLD && !job.dependencies().any(before)
 }
 
 fn capacity(settings: &Settings, (scope, counted): &Key) -> Option<u64> {
