@@ -225,7 +225,7 @@ impl Record {
             "prolog-start" | "prolog-finish" => {
                 bracket(&mut self.prologs, entry, &*entry.name == "prolog-start")?;
             }
-            "epilog-start" | "epilog-finish" if before == State::Cleanup => {
+            "epilog-start" | "epilog-finish" if matches!(before, State::Run | State::Cleanup) => {
                 bracket(&mut self.epilogs, entry, &*entry.name == "epilog-start")?;
             }
             "start" => self.times.start = Some(entry.timestamp),

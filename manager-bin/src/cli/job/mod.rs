@@ -17,7 +17,7 @@ mod memo;
 mod output;
 mod purge;
 mod raise;
-mod signals;
+
 mod status;
 mod submit;
 mod target;
