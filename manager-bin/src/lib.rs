@@ -11,7 +11,7 @@
 //! }
 //! ```
 
-// Until `main` calls the commands.
+pub mod archive;
 mod cli;
 pub mod client;
 pub mod daemon;

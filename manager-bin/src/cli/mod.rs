@@ -17,6 +17,7 @@ mod jobs_query;
 mod jobs_source;
 #[cfg(test)]
 mod jobs_tests;
+mod kvs;
 mod message;
 mod named_formats;
 mod plugin;
@@ -81,10 +82,12 @@ enum Command {
     Plugin(plugin::PluginArgs),
     /// Show or replace the manager's configuration
     Config(config::ConfigArgs),
+    /// Look at stored keys, dump and restore them
+    Kvs(kvs::KvsArgs),
 }
 
 /// Commands that answer a wrong command line in the compiled manner; see [`Family`].
-const COMPILED: &[&str] = &["start", "job", "config", "dmesg"];
+const COMPILED: &[&str] = &["start", "job", "config", "dmesg", "kvs"];
 
 /// Runs the manager's command line; what a custom manager's `main` calls.
 pub fn main() -> ExitCode {
@@ -110,6 +113,7 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Update(args) => update::run(args),
         Command::Plugin(args) => plugin::run(args),
         Command::Config(args) => config::run(args),
+        Command::Kvs(args) => kvs::run(args),
     }
 }
 

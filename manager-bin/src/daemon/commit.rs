@@ -24,7 +24,7 @@ pub(super) fn submit(committer: &Committer, effector: &Arc<Effector>, turn: Turn
     let effector = Arc::clone(effector);
     let after = turn.after;
     let then = move || {
-        forgotten.into_iter().for_each(|id| effector.records.remove_output(id));
+        forgotten.into_iter().for_each(|id| effector.records.remove_files(id));
         effector.run(after);
     };
     committer.submit(Batch { ops, then: Box::new(then) });

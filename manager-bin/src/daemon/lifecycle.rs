@@ -32,9 +32,10 @@ use super::resources::ResourceError;
 use super::statedir::StateDir;
 use super::timers::Timers;
 use super::{Failure, Services, commit, resources, restore, server};
+use crate::archive::{self, ArchiveError};
 use crate::exec::{ExecError, LocalConfig, LocalExecutor};
 use crate::rpc::uri;
-use crate::store::{Committer, EmbeddedStore, Reserve, Store, StoreError};
+use crate::store::{Committer, EmbeddedStore, GuestFiles, Reserve, Store, StoreError};
 
 /// How often a shutdown looks whether the jobs have ended.
 const IDLE_POLL: Duration = Duration::from_millis(20);
@@ -51,6 +52,8 @@ pub struct Options {
     pub socket: PathBuf,
     /// Log lines of at least this gravity go to stderr.
     pub log_level: Level,
+    /// An archive to write when everything has ended.
+    pub dump: Option<PathBuf>,
 }
 
 /// Why the manager didn't start.
@@ -99,6 +102,7 @@ pub struct Daemon {
     failed: watch::Receiver<Option<String>>,
     statedir: StateDir,
     socket: PathBuf,
+    dump: Option<PathBuf>,
     processes: Processes,
     _plugins: oneshot::Sender<()>,
 }
@@ -123,6 +127,7 @@ impl Daemon {
             failed,
             statedir: options.statedir,
             socket: options.socket,
+            dump: options.dump,
             processes,
             _plugins: stop_plugins,
         })
@@ -192,7 +197,10 @@ impl Daemon {
     }
 
     /// Ends the manager: what was taken in is made durable, then everything stops.
-    pub async fn shutdown(self) {
+    ///
+    /// # Errors
+    /// The archive that was to be left at the end can't be written.
+    pub async fn shutdown(self) -> Result<(), ArchiveError> {
         self.server.abort();
         let _ = self.server.await;
         let _ = std::fs::remove_file(&self.socket);
@@ -206,6 +214,12 @@ impl Daemon {
         });
         let _ = ended.await;
         self.services.execution.close(self.statedir.is_temporary());
+        let Some(file) = self.dump else {
+            return Ok(());
+        };
+        let records = &self.services.records;
+        let newer = archive::Overrides::new();
+        archive::dump(records.store().as_ref(), records.files(), newer, &file).map(drop)
     }
 }
 
@@ -234,7 +248,7 @@ fn start_threads(
         log.write(Level::Warning, &cut.to_string());
     }
     let store: Arc<dyn Store> = Arc::new(store);
-    let records = Records::new(Arc::clone(&store), state.join("output"));
+    let records = Records::new(Arc::clone(&store), state);
     let (sender, messages) = mpsc::channel();
     let engine = EngineHandle::new(sender);
     let execution = start_execution(options, &engine, &records, uri)?;
@@ -304,7 +318,8 @@ impl Boot {
         ready: &mpsc::Sender<Result<(), StartError>>,
     ) {
         let Self { setup, store, effector, pulse, log } = self;
-        let (engine, first) = match restored(setup, store.as_ref(), &log) {
+        let (engine, first) = match restored(setup, store.as_ref(), effector.records.files(), &log)
+        {
             Ok(restored) => restored,
             Err(error) => return drop(ready.send(Err(error))),
         };
@@ -329,13 +344,18 @@ impl Boot {
 }
 
 /// The engine with all stored jobs, and what it wants done first.
-fn restored(setup: Setup, store: &dyn Store, log: &Log) -> Result<(Engine, Turn), StartError> {
+fn restored(
+    setup: Setup,
+    store: &dyn Store,
+    files: &GuestFiles,
+    log: &Log,
+) -> Result<(Engine, Turn), StartError> {
     let mut engine = Engine::new(super::now(), setup)?;
     if let Some(checkpoint) = restore::checkpoint(store)? {
         engine.restore_checkpoint(&checkpoint);
     }
     restore::instance_data(store, &mut engine)?;
-    restore::all(store, &mut engine, log)?;
+    restore::all(store, files, &mut engine, log)?;
     let mut turn = Turn::default();
     turn.add(engine.start(super::now()), log);
     Ok((engine, turn))

@@ -11,6 +11,7 @@ mod effects;
 mod engine_thread;
 mod execution;
 mod hub;
+mod kvs;
 mod lifecycle;
 pub mod log;
 mod lookup;
@@ -134,6 +135,10 @@ impl Services {
             Call::Lookup(request) => {
                 let records = self.records.clone();
                 Box::pin(async move { lookup::answer(&records, cred, &request) })
+            }
+            Call::Kvs(call) => {
+                let (engine, records) = (self.engine.clone(), self.records.clone());
+                Box::pin(kvs::answer(engine, records, cred, call))
             }
             Call::Stdin(input) => {
                 self.records.main_log(input.id, cred)?;

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::kvs::KvsCall;
 use super::reload::ConfigCall;
 use super::submit;
 use crate::rpc::RpcError;
@@ -30,6 +31,8 @@ pub(super) enum Call {
     Watch(Watch),
     /// Input for a job's tasks.
     Stdin(Stdin),
+    /// Any stored key, or all of them.
+    Kvs(KvsCall),
     /// The manager's log.
     Log,
     /// The instance's configuration.
@@ -186,6 +189,15 @@ pub(super) fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, R
         "job-info.lookup" => Call::Lookup(lookup(&fields)?),
         "job-info.eventlog-watch" => Call::Watch(watch(&fields)?),
         "job-exec.stdin" => Call::Stdin(stdin(&fields)?),
+        "kvs.lookup" => Call::Kvs(KvsCall::Lookup { key: fields.required("key")? }),
+        "kvs.list" => Call::Kvs(KvsCall::List {
+            key: fields.required("key")?,
+            recursive: fields.optional("recursive")?.unwrap_or(false),
+        }),
+        "kvs.dump" => {
+            owner(cred)?;
+            Call::Kvs(KvsCall::Dump { file: fields.required("file")? })
+        }
         "log.dmesg" => owner(cred).map(|()| Call::Log)?,
         "config.get" => owner(cred).map(|()| Call::Config(ConfigCall::Get))?,
         "config.load" => owner(cred).map(|()| Call::Config(ConfigCall::Load(payload.clone())))?,

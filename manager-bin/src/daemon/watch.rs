@@ -184,7 +184,7 @@ struct Tail {
 
 impl Tail {
     async fn open(records: &Records, id: JobId) -> Option<Self> {
-        let file = tokio::fs::File::open(records.output_file(id)).await.ok()?;
+        let file = tokio::fs::File::open(records.file(id, "guest.output")?).await.ok()?;
         Some(Self { file: BufReader::new(file), partial: Vec::new() })
     }
 }
