@@ -115,6 +115,8 @@ pub(super) enum Path {
     Exec,
     /// `guest.output`: what its tasks print.
     Output,
+    /// `guest.input`: what they are given to read.
+    Input,
     /// A name that no log has.
     Unknown(String),
 }
@@ -304,6 +306,7 @@ fn watch(fields: &Fields<'_>) -> Result<Watch, RpcError> {
         "eventlog" => Path::Main,
         "guest.exec.eventlog" => Path::Exec,
         "guest.output" => Path::Output,
+        "guest.input" => Path::Input,
         _ => Path::Unknown(path),
     };
     Ok(Watch { id: fields.required("id")?, path, waitcreate: flags & WATCH_WAITCREATE != 0 })
