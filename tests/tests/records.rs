@@ -167,3 +167,55 @@ fn a_damaged_archive_restores_nothing() {
     let m = Manager::start_in(jobtap(), &state, &[]);
     assert_eq!(m.jobtap("jobs -aAn").ok(), "");
 }
+
+#[test]
+fn the_journal_has_the_past_and_then_each_event_until_the_end() {
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
+    let mut m = Manager::start(jobtap());
+    let done = m.submit("true");
+    m.wait(&done, "clean");
+    let held = m.submit("--urgency=hold true");
+    m.wait(&held, "priority");
+    let names = |line: &str| -> String {
+        let answer: serde_json::Value = serde_json::from_str(line).unwrap();
+        let events = answer["events"].as_array().unwrap().iter();
+        let names: Vec<&str> = events.map(|event| event["name"].as_str().unwrap()).collect();
+        let extra = ["jobspec", "R"].map(|key| if answer.get(key).is_some() { key } else { "" });
+        format!("{} {}", names.join(" "), extra.join("")).trim().to_owned()
+    };
+    let past = m.jobtap("job journal --past").ok();
+    assert_eq!(
+        past.lines().map(names).collect::<Vec<_>>(),
+        ["submit validate depend priority jobspec"]
+    );
+    let past = m.jobtap("job journal --full --past --allow=alloc,submit --deny=submit").ok();
+    assert_eq!(past.lines().map(names).collect::<Vec<_>>(), ["alloc R"]);
+    let refused = guest(&m, "job journal");
+    assert_eq!(refused.stderr, "jobtap-job: Request requires owner credentials\n");
+
+    let mut follow = m.command(["job", "journal", "--deny=release"]);
+    let mut follow = follow.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(follow.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(names(&lines.next().unwrap()), "submit validate depend priority jobspec");
+    assert!(lines.next().unwrap().contains("18446744073709551615"));
+    m.jobtap(&format!("job memo --volatile {held} a=1")).ok();
+    let next = m.submit("true");
+    m.wait(&next, "clean");
+    m.stop();
+    let live: Vec<String> = lines.map(|line| names(&line)).collect();
+    let wanted = [
+        "annotations",
+        "submit jobspec",
+        "validate",
+        "depend",
+        "priority",
+        "alloc R",
+        "start",
+        "finish",
+        "free",
+        "clean",
+    ];
+    assert_eq!(live, wanted);
+    assert!(follow.wait().unwrap().success());
+}

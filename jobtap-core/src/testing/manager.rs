@@ -384,7 +384,7 @@ impl TestManager {
                     self.streams.entry(to.0).or_default().push(payload);
                 }
                 Effect::Process { plugin, command } => self.processes.follow(plugin, command),
-                Effect::Publish { .. } => {}
+                Effect::Publish { .. } | Effect::Announce { .. } => {}
                 Effect::Exec(command) => inputs.extend(self.execution.execute(&command)),
                 Effect::Timer { id, at } => {
                     // Times are positive, so their bits are in the order of their values.

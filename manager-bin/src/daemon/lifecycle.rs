@@ -23,6 +23,7 @@ use super::effects::Effector;
 use super::engine_thread::{self, EngineHandle, Message, Surroundings, Turn, answered};
 use super::execution::{self, Execution};
 use super::hub::Hub;
+use super::journal::Journal;
 use super::log::Log;
 use super::processes::Processes;
 use super::pulse::Pulse;
@@ -39,6 +40,9 @@ use crate::store::{Committer, EmbeddedStore, GuestFiles, Reserve, Store, StoreEr
 
 /// How often a shutdown looks whether the jobs have ended.
 const IDLE_POLL: Duration = Duration::from_millis(20);
+
+/// How many turns of the runtime the last answers have to get onto their sockets.
+const LAST_WORDS: usize = 64;
 
 /// What a manager is started with.
 pub struct Options {
@@ -201,8 +205,6 @@ impl Daemon {
     /// # Errors
     /// The archive that was to be left at the end can't be written.
     pub async fn shutdown(self) -> Result<(), ArchiveError> {
-        self.server.abort();
-        let _ = self.server.await;
         let _ = std::fs::remove_file(&self.socket);
         self.services.engine.stop();
         let (engine, processes) = (self.engine, self.processes);
@@ -213,6 +215,14 @@ impl Daemon {
             processes.close();
         });
         let _ = ended.await;
+        // Who asks from now on hears that the manager ends; who follows the journal, that this was
+        // all of it.
+        self.services.journal.close();
+        for _ in 0..LAST_WORDS {
+            tokio::task::yield_now().await;
+        }
+        self.server.abort();
+        let _ = self.server.await;
         self.services.execution.close(self.statedir.is_temporary());
         let Some(file) = self.dump else {
             return Ok(());
@@ -253,9 +263,11 @@ fn start_threads(
     let engine = EngineHandle::new(sender);
     let execution = start_execution(options, &engine, &records, uri)?;
     let hub = Arc::new(Hub::default());
+    let journal = Arc::new(Journal::default());
     let effector = Effector {
         engine: engine.clone(),
         hub: Arc::clone(&hub),
+        journal: Arc::clone(&journal),
         records: records.clone(),
         execution: execution.clone(),
         timers: Timers::start(engine.clone())?,
@@ -282,7 +294,8 @@ fn start_threads(
         current: tokio::sync::Mutex::new(options.config.clone()),
     });
     let reserve = Reserve::default();
-    let services = Services { owner, engine, records, hub, execution, log, configuration, reserve };
+    let services =
+        Services { owner, engine, records, hub, journal, execution, log, configuration, reserve };
     Ok((thread, Arc::new(services)))
 }
 

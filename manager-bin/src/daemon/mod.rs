@@ -11,6 +11,7 @@ mod effects;
 mod engine_thread;
 mod execution;
 mod hub;
+mod journal;
 mod kvs;
 mod lifecycle;
 pub mod log;
@@ -90,6 +91,7 @@ pub struct Services {
     engine: EngineHandle,
     records: records::Records,
     hub: Arc<hub::Hub>,
+    journal: Arc<journal::Journal>,
     execution: execution::Execution,
     log: Arc<log::Log>,
     configuration: Arc<reload::Configuration>,
@@ -104,6 +106,8 @@ enum Begun {
     Watch(Watch),
     /// Answers from a plugin.
     Stream(Answers),
+    /// Answers of the manager's own, until the first error.
+    Feed(tokio::sync::mpsc::Receiver<RpcResult>),
 }
 
 impl Services {
@@ -112,6 +116,20 @@ impl Services {
     fn begin(&self, cred: Cred, call: Call, streaming: bool) -> Result<Begun, RpcError> {
         Ok(Begun::One(match call {
             Call::Watch(watch) => return Ok(Begun::Watch(watch)),
+            Call::Journal(_) if !streaming => {
+                let text = "job-manager.events requires streaming RPC flag";
+                return Err(RpcError::proto(text));
+            }
+            Call::Journal(wanted) => {
+                let (engine, records) = (self.engine.clone(), self.records.clone());
+                return Ok(Begun::Feed(journal::stream(
+                    &self.journal,
+                    engine,
+                    records,
+                    cred,
+                    wanted,
+                )));
+            }
             Call::Engine(request) => {
                 if matches!(request, Request::Submit(_)) {
                     self.check_space()?;

@@ -78,6 +78,7 @@ fn take_in(services: &Arc<Services>, cred: Cred, request: Request, answers: Answ
         Err(error) => Box::pin(async move { answers.last(Err(error)).await }),
         Ok(super::Begun::One(work)) => Box::pin(async move { answers.last(work.await).await }),
         Ok(super::Begun::Stream(stream)) => Box::pin(relay(stream, answers)),
+        Ok(super::Begun::Feed(feed)) => Box::pin(feed_on(feed, answers)),
         Ok(super::Begun::Watch(_)) if !request.stream => {
             let text = format!("{} requires streaming RPC flag", request.topic);
             Box::pin(async move { answers.last(Err(RpcError::proto(text))).await })
@@ -97,6 +98,20 @@ fn take_in(services: &Arc<Services>, cred: Cred, request: Request, answers: Answ
 async fn relay(mut stream: super::replies::Answers, answers: Answers) {
     loop {
         match stream.next().await {
+            Ok(answer) => {
+                if watch::Sink::send(&answers, answer).await.is_err() {
+                    return;
+                }
+            }
+            Err(end) => return answers.last(Err(end)).await,
+        }
+    }
+}
+
+/// Passes on what the manager itself has to say, until its last word or until nobody reads it.
+async fn feed_on(mut feed: Receiver<RpcResult>, answers: Answers) {
+    while let Some(answer) = feed.recv().await {
+        match answer {
             Ok(answer) => {
                 if watch::Sink::send(&answers, answer).await.is_err() {
                     return;

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::journal::Wanted;
 use super::kvs::KvsCall;
 use super::reload::ConfigCall;
 use super::submit;
@@ -31,6 +32,8 @@ pub(super) enum Call {
     Watch(Watch),
     /// Input for a job's tasks.
     Stdin(Stdin),
+    /// The events of all jobs.
+    Journal(Wanted),
     /// Any stored key, or all of them.
     Kvs(KvsCall),
     /// The manager's log.
@@ -183,6 +186,10 @@ pub(super) fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, R
             owner(cred)?;
             Call::Read(Read::PluginSchema(fields.required("name")?))
         }
+        "job-manager.events-journal" => {
+            owner(cred)?;
+            Call::Journal(journal(&fields)?)
+        }
         "job-manager.getinfo" => Call::Read(Read::Info),
         "job-list.list" => Call::Read(Read::List(payload.clone())),
         "job-list.list-id" => Call::Read(Read::ListId(fields.required("id")?)),
@@ -288,6 +295,19 @@ fn jobtap_reload(fields: &Fields<'_>) -> Result<Call, RpcError> {
         return Err(RpcError::new(EINVAL, "plugin conf must be an object"));
     }
     Ok(Call::Engine(Request::PluginReload { name: fields.required("name")?, conf }))
+}
+
+fn journal(fields: &Fields<'_>) -> Result<Wanted, RpcError> {
+    let names = |key| match fields.payload.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Object(names)) => Ok(Some(names.clone())),
+        Some(_) => Err(RpcError::proto(format!("job-manager.events {key} should be an object"))),
+    };
+    Ok(Wanted {
+        full: fields.optional("full")?.unwrap_or(false),
+        allow: names("allow")?,
+        deny: names("deny")?,
+    })
 }
 
 fn lookup(fields: &Fields<'_>) -> Result<Lookup, RpcError> {
