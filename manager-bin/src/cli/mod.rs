@@ -1,8 +1,10 @@
 //! The commands: a file per command, and what several of them share.
 
+mod audit;
 mod cancel;
 mod columns;
 mod config;
+mod dmesg;
 mod format;
 mod ids;
 mod job;
@@ -34,6 +36,7 @@ mod submit_setattr;
 mod submit_values;
 mod submit_wait;
 mod update;
+mod uptime;
 mod usage;
 mod users;
 mod when;
@@ -84,10 +87,19 @@ enum Command {
     Config(config::ConfigArgs),
     /// Look at stored keys, dump and restore them
     Kvs(kvs::KvsArgs),
+    /// Show the manager's log
+    Dmesg(dmesg::DmesgArgs),
+    /// Show who changed the instance, when and with what result
+    Audit(audit::AuditArgs),
+    /// Show when managers ran on this state
+    Startlog(audit::StartlogArgs),
+    /// Show how long the manager has been there
+    Uptime(uptime::UptimeArgs),
 }
 
 /// Commands that answer a wrong command line in the compiled manner; see [`Family`].
-const COMPILED: &[&str] = &["start", "job", "config", "dmesg", "kvs"];
+const COMPILED: &[&str] =
+    &["start", "job", "config", "dmesg", "kvs", "audit", "startlog", "uptime"];
 
 /// Runs the manager's command line; what a custom manager's `main` calls.
 pub fn main() -> ExitCode {
@@ -114,6 +126,10 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Plugin(args) => plugin::run(args),
         Command::Config(args) => config::run(args),
         Command::Kvs(args) => kvs::run(args),
+        Command::Dmesg(args) => dmesg::run(args),
+        Command::Audit(args) => audit::run(args),
+        Command::Startlog(args) => audit::startlog(args),
+        Command::Uptime(args) => uptime::run(args),
     }
 }
 

@@ -12,8 +12,12 @@ use crate::store::{Batch, Committer, Key, KeyError, Op};
 /// Queues a turn: its effects are run when its writes and all earlier ones are durable.
 pub(super) fn submit(committer: &Committer, effector: &Arc<Effector>, turn: Turn) {
     let forgotten: Vec<JobId> = turn.writes.iter().filter_map(forgotten).collect();
-    let ops = match turn.writes.into_iter().map(op).collect() {
-        Ok(ops) => ops,
+    let ops: Result<Vec<Op>, KeyError> = turn.writes.into_iter().map(op).collect();
+    let ops = match ops {
+        Ok(mut ops) => {
+            ops.extend(turn.ops);
+            ops
+        }
         Err(error) => {
             // A key that the store can't hold comes from a plugin's name at worst; to go on without
             // the write would acknowledge what isn't there.

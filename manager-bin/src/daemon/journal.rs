@@ -14,6 +14,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::engine_thread::{EngineHandle, answered, refusal};
 use super::records::{Records, unreadable};
+use super::services::{Fields, owner};
 use crate::rpc::errno::{ENODATA, EOVERFLOW};
 use crate::rpc::{RpcError, RpcResult};
 use crate::store::StoredJob;
@@ -39,6 +40,23 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
+    /// What a request asks for; only the owner may follow all jobs.
+    pub(super) fn decode(fields: &Fields<'_>, cred: Cred) -> Result<Self, RpcError> {
+        owner(cred)?;
+        let names = |key| match fields.payload.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Object(names)) => Ok(Some(names.clone())),
+            Some(_) => {
+                Err(RpcError::proto(format!("job-manager.events {key} should be an object")))
+            }
+        };
+        Ok(Self {
+            full: fields.optional("full")?.unwrap_or(false),
+            allow: names("allow")?,
+            deny: names("deny")?,
+        })
+    }
+
     fn accepts(&self, name: &str) -> bool {
         self.allow.as_ref().is_none_or(|names| names.contains_key(name))
             && !self.deny.as_ref().is_some_and(|names| names.contains_key(name))

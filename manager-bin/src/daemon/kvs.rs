@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::engine_thread::{EngineHandle, answered};
 use super::records::{Records, unreadable};
-use super::services::owner;
+use super::services::{Fields, owner};
 use crate::archive::{self, Overrides};
 use crate::rpc::errno::{EINVAL, EIO, EISDIR, ENOENT, ENOTDIR};
 use crate::rpc::{RpcError, RpcResult};
@@ -43,6 +43,23 @@ pub(super) enum KvsCall {
         /// The archive to write, with an absolute path.
         file: PathBuf,
     },
+}
+
+impl KvsCall {
+    /// What a request to one of the services `kvs.*` asks for.
+    pub(super) fn decode(fields: &Fields<'_>, cred: Cred) -> Result<Self, RpcError> {
+        Ok(match fields.topic {
+            "kvs.dump" => {
+                owner(cred)?;
+                Self::Dump { file: fields.required("file")? }
+            }
+            "kvs.list" => Self::List {
+                key: fields.required("key")?,
+                recursive: fields.optional("recursive")?.unwrap_or(false),
+            },
+            _ => Self::Lookup { key: fields.required("key")? },
+        })
+    }
 }
 
 /// Answers, off the threads that serve others: a tree may be big.

@@ -18,13 +18,14 @@ use serde_json::Value;
 use tokio::net::UnixListener;
 use tokio::sync::{oneshot, watch};
 
+use super::audit::{Audit, AuditError};
 use super::config::Source;
 use super::effects::Effector;
 use super::engine_thread::{self, EngineHandle, Message, Surroundings, Turn, answered};
 use super::execution::{self, Execution};
 use super::hub::Hub;
 use super::journal::Journal;
-use super::log::Log;
+use super::log::{Log, RingSizeError, ring_size};
 use super::processes::Processes;
 use super::pulse::Pulse;
 use super::records::Records;
@@ -75,6 +76,12 @@ pub enum StartError {
     /// The engine refuses its configuration or a plugin its own.
     #[error(transparent)]
     Engine(#[from] jobtap_core::engine::StartError),
+    /// The size of the log is none.
+    #[error(transparent)]
+    Log(#[from] RingSizeError),
+    /// The log of changes can't be had.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     /// The executor can't be had.
     #[error(transparent)]
     Exec(#[from] ExecError),
@@ -206,6 +213,7 @@ impl Daemon {
     /// The archive that was to be left at the end can't be written.
     pub async fn shutdown(self) -> Result<(), ArchiveError> {
         let _ = std::fs::remove_file(&self.socket);
+        self.services.audit.finish(Cred { userid: self.services.owner, owner: true });
         self.services.engine.stop();
         let (engine, processes) = (self.engine, self.processes);
         let ended = tokio::task::spawn_blocking(move || {
@@ -218,6 +226,7 @@ impl Daemon {
         // Who asks from now on hears that the manager ends; who follows the journal, that this was
         // all of it.
         self.services.journal.close();
+        self.services.log.close();
         for _ in 0..LAST_WORDS {
             tokio::task::yield_now().await;
         }
@@ -250,7 +259,8 @@ fn start_threads(
     let resources = resources::discover(&options.config)?;
     let registry = Registry::linked()?;
     let linked: Vec<&'static str> = registry.plugins().map(|plugin| plugin.name).collect();
-    let log = Arc::new(Log::new(options.log_level));
+    let log = Log::new(options.log_level).with_size(ring_size(&options.config)?);
+    let log = Arc::new(log);
     warn_of_strangers(&options.config, &linked, &log);
     let state = options.statedir.path();
     let store = EmbeddedStore::open(&state.join("store"))?;
@@ -294,8 +304,20 @@ fn start_threads(
         current: tokio::sync::Mutex::new(options.config.clone()),
     });
     let reserve = Reserve::default();
-    let services =
-        Services { owner, engine, records, hub, journal, execution, log, configuration, reserve };
+    let audit = Audit::open(records.store().as_ref(), engine.clone(), &options.config)?;
+    audit.start(Cred { userid: owner, owner: true });
+    let services = Services {
+        owner,
+        engine,
+        records,
+        hub,
+        journal,
+        audit,
+        execution,
+        log,
+        configuration,
+        reserve,
+    };
     Ok((thread, Arc::new(services)))
 }
 

@@ -4,6 +4,7 @@
 //! Start-up and shutdown are in `lifecycle`, in the order that keeps every promise: nothing is
 //! acknowledged before it is durable, and nothing is lost that was acknowledged.
 
+pub(crate) mod audit;
 mod capture;
 mod commit;
 pub mod config;
@@ -42,6 +43,7 @@ use jobtap_core::job::{Timestamp, Uid};
 use serde_json::{Value, json};
 use tokio::sync::watch::{Receiver, Sender, channel};
 
+pub use audit::AuditError;
 pub use lifecycle::{Daemon, Options, StartError};
 
 use crate::rpc::errno::ENOSPC;
@@ -92,6 +94,7 @@ pub struct Services {
     records: records::Records,
     hub: Arc<hub::Hub>,
     journal: Arc<journal::Journal>,
+    audit: audit::Audit,
     execution: execution::Execution,
     log: Arc<log::Log>,
     configuration: Arc<reload::Configuration>,
@@ -163,7 +166,18 @@ impl Services {
                 self.execution.stdin(input.id, input.rank, input.data, input.eof);
                 Box::pin(async { Ok(json!({})) })
             }
-            Call::Log => {
+            Call::Log { backlog } if streaming => {
+                return Ok(Begun::Feed(self.log.follow(backlog)));
+            }
+            Call::ClearLog => {
+                self.log.clear();
+                Box::pin(async { Ok(json!({})) })
+            }
+            Call::Uptime => {
+                let (starttime, owner) = (self.audit.since(), self.owner);
+                Box::pin(async move { Ok(json!({ "starttime": starttime, "owner": owner })) })
+            }
+            Call::Log { .. } => {
                 let lines: Value = self.log.lines().iter().map(log::Line::to_json).collect();
                 Box::pin(async move { Ok(json!({ "lines": lines })) })
             }

@@ -36,8 +36,15 @@ pub(super) enum Call {
     Journal(Wanted),
     /// Any stored key, or all of them.
     Kvs(KvsCall),
-    /// The manager's log.
-    Log,
+    /// The manager's log; in a stream as it grows, with what was there before if `backlog`.
+    Log {
+        /// Not only new lines.
+        backlog: bool,
+    },
+    /// Forget the log so far.
+    ClearLog,
+    /// Since when the manager runs, and for whom.
+    Uptime,
     /// The instance's configuration.
     Config(ConfigCall),
     /// A plugin may know the topic.
@@ -186,10 +193,8 @@ pub(super) fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, R
             owner(cred)?;
             Call::Read(Read::PluginSchema(fields.required("name")?))
         }
-        "job-manager.events-journal" => {
-            owner(cred)?;
-            Call::Journal(journal(&fields)?)
-        }
+        "job-manager.events-journal" => Call::Journal(Wanted::decode(&fields, cred)?),
+        "job-manager.uptime" => Call::Uptime,
         "job-manager.getinfo" => Call::Read(Read::Info),
         "job-list.list" => Call::Read(Read::List(payload.clone())),
         "job-list.list-id" => Call::Read(Read::ListId(fields.required("id")?)),
@@ -198,16 +203,12 @@ pub(super) fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, R
         "job-info.lookup" => Call::Lookup(lookup(&fields)?),
         "job-info.eventlog-watch" => Call::Watch(watch(&fields)?),
         "job-exec.stdin" => Call::Stdin(stdin(&fields)?),
-        "kvs.lookup" => Call::Kvs(KvsCall::Lookup { key: fields.required("key")? }),
-        "kvs.list" => Call::Kvs(KvsCall::List {
-            key: fields.required("key")?,
-            recursive: fields.optional("recursive")?.unwrap_or(false),
-        }),
-        "kvs.dump" => {
+        "kvs.lookup" | "kvs.list" | "kvs.dump" => Call::Kvs(KvsCall::decode(&fields, cred)?),
+        "log.dmesg" => {
             owner(cred)?;
-            Call::Kvs(KvsCall::Dump { file: fields.required("file")? })
+            Call::Log { backlog: !fields.optional("nobacklog")?.unwrap_or(false) }
         }
-        "log.dmesg" => owner(cred).map(|()| Call::Log)?,
+        "log.clear" => owner(cred).map(|()| Call::ClearLog)?,
         "config.get" => owner(cred).map(|()| Call::Config(ConfigCall::Get))?,
         "config.load" => owner(cred).map(|()| Call::Config(ConfigCall::Load(payload.clone())))?,
         "config.reload" => owner(cred).map(|()| Call::Config(ConfigCall::Reload))?,
@@ -295,19 +296,6 @@ fn jobtap_reload(fields: &Fields<'_>) -> Result<Call, RpcError> {
         return Err(RpcError::new(EINVAL, "plugin conf must be an object"));
     }
     Ok(Call::Engine(Request::PluginReload { name: fields.required("name")?, conf }))
-}
-
-fn journal(fields: &Fields<'_>) -> Result<Wanted, RpcError> {
-    let names = |key| match fields.payload.get(key) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::Object(names)) => Ok(Some(names.clone())),
-        Some(_) => Err(RpcError::proto(format!("job-manager.events {key} should be an object"))),
-    };
-    Ok(Wanted {
-        full: fields.optional("full")?.unwrap_or(false),
-        allow: names("allow")?,
-        deny: names("deny")?,
-    })
 }
 
 fn lookup(fields: &Fields<'_>) -> Result<Lookup, RpcError> {

@@ -14,7 +14,7 @@ use crate::cli::session;
 
 /// The options about the form of printed events.
 #[derive(Debug, Clone, clap::Args)]
-pub(super) struct FormatArgs {
+pub(in crate::cli) struct FormatArgs {
     /// text or json
     #[arg(short = 'f', long, value_name = "FORMAT", default_value = "text")]
     format: String,
@@ -30,10 +30,11 @@ pub(super) struct FormatArgs {
     color: String,
 }
 
-type LocalZone = Box<dyn Fn(Timestamp) -> i32>;
+/// Seconds to the east of UTC, at each time.
+pub(in crate::cli) type LocalZone = Box<dyn Fn(Timestamp) -> i32>;
 
 /// Prints the events of one log.
-pub(super) struct Printer {
+pub(in crate::cli) struct Printer {
     format: EntryFormat,
     time: TimeFormat,
     color: bool,
@@ -42,7 +43,7 @@ pub(super) struct Printer {
 
 impl FormatArgs {
     /// The printer that the options ask for.
-    pub(super) fn printer(&self) -> Result<Printer, CliError> {
+    pub(in crate::cli) fn printer(&self) -> Result<Printer, CliError> {
         let invalid =
             |what: &str, text: &str| CliError::failure(format!("invalid {what} type '{text}'"));
         let format = self.format.parse().map_err(|_| invalid("format", &self.format))?;
@@ -51,26 +52,22 @@ impl FormatArgs {
         } else {
             self.time_format.parse().map_err(|_| invalid("time-format", &self.time_format))?
         };
-        let color = match self.color.as_str() {
-            "always" => true,
-            "never" => false,
-            "auto" => std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
-            other => return Err(invalid("color", other)),
-        };
-        Ok(Printer { format, time, color, formatter: Formatter::new(format, time, local_zone()) })
+        let color = color_wanted(&self.color)?;
+        let formatter = Formatter::new(format, time, local_zone(TimeZone::system()));
+        Ok(Printer { format, time, color, formatter })
     }
 }
 
 impl Printer {
     /// Takes note of an event that isn't printed: offsets count from the log's first one.
-    pub(super) fn skip(&mut self, event: &EventEntry) {
+    pub(in crate::cli) fn skip(&mut self, event: &EventEntry) {
         if self.time == TimeFormat::Offset {
             self.formatter.time(event);
         }
     }
 
     /// Prints the event on a line of its own.
-    pub(super) fn print(&mut self, event: &EventEntry) -> Result<(), CliError> {
+    pub(in crate::cli) fn print(&mut self, event: &EventEntry) -> Result<(), CliError> {
         let line = if self.color && self.format == EntryFormat::Text {
             self.colored(event)
         } else {
@@ -99,9 +96,19 @@ fn paint(color: &str, text: &str) -> String {
     format!("\x1b[{color}m{text}\x1b[0m")
 }
 
-fn local_zone() -> LocalZone {
-    let zone = TimeZone::system();
-    Box::new(move |at| {
+/// Whether `--color=WHEN` wants colours here.
+pub(in crate::cli) fn color_wanted(when: &str) -> Result<bool, CliError> {
+    match when {
+        "always" => Ok(true),
+        "never" => Ok(false),
+        "auto" => Ok(std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()),
+        other => Err(CliError::failure(format!("invalid color type '{other}'"))),
+    }
+}
+
+/// The offsets of a time zone, as they were at each time.
+pub(in crate::cli) fn local_zone(zone: TimeZone) -> LocalZone {
+    Box::new(move |at: Timestamp| {
         let instant = Instant::from_second(at.as_secs() as i64).unwrap_or(Instant::UNIX_EPOCH);
         zone.to_offset(instant).seconds()
     })

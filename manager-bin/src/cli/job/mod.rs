@@ -29,6 +29,7 @@ mod wait_event;
 mod why;
 
 pub(super) use attach::{Attach, Interrupt, attach};
+pub(super) use event_print::{FormatArgs, LocalZone, color_wanted, local_zone};
 pub(super) use event_stream::EventStream;
 pub(super) use output::{Output, show_exception};
 pub(super) use status::{Ending, exit_code_of};
