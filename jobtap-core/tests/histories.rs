@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 
 use common::ByUrgency;
 use hostile::{Hostile, Second, Slow};
-use jobtap_core::engine::{Exception, ExecEvent};
+use jobtap_core::engine::{Exception, ExecEvent, Request};
 use jobtap_core::job::{JobId, State};
 use jobtap_core::resource::ResourceSet;
 use jobtap_core::testing::{TestJob, TestManager};
@@ -83,6 +83,8 @@ enum Act {
     Reload(usize),
     Update(usize, u8),
     Purge(usize),
+    PurgeOver(i64),
+    Memo(usize, bool),
     Restart,
     CrashIn(u32),
 }
@@ -118,7 +120,9 @@ fn act() -> impl Strategy<Value = Act> {
         4 => (which.clone(), 0..2u8).prop_map(|(job, code)| Act::Finish(job, code)),
         2 => (which.clone(), 0..5u8).prop_map(|(job, what)| Act::Report(job, what)),
         3 => (which.clone(), 0..7u8).prop_map(|(job, how)| Act::Update(job, how)),
-        1 => which.prop_map(Act::Purge),
+        1 => which.clone().prop_map(Act::Purge),
+        1 => (0..6i64).prop_map(Act::PurgeOver),
+        1 => (which, any::<bool>()).prop_map(|(job, volatile)| Act::Memo(job, volatile)),
         5 => (0..5u8).prop_map(Act::Advance),
         1 => any::<bool>().prop_map(Act::Queue),
         1 => Just(Act::CancelAll),
@@ -213,6 +217,20 @@ impl World {
                 }
                 refusals_are_fine(self.m.purge(id));
             }
+            Act::PurgeOver(num_limit) => {
+                let m = &self.m;
+                let is_over = |id: &JobId| m.job(*id).state() == State::Inactive;
+                let over: Vec<JobId> = m.jobs().into_iter().filter(is_over).collect();
+                // The order of their end decides which of them go.
+                self.acknowledged.retain(|id| !over.contains(id));
+                let (age_limit, batch) = (-1.0, 100);
+                self.ask(Request::Purge { age_limit, num_limit, batch, force: true });
+            }
+            Act::Memo(job, volatile) => {
+                let (id, memo) =
+                    (self.pick(job), [("note".into(), json!(1))].into_iter().collect());
+                self.ask(Request::Memo { id, volatile, memo });
+            }
             Act::Restart => self.m.crash_and_restart(),
             Act::CrashIn(steps) => self.m.crash_in(steps),
         }
@@ -222,6 +240,12 @@ impl World {
         if self.m.is_dead() {
             self.m.crash_and_restart();
         }
+    }
+
+    /// A request whose answer says nothing that the logs don't.
+    fn ask(&mut self, request: Request) {
+        let asked = self.m.open_request(TestJob::OWNER.0, request);
+        self.m.answered(asked);
     }
 
     fn update(&mut self, id: JobId, how: u8) -> Result<(), String> {

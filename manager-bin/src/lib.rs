@@ -12,6 +12,7 @@
 //! ```
 
 pub mod archive;
+pub mod bench;
 mod cli;
 pub mod client;
 pub mod daemon;

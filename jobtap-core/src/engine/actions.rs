@@ -120,6 +120,7 @@ impl Engine {
 
     /// `job.inactive-add`, then `job.destroy`.
     pub(super) fn show_inactive(&mut self, id: JobId) {
+        self.visit(id);
         self.notify(TopicId::JobDestroy, id, Cause::None);
         self.notify(TopicId::JobInactiveAdd, id, Cause::None);
     }

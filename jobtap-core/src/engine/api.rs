@@ -271,6 +271,19 @@ pub enum Write {
         /// The text.
         value: String,
     },
+    /// A job is accepted: it is active from here on.
+    Accepted {
+        /// The job.
+        id: JobId,
+    },
+    /// A job is over, and active no more. This is all that a later start needs of it, for
+    /// [`Engine::restore_over`](super::Engine::restore_over); its other keys stay as they are.
+    Over {
+        /// The job.
+        id: JobId,
+        /// A JSON object, of a form that only the engine knows.
+        summary: String,
+    },
     /// Nothing of a job is kept.
     Remove {
         /// The job.

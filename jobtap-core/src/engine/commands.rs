@@ -350,6 +350,7 @@ impl Engine {
     }
 
     pub(super) fn ask_priority(&mut self, id: JobId) {
+        self.visit(id);
         self.stack_frame(Frame::new(TopicId::JobPriorityGet, id, Then::PriorityGet));
     }
 

@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
+use super::Engine;
 use super::api::{Cred, RequestError};
 use super::record::{Record, field};
-use super::{Engine, selection};
+use super::selection::Selection;
 use crate::eventlog::EventEntry;
 use crate::job::{Job, JobId, JobResult, State, Timestamp, Uid};
 use crate::resource::ResourceSet;
@@ -130,15 +131,29 @@ impl Engine {
     /// # Errors
     /// When the constraint can't be read.
     pub fn list(&self, payload: &Value, _cred: Cred) -> Result<Value, RequestError> {
-        let selection = selection::Selection::read(payload)?;
+        let selection = Selection::read(payload)?;
         let mut chosen: Vec<&Record> =
-            self.jobs.values().map(|record| &**record).filter(|r| selection.matches(r)).collect();
+            self.jobs.active().filter(|record| selection.matches(record)).collect();
         chosen.sort_by(|a, b| order(a).partial_cmp(&order(b)).unwrap_or(std::cmp::Ordering::Equal));
-        if selection.max_entries > 0 {
-            chosen.truncate(selection.max_entries);
-        }
-        let jobs: Vec<Value> = chosen.into_iter().map(Record::attributes).collect();
+        chosen.truncate(selection.at_most());
+        let mut jobs: Vec<Value> = chosen.into_iter().map(Record::attributes).collect();
+        let left = selection.at_most() - jobs.len();
+        jobs.extend(self.list_over(&selection).take(left));
         Ok(json!({ "jobs": jobs }))
+    }
+
+    /// The jobs that are over, the last to end first: unfolded one by one, and only as many as are
+    /// asked for.
+    fn list_over(&self, selection: &Selection) -> impl Iterator<Item = Value> {
+        let newest = self.inactive.newest_first().take_while(|(end, _)| selection.is_since(*end));
+        newest.filter_map(|(_, id)| {
+            let over = self.jobs.over(id)?;
+            if selection.matches_brief(&over.brief) == Some(false) {
+                return None;
+            }
+            let record = over.unfolded(id)?;
+            selection.matches(&record).then(|| record.attributes())
+        })
     }
 
     /// `job-list.list-id`: `{"job":{..}}`.
@@ -222,7 +237,7 @@ impl Record {
     }
 
     fn identity(&self, map: &mut Map<String, Value>) {
-        let (job, spec) = (&self.job, &self.job.jobspec);
+        let (job, spec) = (&self.job, self.job.jobspec.opened());
         let mut set = |key: &str, value: Value| {
             map.insert(key.to_owned(), value);
         };

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `api` | inputs and effects |
 //! | `record` | a job, and the state machine of RFC 21 |
+//! | `jobs`, `summary` | all jobs; those that are over, folded |
 //! | `work` | the stack of work, events and their order |
 //! | `notices`, `frames` | a topic through the stack of plugins: the short way, and step by step |
 //! | `callback` | one callback |
@@ -40,6 +41,7 @@ mod faulted;
 mod frames;
 mod held;
 mod host;
+mod jobs;
 mod listing;
 mod notices;
 mod plugin_requests;
@@ -52,6 +54,7 @@ mod selection;
 mod services;
 mod simulated;
 mod submit;
+mod summary;
 mod timers;
 mod updates;
 mod waits;
@@ -77,9 +80,9 @@ use crate::resource::ResourceSet;
 use crate::sched::{AllocQueue, Pool, Scheduler};
 use crate::topic::TopicId;
 use frames::Frame;
+use jobs::Jobs;
 use notices::{Cause, Notice};
 use plugins::Plugins;
-use record::Record;
 use timers::Timers;
 use work::Work;
 
@@ -114,7 +117,7 @@ pub struct Engine {
     last_event: Timestamp,
     ids: IdGenerator,
     max_jobid: Option<JobId>,
-    jobs: FxHashMap<JobId, Box<Record>>,
+    jobs: Jobs,
     active: BTreeSet<JobId>,
     plugins: Plugins,
     work: Vec<Work>,
@@ -134,6 +137,8 @@ pub struct Engine {
     holding: BTreeSet<JobId>,
     timers: Timers,
     effects: Effects,
+    /// Jobs that something happened to since the last input.
+    visited: Vec<JobId>,
     tally: listing::Tally,
     waits: waits::Waits,
     inactive: purge::Inactive,
@@ -164,7 +169,7 @@ impl Engine {
             last_event: now,
             ids: IdGenerator::new(None),
             max_jobid: None,
-            jobs: FxHashMap::default(),
+            jobs: Jobs::default(),
             active: BTreeSet::new(),
             plugins: Plugins::new(setup.registry, setup.remote, setup.ticks),
             work: Vec::new(),
@@ -179,6 +184,7 @@ impl Engine {
             holding: BTreeSet::new(),
             timers: Timers::default(),
             effects: Effects::default(),
+            visited: Vec::new(),
             tally: listing::Tally::default(),
             waits: waits::Waits::default(),
             inactive: purge::Inactive::default(),
@@ -224,6 +230,28 @@ impl Engine {
             }
         }
         self.tell_rest();
+        self.rest();
+    }
+
+    /// Notes that something happens to a job. Where one input concerns very many, those at the front
+    /// rest before the last one's turn.
+    fn visit(&mut self, id: JobId) {
+        self.visited.push(id);
+        if self.visited.len() > 4096 {
+            self.rest();
+        }
+    }
+
+    fn rest(&mut self) {
+        for id in self.visited.drain(..) {
+            match self.jobs.fold(id) {
+                Some(summary) => self.effects.writes.push(Write::Over { id, summary }),
+                None => self.jobs.rest(id),
+            }
+        }
+        for (id, summary) in self.jobs.refold() {
+            self.effects.writes.push(Write::Over { id, summary });
+        }
     }
 
     fn reply(&mut self, to: ReplyTo, result: Result<Value, RequestError>) {

@@ -162,6 +162,23 @@ impl Record {
             && !self.opened.iter().any(|o| o.bracket == bracket && *o.description == *description)
     }
 
+    /// Nothing happens to it for now: gives back the memory that only a busy job needs. A hundred
+    /// thousand jobs may wait, and a million be over.
+    pub(super) fn rest(&mut self) {
+        self.job.jobspec.close();
+        if self.queue.is_empty() {
+            self.queue = VecDeque::new();
+        }
+    }
+
+    /// Nobody is at work on it, and nothing waits for its turn.
+    pub(super) fn is_at_rest(&self) -> bool {
+        !self.busy
+            && self.queue.is_empty()
+            && self.working.is_empty()
+            && self.awaiting_end.is_empty()
+    }
+
     /// An event of this name is posted and not yet applied.
     pub(super) fn is_queued(&self, name: &str) -> bool {
         self.queue.iter().any(|entry| entry.name == name)

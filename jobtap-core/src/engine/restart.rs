@@ -14,6 +14,7 @@ use super::held::Words as _;
 use super::notices::Cause;
 use super::record::{ApplyError, Exec, Record};
 use super::submit::blank_job;
+use super::summary;
 use super::work::Work;
 use super::{Engine, Level, events};
 use crate::eventlog::decode_log;
@@ -37,6 +38,12 @@ pub(super) enum Orphans {
 #[error("{0}")]
 pub struct RestoreError(String);
 
+impl RestoreError {
+    pub(super) fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
 impl From<ApplyError> for RestoreError {
     fn from(error: ApplyError) -> Self {
         Self(error.to_string())
@@ -44,13 +51,47 @@ impl From<ApplyError> for RestoreError {
 }
 
 impl Engine {
-    /// Brings back one job from the store. Before [`start`](Self::start), in id order.
+    /// Brings back one job from the store. Before [`start`](Self::start), in any order. What it
+    /// gives is to be stored, unless it is known to be there: it tells the next start what the job
+    /// is.
     ///
     /// # Errors
     /// The reason, for a warning that names the job.
-    pub fn restore(&mut self, stored: StoredJob) -> Result<(), RestoreError> {
+    pub fn restore(&mut self, stored: StoredJob) -> Result<Write, RestoreError> {
         let id = stored.id;
-        let mut record = replay(stored)?;
+        let record = replay(stored)?;
+        self.restored(id, record);
+        Ok(match self.jobs.fold(id) {
+            Some(summary) => Write::Over { id, summary },
+            None => Write::Accepted { id },
+        })
+    }
+
+    /// Brings back a job that was over, by the summary of [`Write::Over`]. Before
+    /// [`start`](Self::start).
+    ///
+    /// # Errors
+    /// When the summary can't be read; [`restore`](Self::restore) does without.
+    pub fn restore_over(&mut self, id: JobId, summary: String) -> Result<(), RestoreError> {
+        let record = summary::read(id, &summary)?;
+        self.restored(id, record);
+        self.jobs.fold_as(id, summary);
+        Ok(())
+    }
+
+    /// What a job's summary says otherwise than its log, for tests.
+    ///
+    /// # Errors
+    /// When the log can't be replayed.
+    #[doc(hidden)]
+    pub fn summary_differs(
+        stored: StoredJob,
+        summary: &str,
+    ) -> Result<Option<String>, RestoreError> {
+        Ok(summary::difference(&replay(stored)?, summary))
+    }
+
+    fn restored(&mut self, id: JobId, mut record: Record) {
         let (state, end) = (record.job.state, record.times.inactive);
         if record.holds && !record.bypass {
             let claimed = record.job.resources.as_ref().is_some_and(|held| self.pool.claim(held));
@@ -71,7 +112,6 @@ impl Engine {
             }
             self.keep_zombie(id);
         }
-        Ok(())
     }
 
     /// Starts work: introduces the restored jobs to the plugins and resumes their actions.
@@ -138,9 +178,7 @@ impl Engine {
         if !stack.handles(TopicId::JobInactiveAdd) && !stack.handles(TopicId::JobDestroy) {
             return;
         }
-        let over = |record: &Record| record.job.state == State::Inactive;
-        let over = self.jobs.iter().filter(|(_, record)| over(record));
-        let mut jobs: Vec<JobId> = over.map(|(id, _)| *id).collect();
+        let mut jobs: Vec<JobId> = self.jobs.ids_over().collect();
         jobs.sort_unstable();
         self.work.push(Work::Inactive(jobs.into()));
     }

@@ -103,7 +103,7 @@ impl Engine {
         };
         let Some(mut entry) = record.queue.pop_front() else {
             record.busy = false;
-            return;
+            return self.visit(id);
         };
         entry.timestamp = in_order(entry.timestamp, &mut self.last_event);
         self.work.push(Work::Drain(id));

@@ -12,7 +12,7 @@ use super::store::MemoryStore;
 use super::tasks::Tasks;
 use crate::engine::{
     Cred, Effect, Effects, Engine, ExecEvent, Input, LogLine, ReplyTo, Request, RequestError,
-    Setup, TimerId,
+    RestoreError, Setup, TimerId,
 };
 use crate::job::{JobId, Timestamp, WaitStatus};
 use crate::plugin::{Plugin, PluginDescriptor, Registry, RemoteCall, RemoteSink, Ticks};
@@ -181,7 +181,15 @@ impl TestManager {
         }
         for stored in self.store.jobs() {
             let id = stored.id;
-            engine.restore(stored).map_err(|error| format!("job {id} not replayed: {error}"))?;
+            let explain = |error: RestoreError| format!("job {id} not replayed: {error}");
+            let Some(summary) = self.store.summary(id) else {
+                engine.restore(stored).map_err(explain)?;
+                continue;
+            };
+            if let Some(text) = Engine::summary_differs(stored, summary).map_err(explain)? {
+                return Err(format!("job {id} is not what its log says:\n{text}"));
+            }
+            engine.restore_over(id, summary.to_owned()).map_err(explain)?;
         }
         let effects = engine.start(self.now);
         self.engine = Some(engine);

@@ -13,6 +13,7 @@ pub(super) struct MemoryStore {
     logs: BTreeMap<(JobId, Log), Vec<String>>,
     values: BTreeMap<(JobId, String), String>,
     instance: BTreeMap<String, String>,
+    summaries: BTreeMap<JobId, String>,
 }
 
 impl MemoryStore {
@@ -27,7 +28,12 @@ impl MemoryStore {
                 Write::Put { id, key, value } => {
                     self.values.insert((id, key), value);
                 }
+                Write::Accepted { .. } => {}
+                Write::Over { id, summary } => {
+                    self.summaries.insert(id, summary);
+                }
                 Write::Remove { id } => {
+                    self.summaries.remove(&id);
                     self.logs.retain(|(job, _), _| *job != id);
                     self.values.retain(|(job, _), _| *job != id);
                 }
@@ -58,6 +64,11 @@ impl MemoryStore {
     /// All jobs in id order.
     pub(super) fn jobs(&self) -> Vec<StoredJob> {
         self.ids().map(|id| self.job(id)).collect()
+    }
+
+    /// What is kept of a job that is over.
+    pub(super) fn summary(&self, id: JobId) -> Option<&str> {
+        self.summaries.get(&id).map(String::as_str)
     }
 
     /// Their ids.

@@ -65,7 +65,7 @@ fn write_all(
     let mut archive = Archive::new(out);
     let mut counts = Counts::default();
     for key in store.instance_keys()? {
-        if newer.contains_key(key.as_str()) {
+        if key.is_index() || newer.contains_key(key.as_str()) {
             continue;
         }
         let value = match store.get(&key)? {

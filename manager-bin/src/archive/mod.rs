@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use crate::store::{EmbeddedStore, GuestFiles, Key, Op, Store};
 
-    /// All keys with their values.
+    /// All keys with their values, but for the index.
     fn content(state: &Path) -> Vec<(String, Vec<u8>)> {
         let store = EmbeddedStore::open(&state.join("store")).unwrap();
         let files = GuestFiles::new(state);
@@ -88,6 +88,7 @@ mod tests {
             .list("")
             .unwrap()
             .into_iter()
+            .filter(|key| !key.is_index())
             .map(|key| {
                 let value = store.get(&key).unwrap().or_else(|| store.read_log(&key).unwrap());
                 (key.as_str().to_owned(), value.unwrap())
@@ -144,6 +145,8 @@ mod tests {
             let store = EmbeddedStore::open(&first.join("store")).unwrap();
             let mut ops = vec![
                 Op::Put { key: Key::checkpoint(), value: "{}".into() },
+                Op::Put { key: Key::instance(Key::INDEXED).unwrap(), value: "1".into() },
+                Op::Put { key: Key::instance("jobtap.job.7").unwrap(), value: "".into() },
                 Op::Put {
                     key: Key::instance("job-lost+found.job.ƒ2.R").unwrap(),
                     value: "?".into(),
@@ -167,6 +170,10 @@ mod tests {
             let restored = restore(&state, &file).unwrap();
             assert_eq!((restored.jobs, restored.keys), (2, 7));
             assert_eq!(content(&state), content(&first));
+            // Without its mark the first start makes an index of what is there.
+            let store = EmbeddedStore::open(&state.join("store")).unwrap();
+            assert!(!store.list("").unwrap().iter().any(Key::is_index));
+            drop(store);
             dump_of(&state, &again);
             let third = second.join(format!("{name}.3"));
             std::fs::create_dir(&third).unwrap();

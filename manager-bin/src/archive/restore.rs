@@ -28,7 +28,7 @@ pub struct Restored {
     pub jobs: u64,
     /// Keys, those of jobs among them.
     pub keys: u64,
-    /// Entries that stand for something that isn't kept here: links between parts of a KVS.
+    /// Entries that stand for something that isn't kept here: links between parts of a KVS, an index.
     pub skipped: Vec<String>,
 }
 
@@ -120,6 +120,11 @@ fn read_entries(
         }
         let key = path::to_key(&path).map_err(|reason| refused(reason.to_owned()))?;
         let key: Key = key.parse().map_err(|error| refused(format!("{error}")))?;
+        if key.is_index() {
+            // Of another store: the first start makes this one's.
+            target.restored.skipped.push(path);
+            continue;
+        }
         let mut value = Vec::new();
         entry.read_to_end(&mut value).map_err(|error| refused(error.to_string()))?;
         if value.len() as u64 != entry.size() {

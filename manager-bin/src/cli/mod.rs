@@ -1,6 +1,7 @@
 //! The commands: a file per command, and what several of them share.
 
 mod audit;
+mod bench;
 mod cancel;
 mod columns;
 mod config;
@@ -95,6 +96,8 @@ enum Command {
     Startlog(audit::StartlogArgs),
     /// Show how long the manager has been there
     Uptime(uptime::UptimeArgs),
+    /// Measure what a job costs on this machine
+    Bench(bench::BenchArgs),
 }
 
 /// Commands that answer a wrong command line in the compiled manner; see [`Family`].
@@ -130,6 +133,7 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Audit(args) => audit::run(args),
         Command::Startlog(args) => audit::startlog(args),
         Command::Uptime(args) => uptime::run(args),
+        Command::Bench(args) => bench::run(args),
     }
 }
 

@@ -107,8 +107,8 @@ fn dump(records: &Records, newer: Value, file: &std::path::Path) -> RpcResult {
 fn lookup(records: &Records, cred: Cred, text: &str) -> RpcResult {
     allow(records, cred, text)?;
     let found = match text.parse::<Key>() {
-        Ok(key) => value(records, &key)?,
-        Err(_) => None,
+        Ok(key) if !key.is_index() => value(records, &key)?,
+        _ => None,
     };
     match found.map(String::from_utf8) {
         Some(Ok(value)) => Ok(json!({ "value": value })),
@@ -135,9 +135,9 @@ fn list(records: &Records, cred: Cred, text: &str, recursive: bool) -> RpcResult
     allow(records, cred, directory)?;
     let keys = keys_in(records, directory, recursive)?;
     if keys.is_empty() && !directory.is_empty() {
-        let is_key = directory
-            .parse::<Key>()
-            .is_ok_and(|key| value(records, &key).is_ok_and(|value| value.is_some()));
+        let is_key = directory.parse::<Key>().is_ok_and(|key| {
+            !key.is_index() && value(records, &key).is_ok_and(|value| value.is_some())
+        });
         return Err(RpcError::new(if is_key { ENOTDIR } else { ENOENT }, ""));
     }
     Ok(json!({ "keys": keys }))
@@ -179,13 +179,14 @@ fn keys_in(
     let depth = if directory.is_empty() { 0 } else { directory.split('.').count() };
     let above_jobs = depth < JOB_DEPTH && (depth == 0 || directory.split('.').next() == Some(JOB));
     let store = records.store();
-    let all = match above_jobs && !recursive {
+    let all: Vec<String> = match above_jobs && !recursive {
         // Jobs are many; the directories above them follow from their ids.
         true => {
             let instance = store.instance_keys().map_err(unreadable)?;
             let jobs = store.job_ids().map_err(unreadable)?.into_iter();
             let jobs = jobs.map(|id| format!("{}.", JobId::new(id).encode(Encoding::Kvs)));
-            instance.into_iter().map(|key| key.to_string()).chain(jobs).collect()
+            let instance = instance.into_iter().filter(|key| !key.is_index());
+            instance.map(|key| key.to_string()).chain(jobs).collect()
         }
         false => stored_and_files(records, &prefix)?,
     };
@@ -205,7 +206,8 @@ fn keys_in(
 
 /// All keys that begin with `prefix`: those of the store, and those of the jobs' files.
 fn stored_and_files(records: &Records, prefix: &str) -> Result<Vec<String>, RpcError> {
-    let keys = records.store().list(prefix).map_err(unreadable)?;
+    let mut keys = records.store().list(prefix).map_err(unreadable)?;
+    keys.retain(|key| !key.is_index());
     let mut jobs: BTreeSet<u64> = keys.iter().filter_map(Key::job_id).collect();
     jobs.extend(job_of(prefix).map(JobId::as_u64));
     let mut all: Vec<String> = keys.into_iter().map(|key| key.to_string()).collect();
@@ -244,6 +246,8 @@ mod tests {
             .commit(vec![
                 put(Key::checkpoint(), "{}"),
                 put(Key::instance("a.b.c").unwrap(), "1"),
+                put(Key::instance(Key::INDEXED).unwrap(), "1"),
+                put(Key::instance(&format!("{}1", Key::INDEX)).unwrap(), "{}"),
                 put(Key::jobspec(0x1_0002), "{}"),
                 Op::Append { key: Key::eventlog(0x1_0002), seq: 0, value: submit.into() },
                 put(Key::data(0x1_0002, "x").unwrap(), "\u{0}"),
@@ -281,6 +285,9 @@ mod tests {
         assert_eq!(ls(".", true).len(), 7);
         let errno = |key| list(&records, OWNER, key, false).unwrap_err().errno;
         assert_eq!((errno("nosuch"), errno("a.b.c")), (ENOENT, ENOTDIR));
+        // The index is no part of the tree.
+        assert_eq!((errno("jobtap"), errno(Key::INDEXED)), (ENOENT, ENOENT));
+        assert_eq!(lookup(&records, OWNER, Key::INDEXED).unwrap_err().errno, ENOENT);
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod effects;
 mod engine_thread;
 mod execution;
 mod hub;
+mod index;
 mod journal;
 mod kvs;
 mod lifecycle;
@@ -44,7 +45,9 @@ use serde_json::{Value, json};
 use tokio::sync::watch::{Receiver, Sender, channel};
 
 pub use audit::AuditError;
+pub(crate) use commit::ops as store_ops;
 pub use lifecycle::{Daemon, Options, StartError};
+pub(crate) use submit::wrap as token;
 
 use crate::rpc::errno::ENOSPC;
 use crate::rpc::{RpcError, RpcResult};
@@ -166,7 +169,7 @@ impl Services {
                 self.execution.stdin(input.id, input.rank, input.data, input.eof);
                 Box::pin(async { Ok(json!({})) })
             }
-            Call::Log { backlog } if streaming => {
+            Call::Log(backlog) if streaming => {
                 return Ok(Begun::Feed(self.log.follow(backlog)));
             }
             Call::ClearLog => {
@@ -177,7 +180,7 @@ impl Services {
                 let (starttime, owner) = (self.audit.since(), self.owner);
                 Box::pin(async move { Ok(json!({ "starttime": starttime, "owner": owner })) })
             }
-            Call::Log { .. } => {
+            Call::Log(_) => {
                 let lines: Value = self.log.lines().iter().map(log::Line::to_json).collect();
                 Box::pin(async move { Ok(json!({ "lines": lines })) })
             }

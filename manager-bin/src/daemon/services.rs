@@ -36,11 +36,8 @@ pub(super) enum Call {
     Journal(Wanted),
     /// Any stored key, or all of them.
     Kvs(KvsCall),
-    /// The manager's log; in a stream as it grows, with what was there before if `backlog`.
-    Log {
-        /// Not only new lines.
-        backlog: bool,
-    },
+    /// The manager's log; in a stream as it grows, with what was there before if true.
+    Log(bool),
     /// Forget the log so far.
     ClearLog,
     /// Since when the manager runs, and for whom.
@@ -206,7 +203,7 @@ pub(super) fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, R
         "kvs.lookup" | "kvs.list" | "kvs.dump" => Call::Kvs(KvsCall::decode(&fields, cred)?),
         "log.dmesg" => {
             owner(cred)?;
-            Call::Log { backlog: !fields.optional("nobacklog")?.unwrap_or(false) }
+            Call::Log(!fields.optional("nobacklog")?.unwrap_or(false))
         }
         "log.clear" => owner(cred).map(|()| Call::ClearLog)?,
         "config.get" => owner(cred).map(|()| Call::Config(ConfigCall::Get))?,

@@ -38,7 +38,7 @@ pub(super) fn decode(payload: &Value, cred: Cred) -> Result<Submission, RpcError
 }
 
 /// The token that Flux makes of an unsigned jobspec: header, jobspec, mechanism `none`.
-pub(super) fn wrap(jobspec: &str, userid: Uid) -> String {
+pub(crate) fn wrap(jobspec: &str, userid: Uid) -> String {
     let header = format!("version\0i1\0userid\0i{}\0mechanism\0snone\0", userid.as_u32());
     format!("{}.{}.none", BASE64_STANDARD.encode(header), BASE64_STANDARD.encode(jobspec))
 }
