@@ -368,9 +368,9 @@ mod tests {
 
     #[test]
     fn an_unknown_topic_is_named() {
-        let error = decode("kvs.lookup", &json!({}), OWNER).unwrap_err();
+        let error = decode("kvs.commit", &json!({}), OWNER).unwrap_err();
         assert_eq!(error.errno, ENOSYS);
-        assert_eq!(error.text, "Unknown service method 'kvs.lookup'");
+        assert_eq!(error.text, "Unknown service method 'kvs.commit'");
     }
 
     #[test]
