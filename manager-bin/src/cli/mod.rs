@@ -2,6 +2,7 @@
 
 mod audit;
 mod bench;
+mod bulksubmit;
 mod cancel;
 mod columns;
 mod config;
@@ -69,6 +70,8 @@ enum Command {
     Start(start::StartArgs),
     /// Submit a job and print its id
     Submit(submit::SubmitCommand),
+    /// Submit a job for each of many inputs
+    Bulksubmit(bulksubmit::BulkSubmitCommand),
     /// Submit a job, show its output and wait for its end
     Run(run::RunCommand),
     /// List jobs
@@ -120,6 +123,7 @@ fn dispatch(command: Command) -> ExitCode {
     match command {
         Command::Start(args) => start::run(args),
         Command::Submit(args) => submit::run(args),
+        Command::Bulksubmit(args) => bulksubmit::run(args),
         Command::Run(args) => run::run(args),
         Command::Jobs(args) => jobs_source::run(args),
         Command::Job(args) => job::run(args),

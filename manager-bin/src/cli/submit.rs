@@ -46,13 +46,14 @@ pub(super) struct Submission {
 /// Runs the command.
 pub(crate) fn run(args: SubmitCommand) -> ExitCode {
     session::run(COMMAND, Family::Script, async {
-        let submissions = submissions(&args)?;
+        let submissions = submissions(&args.job, &args.copies, &Caller::current()?)?;
         if args.job.dry_run {
             // Of several copies the first one tells what they are like.
             submissions.first().map_or(Ok(()), |first| print_jobspec(&first.payload))?;
             return Ok(0);
         }
-        submit_all(&args, submissions).await
+        let wait = Wait::from_args(args.job.verbose, args.job.label_io, &args.copies);
+        submit_all(args.job.quiet, wait, submissions).await
     })
 }
 
@@ -73,26 +74,34 @@ pub(super) fn submission(args: &SubmitArgs, caller: &Caller) -> Result<Submissio
     Ok(Submission { label: String::new(), payload })
 }
 
-fn submissions(args: &SubmitCommand) -> Result<Vec<Submission>, CliError> {
-    let caller = Caller::current()?;
-    for note in args.job.notes() {
+/// The requests for all copies of a job.
+pub(super) fn submissions(
+    job: &SubmitArgs,
+    copies: &CopyArgs,
+    caller: &Caller,
+) -> Result<Vec<Submission>, CliError> {
+    for note in job.notes() {
         session::note(note);
     }
-    let Some((how, ids)) = args.copies.copies()? else {
-        return Ok(vec![submission(&args.job, &caller)?]);
+    let Some((how, ids)) = copies.copies()? else {
+        return Ok(vec![submission(job, caller)?]);
     };
     let ids: Idset = ids.parse().map_err(|error| CliError::failure(format!("--cc: {error}")))?;
     let copy = |id: u32| {
-        let args = args.job.copy_for(&id.to_string(), how);
-        let submission = submission(&args, &caller)?;
+        let submission = submission(&job.copy_for(&id.to_string(), how), caller)?;
         Ok(Submission { label: format!("cc={id}: "), ..submission })
     };
     ids.iter().map(copy).collect()
 }
 
-async fn submit_all(args: &SubmitCommand, submissions: Vec<Submission>) -> Result<u8, CliError> {
+/// Sends the requests, shows the answers in their order, and waits for the jobs if asked to; returns
+/// the exit code.
+pub(super) async fn submit_all(
+    quiet: bool,
+    wait: Option<Wait>,
+    submissions: Vec<Submission>,
+) -> Result<u8, CliError> {
     let client = Client::connect().await?;
-    let wait = Wait::from_args(args.job.verbose, args.job.label_io, &args.copies);
     // All requests are on their way before the first answer is waited for.
     let sent: Vec<(String, JoinHandle<RpcResult>)> = submissions
         .into_iter()
@@ -108,7 +117,7 @@ async fn submit_all(args: &SubmitCommand, submissions: Vec<Submission>) -> Resul
         match answer.await.map_err(CliError::failure)? {
             Ok(answer) => {
                 let id = submitted_id(&answer)?;
-                if !args.job.quiet {
+                if !quiet {
                     session::print(&format!("{}\n", show_id(id)))?;
                 }
                 if let Some(wait) = &wait {
