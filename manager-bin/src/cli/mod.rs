@@ -24,6 +24,7 @@ mod jobs_tests;
 mod kvs;
 mod message;
 mod named_formats;
+mod pgrep;
 mod plugin;
 mod queue;
 mod run;
@@ -80,6 +81,10 @@ enum Command {
     Job(job::JobArgs),
     /// Cancel jobs
     Cancel(cancel::CancelArgs),
+    /// Find jobs by name or in a range of ids
+    Pgrep(pgrep::PgrepArgs),
+    /// Cancel jobs by name or in a range of ids
+    Pkill(pgrep::PkillArgs),
     /// Look at the queue, start or stop it
     Queue(queue::QueueArgs),
     /// Change a job after its submission
@@ -128,6 +133,8 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Jobs(args) => jobs_source::run(args),
         Command::Job(args) => job::run(args),
         Command::Cancel(args) => cancel::run(args),
+        Command::Pgrep(args) => pgrep::grep(args),
+        Command::Pkill(args) => pgrep::kill(args),
         Command::Queue(args) => queue::run(args),
         Command::Update(args) => update::run(args),
         Command::Plugin(args) => plugin::run(args),

@@ -105,9 +105,7 @@ fn filled(template: &SubmitArgs, fields: &Fields<'_>) -> Result<SubmitArgs, Repl
         *text = fields.fill(text)?;
     }
     for (_, list) in texts.lists {
-        let words: Result<Vec<Vec<String>>, ReplaceError> =
-            list.iter().map(|word| fields.fill_word(word)).collect();
-        *list = words?.into_iter().flatten().collect();
+        *list = fields.fill_list(list)?;
     }
     Ok(job)
 }

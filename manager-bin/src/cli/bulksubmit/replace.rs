@@ -60,14 +60,15 @@ impl Fields<'_> {
         Ok(done + rest)
     }
 
-    /// The words that an element of a list becomes: an input in place of the whole element may be
-    /// several.
+    /// Fills in the fields of a list of words; an input in place of the whole list may be several.
     ///
     /// # Errors
     /// As [`fill`](Self::fill).
-    pub(super) fn fill_word(&self, word: &str) -> Result<Vec<String>, ReplaceError> {
-        let filled = self.fill(word)?;
-        Ok(if word == "{}" { words(&filled) } else { vec![filled] })
+    pub(super) fn fill_list(&self, list: &[String]) -> Result<Vec<String>, ReplaceError> {
+        match list {
+            [whole] if whole == "{}" => Ok(words(&self.fill(whole)?)),
+            list => list.iter().map(|word| self.fill(word)).collect(),
+        }
     }
 
     fn field(&self, field: &str) -> Result<String, String> {
@@ -198,12 +199,16 @@ mod tests {
     }
 
     #[test]
-    fn only_a_lone_field_becomes_several_words() {
+    fn only_a_field_that_is_all_becomes_several_words() {
         let inputs = ["echo 'a b' \"c\\\"d\" e\\ f ''".to_owned()];
         let fields = Fields { inputs: &inputs, seq: 0, defined: &Defined::new() };
         let expected = ["echo", "a b", "c\"d", "e f", ""];
-        assert_eq!(fields.fill_word("{}").unwrap(), expected);
-        assert_eq!(fields.fill_word("x{}").unwrap().len(), 1);
+        let list = |list: &[&str]| {
+            fields.fill_list(&list.iter().map(|&word| word.to_owned()).collect::<Vec<_>>()).unwrap()
+        };
+        assert_eq!(list(&["{}"]), expected);
+        assert_eq!(list(&["x{}"]).len(), 1);
+        assert_eq!(list(&["cat", "{}"]).len(), 2);
     }
 
     proptest! {
