@@ -91,5 +91,8 @@ fn jobs_are_found_by_name_and_range_and_canceled() {
     assert_eq!(m.jobtap("jobs -no {id.f58}").ok(), blue);
     assert_eq!(m.jobtap("pkill re").code, 1);
     let over = m.jobtap("pkill -a red");
-    assert!(over.stderr.contains(&format!("ERROR: {red}: cancel: [Errno 2] job is inactive")), "{over:?}");
+    assert!(
+        over.stderr.contains(&format!("ERROR: {red}: cancel: [Errno 2] job is inactive")),
+        "{over:?}"
+    );
 }

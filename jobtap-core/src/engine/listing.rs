@@ -56,7 +56,7 @@ impl Tally {
         self.results.get_mut(index)
     }
 
-    fn add(&mut self, record: &Record) {
+    pub(super) fn add(&mut self, record: &Record) {
         if let Some(count) = self.state(record.job.state) {
             *count += 1;
         }
@@ -71,10 +71,37 @@ impl Tally {
         all.filter(|((state, _), _)| states.contains(state)).map(|(_, count)| count).sum()
     }
 
-    fn leave(&mut self, state: State) {
+    pub(super) fn leave(&mut self, state: State) {
         if let Some(count) = self.state(state) {
             *count = count.saturating_sub(1);
         }
+    }
+
+    /// Counts an inactive job out.
+    pub(super) fn purge(&mut self, record: &Record) {
+        if let Some(count) = self.result(record) {
+            *count = count.saturating_sub(1);
+        }
+        self.leave(State::Inactive);
+        self.purged += 1;
+    }
+
+    /// The counts, as `job-list.job-stats` has them.
+    pub(super) fn to_json(&self) -> Map<String, Value> {
+        let mut states = Map::new();
+        let mut total = 0;
+        for ((_, name), count) in STATES.iter().zip(self.states).skip(1) {
+            states.insert((*name).to_owned(), count.into());
+            total += count;
+        }
+        states.insert("total".to_owned(), total.into());
+        let mut stats = Map::new();
+        stats.insert("job_states".to_owned(), states.into());
+        for ((_, name), count) in RESULTS.iter().zip(self.results) {
+            stats.insert((*name).to_owned(), count.into());
+        }
+        stats.insert("inactive_purged".to_owned(), self.purged.into());
+        stats
     }
 }
 
@@ -84,15 +111,15 @@ impl Engine {
         if let Some(record) = self.jobs.get(&id) {
             self.tally.add(record);
         }
+        self.queue_tally_new(id);
     }
 
     /// Counts an inactive job out.
     pub(super) fn tally_purged(&mut self, id: JobId) {
-        if let Some(count) = self.jobs.get(&id).and_then(|record| self.tally.result(record)) {
-            *count = count.saturating_sub(1);
+        if let Some(record) = self.jobs.get(&id) {
+            self.tally.purge(record);
         }
-        self.tally.leave(State::Inactive);
-        self.tally.purged += 1;
+        self.queue_tally_purged(id);
     }
 
     /// Follows a job's change of state, and gives back resources that became free.
@@ -107,10 +134,16 @@ impl Engine {
         if entry.name == "free"
             && !record.lost_resources
             && !record.bypass
-            && let Some(resources) = &record.job.resources
+            && let Some(resources) = record.held()
         {
             self.pool.release(resources);
             self.holding.remove(&id);
+        }
+        if let Some(left) = left {
+            self.queue_tally_left(id, left);
+        }
+        if entry.name == "jobspec-update" {
+            self.queue_tally_moved(id);
         }
     }
 
@@ -171,20 +204,8 @@ impl Engine {
 
     /// `job-list.job-stats`.
     pub fn job_stats(&self) -> Value {
-        let mut states = Map::new();
-        let mut total = 0;
-        for ((_, name), count) in STATES.iter().zip(self.tally.states).skip(1) {
-            states.insert((*name).to_owned(), count.into());
-            total += count;
-        }
-        states.insert("total".to_owned(), total.into());
-        let mut stats = Map::new();
-        stats.insert("job_states".to_owned(), states.into());
-        for ((_, name), count) in RESULTS.iter().zip(self.tally.results) {
-            stats.insert((*name).to_owned(), count.into());
-        }
-        stats.insert("inactive_purged".to_owned(), self.tally.purged.into());
-        stats.insert("queues".to_owned(), json!([]));
+        let mut stats = self.tally.to_json();
+        stats.insert("queues".to_owned(), self.queue_tallies.to_json());
         stats.into()
     }
 

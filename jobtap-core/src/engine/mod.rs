@@ -17,7 +17,9 @@
 //! | `held` | what holds a job on behalf of plugins |
 //! | `actions` | what the manager does in each state |
 //! | `submit`, `requests` | what clients ask for |
+//! | `queues`, `lanes` | queues, and the jobs that wait for resources in them |
 //! | `alloc`, `exec`, `simulated` | resources and execution |
+//! | `nodes`, `node_requests`, `maintenance` | nodes: drained, lost, reserved |
 //! | `waits` | requests that wait for the end of jobs |
 //! | `purge` | inactive jobs that are forgotten |
 //! | `updates` | changes of a jobspec that users ask for |
@@ -26,7 +28,7 @@
 //! | `plugins`, `plugin_requests` | loading; what administrators ask |
 //! | `arrivals` | what loading and removing means for the jobs that are there |
 //! | `restart` | from the store back to where it was |
-//! | `listing`, `why` | what clients read; what a job waits for |
+//! | `listing`, `queue_tally`, `why` | what clients read; jobs by queue; what a job waits for |
 
 mod actions;
 mod alloc;
@@ -42,11 +44,17 @@ mod frames;
 mod held;
 mod host;
 mod jobs;
+mod lanes;
 mod listing;
+mod maintenance;
+mod node_requests;
+mod nodes;
 mod notices;
 mod plugin_requests;
 mod plugins;
 mod purge;
+mod queue_tally;
+mod queues;
 mod record;
 mod requests;
 mod restart;
@@ -71,16 +79,19 @@ use serde_json::Value;
 pub use api::*;
 pub use commands::INSTANCE_DATA;
 pub use listing::JobBrief;
+pub use nodes::RESOURCE_LOG;
 pub use plugins::PluginStatus;
 pub use restart::RestoreError;
 
 use crate::job::{IdGenerator, JobId, Timestamp, Uid};
 use crate::plugin::{PluginKey, Registry, RemoteSink, Ticks};
+use crate::queue::Queues;
 use crate::resource::ResourceSet;
-use crate::sched::{AllocQueue, Pool, Scheduler};
+use crate::sched::Pool;
 use crate::topic::TopicId;
 use frames::Frame;
 use jobs::Jobs;
+use lanes::Lanes;
 use notices::{Cause, Notice};
 use plugins::Plugins;
 use timers::Timers;
@@ -129,10 +140,10 @@ pub struct Engine {
     instance_data: FxHashMap<String, Value>,
     /// Answers owed to submitters.
     submitters: FxHashMap<JobId, ReplyTo>,
-    alloc: AllocQueue,
+    queues: Queues,
+    lanes: Lanes,
     pool: Pool,
-    scheduling: Scheduling,
-    scheduler: Box<dyn Scheduler>,
+    nodes: nodes::Nodes,
     /// The jobs that hold resources of the pool.
     holding: BTreeSet<JobId>,
     timers: Timers,
@@ -140,17 +151,11 @@ pub struct Engine {
     /// Jobs that something happened to since the last input.
     visited: Vec<JobId>,
     tally: listing::Tally,
+    queue_tallies: queue_tally::QueueTallies,
     waits: waits::Waits,
     inactive: purge::Inactive,
     /// Plugins may not act on jobs before all jobs are restored.
     running: bool,
-}
-
-/// Whether jobs are given resources.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Scheduling {
-    stopped: bool,
-    reason: Option<String>,
 }
 
 impl Engine {
@@ -160,7 +165,9 @@ impl Engine {
     /// # Errors
     /// When a plugin can't be loaded; the text names it.
     pub fn new(now: Timestamp, setup: Setup) -> Result<Self, StartError> {
-        let scheduler = alloc::scheduler(&setup.config)?;
+        let queues = Queues::read(&setup.config).map_err(|error| StartError(error.to_string()))?;
+        let lanes = Lanes::new(&queues, &setup.registry).map_err(StartError)?;
+        queues::stop_at_restart(&setup.config)?;
         let mut engine = Self {
             owner: setup.owner,
             config: setup.config,
@@ -177,20 +184,22 @@ impl Engine {
             services: FxHashMap::default(),
             instance_data: FxHashMap::default(),
             submitters: FxHashMap::default(),
-            alloc: AllocQueue::default(),
+            queues,
+            lanes,
             pool: Pool::new(&setup.resources),
-            scheduling: Scheduling::default(),
-            scheduler,
+            nodes: nodes::Nodes::new(&setup.resources),
             holding: BTreeSet::new(),
             timers: Timers::default(),
             effects: Effects::default(),
             visited: Vec::new(),
             tally: listing::Tally::default(),
+            queue_tallies: queue_tally::QueueTallies::default(),
             waits: waits::Waits::default(),
             inactive: purge::Inactive::default(),
             running: false,
         };
         engine.read_purge_limits().map_err(StartError)?;
+        engine.read_nodes().map_err(StartError)?;
         engine.load_configured()?;
         Ok(engine)
     }
@@ -206,6 +215,7 @@ impl Engine {
             Input::Abandoned(reply) => {
                 self.services.remove(&reply);
                 self.waits.forget(reply);
+                self.nodes.watchers.retain(|watcher| *watcher != reply);
             }
         }
         self.settle();

@@ -14,6 +14,7 @@ use super::simulated::Simulated;
 use crate::eventlog::EventEntry;
 use crate::job::{Flags, Job, KnownDependency, State, Timestamp, Uid, Urgency};
 use crate::plugin::{Bracket, PluginKey, Work as RemoteWork};
+use crate::resource::{Idset, ResourceSet};
 
 /// The effects of a job that isn't accepted yet.
 #[derive(Debug, Default)]
@@ -55,6 +56,10 @@ pub(super) struct Record {
     pub(super) rejected: bool,
     /// It holds resources: from `alloc` to `free`.
     pub(super) holds: bool,
+    /// Ranks that it gave back before the rest.
+    released: Idset,
+    /// What it holds of its R since then.
+    remaining: Option<Box<ResourceSet>>,
     /// After a restart: what it holds is not, or no longer, ours to give.
     pub(super) lost_resources: bool,
     pub(super) exec: Exec,
@@ -68,6 +73,8 @@ pub(super) struct Record {
     pub(super) exception: Option<Arc<EventEntry>>,
     /// Plugins' data, by plugin.
     pub(super) data: Map<String, Value>,
+    /// The queue in which it is counted.
+    pub(super) counted_in: Option<Arc<str>>,
 }
 
 /// How far execution is.
@@ -140,6 +147,8 @@ impl Record {
             immutable: false,
             rejected: false,
             holds: false,
+            released: Idset::new(),
+            remaining: None,
             lost_resources: false,
             exec: Exec::Idle,
             simulated: None,
@@ -149,6 +158,7 @@ impl Record {
             wait_status: None,
             exception: None,
             data: Map::new(),
+            counted_in: None,
         }
     }
 
@@ -238,7 +248,10 @@ impl Record {
             _ => {}
         }
         self.job.state = next_state(before, &entry.name, ended);
-        self.job.posted.add(&entry.name);
+        // The logs don't have these, and what isn't there can't be known after a restart.
+        if entry.name != "annotations" {
+            self.job.posted.add(&entry.name);
+        }
         if self.job.state == before {
             return Ok(Applied { left: None, ended });
         }
@@ -311,7 +324,9 @@ impl Record {
         let resources =
             self.job.resources.as_mut().ok_or_else(|| refuse(entry, "the job has no R"))?;
         let changed = Arc::make_mut(resources).set_expiration(expiration);
-        changed.map_err(|error| refuse(entry, error.to_string()))
+        changed.map_err(|error| refuse(entry, error.to_string()))?;
+        self.set_remaining();
+        Ok(())
     }
 
     fn alloc(&mut self, entry: &EventEntry) {
@@ -334,6 +349,22 @@ impl Record {
     fn release(&mut self, entry: &EventEntry) {
         if field(entry, "final").and_then(Value::as_bool) == Some(true) {
             self.exec = Exec::Done;
+        } else if let Some(Ok(ranks)) =
+            field(entry, "ranks").and_then(Value::as_str).map(str::parse::<Idset>)
+        {
+            self.released = self.released.union(&ranks);
+            self.set_remaining();
+        }
+    }
+
+    /// What it holds of its R.
+    pub(super) fn held(&self) -> Option<&ResourceSet> {
+        self.remaining.as_deref().or(self.job.resources.as_deref())
+    }
+
+    fn set_remaining(&mut self) {
+        if let Some(resources) = self.job.resources.as_ref().filter(|_| !self.released.is_empty()) {
+            self.remaining = Some(resources.without_ranks(&self.released).into());
         }
     }
 

@@ -77,11 +77,12 @@ impl Engine {
 
     /// Makes the record, in state NEW; its writes are held back.
     fn create(&mut self, submission: Submission) -> Result<JobId, RequestError> {
+        let jobspec = self.queued(submission.jobspec)?;
         // Whole milliseconds since the start; the generator continues where the last run ended.
         let elapsed = ((self.now - self.started_at) * 1000.0).max(0.0) as u64;
         let id = self.ids.next(elapsed).map_err(|error| invalid(error.to_string()))?;
         self.max_jobid = Some(id);
-        let jobspec = submission.jobspec.into_redacted();
+        let jobspec = jobspec.into_redacted();
         let text = jobspec.text().to_owned();
         let mut record = Record::new(blank_job(id, jobspec));
         record.unaccepted = Some(Unaccepted::default());

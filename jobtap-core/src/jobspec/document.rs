@@ -2,8 +2,10 @@
 //! rest holds the text alone, and beside it the few facts that the manager asks for in every turn;
 //! the whole is read again when somebody looks at it.
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Counts, path};
@@ -71,6 +73,32 @@ impl Document {
             let value = self.value();
             Facts::of(value, Counts::of(value).unwrap_or_default())
         })
+    }
+
+    /// The queue, for which a text that nobody looked at yet is only scanned.
+    pub(super) fn queue(&self) -> Option<Cow<'_, str>> {
+        #[derive(Deserialize)]
+        struct Glance<'a> {
+            #[serde(borrow)]
+            attributes: Attributes<'a>,
+        }
+        #[derive(Deserialize)]
+        struct Attributes<'a> {
+            #[serde(borrow)]
+            system: System<'a>,
+        }
+        #[derive(Deserialize)]
+        struct System<'a> {
+            #[serde(borrow)]
+            queue: Cow<'a, str>,
+        }
+        if let Some(facts) = self.facts.get() {
+            return facts.queue.as_deref().map(Cow::Borrowed);
+        }
+        // Most jobs have none, which is seen sooner.
+        let text = self.text.get().filter(|text| text.contains("\"queue\""))?;
+        let glance: Glance<'_> = serde_json::from_str(text).ok()?;
+        Some(glance.attributes.system.queue)
     }
 
     /// Whether there is more than the text and the facts.

@@ -1,6 +1,7 @@
 //! The jobspec as the manager holds it. A job, its plugins, the scheduler and the listings all hold
 //! the same document, so a copy costs no more than a reference count.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -155,6 +156,11 @@ impl Jobspec {
     #[must_use]
     pub fn queue(&self) -> Option<&str> {
         self.document.facts().queue.as_deref()
+    }
+
+    /// The same, without opening a document that nobody looked at yet.
+    pub(crate) fn glance_at_queue(&self) -> Option<Cow<'_, str>> {
+        self.document.queue()
     }
 
     /// The tasks' working directory.

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::descriptor::{Load, PluginDescriptor, SDK_VERSION};
+use super::schedulers;
+use crate::sched::{OWN, SchedulerDescriptor};
 
 /// The plugins that a manager can load, in the order in which it calls them.
 ///
@@ -12,6 +14,7 @@ use super::descriptor::{Load, PluginDescriptor, SDK_VERSION};
 #[derive(Debug, Clone, Default)]
 pub struct Registry {
     plugins: Vec<&'static PluginDescriptor>,
+    schedulers: Vec<&'static SchedulerDescriptor>,
 }
 
 /// Why a set of linked plugins can't be used.
@@ -39,6 +42,18 @@ pub enum RegistryError {
         /// Its SDK.
         sdk: &'static str,
     },
+    /// Two schedulers of one name.
+    #[error(
+        "two schedulers are named {name:?}: one of crate {first}, one of crate {second}; link only one of them or rename one"
+    )]
+    DuplicateScheduler {
+        /// The name.
+        name: &'static str,
+        /// Crate of the one.
+        first: &'static str,
+        /// Crate of the other.
+        second: &'static str,
+    },
     /// Declared orders that contradict each other.
     #[error("the plugins {} are each declared to come before the other: drop one `before` or `after`", .names.join(", "))]
     Cycle {
@@ -56,7 +71,8 @@ impl Registry {
     /// # Errors
     /// [`RegistryError`].
     pub fn linked() -> Result<Self, RegistryError> {
-        Self::builder().plugins(super::backend::linked()).build()
+        let builder = Self::builder().plugins(super::backend::linked());
+        builder.schedulers(super::backend::linked_schedulers()).build()
     }
 
     /// A registry filled by hand, as tests do.
@@ -78,12 +94,23 @@ impl Registry {
     pub fn find(&self, name: &str) -> Option<&'static PluginDescriptor> {
         self.plugins().find(|plugin| plugin.name == name)
     }
+
+    /// All schedulers: those that come with jobtap, then those of linked crates.
+    pub fn schedulers(&self) -> impl Iterator<Item = &'static SchedulerDescriptor> + '_ {
+        OWN.iter().chain(self.schedulers.iter().copied())
+    }
+
+    /// A scheduler by its name.
+    pub fn find_scheduler(&self, name: &str) -> Option<&'static SchedulerDescriptor> {
+        self.schedulers().find(|scheduler| scheduler.name == name)
+    }
 }
 
 /// Makes a [`Registry`].
 #[derive(Debug, Default)]
 pub struct RegistryBuilder {
     plugins: Vec<&'static PluginDescriptor>,
+    schedulers: Vec<&'static SchedulerDescriptor>,
 }
 
 impl RegistryBuilder {
@@ -96,6 +123,15 @@ impl RegistryBuilder {
     /// Adds several.
     pub fn plugins(mut self, plugins: impl IntoIterator<Item = &'static PluginDescriptor>) -> Self {
         self.plugins.extend(plugins);
+        self
+    }
+
+    /// Adds schedulers to those that come with jobtap.
+    pub fn schedulers(
+        mut self,
+        schedulers: impl IntoIterator<Item = &'static SchedulerDescriptor>,
+    ) -> Self {
+        self.schedulers.extend(schedulers);
         self
     }
 
@@ -117,7 +153,7 @@ impl RegistryBuilder {
                 });
             }
         }
-        Ok(Registry { plugins: order(by_name)? })
+        Ok(Registry { plugins: order(by_name)?, schedulers: schedulers::check(self.schedulers)? })
     }
 }
 

@@ -5,25 +5,10 @@
 
 use rustc_hash::FxHashSet;
 
-use super::conservative::Conservative;
 use super::turn::{Running, Scheduler, Turn};
 use crate::job::JobId;
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
-
-/// The scheduler of this name.
-pub fn by_name(name: &str) -> Option<Box<dyn Scheduler>> {
-    match name {
-        // The second is Fluxion's word.
-        "fifo" | "fcfs" => Some(Box::<Fifo>::default()),
-        "easy" => Some(Box::<Easy>::default()),
-        "conservative" => Some(Box::<Conservative>::default()),
-        _ => None,
-    }
-}
-
-/// The names that [`by_name`] knows.
-pub const POLICIES: [&str; 3] = ["easy", "conservative", "fifo"];
 
 /// Strict order: a job that can't start yet blocks all behind it.
 #[derive(Debug, Default)]
@@ -152,19 +137,21 @@ impl Easy {
 
 /// The earliest time at which there is enough for a job, if those that run end at their time limits
 /// and nobody else is started.
-fn earliest(jobspec: &Jobspec, turn: &Turn<'_>) -> Option<Reservation> {
-    let mut ending: Vec<(f64, Running<'_>)> = Vec::new();
-    for running in turn.running() {
-        if let Some(until) = running.until {
-            // One that is late ends any moment.
-            ending.push((until.max(turn.now()), running));
-        }
-    }
-    ending.sort_by(|a, b| a.0.total_cmp(&b.0));
+fn earliest<'a>(jobspec: &Jobspec, turn: &Turn<'a>) -> Option<Reservation> {
+    // One that is late ends any moment.
+    let ends = |running: Running<'a>| Some((running.until?.max(turn.now()), Some(running)));
+    let mut times: Vec<(f64, Option<Running<'_>>)> =
+        turn.running().into_iter().filter_map(ends).collect();
+    // The end of a maintenance makes room as well.
+    times.extend(turn.pool().maintenance().iter().map(|m| (m.to, None)));
+    times.retain(|(at, _)| at.is_finite() && *at >= turn.now());
+    times.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut free = turn.pool().free().clone();
-    for (at, running) in ending {
-        free.union_with(running.resources);
-        if let Some(resources) = turn.pool().choose_from(&free, jobspec) {
+    for (at, running) in times {
+        if let Some(running) = running {
+            free.union_with(running.resources);
+        }
+        if let Some(resources) = turn.pool().choose_at(&free, jobspec, at) {
             return Some(Reservation { at, resources });
         }
     }

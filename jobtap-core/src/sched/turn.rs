@@ -6,11 +6,12 @@ use crate::job::JobId;
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
 
-/// Decides which waiting jobs get resources, and when. One that a site chooses by
-/// `[sched] policy = "NAME"`.
+/// Decides which waiting jobs of a queue get resources, and when. One that a site chooses by
+/// `policy.scheduler.queue-policy`; a crate adds its own by [`scheduler!`](crate::scheduler!).
 ///
-/// It is called whenever a job joined or left the queue or gave back resources. What it allocates is
-/// the job's at once; what it doesn't is asked for again at the next turn.
+/// Each queue has one, a virtual queue that of its parent, and all of them take from one pool. It is
+/// called whenever a job joined or left a queue or gave back resources. What it allocates is the
+/// job's at once; what it doesn't is asked for again at the next turn.
 pub trait Scheduler {
     /// Its name in the configuration.
     fn name(&self) -> &'static str;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::engine::{INSTANCE_DATA, Log, StoredJob, Write};
+use crate::engine::{INSTANCE_DATA, Log, RESOURCE_LOG, StoredJob, Write};
 use crate::job::JobId;
 
 /// Everything that was committed.
@@ -37,6 +37,11 @@ impl MemoryStore {
                     self.logs.retain(|(job, _), _| *job != id);
                     self.values.retain(|(job, _), _| *job != id);
                 }
+                Write::AppendInstance { key, seq, line } => {
+                    let log = self.instance.entry(key).or_default();
+                    assert_eq!(log.lines().count() as u64, seq, "the engine skipped a line");
+                    log.push_str(&line);
+                }
                 Write::PutInstance { key, value } => {
                     self.instance.insert(key, value);
                 }
@@ -53,6 +58,11 @@ impl MemoryStore {
     pub(super) fn checkpoint(&self) -> Value {
         let text = self.instance.get("checkpoint.job-manager");
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+    }
+
+    /// The log of nodes.
+    pub(super) fn resource_log(&self) -> &str {
+        self.instance.get(RESOURCE_LOG).map_or("", String::as_str)
     }
 
     /// What plugins stored on the instance, by plugin.

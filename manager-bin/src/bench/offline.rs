@@ -14,6 +14,7 @@ use jobtap_core::jobspec::Jobspec;
 use jobtap_core::plugin::{Registry, RemoteCall, RemoteSink, Ticks};
 
 use super::{BenchError, config};
+use crate::daemon::resources::TestSize;
 use crate::daemon::{now, resources, store_ops, token};
 use crate::store::{Op, Store};
 
@@ -43,11 +44,12 @@ impl Offline {
     pub(super) fn new(store: Option<Arc<dyn Store>>) -> Result<Self, BenchError> {
         let host = resources::hostname();
         let config = config(&host);
-        let resources = resources::discover(&config).map_err(crate::daemon::StartError::from)?;
+        let found = resources::discover(&config, &TestSize::default())
+            .map_err(crate::daemon::StartError::from)?;
         let started = now();
         let setup = Setup {
             owner: owner(),
-            resources,
+            resources: found.resources,
             config,
             registry: Registry::linked()?,
             remote: Arc::new(Nowhere),

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::{BenchError, config, cpu_seconds, jobspec};
 use crate::client::Client;
 use crate::daemon::config::{Source, setting};
+use crate::daemon::resources::TestSize;
 use crate::daemon::statedir::StateDir;
 use crate::daemon::{Daemon, Options, resources};
 use jobtap_core::engine::Level;
@@ -87,8 +88,15 @@ impl Manager {
         let source = Source::new(&[], vec![text])?;
         let log_level = Level::Warning;
         let path: &Path = &socket.clone();
-        let daemon =
-            Daemon::start(Options { source, config, statedir, socket, log_level, dump: None })?;
+        let daemon = Daemon::start(Options {
+            source,
+            config,
+            statedir,
+            socket,
+            log_level,
+            test_size: TestSize::default(),
+            dump: None,
+        })?;
         let client = Client::connect_to(path).await?;
         Ok(Self { daemon, client })
     }

@@ -26,7 +26,9 @@ mod message;
 mod named_formats;
 mod pgrep;
 mod plugin;
+mod post_event;
 mod queue;
+mod resource;
 mod run;
 mod session;
 mod start;
@@ -92,6 +94,10 @@ enum Command {
     /// Look at plugins, load, remove or ask them
     #[command(alias = "jobtap")]
     Plugin(plugin::PluginArgs),
+    /// Write an event of one's own into a job's log
+    PostJobEvent(post_event::PostEventArgs),
+    /// Show resources, drain and undrain nodes
+    Resource(resource::ResourceArgs),
     /// Show or replace the manager's configuration
     Config(config::ConfigArgs),
     /// Look at stored keys, dump and restore them
@@ -138,6 +144,8 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Queue(args) => queue::run(args),
         Command::Update(args) => update::run(args),
         Command::Plugin(args) => plugin::run(args),
+        Command::PostJobEvent(args) => post_event::run(args),
+        Command::Resource(args) => resource::run(args),
         Command::Config(args) => config::run(args),
         Command::Kvs(args) => kvs::run(args),
         Command::Dmesg(args) => dmesg::run(args),

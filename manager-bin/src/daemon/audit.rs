@@ -177,6 +177,11 @@ pub(super) fn change(topic: &str, payload: &Value) -> Option<Change> {
         "job-manager.raiseall" if !is("dry_run") => ("raiseall", &["states", "type", "severity"]),
         "resource.drain" => ("drain", &["targets", "reason", "mode"]),
         "resource.undrain" => ("undrain", &["targets", "reason", "mode"]),
+        "resource.reload" => ("resource-reload", &["force"]),
+        "resource.offline" => ("offline", &["targets", "reason"]),
+        "resource.online" => ("online", &["targets"]),
+        "resource.maintenance-add" => ("maintenance-add", &["targets", "from", "to", "reason"]),
+        "resource.maintenance-remove" => ("maintenance-remove", &["id"]),
         _ => return None,
     };
     let taken = keys.iter().filter(|key| has(key));

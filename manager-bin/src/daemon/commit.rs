@@ -62,6 +62,9 @@ pub(crate) fn ops(write: Write, ops: &mut Vec<Op>) -> Result<(), KeyError> {
             ops.push(Op::Remove { key: index::key(id)? });
             Op::RemoveJob(id.as_u64())
         }
+        Write::AppendInstance { key, seq, line } => {
+            Op::Append { key: Key::instance(&key)?, seq, value: line.into_bytes() }
+        }
         Write::PutInstance { key, value } => {
             Op::Put { key: Key::instance(&key)?, value: value.into_bytes() }
         }

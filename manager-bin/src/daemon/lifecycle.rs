@@ -12,6 +12,8 @@ use std::time::Duration;
 use jobtap_core::engine::{Cred, Engine, Exception, Level, Request, Setup};
 use jobtap_core::job::{Fsd, State, StateSet, Uid};
 use jobtap_core::plugin::{Registry, RegistryError};
+use jobtap_core::queue::Target;
+use jobtap_core::resource::Idset;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::Deserialize;
 use serde_json::Value;
@@ -30,7 +32,7 @@ use super::processes::Processes;
 use super::pulse::Pulse;
 use super::records::Records;
 use super::reload::{ConfigCall, Configuration, warn_of_strangers};
-use super::resources::ResourceError;
+use super::resources::{ResourceError, TestSize};
 use super::statedir::StateDir;
 use super::timers::Timers;
 use super::{Failure, Services, commit, resources, restore, server};
@@ -59,6 +61,8 @@ pub struct Options {
     pub log_level: Level,
     /// An archive to write when everything has ended.
     pub dump: Option<PathBuf>,
+    /// So many ranks on this host.
+    pub test_size: TestSize,
 }
 
 /// Why the manager didn't start.
@@ -186,7 +190,8 @@ impl Daemon {
             severity: 0,
             note: "the manager is shutting down".into(),
         };
-        let stop = Request::QueueStart { start: false, reason: None };
+        let (target, reason) = (Target::all(), None);
+        let stop = Request::QueueStart { target, start: false, reason, nocheckpoint: true };
         let cancel = Request::RaiseAll {
             dry_run: false,
             userid: None,
@@ -256,7 +261,7 @@ fn start_threads(
     failure: Failure,
 ) -> Result<(JoinHandle<()>, Arc<Services>), StartError> {
     let owner = Uid::new(rustix::process::geteuid().as_raw());
-    let resources = resources::discover(&options.config)?;
+    let inventory = resources::discover(&options.config, &options.test_size)?;
     let registry = Registry::linked()?;
     let linked: Vec<&'static str> = registry.plugins().map(|plugin| plugin.name).collect();
     let log = Log::new(options.log_level).with_size(ring_size(&options.config)?);
@@ -271,7 +276,8 @@ fn start_threads(
     let records = Records::new(Arc::clone(&store), state);
     let (sender, messages) = mpsc::channel();
     let engine = EngineHandle::new(sender);
-    let execution = start_execution(options, &engine, &records, uri)?;
+    let surroundings = (records.clone(), inventory.local);
+    let execution = start_execution(options, &engine, surroundings, uri)?;
     let hub = Arc::new(Hub::default());
     let journal = Arc::new(Journal::default());
     let effector = Effector {
@@ -288,7 +294,7 @@ fn start_threads(
     let pulse = Pulse::start(Arc::clone(&log))?;
     let setup = Setup {
         owner,
-        resources,
+        resources: inventory.resources,
         config: options.config.clone(),
         registry,
         remote: Arc::new(engine.clone()),
@@ -387,8 +393,9 @@ fn restored(
 ) -> Result<(Engine, Turn), StartError> {
     let mut engine = Engine::new(super::now(), setup)?;
     if let Some(checkpoint) = restore::checkpoint(store)? {
-        engine.restore_checkpoint(&checkpoint);
+        engine.restore_checkpoint(&checkpoint)?;
     }
+    restore::nodes(store, &mut engine, log)?;
     restore::instance_data(store, &mut engine)?;
     restore::all(store, files, &mut engine, log)?;
     let mut turn = Turn::default();
@@ -409,7 +416,7 @@ pub(super) fn kill_timeout(config: &Value) -> Result<Option<Duration>, StartErro
 fn start_execution(
     options: &Options,
     engine: &EngineHandle,
-    records: &Records,
+    (records, local_ranks): (Records, Idset),
     uri: &str,
 ) -> Result<Execution, StartError> {
     let mut local = LocalConfig::new(options.statedir.path().to_path_buf())?;
@@ -425,7 +432,8 @@ fn start_execution(
     let (execution, inbox) = Execution::new();
     let parts = execution::Parts {
         executor,
-        records: records.clone(),
+        records,
+        local_ranks,
         engine: engine.clone(),
         uri: uri.to_owned(),
     };

@@ -19,6 +19,8 @@ mod lifecycle;
 pub mod log;
 mod lookup;
 mod merge;
+mod nodes;
+mod placement;
 mod plugin_reads;
 mod processes;
 mod pulse;
@@ -146,6 +148,9 @@ impl Services {
                 let mut answers = self.engine.stream(cred, request);
                 Box::pin(async move { answers.next().await })
             }
+            Call::Stream(request) => {
+                return Ok(Begun::Stream(self.engine.stream(cred, request)));
+            }
             Call::Read(read) => Box::pin(answered(self.engine.read(self.reader(cred, read)))),
             Call::Config(call) => Box::pin(Arc::clone(&self.configuration).call(cred, call)),
             Call::Service(services::Service { topic, payload }) => {
@@ -199,7 +204,13 @@ impl Services {
             Read::List(payload) => engine.list(&payload, cred).map_err(refusal),
             Read::ListId(id) => engine.list_id(id, cred).map_err(refusal),
             Read::Why(id) => engine.why(id, cred).map_err(refusal),
+            Read::ResourceStatus => Ok(engine.resource_status()),
+            Read::SchedStatus => Ok(engine.sched_resource_status()),
             Read::Stats => Ok(engine.job_stats()),
+            Read::QueueNames => Ok(engine.queue_names()),
+            Read::Queue(name) => engine.queue_status(name.as_deref()).map_err(refusal),
+            Read::QueueOverview => Ok(engine.queue_overview()),
+            Read::AllocQuery => Ok(engine.alloc_query()),
             Read::Info => Ok(engine.getinfo()),
             Read::Plugins => Ok(plugin_reads::list(engine, &linked)),
             Read::PluginStats(name) => {

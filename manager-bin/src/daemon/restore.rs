@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use jobtap_core::engine::{Engine, INSTANCE_DATA, Level, StoredJob, Write};
+use jobtap_core::engine::{Engine, INSTANCE_DATA, Level, RESOURCE_LOG, StoredJob, Write};
 use jobtap_core::job::{Encoding, JobId};
 use serde_json::{Map, Value};
 
@@ -112,6 +112,16 @@ fn restore(engine: &mut Engine, job: store::StoredJob) -> Result<Write, String> 
 pub(super) fn checkpoint(store: &dyn Store) -> Result<Option<Value>, StoreError> {
     let bytes = store.get(&Key::checkpoint())?;
     Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+}
+
+/// Gives the engine the log of nodes.
+pub(super) fn nodes(store: &dyn Store, engine: &mut Engine, log: &Log) -> Result<(), StoreError> {
+    let Ok(key) = Key::instance(RESOURCE_LOG) else { return Ok(()) };
+    let text = store.read_log(&key)?.unwrap_or_default();
+    if let Err(reason) = engine.restore_nodes(&String::from_utf8_lossy(&text)) {
+        log.write(Level::Error, &format!("no node counts as drained any more: {reason}"));
+    }
+    Ok(())
 }
 
 /// Gives the engine what plugins stored on the instance.

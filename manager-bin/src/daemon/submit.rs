@@ -32,8 +32,9 @@ pub(super) fn decode(payload: &Value, cred: Cred) -> Result<Submission, RpcError
     };
     let value: Value = serde_json::from_str(&text)
         .map_err(|error| RpcError::new(EINVAL, format!("jobspec: invalid JSON: {error}")))?;
+    // Flux's validator is a process beside its ingest service, and refuses with this.
     let jobspec =
-        Jobspec::from_value(value).map_err(|error| RpcError::new(EINVAL, error.to_string()))?;
+        Jobspec::from_value(value).map_err(|error| RpcError::new(EPERM, error.to_string()))?;
     Ok(Submission { jobspec, signed, urgency, flags })
 }
 
