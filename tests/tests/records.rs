@@ -63,7 +63,7 @@ fn keys_are_those_of_rfc_16() {
     let dir = m.jobtap(&format!("job id --to=kvs {id}")).ok();
     let names = m.jobtap(&format!("kvs ls {dir}")).ok();
     assert_eq!(names, "J\nR\neventlog\nguest\njobspec");
-    assert_eq!(m.jobtap("kvs ls -F").ok(), "admin.\njob.");
+    assert_eq!(m.jobtap("kvs ls -F").ok(), "admin.\njob.\nresource.");
     let log = m.jobtap(&format!("kvs get {dir}.eventlog")).ok();
     assert_eq!(log, m.jobtap(&format!("job info {id} eventlog")).ok());
     let exec = m.jobtap(&format!("kvs get --raw {dir}.guest.exec.eventlog")).ok();
