@@ -146,7 +146,11 @@ impl Audit {
     }
 }
 
-fn limit(config: &Value) -> Result<usize, AuditError> {
+/// How many events `config` wants to be kept.
+///
+/// # Errors
+/// A number that is none.
+pub(super) fn limit(config: &Value) -> Result<usize, AuditError> {
     let Some(limit) = config.pointer("/audit/max-events") else {
         return Ok(KEPT);
     };
