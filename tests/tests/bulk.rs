@@ -70,6 +70,31 @@ fn what_can_not_be_submitted_is_named() {
 }
 
 #[test]
+fn ids_output_and_errors_go_to_files() {
+    let m = Manager::start(jobtap());
+    let dir = temporary();
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    let log = format!("--log={}", at("log{cc}"));
+    let script = "echo out{cc}; echo err >&2";
+    let submit = ["submit", "--watch", "--cc=1-2", &log, "sh", "-c", script];
+    let shown = m.jobtap_args(&submit);
+    assert_eq!((shown.code, shown.stdout.as_str(), shown.stderr.as_str()), (0, "", ""));
+    let ids = m.jobtap("jobs -a --sort=id -no {id.f58}").ok();
+    for (cc, id) in [1, 2].into_iter().zip(ids.lines()) {
+        let text = std::fs::read_to_string(at(&format!("log{cc}"))).unwrap();
+        let mut lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.remove(0), id);
+        lines.sort_unstable();
+        assert_eq!(lines, ["err".to_owned(), format!("out{cc}")]);
+    }
+    let errors = format!("--log-stderr={}", at("errors"));
+    let bulk = ["bulksubmit", &errors, "--urgency={}", "true", ":::", "16", "99"];
+    let shown = m.jobtap_args(&bulk);
+    assert_eq!((shown.code, shown.stdout.lines().count(), shown.stderr.as_str()), (1, 1, ""));
+    assert!(std::fs::read_to_string(at("errors")).unwrap().starts_with("[Errno 22] "));
+}
+
+#[test]
 fn jobs_are_found_by_name_and_range_and_canceled() {
     let m = Manager::start(jobtap());
     let held = |name: &str| m.submit(&format!("--urgency=hold --job-name={name} true"));

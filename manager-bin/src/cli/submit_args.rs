@@ -173,6 +173,12 @@ pub(crate) struct CopyArgs {
     /// Copy the output of all jobs; implies --wait
     #[arg(long)]
     pub(crate) watch: bool,
+    /// Write ids, output and errors to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<String>,
+    /// Write errors to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log_stderr: Option<String>,
 }
 
 /// How the copies of a job know their ids.

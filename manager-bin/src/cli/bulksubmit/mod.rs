@@ -111,8 +111,10 @@ fn filled(template: &SubmitArgs, fields: &Fields<'_>) -> Result<SubmitArgs, Repl
 }
 
 fn copies(template: &CopyArgs, fields: &Fields<'_>) -> Result<CopyArgs, ReplaceError> {
-    let fill = |ids: &Option<String>| ids.as_ref().map(|ids| fields.fill(ids)).transpose();
-    Ok(CopyArgs { cc: fill(&template.cc)?, bcc: fill(&template.bcc)?, ..template.clone() })
+    let fill = |text: &Option<String>| text.as_ref().map(|text| fields.fill(text)).transpose();
+    let (log, log_stderr) = (fill(&template.log)?, fill(&template.log_stderr)?);
+    let (cc, bcc) = (fill(&template.cc)?, fill(&template.bcc)?);
+    Ok(CopyArgs { cc, bcc, log, log_stderr, ..template.clone() })
 }
 
 /// The options and the command as they would be typed.
