@@ -125,7 +125,7 @@ fn a_job_that_is_broken_is_set_aside_and_named() {
 #[test]
 fn a_dump_brings_jobs_queue_and_output_to_another_instance() {
     let dir = temporary();
-    let (first, second) = (dir.path().join("first.tar.bz2"), dir.path().join("second.tar"));
+    let (first, second) = (dir.path().join("first.tar.bz2"), dir.path().join("second.tgz"));
     let content_dump = format!("content.dump={}", second.display());
     let m = Manager::start(jobtap());
     let done = m.submit_args(&["sh", "-c", "echo kept"]);
@@ -133,7 +133,7 @@ fn a_dump_brings_jobs_queue_and_output_to_another_instance() {
     m.jobtap("queue stop -m maintenance").ok();
     let pending = m.submit("true");
     m.wait(&pending, "priority");
-    let words = format!("kvs dump {}", first.display());
+    let words = format!("dump {}", first.display());
     m.jobtap(&words).ok();
     let state = dir.path().join("state");
     restore(&first, &state).ok();

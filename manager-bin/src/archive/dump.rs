@@ -10,6 +10,7 @@ use std::time::SystemTime;
 
 use bzip2::Compression;
 use bzip2::write::BzEncoder;
+use flate2::write::GzEncoder;
 
 use super::{ArchiveError, path};
 use crate::store::{GuestFiles, Key, Store, StoredJob};
@@ -150,6 +151,7 @@ impl Archive {
 /// The file, and the compression that its name asks for.
 enum Out {
     Plain(File),
+    Gzip(GzEncoder<File>),
     Bzip2(BzEncoder<File>),
 }
 
@@ -158,7 +160,6 @@ impl Out {
         let suffix = file.extension().unwrap_or_default().to_string_lossy().into_owned();
         let unknown = |how| Err(ArchiveError::Compression { file: file.to_owned(), how });
         match suffix.as_str() {
-            "gz" | "tgz" => return unknown("gzip"),
             "xz" | "txz" => return unknown("xz"),
             "zst" | "tzst" => return unknown("zstd"),
             "lz4" => return unknown("lz4"),
@@ -173,6 +174,7 @@ impl Out {
             .open(partial)
             .map_err(|reason| ArchiveError::File { file: file.to_owned(), reason })?;
         Ok(match suffix.as_str() {
+            "gz" | "tgz" => Self::Gzip(GzEncoder::new(made, flate2::Compression::default())),
             "bz2" | "tbz2" | "tbz" => Self::Bzip2(BzEncoder::new(made, Compression::default())),
             _ => Self::Plain(made),
         })
@@ -181,6 +183,7 @@ impl Out {
     fn finish(self) -> io::Result<()> {
         match self {
             Self::Plain(file) => file,
+            Self::Gzip(encoder) => encoder.finish()?,
             Self::Bzip2(encoder) => encoder.finish()?,
         }
         .sync_all()
@@ -191,6 +194,7 @@ impl Write for Out {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(file) => file.write(bytes),
+            Self::Gzip(encoder) => encoder.write(bytes),
             Self::Bzip2(encoder) => encoder.write(bytes),
         }
     }
@@ -198,6 +202,7 @@ impl Write for Out {
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Plain(file) => file.flush(),
+            Self::Gzip(encoder) => encoder.flush(),
             Self::Bzip2(encoder) => encoder.flush(),
         }
     }

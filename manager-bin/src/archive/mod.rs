@@ -27,7 +27,7 @@ pub enum ArchiveError {
         reason: std::io::Error,
     },
     /// It is compressed, or to be compressed, in a way that isn't known here.
-    #[error("{}: compression by {how} is not known: use a .tar or .tar.bz2 file", file.display())]
+    #[error("{}: compression by {how} is not known: use a .tar, .tar.gz or .tar.bz2 file", file.display())]
     Compression {
         /// The archive.
         file: PathBuf,
@@ -162,7 +162,7 @@ mod tests {
             store.commit(ops).unwrap();
             std::fs::write(GuestFiles::new(&first).path(7, "guest.output").unwrap(), "hi").unwrap();
         }
-        for name in ["a.tar", "a.tar.bz2"] {
+        for name in ["a.tar", "a.tar.bz2", "a.tgz"] {
             let (file, again) = (dir.path().join(name), dir.path().join("again.tar"));
             let state = second.join(name);
             std::fs::create_dir(&state).unwrap();
@@ -225,7 +225,8 @@ mod tests {
             let expected = ["it ends too early", "\"b\"", "it has no entries", "failed to read"];
             assert!(expected.iter().any(|text| error.contains(text)), "{length}: {error}");
         }
-        assert!(refusal(b"\x1f\x8b\x08").contains("compression by gzip is not known"));
+        assert!(refusal(b"\x28\xb5\x2f\xfd").contains("compression by zstd is not known"));
+        refusal(b"\x1f\x8b\x08");
         assert!(refusal(b"BZh9 and then something else").contains("bz"));
     }
 
@@ -243,9 +244,9 @@ mod tests {
     fn an_unknown_compression_is_named_before_anything_is_written() {
         let dir = tempfile::tempdir().unwrap();
         let store = EmbeddedStore::open(&dir.path().join("store")).unwrap();
-        let file = dir.path().join("a.tgz");
+        let file = dir.path().join("a.tar.xz");
         let error = dump(&store, &GuestFiles::new(dir.path()), Overrides::new(), &file);
-        assert!(error.unwrap_err().to_string().contains("gzip"));
+        assert!(error.unwrap_err().to_string().contains("xz"));
         assert!(!file.exists());
     }
 

@@ -8,6 +8,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use bzip2::read::MultiBzDecoder;
+use flate2::read::MultiGzDecoder;
 
 use super::{ArchiveError, path};
 use crate::store::{EmbeddedStore, GuestFiles, Key, Op, Store, StoreError};
@@ -197,7 +198,7 @@ fn open(file: &Path) -> Result<Box<dyn Read>, ArchiveError> {
     let unknown = |how| Err(ArchiveError::Compression { file: PathBuf::from(file), how });
     match magic.as_slice() {
         [b'B', b'Z', b'h', ..] => Ok(Box::new(MultiBzDecoder::new(input))),
-        [0x1f, 0x8b, ..] => unknown("gzip"),
+        [0x1f, 0x8b, ..] => Ok(Box::new(MultiGzDecoder::new(input))),
         [0xfd, b'7', b'z', b'X', b'Z', ..] => unknown("xz"),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => unknown("zstd"),
         [0x04, 0x22, 0x4d, 0x18, ..] => unknown("lz4"),

@@ -103,6 +103,8 @@ enum Command {
     Config(config::ConfigArgs),
     /// Look at stored keys, dump and restore them
     Kvs(kvs::KvsArgs),
+    /// Write everything that the manager keeps to an archive
+    Dump(kvs::DumpArgs),
     /// Show the manager's log
     Dmesg(dmesg::DmesgArgs),
     /// Show who changed the instance, when and with what result
@@ -117,7 +119,7 @@ enum Command {
 
 /// Commands that answer a wrong command line in the compiled manner; see [`Family`].
 const COMPILED: &[&str] =
-    &["start", "job", "config", "dmesg", "kvs", "audit", "startlog", "uptime"];
+    &["start", "job", "config", "dmesg", "dump", "kvs", "audit", "startlog", "uptime"];
 
 /// Runs the manager's command line; what a custom manager's `main` calls.
 pub fn main() -> ExitCode {
@@ -149,6 +151,7 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Resource(args) => resource::run(args),
         Command::Config(args) => config::run(args),
         Command::Kvs(args) => kvs::run(args),
+        Command::Dump(args) => kvs::dump(args),
         Command::Dmesg(args) => dmesg::run(args),
         Command::Audit(args) => audit::run(args),
         Command::Startlog(args) => audit::startlog(args),

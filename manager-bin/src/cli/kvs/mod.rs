@@ -6,6 +6,7 @@ mod whole;
 
 use std::process::ExitCode;
 
+pub(crate) use self::whole::DumpArgs;
 use super::message::CliError;
 use super::session;
 use super::usage::Family;
@@ -34,7 +35,7 @@ enum KvsCommand {
     #[command(infer_long_args = true)]
     Dir(list::DirArgs),
     /// Write everything to an archive, while the manager runs
-    Dump(whole::DumpArgs),
+    Dump(DumpArgs),
     /// Read an archive, of this program or of Flux, into a new state directory
     Restore(whole::RestoreArgs),
 }
@@ -53,6 +54,13 @@ pub(crate) fn run(args: KvsArgs) -> ExitCode {
             KvsCommand::Restore(_) => Ok(0),
         }),
     }
+}
+
+/// Runs `dump`, by which Flux calls `kvs dump`.
+pub(crate) fn dump(args: DumpArgs) -> ExitCode {
+    session::with_manager("dump", Family::Compiled, async |client| {
+        whole::dump(&client, &args).await
+    })
 }
 
 /// A refusal about a key, which the message names.

@@ -13,11 +13,11 @@ use crate::daemon::statedir::{StateDir, fresh_directory};
 
 /// Options and arguments of `kvs dump`.
 #[derive(Debug, clap::Args)]
-pub(super) struct DumpArgs {
+pub(crate) struct DumpArgs {
     /// Say what was written
     #[arg(short = 'v', long)]
     verbose: bool,
-    /// The archive to write: FILE.tar, FILE.tar.bz2, or - for standard output
+    /// The archive to write: FILE.tar, FILE.tgz, FILE.tar.bz2, or - for standard output
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
