@@ -339,6 +339,10 @@ impl World {
 
     /// Long after a restart only what is meant to wait for ever still waits.
     fn check_patience(&self) -> Result<(), TestCaseError> {
+        let log: Vec<&str> = self.m.log().map(|(_, text)| text).collect();
+        let restart = log.iter().rposition(|text| text.starts_with("restart:")).unwrap();
+        // What a faulted plugin may have had to say is waited for until it is loaded again.
+        let faulted = log[restart..].iter().any(|text| text.contains(": faulted after"));
         for id in self.m.jobs() {
             let job = self.m.job(id);
             let asks = |place: &str| job.jobspec().attribute(&format!("h.{place}")).cloned();
@@ -351,7 +355,7 @@ impl World {
                 };
                 prop_assert_eq!(asks(place), Some(json!(6)), "{} waits for {}", id, open);
             }
-            if job.state() == State::Priority {
+            if job.state() == State::Priority && !faulted {
                 prop_assert_eq!(asks("priority"), Some(json!(4)), "{} has no priority", id);
             }
         }
@@ -403,22 +407,32 @@ fn quiet() {
     });
 }
 
+/// Of each of the two tests, which run side by side.
 fn cases() -> u32 {
     let asked = std::env::var("PROPTEST_CASES").ok();
-    asked.and_then(|text| text.parse().ok()).unwrap_or(200)
+    asked.and_then(|text| text.parse().ok()).unwrap_or(200_u32).div_ceil(2)
+}
+
+fn leaves_order(acts: Vec<Act>, hold: bool) -> Result<(), TestCaseError> {
+    quiet();
+    let mut world = World::new(hold);
+    for act in acts {
+        world.act(act);
+        world.check()?;
+    }
+    world.end()
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), max_shrink_iters: 4000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_history_leaves_order(acts in vec(act(), 1..40), hold in any::<bool>()) {
-        quiet();
-        let mut world = World::new(hold);
-        for act in acts {
-            world.act(act);
-            world.check()?;
-        }
-        world.end()?;
+    fn any_history_leaves_order(acts in vec(act(), 1..40)) {
+        leaves_order(acts, false)?;
+    }
+
+    #[test]
+    fn any_history_leaves_order_when_starts_are_reported_late(acts in vec(act(), 1..40)) {
+        leaves_order(acts, true)?;
     }
 }

@@ -6,6 +6,7 @@ mod common;
 
 use common::ByUrgency;
 use jobtap_core::prelude::*;
+use jobtap_core::sched::{Scheduler, Turn};
 use jobtap_core::testing::{TestJob, TestManager};
 use serde_json::{Value, json};
 
@@ -172,6 +173,82 @@ mod scheduling {
         m.assert_state(runs, State::Inactive);
         m.assert_state(low, State::Sched);
         m.assert_state(high, State::Run);
+    }
+}
+
+mod foreign_schedulers {
+    use super::*;
+
+    /// Starts what can start, in order, until it meets a job that it can't stand.
+    #[derive(Default)]
+    struct Touchy;
+
+    impl Scheduler for Touchy {
+        fn name(&self) -> &'static str {
+            "touchy"
+        }
+
+        fn turn(&mut self, turn: &mut Turn<'_>) {
+            for id in turn.waiting() {
+                let name = turn.jobspec(id).and_then(|spec| spec.name());
+                assert_ne!(name, Some("boom"), "no such jobs");
+                turn.allocate(id, None);
+            }
+        }
+
+        fn left(&mut self, _: JobId) {}
+    }
+
+    jobtap_core::scheduler! {
+        static TOUCHY = "touchy", |table| match table.get("mood") {
+            None => Ok(Box::<Touchy>::default()),
+            Some(mood) => panic!("in a {mood} mood"),
+        };
+    }
+
+    fn config(table: Value) -> Value {
+        json!({"queues": {"a": {"policy": {"scheduler": table}}, "b": {}}})
+    }
+
+    fn touchy() -> TestManager {
+        let config = config(json!({"queue-policy": "touchy"}));
+        let builder = TestManager::new().plugin::<ByUrgency>().scheduler(&TOUCHY);
+        let mut m = builder.config(config).start();
+        m.start_queues().unwrap();
+        m
+    }
+
+    #[test]
+    fn one_that_panics_is_offline_until_the_configuration_is_loaded_again() {
+        let mut m = touchy();
+        m.scheduling(false).unwrap();
+        let first = m.submit(to("a").urgency(20)).unwrap();
+        let boom = m.submit(to("a").name("boom")).unwrap();
+        m.scheduling(true).unwrap();
+        // What it decided before is decided.
+        m.assert_state(first, State::Run);
+        let behind = m.submit(to("a")).unwrap();
+        m.assert_state(behind, State::Sched);
+        assert!(m.why(behind)[0].contains("config reload"), "{:?}", m.why(behind));
+        let status = m.queue_status("a").unwrap();
+        let expected = json!({"enable": true, "start": false, "blocked": "scheduler",
+            "stop_reason": "Scheduler is offline"});
+        assert_eq!(status, expected);
+        let other = m.submit(to("b")).unwrap();
+        m.assert_state(other, State::Run);
+        m.cancel(boom).unwrap();
+        m.configure(config(json!({"queue-policy": "touchy"}))).unwrap();
+        m.assert_state(behind, State::Run);
+    }
+
+    #[test]
+    fn one_that_cant_be_made_leaves_the_old_one_at_work() {
+        let mut m = touchy();
+        let moody = config(json!({"queue-policy": "touchy", "mood": "bad"}));
+        let error = m.configure(moody).unwrap_err();
+        assert_eq!(error, "queues.a.policy.scheduler: panicked: in a \"bad\" mood");
+        let id = m.submit(to("a")).unwrap();
+        m.assert_state(id, State::Run);
     }
 }
 

@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use jobtap_tests::{Manager, Output, jobtap, run};
+use jobtap_tests::{Manager, Output, jobtap, run, temporary};
 
 const LONG: &str = "--setattr=system.exec.test.run_duration=600s";
 
@@ -121,4 +121,44 @@ fn a_configuration_with_a_mistake_is_refused_as_a_whole() {
     assert_eq!(load(&m, "[queues.one]\n").code, 0);
     assert_eq!(m.jobtap("queue list -n -o {queue}").ok(), "one");
     fails(&m.jobtap("submit true"), "[Errno 1] no queue specified");
+}
+
+#[test]
+fn queues_are_kept_apart_by_the_properties_of_their_nodes() {
+    let temporary = temporary();
+    let file = temporary.path().join("config.toml");
+    let config = r#"
+        [queues.batch]
+        requires = ["big"]
+        [queues.debug]
+        requires = ["small"]
+        [resource]
+        noverify = true
+        [[resource.config]]
+        hosts = "h[0-3]"
+        cores = "0-3"
+        [[resource.config]]
+        hosts = "h[0-2]"
+        properties = ["big"]
+        [[resource.config]]
+        hosts = "h3"
+        properties = ["small"]
+    "#;
+    std::fs::write(&file, config).unwrap();
+    let options = ["--test-size=4".as_ref(), "--config-path".as_ref(), file.as_os_str()];
+    let m = Manager::start_in(jobtap(), &temporary.path().join("state"), &options);
+    m.jobtap("queue start --quiet --all").ok();
+    let wide = m.submit(&format!("{LONG} -q batch -N2 -n2 true"));
+    m.wait(&wide, "start");
+    let blocked = m.submit(&format!("{LONG} -q batch -N3 -n3 -x true"));
+    m.wait(&blocked, "priority");
+    let other = m.submit(&format!("{LONG} -q debug -n2 true"));
+    m.wait(&other, "start");
+    assert_eq!(m.field(&other, "nodelist"), "h3");
+    assert_eq!(m.field(&blocked, "state"), "SCHED");
+    m.jobtap("resource drain 0,3").ok();
+    let cores = "{queue} {resources.all.ncores} {resources.up.ncores} {resources.down.ncores} \
+                 {resources.allocated.ncores} {resources.free.ncores}";
+    let list = m.jobtap_args(&["queue", "list", "-n", "-o", cores]).ok();
+    assert_eq!(list, "batch 12 8 4 2 7\ndebug 4 0 4 2 0");
 }

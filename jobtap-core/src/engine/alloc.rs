@@ -15,6 +15,9 @@ impl Engine {
         for lane in self.lanes.in_turn() {
             progress |= self.schedule_lane(lane);
         }
+        for text in self.lanes.news() {
+            self.log(Level::Error, text);
+        }
         progress
     }
 
@@ -32,16 +35,12 @@ impl Engine {
             let held = holding.iter().filter_map(|id| jobs.get(id)?.held());
             held.map(|resources| Running { resources, until: resources.expiration() }).collect()
         };
-        let mut turn = Turn {
-            now: self.now.as_secs(),
-            pool: &mut self.pool,
-            queue: &lane.waiting,
-            jobspec: &waiting,
-            running: &running,
-            decided: Vec::new(),
-        };
-        lane.scheduler.turn(&mut turn);
-        let decided = turn.decided;
+        let (now, pool) = (self.now.as_secs(), &mut self.pool);
+        let mut decided = Vec::new();
+        lane.with_scheduler(|scheduler, queue| {
+            let (jobspec, running, decided) = (&waiting, &running, &mut decided);
+            scheduler.turn(&mut Turn { now, pool, queue, jobspec, running, decided });
+        });
         let progress = !decided.is_empty();
         for (id, decision) in decided {
             self.lanes.leave(id);

@@ -25,7 +25,11 @@ impl Engine {
         };
         record.exec = Exec::Open;
         let userid = record.job.userid;
-        if record.job.jobspec.attribute("exec.test").is_some() {
+        let simulated = record.job.jobspec.attribute("exec.test").is_some();
+        if !reattach {
+            self.post_debug(id, "debug.start-request");
+        }
+        if simulated {
             self.simulate(id, reattach);
         } else {
             let start = ExecCommand::Start { id, userid, reattach };

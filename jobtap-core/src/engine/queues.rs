@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::api::{Cred, RequestError};
 use super::requests::{owner_only, refused};
-use super::{Engine, StartError};
-use crate::job::{Fsd, JobId, State};
+use super::{Engine, StartError, events};
+use crate::job::{Flags, Fsd, JobId, State};
 use crate::jobspec::Jobspec;
 use crate::queue::{JobSize, Limits, Queue, QueueError, Queues, Target};
 use crate::resource::{Constraint, ResourceSet};
@@ -104,9 +104,18 @@ impl Engine {
         let queue = self.queues.of_job(&record.job.jobspec);
         match (priority, queue) {
             (Some(priority), Ok(queue)) if queue.is_started() && !record.bypass => {
-                self.lanes.insert(&queue, id, priority);
+                if self.lanes.insert(&queue, id, priority) {
+                    self.post_debug(id, "debug.alloc-request");
+                }
             }
             _ => self.lanes.leave(id),
+        }
+    }
+
+    /// An event that only jobs with the debug flag have.
+    pub(super) fn post_debug(&mut self, id: JobId, name: &'static str) {
+        if self.jobs.get(&id).is_some_and(|record| record.job.flags.contains(Flags::DEBUG)) {
+            self.post(id, events::bare(self.now, name));
         }
     }
 
@@ -130,7 +139,17 @@ impl Engine {
     /// # Errors
     /// EINVAL for an unknown queue, or when none is named and there are named queues.
     pub fn queue_status(&self, name: Option<&str>) -> Result<Value, RequestError> {
-        Ok(Value::Object(self.queues.lookup(name)?.status()))
+        Ok(Value::Object(self.status_of(&self.queues.lookup(name)?)))
+    }
+
+    fn status_of(&self, queue: &Queue<'_>) -> Map<String, Value> {
+        let mut status = queue.status();
+        if queue.is_started() && self.lanes.is_offline(queue) {
+            status.insert("start".to_owned(), false.into());
+            status.insert("blocked".to_owned(), "scheduler".into());
+            status.insert("stop_reason".to_owned(), "Scheduler is offline".into());
+        }
+        status
     }
 
     /// `job-manager.alloc-query`: `{"queue_length","alloc_pending","running"}`. The scheduler looks at
@@ -143,10 +162,7 @@ impl Engine {
     /// `job-manager.queue-overview`: `{"queues":[{..}]}`, each queue with its status, defaults, limits,
     /// scheduler and resources, in the order of their names.
     pub fn queue_overview(&self) -> Value {
-        let mut allocated = ResourceSet::default();
-        for resources in self.holding.iter().filter_map(|id| self.jobs.get(id)?.job.resources()) {
-            allocated.union_with(resources);
-        }
+        let allocated = self.pool.allocated();
         let one = |queue: Queue<'_>| self.overview(&queue, &allocated);
         json!({ "queues": self.queues.iter().map(one).collect::<Vec<_>>() })
     }
@@ -158,7 +174,7 @@ impl Engine {
         }
         let default = self.queues.default_name();
         row.insert("default".to_owned(), json!(default.is_some() && default == queue.name()));
-        row.extend(queue.status());
+        row.extend(self.status_of(queue));
         let timelimit = queue.default_duration();
         row.insert("defaults".to_owned(), json!({ "timelimit": limit_text(timelimit) }));
         row.insert("limits".to_owned(), limits(queue.limits()));
@@ -176,15 +192,14 @@ impl Engine {
             None => set.clone(),
             Some(constraint) => set.matching(constraint),
         };
-        let all = of(self.pool.all());
-        let allocated = all.intersection(allocated);
-        let up = of(self.pool.free()).union(&allocated);
+        let (all, down) = (of(self.pool.all()), self.pool.down());
+        let up = all.without_ranks(down);
         json!({
             "all": counts(&all),
             "up": counts(&up),
-            "down": counts(&all.difference(&up)),
-            "allocated": counts(&allocated),
-            "free": counts(&up.difference(&allocated)),
+            "down": counts(&all.with_ranks(down)),
+            "allocated": counts(&all.intersection(allocated)),
+            "free": counts(&up.difference(allocated)),
         })
     }
 }

@@ -124,7 +124,12 @@ impl Engine {
     /// The queue that isn't started, or isn't there any more.
     fn why_queue(&self, record: &Record) -> Option<Value> {
         let queue = match self.queues.of_job(&record.job.jobspec) {
-            Ok(queue) if queue.is_started() || record.bypass => return None,
+            Ok(_) if record.bypass => return None,
+            Ok(queue) if queue.is_started() => {
+                let text = "the scheduler of its queue is offline after an error of its own: an \
+                            administrator must load the configuration again (jobtap config reload)";
+                return self.lanes.is_offline(&queue).then(|| reason("scheduler", text));
+            }
             Ok(queue) => queue,
             Err(error) => {
                 let text =

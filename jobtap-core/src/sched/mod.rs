@@ -1,5 +1,6 @@
 //! Scheduling: which job is next, and which resources it gets. Pure data structures.
 
+mod asked;
 mod choice;
 mod conservative;
 mod maintenance;

@@ -5,6 +5,7 @@
 
 use rustc_hash::FxHashSet;
 
+use super::asked::Asked;
 use super::turn::{Running, Scheduler, Turn};
 use crate::job::JobId;
 use crate::jobspec::Jobspec;
@@ -58,9 +59,12 @@ struct Reserved {
     head: JobId,
     /// The state of the pool for which this is true.
     changes: u64,
-    reservation: Option<Reservation>,
+    /// Looked for when the first job comes that could pass.
+    reservation: Option<Option<Reservation>>,
     /// Jobs that were tried behind it, and can't start in this state of the pool.
     tried: FxHashSet<JobId>,
+    /// Requests for which there is nothing beside what is reserved.
+    in_vain: Asked,
 }
 
 /// The time from which a job can run, and on what.
@@ -90,6 +94,9 @@ impl Scheduler for Easy {
                 break id;
             }
         };
+        if turn.pool().free().is_empty() {
+            return;
+        }
         for id in waiting.take(DEPTH) {
             self.backfill(head, id, turn);
         }
@@ -111,26 +118,35 @@ const DEPTH: usize = 256;
 
 impl Easy {
     fn reserve(&mut self, head: JobId, turn: &Turn<'_>) {
-        let reservation = turn.jobspec(head).and_then(|spec| earliest(spec, turn));
-        let changes = turn.pool().changes();
-        self.reservation =
-            Some(Reserved { head, changes, reservation, tried: FxHashSet::default() });
+        self.reservation = Some(Reserved {
+            head,
+            changes: turn.pool().changes(),
+            reservation: None,
+            tried: FxHashSet::default(),
+            in_vain: Asked::default(),
+        });
     }
 
     /// Starts a job behind the first one, if that can't delay it.
     fn backfill(&mut self, head: JobId, id: JobId, turn: &mut Turn<'_>) {
         let Some(reserved) = self.reservation.as_mut() else { return };
-        let Some(reservation) = &reserved.reservation else { return };
         if reserved.head != head || !reserved.tried.insert(id) {
             return;
         }
-        let Some(jobspec) = turn.jobspec(id) else { return };
+        let Some(jobspec) = turn.jobspec(id).filter(|jobspec| turn.fits(jobspec)) else { return };
+        let look = || turn.jobspec(head).and_then(|spec| earliest(spec, turn));
+        let Some(reservation) = reserved.reservation.get_or_insert_with(look) else { return };
         let duration = jobspec.duration();
         let ends_before = duration > 0.0 && turn.now() + duration <= reservation.at;
         let but = if ends_before { None } else { Some(&reservation.resources) };
+        if but.is_some() && reserved.in_vain.has(jobspec) {
+            return;
+        }
         if turn.allocate(id, but) {
             // It was no change for the reservation, which stays as it is.
             reserved.changes = turn.pool().changes();
+        } else if but.is_some() && turn.pool().maintenance().is_empty() {
+            reserved.in_vain.note(jobspec);
         }
     }
 }

@@ -6,9 +6,10 @@
 
 use std::borrow::Cow;
 
+use super::asked::Asked;
 use super::choice::{choose, refusal};
 use super::maintenance::Maintenance;
-use crate::jobspec::Jobspec;
+use crate::jobspec::{Counts, Jobspec};
 use crate::resource::{Constraint, Idset, ResourceSet};
 
 /// What can be given out.
@@ -27,6 +28,10 @@ pub struct Pool {
     out: Idset,
     maintenance: Vec<Maintenance>,
     changes: u64,
+    /// Requests that can be met when nothing else runs.
+    feasible: Asked,
+    /// Requests for which there is nothing free, until something comes back.
+    busy: Asked,
 }
 
 /// The answer to a request for resources.
@@ -52,6 +57,8 @@ impl Pool {
             out: Idset::new(),
             maintenance: Vec::new(),
             changes: 0,
+            feasible: Asked::default(),
+            busy: Asked::default(),
         }
     }
 
@@ -107,7 +114,8 @@ impl Pool {
     fn refresh(&mut self) {
         self.out = self.down.union(&self.inventory.ranks().difference(&self.all.ranks()));
         self.free = self.up(&self.unheld).into_owned();
-        self.changes += 1;
+        self.feasible.clear();
+        self.more_is_free();
     }
 
     /// When nodes are to be empty.
@@ -119,6 +127,11 @@ impl Pool {
     /// jobs that waited for its end may start then.
     pub fn set_maintenance(&mut self, maintenance: Vec<Maintenance>) {
         self.maintenance = maintenance;
+        self.more_is_free();
+    }
+
+    fn more_is_free(&mut self) {
+        self.busy.clear();
         self.changes += 1;
     }
 
@@ -134,22 +147,22 @@ impl Pool {
         now: f64,
         but: Option<&ResourceSet>,
     ) -> Answer {
+        if self.busy.has(jobspec) {
+            return Answer::Busy;
+        }
         let counts = jobspec.counts();
         let constraint = match constraint(jobspec) {
             Ok(constraint) => constraint,
             Err(text) => return Answer::Never(unsatisfiable(&text)),
         };
-        let all = eligible(&self.all, &constraint);
         let free = match but {
             None => Cow::Borrowed(&self.free),
             Some(but) => Cow::Owned(self.free.difference(but)),
         };
         let free = self.without_maintenance(free, now, jobspec);
-        let Some(mut chosen) = choose(&eligible(&free, &constraint), &all, &counts) else {
-            return match refusal(&all, &counts) {
-                Some(text) => Answer::Never(unsatisfiable(&text)),
-                None => Answer::Busy,
-            };
+        let whole = matches!(free, Cow::Borrowed(_));
+        let Some(mut chosen) = self.choose(&free, &constraint, &counts) else {
+            return self.refuse(jobspec, &constraint, whole);
         };
         chosen.set_nslots(counts.nslots);
         let duration = jobspec.duration();
@@ -165,19 +178,63 @@ impl Pool {
         Answer::Granted(chosen)
     }
 
+    /// Whether there is enough free for a job, at a time (UNIX seconds); true as well where nobody
+    /// found out yet whether it can ever run.
+    pub(crate) fn fits(&mut self, jobspec: &Jobspec, now: f64) -> bool {
+        if self.busy.has(jobspec) {
+            return false;
+        }
+        let free = self.without_maintenance(Cow::Borrowed(&self.free), now, jobspec);
+        let whole = matches!(free, Cow::Borrowed(_));
+        if !self.feasible.has(jobspec) || self.choose_from(&free, jobspec).is_some() {
+            return true;
+        }
+        if whole {
+            self.busy.note(jobspec);
+        }
+        false
+    }
+
+    fn choose(
+        &self,
+        free: &ResourceSet,
+        constraint: &Constraint,
+        counts: &Counts,
+    ) -> Option<ResourceSet> {
+        // Only who wants whole nodes has to know what a whole node is.
+        let all = match counts.exclusive {
+            true => eligible(&self.all, constraint),
+            false => Cow::Borrowed(&self.all),
+        };
+        choose(&eligible(free, constraint), &all, counts)
+    }
+
+    /// The answer where nothing was found; `whole` says that all that is free was looked at.
+    fn refuse(&mut self, jobspec: &Jobspec, constraint: &Constraint, whole: bool) -> Answer {
+        if !self.feasible.has(jobspec) {
+            let all = eligible(&self.all, constraint);
+            if let Some(text) = refusal(&all, &jobspec.counts()) {
+                return Answer::Never(unsatisfiable(&text));
+            }
+            self.feasible.note(jobspec);
+        }
+        if whole {
+            self.busy.note(jobspec);
+        }
+        Answer::Busy
+    }
+
     /// Whether a job could run now if all nodes were up.
     pub fn waits_for_nodes(&self, jobspec: &Jobspec) -> bool {
         let constraint = constraint(jobspec).unwrap_or(Constraint::Always);
-        let all = eligible(&self.all, &constraint);
         let unheld = self.all.intersection(&self.unheld);
-        choose(&eligible(&unheld, &constraint), &all, &jobspec.counts()).is_some()
+        self.choose(&unheld, &constraint, &jobspec.counts()).is_some()
     }
 
     /// What a job would get if this were free; nothing is taken. Nodes that are down are not free.
     pub fn choose_from(&self, free: &ResourceSet, jobspec: &Jobspec) -> Option<ResourceSet> {
         let constraint = constraint(jobspec).ok()?;
-        let all = eligible(&self.all, &constraint);
-        choose(&eligible(&self.up(free), &constraint), &all, &jobspec.counts())
+        self.choose(&self.up(free), &constraint, &jobspec.counts())
     }
 
     /// The same for a job that starts at a time (UNIX seconds): what it would still have when a
@@ -236,7 +293,7 @@ impl Pool {
         let back = self.inventory.intersection(held);
         self.free.union_with(&self.up(&back));
         self.unheld.union_with(&back);
-        self.changes += 1;
+        self.more_is_free();
     }
 }
 
@@ -312,6 +369,24 @@ mod tests {
         assert!(matches!(pool.allocate(&whole, 1.0), Answer::Busy));
         pool.release(&one);
         assert_eq!(granted(pool.allocate(&whole, 1.0)).ncores(), 4);
+    }
+
+    #[test]
+    fn what_was_asked_for_in_vain_is_searched_for_again_when_something_comes_back() {
+        let mut pool = pool("0-3");
+        let held = granted(pool.allocate(&job(3, 1), 1.0));
+        let never = job(9, 1);
+        for _ in 0..2 {
+            assert!(pool.fits(&job(1, 1), 1.0));
+            assert!(matches!(pool.allocate(&job(2, 1), 1.0), Answer::Busy));
+            assert!(!pool.fits(&job(2, 1), 1.0));
+            // It has to be told, whoever asks first.
+            assert!(pool.fits(&never, 1.0));
+            assert!(matches!(pool.allocate(&never, 1.0), Answer::Never(_)));
+        }
+        pool.release(&held);
+        assert!(pool.fits(&job(2, 1), 1.0));
+        assert!(matches!(pool.allocate(&job(2, 1), 1.0), Answer::Granted(_)));
     }
 
     #[test]

@@ -114,6 +114,12 @@ impl TestJob {
         self
     }
 
+    /// Its log tells what is asked of the scheduler and the execution system as well.
+    pub fn debug(mut self) -> Self {
+        self.flags |= Flags::DEBUG;
+        self
+    }
+
     /// One more attribute below `attributes.system`, dotted keys nest.
     pub fn attribute(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.attributes.push((key.to_owned(), value.into()));

@@ -1,5 +1,7 @@
 //! What a test asks of queues, as administrators do.
 
+use serde_json::Value;
+
 use super::job::TestJob;
 use super::manager::TestManager;
 use crate::engine::{Cred, Engine, Request};
@@ -53,6 +55,16 @@ impl TestManager {
     /// The queues as plugins see them; `None` while the manager is dead.
     pub fn queues(&self) -> Option<&Queues> {
         self.engine().map(Engine::queues)
+    }
+
+    /// A queue's status object (RFC 33), as administrators are shown it: also whether its scheduler is
+    /// offline.
+    ///
+    /// # Errors
+    /// When there is no such queue.
+    pub fn queue_status(&self, name: &str) -> Result<Value, String> {
+        let engine = self.engine().ok_or("the manager is dead")?;
+        engine.queue_status(Some(name)).map_err(|error| error.text)
     }
 
     fn set_start(

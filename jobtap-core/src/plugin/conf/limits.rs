@@ -17,16 +17,16 @@ use serde::Deserialize;
 /// #[derive(Default, Deserialize)]
 /// #[serde(default)]
 /// struct Limits {
-///     tasks: Option<u64>,
+///     duration: Option<Fsd>,
 /// }
 ///
 /// #[derive(Default)]
-/// struct LimitTasks {
+/// struct Shorter {
 ///     limits: PolicyLimits<Limits>,
 /// }
 ///
-/// #[jobtap_plugin(name = "limit-tasks")]
-/// impl LimitTasks {
+/// #[jobtap_plugin(name = "shorter")]
+/// impl Shorter {
 ///     #[on("conf.update")]
 ///     fn conf(&mut self, conf: InstanceConf<PolicyLimits<Limits>>) {
 ///         self.limits = conf.into_inner();
@@ -34,9 +34,9 @@ use serde::Deserialize;
 ///
 ///     #[on("job.validate")]
 ///     fn validate(&self, jobspec: &Jobspec) -> Result<(), Reject> {
-///         let limit = self.limits.find(jobspec.queue(), |limits| limits.tasks);
-///         match limit.filter(|limit| jobspec.counts().ntasks > *limit) {
-///             Some(limit) => Err(Reject::new(format!("more than {limit} tasks"))),
+///         let limit = self.limits.find(jobspec.queue(), |limits| limits.duration);
+///         match limit.filter(|limit| jobspec.duration() > limit.as_secs()) {
+///             Some(limit) => Err(Reject::new(format!("longer than {limit}"))),
 ///             None => Ok(()),
 ///         }
 ///     }
@@ -44,12 +44,13 @@ use serde::Deserialize;
 ///
 /// # use jobtap_core::testing::{TestJob, TestManager};
 /// let config = serde_json::json!({
-///     "policy": {"limits": {"tasks": 2}},
-///     "queues": {"big": {"policy": {"limits": {"tasks": 4}}}},
+///     "policy": {"limits": {"duration": "1h"}},
+///     "queues": {"day": {}, "night": {"policy": {"limits": {"duration": "12h"}}}},
 /// });
-/// let mut m = TestManager::new().plugin::<LimitTasks>().config(config).start();
-/// assert_eq!(m.submit(TestJob::new().ntasks(3)).unwrap_err(), "more than 2 tasks");
-/// assert!(m.submit(TestJob::new().ntasks(3).attribute("queue", "big")).is_ok());
+/// let mut m = TestManager::new().plugin::<Shorter>().config(config).start();
+/// let job = TestJob::new().duration(7200.0);
+/// assert_eq!(m.submit(job.clone().queue("day")).unwrap_err(), "longer than 1h");
+/// assert!(m.submit(job.queue("night")).is_ok());
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(try_from = "Tables<L>", bound = "L: Default + Deserialize<'de>")]

@@ -118,5 +118,9 @@ fn concerns(event: &EventEntry, ranks: &Idset) -> bool {
 /// Whether the context has this key with this value, written as JSON or as the bare string.
 fn matches(event: &EventEntry, (key, wanted): (&str, &str)) -> bool {
     let value = event.context.as_ref().and_then(|context| context.get(key));
-    value.is_some_and(|value: &Value| value.as_str() == Some(wanted) || value.to_string() == wanted)
+    let is_wanted = |value: &Value| {
+        let json = value.to_string();
+        value.as_str() == Some(wanted) || json == wanted
+    };
+    value.is_some_and(is_wanted)
 }

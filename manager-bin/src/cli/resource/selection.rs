@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jobtap_core::resource::{Hostlist, Idset, ResourceSet};
+use jobtap_core::resource::{Constraint, Hostlist, Idset, ResourceSet};
 use serde_json::{Value, json};
 
 use crate::cli::message::CliError;
@@ -59,28 +59,34 @@ impl Queues {
     /// Asks the manager. Who may not read the configuration sees no queues.
     pub(super) async fn fetch(client: &Client) -> Self {
         let config = client.rpc("config.get", json!({})).await.unwrap_or_default();
+        Self::configured(config.get("queues").unwrap_or(&Value::Null))
+    }
+
+    fn configured(tables: &Value) -> Self {
+        // A virtual queue has the nodes of its parent.
+        let parent =
+            |queue: &Value| queue.get("parent").and_then(|name| tables.get(name.as_str()?));
         let requires = |queue: &Value| {
-            let requires = queue.get("requires").and_then(Value::as_array);
+            let requires = parent(queue).unwrap_or(queue).get("requires").and_then(Value::as_array);
             requires.into_iter().flatten().filter_map(|p| p.as_str().map(str::to_owned)).collect()
         };
-        let queues = config.get("queues").and_then(Value::as_object);
-        let queues = queues.into_iter().flatten();
+        let queues = tables.as_object().into_iter().flatten();
         Self(queues.map(|(name, queue)| (name.clone(), requires(queue))).collect())
     }
 
     fn ranks(&self, name: &str, all: &ResourceSet) -> Option<Idset> {
         let requires = self.0.get(name)?;
-        let properties = all.properties();
-        Some(requires.iter().fold(all.ranks(), |ranks, property| {
-            ranks.intersection(properties.get(property).unwrap_or(&Idset::new()))
-        }))
+        let constraint = Constraint::from_value(&json!({ "properties": requires })).ok()?;
+        Some(all.matching(&constraint).ranks())
     }
 
     /// The queues that a node with these properties belongs to.
     pub(super) fn of(&self, properties: &[&str]) -> Vec<&str> {
-        let belongs = |requires: &[String]| {
-            requires.iter().all(|property| properties.contains(&property.as_str()))
+        let has = |required: &str| match required.strip_prefix('^') {
+            Some(unwanted) => !properties.contains(&unwanted),
+            None => properties.contains(&required),
         };
+        let belongs = |requires: &[String]| requires.iter().all(|required| has(required));
         let queues = self.0.iter().filter(|(_, requires)| belongs(requires));
         queues.map(|(name, _)| name.as_str()).collect()
     }
@@ -88,5 +94,21 @@ impl Queues {
     /// Whether a property only tells to which queue a node belongs.
     pub(super) fn requires(&self, property: &str) -> bool {
         self.0.values().flatten().any(|required| required == property)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_virtual_queue_has_the_nodes_of_its_parent() {
+        let queues = Queues::configured(&json!({
+            "batch": {"requires": ["big"]},
+            "night": {"parent": "batch"},
+            "rest": {"requires": ["^big"]},
+        }));
+        assert_eq!(queues.of(&["big", "gpu"]), ["batch", "night"]);
+        assert_eq!(queues.of(&["gpu"]), ["rest"]);
     }
 }
