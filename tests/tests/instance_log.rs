@@ -1,5 +1,5 @@
 //! What the manager tells of itself: who changed it, when it ran, and its log.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
