@@ -11,6 +11,7 @@
 //! }
 //! ```
 
+pub mod archive;
 pub mod bench;
 mod cli;
 pub mod client;

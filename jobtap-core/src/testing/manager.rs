@@ -451,7 +451,7 @@ impl TestManager {
                     self.streams.entry(to.0).or_default().push(payload);
                 }
                 Effect::Process { plugin, command } => self.processes.follow(plugin, command),
-                Effect::Publish { .. } => {}
+                Effect::Publish { .. } | Effect::Announce { .. } => {}
                 Effect::Exec(command) => inputs.extend(self.execution.execute(&command)),
                 Effect::Timer { id, at } if at <= self.now => inputs.push_back(Input::Timer(id)),
                 Effect::Timer { id, at } => {
