@@ -259,7 +259,8 @@ mod calls {
         m.assert_events(
             id,
             "submit validate depend priority alloc memo prolog-start set-flags site.seen \
-             prolog-finish start finish epilog-start epilog-finish release free clean",
+             prolog-finish debug.start-request start finish epilog-start epilog-finish release \
+             free clean",
         );
         m.crash_and_restart();
         assert_eq!(m.job(id).annotations()["user"]["site"], "seen");

@@ -74,6 +74,8 @@ pub(super) enum Rest {
 pub(super) struct Contents {
     /// The last whole batch, here or before.
     pub(super) last: Option<Batch>,
+    /// The one before it, when it is here.
+    before: Option<Batch>,
     /// Where it ends.
     pub(super) end: u64,
     /// Where the zeros begin that end the file.
@@ -89,19 +91,20 @@ pub(super) fn read(file: &File, mut last: Option<Batch>) -> io::Result<Contents>
     source.rewind()?;
     let mut reader = Reader::new(source, length);
     let mut end = 0;
+    let mut before = None;
     let rest = loop {
         if end == length {
             break Rest::Nothing;
         }
-        last = match reader.batch().map(|batch| batch.after(last)) {
-            Ok(Some(batch)) => Some(batch),
+        (before, last) = match reader.batch().map(|batch| batch.after(last)) {
+            Ok(Some(batch)) => (last, Some(batch)),
             Ok(None) | Err(Stop::Damage) => break Rest::Torn,
             Err(Stop::OutOfBytes) => break Rest::Unfinished,
             Err(Stop::Io(err)) => return Err(err),
         };
         end = reader.at;
     };
-    Ok(Contents { last, end, length, rest })
+    Ok(Contents { last, before, end, length, rest })
 }
 
 /// Whether what is damaged had become durable: then there may be a whole batch behind it, which was
@@ -114,11 +117,20 @@ pub(super) fn was_durable(file: &File, contents: &Contents) -> io::Result<bool> 
         let candidate = rest.get(at..).unwrap_or_default();
         let found = Reader::new(candidate, candidate.len() as u64).batch();
         // At the place itself it may be the damaged one, whole but for the engine's number.
-        if found.is_ok_and(|batch| at > 0 || !batch.is_numbered_after(contents.last)) {
+        if found.is_ok_and(|batch| at > 0 || contents.is_outrun_by(batch)) {
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+impl Contents {
+    /// Whether a whole batch at the end shows that the damage is not its own: by our number, or by the
+    /// engine's, which follows that of the batch before the last one.
+    fn is_outrun_by(&self, batch: Batch) -> bool {
+        !batch.is_numbered_after(self.last)
+            || self.before.is_some_and(|before| batch.seqno > before.seqno)
+    }
 }
 
 /// Whether no commit has ever been made durable in a database that has this journal alone.
