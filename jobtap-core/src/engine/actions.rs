@@ -98,11 +98,11 @@ impl Engine {
         let Some(record) = self.jobs.get_mut(&id) else {
             return;
         };
-        record.subscribers = Vec::new();
-        record.holders = Vec::new();
+        record.subscribers = Default::default();
+        record.holders = Default::default();
         record.simulated = None;
         record.queue = Default::default();
-        let end = record.times.inactive.unwrap_or(self.now);
+        let end = record.times.inactive.get().unwrap_or(self.now);
         self.abort_all_work(id);
         if let Some(mut frame) = self.suspended.remove(&id) {
             // An update whose validation was still waited for.

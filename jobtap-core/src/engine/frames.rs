@@ -283,7 +283,8 @@ impl Engine {
         super::annotations::merge(&mut record.job.annotations, notes);
         if publish {
             let whole = &record.job.annotations;
-            let whole = if whole.is_empty() { Value::Null } else { whole.clone().into() };
+            let whole =
+                if whole.is_empty() { Value::Null } else { Value::Object((**whole).clone()) };
             self.post(id, super::events::annotations(self.now, whole));
         }
     }

@@ -225,8 +225,8 @@ fn order(record: &Record) -> (u8, f64, u64) {
     let id = record.job.id.as_u64();
     let late = |time: Option<Timestamp>| -time.map_or(0.0, Timestamp::as_secs);
     match record.job.state {
-        State::Run | State::Cleanup => (1, late(record.times.run), id),
-        State::Inactive => (2, late(record.times.inactive), u64::MAX - id),
+        State::Run | State::Cleanup => (1, late(record.times.run.get()), id),
+        State::Inactive => (2, late(record.times.inactive.get()), u64::MAX - id),
         _ => (0, -f64::from(record.job.priority.unwrap_or(0)), id),
     }
 }
@@ -293,12 +293,12 @@ impl Record {
         let times = &self.times;
         let all = [
             ("t_submit", Some(self.job.t_submit)),
-            ("t_depend", times.depend),
-            ("t_priority", times.priority),
-            ("t_sched", times.sched),
-            ("t_run", times.run),
-            ("t_cleanup", times.cleanup),
-            ("t_inactive", times.inactive),
+            ("t_depend", times.depend.get()),
+            ("t_priority", times.priority.get()),
+            ("t_sched", times.sched.get()),
+            ("t_run", times.run.get()),
+            ("t_cleanup", times.cleanup.get()),
+            ("t_inactive", times.inactive.get()),
         ];
         for (key, time) in all {
             if let Some(time) = time {
@@ -306,7 +306,7 @@ impl Record {
             }
         }
         if !self.job.annotations.is_empty() {
-            map.insert("annotations".to_owned(), self.job.annotations.clone().into());
+            map.insert("annotations".to_owned(), (*self.job.annotations).clone().into());
         }
         let dependencies: Vec<&str> = self.job.dependencies().collect();
         if !dependencies.is_empty() {

@@ -131,7 +131,7 @@ impl Engine {
     fn purge(&mut self, ids: &[JobId]) {
         // The stack gives back the last first.
         for &id in ids.iter().rev() {
-            let end = self.jobs.get(&id).and_then(|record| record.times.inactive);
+            let end = self.jobs.get(&id).and_then(|record| record.times.inactive.get());
             if let Some(end) = end {
                 self.inactive.by_end.remove(&(end.as_secs().to_bits(), id));
             }

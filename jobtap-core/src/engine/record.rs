@@ -7,12 +7,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
+use thin_vec::ThinVec;
 
 use super::api::{Effect, TimerId, Write};
 use super::held::{Opened, Working};
 use super::simulated::Simulated;
 use crate::eventlog::EventEntry;
-use crate::job::{Flags, Job, KnownDependency, State, Timestamp, Uid, Urgency};
+use crate::job::{Flags, Job, KnownDependency, Notes, State, Timestamp, Uid, Urgency};
 use crate::plugin::{Bracket, PluginKey, Work as RemoteWork};
 use crate::resource::{Idset, ResourceSet};
 
@@ -38,16 +39,16 @@ pub(super) struct Record {
     /// What waits until the job is accepted; nothing is kept of one that is rejected.
     pub(super) unaccepted: Option<Unaccepted>,
     /// Descriptions of open prologs and epilogs.
-    pub(super) prologs: Vec<Box<str>>,
-    pub(super) epilogs: Vec<Box<str>>,
+    pub(super) prologs: ThinVec<Box<str>>,
+    pub(super) epilogs: ThinVec<Box<str>>,
     /// Those of them, posted or applied, that a loaded plugin is going to finish.
-    pub(super) opened: Vec<Opened>,
+    pub(super) opened: ThinVec<Opened>,
     /// Which plugin looks after a dependency.
-    pub(super) holders: Vec<(Box<str>, PluginKey)>,
+    pub(super) holders: ThinVec<(Box<str>, PluginKey)>,
     /// Asynchronous handlers at work on it.
-    pub(super) working: Vec<Working>,
+    pub(super) working: ThinVec<Working>,
     /// Who wants to know when it ends.
-    pub(super) awaiting_end: Vec<(PluginKey, RemoteWork)>,
+    pub(super) awaiting_end: ThinVec<(PluginKey, RemoteWork)>,
     /// A plugin gives it its resources: the scheduler leaves it alone.
     pub(super) bypass: bool,
     /// Only the instance's owner may change its jobspec.
@@ -66,13 +67,13 @@ pub(super) struct Record {
     pub(super) simulated: Option<Box<Simulated>>,
     /// Ends the job when its time is up.
     pub(super) expiry: Option<TimerId>,
-    pub(super) subscribers: Vec<PluginKey>,
+    pub(super) subscribers: ThinVec<PluginKey>,
     pub(super) times: Times,
     pub(super) wait_status: Option<i32>,
     /// The most severe exception, the first among equals, for listings.
     pub(super) exception: Option<Arc<EventEntry>>,
     /// Plugins' data, by plugin.
-    pub(super) data: Map<String, Value>,
+    pub(super) data: Notes,
     /// The queue in which it is counted.
     pub(super) counted_in: Option<Arc<str>>,
 }
@@ -91,17 +92,53 @@ pub(super) enum Exec {
     Done,
 }
 
-/// When the job entered its states; `None` before that.
+/// When the job entered its states.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Times {
-    pub(super) depend: Option<Timestamp>,
-    pub(super) priority: Option<Timestamp>,
-    pub(super) sched: Option<Timestamp>,
-    pub(super) run: Option<Timestamp>,
+    pub(super) depend: Moment,
+    pub(super) priority: Moment,
+    pub(super) sched: Moment,
+    pub(super) run: Moment,
     /// When its tasks were started, which a prolog can delay.
-    pub(super) start: Option<Timestamp>,
-    pub(super) cleanup: Option<Timestamp>,
-    pub(super) inactive: Option<Timestamp>,
+    pub(super) start: Moment,
+    pub(super) cleanup: Moment,
+    pub(super) inactive: Moment,
+}
+
+/// A time that may not have come yet, in half the size of an `Option`.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) struct Moment(Timestamp);
+
+impl Moment {
+    const NEVER: Self = Self(Timestamp::from_secs(f64::NEG_INFINITY));
+
+    pub(super) fn get(self) -> Option<Timestamp> {
+        (self != Self::NEVER).then_some(self.0)
+    }
+
+    fn first(&mut self, at: Timestamp) {
+        if *self == Self::NEVER {
+            *self = at.into();
+        }
+    }
+}
+
+impl Default for Moment {
+    fn default() -> Self {
+        Self::NEVER
+    }
+}
+
+impl From<Timestamp> for Moment {
+    fn from(at: Timestamp) -> Self {
+        Self(at)
+    }
+}
+
+impl std::fmt::Debug for Moment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.get().fmt(f)
+    }
 }
 
 /// What an event did.
@@ -137,12 +174,12 @@ impl Record {
             lines: 0,
             exec_lines: 0,
             unaccepted: None,
-            prologs: Vec::new(),
-            epilogs: Vec::new(),
-            opened: Vec::new(),
-            holders: Vec::new(),
-            working: Vec::new(),
-            awaiting_end: Vec::new(),
+            prologs: ThinVec::new(),
+            epilogs: ThinVec::new(),
+            opened: ThinVec::new(),
+            holders: ThinVec::new(),
+            working: ThinVec::new(),
+            awaiting_end: ThinVec::new(),
             bypass: false,
             immutable: false,
             rejected: false,
@@ -153,11 +190,11 @@ impl Record {
             exec: Exec::Idle,
             simulated: None,
             expiry: None,
-            subscribers: Vec::new(),
+            subscribers: ThinVec::new(),
             times: Times::default(),
             wait_status: None,
             exception: None,
-            data: Map::new(),
+            data: Notes::default(),
             counted_in: None,
         }
     }
@@ -236,7 +273,7 @@ impl Record {
             "epilog-start" | "epilog-finish" if matches!(before, State::Run | State::Cleanup) => {
                 bracket(&mut self.epilogs, entry, &*entry.name == "epilog-start")?;
             }
-            "start" => self.times.start = Some(entry.timestamp),
+            "start" => self.times.start = entry.timestamp.into(),
             "finish" => self.finish(entry)?,
             "release" => self.release(entry),
             "free" => self.holds = false,
@@ -410,13 +447,13 @@ impl Record {
         let times = &mut self.times;
         match self.job.state {
             State::New => {}
-            State::Depend => times.depend = Some(at),
+            State::Depend => times.depend = at.into(),
             // Of these two the first entry counts, since a job passes them again and again.
-            State::Priority => times.priority = times.priority.or(Some(at)),
-            State::Sched => times.sched = times.sched.or(Some(at)),
-            State::Run => times.run = Some(at),
-            State::Cleanup => times.cleanup = Some(at),
-            State::Inactive => times.inactive = Some(at),
+            State::Priority => times.priority.first(at),
+            State::Sched => times.sched.first(at),
+            State::Run => times.run = at.into(),
+            State::Cleanup => times.cleanup = at.into(),
+            State::Inactive => times.inactive = at.into(),
         }
     }
 }
@@ -439,7 +476,11 @@ fn next_state(state: State, event: &str, ended: bool) -> State {
 }
 
 /// Opens or closes a prolog or epilog.
-fn bracket(open: &mut Vec<Box<str>>, entry: &EventEntry, start: bool) -> Result<(), ApplyError> {
+fn bracket(
+    open: &mut ThinVec<Box<str>>,
+    entry: &EventEntry,
+    start: bool,
+) -> Result<(), ApplyError> {
     let description = text(entry, "description")?;
     if start {
         open.push(description.into());

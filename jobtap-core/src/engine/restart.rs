@@ -94,7 +94,7 @@ impl Engine {
     }
 
     fn restored(&mut self, id: JobId, mut record: Record) {
-        let (state, end) = (record.job.state, record.times.inactive);
+        let (state, end) = (record.job.state, record.times.inactive.get());
         if record.holds && !record.bypass {
             let claimed = record.held().is_some_and(|held| self.pool.claim(held));
             record.lost_resources = !claimed;
@@ -322,12 +322,12 @@ impl Engine {
             (_, false) if !open_prolog => {
                 self.execute_job(id, started);
                 if started {
-                    let since = self.jobs.get(&id).and_then(|r| r.times.start);
+                    let since = self.jobs.get(&id).and_then(|r| r.times.start.get());
                     self.arm_expiry(id, since.unwrap_or(self.now));
                 }
             }
             // It may run on: what is left of it is ended and reported.
-            (_, true) if record.times.run.is_some() && !open_prolog => self.end_restored(id),
+            (_, true) if record.times.run.get().is_some() && !open_prolog => self.end_restored(id),
             _ => {}
         }
     }
@@ -360,7 +360,7 @@ fn replay(stored: StoredJob) -> Result<Record, RestoreError> {
     let mut record = Record::new(blank_job(stored.id, jobspec));
     record.job.resources = resources;
     record.exec_lines = stored.exec_lines;
-    record.data = stored.data;
+    record.data = stored.data.into();
     for entry in entries {
         let old = entry.name == "submit"
             && entry.context.as_ref().is_some_and(|context| !context.contains_key("version"));

@@ -74,7 +74,7 @@ impl Selection {
     }
 
     pub(super) fn matches(&self, record: &Record) -> bool {
-        let old = record.times.inactive.is_some_and(|time| time.as_secs() <= self.since);
+        let old = record.times.inactive.get().is_some_and(|time| time.as_secs() <= self.since);
         let listed = record.unaccepted.is_none() && !(self.since > 0.0 && old);
         listed && self.constraint.as_ref().is_none_or(|constraint| constraint.matches(record))
     }
@@ -167,12 +167,12 @@ impl Record {
         let times = &self.times;
         match name {
             "t_submit" => Some(self.job.t_submit),
-            "t_depend" => times.depend,
-            "t_priority" => times.priority,
-            "t_sched" => times.sched,
-            "t_run" => times.run,
-            "t_cleanup" => times.cleanup,
-            "t_inactive" => times.inactive,
+            "t_depend" => times.depend.get(),
+            "t_priority" => times.priority.get(),
+            "t_sched" => times.sched.get(),
+            "t_run" => times.run.get(),
+            "t_cleanup" => times.cleanup.get(),
+            "t_inactive" => times.inactive.get(),
             _ => None,
         }
     }

@@ -69,7 +69,7 @@ impl Engine {
         let (script, complaint) = Script::read(&record.job.jobspec);
         let allowed = record.job.userid == self.owner || guests_may(&self.config);
         let started = record.is_posted("start");
-        let since = record.times.start;
+        let since = record.times.start.get();
         record.simulated = Some(Box::new(Simulated {
             started,
             wait_status: script.wait_status,

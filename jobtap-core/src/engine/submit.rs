@@ -279,7 +279,7 @@ pub(super) fn blank_job(id: JobId, jobspec: Jobspec) -> Job {
         jobspec,
         resources: None,
         end_event: None,
-        dependencies: Vec::new(),
+        dependencies: Default::default(),
         annotations: Default::default(),
         posted: Default::default(),
     }

@@ -82,12 +82,13 @@ fn map(map: &serde_json::Map<String, serde_json::Value>) -> Option<Box<RawValue>
 impl Times {
     fn each(&self) -> [Option<f64>; 7] {
         let Self { depend, priority, sched, run, start, cleanup, inactive } = *self;
-        [depend, priority, sched, run, start, cleanup, inactive].map(|t| t.map(Timestamp::as_secs))
+        [depend, priority, sched, run, start, cleanup, inactive]
+            .map(|moment| moment.get().map(Timestamp::as_secs))
     }
 
     fn of(times: [Option<f64>; 7]) -> Self {
         let [depend, priority, sched, run, start, cleanup, inactive] =
-            times.map(|time| time.map(Timestamp::from_secs));
+            times.map(|time| time.map(|at| Timestamp::from_secs(at).into()).unwrap_or_default());
         Self { depend, priority, sched, run, start, cleanup, inactive }
     }
 }

@@ -234,7 +234,7 @@ impl Engine {
         let Some(record) = self.jobs.get_mut(&id) else {
             return;
         };
-        let (timer, start) = (record.expiry.take(), record.times.start);
+        let (timer, start) = (record.expiry.take(), record.times.start.get());
         self.stop_timer(timer);
         if let Some(start) = start {
             self.arm_expiry(id, start);

@@ -232,7 +232,7 @@ impl Engine {
         if !prologs.is_empty() {
             return prologs;
         }
-        if record.times.start.is_none() {
+        if record.times.start.get().is_none() {
             return vec![reason("start", "its tasks are being started")];
         }
         let until = record.job.resources().and_then(|resources| resources.expiration());

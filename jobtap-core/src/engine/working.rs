@@ -1,5 +1,7 @@
 //! Asynchronous handlers at work on jobs, and when nothing waits for them any more.
 
+use thin_vec::ThinVec;
+
 use super::held::Working;
 use super::{Effect, Engine};
 use crate::eventlog::EventEntry;
@@ -35,7 +37,7 @@ impl Engine {
         let told = if ended || state == State::Inactive {
             std::mem::take(&mut record.awaiting_end)
         } else {
-            Vec::new()
+            ThinVec::new()
         };
         for work in void {
             work.abort.abort();

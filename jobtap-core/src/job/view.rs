@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use thin_vec::ThinVec;
 
-use super::{Flags, JobId, JobResult, State, Timestamp, Uid, Urgency};
+use super::{Flags, JobId, JobResult, Notes, State, Timestamp, Uid, Urgency};
 use crate::eventlog::EventEntry;
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
@@ -28,8 +29,8 @@ pub struct Job {
     pub(crate) jobspec: Jobspec,
     pub(crate) resources: Option<Arc<ResourceSet>>,
     pub(crate) end_event: Option<Arc<EventEntry>>,
-    pub(crate) dependencies: Vec<KnownDependency>,
-    pub(crate) annotations: Map<String, Value>,
+    pub(crate) dependencies: ThinVec<KnownDependency>,
+    pub(crate) annotations: Notes,
     pub(crate) posted: Posted,
 }
 
@@ -46,8 +47,8 @@ pub(crate) struct KnownDependency {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Posted {
     known: u32,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    others: Vec<Box<str>>,
+    #[serde(default, skip_serializing_if = "ThinVec::is_empty")]
+    others: ThinVec<Box<str>>,
 }
 
 /// The events of RFC 21. Stored by position: a new one goes to the end.
