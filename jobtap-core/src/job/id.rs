@@ -74,6 +74,7 @@ impl JobId {
             Encoding::Kvs => format!("job.{}", self.dothex()),
             Encoding::F58 => self.base58(F58_PREFIX),
             Encoding::F58Plain => self.base58(F58_PLAIN_PREFIX),
+            Encoding::Words => mnemonic::to_string(self.0.to_le_bytes()),
         }
     }
 
@@ -123,6 +124,8 @@ impl FromStr for JobId {
         let bare = trimmed.strip_prefix("job.").unwrap_or(trimmed);
         let value = if bare.contains('.') {
             parse_dothex(bare)
+        } else if bare.contains('-') {
+            parse_words(bare)
         } else if let Some(digits) = bare.strip_prefix([F58_PREFIX, F58_PLAIN_PREFIX]) {
             parse_base58(digits)
         } else if let Some(digits) = bare.strip_prefix("0x") {
@@ -172,6 +175,16 @@ fn parse_dothex(text: &str) -> Result<u64, Fault> {
         value = value << 16 | parse_radix(group, 16)?;
     }
     if groups == 4 { Ok(value) } else { Err(Fault::Malformed) }
+}
+
+fn parse_words(text: &str) -> Result<u64, Fault> {
+    let mut bytes = Vec::with_capacity(8);
+    mnemonic::decode(text, &mut bytes).map_err(|_| Fault::Malformed)?;
+    // A word more is another group of four bytes.
+    if bytes.len() > 8 {
+        return Err(Fault::TooLarge);
+    }
+    Ok(u64::from_le_bytes(bytes.try_into().map_err(|_| Fault::Malformed)?))
 }
 
 fn parse_base58(digits: &str) -> Result<u64, Fault> {
@@ -225,16 +238,19 @@ pub enum Encoding {
     F58,
     /// Base 58 in ASCII: `fuZZybuNNy`.
     F58Plain,
+    /// Six words to be spoken: `acrobat-academy-academy--academy-academy-academy`.
+    Words,
 }
 
 impl Encoding {
-    const NAMES: [(Self, &'static str); 6] = [
+    const NAMES: [(Self, &'static str); 7] = [
         (Self::Dec, "dec"),
         (Self::Hex, "hex"),
         (Self::DotHex, "dothex"),
         (Self::Kvs, "kvs"),
         (Self::F58, "f58"),
         (Self::F58Plain, "f58plain"),
+        (Self::Words, "words"),
     ];
 }
 
@@ -252,7 +268,7 @@ impl FromStr for Encoding {
 
 /// A name that no [`Encoding`] has (`EPROTO`).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown job id encoding `{0}`: use dec, hex, dothex, kvs, f58 or f58plain")]
+#[error("unknown job id encoding `{0}`: use dec, hex, dothex, kvs, f58, f58plain or words")]
 pub struct UnknownEncoding(pub String);
 
 #[cfg(test)]
@@ -402,7 +418,30 @@ mod tests {
         assert_eq!(serde_json::from_str::<HashMap<JobId, i32>>(&text).unwrap(), by_id);
     }
 
+    #[test]
+    fn six_words_are_an_id() {
+        for (value, words) in [
+            (1, "acrobat-academy-academy--academy-academy-academy"),
+            (12345, "package-africa-academy--academy-academy-academy"),
+            (68484595712, "aroma-brain-shake--albert-academy-academy"),
+            (u64::MAX, "natural-analyze-verbal--natural-analyze-verbal"),
+        ] {
+            assert_eq!(JobId::new(value).encode(Encoding::Words), words);
+            assert_eq!(words.parse(), Ok(JobId::new(value)));
+        }
+        for bad in ["-1", "acrobat-academy", "a-b-c--d-e-f", "acrobat--", "-"] {
+            assert_eq!(bad.parse::<JobId>(), Err(JobIdError::Invalid(bad.to_owned())));
+        }
+        let long = "acrobat-academy-academy--academy-academy-academy--acrobat-academy-academy";
+        assert_eq!(long.parse::<JobId>(), Err(JobIdError::Range(long.to_owned())));
+    }
+
     proptest! {
+        #[test]
+        fn any_words_are_read_or_refused(text in "((academy|acrobat|natural|verbal|ego|zoom|x)-{1,2}){0,9}") {
+            let _ = text.parse::<JobId>();
+        }
+
         #[test]
         fn every_encoding_round_trips(value: u64) {
             let id = JobId::new(value);

@@ -11,7 +11,7 @@ use crate::cli::session;
 /// Options and arguments of `job id`.
 #[derive(Debug, clap::Args)]
 pub(super) struct IdArgs {
-    /// dec, hex, dothex, kvs, f58 or f58plain
+    /// dec, hex, dothex, kvs, f58, f58plain or words
     #[arg(short = 't', long, value_name = "FORM", default_value = "dec")]
     to: String,
     /// The ids; lines of stdin if there are none
