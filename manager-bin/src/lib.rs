@@ -11,7 +11,7 @@
 //! }
 //! ```
 
-// Until `main` calls the commands.
+pub mod build;
 mod cli;
 pub mod client;
 pub mod daemon;
@@ -19,4 +19,4 @@ pub mod exec;
 pub mod rpc;
 pub mod store;
 
-pub use cli::main;
+pub use cli::{main, main_of};

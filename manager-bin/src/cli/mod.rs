@@ -1,5 +1,6 @@
 //! The commands: a file per command, and what several of them share.
 
+mod build;
 mod cancel;
 mod columns;
 mod config;
@@ -81,6 +82,8 @@ enum Command {
     Plugin(plugin::PluginArgs),
     /// Show or replace the manager's configuration
     Config(config::ConfigArgs),
+    /// Build a manager with chosen plugins
+    Build(build::BuildArgs),
 }
 
 /// Commands that answer a wrong command line in the compiled manner; see [`Family`].
@@ -98,6 +101,17 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// As [`main`], for a manager that `jobtap build` made; `composition` is what it wrote beside the code.
+pub fn main_of(composition: &'static str) -> ExitCode {
+    match crate::build::declare(composition) {
+        Ok(()) => main(),
+        Err(error) => {
+            session::note(&error.to_string());
+            ExitCode::FAILURE
+        }
+    }
+}
+
 fn dispatch(command: Command) -> ExitCode {
     match command {
         Command::Start(args) => start::run(args),
@@ -110,6 +124,7 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Update(args) => update::run(args),
         Command::Plugin(args) => plugin::run(args),
         Command::Config(args) => config::run(args),
+        Command::Build(args) => build::run(args),
     }
 }
 
