@@ -136,7 +136,7 @@ fn cargo_toml(plan: &Plan, links: &mut BTreeMap<String, PathBuf>) -> String {
     text.push_str("\n[patch.crates-io]\njobtap-core = { path = \"sdk/jobtap-core\" }\n");
     // Without debug information the paths of this machine stay out of the binary.
     text.push_str(
-        "\n[profile.dev]\nopt-level = 1\ndebug = false\nincremental = false\npanic = \"unwind\"\n\
+        "\n[profile.dev]\ndebug = false\nincremental = false\npanic = \"unwind\"\n\
          \n[profile.release]\nlto = \"fat\"\ncodegen-units = 1\npanic = \"unwind\"\n\
          \n[workspace]\nexclude = [\"sdk\", \"plugins\"]\n",
     );

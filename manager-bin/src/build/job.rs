@@ -10,6 +10,7 @@ use super::checksum;
 use super::compile::{self, Settings};
 use super::composition::{Composition, CrateInfo};
 use super::error::BuildError;
+use super::freshness;
 use super::generate::{self, COMPOSITION, Generated};
 use super::lineup::Lineup;
 use super::manifest::Manifest;
@@ -59,7 +60,6 @@ pub struct Built {
 /// What stands before the compiler is started.
 pub(super) struct Prepared {
     pub(super) plan: Plan,
-    pub(super) lineup: Lineup,
     pub(super) composition: Composition,
     resolved: Resolved,
     generated: Generated,
@@ -96,7 +96,10 @@ pub fn build(manifest: &Manifest, options: &Options, output: &Path) -> Result<Bu
         quiet: options.quiet,
         flags: flags(&prepared, options),
     };
+    let release = manifest.manager.release;
+    freshness::renew(&prepared.cargo, plan, resolved, &composition.target, release)?;
     let made = compile::compile(&prepared.cargo, plan, resolved, &settings)?;
+    let output = std::path::absolute(output).map_err(BuildError::file(output))?;
     // Under its name only when it is whole: a manager that runs from that file goes on.
     let mut fresh = output.as_os_str().to_owned();
     fresh.push(".new");
@@ -110,10 +113,10 @@ pub fn build(manifest: &Manifest, options: &Options, output: &Path) -> Result<Bu
             return Err(error);
         }
     }
-    std::fs::rename(&fresh, output).map_err(BuildError::file(output))?;
-    let size = std::fs::metadata(output).map_err(BuildError::file(output))?.len();
+    std::fs::rename(&fresh, &output).map_err(BuildError::file(&output))?;
+    let size = std::fs::metadata(&output).map_err(BuildError::file(&output))?.len();
     let composition = prepared.composition;
-    Ok(Built { binary: output.to_path_buf(), size, composition, verified })
+    Ok(Built { binary: output, size, composition, verified })
 }
 
 /// Writes the crate that [`build`] compiles, with copies of all that isn't in a registry, and its lock.
@@ -184,17 +187,7 @@ pub(super) fn prepare(manifest: &Manifest, options: &Options) -> Result<Prepared
     let text = composition.to_text()?;
     generate::write_if_changed(&cargo.directory.join(COMPOSITION), text.as_bytes())?;
     let static_link = manifest.manager.static_link.unwrap_or(composition.target.contains("linux"));
-    Ok(Prepared {
-        plan,
-        lineup,
-        composition,
-        resolved,
-        generated,
-        cargo,
-        rustc,
-        static_link,
-        _lock: lock,
-    })
+    Ok(Prepared { plan, composition, resolved, generated, cargo, rustc, static_link, _lock: lock })
 }
 
 /// `$JOBTAP_BUILD_CACHE`, or a directory of our own in the user's cache directory.

@@ -9,6 +9,7 @@ mod checksum;
 mod compile;
 mod composition;
 mod error;
+mod freshness;
 mod generate;
 mod job;
 mod lineup;

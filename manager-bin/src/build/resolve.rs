@@ -159,7 +159,7 @@ impl Resolved {
     }
 
     /// Where cargo sees the SDK.
-    fn directory(&self, plan: &Plan) -> PathBuf {
+    pub(super) fn directory(&self, plan: &Plan) -> PathBuf {
         let root = self.packages.get(&self.root).and_then(|root| root.manifest_path.parent());
         root.map_or_else(|| plan.sdk.root.clone(), |root| root.join("sdk"))
     }

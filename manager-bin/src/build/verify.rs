@@ -13,7 +13,7 @@ pub(super) fn verify(
     required: &[String],
     crates: &[String],
 ) -> Result<(), BuildError> {
-    let linked = |text: String| BuildError::Linked(format!("{}: {text}", binary.display()));
+    let linked = |text: String| BuildError::Linked(format!("the new manager: {text}"));
     let mut command = Command::new(binary);
     let command = command.args(["plugin", "available", "--json"]).stdin(Stdio::null());
     let output =
