@@ -47,12 +47,12 @@ impl Cargo {
         command
     }
 
-    /// A toolchain that is asked for by name is found by rustup's own programs alone.
+    /// A toolchain that is asked for by name is one of rustup's.
     fn program(&self, variable: &str, name: &str) -> Command {
         match &self.toolchain {
             Some(toolchain) => {
-                let mut command = Command::new(name);
-                command.env("RUSTUP_TOOLCHAIN", toolchain).env_remove("RUSTC");
+                let mut command = Command::new("rustup");
+                command.args(["run", toolchain, name]).env_remove("RUSTC").env_remove("CARGO");
                 command
             }
             None => Command::new(std::env::var_os(variable).unwrap_or_else(|| name.into())),
@@ -66,6 +66,12 @@ impl Cargo {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let host = text.lines().find_map(|line| line.strip_prefix("host: "));
         match (host, text.lines().next()) {
+            (None, _) if self.toolchain.is_some() => {
+                let toolchain = self.toolchain.as_deref().unwrap_or_default();
+                Err(BuildError::refused(format!(
+                    "[manager]: toolchain {toolchain:?} is not there: install it with `rustup toolchain install {toolchain}`, or leave `toolchain` out"
+                )))
+            }
             (Some(host), Some(version)) => {
                 Ok(Rustc { version: version.to_owned(), host: host.to_owned() })
             }

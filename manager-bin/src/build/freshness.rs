@@ -10,7 +10,7 @@ use super::cargo::{self, Cargo};
 use super::checksum;
 use super::error::BuildError;
 use super::plan::Plan;
-use super::resolve::{Package, Resolved};
+use super::resolve::Resolved;
 
 /// Throws away what was compiled from other sources than those of now.
 pub(super) fn renew(
@@ -20,12 +20,11 @@ pub(super) fn renew(
     target: &str,
     release: bool,
 ) -> Result<(), BuildError> {
-    let sdk = resolved.directory(plan);
     let mut now: BTreeMap<String, String> = BTreeMap::new();
     for package in resolved.reachable().filter(|package| package.source.is_none()) {
         let directory = package.manifest_path.parent().unwrap_or(Path::new("."));
         // The manager carries the whole SDK: a change of it concerns all of its packages.
-        let sum = match directory.starts_with(&sdk) && is_sdk(package) {
+        let sum = match resolved.is_sdk(package, plan) {
             true => plan.sdk.checksum.clone(),
             false => checksum::of_package(directory)?,
         };
@@ -60,9 +59,4 @@ pub(super) fn renew(
     let text =
         serde_json::to_vec(&known).map_err(|error| BuildError::refused(error.to_string()))?;
     std::fs::write(&record, text).map_err(BuildError::file(&record))
-}
-
-fn is_sdk(package: &Package) -> bool {
-    ["jobtap-core", "jobtap-macros", "jobtap-manager", "jobtap-builtins"]
-        .contains(&package.name.as_str())
 }

@@ -17,6 +17,16 @@ use super::sdk;
 /// The file that the generated `main` includes.
 pub(super) const COMPOSITION: &str = "composition.txt";
 
+/// Where directories of crates are linked, by their number from 1.
+const CRATES: &str = "crates";
+
+/// The directory with all crates, for builds that take them from one; see [`super::vendor`].
+pub(super) const VENDOR: &str = "crates/vendor";
+
+/// How the indices begin and end that directories of crates are known by: no host has such a name.
+const INDEX: &str = "sparse+https://";
+const DOMAIN: &str = ".jobtap.invalid/";
+
 /// Where the crate's parts come from.
 #[derive(Debug, Default)]
 pub(super) struct Generated {
@@ -33,7 +43,8 @@ pub(super) fn generate(plan: &Plan) -> Generated {
     let text = cargo_toml(plan, &mut generated.links);
     generated.files.insert("Cargo.toml".into(), text.into_bytes());
     generated.files.insert("src/main.rs".into(), main_rs(plan).into_bytes());
-    generated.files.insert(".cargo/config.toml".into(), cargo_config(plan).into_bytes());
+    let config = cargo_config(plan, &mut generated.links);
+    generated.files.insert(".cargo/config.toml".into(), config.into_bytes());
     if let Some(toolchain) = &plan.manifest.manager.toolchain {
         let text = format!("[toolchain]\nchannel = {}\n", quoted(toolchain));
         generated.files.insert("rust-toolchain.toml".into(), text.into_bytes());
@@ -48,21 +59,18 @@ impl Generated {
         for (name, bytes) in &self.files {
             write_if_changed(&directory.join(name), bytes)?;
         }
-        let plugins = directory.join("plugins");
-        std::fs::create_dir_all(&plugins).map_err(BuildError::file(&plugins))?;
-        for entry in std::fs::read_dir(&plugins).map_err(BuildError::file(&plugins))?.flatten() {
-            let name = format!("plugins/{}", entry.file_name().to_string_lossy());
-            if !self.links.contains_key(&name) {
-                let _ = std::fs::remove_file(entry.path());
+        for folder in ["plugins", CRATES] {
+            let path = directory.join(folder);
+            std::fs::create_dir_all(&path).map_err(BuildError::file(&path))?;
+            for entry in std::fs::read_dir(&path).map_err(BuildError::file(&path))?.flatten() {
+                let name = format!("{folder}/{}", entry.file_name().to_string_lossy());
+                if !self.links.contains_key(&name) {
+                    let _ = std::fs::remove_file(entry.path());
+                }
             }
         }
         for (name, to) in &self.links {
-            let link = directory.join(name);
-            if std::fs::read_link(&link).is_ok_and(|present| present == *to) {
-                continue;
-            }
-            let _ = std::fs::remove_file(&link);
-            std::os::unix::fs::symlink(to, &link).map_err(BuildError::file(&link))?;
+            link(to, &directory.join(name))?;
         }
         let toolchain = directory.join("rust-toolchain.toml");
         if !self.files.contains_key("rust-toolchain.toml") && toolchain.exists() {
@@ -77,9 +85,33 @@ impl Generated {
         plan.sdk.copy(&directory.join("sdk"))?;
         for (name, from) in self.links.iter().filter(|(name, _)| *name != "sdk") {
             sdk::write_tree(&directory.join(name), &super::checksum::files_below(from)?)?;
+            if name.starts_with(CRATES) {
+                eject_checksums(from, &directory.join(name))?;
+            }
         }
         Ok(())
     }
+}
+
+/// Cargo reads a directory of crates only with the checksums that each of them has in a hidden file.
+fn eject_checksums(from: &Path, to: &Path) -> Result<(), BuildError> {
+    for entry in std::fs::read_dir(from).map_err(BuildError::file(from))?.flatten() {
+        let file = entry.path().join(".cargo-checksum.json");
+        if file.is_file() {
+            let to = to.join(entry.file_name()).join(".cargo-checksum.json");
+            std::fs::copy(&file, &to).map_err(BuildError::file(&to))?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes a link, or turns the one that is there.
+pub(super) fn link(to: &Path, link: &Path) -> Result<(), BuildError> {
+    if std::fs::read_link(link).is_ok_and(|present| present == *to) {
+        return Ok(());
+    }
+    let _ = std::fs::remove_file(link);
+    std::os::unix::fs::symlink(to, link).map_err(BuildError::file(link))
 }
 
 pub(super) fn write_if_changed(file: &Path, bytes: &[u8]) -> Result<(), BuildError> {
@@ -205,6 +237,11 @@ fn registry_name(directory: &Path, plan: &Plan) -> String {
     format!("directory-{}", index.unwrap_or_default() + 1)
 }
 
+/// The name of the registry with this index, if [`registry_name`] made it.
+pub(super) fn registry_of(index: &str) -> Option<&str> {
+    index.strip_prefix(INDEX)?.strip_suffix(DOMAIN)
+}
+
 fn directories(plan: &Plan) -> Vec<PathBuf> {
     let mut directories: Vec<PathBuf> = Vec::new();
     for plugin in &plan.manifest.plugins {
@@ -218,12 +255,14 @@ fn directories(plan: &Plan) -> Vec<PathBuf> {
     directories
 }
 
-fn cargo_config(plan: &Plan) -> String {
+fn cargo_config(plan: &Plan, links: &mut BTreeMap<String, PathBuf>) -> String {
     let mut text = String::from("# Made by `jobtap build`.\n");
-    for directory in directories(plan) {
+    for (index, directory) in directories(plan).into_iter().enumerate() {
         let name = registry_name(&directory, plan);
-        let index = format!("sparse+https://{name}.jobtap.invalid/");
-        let path = quoted(&directory.display().to_string());
+        let place = format!("{CRATES}/{}", index + 1);
+        let path = quoted(&place);
+        links.insert(place, directory);
+        let index = format!("{INDEX}{name}{DOMAIN}");
         let _ = write!(
             text,
             "\n[registries.{name}]\nindex = \"{index}\"\n\n[source.{name}]\nregistry = \"{index}\"\n\
@@ -231,6 +270,18 @@ fn cargo_config(plan: &Plan) -> String {
         );
     }
     text
+}
+
+/// Names for the directories of this machine that crates are in, so that a binary does not depend on
+/// them. Flags that differ would have cargo compile everything again: they are the same for all
+/// manifests with as many directories of crates as anybody has.
+pub(super) fn renamed(plan: &Plan, crate_dir: &Path) -> Vec<(PathBuf, &'static str)> {
+    const USUAL: usize = 9;
+    let count = directories(plan).len().max(USUAL);
+    let places = (1..=count).map(|number| format!("{CRATES}/{number}"));
+    let places = places.chain([VENDOR.to_owned()]).map(|place| crate_dir.join(place));
+    let crates = places.map(|place| (place, "/crates"));
+    [(crate_dir.to_path_buf(), "/manager")].into_iter().chain(crates).collect()
 }
 
 fn list(words: &[String]) -> String {

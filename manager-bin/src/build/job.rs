@@ -94,7 +94,7 @@ pub fn build(manifest: &Manifest, options: &Options, output: &Path) -> Result<Bu
         target: composition.target.clone(),
         release: manifest.manager.release,
         quiet: options.quiet,
-        flags: flags(&prepared, options),
+        flags: flags(&prepared),
     };
     let release = manifest.manager.release;
     freshness::renew(&prepared.cargo, plan, resolved, &composition.target, release)?;
@@ -240,7 +240,12 @@ fn compose(
     }
     let checksum = |package: &Package| {
         let known = crates.iter().find(|info| info.name == package.name);
-        known.map(|info| info.checksum.clone())
+        let directory = package.manifest_path.parent()?;
+        match known {
+            Some(known) => Some(known.checksum.clone()),
+            None if resolved.is_sdk(package, plan) => Some(plan.sdk.checksum.clone()),
+            None => checksum::of_package(directory).ok(),
+        }
     };
     Ok(Composition {
         name: manager.name.clone(),
@@ -293,29 +298,22 @@ fn linking(static_link: bool) -> Vec<String> {
 
 /// The compiler's flags: how to link, and names for the directories of this machine, so that a binary
 /// does not depend on them.
-fn flags(prepared: &Prepared, options: &Options) -> Vec<String> {
+fn flags(prepared: &Prepared) -> Vec<String> {
     let mut flags = linking(prepared.static_link);
-    let mut name = |from: PathBuf, to: &str| {
+    let mut name = |from: &Path, to: &str| {
         flags.push(format!("--remap-path-prefix={}={to}", from.display()));
     };
-    name(prepared.cargo.directory.clone(), "/manager");
-    name(prepared.cargo.target_dir.clone(), "/target");
+    name(&prepared.cargo.target_dir, "/target");
+    for (from, to) in generate::renamed(&prepared.plan, &prepared.cargo.directory) {
+        name(&from, to);
+    }
     // Each registry unpacks into a directory whose name has a number in it.
     let unpacked = Cargo::home().join("registry/src");
     let registries = std::fs::read_dir(&unpacked).into_iter().flatten().flatten();
     let mut registries: Vec<PathBuf> = registries.map(|entry| entry.path()).collect();
     registries.sort();
     for registry in registries {
-        name(registry, "/crates");
-    }
-    let base = &prepared.plan.base;
-    for plugin in &prepared.plan.manifest.plugins {
-        if let Some(directory) = &plugin.directory {
-            name(base.join(directory), "/crates");
-        }
-    }
-    if let Some(vendor) = &options.vendor {
-        name(std::path::absolute(vendor).unwrap_or_else(|_| vendor.clone()), "/crates");
+        name(&registry, "/crates");
     }
     flags
 }

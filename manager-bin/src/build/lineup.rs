@@ -70,9 +70,8 @@ fn plugins(package: &Package, resolved: &Resolved) -> Result<Vec<Found>, BuildEr
     match (plugins.is_empty(), names.is_empty()) {
         (false, _) => Ok(plugins),
         (true, true) => Err(BuildError::refused(format!(
-            "plugin {:?}: the crate has no plugin: no #[jobtap_plugin] in {}",
+            "plugin {:?}: the crate has no plugin: no #[jobtap_plugin] in its library; take it out of the manifest, or add one",
             package.name,
-            package.library().map_or_else(|| "a library".into(), |path| path.display().to_string())
         ))),
         (true, false) => Err(BuildError::refused(format!(
             "plugin {:?}: its plugins {} need features that are off: add features = [{}]",

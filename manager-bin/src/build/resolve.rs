@@ -7,7 +7,9 @@ use serde::Deserialize;
 
 use super::cargo::{self, Cargo};
 use super::error::BuildError;
+use super::manifest::PluginEntry;
 use super::plan::Plan;
+use super::sdk;
 
 /// A package, as `cargo metadata` describes it.
 #[derive(Debug, Clone, Deserialize)]
@@ -120,7 +122,14 @@ fn failed(text: &str, plan: &Plan, locked: bool) -> BuildError {
             plan.sdk.version
         ));
     }
-    BuildError::Resolve(text.to_owned())
+    let named = |entry: &&PluginEntry| text.contains(&format!("`{}`", entry.name));
+    match plan.manifest.plugins.iter().find(named) {
+        Some(entry) => BuildError::refused(format!(
+            "plugin {:?}: look at its `name`, `version`, `registry` and `features` in the manifest: cargo can't find what they ask for:\n{text}",
+            entry.name
+        )),
+        None => BuildError::Resolve(text.to_owned()),
+    }
 }
 
 fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
@@ -136,8 +145,8 @@ fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
 impl Resolved {
     /// Refuses a second SDK, and names who brings it.
     fn one_sdk(&self, plan: &Plan) -> Result<(), BuildError> {
-        for name in ["jobtap-core", "jobtap-macros", "jobtap-manager", "jobtap-builtins"] {
-            let all: Vec<&Package> = self.reachable().filter(|p| p.name == name).collect();
+        for name in sdk::CRATES {
+            let all: Vec<&Package> = self.reachable().filter(|p| p.name == *name).collect();
             let sdk = self.directory(plan);
             let foreign = all.iter().find(|package| !package.manifest_path.starts_with(&sdk));
             let Some(foreign) = foreign else { continue };
@@ -159,9 +168,15 @@ impl Resolved {
     }
 
     /// Where cargo sees the SDK.
-    pub(super) fn directory(&self, plan: &Plan) -> PathBuf {
+    fn directory(&self, plan: &Plan) -> PathBuf {
         let root = self.packages.get(&self.root).and_then(|root| root.manifest_path.parent());
         root.map_or_else(|| plan.sdk.root.clone(), |root| root.join("sdk"))
+    }
+
+    /// Whether a package is one of the SDK.
+    pub(super) fn is_sdk(&self, package: &Package, plan: &Plan) -> bool {
+        sdk::CRATES.contains(&package.name.as_str())
+            && package.manifest_path.starts_with(self.directory(plan))
     }
 
     /// All packages that the manager is compiled from, without itself.
