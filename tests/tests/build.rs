@@ -144,12 +144,42 @@ fn a_manager_says_what_it_is_made_of() {
 }
 
 #[test]
+fn the_manifest_is_in_the_binary_and_so_is_what_changed() {
+    let (site, binary) = custom();
+    let other = Site::with_plugins();
+    other.build(&format!("--from-binary {}", binary.display())).ok();
+    assert_eq!(other.read("jobtap-build.lock"), site.read("jobtap-build.lock"));
+    // It makes the same manager.
+    let diff = |site: &Site| site.build(&format!("diff {}", binary.display()));
+    let same = diff(&other);
+    assert_eq!((same.code, same.stdout.as_str()), (0, ""), "{same:?}");
+    let again = other.build(&format!("--from-binary {}", binary.display()));
+    assert!(again.stderr.contains("jobtap-build.toml is there already"), "{again:?}");
+
+    other.build("remove probe").ok();
+    other.build("add .priority-default").ok();
+    let source = other.read("deadline/src/lib.rs");
+    other.write("deadline/src/lib.rs", &format!("{source}\n// Changed.\n"));
+    let changed = diff(&other);
+    assert_eq!(changed.code, 1);
+    for line in [
+        "- crate probe 0.1.0 (directory+crates)",
+        "+ plugin .priority-default",
+        "crate deadline: other sources of 0.1.0",
+    ] {
+        assert!(changed.stdout.lines().any(|said| said == line), "{line}: {changed:?}");
+    }
+    let none = site.build("--from-binary deadline/src/lib.rs -f other.toml");
+    assert!(none.stderr.contains("no manager made by `jobtap build`"), "{none:?}");
+}
+
+#[test]
 fn the_same_manifest_and_lock_give_the_same_bytes() {
     let (site, binary) = custom();
     let other = Site::with_plugins();
     other.write("jobtap-build.toml", CUSTOM);
     other.write("jobtap-build.lock", &site.read("jobtap-build.lock"));
-    other.build("--locked --vendor vendor --print-crate ejected").ok();
+    other.build("--offline --locked --vendor vendor --print-crate ejected").ok();
     // Elsewhere, with nothing compiled before, and with no crates but the vendored ones.
     let mut command = other.command();
     command.args(["build", "--locked", "--vendor", "vendor", "--cache", "cache"]);

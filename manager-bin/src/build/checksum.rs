@@ -25,7 +25,12 @@ pub(super) fn of_files<'a>(files: impl IntoIterator<Item = (&'a String, &'a Vec<
 
 /// SHA-256 over the files of a package's directory, without what tools put there.
 pub(super) fn of_package(root: &Path) -> Result<String, BuildError> {
-    Ok(of_files(&files_below(root)?))
+    let files = files_below(root)?;
+    // As cargo has it: what is below another manifest is another package.
+    let inner = files.keys().filter_map(|name| name.strip_suffix("/Cargo.toml"));
+    let inner: Vec<String> = inner.map(|package| format!("{package}/")).collect();
+    let own = |name: &str| !inner.iter().any(|package| name.starts_with(package.as_str()));
+    Ok(of_files(files.iter().filter(|(name, _)| own(name))))
 }
 
 /// The files below a directory by their names, without hidden ones, `target`, and locks, which say
@@ -88,6 +93,8 @@ mod tests {
         put("target/debug/x", "b");
         put(".git/HEAD", "c");
         put("Cargo.lock", "d");
+        put("sdk/core/Cargo.toml", "e");
+        put("sdk/core/src/lib.rs", "f");
         assert_eq!(of_package(directory.path()).unwrap(), first);
         put("src/lib.rs", "b");
         assert_ne!(of_package(directory.path()).unwrap(), first);

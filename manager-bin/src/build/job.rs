@@ -60,6 +60,7 @@ pub struct Built {
 /// What stands before the compiler is started.
 pub(super) struct Prepared {
     pub(super) plan: Plan,
+    pub(super) lineup: Lineup,
     pub(super) composition: Composition,
     resolved: Resolved,
     generated: Generated,
@@ -70,7 +71,7 @@ pub(super) struct Prepared {
     _lock: File,
 }
 
-/// Builds a manager into a file.
+/// Builds a manager into a file; into one of its name, if `output` is a directory.
 ///
 /// ```no_run
 /// use jobtap_manager::build::{Manifest, Options, build};
@@ -99,7 +100,10 @@ pub fn build(manifest: &Manifest, options: &Options, output: &Path) -> Result<Bu
     let release = manifest.manager.release;
     freshness::renew(&prepared.cargo, plan, resolved, &composition.target, release)?;
     let made = compile::compile(&prepared.cargo, plan, resolved, &settings)?;
-    let output = std::path::absolute(output).map_err(BuildError::file(output))?;
+    let mut output = std::path::absolute(output).map_err(BuildError::file(output))?;
+    if output.is_dir() {
+        output.push(&manifest.manager.name);
+    }
     // Under its name only when it is whole: a manager that runs from that file goes on.
     let mut fresh = output.as_os_str().to_owned();
     fresh.push(".new");
@@ -187,7 +191,17 @@ pub(super) fn prepare(manifest: &Manifest, options: &Options) -> Result<Prepared
     let text = composition.to_text()?;
     generate::write_if_changed(&cargo.directory.join(COMPOSITION), text.as_bytes())?;
     let static_link = manifest.manager.static_link.unwrap_or(composition.target.contains("linux"));
-    Ok(Prepared { plan, composition, resolved, generated, cargo, rustc, static_link, _lock: lock })
+    Ok(Prepared {
+        plan,
+        lineup,
+        composition,
+        resolved,
+        generated,
+        cargo,
+        rustc,
+        static_link,
+        _lock: lock,
+    })
 }
 
 /// `$JOBTAP_BUILD_CACHE`, or a directory of our own in the user's cache directory.

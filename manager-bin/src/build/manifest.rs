@@ -177,6 +177,11 @@ impl Manifest {
         for (index, plugin) in self.plugins.iter().enumerate() {
             let place = format!("plugin {:?}", plugin.name);
             check_name(&place, &plugin.name)?;
+            if plugin.library() == manager.name.replace('-', "_") {
+                return Err(BuildError::refused(format!(
+                    "{place}: the manager has the same name: write another one in [manager]"
+                )));
+            }
             if self.plugins.iter().take(index).any(|other| other.library() == plugin.library()) {
                 return Err(BuildError::refused(format!(
                     "{place} is there twice: keep one [[plugin]] of it"
@@ -210,9 +215,12 @@ fn check_source(place: &str, plugin: &PluginEntry) -> Result<(), BuildError> {
 }
 
 /// Names go into a manifest of cargo's and into Rust code.
-fn check_name(place: &str, name: &str) -> Result<(), BuildError> {
+pub(super) fn check_name(place: &str, name: &str) -> Result<(), BuildError> {
     let first = name.chars().next().is_some_and(|c| c.is_ascii_alphabetic());
     let rest = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    if name.starts_with("jobtap-") && super::sdk::CRATES.contains(&name) {
+        return Err(BuildError::refused(format!("{place}: {name:?} is a crate of the SDK")));
+    }
     if first && rest {
         return Ok(());
     }

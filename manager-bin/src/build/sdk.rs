@@ -55,6 +55,20 @@ impl Sdk {
         Self::open(root, checksum, true)
     }
 
+    /// The embedded one, of which some packages are put into a directory of their own.
+    pub(super) fn unpacked_into(directory: &Path, packages: &[&str]) -> Result<Self, BuildError> {
+        let mut files = unpack()?;
+        let checksum = checksum::of_files(self::packages(&files));
+        reduce_root(&mut files, packages)?;
+        let wanted = |name: &String| match name.split_once('/') {
+            Some((package, _)) => packages.contains(&package),
+            None => true,
+        };
+        files.retain(|name, _| wanted(name));
+        write_tree(directory, &files)?;
+        Self::open(directory.to_path_buf(), checksum, true)
+    }
+
     /// A checkout.
     pub(super) fn at(path: &Path) -> Result<Self, BuildError> {
         let root = std::fs::canonicalize(path).map_err(BuildError::file(path))?;
@@ -89,26 +103,21 @@ impl Sdk {
         Ok(Self { root, version, checksum, builtins, embedded })
     }
 
-    /// Copies what a manager, or only a plugin, is compiled from.
-    pub(super) fn copy_to(&self, directory: &Path, packages: &[&str]) -> Result<(), BuildError> {
+    /// Copies what a manager is compiled from.
+    pub(super) fn copy(&self, directory: &Path) -> Result<(), BuildError> {
         let mut files = BTreeMap::new();
         for name in ["Cargo.toml", "Cargo.lock"] {
             let path = self.root.join(name);
             files.insert(name.to_owned(), std::fs::read(&path).map_err(BuildError::file(&path))?);
         }
-        reduce_root(&mut files, packages)?;
-        for package in packages {
+        reduce_root(&mut files, PACKAGES)?;
+        for package in PACKAGES {
             let root = self.root.join(package);
             let package_files = checksum::files_below(&root)?.into_iter();
             let named = package_files.map(|(name, bytes)| (format!("{package}/{name}"), bytes));
             files.extend(named.filter(|(name, _)| is_packed(name)));
         }
         write_tree(directory, &files)
-    }
-
-    /// Copies all of it.
-    pub(super) fn copy(&self, directory: &Path) -> Result<(), BuildError> {
-        self.copy_to(directory, PACKAGES)
     }
 
     /// How messages call it.

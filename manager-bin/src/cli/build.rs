@@ -1,4 +1,7 @@
-//! `build`: makes a manager with chosen plugins.
+//! `build`: makes a manager with chosen plugins, changes its manifest, and explains it.
+
+mod edit;
+mod look;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,6 +16,8 @@ const MANIFEST: &str = "jobtap-build.toml";
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct BuildArgs {
+    #[command(subcommand)]
+    command: Option<BuildCommand>,
     #[command(flatten)]
     what: What,
     #[command(flatten)]
@@ -26,12 +31,28 @@ pub(crate) struct BuildArgs {
     /// Write the bill of materials (CycloneDX) here
     #[arg(long, value_name = "FILE")]
     sbom: Option<PathBuf>,
+    /// Do not build, but write the manifest and the lock of this manager again
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "print_crate", "sbom"])]
+    from_binary: Option<PathBuf>,
+}
+
+/// One line per subcommand.
+#[derive(Debug, clap::Subcommand)]
+enum BuildCommand {
+    /// Add a plugin to the manifest, or take a builtin in again
+    Add(edit::AddArgs),
+    /// Take a plugin out of the manifest, or leave a builtin out
+    Remove(edit::RemoveArgs),
+    /// Show in what a manager differs from another one, or from what would be built now
+    Diff(look::DiffArgs),
+    /// Show which plugins would be built in, in which order, and why
+    Explain(look::ExplainArgs),
 }
 
 /// What is to be built.
 #[derive(Debug, Clone, clap::Args)]
-pub(super) struct What {
-    /// The manifest; without it, jobtap-build.toml of the present directory if there is one
+struct What {
+    /// The manifest; without it, jobtap-build.toml of the present directory
     #[arg(short = 'f', long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// Take this plugin in too: a version from crates.io, or a crate's directory
@@ -53,7 +74,7 @@ pub(super) struct What {
 
 /// How it is to be built.
 #[derive(Debug, Clone, clap::Args)]
-pub(super) struct How {
+struct How {
     /// Refuse to change the lock beside the manifest
     #[arg(long)]
     locked: bool,
@@ -83,7 +104,7 @@ impl From<BuildError> for CliError {
 /// Runs the command.
 pub(crate) fn run(args: BuildArgs) -> ExitCode {
     match execute(args) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => ExitCode::from(code),
         Err(error) => {
             session::note(&Prog::current().error("build", &error.text));
             ExitCode::from(error.code)
@@ -91,11 +112,26 @@ pub(crate) fn run(args: BuildArgs) -> ExitCode {
     }
 }
 
-fn execute(args: BuildArgs) -> Result<(), CliError> {
+fn execute(args: BuildArgs) -> Result<u8, CliError> {
+    match &args.command {
+        Some(BuildCommand::Add(args)) => edit::add(args),
+        Some(BuildCommand::Remove(args)) => edit::remove(args),
+        Some(BuildCommand::Diff(args)) => look::diff(args),
+        Some(BuildCommand::Explain(args)) => look::explain(args),
+        None => make(args),
+    }
+}
+
+fn make(args: BuildArgs) -> Result<u8, CliError> {
+    if let Some(binary) = &args.from_binary {
+        let file = args.what.file.clone().unwrap_or_else(|| PathBuf::from(MANIFEST));
+        build::recover(binary, &file)?;
+        return Ok(0);
+    }
     let (manifest, options) = read(&args.what, &args.how)?;
     if let Some(directory) = &args.print_crate {
         build::print_crate(&manifest, &options, directory)?;
-        return Ok(());
+        return Ok(0);
     }
     let output = args.output.unwrap_or_else(|| PathBuf::from(&manifest.manager.name));
     let built = build::build(&manifest, &options, &output)?;
@@ -106,23 +142,24 @@ fn execute(args: BuildArgs) -> Result<(), CliError> {
     }
     if !args.how.quiet {
         let plugins = built.composition.order.len();
-        session::note(&format!("{}: {}, {plugins} plugins", output.display(), size(built.size)));
+        let shown = if output.is_dir() { &built.binary } else { &output };
+        session::note(&format!("{}: {}, {plugins} plugins", shown.display(), size(built.size)));
         if !built.verified {
             session::note(
                 "it is for another machine, so it was not started to compare its plugins",
             );
         }
     }
-    Ok(())
+    Ok(0)
 }
 
 /// Bytes, as people say them.
-pub(super) fn size(bytes: u64) -> String {
+fn size(bytes: u64) -> String {
     format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000)
 }
 
 /// The manifest with what the options add to it, and where its lock is.
-pub(super) fn read(what: &What, how: &How) -> Result<(Manifest, Options), CliError> {
+fn read(what: &What, how: &How) -> Result<(Manifest, Options), CliError> {
     let present = Some(PathBuf::from(MANIFEST)).filter(|file| file.is_file());
     let file = what.file.clone().or(present);
     let mut manifest = match &file {

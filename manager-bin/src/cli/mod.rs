@@ -20,6 +20,7 @@ mod jobs_source;
 mod jobs_tests;
 mod message;
 mod named_formats;
+mod new;
 mod plugin;
 mod queue;
 mod run;
@@ -84,6 +85,8 @@ enum Command {
     Config(config::ConfigArgs),
     /// Build a manager with chosen plugins
     Build(build::BuildArgs),
+    /// Begin a plugin or a manager
+    New(new::NewArgs),
 }
 
 /// Commands that answer a wrong command line in the compiled manner; see [`Family`].
@@ -125,6 +128,7 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Plugin(args) => plugin::run(args),
         Command::Config(args) => config::run(args),
         Command::Build(args) => build::run(args),
+        Command::New(args) => new::run(args),
     }
 }
 
