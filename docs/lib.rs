@@ -36,6 +36,7 @@ chapters! {
     testing = "testing.md";
     restart = "restart.md";
     order = "order.md";
+    custom_managers = "custom-managers.md";
     from_c = "from-c.md";
     misuse_table = "misuse.md";
     rust_mistakes = "rust-mistakes.md";
