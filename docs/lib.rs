@@ -32,6 +32,7 @@ chapters! {
     data = "data.md";
     async_handlers = "async.md";
     services = "services.md";
+    queues = "queues.md";
     failures = "failures.md";
     testing = "testing.md";
     restart = "restart.md";

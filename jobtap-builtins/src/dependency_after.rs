@@ -102,7 +102,7 @@ impl Kind {
     }
 }
 
-#[jobtap_plugin(name = ".dependency-after", after = [".priority-default"])]
+#[jobtap_plugin(name = ".dependency-after", after = [".limit-duration"])]
 impl DependencyAfter {
     #[on(
         "job.dependency.after",

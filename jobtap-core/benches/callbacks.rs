@@ -115,11 +115,18 @@ fn engine(plugins: &[&'static PluginDescriptor]) -> (Engine, JobId) {
 /// A host that has nothing but the time.
 struct Bare {
     remote: RemoteHandle,
+    queues: Queues,
 }
 
 impl Host for Bare {
     fn now(&self) -> Timestamp {
         Timestamp::from_secs(0.0)
+    }
+    fn owner(&self) -> Uid {
+        Uid::new(0)
+    }
+    fn instance_expiration(&self) -> Option<Timestamp> {
+        None
     }
     fn current(&self) -> Option<JobId> {
         None
@@ -132,6 +139,9 @@ impl Host for Bare {
     }
     fn instance_data(&self) -> Option<Value> {
         None
+    }
+    fn queues(&self) -> &Queues {
+        &self.queues
     }
     fn call_topic(
         &self,
@@ -156,9 +166,14 @@ fn callback<P: Plugin + Default>(bencher: Bencher, topic: TopicId) {
     let job = engine.job(id);
     let remote = RemoteHandle::new(PluginKey(0), Arc::from("p"), Arc::new(Nowhere));
     let mut stack = Stack::default();
-    stack.push(Instance::new(P::DESCRIPTOR, Box::new(P::default()), remote.clone()));
+    stack.push(Instance::new(
+        P::DESCRIPTOR,
+        P::DESCRIPTOR.name,
+        Box::new(P::default()),
+        remote.clone(),
+    ));
     let ticks = Ticks::new(Arc::new(AtomicU64::new(0)), nanoseconds);
-    let host = Bare { remote };
+    let host = Bare { remote, queues: Queues::default() };
     let detail = Detail::State { prev: None, entry: None };
     bencher.bench_local(|| {
         let args = Args { host: &host, topic: black_box(topic), job, detail };

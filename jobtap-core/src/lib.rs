@@ -30,6 +30,7 @@ pub mod job;
 pub mod jobspec;
 pub mod plugin;
 pub mod prelude;
+pub mod queue;
 pub mod resource;
 pub mod sched;
 pub mod suggest;

@@ -8,10 +8,11 @@ pub use crate::jobspec::{Dependency, Jobspec};
 pub use crate::plugin::{
     Annotations, CallError, Caller, Child, Conf, ConfError, Cx, Data, EndingJob, EpilogFailed,
     EventName, Exception, HandlerError, Held, InstanceConf, InstanceData, JobFlag, JobRef,
-    JobTopic, JobspecPath, Level, LiveJob, OutputLine, PendingJob, PrevState, Priority, Process,
-    PrologFailed, QueryData, Reject, Remote, Request, Responder, ServiceError, Severity, Stream,
-    Token, Update, UpdateRequest, Updates, UpgradeError,
+    JobTopic, JobspecPath, Level, LiveJob, OutputLine, PendingJob, PolicyLimits, PrevState,
+    Priority, Process, PrologFailed, QueryData, Reject, Remote, Request, Responder, ServiceError,
+    Severity, Stream, Token, Update, UpdateRequest, Updates, UpgradeError,
 };
-pub use crate::resource::ResourceSet;
+pub use crate::queue::{Queue, Queues};
+pub use crate::resource::{Idset, ResourceSet};
 pub use crate::topic::*;
 pub use crate::{data, init, jobtap_plugin, on, path, service, topic};

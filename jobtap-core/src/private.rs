@@ -120,3 +120,27 @@ macro_rules! __jobtap_register {
         $crate::__private::inventory::submit!($crate::__private::Linked($descriptor));
     };
 }
+
+/// Puts a scheduler into the registry, by the backend that core was built with.
+#[cfg(feature = "linkme")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __jobtap_register_scheduler {
+    ($descriptor:expr) => {
+        const _: () = {
+            #[$crate::__private::linkme::distributed_slice($crate::__private::JOBTAP_SCHEDULERS_V1)]
+            #[linkme(crate = $crate::__private::linkme)]
+            static LINKED: &'static $crate::sched::SchedulerDescriptor = $descriptor;
+        };
+    };
+}
+
+/// Puts a scheduler into the registry, by the backend that core was built with.
+#[cfg(all(feature = "inventory", not(feature = "linkme")))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __jobtap_register_scheduler {
+    ($descriptor:expr) => {
+        $crate::__private::inventory::submit!($crate::__private::LinkedScheduler($descriptor));
+    };
+}

@@ -21,11 +21,11 @@ struct Settings {
 #[derive(Deserialize, Default)]
 struct Instance {
     #[serde(default)]
-    policy: Policy,
+    site: Site,
 }
 
 #[derive(Deserialize, Default)]
-struct Policy {
+struct Site {
     #[serde(default)]
     most: u64,
 }
@@ -45,10 +45,10 @@ impl Limit {
 
     #[on("conf.update")]
     fn configure(&mut self, conf: InstanceConf<Instance>) -> Result<(), ConfError> {
-        if conf.policy.most > 100 {
-            return Err(ConfError::new("policy.most: 100 is the most"));
+        if conf.site.most > 100 {
+            return Err(ConfError::new("site.most: 100 is the most"));
         }
-        self.most = conf.policy.most;
+        self.most = conf.site.most;
         Ok(())
     }
 
@@ -68,17 +68,17 @@ fn told(m: &mut TestManager, key: &str) -> Value {
 
 #[test]
 fn a_new_configuration_reaches_the_plugins() {
-    let mut m = manager(json!({"policy": {"most": 5}}));
+    let mut m = manager(json!({"site": {"most": 5}}));
     assert_eq!(told(&mut m, "most"), 5);
-    m.configure(json!({"policy": {"most": 6}})).unwrap();
+    m.configure(json!({"site": {"most": 6}})).unwrap();
     assert_eq!(told(&mut m, "most"), 6);
 }
 
 #[test]
 fn a_plugins_veto_leaves_the_old_configuration() {
-    let mut m = manager(json!({"policy": {"most": 5}}));
-    let refused = m.configure(json!({"policy": {"most": 500}})).unwrap_err();
-    assert_eq!(refused, "policy.most: 100 is the most");
+    let mut m = manager(json!({"site": {"most": 5}}));
+    let refused = m.configure(json!({"site": {"most": 500}})).unwrap_err();
+    assert_eq!(refused, "site.most: 100 is the most");
     assert_eq!(told(&mut m, "most"), 5);
     m.reload_plugin("limit", json!({"limit": 3})).unwrap();
     assert_eq!(told(&mut m, "most"), 5);

@@ -32,6 +32,20 @@ fn a_job_runs_to_its_end() {
 }
 
 #[test]
+fn the_debug_flag_shows_what_is_asked_for() {
+    let mut m = manager();
+    let id = m.submit(TestJob::new().debug().urgency(0)).unwrap();
+    m.assert_events(id, "submit validate depend priority");
+    m.urgency(id, 16).unwrap();
+    m.finish(id, 0);
+    m.assert_events(
+        id,
+        "submit validate depend priority urgency priority debug.alloc-request alloc \
+         debug.start-request start finish release free clean",
+    );
+}
+
+#[test]
 fn a_simulated_job_runs_as_long_as_it_says() {
     let mut m = manager();
     let id = m.submit(TestJob::new().run_for(10.0)).unwrap();

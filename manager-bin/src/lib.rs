@@ -11,6 +11,7 @@
 //! }
 //! ```
 
+pub mod bench;
 pub mod build;
 mod cli;
 pub mod client;

@@ -194,6 +194,6 @@ fn configuration_that_cannot_be_read_is_refused_with_its_place() {
     refused(
         output,
         1,
-        "jobtap-start: [job-manager.plugins][0]: load: nosuch: No such plugin found",
+        "jobtap-start: [job-manager.plugins][0]: load: nosuch.so: No such plugin found",
     );
 }

@@ -36,8 +36,7 @@ impl Engine {
     }
 
     fn priority_action(&mut self, id: JobId) {
-        self.alloc.remove(id);
-        self.scheduler.left(id);
+        self.lanes.leave(id);
     }
 
     fn sched_action(&mut self, id: JobId) {
@@ -46,13 +45,12 @@ impl Engine {
         };
         match record.job.priority {
             Some(priority) if priority > 0 && record.bypass => self.bypass_alloc(id),
-            Some(priority) if priority > 0 => self.alloc.insert(id, priority),
-            _ => self.alloc.remove(id),
+            _ => self.enqueue(id),
         }
     }
 
     fn run_action(&mut self, id: JobId) {
-        self.alloc.remove(id);
+        self.lanes.leave(id);
         let Some(record) = self.jobs.get(&id) else {
             return;
         };
@@ -63,7 +61,7 @@ impl Engine {
     }
 
     fn cleanup_action(&mut self, id: JobId) {
-        self.alloc.remove(id);
+        self.lanes.leave(id);
         let Some(record) = self.jobs.get_mut(&id) else {
             return;
         };
@@ -87,10 +85,10 @@ impl Engine {
 
     /// Posts `alloc` for a job that has its resources from a plugin.
     fn bypass_alloc(&mut self, id: JobId) {
-        self.alloc.remove(id);
+        self.lanes.leave(id);
         let given = |record: &super::record::Record| record.job.resources.is_some();
         let due = |record: &super::record::Record| given(record) && !record.is_queued("alloc");
-        if self.jobs.get(&id).is_some_and(|record| due(record)) {
+        if self.jobs.get(&id).is_some_and(due) {
             self.post(id, events::alloc_bypass(self.now));
         }
     }
@@ -120,6 +118,7 @@ impl Engine {
 
     /// `job.inactive-add`, then `job.destroy`.
     pub(super) fn show_inactive(&mut self, id: JobId) {
+        self.visit(id);
         self.notify(TopicId::JobDestroy, id, Cause::None);
         self.notify(TopicId::JobInactiveAdd, id, Cause::None);
     }

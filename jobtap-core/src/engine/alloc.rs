@@ -2,38 +2,29 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
-use super::{Effects, Engine, Level, StartError, events};
+use super::{Effects, Engine, Level, events};
 use crate::job::{JobId, State, Timestamp};
 use crate::plugin::JobFlag;
 use crate::resource::ResourceSet;
-use crate::sched::{self, Answer, Decision, POLICIES, Running, Scheduler, Turn};
-use crate::suggest;
-
-/// The scheduler that the configuration names under `policy.scheduler.queue-policy`; EASY backfill if
-/// it names none.
-pub(super) fn scheduler(config: &Value) -> Result<Box<dyn Scheduler>, StartError> {
-    let key = "policy.scheduler.queue-policy";
-    let name = match config.pointer("/policy/scheduler/queue-policy") {
-        None => "easy",
-        Some(Value::String(name)) => name,
-        Some(_) => return Err(StartError(format!("{key} must be a string"))),
-    };
-    sched::by_name(name).ok_or_else(|| {
-        let meant = suggest::nearest(name, POLICIES);
-        let meant = meant.map(|meant| format!("; did you mean {meant:?}?")).unwrap_or_default();
-        let known = POLICIES.join(", ");
-        StartError(format!("{key}: there is no scheduler {name:?}{meant} (one of {known})"))
-    })
-}
+use crate::sched::{Answer, Decision, Running, Turn};
 
 impl Engine {
-    /// Lets the scheduler decide what starts; says whether anything was decided.
+    /// Lets the schedulers decide what starts; says whether anything was decided.
     pub(super) fn schedule(&mut self) -> bool {
-        if self.scheduling.stopped || self.alloc.is_empty() {
-            return false;
+        let mut progress = false;
+        for lane in self.lanes.in_turn() {
+            progress |= self.schedule_lane(lane);
         }
+        for text in self.lanes.news() {
+            self.log(Level::Error, text);
+        }
+        progress
+    }
+
+    fn schedule_lane(&mut self, lane: usize) -> bool {
+        let Some(lane) = self.lanes.get_mut(lane) else {
+            return false;
+        };
         let jobs = &self.jobs;
         let waiting = |id: JobId| {
             let record = jobs.get(&id).filter(|record| record.job.state == State::Sched)?;
@@ -41,22 +32,18 @@ impl Engine {
         };
         let holding = &self.holding;
         let running = || {
-            let held = holding.iter().filter_map(|id| jobs.get(id)?.job.resources());
+            let held = holding.iter().filter_map(|id| jobs.get(id)?.held());
             held.map(|resources| Running { resources, until: resources.expiration() }).collect()
         };
-        let mut turn = Turn {
-            now: self.now.as_secs(),
-            pool: &mut self.pool,
-            queue: &self.alloc,
-            jobspec: &waiting,
-            running: &running,
-            decided: Vec::new(),
-        };
-        self.scheduler.turn(&mut turn);
-        let decided = turn.decided;
+        let (now, pool) = (self.now.as_secs(), &mut self.pool);
+        let mut decided = Vec::new();
+        lane.with_scheduler(|scheduler, queue| {
+            let (jobspec, running, decided) = (&waiting, &running, &mut decided);
+            scheduler.turn(&mut Turn { now, pool, queue, jobspec, running, decided });
+        });
         let progress = !decided.is_empty();
         for (id, decision) in decided {
-            self.alloc.remove(id);
+            self.lanes.leave(id);
             match decision {
                 Decision::Granted(resources) => self.grant(id, resources),
                 Decision::Never(note) => self.raise_fatal(id, "alloc", &note),
@@ -83,7 +70,7 @@ impl Engine {
     }
 
     fn grant(&mut self, id: JobId, resources: ResourceSet) {
-        self.alloc.remove(id);
+        self.lanes.leave(id);
         self.put(id, "R", resources.to_json());
         self.holding.insert(id);
         let summary = resources.summary();

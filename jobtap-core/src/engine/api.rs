@@ -7,11 +7,14 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+pub use super::node_requests::{DrainMode, NodeRequest};
 use crate::eventlog::EventEntry;
 use crate::job::{JobId, StateSet, Timestamp, Uid};
 use crate::jobspec::Jobspec;
 pub use crate::plugin::{Cred, Level, ReplyTo};
 use crate::plugin::{PluginKey, ProcessCommand, RemoteCall, Task};
+use crate::queue::Target;
+use crate::resource::Idset;
 
 /// Names a timer that the engine asked for; unique within one run of the manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -94,15 +97,26 @@ pub enum Request {
         /// The new urgency, checked here.
         urgency: i64,
     },
-    /// `job-manager.queue-start`: starts or stops scheduling (owner).
-    QueueStart {
-        /// Whether jobs are to be scheduled.
-        start: bool,
-        /// Why it was stopped.
+    /// `job-manager.queue-enable`: enables or disables submission (owner).
+    QueueEnable {
+        /// Which queues.
+        target: Target,
+        /// Whether jobs are to be accepted.
+        enable: bool,
+        /// Why they are not.
         reason: Option<String>,
     },
-    /// `job-manager.queue-status`: answer `{"enable","start",..}`.
-    QueueStatus,
+    /// `job-manager.queue-start`: starts or stops scheduling (owner).
+    QueueStart {
+        /// Which queues.
+        target: Target,
+        /// Whether jobs are to be scheduled.
+        start: bool,
+        /// Why they are not.
+        reason: Option<String>,
+        /// Only until the manager ends.
+        nocheckpoint: bool,
+    },
     /// `job-manager.update`: changes of a jobspec.
     Update {
         /// The job.
@@ -139,6 +153,8 @@ pub enum Request {
     Drain,
     /// `job-manager.idle` (owner): answered with `{"pending"}` when no job runs.
     Idle,
+    /// About nodes.
+    Nodes(NodeRequest),
     /// A request for a plugin's service; answered by one [`Effect::Reply`], in a stream after any
     /// number of [`Effect::Respond`].
     Service {
@@ -230,6 +246,13 @@ pub enum ExecEvent {
         /// In the form of wait(2).
         status: i32,
     },
+    /// Nothing of the job is left on these ranks, while others go on: they are free for other jobs.
+    PartlyReleased {
+        /// The job.
+        id: JobId,
+        /// The ranks, of which none is reported twice.
+        ranks: Idset,
+    },
     /// The execution system is done with the job; the last report.
     Released {
         /// The job.
@@ -271,10 +294,32 @@ pub enum Write {
         /// The text.
         value: String,
     },
+    /// A job is accepted: it is active from here on.
+    Accepted {
+        /// The job.
+        id: JobId,
+    },
+    /// A job is over, and active no more. This is all that a later start needs of it, for
+    /// [`Engine::restore_over`](super::Engine::restore_over); its other keys stay as they are.
+    Over {
+        /// The job.
+        id: JobId,
+        /// A JSON object, of a form that only the engine knows.
+        summary: String,
+    },
     /// Nothing of a job is kept.
     Remove {
         /// The job.
         id: JobId,
+    },
+    /// One line appended to a log of the instance, such as `resource.eventlog`.
+    AppendInstance {
+        /// The key.
+        key: String,
+        /// Position of this line in the log.
+        seq: u64,
+        /// The line, newline included.
+        line: String,
     },
     /// An instance key such as `checkpoint.job-manager` gets a value.
     PutInstance {

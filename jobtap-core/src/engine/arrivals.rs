@@ -19,9 +19,11 @@ use crate::topic::TopicId;
 const ENOENT: i32 = 2;
 
 impl Engine {
-    /// Introduces the active jobs to a plugin that was loaded later, then asks for all priorities.
+    /// Introduces the jobs to a plugin that was loaded later: the active ones, then those that are
+    /// over to one that keeps account of them; then asks for all priorities.
     pub(super) fn introduce_jobs(&mut self, key: PluginKey) {
         self.reprioritize_all();
+        self.introduce_inactive(key);
         // A submission that isn't accepted yet will be shown with the others by `job.new`.
         let accepted = |id: &&JobId| self.is_accepted(**id);
         let mut jobs: Vec<JobId> = self.active.iter().filter(accepted).copied().collect();
@@ -34,6 +36,24 @@ impl Engine {
             LoadOrder::StateReversed => jobs.sort_by_key(|id| std::cmp::Reverse(state(id))),
         }
         self.work.push(Work::Introduce(key, jobs.into()));
+    }
+
+    fn introduce_inactive(&mut self, key: PluginKey) {
+        let handlers = self.plugins.stack.handlers(TopicId::JobInactiveAdd);
+        if handlers.is_none_or(|list| list.iter().all(|bound| bound.plugin() != key)) {
+            return;
+        }
+        let over = self.jobs.active().filter(|record| record.job.state == State::Inactive);
+        let mut jobs: Vec<JobId> = over.map(|record| record.job.id).collect();
+        jobs.extend(self.jobs.ids_over());
+        jobs.sort_unstable();
+        self.work.push(Work::IntroduceInactive(key, jobs.into()));
+    }
+
+    pub(super) fn next_past(&mut self, key: PluginKey, mut jobs: VecDeque<JobId>) {
+        let Some(id) = jobs.pop_front() else { return };
+        self.work.push(Work::IntroduceInactive(key, jobs));
+        self.introduce(key, Frame::new(TopicId::JobInactiveAdd, id, Then::Introduce));
     }
 
     /// Shows the next job, in the state that it is in by now.
@@ -86,7 +106,10 @@ impl Engine {
     ) -> Result<Vec<(PluginKey, Arc<str>)>, RequestError> {
         let matches = |plugin: &Instance| match pattern {
             "all" => !plugin.name().starts_with('.'),
-            pattern => glob(pattern.strip_suffix(".so").unwrap_or(pattern), plugin.name()),
+            pattern => {
+                let bare = pattern.strip_suffix(".so").unwrap_or(pattern);
+                glob(bare, plugin.name()) || glob(pattern, plugin.listed_as())
+            }
         };
         let leaving = self.plugins.stack.plugins().iter().filter(|plugin| matches(plugin));
         let leaving: Vec<Rc<Instance>> = leaving.cloned().collect();

@@ -109,6 +109,7 @@ impl Engine {
                 self.post(job, events::urgency(now, self.owner, urgency));
             }
             Command::Memo { job, memo } => self.post(job, events::given(now, "memo", Some(memo))),
+            Command::Drain { ranks, reason } => self.drain_for_plugin(&ranks, &reason),
             Command::SetFlag { job, flag } => self.post(job, events::set_flags(now, flag.name())),
             command => self.execute_own(plugin, command),
         }
@@ -158,6 +159,7 @@ impl Engine {
             | Command::PostEvent { .. }
             | Command::SetUrgency { .. }
             | Command::Memo { .. }
+            | Command::Drain { .. }
             | Command::SetFlag { .. } => {}
         }
     }
@@ -350,6 +352,7 @@ impl Engine {
     }
 
     pub(super) fn ask_priority(&mut self, id: JobId) {
+        self.visit(id);
         self.stack_frame(Frame::new(TopicId::JobPriorityGet, id, Then::PriorityGet));
     }
 

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::eventlog::EventEntry;
 use crate::job::{Timestamp, Uid, Urgency};
+use crate::resource::Idset;
 
 /// An event without context.
 pub(super) fn bare(now: Timestamp, name: &'static str) -> EventEntry {
@@ -100,6 +101,11 @@ pub(super) fn finish(now: Timestamp, status: i32) -> EventEntry {
 
 pub(super) fn release(now: Timestamp) -> EventEntry {
     with(now, "release", [("ranks", json!("all")), ("final", json!(true))])
+}
+
+/// Some ranks are done with before the rest.
+pub(super) fn release_of(now: Timestamp, ranks: &Idset) -> EventEntry {
+    with(now, "release", [("ranks", json!(ranks.to_string())), ("final", json!(false))])
 }
 
 pub(super) fn set_flags(now: Timestamp, flag: &str) -> EventEntry {

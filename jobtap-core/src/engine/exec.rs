@@ -8,6 +8,7 @@ use super::record::{Exec, field};
 use super::{Engine, events};
 use crate::eventlog::EventEntry;
 use crate::job::{JobId, State, Timestamp};
+use crate::resource::Idset;
 
 const SIGALRM: i32 = 14;
 const SIGTERM: i32 = 15;
@@ -24,7 +25,11 @@ impl Engine {
         };
         record.exec = Exec::Open;
         let userid = record.job.userid;
-        if record.job.jobspec.attribute("exec.test").is_some() {
+        let simulated = record.job.jobspec.attribute("exec.test").is_some();
+        if !reattach {
+            self.post_debug(id, "debug.start-request");
+        }
+        if simulated {
             self.simulate(id, reattach);
         } else {
             let start = ExecCommand::Start { id, userid, reattach };
@@ -53,11 +58,41 @@ impl Engine {
                     self.finish(id, status);
                 }
             }
+            ExecEvent::PartlyReleased { id, ranks } => self.partly_released(id, &ranks),
             ExecEvent::Released { id } => {
                 self.released(id);
                 // Also for a job that is over: its end was durable before the last restart.
                 self.effects.after.push(Effect::Exec(ExecCommand::Ack { id }));
             }
+        }
+    }
+
+    fn partly_released(&mut self, id: JobId, ranks: &Idset) {
+        if !self.is_executing(id) {
+            return;
+        }
+        let Some(held) = self.jobs.get(&id).and_then(|record| record.held()) else {
+            return;
+        };
+        let new = held.ranks().intersection(ranks);
+        // The last ranks come with the last report.
+        if !new.is_empty() && new != held.ranks() {
+            self.post(id, events::release_of(self.now, &new));
+        }
+    }
+
+    /// Ranks that a job gave back can be given to others.
+    pub(super) fn take_back(&mut self, id: JobId, entry: &EventEntry) {
+        let ranks = field(entry, "ranks").and_then(|ranks| ranks.as_str()?.parse::<Idset>().ok());
+        let Some((record, ranks)) = self.jobs.get(&id).zip(ranks) else {
+            return;
+        };
+        if record.holds
+            && !record.bypass
+            && !record.lost_resources
+            && let Some(resources) = record.job.resources()
+        {
+            self.pool.release(&resources.with_ranks(&ranks));
         }
     }
 

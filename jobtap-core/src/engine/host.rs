@@ -9,11 +9,12 @@ use serde_json::{Map, Value};
 use super::Engine;
 use super::callback::{Asked, Queued};
 use super::record::Exec;
-use crate::job::{Job, JobId, State, Timestamp};
+use crate::job::{Job, JobId, State, Timestamp, Uid};
 use crate::jobspec::path;
 use crate::plugin::{
     Args, CallError, Command, Detail, Fault, Host, Instance, RemoteHandle, Severity,
 };
+use crate::queue::Queues;
 use crate::topic::TopicId;
 
 /// What one callback sees of the engine.
@@ -28,6 +29,14 @@ pub(super) struct FrameHost<'e> {
 impl Host for FrameHost<'_> {
     fn now(&self) -> Timestamp {
         self.engine.now
+    }
+
+    fn owner(&self) -> Uid {
+        self.engine.owner
+    }
+
+    fn instance_expiration(&self) -> Option<Timestamp> {
+        self.engine.pool.all().expiration().map(Timestamp::from_secs)
     }
 
     fn current(&self) -> Option<JobId> {
@@ -53,6 +62,10 @@ impl Host for FrameHost<'_> {
             _ => None,
         });
         written.or_else(|| self.engine.instance_data.get(&**self.instance.get().name()).cloned())
+    }
+
+    fn queues(&self) -> &Queues {
+        self.engine.queues()
     }
 
     fn call_topic(
@@ -184,7 +197,7 @@ impl Engine {
             Command::Reopen { job, bracket, description } => {
                 let orphaned =
                     |record: &super::record::Record| record.is_orphaned(*bracket, description);
-                if self.jobs.get(job).is_some_and(|record| orphaned(record)) {
+                if self.jobs.get(job).is_some_and(orphaned) {
                     return Ok(());
                 }
                 Err(CallError::NotOpen { job: *job, description: description.clone() })
@@ -221,7 +234,7 @@ impl Engine {
                             == Some(description)
                 })
         };
-        if self.jobs.get(&job).is_some_and(|record| held(record)) {
+        if self.jobs.get(&job).is_some_and(held) {
             return Ok(());
         }
         Err(CallError::NotHeld { job, description: description.to_owned() })

@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
+use super::Engine;
 use super::api::{Cred, RequestError};
 use super::record::{Record, field};
-use super::{Engine, selection};
+use super::selection::Selection;
 use crate::eventlog::EventEntry;
 use crate::job::{Job, JobId, JobResult, State, Timestamp, Uid};
 use crate::resource::ResourceSet;
@@ -55,7 +56,7 @@ impl Tally {
         self.results.get_mut(index)
     }
 
-    fn add(&mut self, record: &Record) {
+    pub(super) fn add(&mut self, record: &Record) {
         if let Some(count) = self.state(record.job.state) {
             *count += 1;
         }
@@ -70,10 +71,37 @@ impl Tally {
         all.filter(|((state, _), _)| states.contains(state)).map(|(_, count)| count).sum()
     }
 
-    fn leave(&mut self, state: State) {
+    pub(super) fn leave(&mut self, state: State) {
         if let Some(count) = self.state(state) {
             *count = count.saturating_sub(1);
         }
+    }
+
+    /// Counts an inactive job out.
+    pub(super) fn purge(&mut self, record: &Record) {
+        if let Some(count) = self.result(record) {
+            *count = count.saturating_sub(1);
+        }
+        self.leave(State::Inactive);
+        self.purged += 1;
+    }
+
+    /// The counts, as `job-list.job-stats` has them.
+    pub(super) fn to_json(&self) -> Map<String, Value> {
+        let mut states = Map::new();
+        let mut total = 0;
+        for ((_, name), count) in STATES.iter().zip(self.states).skip(1) {
+            states.insert((*name).to_owned(), count.into());
+            total += count;
+        }
+        states.insert("total".to_owned(), total.into());
+        let mut stats = Map::new();
+        stats.insert("job_states".to_owned(), states.into());
+        for ((_, name), count) in RESULTS.iter().zip(self.results) {
+            stats.insert((*name).to_owned(), count.into());
+        }
+        stats.insert("inactive_purged".to_owned(), self.purged.into());
+        stats
     }
 }
 
@@ -83,15 +111,15 @@ impl Engine {
         if let Some(record) = self.jobs.get(&id) {
             self.tally.add(record);
         }
+        self.queue_tally_new(id);
     }
 
     /// Counts an inactive job out.
     pub(super) fn tally_purged(&mut self, id: JobId) {
-        if let Some(count) = self.jobs.get(&id).and_then(|record| self.tally.result(record)) {
-            *count = count.saturating_sub(1);
+        if let Some(record) = self.jobs.get(&id) {
+            self.tally.purge(record);
         }
-        self.tally.leave(State::Inactive);
-        self.tally.purged += 1;
+        self.queue_tally_purged(id);
     }
 
     /// Follows a job's change of state, and gives back resources that became free.
@@ -106,10 +134,16 @@ impl Engine {
         if entry.name == "free"
             && !record.lost_resources
             && !record.bypass
-            && let Some(resources) = &record.job.resources
+            && let Some(resources) = record.held()
         {
             self.pool.release(resources);
             self.holding.remove(&id);
+        }
+        if let Some(left) = left {
+            self.queue_tally_left(id, left);
+        }
+        if entry.name == "jobspec-update" {
+            self.queue_tally_moved(id);
         }
     }
 
@@ -130,15 +164,29 @@ impl Engine {
     /// # Errors
     /// When the constraint can't be read.
     pub fn list(&self, payload: &Value, _cred: Cred) -> Result<Value, RequestError> {
-        let selection = selection::Selection::read(payload)?;
+        let selection = Selection::read(payload)?;
         let mut chosen: Vec<&Record> =
-            self.jobs.values().map(|record| &**record).filter(|r| selection.matches(r)).collect();
+            self.jobs.active().filter(|record| selection.matches(record)).collect();
         chosen.sort_by(|a, b| order(a).partial_cmp(&order(b)).unwrap_or(std::cmp::Ordering::Equal));
-        if selection.max_entries > 0 {
-            chosen.truncate(selection.max_entries);
-        }
-        let jobs: Vec<Value> = chosen.into_iter().map(Record::attributes).collect();
+        chosen.truncate(selection.at_most());
+        let mut jobs: Vec<Value> = chosen.into_iter().map(Record::attributes).collect();
+        let left = selection.at_most() - jobs.len();
+        jobs.extend(self.list_over(&selection).take(left));
         Ok(json!({ "jobs": jobs }))
+    }
+
+    /// The jobs that are over, the last to end first: unfolded one by one, and only as many as are
+    /// asked for.
+    fn list_over(&self, selection: &Selection) -> impl Iterator<Item = Value> {
+        let newest = self.inactive.newest_first().take_while(|(end, _)| selection.is_since(*end));
+        newest.filter_map(|(_, id)| {
+            let over = self.jobs.over(id)?;
+            if selection.matches_brief(&over.brief) == Some(false) {
+                return None;
+            }
+            let record = over.unfolded(id)?;
+            selection.matches(&record).then(|| record.attributes())
+        })
     }
 
     /// `job-list.list-id`: `{"job":{..}}`.
@@ -156,20 +204,8 @@ impl Engine {
 
     /// `job-list.job-stats`.
     pub fn job_stats(&self) -> Value {
-        let mut states = Map::new();
-        let mut total = 0;
-        for ((_, name), count) in STATES.iter().zip(self.tally.states).skip(1) {
-            states.insert((*name).to_owned(), count.into());
-            total += count;
-        }
-        states.insert("total".to_owned(), total.into());
-        let mut stats = Map::new();
-        stats.insert("job_states".to_owned(), states.into());
-        for ((_, name), count) in RESULTS.iter().zip(self.tally.results) {
-            stats.insert((*name).to_owned(), count.into());
-        }
-        stats.insert("inactive_purged".to_owned(), self.tally.purged.into());
-        stats.insert("queues".to_owned(), json!([]));
+        let mut stats = self.tally.to_json();
+        stats.insert("queues".to_owned(), self.queue_tallies.to_json());
         stats.into()
     }
 
@@ -222,7 +258,7 @@ impl Record {
     }
 
     fn identity(&self, map: &mut Map<String, Value>) {
-        let (job, spec) = (&self.job, &self.job.jobspec);
+        let (job, spec) = (&self.job, self.job.jobspec.opened());
         let mut set = |key: &str, value: Value| {
             map.insert(key.to_owned(), value);
         };

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `api` | inputs and effects |
 //! | `record` | a job, and the state machine of RFC 21 |
+//! | `jobs`, `summary` | all jobs; those that are over, folded |
 //! | `work` | the stack of work, events and their order |
 //! | `notices`, `frames` | a topic through the stack of plugins: the short way, and step by step |
 //! | `callback` | one callback |
@@ -16,7 +17,9 @@
 //! | `held` | what holds a job on behalf of plugins |
 //! | `actions` | what the manager does in each state |
 //! | `submit`, `requests` | what clients ask for |
+//! | `queues`, `lanes` | queues, and the jobs that wait for resources in them |
 //! | `alloc`, `exec`, `simulated` | resources and execution |
+//! | `nodes`, `node_requests`, `maintenance` | nodes: drained, lost, reserved |
 //! | `waits` | requests that wait for the end of jobs |
 //! | `purge` | inactive jobs that are forgotten |
 //! | `updates` | changes of a jobspec that users ask for |
@@ -25,7 +28,7 @@
 //! | `plugins`, `plugin_requests` | loading; what administrators ask |
 //! | `arrivals` | what loading and removing means for the jobs that are there |
 //! | `restart` | from the store back to where it was |
-//! | `listing`, `why` | what clients read; what a job waits for |
+//! | `listing`, `queue_tally`, `why` | what clients read; jobs by queue; what a job waits for |
 
 mod actions;
 mod alloc;
@@ -40,11 +43,18 @@ mod faulted;
 mod frames;
 mod held;
 mod host;
+mod jobs;
+mod lanes;
 mod listing;
+mod maintenance;
+mod node_requests;
+mod nodes;
 mod notices;
 mod plugin_requests;
 mod plugins;
 mod purge;
+mod queue_tally;
+mod queues;
 mod record;
 mod requests;
 mod restart;
@@ -52,6 +62,7 @@ mod selection;
 mod services;
 mod simulated;
 mod submit;
+mod summary;
 mod timers;
 mod updates;
 mod waits;
@@ -68,18 +79,21 @@ use serde_json::Value;
 pub use api::*;
 pub use commands::INSTANCE_DATA;
 pub use listing::JobBrief;
+pub use nodes::RESOURCE_LOG;
 pub use plugins::PluginStatus;
 pub use restart::RestoreError;
 
 use crate::job::{IdGenerator, JobId, Timestamp, Uid};
 use crate::plugin::{PluginKey, Registry, RemoteSink, Ticks};
+use crate::queue::Queues;
 use crate::resource::ResourceSet;
-use crate::sched::{AllocQueue, Pool, Scheduler};
+use crate::sched::Pool;
 use crate::topic::TopicId;
 use frames::Frame;
+use jobs::Jobs;
+use lanes::Lanes;
 use notices::{Cause, Notice};
 use plugins::Plugins;
-use record::Record;
 use timers::Timers;
 use work::Work;
 
@@ -114,7 +128,7 @@ pub struct Engine {
     last_event: Timestamp,
     ids: IdGenerator,
     max_jobid: Option<JobId>,
-    jobs: FxHashMap<JobId, Box<Record>>,
+    jobs: Jobs,
     active: BTreeSet<JobId>,
     plugins: Plugins,
     work: Vec<Work>,
@@ -126,26 +140,22 @@ pub struct Engine {
     instance_data: FxHashMap<String, Value>,
     /// Answers owed to submitters.
     submitters: FxHashMap<JobId, ReplyTo>,
-    alloc: AllocQueue,
+    queues: Queues,
+    lanes: Lanes,
     pool: Pool,
-    scheduling: Scheduling,
-    scheduler: Box<dyn Scheduler>,
+    nodes: nodes::Nodes,
     /// The jobs that hold resources of the pool.
     holding: BTreeSet<JobId>,
     timers: Timers,
     effects: Effects,
+    /// Jobs that something happened to since the last input.
+    visited: Vec<JobId>,
     tally: listing::Tally,
+    queue_tallies: queue_tally::QueueTallies,
     waits: waits::Waits,
     inactive: purge::Inactive,
     /// Plugins may not act on jobs before all jobs are restored.
     running: bool,
-}
-
-/// Whether jobs are given resources.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Scheduling {
-    stopped: bool,
-    reason: Option<String>,
 }
 
 impl Engine {
@@ -155,7 +165,9 @@ impl Engine {
     /// # Errors
     /// When a plugin can't be loaded; the text names it.
     pub fn new(now: Timestamp, setup: Setup) -> Result<Self, StartError> {
-        let scheduler = alloc::scheduler(&setup.config)?;
+        let queues = Queues::read(&setup.config).map_err(|error| StartError(error.to_string()))?;
+        let lanes = Lanes::new(&queues, &setup.registry).map_err(StartError)?;
+        queues::stop_at_restart(&setup.config)?;
         let mut engine = Self {
             owner: setup.owner,
             config: setup.config,
@@ -164,7 +176,7 @@ impl Engine {
             last_event: now,
             ids: IdGenerator::new(None),
             max_jobid: None,
-            jobs: FxHashMap::default(),
+            jobs: Jobs::default(),
             active: BTreeSet::new(),
             plugins: Plugins::new(setup.registry, setup.remote, setup.ticks),
             work: Vec::new(),
@@ -172,19 +184,22 @@ impl Engine {
             services: FxHashMap::default(),
             instance_data: FxHashMap::default(),
             submitters: FxHashMap::default(),
-            alloc: AllocQueue::default(),
+            queues,
+            lanes,
             pool: Pool::new(&setup.resources),
-            scheduling: Scheduling::default(),
-            scheduler,
+            nodes: nodes::Nodes::new(&setup.resources),
             holding: BTreeSet::new(),
             timers: Timers::default(),
             effects: Effects::default(),
+            visited: Vec::new(),
             tally: listing::Tally::default(),
+            queue_tallies: queue_tally::QueueTallies::default(),
             waits: waits::Waits::default(),
             inactive: purge::Inactive::default(),
             running: false,
         };
         engine.read_purge_limits().map_err(StartError)?;
+        engine.read_nodes().map_err(StartError)?;
         engine.load_configured()?;
         Ok(engine)
     }
@@ -200,6 +215,7 @@ impl Engine {
             Input::Abandoned(reply) => {
                 self.services.remove(&reply);
                 self.waits.forget(reply);
+                self.nodes.watchers.retain(|watcher| *watcher != reply);
             }
         }
         self.settle();
@@ -224,6 +240,28 @@ impl Engine {
             }
         }
         self.tell_rest();
+        self.rest();
+    }
+
+    /// Notes that something happens to a job. Where one input concerns very many, those at the front
+    /// rest before the last one's turn.
+    fn visit(&mut self, id: JobId) {
+        self.visited.push(id);
+        if self.visited.len() > 4096 {
+            self.rest();
+        }
+    }
+
+    fn rest(&mut self) {
+        for id in self.visited.drain(..) {
+            match self.jobs.fold(id) {
+                Some(summary) => self.effects.writes.push(Write::Over { id, summary }),
+                None => self.jobs.rest(id),
+            }
+        }
+        for (id, summary) in self.jobs.refold() {
+            self.effects.writes.push(Write::Over { id, summary });
+        }
     }
 
     fn reply(&mut self, to: ReplyTo, result: Result<Value, RequestError>) {

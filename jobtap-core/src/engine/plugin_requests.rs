@@ -5,9 +5,12 @@ use std::rc::Rc;
 use serde_json::{Map, Value, json};
 
 use super::callback::{Callback, Subject};
+use super::lanes::Lanes;
+use super::queues::stop_at_restart;
 use super::requests::refused;
 use super::{Engine, Level, ReplyTo, Request, RequestError};
 use crate::plugin::{Bound, Detail, Fault, HandlerStats, Instance};
+use crate::queue::Queues;
 use crate::topic::TopicId;
 
 const EINVAL: i32 = 22;
@@ -46,7 +49,7 @@ impl Engine {
     }
 
     fn plugin_names(&self) -> Value {
-        let names = self.plugins.stack.plugins().iter().map(|plugin| plugin.name().to_string());
+        let names = self.plugins.stack.plugins().iter().map(|plugin| plugin.listed_as());
         json!({ "plugins": names.collect::<Vec<_>>() })
     }
 
@@ -59,7 +62,9 @@ impl Engine {
     /// Builds the plugin anew in its place. A configuration that it refuses leaves the old one.
     fn reload_plugin(&mut self, name: &str, conf: Option<Value>) -> Result<Value, RequestError> {
         let old = Rc::clone(self.loaded(name)?);
-        let trial = self.build(old.descriptor(), conf).map_err(|text| refused(EINVAL, text))?;
+        let listed = old.listed_as();
+        let trial =
+            self.build(old.descriptor(), listed, conf).map_err(|text| refused(EINVAL, text))?;
         let key = trial.key();
         let old = self.plugins.stack.replace(&old, trial);
         if let Err(text) = self.show_config(key, None) {
@@ -83,7 +88,7 @@ impl Engine {
     fn query_plugin(&mut self, name: &str) -> Result<Value, RequestError> {
         let plugin = Rc::clone(self.loaded(name)?);
         let mut answer = Map::new();
-        answer.insert("name".to_owned(), json!(&**plugin.name()));
+        answer.insert("name".to_owned(), json!(plugin.listed_as()));
         answer.insert("path".to_owned(), json!(path(&plugin)));
         let handlers = self.plugins.stack.handlers(TopicId::PluginQuery);
         let own = |bound: &&Bound| bound.plugin() == plugin.key();
@@ -114,24 +119,28 @@ impl Engine {
     /// A new configuration: shown to each plugin in load order. The first refusal ends it, and the
     /// configuration stays as it was; plugins asked before have seen the new one.
     fn configure(&mut self, config: Value) -> Result<(), RequestError> {
-        let scheduler =
-            super::alloc::scheduler(&config).map_err(|error| refused(EINVAL, error.0))?;
+        let queues = Queues::read(&config).map_err(|error| refused(EINVAL, error.to_string()))?;
+        let lanes =
+            Lanes::new(&queues, &self.plugins.registry).map_err(|text| refused(EINVAL, text))?;
+        stop_at_restart(&config).map_err(|error| refused(EINVAL, error.0))?;
         let before = std::mem::replace(&mut self.config, config);
         let keys: Vec<_> = self.plugins.stack.plugins().iter().map(|p| p.key()).collect();
         let shown = self
             .read_budget()
             .and_then(|()| self.read_purge_limits())
+            .and_then(|()| self.read_nodes())
             .and_then(|()| keys.into_iter().try_for_each(|key| self.show_config(key, None)));
         if let Err(text) = shown {
             self.config = before;
             // It was good before.
             let _ = self.read_budget();
             let _ = self.read_purge_limits();
+            let _ = self.read_nodes();
             return Err(refused(EINVAL, text));
         }
-        if scheduler.name() != self.scheduler.name() {
-            self.scheduler = scheduler;
-        }
+        self.queues.reconfigure(queues);
+        self.lanes.replace(lanes);
+        self.enqueue_all();
         self.arm_heartbeat();
         Ok(())
     }

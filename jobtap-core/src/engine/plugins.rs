@@ -22,6 +22,9 @@ const EEXIST: i32 = 17;
 const ENOENT: i32 = 2;
 const EINVAL: i32 = 22;
 
+/// A conf of another kind, in Flux's words.
+const NO_OBJECT: &str = "jobptap: plugin conf must be a JSON object";
+
 /// Milliseconds that a handler may take, unless `job-manager.plugin-time-budget` says otherwise.
 const BUDGET: u64 = 100;
 
@@ -40,7 +43,7 @@ pub(super) struct Plugins {
 /// A loaded plugin, for lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginStatus {
-    /// Its name.
+    /// The name by which it was loaded: with `.so` where Flux's configuration writes it so.
     pub name: String,
     /// The crate that it comes from.
     pub crate_name: &'static str,
@@ -73,7 +76,7 @@ impl Engine {
     /// The loaded plugins in load order.
     pub fn plugins(&self) -> Vec<PluginStatus> {
         let status = |plugin: &Rc<Instance>| PluginStatus {
-            name: plugin.name().to_string(),
+            name: plugin.listed_as().to_owned(),
             crate_name: plugin.descriptor().crate_name,
             version: plugin.descriptor().crate_version,
             faulted: plugin.is_faulted(),
@@ -86,7 +89,7 @@ impl Engine {
         self.read_budget().map_err(StartError)?;
         let auto: Vec<_> = self.plugins.registry.auto().collect();
         for descriptor in auto {
-            self.load(descriptor, None).map_err(|text| {
+            self.load(descriptor, descriptor.name, None).map_err(|text| {
                 StartError(format!("plugin {} can't be loaded: {text}", descriptor.name))
             })?;
         }
@@ -157,24 +160,28 @@ impl Engine {
         name: &str,
         conf: Option<Value>,
     ) -> Result<PluginKey, RequestError> {
-        // Flux names plugins by their files; here a plugin is linked, so the suffix says nothing.
-        let name = name.strip_suffix(".so").unwrap_or(name);
-        if self.plugins.stack.find(name).is_some() {
-            let text = format!("{name} already loaded");
+        if conf.as_ref().is_some_and(|conf| !conf.is_object() && !conf.is_null()) {
+            return Err(RequestError { errno: EINVAL, text: NO_OBJECT.to_owned() });
+        }
+        // Flux names plugins by their files; here a plugin is linked, so path and suffix find nothing.
+        let listed = name.rsplit('/').next().unwrap_or(name);
+        let bare = listed.strip_suffix(".so").unwrap_or(listed);
+        if self.plugins.stack.find(bare).is_some() {
+            let text = format!("{listed} already loaded");
             return Err(RequestError { errno: EEXIST, text });
         }
         let descriptor = self
             .plugins
             .registry
-            .find(name)
-            .ok_or_else(|| RequestError { errno: ENOENT, text: self.no_such_plugin(name) })?;
-        self.load(descriptor, conf).map_err(|text| RequestError { errno: EINVAL, text })
+            .find(bare)
+            .ok_or_else(|| RequestError { errno: ENOENT, text: self.no_such_plugin(name, bare) })?;
+        self.load(descriptor, listed, conf).map_err(|text| RequestError { errno: EINVAL, text })
     }
 
     /// A plugin that isn't linked, with the one that was probably meant.
-    fn no_such_plugin(&self, name: &str) -> String {
+    fn no_such_plugin(&self, name: &str, bare: &str) -> String {
         let linked = self.plugins.registry.plugins().map(|plugin| plugin.name);
-        match suggest::nearest(name, linked) {
+        match suggest::nearest(bare, linked) {
             Some(meant) => format!("{name}: No such plugin found; did you mean {meant}?"),
             None => format!("{name}: No such plugin found"),
         }
@@ -184,9 +191,10 @@ impl Engine {
     fn load(
         &mut self,
         descriptor: &'static PluginDescriptor,
+        listed: &str,
         conf: Option<Value>,
     ) -> Result<PluginKey, String> {
-        let instance = self.build(descriptor, conf)?;
+        let instance = self.build(descriptor, listed, conf)?;
         let key = instance.key();
         self.plugins.stack.push(instance);
         if let Err(text) = self.show_config(key, None) {
@@ -201,6 +209,7 @@ impl Engine {
     pub(super) fn build(
         &mut self,
         descriptor: &'static PluginDescriptor,
+        listed: &str,
         conf: Option<Value>,
     ) -> Result<Instance, String> {
         let key = PluginKey(self.plugins.next);
@@ -218,7 +227,7 @@ impl Engine {
         let instance = catch_unwind(AssertUnwindSafe(|| (descriptor.new)(&args)))
             .map_err(|panic| format!("#[init] panicked: {}", panic_text(&*panic)))?
             .map_err(|error| error.text().to_owned())?;
-        Ok(Instance::new(descriptor, instance, remote))
+        Ok(Instance::new(descriptor, listed, instance, remote))
     }
 
     /// The conf given at load over `[plugins.NAME]`.
@@ -232,7 +241,7 @@ impl Engine {
         match conf {
             None | Some(Value::Null) => {}
             Some(Value::Object(conf)) => merged.extend(conf),
-            Some(_) => return Err("plugin conf must be an object".to_owned()),
+            Some(_) => return Err(NO_OBJECT.to_owned()),
         }
         Ok(Value::Object(merged))
     }

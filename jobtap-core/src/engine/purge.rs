@@ -47,6 +47,12 @@ impl Inactive {
         self.by_end.insert((end.as_secs().to_bits(), id));
     }
 
+    /// All of them with their ends, the last to end in front.
+    pub(super) fn newest_first(&self) -> impl Iterator<Item = (Timestamp, JobId)> {
+        let newest = self.by_end.iter().rev();
+        newest.map(|(end, id)| (Timestamp::from_secs(f64::from_bits(*end)), *id))
+    }
+
     /// The jobs over a limit, those that ended first in front.
     fn over(&self, now: Timestamp, limits: Limits) -> impl Iterator<Item = JobId> {
         let excess = limits.count.map_or(0, |count| self.by_end.len().saturating_sub(count));

@@ -14,6 +14,7 @@ use super::simulated::Simulated;
 use crate::eventlog::EventEntry;
 use crate::job::{Flags, Job, KnownDependency, State, Timestamp, Uid, Urgency};
 use crate::plugin::{Bracket, PluginKey, Work as RemoteWork};
+use crate::resource::{Idset, ResourceSet};
 
 /// One job.
 #[derive(Debug)]
@@ -47,6 +48,10 @@ pub(super) struct Record {
     pub(super) rejected: bool,
     /// It holds resources: from `alloc` to `free`.
     pub(super) holds: bool,
+    /// Ranks that it gave back before the rest.
+    released: Idset,
+    /// What it holds of its R since then.
+    remaining: Option<Box<ResourceSet>>,
     /// After a restart: what it holds is not, or no longer, ours to give.
     pub(super) lost_resources: bool,
     pub(super) exec: Exec,
@@ -60,6 +65,8 @@ pub(super) struct Record {
     pub(super) exception: Option<Arc<EventEntry>>,
     /// Plugins' data, by plugin.
     pub(super) data: Map<String, Value>,
+    /// The queue in which it is counted.
+    pub(super) counted_in: Option<Arc<str>>,
 }
 
 /// How far execution is.
@@ -132,6 +139,8 @@ impl Record {
             immutable: false,
             rejected: false,
             holds: false,
+            released: Idset::new(),
+            remaining: None,
             lost_resources: false,
             exec: Exec::Idle,
             simulated: None,
@@ -141,6 +150,7 @@ impl Record {
             wait_status: None,
             exception: None,
             data: Map::new(),
+            counted_in: None,
         }
     }
 
@@ -152,6 +162,23 @@ impl Record {
         };
         open.iter().any(|open| **open == *description)
             && !self.opened.iter().any(|o| o.bracket == bracket && *o.description == *description)
+    }
+
+    /// Nothing happens to it for now: gives back the memory that only a busy job needs. A hundred
+    /// thousand jobs may wait, and a million be over.
+    pub(super) fn rest(&mut self) {
+        self.job.jobspec.close();
+        if self.queue.is_empty() {
+            self.queue = VecDeque::new();
+        }
+    }
+
+    /// Nobody is at work on it, and nothing waits for its turn.
+    pub(super) fn is_at_rest(&self) -> bool {
+        !self.busy
+            && self.queue.is_empty()
+            && self.working.is_empty()
+            && self.awaiting_end.is_empty()
     }
 
     /// An event of this name is posted and not yet applied.
@@ -213,7 +240,10 @@ impl Record {
             _ => {}
         }
         self.job.state = next_state(before, &entry.name, ended);
-        self.job.posted.add(&entry.name);
+        // The logs don't have these, and what isn't there can't be known after a restart.
+        if entry.name != "annotations" {
+            self.job.posted.add(&entry.name);
+        }
         if self.job.state == before {
             return Ok(Applied { left: None, ended });
         }
@@ -286,7 +316,9 @@ impl Record {
         let resources =
             self.job.resources.as_mut().ok_or_else(|| refuse(entry, "the job has no R"))?;
         let changed = Arc::make_mut(resources).set_expiration(expiration);
-        changed.map_err(|error| refuse(entry, error.to_string()))
+        changed.map_err(|error| refuse(entry, error.to_string()))?;
+        self.set_remaining();
+        Ok(())
     }
 
     fn alloc(&mut self, entry: &EventEntry) {
@@ -309,6 +341,22 @@ impl Record {
     fn release(&mut self, entry: &EventEntry) {
         if field(entry, "final").and_then(Value::as_bool) == Some(true) {
             self.exec = Exec::Done;
+        } else if let Some(Ok(ranks)) =
+            field(entry, "ranks").and_then(Value::as_str).map(str::parse::<Idset>)
+        {
+            self.released = self.released.union(&ranks);
+            self.set_remaining();
+        }
+    }
+
+    /// What it holds of its R.
+    pub(super) fn held(&self) -> Option<&ResourceSet> {
+        self.remaining.as_deref().or(self.job.resources.as_deref())
+    }
+
+    fn set_remaining(&mut self) {
+        if let Some(resources) = self.job.resources.as_ref().filter(|_| !self.released.is_empty()) {
+            self.remaining = Some(resources.without_ranks(&self.released).into());
         }
     }
 

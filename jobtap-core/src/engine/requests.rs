@@ -43,6 +43,7 @@ impl Engine {
             Request::Service { topic, payload, streaming } => {
                 return self.service_request(reply, cred, &topic, payload, streaming);
             }
+            Request::Nodes(request) => return self.node_request(reply, cred, request),
             Request::Raise { id, exception } => {
                 self.raise_request(cred, id, &exception).map(|()| json!({}))
             }
@@ -59,10 +60,12 @@ impl Engine {
             Request::Urgency { id, urgency } => {
                 self.set_urgency(cred, id, urgency).map(|old| json!({ "old_urgency": old.value() }))
             }
-            Request::QueueStart { start, reason } => {
-                owner_only(cred).map(|()| self.start_queue(start, reason))
+            Request::QueueEnable { target, enable, reason } => {
+                self.enable_queue(cred, &target, enable, reason.as_deref())
             }
-            Request::QueueStatus => Ok(self.queue_status()),
+            Request::QueueStart { target, start, reason, nocheckpoint } => {
+                self.start_queue(cred, &target, start, reason.as_deref(), nocheckpoint)
+            }
         };
         self.reply(reply, result);
     }
@@ -176,7 +179,7 @@ impl Engine {
         let has_tasks = |record: &Record| {
             matches!(record.exec, Exec::Open | Exec::Ending) && record.simulated.is_none()
         };
-        if self.jobs.get(&id).is_some_and(|record| has_tasks(record)) {
+        if self.jobs.get(&id).is_some_and(has_tasks) {
             self.effects.after.push(Effect::Exec(ExecCommand::Signal { id, signum }));
         }
     }
@@ -224,23 +227,6 @@ impl Engine {
         }
         self.post(id, events::urgency(self.now, cred.userid, urgency));
         Ok(old)
-    }
-
-    fn start_queue(&mut self, start: bool, reason: Option<String>) -> Value {
-        self.scheduling.stopped = !start;
-        self.scheduling.reason = reason.filter(|_| !start);
-        // What was acknowledged outlives a crash.
-        let checkpoint = self.checkpoint();
-        self.effects.writes.extend(checkpoint);
-        json!({})
-    }
-
-    fn queue_status(&self) -> Value {
-        let mut status = json!({ "enable": true, "start": !self.scheduling.stopped });
-        if let (Some(reason), Some(table)) = (&self.scheduling.reason, status.as_object_mut()) {
-            table.insert("stop_reason".to_owned(), json!(reason));
-        }
-        status
     }
 }
 

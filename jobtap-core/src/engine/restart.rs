@@ -12,14 +12,17 @@ use super::api::{Effects, StoredJob, Write};
 use super::frames::{Frame, Then};
 use super::held::Words as _;
 use super::notices::Cause;
+use super::queues::stop_at_restart;
 use super::record::{ApplyError, Exec, Record};
 use super::submit::blank_job;
+use super::summary;
 use super::work::Work;
-use super::{Engine, Level, events};
+use super::{Engine, Level, StartError, events};
 use crate::eventlog::decode_log;
 use crate::job::{JobId, State, Timestamp};
 use crate::jobspec::Jobspec;
 use crate::plugin::{Bound, Bracket, OnRestart};
+use crate::queue::VERSION;
 use crate::resource::ResourceSet;
 use crate::topic::TopicId;
 
@@ -37,6 +40,12 @@ pub(super) enum Orphans {
 #[error("{0}")]
 pub struct RestoreError(String);
 
+impl RestoreError {
+    pub(super) fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
 impl From<ApplyError> for RestoreError {
     fn from(error: ApplyError) -> Self {
         Self(error.to_string())
@@ -44,16 +53,50 @@ impl From<ApplyError> for RestoreError {
 }
 
 impl Engine {
-    /// Brings back one job from the store. Before [`start`](Self::start), in id order.
+    /// Brings back one job from the store. Before [`start`](Self::start), in any order. What it
+    /// gives is to be stored, unless it is known to be there: it tells the next start what the job
+    /// is.
     ///
     /// # Errors
     /// The reason, for a warning that names the job.
-    pub fn restore(&mut self, stored: StoredJob) -> Result<(), RestoreError> {
+    pub fn restore(&mut self, stored: StoredJob) -> Result<Write, RestoreError> {
         let id = stored.id;
-        let mut record = replay(stored)?;
+        let record = replay(stored)?;
+        self.restored(id, record);
+        Ok(match self.jobs.fold(id) {
+            Some(summary) => Write::Over { id, summary },
+            None => Write::Accepted { id },
+        })
+    }
+
+    /// Brings back a job that was over, by the summary of [`Write::Over`]. Before
+    /// [`start`](Self::start).
+    ///
+    /// # Errors
+    /// When the summary can't be read; [`restore`](Self::restore) does without.
+    pub fn restore_over(&mut self, id: JobId, summary: String) -> Result<(), RestoreError> {
+        let record = summary::read(id, &summary)?;
+        self.restored(id, record);
+        self.jobs.fold_as(id, summary);
+        Ok(())
+    }
+
+    /// What a job's summary says otherwise than its log, for tests.
+    ///
+    /// # Errors
+    /// When the log can't be replayed.
+    #[doc(hidden)]
+    pub fn summary_differs(
+        stored: StoredJob,
+        summary: &str,
+    ) -> Result<Option<String>, RestoreError> {
+        Ok(summary::difference(&replay(stored)?, summary))
+    }
+
+    fn restored(&mut self, id: JobId, mut record: Record) {
         let (state, end) = (record.job.state, record.times.inactive);
         if record.holds && !record.bypass {
-            let claimed = record.job.resources.as_ref().is_some_and(|held| self.pool.claim(held));
+            let claimed = record.held().is_some_and(|held| self.pool.claim(held));
             record.lost_resources = !claimed;
             if claimed {
                 self.holding.insert(id);
@@ -71,13 +114,13 @@ impl Engine {
             }
             self.keep_zombie(id);
         }
-        Ok(())
     }
 
     /// Starts work: introduces the restored jobs to the plugins and resumes their actions.
     pub fn start(&mut self, now: Timestamp) -> Effects {
         self.now = now;
         self.running = true;
+        self.start_nodes();
         self.ids = crate::job::IdGenerator::new(self.max_jobid);
         let jobs: Vec<JobId> = self.active.iter().rev().copied().collect();
         self.log(Level::Info, format!("restart: {} jobs", self.jobs.len()));
@@ -92,6 +135,11 @@ impl Engine {
         }
         self.stack_inactive();
         self.arm_heartbeat();
+        if stop_at_restart(&self.config) == Ok(true) {
+            // So that the next start is known to be another one, even after a crash.
+            let checkpoint = self.checkpoint();
+            self.effects.writes.extend(checkpoint);
+        }
         self.settle();
         std::mem::take(&mut self.effects)
     }
@@ -106,26 +154,23 @@ impl Engine {
 
     /// Takes over a [`checkpoint`](Self::checkpoint) of the last run. Before
     /// [`start`](Self::start); what it doesn't say stays as it is.
-    pub fn restore_checkpoint(&mut self, checkpoint: &Value) {
+    ///
+    /// # Errors
+    /// When a later manager wrote it.
+    pub fn restore_checkpoint(&mut self, checkpoint: &Value) -> Result<(), StartError> {
         let number = checkpoint.get("max_jobid").and_then(Value::as_u64);
         self.max_jobid = self.max_jobid.max(number.map(JobId::new));
-        let queue = checkpoint.pointer("/queue/0");
-        let started = queue.and_then(|queue| queue.get("start")?.as_bool());
-        if let Some(start) = started {
-            self.scheduling.stopped = !start;
-            let reason = queue.and_then(|queue| queue.get("stop_reason")?.as_str());
-            self.scheduling.reason = reason.map(str::to_owned);
-        }
+        let stop = stop_at_restart(&self.config)?;
+        let restored = self.queues.restore(checkpoint, stop);
+        restored.map_err(|error| StartError(format!("restart failed: {error}")))
     }
 
     /// What must be known after the next start, beside the jobs' own logs.
     pub fn checkpoint(&self) -> Vec<Write> {
         let max_jobid = self.max_jobid.map_or(0, JobId::as_u64);
-        let mut queue = serde_json::json!({ "enable": true, "start": !self.scheduling.stopped });
-        if let (Some(reason), Some(table)) = (&self.scheduling.reason, queue.as_object_mut()) {
-            table.insert("stop_reason".to_owned(), reason.as_str().into());
-        }
-        let value = serde_json::json!({ "version": 1, "max_jobid": max_jobid, "queue": [queue] });
+        let queue = self.queues.checkpoint();
+        let value =
+            serde_json::json!({ "version": VERSION, "max_jobid": max_jobid, "queue": queue });
         vec![Write::PutInstance {
             key: "checkpoint.job-manager".to_owned(),
             value: value.to_string(),
@@ -138,9 +183,7 @@ impl Engine {
         if !stack.handles(TopicId::JobInactiveAdd) && !stack.handles(TopicId::JobDestroy) {
             return;
         }
-        let over = |record: &Record| record.job.state == State::Inactive;
-        let over = self.jobs.iter().filter(|(_, record)| over(record));
-        let mut jobs: Vec<JobId> = over.map(|(id, _)| *id).collect();
+        let mut jobs: Vec<JobId> = self.jobs.ids_over().collect();
         jobs.sort_unstable();
         self.work.push(Work::Inactive(jobs.into()));
     }

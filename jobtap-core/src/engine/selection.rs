@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use super::api::RequestError;
+use super::jobs::Brief;
 use super::record::Record;
-use crate::job::{JobResult, StateSet, Timestamp};
+use crate::job::{JobResult, State, StateSet, Timestamp, Uid};
 use crate::resource::{Hostlist, Idset};
 
 /// A listing's payload, read.
@@ -14,7 +15,7 @@ pub(super) struct Selection {
     /// Only jobs that became inactive after this time, and active ones.
     since: f64,
     /// 0 is no limit.
-    pub(super) max_entries: usize,
+    max_entries: usize,
 }
 
 #[derive(Debug)]
@@ -57,6 +58,21 @@ impl Selection {
         Ok(Self { constraint, since, max_entries })
     }
 
+    /// How many jobs are listed.
+    pub(super) fn at_most(&self) -> usize {
+        if self.max_entries == 0 { usize::MAX } else { self.max_entries }
+    }
+
+    /// Whether a job that ended at this time is recent enough.
+    pub(super) fn is_since(&self, end: Timestamp) -> bool {
+        self.since <= 0.0 || end.as_secs() > self.since
+    }
+
+    /// Whether a job that is over matches, as far as its brief tells.
+    pub(super) fn matches_brief(&self, brief: &Brief) -> Option<bool> {
+        self.constraint.as_ref().map_or(Some(true), |constraint| constraint.matches_brief(brief))
+    }
+
     pub(super) fn matches(&self, record: &Record) -> bool {
         let old = record.times.inactive.is_some_and(|time| time.as_secs() <= self.since);
         let listed = record.unaccepted.is_none() && !(self.since > 0.0 && old);
@@ -89,14 +105,33 @@ impl Constraint {
         }
     }
 
+    /// `None` when the brief doesn't tell.
+    fn matches_brief(&self, brief: &Brief) -> Option<bool> {
+        let holds = |constraint: &Self| constraint.matches_brief(brief);
+        match self {
+            Self::All(all) => both(all.iter().map(holds)),
+            Self::Any(any) => {
+                both(any.iter().map(|constraint| holds(constraint).map(|holds| !holds)))
+                    .map(|none| !none)
+            }
+            Self::Not(all) => both(all.iter().map(holds)).map(|all| !all),
+            Self::Userid(ids) => Some(of_user(ids, brief.userid)),
+            Self::Status(set) => Some(set.matches(State::Inactive, brief.result)),
+            _ => None,
+        }
+    }
+
     fn matches(&self, record: &Record) -> bool {
         let (job, spec) = (&record.job, &record.job.jobspec);
         match self {
             Self::All(all) => all.iter().all(|constraint| constraint.matches(record)),
             Self::Any(any) => any.iter().any(|constraint| constraint.matches(record)),
             Self::Not(all) => !all.iter().all(|constraint| constraint.matches(record)),
-            Self::Userid(ids) => ids.iter().any(|id| *id == -1 || *id == i64::from(job.userid.0)),
-            Self::Name(names) => names.iter().any(|name| name == spec.display_name()),
+            Self::Userid(ids) => of_user(ids, job.userid),
+            Self::Name(names) => {
+                let spec = spec.opened();
+                names.iter().any(|name| name == spec.display_name())
+            }
             Self::Queue(queues) => queues.iter().any(|queue| Some(&**queue) == spec.queue()),
             Self::Status(set) => set.matches(job.state, record.result()),
             Self::Ranks(ranks) => job.resources().is_some_and(|r| r.ranks().intersects(ranks)),
@@ -107,6 +142,24 @@ impl Constraint {
             }
         }
     }
+}
+
+/// Whether all of them hold, where one that doesn't decides even if others are unknown.
+fn both(each: impl Iterator<Item = Option<bool>>) -> Option<bool> {
+    let mut known = Some(true);
+    for holds in each {
+        match holds {
+            Some(true) => {}
+            Some(false) => return Some(false),
+            None => known = None,
+        }
+    }
+    known
+}
+
+/// -1 stands for every user.
+fn of_user(ids: &[i64], userid: Uid) -> bool {
+    ids.iter().any(|id| *id == -1 || *id == i64::from(userid.as_u32()))
 }
 
 impl Record {

@@ -8,7 +8,7 @@ use super::frames::{Frame, Given, Then};
 use super::notices::{Cause, Progress};
 use super::record::Record;
 use super::work::Work;
-use super::{Engine, events};
+use super::{Engine, Write, events};
 use crate::job::{Flags, Job, JobId, State, Uid, Urgency};
 use crate::jobspec::{Dependency, Jobspec};
 use crate::plugin::{AsyncPolicy, Bound, OnRestart, PluginKey};
@@ -44,7 +44,7 @@ impl Engine {
     /// `job-ingest.submit`.
     pub(super) fn submit(&mut self, reply: ReplyTo, cred: Cred, submission: Submission) {
         match self.admit(cred, &submission) {
-            Ok((urgency, flags)) => match self.create(&submission) {
+            Ok((urgency, flags)) => match self.create(submission) {
                 Ok(id) => {
                     self.submitters.insert(id, reply);
                     self.work.push(Work::Submit(id, Step::Create));
@@ -76,18 +76,19 @@ impl Engine {
     }
 
     /// Makes the record, in state NEW; its writes are held back.
-    fn create(&mut self, submission: &Submission) -> Result<JobId, RequestError> {
+    fn create(&mut self, submission: Submission) -> Result<JobId, RequestError> {
+        let jobspec = self.queued(submission.jobspec)?;
         // Whole milliseconds since the start; the generator continues where the last run ended.
         let elapsed = ((self.now - self.started_at) * 1000.0).max(0.0) as u64;
         let id = self.ids.next(elapsed).map_err(|error| invalid(error.to_string()))?;
         self.max_jobid = Some(id);
-        let jobspec = submission.jobspec.redacted();
-        let text = jobspec.value().to_string();
+        let jobspec = jobspec.into_redacted();
+        let text = jobspec.text().to_owned();
         let mut record = Record::new(blank_job(id, jobspec));
         record.unaccepted = Some(Vec::new());
         self.jobs.insert(id, Box::new(record));
         self.active.insert(id);
-        self.put(id, "J", submission.signed.clone());
+        self.put(id, "J", submission.signed);
         self.put(id, "jobspec", text);
         Ok(id)
     }
@@ -228,6 +229,7 @@ impl Engine {
         };
         let held = record.unaccepted.take();
         self.effects.writes.extend(held.into_iter().flatten());
+        self.effects.writes.push(Write::Accepted { id });
         self.tally_new(id);
         self.wait_begins(id);
         if let Some(reply) = self.submitters.remove(&id) {

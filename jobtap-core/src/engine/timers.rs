@@ -13,6 +13,8 @@ enum Due {
     Expire(JobId),
     /// A simulated job has run as long as it should.
     Simulated(JobId),
+    /// A maintenance of nodes is over.
+    Maintenance,
     /// Time to look at what is over the limits.
     Heartbeat,
     /// A plugin asked to be called.
@@ -66,6 +68,10 @@ impl Engine {
         self.start_timer(at, Due::Simulated(job))
     }
 
+    pub(super) fn maintenance_until(&mut self, at: Timestamp) -> TimerId {
+        self.start_timer(at, Due::Maintenance)
+    }
+
     pub(super) fn heartbeat_at(&mut self, at: Timestamp) -> TimerId {
         self.start_timer(at, Due::Heartbeat)
     }
@@ -94,6 +100,7 @@ impl Engine {
             None => {}
             Some(Due::Expire(job)) => self.expire(job),
             Some(Due::Simulated(job)) => self.simulated_end(job),
+            Some(Due::Maintenance) => self.maintenance_over(),
             Some(Due::Heartbeat) => self.heartbeat(),
             Some(Due::Plugin(plugin, key, work)) => {
                 self.timers.by_key.remove(&key);

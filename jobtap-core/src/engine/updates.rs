@@ -217,6 +217,7 @@ impl Engine {
         let start = start.ok_or_else(|| refused(EINVAL, "unable to get job starttime"))?;
         let duration = duration.as_f64().unwrap_or(0.0);
         if duration == 0.0 {
+            self.stays_out_of_maintenance(record, f64::INFINITY)?;
             return Ok(Some(0.0));
         }
         let expiration = start + duration;
@@ -224,6 +225,7 @@ impl Engine {
             let text = "requested duration places job expiration in the past";
             return Err(refused(EINVAL, text));
         }
+        self.stays_out_of_maintenance(record, expiration)?;
         Ok(Some(expiration))
     }
 

@@ -117,7 +117,7 @@ impl Engine {
             Some(waiter) => Some(waiter),
             None => self.waits.any.pop_front(),
         };
-        match waiter.zip(self.jobs.get(&id).map(|record| ending(record))) {
+        match waiter.zip(self.jobs.get(&id).map(ending)) {
             Some((waiter, end)) => self.reply(waiter, Ok(end)),
             None => self.keep_zombie(id),
         }
@@ -153,7 +153,7 @@ impl Engine {
                 self.reply(waiter, Ok(json!({})));
             }
         }
-        if self.alloc.is_empty() || self.scheduling.stopped {
+        if self.lanes.is_empty() {
             for waiter in std::mem::take(&mut self.waits.idle) {
                 self.reply(waiter, Ok(json!({ "pending": pending })));
             }

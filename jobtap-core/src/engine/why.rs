@@ -103,15 +103,11 @@ impl Engine {
         } else if record.job.priority == Some(0) {
             reasons.push(reason("held", "it is held: a plugin gave it priority 0"));
         }
-        if self.scheduling.stopped {
-            let why = self.scheduling.reason.as_deref();
-            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-            reasons.push(reason("queue", format!("jobs are not scheduled{why}")));
-        }
+        reasons.extend(self.why_queue(record));
         if !reasons.is_empty() {
             return reasons;
         }
-        let ahead: Vec<JobId> = self.alloc.iter().take_while(|id| *id != record.job.id).collect();
+        let ahead = self.lanes.ahead_of(record.job.id);
         if let Some(first) = ahead.first() {
             let text = match ahead.len() {
                 1 => format!("{first} goes first"),
@@ -125,27 +121,57 @@ impl Engine {
         reasons
     }
 
+    /// The queue that isn't started, or isn't there any more.
+    fn why_queue(&self, record: &Record) -> Option<Value> {
+        let queue = match self.queues.of_job(&record.job.jobspec) {
+            Ok(_) if record.bypass => return None,
+            Ok(queue) if queue.is_started() => {
+                let text = "the scheduler of its queue is offline after an error of its own: an \
+                            administrator must load the configuration again (jobtap config reload)";
+                return self.lanes.is_offline(&queue).then(|| reason("scheduler", text));
+            }
+            Ok(queue) => queue,
+            Err(error) => {
+                let text =
+                    format!("{error}: it waits until its queue is configured, or it is moved");
+                return Some(
+                    json!({ "kind": "queue", "text": text, "queue": record.job.jobspec.queue() }),
+                );
+            }
+        };
+        // The one that somebody stopped.
+        let stopped =
+            queue.blocked_by().and_then(|parent| self.queues.get(parent)).unwrap_or(queue);
+        let why = stopped.stop_reason().map(|why| format!(": {why}")).unwrap_or_default();
+        let text = match (queue.name(), queue.blocked_by()) {
+            (None, _) => format!("jobs are not scheduled{why}"),
+            (Some(name), None) => format!("queue {name} is stopped{why}"),
+            (Some(name), Some(parent)) => {
+                format!("queue {parent}, the parent of its queue {name}, is stopped{why}")
+            }
+        };
+        Some(json!({ "kind": "queue", "text": text, "queue": queue.name() }))
+    }
+
     /// Which jobs must end until there is enough for this one, if no other is started.
     fn why_resources(&self, record: &Record) -> Value {
         let spec = &record.job.jobspec;
         let mut free = self.pool.free().clone();
-        let mut ending: Vec<_> = self
-            .holding
-            .iter()
-            .filter_map(|id| Some((*id, self.jobs.get(id)?.job.resources()?)))
-            .collect();
+        let mut ending: Vec<_> =
+            self.holding.iter().filter_map(|id| Some((*id, self.jobs.get(id)?.held()?))).collect();
         ending.sort_by(|a, b| {
             let end = |resources: Option<f64>| resources.unwrap_or(f64::INFINITY);
             end(a.1.expiration()).total_cmp(&end(b.1.expiration())).then(a.0.cmp(&b.0))
         });
-        if self.pool.choose_from(&free, spec).is_some() {
+        let now = self.now.as_secs();
+        if self.pool.choose_at(&free, spec, now).is_some() {
             return reason("resources", "there is enough for it; it may not delay those before it");
         }
         let mut jobs = Vec::new();
         for (id, resources) in ending {
             free.union_with(resources);
             jobs.push(id);
-            if self.pool.choose_from(&free, spec).is_some() {
+            if self.pool.choose_at(&free, spec, now).is_some() {
                 let named: Vec<String> = jobs.iter().take(NAMED).map(JobId::to_string).collect();
                 let more = jobs.len().saturating_sub(NAMED);
                 let more = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -158,7 +184,47 @@ impl Engine {
                 return json!({ "kind": "resources", "text": text, "jobs": jobs, "until": until });
             }
         }
-        reason("resources", "there are not enough resources for it at present")
+        self.why_nodes(record).unwrap_or_else(|| {
+            reason("resources", "there are not enough resources for it at present")
+        })
+    }
+
+    /// Nodes that are drained, lost or reserved, where only they are missing.
+    fn why_nodes(&self, record: &Record) -> Option<Value> {
+        let spec = &record.job.jobspec;
+        if self.pool.choose_from(self.pool.free(), spec).is_some() {
+            let reserved = self.nodes.maintenance(self.now).map(|reserved| {
+                let hosts = self.nodes.label(&reserved.maintenance.ranks);
+                let begins = span(reserved.maintenance.from, self.now);
+                format!("{hosts} in {begins} ({})", reserved.reason)
+            });
+            let named: Vec<String> = reserved.take(NAMED).collect();
+            let text = format!(
+                "it could still run when a maintenance begins, so it waits until that is over: {}",
+                named.join(", ")
+            );
+            return (!named.is_empty()).then(|| reason("maintenance", text));
+        }
+        if !self.pool.waits_for_nodes(spec) {
+            return None;
+        }
+        let mut named: Vec<String> = self
+            .nodes
+            .drained_groups()
+            .into_iter()
+            .map(|(ranks, drained)| {
+                let why = drained.reason.as_deref().unwrap_or("no reason given");
+                format!("{} ({why})", self.nodes.label(&ranks))
+            })
+            .collect();
+        let lost = self.nodes.offline.difference(&self.nodes.drained_ranks());
+        if !lost.is_empty() {
+            named.push(format!("{} (offline)", self.nodes.label(&lost)));
+        }
+        named.truncate(NAMED);
+        let ranks = self.nodes.down().to_string();
+        let text = format!("it waits for nodes that are drained: {}", named.join(", "));
+        Some(json!({ "kind": "nodes", "text": text, "ranks": ranks }))
     }
 
     fn why_run(&self, record: &Record) -> Vec<Value> {

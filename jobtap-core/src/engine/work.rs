@@ -52,6 +52,8 @@ pub(super) enum Work {
     Priorities(VecDeque<JobId>),
     /// Show these jobs to a plugin that was just loaded.
     Introduce(PluginKey, VecDeque<JobId>),
+    /// Show these inactive jobs to it.
+    IntroduceInactive(PluginKey, VecDeque<JobId>),
 }
 
 /// What one callback asked for, in order.
@@ -78,6 +80,7 @@ impl Engine {
                 Work::Forget(id) => self.forget(id),
                 Work::Priorities(jobs) => self.next_priority(jobs),
                 Work::Introduce(plugin, jobs) => self.next_introduction(plugin, jobs),
+                Work::IntroduceInactive(plugin, jobs) => self.next_past(plugin, jobs),
             }
         }
     }
@@ -103,7 +106,7 @@ impl Engine {
         };
         let Some(mut entry) = record.queue.pop_front() else {
             record.busy = false;
-            return;
+            return self.visit(id);
         };
         entry.timestamp = in_order(entry.timestamp, &mut self.last_event);
         self.work.push(Work::Drain(id));
@@ -135,6 +138,9 @@ impl Engine {
         }
         if applied.left.is_some() || applied.ended {
             self.end_void_work(id, applied.ended);
+        }
+        if entry.name == "release" {
+            self.take_back(id, &entry);
         }
         if entry.name == "resource-update" {
             self.rearm_expiry(id);

@@ -26,5 +26,5 @@ pub use time::Timestamp;
 pub use urgency::{PRIORITY_MAX, PRIORITY_MIN, Urgency, UrgencyError};
 pub use user::{InvalidUid, Uid};
 pub use view::{Job, JobInfo};
-pub(crate) use view::{KNOWN_EVENTS, KnownDependency};
+pub(crate) use view::{KNOWN_EVENTS, KnownDependency, Posted};
 pub use wait_status::{WaitStatus, signal_text};

@@ -33,11 +33,70 @@ impl Timestamp {
         self.0
     }
 
+    /// The time that a text in the form of RFC 3339 names; `None` when it names none.
+    ///
+    /// ```
+    /// use jobtap_core::job::Timestamp;
+    ///
+    /// let time = Timestamp::parse("2026-01-31T08:00:00.5+01:00");
+    /// assert_eq!(time, Some(Timestamp::from_secs(1_769_842_800.5)));
+    /// assert_eq!(Timestamp::parse("2026-01-31 08:00:00"), None); // in which zone?
+    /// ```
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (date, time) = text.split_once(['T', 't', ' '])?;
+        let zone = time.find(['Z', 'z', '+', '-'])?;
+        let (time, zone) = time.split_at_checked(zone)?;
+        let [year, month, day] = parts(date, '-')?;
+        let clock = match time.matches(':').count() {
+            1 => parts(&format!("{time}:0"), ':')?,
+            _ => parts(time, ':')?,
+        };
+        let [hour, minute, second] = clock;
+        let whole = |number: f64| number.fract() == 0.0;
+        let valid = (1.0..=9999.0).contains(&year)
+            && (1.0..=12.0).contains(&month)
+            && (1.0..=31.0).contains(&day)
+            && (0.0..24.0).contains(&hour)
+            && (0.0..60.0).contains(&minute)
+            && (0.0..61.0).contains(&second)
+            && [year, month, day, hour, minute].into_iter().all(whole);
+        let seconds = days(year, month, day) * 86_400.0 + hour * 3600.0 + minute * 60.0 + second;
+        valid.then_some(Self(seconds - offset(zone)?))
+    }
+
     /// A total order, for sorting.
     #[must_use]
     pub fn total_cmp(&self, other: &Self) -> Ordering {
         self.0.total_cmp(&other.0)
     }
+}
+
+/// Three numbers.
+fn parts(text: &str, separator: char) -> Option<[f64; 3]> {
+    let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let mut numbers = text.split(separator).map(|part| part.parse().ok().filter(|_| digits(part)));
+    let three = [numbers.next()??, numbers.next()??, numbers.next()??];
+    numbers.next().is_none().then_some(three)
+}
+
+/// Seconds that a zone is ahead of UTC.
+fn offset(zone: &str) -> Option<f64> {
+    if zone.eq_ignore_ascii_case("z") {
+        return Some(0.0);
+    }
+    let sign = if zone.starts_with('-') { -1.0 } else { 1.0 };
+    let [hours, minutes, _] = parts(&format!("{}:0", zone.get(1..)?), ':')?;
+    Some(sign * (hours * 3600.0 + minutes * 60.0))
+}
+
+/// Days from 1970-01-01 to a date of the Gregorian calendar, counted from March so that the leap day
+/// comes last.
+fn days(year: f64, month: f64, day: f64) -> f64 {
+    let year = if month > 2.0 { year } else { year - 1.0 };
+    let from_march = (month + 9.0) % 12.0;
+    let leap = (year / 4.0).floor() - (year / 100.0).floor() + (year / 400.0).floor();
+    365.0 * year + leap + ((153.0 * from_march + 2.0) / 5.0).floor() + day - 719_469.0
 }
 
 impl Add<f64> for Timestamp {
@@ -93,6 +152,18 @@ mod tests {
         assert_eq!(time, Timestamp(11.5));
         assert_eq!(time - 1.5, Timestamp(10.0));
         assert_eq!(time - Timestamp(10.0), 1.5);
+    }
+
+    #[test]
+    fn dates_are_read_in_any_zone() {
+        let at = |text: &str| Timestamp::parse(text).map(Timestamp::as_secs);
+        assert_eq!(at("1970-01-01T00:00:00Z"), Some(0.0));
+        assert_eq!(at("2000-02-29 12:00Z"), Some(951_825_600.0));
+        assert_eq!(at("2000-03-01T00:00:00-02:30"), Some(951_877_800.0));
+        for wrong in ["", "2000-13-01T00:00:00Z", "2000-01-01T24:00:00Z", "x", "2000-01-01", "--TZ"]
+        {
+            assert_eq!(at(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Flags, JobId, JobResult, State, Timestamp, Uid, Urgency};
@@ -42,13 +43,14 @@ pub(crate) struct KnownDependency {
 
 /// Which events the job's log holds. Names that the manager knows take one bit each, since every
 /// job carries this for its whole life.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Posted {
     known: u32,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     others: Vec<Box<str>>,
 }
 
-/// The events of RFC 21.
+/// The events of RFC 21. Stored by position: a new one goes to the end.
 pub(crate) const KNOWN_EVENTS: [&str; 24] = [
     "submit",
     "validate",

@@ -17,7 +17,7 @@ use super::error::type_name;
 /// assert_eq!(counts.ncores(), 4);
 /// # Ok::<(), jobtap_core::jobspec::JobspecError>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub struct Counts {
     /// Nodes asked for; 0 when the jobspec has no node vertex, the number then follows from R only.

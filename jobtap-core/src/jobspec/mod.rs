@@ -7,6 +7,7 @@
 mod builder;
 mod counts;
 mod dependency;
+mod document;
 mod error;
 pub mod path;
 mod spec;

@@ -1,13 +1,15 @@
 //! The jobspec as the manager holds it. A job, its plugins, the scheduler and the listings all hold
 //! the same document, so a copy costs no more than a reference count.
 
+use std::borrow::Cow;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use serde::de::IgnoredAny;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use super::document::Document;
 use super::validate::validate;
 use super::{Counts, Dependency, JobspecError, path};
 
@@ -30,41 +32,6 @@ pub struct Jobspec {
     document: Arc<Document>,
 }
 
-struct Document {
-    /// Where the content comes from once it is asked for.
-    text: Box<str>,
-    content: OnceLock<Content>,
-    validated: bool,
-}
-
-#[derive(Clone)]
-struct Content {
-    value: Value,
-    counts: Counts,
-    duration: f64,
-}
-
-impl Content {
-    fn new(value: Value, counts: Counts) -> Self {
-        let duration = path::get(&value, "attributes.system.duration").and_then(Value::as_f64);
-        let duration = duration.filter(|seconds| *seconds >= 0.0).unwrap_or_default();
-        Self { value, counts, duration }
-    }
-
-    fn unvalidated(value: Value) -> Self {
-        let counts = Counts::of(&value).unwrap_or_default();
-        Self::new(value, counts)
-    }
-}
-
-impl Document {
-    fn content(&self) -> &Content {
-        // The text was JSON; what is nested too deep to be held counts as absent.
-        let read = || Content::unvalidated(serde_json::from_str(&self.text).unwrap_or_default());
-        self.content.get_or_init(read)
-    }
-}
-
 impl Jobspec {
     /// Reads and validates a jobspec.
     ///
@@ -83,7 +50,7 @@ impl Jobspec {
     /// [`JobspecError`] when it is no version 1 jobspec; the message names the place.
     pub fn from_value(value: Value) -> Result<Self, JobspecError> {
         let counts = validate(&value)?;
-        Ok(Self::assemble(Content::new(value, counts), true))
+        Ok(Self::assemble(value, counts, true))
     }
 
     /// Takes a jobspec as it is, for jobs whose owner asked for no validation and for logs that
@@ -91,7 +58,8 @@ impl Jobspec {
     /// zero and [`duration`](Self::duration) is unlimited then.
     #[must_use]
     pub fn unvalidated(value: Value) -> Self {
-        Self::assemble(Content::unvalidated(value), false)
+        let counts = Counts::of(&value).unwrap_or_default();
+        Self::assemble(value, counts, false)
     }
 
     /// Takes the text of a stored jobspec, as [`unvalidated`](Self::unvalidated) does, but reads it
@@ -102,32 +70,54 @@ impl Jobspec {
     pub fn stored(text: String) -> Result<Self, JobspecError> {
         let json: Result<IgnoredAny, _> = serde_json::from_str(&text);
         json.map_err(|error| JobspecError::Json(error.to_string()))?;
-        let text = text.into_boxed_str();
-        let document = Document { text, content: OnceLock::new(), validated: false };
-        Ok(Self { document: Arc::new(document) })
+        Ok(Self { document: Arc::new(Document::unread(text.into_boxed_str())) })
     }
 
-    fn assemble(content: Content, validated: bool) -> Self {
-        let document = Document { text: Box::default(), content: content.into(), validated };
-        Self { document: Arc::new(document) }
+    fn assemble(value: Value, counts: Counts, validated: bool) -> Self {
+        Self { document: Arc::new(Document::new(value, counts, validated)) }
+    }
+
+    /// Its text, as it is stored.
+    pub(crate) fn text(&self) -> &str {
+        self.document.text()
+    }
+
+    /// Leaves the text and what scheduling asks for; the rest is read again when somebody looks. For
+    /// jobs that wait long, or are over.
+    pub(crate) fn close(&mut self) {
+        if !self.document.is_open() {
+            return;
+        }
+        if let Some(document) = Arc::get_mut(&mut self.document) {
+            return document.close();
+        }
+        self.document = Arc::new(self.document.closed());
+    }
+
+    /// The same, to look at without opening this one.
+    pub(crate) fn opened(&self) -> Self {
+        match self.document.is_open() {
+            true => self.clone(),
+            false => Self { document: Arc::new(self.document.closed()) },
+        }
     }
 
     /// The whole document.
     #[must_use]
     pub fn value(&self) -> &Value {
-        &self.document.content().value
+        self.document.value()
     }
 
     /// How much is asked for.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        self.document.content().counts
+        self.document.facts().counts
     }
 
     /// The time limit in seconds; 0 means that none is set.
     #[must_use]
     pub fn duration(&self) -> f64 {
-        self.document.content().duration
+        self.document.facts().duration
     }
 
     /// An attribute by the key that `--setattr` would take: `user.tag`, or `queue` for
@@ -165,7 +155,12 @@ impl Jobspec {
     /// The queue that the job asks for.
     #[must_use]
     pub fn queue(&self) -> Option<&str> {
-        self.system("queue")?.as_str()
+        self.document.facts().queue.as_deref()
+    }
+
+    /// The same, without opening a document that nobody looked at yet.
+    pub(crate) fn glance_at_queue(&self) -> Option<Cow<'_, str>> {
+        self.document.queue()
     }
 
     /// The tasks' working directory.
@@ -183,7 +178,7 @@ impl Jobspec {
     /// The constraint object (RFC 31) that resources must match.
     #[must_use]
     pub fn constraints(&self) -> Option<&Value> {
-        self.system("constraints")
+        self.document.facts().constraints.as_deref()
     }
 
     /// A job shell option by its dotted name, e.g. `output.stdout.path`.
@@ -214,12 +209,28 @@ impl Jobspec {
         if self.system("environment").is_none() {
             return self.clone();
         }
-        let mut content = self.document.content().clone();
-        let system = content.value.pointer_mut("/attributes/system").and_then(Value::as_object_mut);
+        let validated = self.is_validated();
+        Self::without_environment(self.value().clone(), self.counts(), validated)
+    }
+
+    /// The same, of a jobspec that nobody else needs whole.
+    pub(crate) fn into_redacted(self) -> Self {
+        match Arc::try_unwrap(self.document) {
+            Ok(document) => {
+                let validated = document.validated;
+                let (value, counts) = document.into_parts();
+                Self::without_environment(value, counts, validated)
+            }
+            Err(document) => Self { document }.redacted(),
+        }
+    }
+
+    fn without_environment(mut value: Value, counts: Counts, validated: bool) -> Self {
+        let system = value.pointer_mut("/attributes/system").and_then(Value::as_object_mut);
         if let Some(system) = system {
             system.shift_remove("environment");
         }
-        Self::assemble(content, self.is_validated())
+        Self::assemble(value, counts, validated)
     }
 
     /// Applies one entry of a `jobspec-update` event (RFC 21). Other clones keep the old document.

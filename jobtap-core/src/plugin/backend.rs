@@ -4,10 +4,11 @@
 //! without a backend would be empty without a word.
 
 use super::descriptor::PluginDescriptor;
+use crate::sched::SchedulerDescriptor;
 
 #[cfg(feature = "linkme")]
 mod imp {
-    use super::PluginDescriptor;
+    use super::{PluginDescriptor, SchedulerDescriptor};
 
     /// The descriptors of all linked plugins, in link order.
     #[doc(hidden)]
@@ -17,11 +18,20 @@ mod imp {
     pub(crate) fn linked() -> impl Iterator<Item = &'static PluginDescriptor> {
         JOBTAP_PLUGINS_V1.iter().copied()
     }
+
+    /// The linked schedulers.
+    #[doc(hidden)]
+    #[linkme::distributed_slice]
+    pub static JOBTAP_SCHEDULERS_V1: [&'static SchedulerDescriptor];
+
+    pub(crate) fn linked_schedulers() -> impl Iterator<Item = &'static SchedulerDescriptor> {
+        JOBTAP_SCHEDULERS_V1.iter().copied()
+    }
 }
 
 #[cfg(all(feature = "inventory", not(feature = "linkme")))]
 mod imp {
-    use super::PluginDescriptor;
+    use super::{PluginDescriptor, SchedulerDescriptor};
 
     /// inventory collects by type, so the descriptors get one of their own.
     #[doc(hidden)]
@@ -31,6 +41,16 @@ mod imp {
 
     pub(crate) fn linked() -> impl Iterator<Item = &'static PluginDescriptor> {
         inventory::iter::<Linked>.into_iter().map(|linked| linked.0)
+    }
+
+    /// The same for schedulers.
+    #[doc(hidden)]
+    pub struct LinkedScheduler(pub &'static SchedulerDescriptor);
+
+    inventory::collect!(LinkedScheduler);
+
+    pub(crate) fn linked_schedulers() -> impl Iterator<Item = &'static SchedulerDescriptor> {
+        inventory::iter::<LinkedScheduler>.into_iter().map(|linked| linked.0)
     }
 }
 

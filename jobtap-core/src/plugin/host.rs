@@ -25,12 +25,20 @@ use super::outcome::Priority;
 use super::process::ProcessCommand;
 use super::remote::{RemoteHandle, TimerKey, Work};
 use super::service::{ReplyTo, ServiceError};
-use crate::job::{Job, JobId, State, Timestamp, Urgency};
+use crate::job::{Job, JobId, State, Timestamp, Uid, Urgency};
+use crate::queue::Queues;
+use crate::resource::Idset;
 
 /// What a callback can ask of its host.
 pub trait Host {
     /// The time of this callback; all callbacks of one cause share it.
     fn now(&self) -> Timestamp;
+
+    /// The user who owns the instance.
+    fn owner(&self) -> Uid;
+
+    /// When the instance's own resources end; `None` without an end.
+    fn instance_expiration(&self) -> Option<Timestamp>;
 
     /// The job that the callback is about; none in timers and completions.
     fn current(&self) -> Option<JobId>;
@@ -43,6 +51,9 @@ pub trait Host {
 
     /// The plugin's data on the instance, own writes of this callback included.
     fn instance_data(&self) -> Option<Value>;
+
+    /// The instance's queues, as they are now.
+    fn queues(&self) -> &Queues;
 
     /// Calls an author's own topic on all plugins that handle it, in load order, now. What their
     /// handlers ask for is queued with what this callback asks for.
@@ -193,6 +204,13 @@ pub enum Command {
     Unsubscribe {
         /// The job.
         job: JobId,
+    },
+    /// Give no new jobs to nodes.
+    Drain {
+        /// The nodes.
+        ranks: Idset,
+        /// Why, unless there is a reason already.
+        reason: String,
     },
     /// Replace the plugin's data on the job.
     SetData {

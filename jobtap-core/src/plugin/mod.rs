@@ -32,6 +32,7 @@ mod process;
 mod query;
 mod registry;
 mod remote;
+mod schedulers;
 mod service;
 mod stack;
 mod token;

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use super::descriptor::{Load, PluginDescriptor, SDK_VERSION};
 use super::order::{Place, arrange};
+use super::schedulers;
+use crate::sched::{OWN, SchedulerDescriptor};
 
 /// The plugins that a manager can load, in the order in which it calls them.
 ///
@@ -13,6 +15,7 @@ use super::order::{Place, arrange};
 #[derive(Debug, Clone, Default)]
 pub struct Registry {
     plugins: Vec<&'static PluginDescriptor>,
+    schedulers: Vec<&'static SchedulerDescriptor>,
 }
 
 /// Why a set of linked plugins can't be used.
@@ -40,6 +43,18 @@ pub enum RegistryError {
         /// Its SDK.
         sdk: &'static str,
     },
+    /// Two schedulers of one name.
+    #[error(
+        "two schedulers are named {name:?}: one of crate {first}, one of crate {second}; link only one of them or rename one"
+    )]
+    DuplicateScheduler {
+        /// The name.
+        name: &'static str,
+        /// Crate of the one.
+        first: &'static str,
+        /// Crate of the other.
+        second: &'static str,
+    },
     /// Declared orders that contradict each other.
     #[error("the plugins {} are each declared to come before the other: drop one `before` or `after`", .names.join(", "))]
     Cycle {
@@ -66,7 +81,8 @@ impl Registry {
     /// # Errors
     /// [`RegistryError`].
     pub fn linked_in(sequence: &[String]) -> Result<Self, RegistryError> {
-        Self::builder().plugins(super::backend::linked()).sequence(sequence).build()
+        let builder = Self::builder().plugins(super::backend::linked()).sequence(sequence);
+        builder.schedulers(super::backend::linked_schedulers()).build()
     }
 
     /// A registry filled by hand, as tests do.
@@ -88,6 +104,16 @@ impl Registry {
     pub fn find(&self, name: &str) -> Option<&'static PluginDescriptor> {
         self.plugins().find(|plugin| plugin.name == name)
     }
+
+    /// All schedulers: those that come with jobtap, then those of linked crates.
+    pub fn schedulers(&self) -> impl Iterator<Item = &'static SchedulerDescriptor> + '_ {
+        OWN.iter().chain(self.schedulers.iter().copied())
+    }
+
+    /// A scheduler by its name.
+    pub fn find_scheduler(&self, name: &str) -> Option<&'static SchedulerDescriptor> {
+        self.schedulers().find(|scheduler| scheduler.name == name)
+    }
 }
 
 /// Makes a [`Registry`].
@@ -95,6 +121,7 @@ impl Registry {
 pub struct RegistryBuilder {
     plugins: Vec<&'static PluginDescriptor>,
     sequence: Vec<String>,
+    schedulers: Vec<&'static SchedulerDescriptor>,
 }
 
 impl RegistryBuilder {
@@ -124,6 +151,15 @@ impl RegistryBuilder {
         self
     }
 
+    /// Adds schedulers to those that come with jobtap.
+    pub fn schedulers(
+        mut self,
+        schedulers: impl IntoIterator<Item = &'static SchedulerDescriptor>,
+    ) -> Self {
+        self.schedulers.extend(schedulers);
+        self
+    }
+
     /// Checks and orders them.
     ///
     /// # Errors
@@ -143,7 +179,8 @@ impl RegistryBuilder {
             }
         }
         let sequence: Vec<&str> = self.sequence.iter().map(String::as_str).collect();
-        Ok(Registry { plugins: order(by_name, &sequence)? })
+        let plugins = order(by_name, &sequence)?;
+        Ok(Registry { plugins, schedulers: schedulers::check(self.schedulers)? })
     }
 }
 

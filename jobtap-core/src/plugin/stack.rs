@@ -24,6 +24,7 @@ use crate::topic::TopicId;
 pub struct Instance {
     key: PluginKey,
     name: Arc<str>,
+    listed: Box<str>,
     descriptor: &'static PluginDescriptor,
     /// Borrowed while a handler runs: a plugin is never called while it is being called.
     slot: RefCell<Box<dyn Any>>,
@@ -34,15 +35,17 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Takes a plugin in.
+    /// Takes a plugin in, which lists show as `listed`.
     pub fn new(
         descriptor: &'static PluginDescriptor,
+        listed: &str,
         plugin: Box<dyn Any>,
         remote: RemoteHandle,
     ) -> Self {
         Self {
             key: remote.plugin(),
             name: Arc::clone(remote.shared_name()),
+            listed: listed.into(),
             descriptor,
             slot: RefCell::new(plugin),
             remote,
@@ -60,6 +63,11 @@ impl Instance {
     /// Its name.
     pub fn name(&self) -> &Arc<str> {
         &self.name
+    }
+
+    /// The name by which it was loaded, as lists show it: that of a file where Flux has one.
+    pub fn listed_as(&self) -> &str {
+        &self.listed
     }
 
     /// What was linked.

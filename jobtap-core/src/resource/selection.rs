@@ -3,6 +3,7 @@
 
 use super::rank_map::{RankMap, RankRun};
 use super::{Children, ResourceSet};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// A subset of a [`ResourceSet`] in the making; see [`ResourceSet::select`].
@@ -19,8 +20,14 @@ impl<'a> Selection<'a> {
 
     /// Chooses ids of one rank; in any order, and several times for one rank if need be.
     pub fn add(&mut self, rank: u32, children: Children) -> &mut Self {
-        if !children.is_empty() {
-            self.pieces.push(RankRun { first: rank, last: rank, children: Arc::new(children) });
+        self.add_ranks(rank..=rank, children)
+    }
+
+    /// Chooses the same ids of each of these ranks.
+    pub fn add_ranks(&mut self, ranks: RangeInclusive<u32>, children: Children) -> &mut Self {
+        let (first, last) = ranks.into_inner();
+        if first <= last && !children.is_empty() {
+            self.pieces.push(RankRun { first, last, children: Arc::new(children) });
         }
         self
     }

@@ -85,6 +85,12 @@ impl Plan {
                 span.free.union_with(running.resources);
             }
         }
+        for maintenance in turn.pool().maintenance() {
+            let empty = turn.pool().all().with_ranks(&maintenance.ranks);
+            if maintenance.to > now {
+                plan.take(maintenance.from.max(now), maintenance.to, &empty);
+            }
+        }
         plan
     }
 

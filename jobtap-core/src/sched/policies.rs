@@ -5,25 +5,11 @@
 
 use rustc_hash::FxHashSet;
 
-use super::conservative::Conservative;
+use super::asked::Asked;
 use super::turn::{Running, Scheduler, Turn};
 use crate::job::JobId;
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
-
-/// The scheduler of this name.
-pub fn by_name(name: &str) -> Option<Box<dyn Scheduler>> {
-    match name {
-        // The second is Fluxion's word.
-        "fifo" | "fcfs" => Some(Box::<Fifo>::default()),
-        "easy" => Some(Box::<Easy>::default()),
-        "conservative" => Some(Box::<Conservative>::default()),
-        _ => None,
-    }
-}
-
-/// The names that [`by_name`] knows.
-pub const POLICIES: [&str; 3] = ["easy", "conservative", "fifo"];
 
 /// Strict order: a job that can't start yet blocks all behind it.
 #[derive(Debug, Default)]
@@ -73,9 +59,12 @@ struct Reserved {
     head: JobId,
     /// The state of the pool for which this is true.
     changes: u64,
-    reservation: Option<Reservation>,
+    /// Looked for when the first job comes that could pass.
+    reservation: Option<Option<Reservation>>,
     /// Jobs that were tried behind it, and can't start in this state of the pool.
     tried: FxHashSet<JobId>,
+    /// Requests for which there is nothing beside what is reserved.
+    in_vain: Asked,
 }
 
 /// The time from which a job can run, and on what.
@@ -105,6 +94,9 @@ impl Scheduler for Easy {
                 break id;
             }
         };
+        if turn.pool().free().is_empty() {
+            return;
+        }
         for id in waiting.take(DEPTH) {
             self.backfill(head, id, turn);
         }
@@ -126,45 +118,56 @@ const DEPTH: usize = 256;
 
 impl Easy {
     fn reserve(&mut self, head: JobId, turn: &Turn<'_>) {
-        let reservation = turn.jobspec(head).and_then(|spec| earliest(spec, turn));
-        let changes = turn.pool().changes();
-        self.reservation =
-            Some(Reserved { head, changes, reservation, tried: FxHashSet::default() });
+        self.reservation = Some(Reserved {
+            head,
+            changes: turn.pool().changes(),
+            reservation: None,
+            tried: FxHashSet::default(),
+            in_vain: Asked::default(),
+        });
     }
 
     /// Starts a job behind the first one, if that can't delay it.
     fn backfill(&mut self, head: JobId, id: JobId, turn: &mut Turn<'_>) {
         let Some(reserved) = self.reservation.as_mut() else { return };
-        let Some(reservation) = &reserved.reservation else { return };
         if reserved.head != head || !reserved.tried.insert(id) {
             return;
         }
-        let Some(jobspec) = turn.jobspec(id) else { return };
+        let Some(jobspec) = turn.jobspec(id).filter(|jobspec| turn.fits(jobspec)) else { return };
+        let look = || turn.jobspec(head).and_then(|spec| earliest(spec, turn));
+        let Some(reservation) = reserved.reservation.get_or_insert_with(look) else { return };
         let duration = jobspec.duration();
         let ends_before = duration > 0.0 && turn.now() + duration <= reservation.at;
         let but = if ends_before { None } else { Some(&reservation.resources) };
+        if but.is_some() && reserved.in_vain.has(jobspec) {
+            return;
+        }
         if turn.allocate(id, but) {
             // It was no change for the reservation, which stays as it is.
             reserved.changes = turn.pool().changes();
+        } else if but.is_some() && turn.pool().maintenance().is_empty() {
+            reserved.in_vain.note(jobspec);
         }
     }
 }
 
 /// The earliest time at which there is enough for a job, if those that run end at their time limits
 /// and nobody else is started.
-fn earliest(jobspec: &Jobspec, turn: &Turn<'_>) -> Option<Reservation> {
-    let mut ending: Vec<(f64, Running<'_>)> = Vec::new();
-    for running in turn.running() {
-        if let Some(until) = running.until {
-            // One that is late ends any moment.
-            ending.push((until.max(turn.now()), running));
-        }
-    }
-    ending.sort_by(|a, b| a.0.total_cmp(&b.0));
+fn earliest<'a>(jobspec: &Jobspec, turn: &Turn<'a>) -> Option<Reservation> {
+    // One that is late ends any moment.
+    let ends = |running: Running<'a>| Some((running.until?.max(turn.now()), Some(running)));
+    let mut times: Vec<(f64, Option<Running<'_>>)> =
+        turn.running().into_iter().filter_map(ends).collect();
+    // The end of a maintenance makes room as well.
+    times.extend(turn.pool().maintenance().iter().map(|m| (m.to, None)));
+    times.retain(|(at, _)| at.is_finite() && *at >= turn.now());
+    times.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut free = turn.pool().free().clone();
-    for (at, running) in ending {
-        free.union_with(running.resources);
-        if let Some(resources) = turn.pool().choose_from(&free, jobspec) {
+    for (at, running) in times {
+        if let Some(running) = running {
+            free.union_with(running.resources);
+        }
+        if let Some(resources) = turn.pool().choose_at(&free, jobspec, at) {
             return Some(Reservation { at, resources });
         }
     }

@@ -5,17 +5,33 @@
 //! match the job's constraint (RFC 31) are eligible.
 
 use std::borrow::Cow;
-use std::cmp::Reverse;
 
+use super::asked::Asked;
+use super::choice::{choose, refusal};
+use super::maintenance::Maintenance;
 use crate::jobspec::{Counts, Jobspec};
-use crate::resource::{Children, Constraint, Idset, RankResources, ResourceSet};
+use crate::resource::{Constraint, Idset, ResourceSet};
 
 /// What can be given out.
 #[derive(Debug, Clone)]
 pub struct Pool {
+    /// With the nodes that are excluded.
+    inventory: ResourceSet,
+    /// Without them.
     all: ResourceSet,
+    /// What no job holds, nodes that are down or excluded included.
+    unheld: ResourceSet,
+    /// What no job holds, on nodes that are up.
     free: ResourceSet,
+    down: Idset,
+    /// Down, or excluded.
+    out: Idset,
+    maintenance: Vec<Maintenance>,
     changes: u64,
+    /// Requests that can be met when nothing else runs.
+    feasible: Asked,
+    /// Requests for which there is nothing free, until something comes back.
+    busy: Asked,
 }
 
 /// The answer to a request for resources.
@@ -32,7 +48,18 @@ pub enum Answer {
 impl Pool {
     /// A pool of which everything is free.
     pub fn new(all: &ResourceSet) -> Self {
-        Self { all: all.clone(), free: all.clone(), changes: 0 }
+        Self {
+            inventory: all.clone(),
+            all: all.clone(),
+            unheld: all.clone(),
+            free: all.clone(),
+            down: Idset::new(),
+            out: Idset::new(),
+            maintenance: Vec::new(),
+            changes: 0,
+            feasible: Asked::default(),
+            busy: Asked::default(),
+        }
     }
 
     /// Counts the changes of what is free: without one the answer to a request stays the same.
@@ -40,14 +67,72 @@ impl Pool {
         self.changes
     }
 
-    /// All resources.
+    /// All resources, without nodes that are excluded.
     pub fn all(&self) -> &ResourceSet {
         &self.all
     }
 
-    /// Those that no job holds.
+    /// Those that no job holds, on nodes that are up.
     pub fn free(&self) -> &ResourceSet {
         &self.free
+    }
+
+    /// Those that jobs hold.
+    pub fn allocated(&self) -> ResourceSet {
+        self.inventory.difference(&self.unheld)
+    }
+
+    /// The nodes that are given to nobody.
+    pub fn down(&self) -> &Idset {
+        &self.down
+    }
+
+    /// Says which nodes are given to nobody from now on. Jobs that are on them stay.
+    pub fn set_down(&mut self, down: Idset) {
+        if self.down != down {
+            self.down = down;
+            self.refresh();
+        }
+    }
+
+    /// Takes nodes out of the instance until this is said anew: requests that need them are refused.
+    /// Jobs that are on them stay.
+    pub fn set_excluded(&mut self, excluded: &Idset) {
+        self.all = self.inventory.without_ranks(excluded);
+        self.refresh();
+    }
+
+    /// Puts other resources in the place of all, of which some are excluded. What jobs hold of them
+    /// stays theirs.
+    pub fn set_inventory(&mut self, all: &ResourceSet, excluded: &Idset) {
+        let held = self.allocated();
+        self.inventory = all.clone();
+        self.unheld = all.difference(&held);
+        self.set_excluded(excluded);
+    }
+
+    fn refresh(&mut self) {
+        self.out = self.down.union(&self.inventory.ranks().difference(&self.all.ranks()));
+        self.free = self.up(&self.unheld).into_owned();
+        self.feasible.clear();
+        self.more_is_free();
+    }
+
+    /// When nodes are to be empty.
+    pub fn maintenance(&self) -> &[Maintenance] {
+        &self.maintenance
+    }
+
+    /// Says when nodes are to be empty, from now on. To be said again when one of them is over, since
+    /// jobs that waited for its end may start then.
+    pub fn set_maintenance(&mut self, maintenance: Vec<Maintenance>) {
+        self.maintenance = maintenance;
+        self.more_is_free();
+    }
+
+    fn more_is_free(&mut self) {
+        self.busy.clear();
+        self.changes += 1;
     }
 
     /// Chooses resources for a job at a time (UNIX seconds).
@@ -62,21 +147,22 @@ impl Pool {
         now: f64,
         but: Option<&ResourceSet>,
     ) -> Answer {
+        if self.busy.has(jobspec) {
+            return Answer::Busy;
+        }
         let counts = jobspec.counts();
         let constraint = match constraint(jobspec) {
             Ok(constraint) => constraint,
             Err(text) => return Answer::Never(unsatisfiable(&text)),
         };
-        let all = eligible(&self.all, &constraint);
         let free = match but {
             None => Cow::Borrowed(&self.free),
             Some(but) => Cow::Owned(self.free.difference(but)),
         };
-        let Some(mut chosen) = choose(&eligible(&free, &constraint), &all, &counts) else {
-            return match refusal(&all, &counts) {
-                Some(text) => Answer::Never(unsatisfiable(&text)),
-                None => Answer::Busy,
-            };
+        let free = self.without_maintenance(free, now, jobspec);
+        let whole = matches!(free, Cow::Borrowed(_));
+        let Some(mut chosen) = self.choose(&free, &constraint, &counts) else {
+            return self.refuse(jobspec, &constraint, whole);
         };
         chosen.set_nslots(counts.nslots);
         let duration = jobspec.duration();
@@ -85,17 +171,98 @@ impl Pool {
         if chosen.set_times(now, expiration).is_err() {
             return Answer::Never("the job's duration is out of range".to_owned());
         }
+        self.unheld.subtract(&chosen);
         self.free.subtract(&chosen);
         self.changes += 1;
         chosen.remove_local_properties();
         Answer::Granted(chosen)
     }
 
-    /// What a job would get if this were free; nothing is taken.
+    /// Whether there is enough free for a job, at a time (UNIX seconds); true as well where nobody
+    /// found out yet whether it can ever run.
+    pub(crate) fn fits(&mut self, jobspec: &Jobspec, now: f64) -> bool {
+        if self.busy.has(jobspec) {
+            return false;
+        }
+        let free = self.without_maintenance(Cow::Borrowed(&self.free), now, jobspec);
+        let whole = matches!(free, Cow::Borrowed(_));
+        if !self.feasible.has(jobspec) || self.choose_from(&free, jobspec).is_some() {
+            return true;
+        }
+        if whole {
+            self.busy.note(jobspec);
+        }
+        false
+    }
+
+    fn choose(
+        &self,
+        free: &ResourceSet,
+        constraint: &Constraint,
+        counts: &Counts,
+    ) -> Option<ResourceSet> {
+        // Only who wants whole nodes has to know what a whole node is.
+        let all = match counts.exclusive {
+            true => eligible(&self.all, constraint),
+            false => Cow::Borrowed(&self.all),
+        };
+        choose(&eligible(free, constraint), &all, counts)
+    }
+
+    /// The answer where nothing was found; `whole` says that all that is free was looked at.
+    fn refuse(&mut self, jobspec: &Jobspec, constraint: &Constraint, whole: bool) -> Answer {
+        if !self.feasible.has(jobspec) {
+            let all = eligible(&self.all, constraint);
+            if let Some(text) = refusal(&all, &jobspec.counts()) {
+                return Answer::Never(unsatisfiable(&text));
+            }
+            self.feasible.note(jobspec);
+        }
+        if whole {
+            self.busy.note(jobspec);
+        }
+        Answer::Busy
+    }
+
+    /// Whether a job could run now if all nodes were up.
+    pub fn waits_for_nodes(&self, jobspec: &Jobspec) -> bool {
+        let constraint = constraint(jobspec).unwrap_or(Constraint::Always);
+        let unheld = self.all.intersection(&self.unheld);
+        self.choose(&unheld, &constraint, &jobspec.counts()).is_some()
+    }
+
+    /// What a job would get if this were free; nothing is taken. Nodes that are down are not free.
     pub fn choose_from(&self, free: &ResourceSet, jobspec: &Jobspec) -> Option<ResourceSet> {
         let constraint = constraint(jobspec).ok()?;
-        let all = eligible(&self.all, &constraint);
-        choose(&eligible(free, &constraint), &all, &jobspec.counts())
+        self.choose(&self.up(free), &constraint, &jobspec.counts())
+    }
+
+    /// The same for a job that starts at a time (UNIX seconds): what it would still have when a
+    /// maintenance begins is not free either.
+    pub fn choose_at(&self, free: &ResourceSet, jobspec: &Jobspec, at: f64) -> Option<ResourceSet> {
+        let free = self.without_maintenance(Cow::Borrowed(free), at, jobspec);
+        self.choose_from(&free, jobspec)
+    }
+
+    /// The part of a set that is on nodes that are up.
+    fn up<'a>(&self, set: &'a ResourceSet) -> Cow<'a, ResourceSet> {
+        if self.out.is_empty() {
+            Cow::Borrowed(set)
+        } else {
+            Cow::Owned(set.without_ranks(&self.out))
+        }
+    }
+
+    fn without_maintenance<'a>(
+        &self,
+        free: Cow<'a, ResourceSet>,
+        start: f64,
+        jobspec: &Jobspec,
+    ) -> Cow<'a, ResourceSet> {
+        let duration = jobspec.duration();
+        let duration = if duration > 0.0 { duration } else { f64::INFINITY };
+        let concerned = self.maintenance.iter().filter(|m| m.concerns(start, duration));
+        concerned.fold(free, |free, m| Cow::Owned(free.without_ranks(&m.ranks)))
     }
 
     /// Whether a job could run if nothing else did.
@@ -112,9 +279,10 @@ impl Pool {
 
     /// Takes what a restored job holds; `false` when some of it is not free, or not ours.
     pub fn claim(&mut self, held: &ResourceSet) -> bool {
-        if !held.is_subset(&self.free) {
+        if !held.is_subset(&self.unheld) {
             return false;
         }
+        self.unheld.subtract(held);
         self.free.subtract(held);
         self.changes += 1;
         true
@@ -122,8 +290,10 @@ impl Pool {
 
     /// Takes back what a job held.
     pub fn release(&mut self, held: &ResourceSet) {
-        self.free.union_with(&self.all.intersection(held));
-        self.changes += 1;
+        let back = self.inventory.intersection(held);
+        self.free.union_with(&self.up(&back));
+        self.unheld.union_with(&back);
+        self.more_is_free();
     }
 }
 
@@ -147,124 +317,12 @@ fn eligible<'a>(set: &'a ResourceSet, constraint: &Constraint) -> Cow<'a, Resour
     }
 }
 
-/// The order in which nodes are tried.
-fn candidates(set: &ResourceSet) -> Vec<RankResources<'_>> {
-    let mut nodes: Vec<RankResources<'_>> = set.iter().collect();
-    nodes
-        .sort_by_key(|node| (Reverse(node.cores().len()), Reverse(node.gpus().len()), node.rank()));
-    nodes
-}
-
-/// How many slots fit on a node.
-fn slots_on(node: &RankResources<'_>, counts: &Counts) -> u64 {
-    let fit = |have: usize, need: u64| (have as u64).checked_div(need).unwrap_or(u64::MAX);
-    fit(node.cores().len(), counts.slot_size).min(fit(node.gpus().len(), counts.slot_gpus))
-}
-
-/// Chooses from `free`; a node is wholly free when it has there all that it has in `all`.
-fn choose(free: &ResourceSet, all: &ResourceSet, counts: &Counts) -> Option<ResourceSet> {
-    let mut selection = free.select();
-    if counts.exclusive {
-        let per_node = counts.nslots.div_ceil(counts.nnodes.max(1));
-        let whole = |node: &RankResources<'_>| {
-            slots_on(node, counts) >= per_node
-                && all.rank(node.rank()).is_some_and(|full| full.children() == node.children())
-        };
-        let nodes: Vec<_> = candidates(free).into_iter().filter(whole).collect();
-        for node in take(nodes, counts.nnodes)? {
-            selection.add_whole(node.rank());
-        }
-    } else if counts.nnodes > 0 {
-        let per_node = counts.nslots.div_ceil(counts.nnodes);
-        let fits = |node: &RankResources<'_>| slots_on(node, counts) >= per_node;
-        let nodes: Vec<_> = candidates(free).into_iter().filter(fits).collect();
-        for node in take(nodes, counts.nnodes)? {
-            selection.add(node.rank(), slots_of(&node, counts, per_node)?);
-        }
-    } else {
-        let mut left = counts.nslots;
-        for node in candidates(free) {
-            let here = slots_on(&node, counts).min(left);
-            if here > 0 {
-                selection.add(node.rank(), slots_of(&node, counts, here)?);
-            }
-            left -= here;
-            if left == 0 {
-                break;
-            }
-        }
-        if left > 0 {
-            return None;
-        }
-    }
-    Some(selection.finish())
-}
-
-/// The first `count`, or nothing when there are fewer.
-fn take<T>(mut items: Vec<T>, count: u64) -> Option<Vec<T>> {
-    let count = usize::try_from(count).ok()?;
-    if items.len() < count {
-        return None;
-    }
-    items.truncate(count);
-    Some(items)
-}
-
-fn slots_of(node: &RankResources<'_>, counts: &Counts, slots: u64) -> Option<Children> {
-    let lowest = |ids: &Idset, per_slot: u64| {
-        let count = usize::try_from(per_slot.checked_mul(slots)?).ok()?;
-        let mut ids = ids.clone();
-        ids.take_lowest(count)
-    };
-    Some(Children::new(
-        lowest(node.cores(), counts.slot_size)?,
-        lowest(node.gpus(), counts.slot_gpus)?,
-    ))
-}
-
-/// Why a request could not be met even if everything were free.
-fn refusal(all: &ResourceSet, counts: &Counts) -> Option<String> {
-    if choose(all, all, counts).is_some() {
-        return None;
-    }
-    let eligible = all.iter().filter(|node| {
-        let per_node = counts.nslots.div_ceil(counts.nnodes.max(1));
-        slots_on(node, counts) >= per_node
-    });
-    let eligible = eligible.count();
-    let slots: u64 = all.iter().map(|node| slots_on(&node, counts)).sum();
-    let (cores, gpus) = (counts.slot_size, counts.slot_gpus);
-    Some(if counts.exclusive {
-        format!("need {} exclusive node(s), only {eligible} eligible", counts.nnodes)
-    } else if counts.nnodes > 0 {
-        let per_node = counts.nslots.div_ceil(counts.nnodes);
-        let with_gpus =
-            if gpus > 0 { format!(" and {} GPUs", gpus * per_node) } else { String::new() };
-        format!(
-            "need {} node(s) with {} cores{with_gpus} each, only {eligible} eligible",
-            counts.nnodes,
-            cores * per_node
-        )
-    } else if gpus > 0 {
-        format!(
-            "need {} slot(s) with {gpus} GPU(s) each, only {slots} available (total GPUs: {})",
-            counts.nslots,
-            all.ngpus()
-        )
-    } else {
-        format!(
-            "need {} slot(s) of {cores} core(s), only {slots} such slot(s) available (total cores: {})",
-            counts.nslots,
-            all.ncores()
-        )
-    })
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::jobspec::JobspecBuilder;
+    use crate::resource::Children;
 
     fn pool(cores: &str) -> Pool {
         Pool::new(&ResourceSet::single_host("h", cores.parse().unwrap()).unwrap())
@@ -311,6 +369,24 @@ mod tests {
         assert!(matches!(pool.allocate(&whole, 1.0), Answer::Busy));
         pool.release(&one);
         assert_eq!(granted(pool.allocate(&whole, 1.0)).ncores(), 4);
+    }
+
+    #[test]
+    fn what_was_asked_for_in_vain_is_searched_for_again_when_something_comes_back() {
+        let mut pool = pool("0-3");
+        let held = granted(pool.allocate(&job(3, 1), 1.0));
+        let never = job(9, 1);
+        for _ in 0..2 {
+            assert!(pool.fits(&job(1, 1), 1.0));
+            assert!(matches!(pool.allocate(&job(2, 1), 1.0), Answer::Busy));
+            assert!(!pool.fits(&job(2, 1), 1.0));
+            // It has to be told, whoever asks first.
+            assert!(pool.fits(&never, 1.0));
+            assert!(matches!(pool.allocate(&never, 1.0), Answer::Never(_)));
+        }
+        pool.release(&held);
+        assert!(pool.fits(&job(2, 1), 1.0));
+        assert!(matches!(pool.allocate(&job(2, 1), 1.0), Answer::Granted(_)));
     }
 
     #[test]

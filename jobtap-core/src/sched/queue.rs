@@ -39,16 +39,25 @@ impl AllocQueue {
         self.order.insert((Reverse(priority), id));
     }
 
-    /// Takes a job out; no effect when it isn't in.
-    pub fn remove(&mut self, id: JobId) {
-        if let Some(priority) = self.priorities.remove(&id) {
-            self.order.remove(&(Reverse(priority), id));
-        }
+    /// Takes a job out; says whether it was in.
+    pub fn remove(&mut self, id: JobId) -> bool {
+        let Some(priority) = self.priorities.remove(&id) else { return false };
+        self.order.remove(&(Reverse(priority), id))
     }
 
     /// The job that is next.
     pub fn first(&self) -> Option<JobId> {
         self.order.first().map(|(_, id)| *id)
+    }
+
+    /// Whether a job is in.
+    pub fn contains(&self, id: JobId) -> bool {
+        self.priorities.contains_key(&id)
+    }
+
+    /// The place of the job that is next among those of other queues.
+    pub(crate) fn head(&self) -> Option<(Reverse<u32>, JobId)> {
+        self.order.first().copied()
     }
 
     /// All of them in order.

@@ -6,11 +6,13 @@ use crate::job::JobId;
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
 
-/// Decides which waiting jobs get resources, and when. One that a site chooses by
-/// `[sched] policy = "NAME"`.
+/// Decides which waiting jobs of a queue get resources, and when. One that a site chooses by
+/// `policy.scheduler.queue-policy`; a crate adds its own by [`scheduler!`](crate::scheduler!).
 ///
-/// It is called whenever a job joined or left the queue or gave back resources. What it allocates is
-/// the job's at once; what it doesn't is asked for again at the next turn.
+/// Each queue has one, a virtual queue that of its parent, and all of them take from one pool. It is
+/// called whenever a job joined or left a queue or gave back resources. What it allocates is the
+/// job's at once; what it doesn't is asked for again at the next turn. One that panics is offline, and
+/// the jobs of its queue wait, until the configuration is loaded again.
 pub trait Scheduler {
     /// Its name in the configuration.
     fn name(&self) -> &'static str;
@@ -40,7 +42,8 @@ pub struct Turn<'a> {
     pub(crate) jobspec: &'a dyn Fn(JobId) -> Option<&'a Jobspec>,
     /// The jobs that run.
     pub(crate) running: &'a dyn Fn() -> Vec<Running<'a>>,
-    pub(crate) decided: Vec<(JobId, Decision)>,
+    /// It stays what it is if the scheduler panics: the pool has given the resources.
+    pub(crate) decided: &'a mut Vec<(JobId, Decision)>,
 }
 
 /// What a scheduler decided about a job.
@@ -77,6 +80,12 @@ impl<'a> Turn<'a> {
     /// The resources, of which nothing can be taken but by [`allocate`](Self::allocate).
     pub fn pool(&self) -> &Pool {
         self.pool
+    }
+
+    /// Whether it is worth asking for resources for a job: there is enough free now, for whomever it
+    /// may be reserved, or the job has to be told that there never is.
+    pub fn fits(&mut self, jobspec: &Jobspec) -> bool {
+        self.pool.fits(jobspec, self.now)
     }
 
     /// Gives a job resources if there are enough that are free and not among `but`. Says whether it

@@ -53,9 +53,40 @@ impl TestJob {
         self
     }
 
+    /// Number of nodes, over which its tasks are spread; whole ones with
+    /// [`exclusive`](Self::exclusive).
+    pub fn nodes(mut self, nodes: u64) -> Self {
+        self.builder = self.builder.nodes(nodes);
+        self
+    }
+
+    /// Cores of each task.
+    pub fn cores_per_task(mut self, cores: u64) -> Self {
+        self.builder = self.builder.cores_per_task(cores);
+        self
+    }
+
+    /// Gpus of each task.
+    pub fn gpus_per_task(mut self, gpus: u64) -> Self {
+        self.builder = self.builder.gpus_per_task(gpus);
+        self
+    }
+
+    /// Takes whole nodes.
+    pub fn exclusive(mut self) -> Self {
+        self.builder = self.builder.exclusive(true);
+        self
+    }
+
     /// Its time limit in seconds.
     pub fn duration(mut self, seconds: f64) -> Self {
         self.builder = self.builder.duration(seconds);
+        self
+    }
+
+    /// The queue that it names.
+    pub fn queue(mut self, queue: &str) -> Self {
+        self.builder = self.builder.queue(queue);
         self
     }
 
@@ -80,6 +111,12 @@ impl TestJob {
     /// It can be waited for; only the owner may submit such a job.
     pub fn waitable(mut self) -> Self {
         self.flags |= Flags::WAITABLE;
+        self
+    }
+
+    /// Its log tells what is asked of the scheduler and the execution system as well.
+    pub fn debug(mut self) -> Self {
+        self.flags |= Flags::DEBUG;
         self
     }
 

@@ -148,6 +148,16 @@ impl TestManager {
         self.engine().map(Engine::job_stats).unwrap_or_default()
     }
 
+    /// What is known of the nodes, as `resource.status` answers; null while the manager is dead.
+    pub fn resource_status(&self) -> Value {
+        self.engine().map(Engine::resource_status).unwrap_or_default()
+    }
+
+    /// The log of nodes, as it was committed.
+    pub fn resource_log(&self) -> Vec<EventEntry> {
+        crate::eventlog::decode_log(self.store.resource_log()).unwrap_or_default()
+    }
+
     /// The resources that no job holds; none while the manager is dead.
     pub fn free_resources(&self) -> Option<&ResourceSet> {
         self.engine().map(Engine::free_resources)

@@ -12,11 +12,12 @@ use super::store::MemoryStore;
 use super::tasks::Tasks;
 use crate::engine::{
     Cred, Effect, Effects, Engine, ExecEvent, Input, LogLine, ReplyTo, Request, RequestError,
-    Setup, TimerId,
+    RestoreError, Setup, TimerId,
 };
 use crate::job::{JobId, Timestamp, WaitStatus};
 use crate::plugin::{Plugin, PluginDescriptor, Registry, RemoteCall, RemoteSink, Ticks};
 use crate::resource::{Idset, ResourceSet};
+use crate::sched::SchedulerDescriptor;
 
 /// When virtual time begins.
 const EPOCH: f64 = 1_700_000_000.0;
@@ -25,8 +26,11 @@ const EPOCH: f64 = 1_700_000_000.0;
 #[derive(Debug, Clone)]
 pub struct TestManagerBuilder {
     plugins: Vec<&'static PluginDescriptor>,
+    schedulers: Vec<&'static SchedulerDescriptor>,
     config: Value,
     cores: u32,
+    lifetime: Option<f64>,
+    resources: Option<ResourceSet>,
     ticks: Ticks,
 }
 
@@ -42,6 +46,12 @@ impl TestManagerBuilder {
         self
     }
 
+    /// Adds a scheduler to those that the configuration can name.
+    pub fn scheduler(mut self, descriptor: &'static SchedulerDescriptor) -> Self {
+        self.schedulers.push(descriptor);
+        self
+    }
+
     /// The instance's configuration; a plugin's own is under `plugins.NAME`.
     pub fn config(mut self, config: Value) -> Self {
         self.config = config;
@@ -51,6 +61,18 @@ impl TestManagerBuilder {
     /// How many cores its one host has; 4 if not said.
     pub fn cores(mut self, cores: u32) -> Self {
         self.cores = cores;
+        self
+    }
+
+    /// Its resources end this many seconds after its first start.
+    pub fn lifetime(mut self, seconds: f64) -> Self {
+        self.lifetime = Some(seconds);
+        self
+    }
+
+    /// All its resources, in place of one host.
+    pub fn resources(mut self, resources: ResourceSet) -> Self {
+        self.resources = Some(resources);
         self
     }
 
@@ -151,8 +173,11 @@ impl TestManager {
     pub fn new() -> TestManagerBuilder {
         TestManagerBuilder {
             plugins: Vec::new(),
+            schedulers: Vec::new(),
             config: json!({}),
             cores: 4,
+            lifetime: None,
+            resources: None,
             ticks: Ticks::default(),
         }
     }
@@ -160,11 +185,17 @@ impl TestManager {
     fn boot(&mut self) -> Result<(), String> {
         let registry = Registry::builder()
             .plugins(self.setup.plugins.iter().copied())
+            .schedulers(self.setup.schedulers.iter().copied())
             .build()
             .map_err(|error| error.to_string())?;
         let last = self.setup.cores.saturating_sub(1);
-        let resources = ResourceSet::single_host("testhost", Idset::from(0..=last))
-            .map_err(|error| error.to_string())?;
+        let mut resources = match &self.setup.resources {
+            Some(resources) => resources.clone(),
+            None => ResourceSet::single_host("testhost", Idset::from(0..=last))
+                .map_err(|error| error.to_string())?,
+        };
+        let end = self.setup.lifetime.map_or(0.0, |seconds| EPOCH + seconds);
+        resources.set_expiration(end).map_err(|error| error.to_string())?;
         self.remote = Arc::default();
         let setup = Setup {
             owner: TestJob::OWNER,
@@ -175,13 +206,23 @@ impl TestManager {
             ticks: self.setup.ticks.clone(),
         };
         let mut engine = Engine::new(self.now, setup).map_err(|error| error.to_string())?;
-        engine.restore_checkpoint(&self.store.checkpoint());
+        let checkpoint = self.store.checkpoint();
+        engine.restore_checkpoint(&checkpoint).map_err(|error| error.to_string())?;
+        engine.restore_nodes(self.store.resource_log())?;
         for (plugin, data) in self.store.instance_data() {
             engine.restore_instance_data(plugin, data);
         }
         for stored in self.store.jobs() {
             let id = stored.id;
-            engine.restore(stored).map_err(|error| format!("job {id} not replayed: {error}"))?;
+            let explain = |error: RestoreError| format!("job {id} not replayed: {error}");
+            let Some(summary) = self.store.summary(id) else {
+                engine.restore(stored).map_err(explain)?;
+                continue;
+            };
+            if let Some(text) = Engine::summary_differs(stored, summary).map_err(explain)? {
+                return Err(format!("job {id} is not what its log says:\n{text}"));
+            }
+            engine.restore_over(id, summary.to_owned()).map_err(explain)?;
         }
         let effects = engine.start(self.now);
         self.engine = Some(engine);
@@ -269,6 +310,11 @@ impl TestManager {
         if let Err(error) = self.boot() {
             panic!("the manager doesn't restart: {error}");
         }
+    }
+
+    /// From the next restart on it has these resources.
+    pub fn set_resources(&mut self, resources: ResourceSet) {
+        self.setup.resources = Some(resources);
     }
 
     /// From the next restart on its host has so many cores.
@@ -386,6 +432,7 @@ impl TestManager {
                 Effect::Process { plugin, command } => self.processes.follow(plugin, command),
                 Effect::Publish { .. } => {}
                 Effect::Exec(command) => inputs.extend(self.execution.execute(&command)),
+                Effect::Timer { id, at } if at <= self.now => inputs.push_back(Input::Timer(id)),
                 Effect::Timer { id, at } => {
                     // Times are positive, so their bits are in the order of their values.
                     self.timers.insert((at.as_secs().to_bits(), id), at);

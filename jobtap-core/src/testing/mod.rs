@@ -39,6 +39,7 @@ mod job;
 mod looks;
 mod manager;
 mod processes;
+mod queues;
 mod requests;
 mod store;
 mod tasks;

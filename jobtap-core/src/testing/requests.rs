@@ -4,9 +4,12 @@ use serde_json::{Map, Value};
 
 use super::job::TestJob;
 use super::manager::TestManager;
-use crate::engine::{Cred, Exception, Input, ReplyTo, Request, RequestError};
+use crate::engine::{
+    Cred, DrainMode, Exception, Input, NodeRequest, ReplyTo, Request, RequestError,
+};
 use crate::job::{JobId, StateSet, Uid};
 use crate::plugin::HandlerStats;
+use crate::queue::Target;
 
 const OWNER: Cred = Cred { userid: TestJob::OWNER, owner: true };
 
@@ -89,12 +92,50 @@ impl TestManager {
         self.ask(Request::Urgency { id, urgency }).map(drop)
     }
 
-    /// Stops or starts giving out resources.
+    /// Drains nodes, given by ranks or hosts: no new jobs there.
+    ///
+    /// # Errors
+    /// The manager's refusal.
+    pub fn drain_nodes(&mut self, targets: &str, reason: &str) -> Result<(), String> {
+        let (targets, reason) = (targets.to_owned(), Some(reason.to_owned()));
+        let mode = DrainMode::New;
+        self.ask(Request::Nodes(NodeRequest::Drain { targets, reason, mode })).map(drop)
+    }
+
+    /// Ends [`drain_nodes`](Self::drain_nodes).
+    ///
+    /// # Errors
+    /// The manager's refusal.
+    pub fn undrain_nodes(&mut self, targets: &str) -> Result<(), String> {
+        let targets = targets.to_owned();
+        self.ask(Request::Nodes(NodeRequest::Undrain { targets, reason: None, force: false }))
+            .map(drop)
+    }
+
+    /// Loses nodes: they are drained, and their jobs end.
+    ///
+    /// # Errors
+    /// The manager's refusal.
+    pub fn lose_nodes(&mut self, targets: &str) -> Result<(), String> {
+        let targets = targets.to_owned();
+        self.ask(Request::Nodes(NodeRequest::Offline { targets, reason: None })).map(drop)
+    }
+
+    /// Asks for anything else about nodes.
+    ///
+    /// # Errors
+    /// The manager's refusal.
+    pub fn nodes(&mut self, request: NodeRequest) -> Result<Value, String> {
+        self.ask(Request::Nodes(request))
+    }
+
+    /// Stops or starts giving out resources, in all queues.
     ///
     /// # Errors
     /// The manager's refusal.
     pub fn scheduling(&mut self, start: bool) -> Result<(), String> {
-        self.ask(Request::QueueStart { start, reason: None }).map(drop)
+        let (target, reason) = (Target::all(), None);
+        self.ask(Request::QueueStart { target, start, reason, nocheckpoint: false }).map(drop)
     }
 
     /// Removes plugins by name or pattern.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::engine::{INSTANCE_DATA, Log, StoredJob, Write};
+use crate::engine::{INSTANCE_DATA, Log, RESOURCE_LOG, StoredJob, Write};
 use crate::job::JobId;
 
 /// Everything that was committed.
@@ -13,6 +13,7 @@ pub(super) struct MemoryStore {
     logs: BTreeMap<(JobId, Log), Vec<String>>,
     values: BTreeMap<(JobId, String), String>,
     instance: BTreeMap<String, String>,
+    summaries: BTreeMap<JobId, String>,
 }
 
 impl MemoryStore {
@@ -27,9 +28,19 @@ impl MemoryStore {
                 Write::Put { id, key, value } => {
                     self.values.insert((id, key), value);
                 }
+                Write::Accepted { .. } => {}
+                Write::Over { id, summary } => {
+                    self.summaries.insert(id, summary);
+                }
                 Write::Remove { id } => {
+                    self.summaries.remove(&id);
                     self.logs.retain(|(job, _), _| *job != id);
                     self.values.retain(|(job, _), _| *job != id);
+                }
+                Write::AppendInstance { key, seq, line } => {
+                    let log = self.instance.entry(key).or_default();
+                    assert_eq!(log.lines().count() as u64, seq, "the engine skipped a line");
+                    log.push_str(&line);
                 }
                 Write::PutInstance { key, value } => {
                     self.instance.insert(key, value);
@@ -49,6 +60,11 @@ impl MemoryStore {
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
+    /// The log of nodes.
+    pub(super) fn resource_log(&self) -> &str {
+        self.instance.get(RESOURCE_LOG).map_or("", String::as_str)
+    }
+
     /// What plugins stored on the instance, by plugin.
     pub(super) fn instance_data(&self) -> impl Iterator<Item = (&str, &str)> {
         let pairs = self.instance.iter();
@@ -58,6 +74,11 @@ impl MemoryStore {
     /// All jobs in id order.
     pub(super) fn jobs(&self) -> Vec<StoredJob> {
         self.ids().map(|id| self.job(id)).collect()
+    }
+
+    /// What is kept of a job that is over.
+    pub(super) fn summary(&self, id: JobId) -> Option<&str> {
+        self.summaries.get(&id).map(String::as_str)
     }
 
     /// Their ids.

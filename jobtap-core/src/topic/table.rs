@@ -226,8 +226,8 @@ topics! {
     JobUpdate = "job.update", Log:
         HasJob HasLiveJob HasUpdates ReturnsUnit ReturnsFault ReturnsAnnotations AllowsJobspecUpdate;
 
-    /// `job.inactive-add`: the job joined the inactive jobs; after a restart also for each that is
-    /// there again.
+    /// `job.inactive-add`: the job joined the inactive jobs; after a restart, and when the plugin is
+    /// loaded, also for each that is there already.
     JobInactiveAdd = "job.inactive-add", Log: HasJob ReturnsUnit ReturnsFault ReturnsAnnotations;
 
     /// `job.destroy`: the last call for the job before it is only history: after

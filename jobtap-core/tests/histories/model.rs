@@ -100,6 +100,7 @@ impl Model {
                 self.bypass |= flags.contains("alloc-bypass");
             }
             "newer.seen" => {}
+            "memo" => self.within(&[Depend, Priority, Sched, Run, Cleanup])?,
             "resource-update" => self.within(&[Run, Cleanup])?,
             // While it runs a user may ask for more time.
             "jobspec-update" => {

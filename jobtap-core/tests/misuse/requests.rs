@@ -77,7 +77,7 @@ fn a_load_that_fails_says_why_and_leaves_no_plugin() {
     let mut m = manager();
     let load = |m: &mut TestManager, name, conf| m.load_plugin(name, conf).unwrap_err();
     assert_eq!(load(&mut m, "nobody", json!({})), "nobody: No such plugin found");
-    assert_eq!(load(&mut m, "strict", json!(3)), "plugin conf must be an object");
+    assert_eq!(load(&mut m, "strict", json!(3)), "jobptap: plugin conf must be a JSON object");
     assert_eq!(load(&mut m, "strict", json!({"limit": 0})), "a limit of 0 lets nobody in");
     m.configure(json!({"site": {"max": 10}})).unwrap();
     assert_eq!(load(&mut m, "strict", json!({"limit": 3})), "site.max is at most 9");

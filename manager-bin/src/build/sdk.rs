@@ -228,6 +228,15 @@ mod tests {
     }
 
     #[test]
+    fn each_builtin_can_be_left_out() {
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        for found in Sdk::at(workspace).unwrap().builtins {
+            let feature = found.name.trim_start_matches('.').to_owned();
+            assert_eq!(found.features, [feature], "{} needs a feature of its name", found.name);
+        }
+    }
+
+    #[test]
     fn a_directory_that_is_no_sdk_is_refused() {
         let empty = tempfile::tempdir().unwrap();
         let text = Sdk::at(empty.path()).unwrap_err().to_string();

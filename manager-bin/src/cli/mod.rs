@@ -1,5 +1,6 @@
 //! The commands: a file per command, and what several of them share.
 
+mod bench;
 mod build;
 mod cancel;
 mod columns;
@@ -22,7 +23,9 @@ mod message;
 mod named_formats;
 mod new;
 mod plugin;
+mod post_event;
 mod queue;
+mod resource;
 mod run;
 mod session;
 mod start;
@@ -81,8 +84,14 @@ enum Command {
     /// Look at plugins, load, remove or ask them
     #[command(alias = "jobtap")]
     Plugin(plugin::PluginArgs),
+    /// Write an event of one's own into a job's log
+    PostJobEvent(post_event::PostEventArgs),
+    /// Show resources, drain and undrain nodes
+    Resource(resource::ResourceArgs),
     /// Show or replace the manager's configuration
     Config(config::ConfigArgs),
+    /// Measure what a job costs on this machine
+    Bench(bench::BenchArgs),
     /// Build a manager with chosen plugins
     Build(build::BuildArgs),
     /// Begin a plugin or a manager
@@ -126,7 +135,10 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Queue(args) => queue::run(args),
         Command::Update(args) => update::run(args),
         Command::Plugin(args) => plugin::run(args),
+        Command::PostJobEvent(args) => post_event::run(args),
+        Command::Resource(args) => resource::run(args),
         Command::Config(args) => config::run(args),
+        Command::Bench(args) => bench::run(args),
         Command::Build(args) => build::run(args),
         Command::New(args) => new::run(args),
     }

@@ -20,6 +20,8 @@ pub(crate) struct NamedFormat {
 #[derive(Debug, Clone)]
 pub(crate) struct NamedFormats {
     command: &'static str,
+    /// The one of the command's subcommands that these are of, if it has several.
+    subcommand: Option<&'static str>,
     formats: Vec<NamedFormat>,
     builtin: usize,
 }
@@ -35,7 +37,14 @@ impl NamedFormats {
                 format: format.to_owned(),
             })
             .collect();
-        NamedFormats { command, builtin: formats.len(), formats }
+        NamedFormats { command, subcommand: None, builtin: formats.len(), formats }
+    }
+
+    /// They are those of a subcommand: configured by `[SUBCOMMAND.formats.NAME]` and by
+    /// `JOBTAP_COMMAND_SUBCOMMAND_FORMAT_DEFAULT`.
+    pub(crate) fn of_subcommand(mut self, subcommand: &'static str) -> Self {
+        self.subcommand = Some(subcommand);
+        self
     }
 
     /// Adds what the environment of this process configures.
@@ -49,7 +58,9 @@ impl NamedFormats {
         for directory in config_directories(&variable) {
             self.add_directory(&directory)?;
         }
-        let suffix = format!("_{}_FORMAT_DEFAULT", self.command.to_uppercase());
+        let words = [Some(self.command), self.subcommand].into_iter().flatten();
+        let words: Vec<String> = words.map(str::to_uppercase).collect();
+        let suffix = format!("_{}_FORMAT_DEFAULT", words.join("_"));
         let default = ["JOBTAP", "FLUX"]
             .into_iter()
             .filter_map(|prefix| variable(&format!("{prefix}{suffix}")))
@@ -74,7 +85,11 @@ impl NamedFormats {
                 "toml" => toml::from_str(&text).map_err(|error| refuse(&error))?,
                 _ => serde_json::from_str(&text).map_err(|error| refuse(&error))?,
             };
-            self.add_config(&config).map_err(|error| refuse(&error))?;
+            let config = match self.subcommand {
+                None => Some(&config),
+                Some(subcommand) => config.get(subcommand),
+            };
+            config.map_or(Ok(()), |c| self.add_config(c)).map_err(|error| refuse(&error))?;
         }
         Ok(())
     }
@@ -150,7 +165,11 @@ impl NamedFormats {
         entry.insert("description".to_owned(), format.description.clone().into());
         entry.insert("format".to_owned(), format.format.clone().into());
         let formats = toml::Table::from_iter([(name.to_owned(), toml::Value::Table(entry))]);
-        let config = toml::Table::from_iter([("formats".to_owned(), toml::Value::Table(formats))]);
+        let mut config =
+            toml::Table::from_iter([("formats".to_owned(), toml::Value::Table(formats))]);
+        if let Some(subcommand) = self.subcommand {
+            config = toml::Table::from_iter([(subcommand.to_owned(), toml::Value::Table(config))]);
+        }
         Ok(format!("\n{config}"))
     }
 }
@@ -221,6 +240,23 @@ mod tests {
         let formats = configured("", &[flux, ours]).unwrap();
         assert_eq!(formats.resolve("default").unwrap(), "{urgency}");
         assert!(configured("", &[("FLUX_JOBS_FORMAT_DEFAULT", "nope")]).is_err());
+    }
+
+    #[test]
+    fn formats_of_a_subcommand_have_a_table_and_a_variable_of_their_own() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join("flux")).unwrap();
+        let text = "[list.formats.mine]\nformat = \"{queue}\"\n[status]\nx = 1\n";
+        std::fs::write(home.path().join("flux/flux-queue.toml"), text).unwrap();
+        let formats = NamedFormats::builtin("queue", &[("default", "", "{queuem}")]);
+        let variables = |name: &str| match name {
+            "XDG_CONFIG_HOME" => Some(home.path().into()),
+            "FLUX_QUEUE_LIST_FORMAT_DEFAULT" => Some("mine".into()),
+            _ => None,
+        };
+        let formats = formats.of_subcommand("list").with_environment(variables).unwrap();
+        assert_eq!(formats.resolve("default").unwrap(), "{queue}");
+        assert!(formats.config_of("mine").unwrap().starts_with("\n[list.formats.mine]\n"));
     }
 
     #[test]

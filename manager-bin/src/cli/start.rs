@@ -17,6 +17,7 @@ use super::message::{CliError, Prog, system_text};
 use super::session;
 use super::usage::Family;
 use crate::daemon::config::Source;
+use crate::daemon::resources::TestSize;
 use crate::daemon::statedir::{StateDir, fresh_directory};
 use crate::daemon::{Daemon, Options};
 use crate::rpc::uri;
@@ -27,9 +28,12 @@ const COMMAND: &str = "start";
 #[derive(Debug, clap::Args)]
 #[command(infer_long_args = true)]
 pub(crate) struct StartArgs {
-    /// How many managers to start; only 1 is possible
+    /// Act as if there were N hosts like this one
     #[arg(short = 's', long, value_name = "N")]
     test_size: Option<i64>,
+    /// The names of these hosts
+    #[arg(long, value_name = "HOSTLIST")]
+    test_hosts: Option<String>,
     /// Configuration: a TOML file or a directory of them
     #[arg(short = 'c', long, value_name = "PATH")]
     config_path: Vec<PathBuf>,
@@ -56,6 +60,7 @@ struct Plan {
     config: Value,
     state_dir: Option<PathBuf>,
     log_level: Level,
+    test_size: TestSize,
     command: Vec<OsString>,
 }
 
@@ -78,8 +83,8 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
     if socket.as_os_str().len() > uri::MAX_PATH {
         socket = rundir.path.join("local-0");
     }
-    let Plan { source, config, log_level, command, .. } = plan;
-    let options = Options { source, config, statedir, socket, log_level };
+    let Plan { source, config, log_level, test_size, command, .. } = plan;
+    let options = Options { source, config, statedir, socket, log_level, test_size };
     let daemon = Daemon::start(options).map_err(CliError::failure)?;
     let outcome =
         if foreground { serve(&daemon).await } else { supervise(&daemon, &rundir, &command).await };
@@ -92,22 +97,12 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
 
 impl Plan {
     fn new(args: StartArgs) -> Result<Self, CliError> {
-        match args.test_size {
-            None | Some(1) => {}
-            Some(size) if size < 1 => {
-                return Err(CliError::failure("--test-size argument must be > 0"));
-            }
-            Some(size) => {
-                return Err(CliError::failure(format!(
-                    "--test-size={size}: only 1 is possible, a manager runs on one host"
-                )));
-            }
-        }
+        let test_size = test_size(args.test_size, args.test_hosts)?;
         let source = Source::new(&args.config_path, args.conf).map_err(CliError::failure)?;
         let config = source.read().map_err(CliError::failure)?;
         let log_level = if args.verbose > 0 { Level::Info } else { Level::Warning };
         let (state_dir, command) = (args.state_dir, args.command);
-        let mut plan = Self { source, config, state_dir, log_level, command };
+        let mut plan = Self { source, config, state_dir, log_level, test_size, command };
         for attribute in &args.setattr {
             plan.set(attribute)?;
         }
@@ -138,6 +133,23 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+/// What `--test-size` and the options that go with it say.
+fn test_size(size: Option<i64>, hosts: Option<String>) -> Result<TestSize, CliError> {
+    let size = match size {
+        None if hosts.is_some() => {
+            return Err(CliError::failure("--test-hosts only works with --test-size"));
+        }
+        None => None,
+        Some(size) if size < 1 => {
+            return Err(CliError::failure("--test-size argument must be > 0"));
+        }
+        Some(size) => Some(u32::try_from(size).map_err(|_| {
+            CliError::failure(format!("--test-size={size}: at most {} is possible", u32::MAX))
+        })?),
+    };
+    Ok(TestSize { size, hosts })
 }
 
 /// A directory for this run alone; in its `bin`, the program's names lead to this very executable, so

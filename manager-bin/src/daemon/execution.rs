@@ -8,15 +8,17 @@ use jobtap_core::engine::{self, Cred, ExecCommand, Input, Log};
 use jobtap_core::eventlog::EventEntry;
 use jobtap_core::job::{JobId, Uid};
 use jobtap_core::jobspec::Jobspec;
+use jobtap_core::resource::{Idset, ResourceSet};
 use serde_json::Value;
 
 use super::engine_thread::EngineHandle;
 use super::lookup::current_jobspec;
+use super::placement;
 use super::records::Records;
 use super::submit;
 use crate::exec::{ExecEvent, Executor, LocalExecutor, Seen, StartJob};
 use crate::rpc::RpcError;
-use crate::rpc::errno::ENOENT;
+use crate::rpc::errno::{EHOSTUNREACH, ENOENT};
 use crate::rpc::uri;
 
 /// Commands for the executor; they are carried out in order, off the committing thread.
@@ -34,6 +36,8 @@ enum Message {
 pub(super) struct Parts {
     /// The executor of this host.
     pub executor: LocalExecutor,
+    /// The ranks that it serves.
+    pub local_ranks: Idset,
     /// The jobs' records.
     pub records: Records,
     /// Where failures to start go.
@@ -160,12 +164,18 @@ fn start_job(parts: &Parts, id: JobId, userid: Uid, reattach: bool) -> Result<St
     let jobspec = records.value(id, "jobspec")?.ok_or_else(|| missing("jobspec"))?;
     let jobspec = parse(&current_jobspec(&jobspec, &log)?)?;
     let resources = records.value(id, "R")?.ok_or_else(|| missing("R"))?;
+    let set: ResourceSet = resources
+        .parse()
+        .map_err(|error| RpcError::proto(format!("the stored R is damaged: {error}")))?;
+    served(&set, &parts.local_ranks)?;
+    let nodes = placement::nodes(&jobspec, &set);
     let exec_log = records.log(id, Log::Exec)?.unwrap_or_default();
     Ok(StartJob {
         id: id.as_u64(),
         userid: userid.as_u32(),
         command: jobspec.command().map(str::to_owned).collect(),
-        ntasks: u32::try_from(jobspec.counts().ntasks).unwrap_or(u32::MAX),
+        ntasks: nodes.iter().fold(0, |sum: u32, node| sum.saturating_add(node.ntasks)),
+        nodes,
         cwd: jobspec.cwd().map_or_else(|| PathBuf::from("/"), PathBuf::from),
         env: environment(parts, id)?,
         shell_options: jobspec.attribute("system.shell.options").cloned().unwrap_or(Value::Null),
@@ -179,6 +189,17 @@ fn start_job(parts: &Parts, id: JobId, userid: Uid, reattach: bool) -> Result<St
             finished: log.has("finish"),
         },
     })
+}
+
+/// Refuses resources of other hosts, to which no executor leads.
+fn served(resources: &ResourceSet, local: &Idset) -> Result<(), RpcError> {
+    let foreign = resources.without_ranks(local);
+    if foreign.is_empty() {
+        return Ok(());
+    }
+    let (hosts, ranks) = (foreign.nodelist(), foreign.ranks());
+    let word = if ranks.len() == 1 { "rank" } else { "ranks" };
+    Err(RpcError::new(EHOSTUNREACH, format!("no executor on {hosts} ({word} {ranks})")))
 }
 
 /// The environment as it was submitted (it is only in J), with this manager's address.

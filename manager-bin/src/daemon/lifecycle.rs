@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use jobtap_core::engine::{Cred, Engine, Exception, Level, Request, Setup};
 use jobtap_core::job::{Fsd, State, StateSet, Uid};
+use jobtap_core::queue::Target;
+use jobtap_core::resource::Idset;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::Deserialize;
 use serde_json::Value;
@@ -27,7 +29,7 @@ use super::processes::Processes;
 use super::pulse::Pulse;
 use super::records::Records;
 use super::reload::{ConfigCall, Configuration, warn_of_strangers};
-use super::resources::ResourceError;
+use super::resources::{ResourceError, TestSize};
 use super::statedir::StateDir;
 use super::timers::Timers;
 use super::{Failure, Services, commit, resources, restore, server};
@@ -50,6 +52,8 @@ pub struct Options {
     pub socket: PathBuf,
     /// Log lines of at least this gravity go to stderr.
     pub log_level: Level,
+    /// So many ranks on this host.
+    pub test_size: TestSize,
 }
 
 /// Why the manager didn't start.
@@ -169,7 +173,8 @@ impl Daemon {
             severity: 0,
             note: "the manager is shutting down".into(),
         };
-        let stop = Request::QueueStart { start: false, reason: None };
+        let (target, reason) = (Target::all(), None);
+        let stop = Request::QueueStart { target, start: false, reason, nocheckpoint: true };
         let cancel = Request::RaiseAll {
             dry_run: false,
             userid: None,
@@ -222,7 +227,7 @@ fn start_threads(
     failure: Failure,
 ) -> Result<(JoinHandle<()>, Arc<Services>), StartError> {
     let owner = Uid::new(rustix::process::geteuid().as_raw());
-    let resources = resources::discover(&options.config)?;
+    let inventory = resources::discover(&options.config, &options.test_size)?;
     let registry = crate::build::linked::registry()?;
     let linked: Vec<&'static str> = registry.plugins().map(|plugin| plugin.name).collect();
     let log = Arc::new(Log::new(options.log_level));
@@ -236,7 +241,8 @@ fn start_threads(
     let records = Records::new(Arc::clone(&store), state.join("output"));
     let (sender, messages) = mpsc::channel();
     let engine = EngineHandle::new(sender);
-    let execution = start_execution(options, &engine, &records, uri)?;
+    let surroundings = (records.clone(), inventory.local);
+    let execution = start_execution(options, &engine, surroundings, uri)?;
     let hub = Arc::new(Hub::default());
     let effector = Effector {
         engine: engine.clone(),
@@ -251,7 +257,7 @@ fn start_threads(
     let pulse = Pulse::start(Arc::clone(&log))?;
     let setup = Setup {
         owner,
-        resources,
+        resources: inventory.resources,
         config: options.config.clone(),
         registry,
         remote: Arc::new(engine.clone()),
@@ -331,8 +337,9 @@ impl Boot {
 fn restored(setup: Setup, store: &dyn Store, log: &Log) -> Result<(Engine, Turn), StartError> {
     let mut engine = Engine::new(super::now(), setup)?;
     if let Some(checkpoint) = restore::checkpoint(store)? {
-        engine.restore_checkpoint(&checkpoint);
+        engine.restore_checkpoint(&checkpoint)?;
     }
+    restore::nodes(store, &mut engine, log)?;
     restore::instance_data(store, &mut engine)?;
     restore::all(store, &mut engine, log)?;
     let mut turn = Turn::default();
@@ -353,7 +360,7 @@ pub(super) fn kill_timeout(config: &Value) -> Result<Option<Duration>, StartErro
 fn start_execution(
     options: &Options,
     engine: &EngineHandle,
-    records: &Records,
+    (records, local_ranks): (Records, Idset),
     uri: &str,
 ) -> Result<Execution, StartError> {
     let mut local = LocalConfig::new(options.statedir.path().to_path_buf())?;
@@ -369,7 +376,8 @@ fn start_execution(
     let (execution, inbox) = Execution::new();
     let parts = execution::Parts {
         executor,
-        records: records.clone(),
+        records,
+        local_ranks,
         engine: engine.clone(),
         uri: uri.to_owned(),
     };

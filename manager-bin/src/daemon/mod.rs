@@ -11,10 +11,13 @@ mod effects;
 mod engine_thread;
 mod execution;
 mod hub;
+mod index;
 mod lifecycle;
 pub mod log;
 mod lookup;
 mod merge;
+mod nodes;
+mod placement;
 mod plugin_reads;
 mod processes;
 mod pulse;
@@ -40,7 +43,9 @@ use jobtap_core::job::{Timestamp, Uid};
 use serde_json::{Value, json};
 use tokio::sync::watch::{Receiver, Sender, channel};
 
+pub(crate) use commit::ops as store_ops;
 pub use lifecycle::{Daemon, Options, StartError};
+pub(crate) use submit::wrap as token;
 
 use crate::rpc::errno::ENOSPC;
 use crate::rpc::{RpcError, RpcResult};
@@ -121,6 +126,9 @@ impl Services {
                 let mut answers = self.engine.stream(cred, request);
                 Box::pin(async move { answers.next().await })
             }
+            Call::Stream(request) => {
+                return Ok(Begun::Stream(self.engine.stream(cred, request)));
+            }
             Call::Read(read) => Box::pin(answered(self.engine.read(self.reader(cred, read)))),
             Call::Config(call) => Box::pin(Arc::clone(&self.configuration).call(cred, call)),
             Call::Service(services::Service { topic, payload }) => {
@@ -159,7 +167,13 @@ impl Services {
             Read::List(payload) => engine.list(&payload, cred).map_err(refusal),
             Read::ListId(id) => engine.list_id(id, cred).map_err(refusal),
             Read::Why(id) => engine.why(id, cred).map_err(refusal),
+            Read::ResourceStatus => Ok(engine.resource_status()),
+            Read::SchedStatus => Ok(engine.sched_resource_status()),
             Read::Stats => Ok(engine.job_stats()),
+            Read::QueueNames => Ok(engine.queue_names()),
+            Read::Queue(name) => engine.queue_status(name.as_deref()).map_err(refusal),
+            Read::QueueOverview => Ok(engine.queue_overview()),
+            Read::AllocQuery => Ok(engine.alloc_query()),
             Read::Info => Ok(engine.getinfo()),
             Read::Plugins => Ok(plugin_reads::list(engine, &linked)),
             Read::PluginStats(name) => {

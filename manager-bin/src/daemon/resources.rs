@@ -1,10 +1,13 @@
-//! What this manager may hand out: the cores of this host, or what `[[resource.config]]` says.
+//! What this manager may hand out: what `[[resource.config]]` says, or the cores of this host.
+//!
+//! Hosts become ranks in the order in which they are first named. Only this host's part can be
+//! checked; what is said of others is taken as it is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, HashMap};
 
-use jobtap_core::resource::{Children, Hostlist, Idset, ResourceSet};
+use jobtap_core::resource::{Children, Hostlist, HostlistError, Idset, ResourceSet};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Why the resources are unusable.
 #[derive(Debug, thiserror::Error)]
@@ -12,16 +15,6 @@ pub enum ResourceError {
     /// The table's form is wrong.
     #[error("[resource]: {0}")]
     Config(String),
-    /// A configured host is not this one.
-    #[error(
-        "[[resource.config]]: host {host} has no executor: this manager runs jobs on {here} alone"
-    )]
-    ForeignHost {
-        /// The configured host.
-        host: String,
-        /// This host.
-        here: String,
-    },
     /// The configured cores are not there.
     #[error(
         "[[resource.config]]: {host} has the cores {have}, not {want} (noverify = true accepts them unseen)"
@@ -34,16 +27,38 @@ pub enum ResourceError {
         /// Cores configured.
         want: String,
     },
+    /// `--test-hosts` doesn't go with `--test-size`.
+    #[error("--test-hosts: {0}")]
+    TestHosts(String),
     /// The system doesn't tell.
     #[error("can't find out this host's cores: {0}")]
     Discovery(std::io::Error),
+}
+
+/// `start --test-size`: so many ranks on this host.
+#[derive(Debug, Clone, Default)]
+pub struct TestSize {
+    /// How many; `None` when it isn't said.
+    pub size: Option<u32>,
+    /// The ranks' names, a hostlist; this host's name for all of them if it isn't said.
+    pub hosts: Option<String>,
+}
+
+/// What there is, and which part of it this host can run jobs on.
+#[derive(Debug)]
+pub struct Inventory {
+    /// All resources.
+    pub resources: ResourceSet,
+    /// The ranks that are served here.
+    pub local: Idset,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct ResourceTable {
     noverify: bool,
-    config: Vec<Entry>,
+    norestrict: bool,
+    config: Option<Value>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -58,94 +73,286 @@ struct Entry {
     properties: Vec<String>,
 }
 
-/// One host's part of the set.
-#[derive(Debug, Default)]
-struct Host {
-    cores: Idset,
-    gpus: Idset,
-}
-
 /// This host's name, as R and the listings show it.
 pub fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// The set that the instance configuration and this host give.
-pub fn discover(config: &Value) -> Result<ResourceSet, ResourceError> {
+/// What the instance configuration, this host and `--test-size` give.
+///
+/// # Errors
+/// When the table can't be understood, or promises cores of this host that it doesn't have.
+pub fn discover(config: &Value, test: &TestSize) -> Result<Inventory, ResourceError> {
     let table = config.get("resource").cloned().unwrap_or_else(|| json!({}));
     let table: ResourceTable =
         serde_json::from_value(table).map_err(|error| ResourceError::Config(error.to_string()))?;
     let here = hostname();
-    let available = available_cores()?;
-    if table.config.is_empty() {
-        return build(&here, Host { cores: available, gpus: Idset::default() }, &BTreeSet::new());
+    let cores = available_cores(table.norestrict)?;
+    let resources = match &table.config {
+        None => this_host(&here, cores, test)?,
+        Some(entries) => {
+            let hosts = configured(entries)?;
+            if hosts.names.is_empty() {
+                this_host(&here, cores, test)?
+            } else {
+                if !table.noverify {
+                    hosts.verify(&here, &cores)?;
+                }
+                hosts.build()?
+            }
+        }
+    };
+    let local = local_ranks(&resources, &here, test);
+    Ok(Inventory { resources, local })
+}
+
+/// The ranks that this host serves: those of its name, and those that it was told to pretend.
+fn local_ranks(resources: &ResourceSet, here: &str, test: &TestSize) -> Idset {
+    let mut ranks = here.parse().map(|name| resources.ranks_on(&name)).unwrap_or_default();
+    if let Some(last) = test.size.and_then(|size| size.checked_sub(1)) {
+        ranks.insert_range(0..=last);
     }
-    let (host, properties) = configured(&table, &here)?;
-    if !table.noverify && !host.cores.is_subset(&available) {
-        return Err(ResourceError::Missing {
-            host: here,
-            have: available.to_string(),
-            want: host.cores.to_string(),
-        });
+    ranks
+}
+
+/// This host's cores, once for each rank.
+fn this_host(here: &str, cores: Idset, test: &TestSize) -> Result<ResourceSet, ResourceError> {
+    let size = test.size.unwrap_or(1);
+    let hosts = match &test.hosts {
+        None => same_name(here, size).map_err(|error| ResourceError::Config(error.to_string()))?,
+        Some(text) => {
+            let wrong = |text: String| ResourceError::TestHosts(text);
+            let hosts: Hostlist =
+                text.parse().map_err(|error: HostlistError| wrong(error.to_string()))?;
+            if u32::try_from(hosts.len()) != Ok(size) {
+                let text = format!("{} hosts for --test-size={size}", hosts.len());
+                return Err(wrong(text));
+            }
+            hosts
+        }
+    };
+    Ok(ResourceSet::uniform(0, &hosts, Children::new(cores, Idset::new())))
+}
+
+fn same_name(name: &str, count: u32) -> Result<Hostlist, HostlistError> {
+    let mut hosts = Hostlist::new();
+    for _ in 0..count {
+        hosts.push(name)?;
     }
-    build(&here, host, &properties)
+    Ok(hosts)
+}
+
+/// The configured hosts in the order of their ranks.
+#[derive(Debug, Default)]
+struct Hosts {
+    names: Vec<String>,
+    children: Vec<Children>,
+    properties: BTreeMap<String, Idset>,
+    ranks: HashMap<String, usize>,
 }
 
 /// All entries together; a host may be named by several of them.
-fn configured(
-    table: &ResourceTable,
-    here: &str,
-) -> Result<(Host, BTreeSet<String>), ResourceError> {
+fn configured(entries: &Value) -> Result<Hosts, ResourceError> {
     let config = |what: String| ResourceError::Config(what);
-    let mut host = Host::default();
-    let mut properties = BTreeSet::new();
-    for entry in &table.config {
-        let names: Hostlist = entry
-            .hosts
-            .parse()
-            .map_err(|error| config(format!("hosts = \"{}\": {error}", entry.hosts)))?;
-        if let Some(other) = names.iter().find(|name| name != here) {
-            return Err(ResourceError::ForeignHost { host: other, here: here.into() });
-        }
-        for (ids, into, key) in
-            [(&entry.cores, &mut host.cores, "cores"), (&entry.gpus, &mut host.gpus, "gpus")]
-        {
-            let Some(text) = ids else { continue };
-            let ids: Idset =
-                text.parse().map_err(|error| config(format!("{key} = \"{text}\": {error}")))?;
-            *into = into.union(&ids);
-        }
-        properties.extend(entry.properties.iter().cloned());
+    let entries = entries.as_array().ok_or_else(|| config("config must be an array".into()))?;
+    let mut hosts = Hosts::default();
+    for (index, entry) in entries.iter().enumerate() {
+        let entry = Entry::deserialize(entry)
+            .map_err(|error| config(format!("config entry {}: {error}", index + 1)))?;
+        hosts.add(&entry).map_err(|text| config(format!("config entry {}: {text}", index + 1)))?;
     }
-    if host.cores.is_empty() {
-        return Err(config("no cores are configured for this host".into()));
+    if !entries.is_empty() && hosts.names.is_empty() {
+        return Err(config("no hosts configured".into()));
     }
-    Ok((host, properties))
+    let bare = hosts.children.iter().position(Children::is_empty);
+    if let Some(name) = bare.and_then(|rank| hosts.names.get(rank)) {
+        return Err(config(format!("resource.config: {name} assigned no resources")));
+    }
+    Ok(hosts)
 }
 
-fn build(
-    name: &str,
-    host: Host,
-    properties: &BTreeSet<String>,
-) -> Result<ResourceSet, ResourceError> {
-    let config = |error: &dyn std::fmt::Display| ResourceError::Config(error.to_string());
-    let hosts: Hostlist = name.parse().map_err(|error| config(&error))?;
-    let mut children = Children::default();
-    children.insert("core", host.cores);
-    if !host.gpus.is_empty() {
-        children.insert("gpu", host.gpus);
+impl Hosts {
+    fn add(&mut self, entry: &Entry) -> Result<(), String> {
+        let names: Hostlist =
+            entry.hosts.parse().map_err(|error| format!("hosts = \"{}\": {error}", entry.hosts))?;
+        let ids = |key: &str, text: &Option<String>| -> Result<Idset, String> {
+            let Some(text) = text else { return Ok(Idset::new()) };
+            text.parse().map_err(|error| format!("{key} = \"{text}\": {error}"))
+        };
+        let more = Children::new(ids("cores", &entry.cores)?, ids("gpus", &entry.gpus)?);
+        let mut ranks = Idset::new();
+        for name in names.iter() {
+            let next = self.names.len();
+            let rank = *self.ranks.entry(name).or_insert_with_key(|name| {
+                self.names.push(name.clone());
+                self.children.push(Children::default());
+                next
+            });
+            if let Some(children) = self.children.get_mut(rank) {
+                *children = children.union(&more);
+            }
+            ranks.insert(u32::try_from(rank).map_err(|_| "too many hosts".to_owned())?);
+        }
+        for property in &entry.properties {
+            let holders = self.properties.entry(property.clone()).or_default();
+            *holders = holders.union(&ranks);
+        }
+        Ok(())
     }
-    let mut set = ResourceSet::uniform(0, &hosts, children);
-    for property in properties {
-        set.set_property(property, &Idset::from_iter([0])).map_err(|error| config(&error))?;
+
+    /// Compares what is said of this host with what it has.
+    fn verify(&self, here: &str, have: &Idset) -> Result<(), ResourceError> {
+        let said = self.ranks.get(here).and_then(|rank| self.children.get(*rank));
+        match said.map(Children::cores) {
+            Some(want) if !want.is_subset(have) => Err(ResourceError::Missing {
+                host: here.to_owned(),
+                have: have.to_string(),
+                want: want.to_string(),
+            }),
+            _ => Ok(()),
+        }
     }
-    Ok(set)
+
+    /// By way of R's own text, which takes any number of hosts in one go.
+    fn build(self) -> Result<ResourceSet, ResourceError> {
+        let config = |text: String| ResourceError::Config(text);
+        let mut groups: Vec<(Children, Idset)> = Vec::new();
+        let mut group_of: HashMap<Children, usize> = HashMap::default();
+        for (rank, children) in (0u32..).zip(self.children) {
+            let at = *group_of.entry(children).or_insert_with_key(|children| {
+                groups.push((children.clone(), Idset::new()));
+                groups.len() - 1
+            });
+            if let Some((_, ranks)) = groups.get_mut(at) {
+                ranks.insert(rank);
+            }
+        }
+        let mut nodes = Hostlist::new();
+        for name in &self.names {
+            nodes.push(name).map_err(|error| config(error.to_string()))?;
+        }
+        let lite: Vec<Value> = groups
+            .iter()
+            .map(|(children, ranks)| {
+                let children: Map<String, Value> = children
+                    .iter()
+                    .map(|(kind, ids)| (kind.to_owned(), json!(ids.to_string())))
+                    .collect();
+                json!({ "rank": ranks.to_string(), "children": children })
+            })
+            .collect();
+        let properties: Map<String, Value> = self
+            .properties
+            .iter()
+            .map(|(name, ranks)| (name.clone(), json!(ranks.to_string())))
+            .collect();
+        let text = json!({
+            "version": 1,
+            "execution": {
+                "R_lite": lite, "nodelist": [nodes.to_string()], "properties": properties,
+                "starttime": 0.0, "expiration": 0.0,
+            },
+        });
+        text.to_string().parse().map_err(|error| config(format!("{error}")))
+    }
 }
 
 /// The cores that this process may use; a container or a batch system may have given it a part only.
-fn available_cores() -> Result<Idset, ResourceError> {
+/// With `norestrict` all that are online.
+fn available_cores(norestrict: bool) -> Result<Idset, ResourceError> {
+    if norestrict {
+        let text = std::fs::read_to_string("/sys/devices/system/cpu/online");
+        let text = text.map_err(ResourceError::Discovery)?;
+        return text.trim().parse().map_err(|error| {
+            let reason = format!("/sys/devices/system/cpu/online: {error}");
+            ResourceError::Discovery(std::io::Error::other(reason))
+        });
+    }
     let set = rustix::thread::sched_getaffinity(None)
         .map_err(|error| ResourceError::Discovery(error.into()))?;
     let ids = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
     Ok(ids.filter_map(|cpu| u32::try_from(cpu).ok()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use super::*;
+
+    fn found(config: Value) -> Result<ResourceSet, String> {
+        discover(&config, &TestSize::default())
+            .map(|inventory| inventory.resources)
+            .map_err(|error| error.to_string())
+    }
+
+    fn entries(entries: Value) -> Result<ResourceSet, String> {
+        found(json!({"resource": {"config": entries}}))
+    }
+
+    #[test]
+    fn entries_of_one_host_join_and_ranks_follow_the_first_naming() {
+        let set = entries(json!([
+            {"hosts": "b[2,1]", "cores": "0-3", "properties": ["fast"]},
+            {"hosts": "a", "cores": "0-1"},
+            {"hosts": "b1,a", "gpus": "0-1", "properties": ["gpu"]},
+        ]))
+        .unwrap();
+        assert_eq!(set.nodelist().to_string(), "b[2,1],a");
+        let summary = "rank0/core[0-3] rank1/core[0-3],gpu[0-1] rank2/core[0-1],gpu[0-1]";
+        assert_eq!(set.summary(), summary);
+        assert_eq!(set.properties()["fast"].to_string(), "0-1");
+        assert_eq!(set.properties()["gpu"].to_string(), "1-2");
+    }
+
+    #[test]
+    fn ten_thousand_hosts_stay_small() {
+        let set = entries(json!([
+            {"hosts": "n[0-9999]", "cores": "0-63"},
+            {"hosts": "n[5000-9999]", "gpus": "0-3", "properties": ["gpu"]},
+        ]))
+        .unwrap();
+        assert_eq!((set.nnodes(), set.ncores(), set.ngpus()), (10_000, 640_000, 20_000));
+        assert!(set.to_json().len() < 400, "{}", set.to_json());
+    }
+
+    #[test]
+    fn a_table_that_makes_no_sense_is_named() {
+        for (config, text) in [
+            (json!(7), "[resource]: config must be an array"),
+            (json!([{"hosts": "", "cores": "0"}]), "[resource]: no hosts configured"),
+            (json!([{"hosts": "x"}]), "[resource]: resource.config: x assigned no resources"),
+            (json!([{"hosts": "x", "core": "0"}]), "[resource]: config entry 1: unknown field"),
+            (json!([{"hosts": "x", "cores": "a"}]), "[resource]: config entry 1: cores = \"a\": "),
+        ] {
+            let error = entries(config).unwrap_err();
+            assert!(error.starts_with(text), "{error}");
+        }
+    }
+
+    #[test]
+    fn cores_that_this_host_lacks_are_refused_unless_unseen() {
+        let config = |noverify: bool| {
+            json!({"resource": {
+                "noverify": noverify,
+                "config": [{"hosts": hostname(), "cores": "100000"}],
+            }})
+        };
+        assert!(found(config(false)).unwrap_err().contains("noverify"));
+        assert_eq!(found(config(true)).unwrap().ncores(), 1);
+    }
+
+    #[test]
+    fn a_test_size_makes_ranks_of_this_host() {
+        let test = TestSize { size: Some(3), hosts: None };
+        let found = discover(&json!({}), &test).unwrap();
+        assert_eq!(found.resources.nnodes(), 3);
+        assert_eq!(found.resources.host(2).unwrap(), hostname());
+        assert_eq!(found.local.to_string(), "0-2");
+        let test = TestSize { size: Some(2), hosts: Some("x[1-2]".into()) };
+        let found = discover(&json!({}), &test).unwrap();
+        assert_eq!(found.resources.nodelist().to_string(), "x[1-2]");
+        let test = TestSize { size: Some(2), hosts: Some("x1".into()) };
+        let error = discover(&json!({}), &test).unwrap_err();
+        assert_eq!(error.to_string(), "--test-hosts: 1 hosts for --test-size=2");
+    }
 }

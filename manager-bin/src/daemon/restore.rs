@@ -3,11 +3,12 @@
 
 use std::ops::ControlFlow;
 
-use jobtap_core::engine::{Engine, INSTANCE_DATA, Level, StoredJob};
+use jobtap_core::engine::{Engine, INSTANCE_DATA, Level, RESOURCE_LOG, StoredJob, Write};
 use jobtap_core::job::{Encoding, JobId};
 use serde_json::{Map, Value};
 
 use super::log::Log;
+use super::{commit, index};
 use crate::store::{self, Key, Op, Store, StoreError};
 
 /// Prefix of a plugin's data on a job.
@@ -15,20 +16,16 @@ const DATA: &str = "data.";
 /// Where jobs go that can't be restored.
 const LOST: &str = "job-lost+found.job.";
 
+/// Rows of the index that are written together.
+const GROUP: usize = 4096;
+
 /// Restores all jobs into the engine; returns how many.
 pub(super) fn all(store: &dyn Store, engine: &mut Engine, log: &Log) -> Result<usize, StoreError> {
     let mut restored = 0;
-    let mut lost = Vec::new();
-    store.scan_jobs(&wanted, &mut |job| {
-        let id = JobId::new(job.id);
-        let outcome =
-            stored_job(job).and_then(|job| engine.restore(job).map_err(|error| error.to_string()));
-        match outcome {
-            Ok(()) => restored += 1,
-            Err(reason) => lost.push((id, reason)),
-        }
-        ControlFlow::Continue(())
-    })?;
+    let lost = match store.get(&index::mark()?)? {
+        Some(_) => indexed(store, engine, &mut restored)?,
+        None => unindexed(store, engine, &mut restored)?,
+    };
     for (id, reason) in lost {
         log.write(Level::Error, &format!("job {id} not replayed: {reason}"));
         set_aside(store, id)?;
@@ -36,10 +33,90 @@ pub(super) fn all(store: &dyn Store, engine: &mut Engine, log: &Log) -> Result<u
     Ok(restored)
 }
 
+/// Jobs that can't be restored, with the reasons.
+type Lost = Vec<(JobId, String)>;
+
+/// Reads the index, and more only of the jobs that are active.
+fn indexed(
+    store: &dyn Store,
+    engine: &mut Engine,
+    restored: &mut usize,
+) -> Result<Lost, StoreError> {
+    let mut whole = Vec::new();
+    store.scan_values(index::JOBS, &mut |name, summary| {
+        let Some(id) = index::job(name) else { return ControlFlow::Continue(()) };
+        let summary = std::str::from_utf8(summary).unwrap_or_default();
+        if !summary.is_empty() && engine.restore_over(id, summary.to_owned()).is_ok() {
+            *restored += 1;
+        } else {
+            whole.push(id);
+        }
+        ControlFlow::Continue(())
+    })?;
+    let mut lost = Vec::new();
+    for id in whole {
+        let job = store.job(id.as_u64(), &wanted)?.unwrap_or_default();
+        match restore(engine, store::StoredJob { id: id.as_u64(), ..job }) {
+            Ok(_) => *restored += 1,
+            Err(reason) => lost.push((id, reason)),
+        }
+    }
+    Ok(lost)
+}
+
+/// Reads every job, and makes the index.
+fn unindexed(
+    store: &dyn Store,
+    engine: &mut Engine,
+    restored: &mut usize,
+) -> Result<Lost, StoreError> {
+    let (mut lost, mut ops) = (Vec::new(), Vec::new());
+    let mut failed = None;
+    store.scan_jobs(&wanted, &mut |job| {
+        let id = JobId::new(job.id);
+        match restore(engine, job) {
+            Ok(write) => {
+                *restored += 1;
+                failed = index_rows(store, write, &mut ops).err();
+            }
+            Err(reason) => lost.push((id, reason)),
+        }
+        if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    ops.push(Op::Put { key: index::mark()?, value: b"1".to_vec() });
+    store.commit(ops)?;
+    Ok(lost)
+}
+
+fn index_rows(store: &dyn Store, write: Write, ops: &mut Vec<Op>) -> Result<(), StoreError> {
+    commit::ops(write, ops)?;
+    if ops.len() < GROUP {
+        return Ok(());
+    }
+    store.commit(std::mem::take(ops))
+}
+
+fn restore(engine: &mut Engine, job: store::StoredJob) -> Result<Write, String> {
+    engine.restore(stored_job(job)?).map_err(|error| error.to_string())
+}
+
 /// What the last run put down beside the jobs' own logs.
 pub(super) fn checkpoint(store: &dyn Store) -> Result<Option<Value>, StoreError> {
     let bytes = store.get(&Key::checkpoint())?;
     Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+}
+
+/// Gives the engine the log of nodes.
+pub(super) fn nodes(store: &dyn Store, engine: &mut Engine, log: &Log) -> Result<(), StoreError> {
+    let Ok(key) = Key::instance(RESOURCE_LOG) else { return Ok(()) };
+    let text = store.read_log(&key)?.unwrap_or_default();
+    if let Err(reason) = engine.restore_nodes(&String::from_utf8_lossy(&text)) {
+        log.write(Level::Error, &format!("no node counts as drained any more: {reason}"));
+    }
+    Ok(())
 }
 
 /// Gives the engine what plugins stored on the instance.
@@ -111,7 +188,7 @@ fn set_aside(store: &dyn Store, id: JobId) -> Result<(), StoreError> {
             ops.push(Op::Put { key, value });
         }
     }
-    ops.push(Op::RemoveJob(id.as_u64()));
+    commit::ops(Write::Remove { id }, &mut ops)?;
     store.commit(ops)
 }
 

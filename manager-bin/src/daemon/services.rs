@@ -6,10 +6,12 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use jobtap_core::engine::{Cred, Exception, Request};
 use jobtap_core::job::{JobId, StateSet, Uid};
+use jobtap_core::queue::Target;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::nodes;
 use super::reload::ConfigCall;
 use super::submit;
 use crate::rpc::RpcError;
@@ -22,6 +24,8 @@ pub(super) enum Call {
     Engine(Request),
     /// The engine decides, maybe much later: who leaves meanwhile is forgotten.
     Waiting(Request),
+    /// The engine answers again and again.
+    Stream(Request),
     /// The engine is only looked at.
     Read(Read),
     /// Stored keys of a job.
@@ -56,8 +60,20 @@ pub(super) enum Read {
     ListId(JobId),
     /// `job-manager.why`.
     Why(JobId),
+    /// `resource.status`.
+    ResourceStatus,
+    /// `sched.resource-status`.
+    SchedStatus,
     /// `job-list.job-stats`.
     Stats,
+    /// `job-manager.queue-list`.
+    QueueNames,
+    /// `job-manager.queue-status`, of the queue of this name or of the anonymous one.
+    Queue(Option<String>),
+    /// `job-manager.queue-overview`: all that a listing of queues can show.
+    QueueOverview,
+    /// `job-manager.alloc-query`.
+    AllocQuery,
     /// `job-manager.getinfo`.
     Info,
     /// `job-manager.jobtap` without change: the loaded plugins.
@@ -138,11 +154,21 @@ pub(super) fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, R
             id: fields.required("id")?,
             urgency: fields.required("urgency")?,
         }),
-        "job-manager.queue-start" => Call::Engine(Request::QueueStart {
-            start: fields.required("start")?,
+        "job-manager.queue-enable" => Call::Engine(Request::QueueEnable {
+            target: target(&fields)?,
+            enable: fields.required("enable")?,
             reason: fields.optional("reason")?,
         }),
-        "job-manager.queue-status" => Call::Engine(Request::QueueStatus),
+        "job-manager.queue-start" => Call::Engine(Request::QueueStart {
+            target: target(&fields)?,
+            start: fields.required("start")?,
+            reason: fields.optional("reason")?,
+            nocheckpoint: fields.optional("nocheckpoint")?.unwrap_or(false),
+        }),
+        "job-manager.queue-status" => Call::Read(Read::Queue(fields.optional("name")?)),
+        "job-manager.queue-list" => Call::Read(Read::QueueNames),
+        "job-manager.queue-overview" => Call::Read(Read::QueueOverview),
+        "job-manager.alloc-query" => Call::Read(Read::AllocQuery),
         "job-manager.update" => Call::Engine(Request::Update {
             id: fields.required("id")?,
             updates: fields.required("updates")?,
@@ -186,6 +212,9 @@ pub(super) fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, R
         "job-info.lookup" => Call::Lookup(lookup(&fields)?),
         "job-info.eventlog-watch" => Call::Watch(watch(&fields)?),
         "job-exec.stdin" => Call::Stdin(stdin(&fields)?),
+        _ if topic.starts_with("resource.") || topic.starts_with("sched.") => {
+            nodes::decode(&fields, cred)?
+        }
         "log.dmesg" => owner(cred).map(|()| Call::Log)?,
         "config.get" => owner(cred).map(|()| Call::Config(ConfigCall::Get))?,
         "config.load" => owner(cred).map(|()| Call::Config(ConfigCall::Load(payload.clone())))?,
@@ -206,6 +235,12 @@ pub(super) fn owner(cred: Cred) -> Result<(), RpcError> {
     } else {
         Err(RpcError::new(EPERM, "Request requires owner credentials"))
     }
+}
+
+/// The queues that a change is about.
+fn target(fields: &Fields<'_>) -> Result<Target, RpcError> {
+    let all = fields.optional("all")?.unwrap_or(false);
+    Ok(Target { name: fields.optional("name")?, all })
 }
 
 fn raise(fields: &Fields<'_>) -> Result<Call, RpcError> {
@@ -271,7 +306,7 @@ fn jobtap(fields: &Fields<'_>, cred: Cred) -> Result<Call, RpcError> {
 fn jobtap_reload(fields: &Fields<'_>) -> Result<Call, RpcError> {
     let conf: Option<Value> = fields.optional("conf")?;
     if conf.as_ref().is_some_and(|conf| !conf.is_object()) {
-        return Err(RpcError::new(EINVAL, "plugin conf must be an object"));
+        return Err(RpcError::new(EINVAL, "jobptap: plugin conf must be a JSON object"));
     }
     Ok(Call::Engine(Request::PluginReload { name: fields.required("name")?, conf }))
 }

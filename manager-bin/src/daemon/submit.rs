@@ -32,13 +32,14 @@ pub(super) fn decode(payload: &Value, cred: Cred) -> Result<Submission, RpcError
     };
     let value: Value = serde_json::from_str(&text)
         .map_err(|error| RpcError::new(EINVAL, format!("jobspec: invalid JSON: {error}")))?;
+    // Flux's validator is a process beside its ingest service, and refuses with this.
     let jobspec =
-        Jobspec::from_value(value).map_err(|error| RpcError::new(EINVAL, error.to_string()))?;
+        Jobspec::from_value(value).map_err(|error| RpcError::new(EPERM, error.to_string()))?;
     Ok(Submission { jobspec, signed, urgency, flags })
 }
 
 /// The token that Flux makes of an unsigned jobspec: header, jobspec, mechanism `none`.
-pub(super) fn wrap(jobspec: &str, userid: Uid) -> String {
+pub(crate) fn wrap(jobspec: &str, userid: Uid) -> String {
     let header = format!("version\0i1\0userid\0i{}\0mechanism\0snone\0", userid.as_u32());
     format!("{}.{}.none", BASE64_STANDARD.encode(header), BASE64_STANDARD.encode(jobspec))
 }

@@ -2,7 +2,7 @@
 //!
 //! The manager hands a job to the [`Executor`] of the execution target that its resources name and
 //! hears of the job through [`ExecEvent`]s. The one implementer today, [`LocalExecutor`], serves
-//! rank 0: it leaves the processes to a *shepherd*, a process that survives the manager, so that a
+//! the ranks that are on this host: it leaves the processes to a *shepherd*, a process that survives the manager, so that a
 //! manager may be upgraded or crash without its jobs noticing.
 
 mod local;
@@ -49,11 +49,23 @@ pub struct StartJob {
     pub name: String,
     /// The allocated resources (R, RFC 20).
     pub resources: serde_json::Value,
+    /// The nodes in the order of ranks, with the tasks of each; tasks are ranked node by node.
+    #[serde(default)]
+    pub nodes: Vec<NodeTasks>,
     /// Whether the job's `start` event is on record: the job must be running or have ended already.
     pub reattach: bool,
     /// What of the job's events the manager has on record, so that none of them comes twice.
     #[serde(default)]
     pub seen: Seen,
+}
+
+/// What one node does for a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeTasks {
+    /// The execution target.
+    pub rank: u32,
+    /// How many tasks run there.
+    pub ntasks: u32,
 }
 
 /// What a restarted manager has on record of a job. All zero for a job that is new.

@@ -22,8 +22,9 @@ use super::acked::Acked;
 use super::committer::panic_text;
 use super::layout::{self, Effects, JobScan, Listing, Rows};
 use super::lock::{self, Lock};
+use super::rows::{self, Row};
 use super::space::{self, Space};
-use super::{Key, Op, Store, StoreError, StoredJob, rows};
+use super::{Key, Op, Store, StoreError, StoredJob};
 pub use tail::Cut;
 
 /// The layout that this version writes.
@@ -291,6 +292,34 @@ impl Store for EmbeddedStore {
         })?;
         let _ = scan.finish();
         Ok(())
+    }
+
+    fn job(&self, id: u64, wanted: &dyn Fn(&str) -> bool) -> Result<Option<StoredJob>, StoreError> {
+        let mut found = None;
+        let mut take = |job| {
+            found = Some(job);
+            ControlFlow::Break(())
+        };
+        let mut scan = JobScan::new(wanted, &mut take);
+        self.engine.each_row(&rows::of_job(id), |name, value| {
+            scan.row(name, value).map_err(|detail| self.engine.damaged(&detail))
+        })?;
+        let _ = scan.finish();
+        Ok(found)
+    }
+
+    fn scan_values(
+        &self,
+        prefix: &str,
+        visit: &mut dyn FnMut(&str, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        self.engine.each_row(&rows::of_instance(prefix), |name, value| {
+            match rows::parse(name) {
+                Some(Row { job: None, name, seq: None }) => Ok(visit(name, value)),
+                // A log's record.
+                _ => Ok(ControlFlow::Continue(())),
+            }
+        })
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<Key>, StoreError> {

@@ -4,6 +4,8 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use super::KeyError;
+
 /// A failure of the store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -29,6 +31,9 @@ pub enum StoreError {
         /// The format that this version reads and writes.
         known: u32,
     },
+    /// A name that no key can have.
+    #[error(transparent)]
+    Key(#[from] KeyError),
     /// Another manager has the store open.
     #[error("{path} is in use by {}: stop that one or choose another state directory", holder(*.pid))]
     Locked {

@@ -135,6 +135,32 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    fn job(&self, id: u64, wanted: &dyn Fn(&str) -> bool) -> Result<Option<StoredJob>, StoreError> {
+        let mut found = None;
+        let mut visit = |job: StoredJob| {
+            let wanted = job.id == id;
+            found = wanted.then_some(job);
+            if wanted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        self.scan_jobs(wanted, &mut visit)?;
+        Ok(found)
+    }
+
+    fn scan_values(
+        &self,
+        prefix: &str,
+        visit: &mut dyn FnMut(&str, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        let map = self.rows.lock().unwrap().clone();
+        for (row, value) in with_prefix(&map, &rows::of_instance(prefix)) {
+            let row = rows::parse(row).expect("only we write rows");
+            if row.seq.is_none() && visit(row.name, value).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     fn list(&self, prefix: &str) -> Result<Vec<Key>, StoreError> {
         let map = self.rows.lock().unwrap();
         let mut listing = Listing::new(prefix);

@@ -129,6 +129,22 @@ pub trait Store: Send + Sync {
         visit: &mut dyn FnMut(StoredJob) -> ControlFlow<()>,
     ) -> Result<(), StoreError>;
 
+    /// One job, with those of its keys whose names `wanted` accepts; none when it has no key at all.
+    ///
+    /// # Errors
+    /// As [`Store::get`].
+    fn job(&self, id: u64, wanted: &dyn Fn(&str) -> bool) -> Result<Option<StoredJob>, StoreError>;
+
+    /// Visits the instance's values whose names begin with `prefix`, in byte order of their names.
+    ///
+    /// # Errors
+    /// As [`Store::get`].
+    fn scan_values(
+        &self,
+        prefix: &str,
+        visit: &mut dyn FnMut(&str, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), StoreError>;
+
     /// The keys that begin with `prefix`, in byte order, a log once.
     ///
     /// # Errors

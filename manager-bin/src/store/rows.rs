@@ -38,6 +38,13 @@ pub(super) fn of_job(id: u64) -> Vec<u8> {
     row
 }
 
+/// What the rows of the instance's keys whose names begin with `prefix` begin with.
+pub(super) fn of_instance(prefix: &str) -> Vec<u8> {
+    let mut row = vec![INSTANCE];
+    row.extend(prefix.as_bytes());
+    row
+}
+
 /// The row of a value.
 pub(super) fn of_value(key: &Key) -> Vec<u8> {
     let mut row = match key.job_id() {

@@ -6,6 +6,7 @@ mod doubt;
 mod enums;
 mod error;
 mod key;
+mod limits;
 #[cfg(test)]
 mod messages;
 mod probe;
@@ -20,6 +21,7 @@ mod validate;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+pub use self::limits::PolicyLimits;
 use self::read::Strays;
 use super::failure::ConfError;
 use super::remote::{Remote, SamePlugin};
@@ -96,30 +98,30 @@ impl<C> std::ops::Deref for Conf<C> {
 /// #[derive(Default, Deserialize)]
 /// struct Watched {
 ///     #[serde(default)]
-///     policy: Policy,
+///     site: Site,
 /// }
 ///
 /// #[derive(Default, Deserialize)]
-/// struct Policy {
+/// struct Site {
 ///     #[serde(default)]
 ///     max_nodes: Option<u64>,
 /// }
 ///
 /// #[derive(Default)]
 /// struct Limit {
-///     policy: Policy,
+///     site: Site,
 /// }
 ///
 /// #[jobtap_plugin(name = "limit")]
 /// impl Limit {
 ///     #[on("conf.update")]
 ///     fn conf(&mut self, conf: InstanceConf<Watched>) {
-///         self.policy = conf.into_inner().policy;
+///         self.site = conf.into_inner().site;
 ///     }
 ///
 ///     #[on("job.validate")]
 ///     fn validate(&self, job: &Job) -> Result<(), Reject> {
-///         match self.policy.max_nodes {
+///         match self.site.max_nodes {
 ///             Some(max) if job.jobspec().counts().nnodes > max => Err(Reject::new("too many nodes")),
 ///             _ => Ok(()),
 ///         }

@@ -102,7 +102,7 @@ pub enum QueryError {
     Mismatched(usize),
     /// Something stands where a term is due.
     #[error("Invalid token '{token}' at position {position}")]
-    Token {
+    Unexpected {
         /// The text in question.
         token: String,
         /// Where it begins.

@@ -42,6 +42,11 @@ impl Template {
         }
     }
 
+    /// Whether a field is shown.
+    pub(crate) fn has(&self, field: &str) -> bool {
+        self.columns.iter().any(|column| column.field == field)
+    }
+
     /// The keys of the `sort:` prefix.
     pub(crate) fn sort_keys(&self) -> &[SortKey] {
         &self.sort

@@ -88,7 +88,7 @@ fn a_collapsible_column_goes_with_the_text_before_it() {
     assert_eq!(show("?:{nothing:>9} {name}")[1], "sleep");
     let idle = [Item { name: "x", queue: "", count: 0, seconds: 0.0 }];
     assert_eq!(lines("{name} ?:{seconds!F:>6h}|", &idle, false).unwrap(), ["x|"]);
-    assert_eq!(lines("{name} ?:{count}|", &idle, false).unwrap(), ["x 0|"]);
+    assert_eq!(lines("{name} ?:{count}|", &idle, false).unwrap(), ["x|"]);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::cli::session;
 
 /// The options about the form of printed events.
 #[derive(Debug, Clone, clap::Args)]
-pub(super) struct FormatArgs {
+pub(in crate::cli) struct FormatArgs {
     /// text or json
     #[arg(short = 'f', long, value_name = "FORMAT", default_value = "text")]
     format: String,
@@ -33,7 +33,7 @@ pub(super) struct FormatArgs {
 type LocalZone = Box<dyn Fn(Timestamp) -> i32>;
 
 /// Prints the events of one log.
-pub(super) struct Printer {
+pub(in crate::cli) struct Printer {
     format: EntryFormat,
     time: TimeFormat,
     color: bool,
@@ -42,7 +42,7 @@ pub(super) struct Printer {
 
 impl FormatArgs {
     /// The printer that the options ask for.
-    pub(super) fn printer(&self) -> Result<Printer, CliError> {
+    pub(in crate::cli) fn printer(&self) -> Result<Printer, CliError> {
         let invalid =
             |what: &str, text: &str| CliError::failure(format!("invalid {what} type '{text}'"));
         let format = self.format.parse().map_err(|_| invalid("format", &self.format))?;
@@ -63,14 +63,14 @@ impl FormatArgs {
 
 impl Printer {
     /// Takes note of an event that isn't printed: offsets count from the log's first one.
-    pub(super) fn skip(&mut self, event: &EventEntry) {
+    pub(in crate::cli) fn skip(&mut self, event: &EventEntry) {
         if self.time == TimeFormat::Offset {
             self.formatter.time(event);
         }
     }
 
     /// Prints the event on a line of its own.
-    pub(super) fn print(&mut self, event: &EventEntry) -> Result<(), CliError> {
+    pub(in crate::cli) fn print(&mut self, event: &EventEntry) -> Result<(), CliError> {
         let line = if self.color && self.format == EntryFormat::Text {
             self.colored(event)
         } else {

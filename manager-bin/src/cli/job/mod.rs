@@ -5,7 +5,7 @@ mod attach_input;
 mod attach_signals;
 mod attach_state;
 mod bulk;
-mod event_print;
+pub(in crate::cli) mod event_print;
 mod event_stream;
 mod eventlog;
 mod id;

@@ -10,9 +10,10 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 
 use super::input::JobInput;
+use super::spawn::place;
 use super::timestamp;
 use crate::exec::protocol::Reply;
-use crate::exec::{ExecEvent, INFORMATIONAL, Seen, StartJob};
+use crate::exec::{ExecEvent, INFORMATIONAL, NodeTasks, Seen, StartJob};
 
 /// The wait status of a job that was canceled although its tasks ended well.
 const CANCELED: i32 = 1 << 8;
@@ -36,7 +37,7 @@ impl Cancel {
 /// A job's processes, output and history.
 pub(super) struct Job {
     pub(super) id: u64,
-    ntasks: u32,
+    nodes: Vec<NodeTasks>,
     /// To the manager, once it has asked for this job.
     outbox: Option<UnboundedSender<Reply>>,
     history: Vec<ExecEvent>,
@@ -61,7 +62,7 @@ impl Job {
     pub(super) fn new(job: &StartJob, outbox: Option<UnboundedSender<Reply>>) -> Self {
         Self {
             id: job.id,
-            ntasks: job.ntasks,
+            nodes: nodes_of(job),
             outbox,
             history: Vec::new(),
             group: None,
@@ -123,9 +124,10 @@ impl Job {
     pub(super) fn started(&mut self) {
         self.emit(ExecEvent::Started { id: self.id });
         let service = format!("shell-{}", self.id);
-        let init = json!({"service": service, "leader-rank": 0, "size": 1});
+        let leader = self.nodes.first().map_or(0, |node| node.rank);
+        let init = json!({"service": service, "leader-rank": leader, "size": self.nodes.len()});
         self.log("shell.init", Some(init));
-        let taskmap = json!({"version": 1, "map": [[0, 1, self.ntasks, 1]]});
+        let taskmap = json!({"version": 1, "map": taskmap(&self.nodes)});
         self.log("shell.start", Some(json!({"taskmap": taskmap})));
     }
 
@@ -205,7 +207,7 @@ impl Job {
         self.told_exit = true;
         self.told_failure |= failure;
         let mut context = serde_json::Map::new();
-        context.insert("localid".to_owned(), rank.into());
+        context.insert("localid".to_owned(), place(&self.nodes, rank).local.into());
         context.insert("rank".to_owned(), rank.into());
         context.insert("state".to_owned(), "Exited".into());
         describe(&mut context);
@@ -243,6 +245,27 @@ impl Job {
             pump.abort();
         }
     }
+}
+
+/// A manager of an earlier version names no nodes.
+fn nodes_of(job: &StartJob) -> Vec<NodeTasks> {
+    if job.nodes.is_empty() {
+        vec![NodeTasks { rank: 0, ntasks: job.ntasks }]
+    } else {
+        job.nodes.clone()
+    }
+}
+
+/// The map of RFC 34: runs of nodes with equally many tasks, `[first, nodes, tasks, repeat]`.
+fn taskmap(nodes: &[NodeTasks]) -> Vec<[u64; 4]> {
+    let mut map: Vec<[u64; 4]> = Vec::new();
+    for (at, node) in (0u64..).zip(nodes) {
+        match map.last_mut() {
+            Some([_, count, tasks, _]) if *tasks == u64::from(node.ntasks) => *count += 1,
+            _ => map.push([at, 1, node.ntasks.into(), 1]),
+        }
+    }
+    map
 }
 
 #[cfg(test)]
@@ -293,6 +316,15 @@ mod tests {
         let expected = "init starting STARTED shell.init shell.start shell.task-exit \
                         shell.task-exit shell-exit complete FINISHED 32256 done RELEASED";
         assert_eq!(names(&job.history).join(" "), expected);
+    }
+
+    #[test]
+    fn tasks_are_mapped_to_nodes() {
+        let nodes = [2, 2, 1].map(|ntasks| NodeTasks { rank: 0, ntasks });
+        assert_eq!(taskmap(&nodes), [[0, 2, 2, 1], [2, 1, 1, 1]]);
+        let job =
+            Job::new(&StartJob { ntasks: 5, nodes: nodes.into(), ..StartJob::default() }, None);
+        assert_eq!([0, 1, 2, 4].map(|rank| place(&job.nodes, rank).local), [0, 1, 0, 0]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
 
 use super::taskio::{Capture, JobIo, TaskIo, plain};
 use super::template::f58_for;
-use crate::exec::StartJob;
+use crate::exec::{NodeTasks, StartJob};
 
 /// Where programs are looked for when the job's environment has no `PATH`.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
@@ -48,11 +48,12 @@ impl<'a> Launcher<'a> {
     /// Looks the command up. `nonce` tells this shepherd from all others.
     pub(super) fn new(job: &'a StartJob, nonce: &str, limits: &'a FdLimit) -> Self {
         let id = f58_for(job);
+        let nnodes = job.nodes.len().max(1);
         let mut env = vec![(TOKEN.to_owned(), format!("{nonce}.{}", job.id))];
         for prefix in ["FLUX", "JOBTAP"] {
             env.push((format!("{prefix}_JOB_ID"), id.clone()));
             env.push((format!("{prefix}_JOB_SIZE"), job.ntasks.to_string()));
-            env.push((format!("{prefix}_JOB_NNODES"), "1".to_owned()));
+            env.push((format!("{prefix}_JOB_NNODES"), nnodes.to_string()));
         }
         Self { job, program: find_program(job), env, limits }
     }
@@ -103,6 +104,7 @@ impl<'a> Launcher<'a> {
         group: Option<Pid>,
     ) -> io::Result<Spawned> {
         let TaskIo { stdin, stdout, stderr, captures, input } = io.task(rank)?;
+        let local = place(&self.job.nodes, rank).local.to_string();
         let rank = rank.to_string();
         command
             .args(self.job.command.iter().skip(1))
@@ -111,9 +113,9 @@ impl<'a> Launcher<'a> {
             .envs(self.job.env.iter().map(|(name, value)| (name, value)))
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .env("FLUX_TASK_RANK", &rank)
-            .env("FLUX_TASK_LOCAL_ID", &rank)
+            .env("FLUX_TASK_LOCAL_ID", &local)
             .env("JOBTAP_TASK_RANK", &rank)
-            .env("JOBTAP_TASK_LOCAL_ID", &rank)
+            .env("JOBTAP_TASK_LOCAL_ID", &local)
             .process_group(Pid::as_raw(group))
             .stdin(stdin)
             .stdout(stdout)
@@ -123,6 +125,27 @@ impl<'a> Launcher<'a> {
         let pid = pid.ok_or_else(|| io::Error::from(Errno::SRCH))?;
         Ok(Spawned { pid, captures, input })
     }
+}
+
+/// Where a task of a job is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The node's number among those of the job.
+    pub(super) node: usize,
+    /// Its number among the tasks there.
+    pub(super) local: u32,
+}
+
+/// Tasks are ranked node by node; a job without nodes is all on one.
+pub(super) fn place(nodes: &[NodeTasks], rank: u32) -> Place {
+    let mut local = rank;
+    for (node, tasks) in nodes.iter().enumerate() {
+        match local.checked_sub(tasks.ntasks) {
+            Some(rest) => local = rest,
+            None => return Place { node, local },
+        }
+    }
+    Place { node: 0, local: rank }
 }
 
 /// Where the command is, by the job's own `PATH`. Looked up here, because the search that comes with
@@ -217,6 +240,14 @@ mod tests {
         assert_eq!(find_program(&job("sh", Some("bin"))).unwrap(), Path::new("/bin/sh"));
         assert_eq!(find_program(&job("bin/sh", Some(""))).unwrap(), Path::new("/bin/sh"));
         assert_eq!(find_program(&job("", None)), Err(Errno::NOENT));
+    }
+
+    #[test]
+    fn tasks_are_ranked_node_by_node() {
+        let nodes = [(3, 2), (5, 0), (9, 1)].map(|(rank, ntasks)| NodeTasks { rank, ntasks });
+        let places = [0, 1, 2].map(|rank| place(&nodes, rank));
+        assert_eq!(places.map(|place| (place.node, place.local)), [(0, 0), (0, 1), (2, 0)]);
+        assert_eq!(place(&[], 4), Place { node: 0, local: 4 });
     }
 
     #[test]

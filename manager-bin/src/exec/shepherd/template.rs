@@ -2,6 +2,7 @@
 
 use jobtap_core::job::{Encoding, JobId};
 
+use super::spawn::place;
 use crate::exec::StartJob;
 
 /// The F58 form that a job's own environment asks for: with a plain `f` where the user said that
@@ -46,10 +47,11 @@ fn value(tag: &str, job: &StartJob, rank: u32) -> Option<String> {
         "id" | "jobid" | "id.f58" => f58_for(job),
         "name" => job.name.clone(),
         "size" => job.ntasks.to_string(),
-        "nnodes" => "1".to_owned(),
-        "node.id" | "node.index" => "0".to_owned(),
+        "nnodes" => job.nodes.len().max(1).to_string(),
+        "node.id" | "node.index" => place(&job.nodes, rank).node.to_string(),
         "node.name" => rustix::system::uname().nodename().to_string_lossy().into_owned(),
-        "taskid" | "task.id" | "task.rank" | "task.index" => rank.to_string(),
+        "taskid" | "task.id" | "task.rank" => rank.to_string(),
+        "task.index" => place(&job.nodes, rank).local.to_string(),
         _ => JobId::new(job.id).encode(tag.strip_prefix("id.")?.parse().ok()?),
     })
 }

@@ -36,7 +36,7 @@ pub(super) fn parse(text: &str) -> Result<Expr, QueryError> {
 }
 
 fn invalid(token: Token) -> QueryError {
-    QueryError::Token { token: token.text, position: token.position }
+    QueryError::Unexpected { token: token.text, position: token.position }
 }
 
 struct Parser<'a> {
@@ -138,7 +138,7 @@ impl Parser<'_> {
             });
         }
         if operator.is_empty() {
-            return Err(QueryError::Token { token: text, position });
+            return Err(QueryError::Unexpected { token: text, position });
         }
         if operand.is_empty() {
             return Err(QueryError::Argument { token: text, position });

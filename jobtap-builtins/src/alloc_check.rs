@@ -1,0 +1,78 @@
+//! `alloc-check`: ends a job that is given resources which another job has.
+//!
+//! For tests of schedulers, and of `alloc-bypass`, with which that is possible.
+
+use std::collections::HashSet;
+
+use jobtap_core::prelude::*;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct AllocCheck {
+    allocated: ResourceSet,
+    /// Whose these are.
+    holders: HashSet<JobId>,
+}
+
+const EXCEPTION: &str = "alloc-check";
+
+#[jobtap_plugin(name = "alloc-check", load = "by-name")]
+impl AllocCheck {
+    #[on("job.new")]
+    fn arrived(
+        &mut self,
+        job: &Job,
+        resources: Option<&ResourceSet>,
+        cx: Cx<'_, JobNew>,
+    ) -> Result<(), HandlerError> {
+        // One that is known from earlier holds its resources already, unless they were not its own.
+        let holds = job.event_posted("alloc") && !job.event_posted("free");
+        let ours = job.end_event().is_some_and(|end| is(end, EXCEPTION));
+        if let Some(resources) = resources.filter(|_| holds && !ours) {
+            self.take(job.id(), resources);
+        }
+        Ok(cx.subscribe(job)?)
+    }
+
+    #[on("job.event.alloc")]
+    fn alloc(
+        &mut self,
+        job: &Job,
+        resources: &ResourceSet,
+        cx: Cx<'_, JobEventAlloc>,
+    ) -> Result<(), HandlerError> {
+        if self.allocated.intersects(resources) {
+            return Ok(cx.fail(EXCEPTION, "resources already allocated")?);
+        }
+        self.take(job.id(), resources);
+        Ok(())
+    }
+
+    #[on("job.event.free")]
+    fn free(&mut self, job: &Job, resources: Option<&ResourceSet>) {
+        if let Some(resources) = resources.filter(|_| self.holders.remove(&job.id())) {
+            self.allocated.subtract(resources);
+        }
+    }
+
+    /// After a restart of the scheduler the job may have lost what it had.
+    #[on("job.event.exception")]
+    fn exception(&mut self, job: &Job, resources: Option<&ResourceSet>, entry: &EventEntry) {
+        if is(entry, "scheduler-restart") {
+            self.free(job, resources);
+        }
+    }
+
+    fn take(&mut self, job: JobId, resources: &ResourceSet) {
+        self.holders.insert(job);
+        self.allocated.union_with(resources);
+    }
+}
+
+/// Whether an event is a fatal exception of this type.
+fn is(entry: &EventEntry, kind: &str) -> bool {
+    let field = |key: &str| entry.context.as_ref().and_then(|context| context.get(key));
+    entry.name == "exception"
+        && field("severity").and_then(|severity| severity.as_u64()) == Some(0)
+        && field("type").and_then(|kind| kind.as_str()) == Some(kind)
+}

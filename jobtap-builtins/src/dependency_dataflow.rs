@@ -1,0 +1,189 @@
+//! `dependency-dataflow`: jobs in the order that follows from what they read and write, as OpenMP has
+//! it for tasks. These are the schemes `string` and `fluid` of RFC 26.
+//!
+//! ```text
+//! jobtap submit --dependency='string:mesh?type=out&scope=user' make-mesh
+//! jobtap submit --dependency='string:mesh?type=in&scope=user' solve
+//! ```
+//!
+//! | `type` | waits until they are over, however they ended |
+//! |---|---|
+//! | `in` | the earlier jobs that write it |
+//! | `out`, `inout` | the earlier jobs that read or write it |
+//!
+//! With scope `user` it is the user's own, with `global` everybody's. What a `string` stands for is up
+//! to the users; a `fluid` is a job, which counts as one that writes it.
+
+use std::collections::{BTreeSet, HashMap};
+
+use jobtap_core::prelude::*;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct DependencyDataflow {
+    lines: HashMap<Symbol, Line>,
+    /// In which lines a job stands.
+    places: HashMap<JobId, BTreeSet<Symbol>>,
+    /// All jobs that were there when this was loaded are known by now.
+    complete: bool,
+}
+
+/// What is read and written: a text or a job, of one user or of all.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Symbol {
+    scope: Option<Uid>,
+    name: Name,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Name {
+    Job(JobId),
+    Text(String),
+}
+
+/// The active jobs that read and write a symbol. Ids are in the order of submission.
+#[derive(Debug, Default)]
+struct Line {
+    readers: BTreeSet<JobId>,
+    writers: BTreeSet<JobId>,
+    /// Those that are held, with whether they write and the dependency that holds them.
+    waiting: BTreeSet<(JobId, bool, String)>,
+}
+
+/// A job's dependency, read.
+#[derive(Debug)]
+struct Access {
+    symbol: Symbol,
+    writes: bool,
+    description: String,
+}
+
+#[jobtap_plugin(name = "dependency-dataflow", load = "by-name")]
+impl DependencyDataflow {
+    /// After a restart jobs become known one by one: before the last one is, nobody is released.
+    #[init]
+    fn new(remote: Remote<Self>) -> Self {
+        remote.run(|plugin, cx| {
+            plugin.complete = true;
+            plugin.lines.values_mut().for_each(|line| line.release(&cx));
+        });
+        Self::default()
+    }
+
+    #[on("job.dependency.string", "job.dependency.fluid")]
+    fn dependency(
+        &mut self,
+        job: &Job,
+        dependency: &Dependency,
+        cx: Cx<'_, JobDependency>,
+    ) -> Result<(), Reject> {
+        let access = Access::new(job, dependency)?;
+        let (new, value) = (job.state() == State::New, &dependency.value);
+        if let (Name::Job(target), true) = (&access.symbol.name, new) {
+            let target = cx.job(*target).map_err(|_| {
+                Reject::new(format!("dependency: fluid: id {value}: job not found"))
+            })?;
+            if access.symbol.scope.is_some_and(|user| user != target.userid()) {
+                return Err(Reject::new(format!("fluid: Permission denied for job {value}")));
+            }
+        }
+        let line = self.join(job, &access, &cx);
+        // Asked again after a restart, a job that was released meanwhile is not held once more.
+        let free = line.is_free(job.id(), access.writes);
+        if if new { !free } else { job.dependency(&access.description).is_some() } {
+            cx.dependency_add(access.description.as_str())?;
+            line.waiting.insert((job.id(), access.writes, access.description));
+        }
+        Ok(())
+    }
+
+    /// After a restart this makes those known that wait for nothing any more.
+    #[on("job.new")]
+    fn arrived(&mut self, job: &Job, cx: Cx<'_, JobNew>) {
+        for dependency in job.jobspec().dependencies().into_iter().flatten() {
+            if let "string" | "fluid" = &*dependency.scheme
+                && let Ok(access) = Access::new(job, &dependency)
+            {
+                self.join(job, &access, &cx);
+            }
+        }
+    }
+
+    /// A job is over, or was rejected after it had asked.
+    #[on("job.state.inactive", "job.destroy")]
+    fn gone(&mut self, job: &Job, cx: Cx<'_, (JobStateInactive, JobDestroy)>) {
+        for symbol in self.places.remove(&job.id()).into_iter().flatten() {
+            let Some(line) = self.lines.get_mut(&symbol) else { continue };
+            line.readers.remove(&job.id());
+            line.writers.remove(&job.id());
+            line.waiting.retain(|(waits, ..)| *waits != job.id());
+            if self.complete {
+                line.release(&cx);
+            }
+            if line.readers.is_empty() && line.writers.is_empty() {
+                self.lines.remove(&symbol);
+            }
+        }
+    }
+
+    /// Puts a job into the line of what it reads or writes, and before it the job that this is.
+    fn join<T: TopicSet>(&mut self, job: &Job, access: &Access, cx: &Cx<'_, T>) -> &mut Line {
+        let line = self.lines.entry(access.symbol.clone()).or_default();
+        if let Name::Job(target) = &access.symbol.name
+            && let Ok(target) = cx.live(*target)
+        {
+            line.writers.insert(target.id());
+            self.places.entry(target.id()).or_default().insert(access.symbol.clone());
+        }
+        if access.writes { &mut line.writers } else { &mut line.readers }.insert(job.id());
+        self.places.entry(job.id()).or_default().insert(access.symbol.clone());
+        line
+    }
+}
+
+impl Access {
+    fn new(job: &Job, dependency: &Dependency) -> Result<Self, Reject> {
+        let Dependency { scheme, value, options } = dependency;
+        let option = |key: &str| options.get(key).and_then(|value| value.as_str());
+        let refuse = |what: &str| Reject::new(format!("dependency: {scheme}: {what}"));
+        let (kind, writes) = match option("type") {
+            Some("in") => ("in", false),
+            Some(kind @ ("out" | "inout")) => (kind, true),
+            _ => return Err(refuse("type must be in, out or inout")),
+        };
+        let (word, scope) = match option("scope") {
+            Some("user") => ("user", Some(job.userid())),
+            Some("global") => ("global", None),
+            _ => return Err(refuse("scope must be user or global")),
+        };
+        let name = match scheme.as_str() {
+            "fluid" => {
+                let no_id = |_| refuse(&format!("\"{value}\" is not a valid jobid"));
+                Name::Job(value.parse().map_err(no_id)?)
+            }
+            _ => Name::Text(value.clone()),
+        };
+        let description = format!("{scheme}-{kind}={word}:{value}");
+        Ok(Self { symbol: Symbol { scope, name }, writes, description })
+    }
+}
+
+impl Line {
+    /// Whether nothing earlier stands in the way.
+    fn is_free(&self, job: JobId, writes: bool) -> bool {
+        let first_of = |jobs: &BTreeSet<JobId>| jobs.first().is_none_or(|first| *first >= job);
+        first_of(&self.writers) && (!writes || first_of(&self.readers))
+    }
+
+    /// Lets those go that are free. What stands in the way of one that waits does so for all later ones.
+    fn release<T: TopicSet>(&mut self, cx: &Cx<'_, T>) {
+        while let Some((id, writes, description)) = self.waiting.first()
+            && self.is_free(*id, *writes)
+        {
+            if let Some(held) = cx.job(*id).ok().and_then(|job| job.dependency(description)) {
+                cx.dependency_remove(held);
+            }
+            self.waiting.pop_first();
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! `.dependency-singleton`: of a user's jobs of one name, one at a time.
+//!
+//! `--dependency=singleton` holds a job until the user has no other active job of its name, but for
+//! those that are held as it is; of these the oldest goes first. A job without the dependency counts
+//! and is never held.
+
+use std::collections::{BTreeSet, HashMap};
+
+use jobtap_core::prelude::*;
+use serde_json::json;
+
+const HELD: &str = "singleton";
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct DependencySingleton {
+    groups: HashMap<Key, Group>,
+    /// The group that each job counts to, whatever it may be called meanwhile.
+    members: HashMap<JobId, Key>,
+    /// All jobs that were there when this was loaded are known by now.
+    complete: bool,
+}
+
+/// A user and a job name.
+type Key = (Uid, String);
+
+/// The active jobs of one key. Ids are in the order of submission.
+#[derive(Debug, Default)]
+struct Group {
+    waiting: BTreeSet<JobId>,
+    others: BTreeSet<JobId>,
+}
+
+#[jobtap_plugin(name = ".dependency-singleton", after = [".dependency-after"])]
+impl DependencySingleton {
+    /// After a restart jobs become known one by one: before the last one is, nobody is released.
+    #[init]
+    fn new(remote: Remote<Self>) -> Self {
+        remote.run(|plugin, cx| {
+            plugin.complete = true;
+            plugin.groups.values_mut().for_each(|group| group.release(&cx));
+        });
+        Self::default()
+    }
+
+    #[on("job.dependency.singleton")]
+    fn dependency(&mut self, job: &Job, cx: Cx<'_, JobDependency>) -> Result<(), Reject> {
+        let Some(group) = self.group(job) else {
+            return Err(Reject::new("singleton jobs require a job name"));
+        };
+        let free = group.waiting.is_empty() && group.others.is_empty();
+        // Asked again after a restart, a job that was released meanwhile is not held once more.
+        let held = if job.state() == State::New { !free } else { job.dependency(HELD).is_some() };
+        if held {
+            cx.dependency_add(HELD)?;
+            group.others.remove(&job.id());
+            group.waiting.insert(job.id());
+        }
+        Ok(())
+    }
+
+    #[on("job.new")]
+    fn arrived(&mut self, job: &Job) {
+        if let Some(group) = self.group(job).filter(|group| !group.waiting.contains(&job.id())) {
+            group.others.insert(job.id());
+        }
+    }
+
+    /// A job is over, or was rejected after it had asked.
+    #[on("job.state.inactive", "job.destroy")]
+    fn gone(&mut self, job: &Job, cx: Cx<'_, (JobStateInactive, JobDestroy)>) {
+        let Some(key) = self.members.remove(&job.id()) else { return };
+        let Some(group) = self.groups.get_mut(&key) else { return };
+        group.waiting.remove(&job.id());
+        group.others.remove(&job.id());
+        if self.complete {
+            group.release(&cx);
+        }
+        if group.waiting.is_empty() && group.others.is_empty() {
+            self.groups.remove(&key);
+        }
+    }
+
+    #[on("plugin.query")]
+    fn query(&self) -> QueryData {
+        self.groups.iter().fold(QueryData::new(), |data, ((user, name), group)| {
+            let count = group.waiting.len() + group.others.len();
+            let value = json!({ "count": count, "singletons": group.waiting });
+            data.with(format!("{user}:{name}"), value)
+        })
+    }
+
+    /// The group that a job counts to; none without a name.
+    fn group(&mut self, job: &Job) -> Option<&mut Group> {
+        let key = (job.userid(), job.jobspec().name()?.to_owned());
+        self.members.insert(job.id(), key.clone());
+        Some(self.groups.entry(key).or_default())
+    }
+}
+
+impl Group {
+    /// Lets the oldest of those that wait go when there are no others.
+    fn release<T: TopicSet>(&mut self, cx: &Cx<'_, T>) {
+        while self.others.is_empty()
+            && let Some(id) = self.waiting.pop_first()
+        {
+            if let Some(held) = cx.job(id).ok().and_then(|job| job.dependency(HELD)) {
+                cx.dependency_remove(held);
+                self.others.insert(id);
+            }
+        }
+    }
+}

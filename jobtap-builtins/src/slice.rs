@@ -1,0 +1,117 @@
+//! Slices as Python writes them, by which users say which part of a list they want.
+
+use std::str::FromStr;
+
+/// `[START:STOP:STEP]`, each part of which may be missing, or `[INDEX]`. What is negative counts from
+/// the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Slice {
+    start: Option<i64>,
+    stop: Option<i64>,
+    step: i64,
+}
+
+/// A text that is no slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("could not parse python-style slice expression")]
+pub(crate) struct SliceError;
+
+impl FromStr for Slice {
+    type Err = SliceError;
+
+    fn from_str(text: &str) -> Result<Self, SliceError> {
+        let inner = text.trim().strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+        let part = |text: &str| match text.trim() {
+            "" => Ok(None),
+            text => text.parse::<i64>().map(Some).map_err(|_| SliceError),
+        };
+        let parts: Vec<Option<i64>> =
+            inner.ok_or(SliceError)?.split(':').map(part).collect::<Result<_, _>>()?;
+        match *parts.as_slice() {
+            // The one element is the slice that begins with it and ends before the next.
+            [Some(index)] => {
+                let next = index.checked_add(1).ok_or(SliceError)?;
+                Ok(Self { start: Some(index), stop: Some(next).filter(|next| *next != 0), step: 1 })
+            }
+            [start, stop] => Ok(Self { start, stop, step: 1 }),
+            [start, stop, step] if step != Some(0) => {
+                Ok(Self { start, stop, step: step.unwrap_or(1) })
+            }
+            _ => Err(SliceError),
+        }
+    }
+}
+
+impl Slice {
+    /// That part of a list; nothing where it reaches beyond it.
+    pub(crate) fn of<T: Copy>(self, list: &[T]) -> Vec<T> {
+        let length = i64::try_from(list.len()).unwrap_or(i64::MAX);
+        let (low, high) = if self.step > 0 { (0, length) } else { (-1, length - 1) };
+        let place = |index: i64| {
+            if index < 0 { index.saturating_add(length) } else { index }.clamp(low, high)
+        };
+        let (first, last) = if self.step > 0 { (low, high) } else { (high, low) };
+        let (mut index, stop) = (self.start.map_or(first, place), self.stop.map_or(last, place));
+        let mut taken = Vec::new();
+        while (self.step > 0 && index < stop) || (self.step < 0 && index > stop) {
+            taken.extend(usize::try_from(index).ok().and_then(|index| list.get(index)).copied());
+            index = index.saturating_add(self.step);
+        }
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn of(text: &str) -> Vec<u8> {
+        text.parse::<Slice>().unwrap().of(&[0, 1, 2, 3, 4])
+    }
+
+    #[test]
+    fn slices_are_those_of_python() {
+        assert_eq!(of("[:2]"), [0, 1]);
+        assert_eq!(of("[1:3]"), [1, 2]);
+        assert_eq!(of("[-2:]"), [3, 4]);
+        assert_eq!(of("[:]"), [0, 1, 2, 3, 4]);
+        assert_eq!(of("[::-1]"), [4, 3, 2, 1, 0]);
+        assert_eq!(of("[3:0:-2]"), [3, 1]);
+        assert_eq!(of("[-1]"), [4]);
+        assert_eq!(of("[1]"), [1]);
+        assert_eq!(of("[::2]"), [0, 2, 4]);
+        assert!(of("[7:9]").is_empty());
+        assert!(of("[7]").is_empty());
+        assert!(of("[3:1]").is_empty());
+    }
+
+    #[test]
+    fn what_is_no_slice_is_refused() {
+        for bad in ["", "x", "2", "[1:2:3:4]", "[::0]", "[a]", "1:2", "[]", "[1", "[1:2]]"] {
+            assert_eq!(bad.parse::<Slice>(), Err(SliceError), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_slice_takes_from_the_list_in_its_order(
+            start: Option<i64>, stop: Option<i64>, step in any::<i64>(), n in 0usize..5,
+        ) {
+            let slice = Slice { start, stop, step: if step == 0 { 1 } else { step } };
+            let list: Vec<usize> = (0..n).collect();
+            let taken = slice.of(&list);
+            let in_order = taken.is_sorted_by(|a, b| if slice.step > 0 { a < b } else { a > b });
+            prop_assert!(in_order, "{:?}", taken);
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in "\\PC{0,8}|\\[[-0-9:]{0,8}\\]") {
+            if let Ok(slice) = text.parse::<Slice>() {
+                slice.of(&[1, 2, 3]);
+            }
+        }
+    }
+}

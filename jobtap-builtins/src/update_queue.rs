@@ -1,0 +1,125 @@
+//! `.update-queue`: a user moves a job that waits to another queue.
+//!
+//! The job's constraint becomes that of the new queue, so only a job whose constraint is its queue's
+//! and nothing more can be moved: what else the user asked for can't be told from it. The limits of the
+//! new queue apply.
+
+use jobtap_core::prelude::*;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct UpdateQueue;
+
+/// Whether a job's constraint says just what this queue requires.
+fn is_of_queue(job: &Job, queue: Queue<'_>) -> bool {
+    let empty = |value: &serde_json::Value| value.as_object().is_some_and(|table| table.is_empty());
+    let own = job.jobspec().constraints().filter(|value| !empty(value));
+    own == queue.constraint().as_ref()
+}
+
+#[jobtap_plugin(name = ".update-queue", after = [".priority-default", ".post-event"])]
+impl UpdateQueue {
+    #[on("job.update.attributes.system.queue")]
+    fn update(
+        &self,
+        job: &Job,
+        request: &UpdateRequest,
+        cx: Cx<'_, JobUpdateKey>,
+    ) -> Result<Update, Reject> {
+        let Some(name) = request.value.as_str() else {
+            return Err(Reject::new("plugin args unpack failed"));
+        };
+        if matches!(job.state(), State::Run | State::Cleanup) {
+            return Err(Reject::new("update of queue for running job not supported"));
+        }
+        let now = job.jobspec().queue();
+        if now == Some(name) {
+            return Err(Reject::new(format!("job queue is already set to {name}")));
+        }
+        let refuse = |error: jobtap_core::queue::QueueError| Reject::new(error.to_string());
+        let queue = cx.queues().lookup(Some(name)).map_err(refuse)?;
+        if !queue.is_enabled() {
+            return Err(Reject::new(format!("queue {name} is currently disabled")));
+        }
+        let current = cx.queues().lookup(now).map_err(refuse)?;
+        if !is_of_queue(job, current) {
+            let now = now.unwrap_or_default();
+            return Err(Reject::new(format!(
+                "job appears to have non-queue constraints, unable to update queue to {now}"
+            )));
+        }
+        let constraint = queue.constraint().unwrap_or_else(|| serde_json::json!({}));
+        let update = Update::allow().needs_feasibility();
+        Ok(update.also(path!("attributes.system.constraints"), constraint))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use jobtap_core::testing::{TestJob, TestManager};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::PriorityDefault;
+
+    const QUEUE: &str = "attributes.system.queue";
+
+    fn manager() -> TestManager {
+        let config = json!({"queues": {
+            "a": {"requires": ["pa"]},
+            "b": {"requires": ["^pb"]},
+            "c": {},
+            "night": {"parent": "b"},
+        }});
+        let builder = TestManager::new().plugin::<PriorityDefault>().plugin::<UpdateQueue>();
+        builder.config(config).start()
+    }
+
+    fn constraints(m: &TestManager, id: JobId) -> Option<&Value> {
+        m.job(id).jobspec().constraints()
+    }
+
+    #[test]
+    fn a_waiting_job_moves_and_gets_the_constraint_of_the_new_queue() {
+        let mut m = manager();
+        let id = m.submit(TestJob::new().queue("c")).unwrap();
+        m.update(id, QUEUE, "b").unwrap();
+        assert_eq!(m.job(id).jobspec().queue(), Some("b"));
+        assert_eq!(constraints(&m, id), Some(&json!({"properties": ["^pb"]})));
+        m.assert_events(id, "submit validate depend priority jobspec-update priority");
+        // A virtual queue has its parent's nodes.
+        m.update(id, QUEUE, "night").unwrap();
+        assert_eq!(constraints(&m, id), Some(&json!({"properties": ["^pb"]})));
+        m.update(id, QUEUE, "c").unwrap();
+        assert_eq!(constraints(&m, id), Some(&json!({})));
+        m.start_queue("c").unwrap();
+        m.assert_state(id, State::Run);
+    }
+
+    #[test]
+    fn each_refusal_has_its_reason() {
+        let mut m = manager();
+        let id = m.submit(TestJob::new().queue("c")).unwrap();
+        let refusal = |m: &mut TestManager, value: Value| m.update(id, QUEUE, value).unwrap_err();
+        assert_eq!(refusal(&mut m, json!(5)), "plugin args unpack failed");
+        assert_eq!(refusal(&mut m, json!("c")), "job queue is already set to c");
+        assert_eq!(refusal(&mut m, json!("x")), "'x' is not a valid queue");
+        m.disable_queue("b", "closed").unwrap();
+        assert_eq!(refusal(&mut m, json!("b")), "queue b is currently disabled");
+        // No node has the property that queue a requires.
+        assert!(refusal(&mut m, json!("a")).starts_with("unsatisfiable request"));
+        m.start_queue("c").unwrap();
+        let text = "update of queue for running job not supported";
+        assert_eq!(refusal(&mut m, json!("b")), text);
+    }
+
+    #[test]
+    fn what_the_user_asked_for_beside_the_queue_is_not_lost() {
+        let mut m = manager();
+        let own = TestJob::new().queue("c").attribute("constraints", json!({"hostlist": ["n1"]}));
+        let id = m.submit(own).unwrap();
+        let text = "job appears to have non-queue constraints, unable to update queue to c";
+        assert_eq!(m.update(id, QUEUE, "b").unwrap_err(), text);
+    }
+}

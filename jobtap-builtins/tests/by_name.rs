@@ -1,0 +1,181 @@
+//! `submit-hold`, `alloc-bypass` and `alloc-check`, which wait until they are loaded by their names.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+
+use jobtap_builtins::{AllocBypass, AllocCheck, PriorityDefault, SubmitHold};
+use jobtap_core::prelude::*;
+use jobtap_core::testing::{TestJob, TestManager};
+use serde_json::{Value, json};
+
+fn manager(load: &[&str]) -> TestManager {
+    let loads: Vec<Value> = load.iter().map(|name| json!({ "load": name })).collect();
+    TestManager::new()
+        .plugin::<PriorityDefault>()
+        .plugin::<SubmitHold>()
+        .plugin::<AllocBypass>()
+        .plugin::<AllocCheck>()
+        .config(json!({"job-manager": {"plugins": loads}}))
+        .start()
+}
+
+/// R of a job.
+fn resources(m: &TestManager, id: JobId) -> Value {
+    serde_json::from_str(&m.job(id).resources().unwrap().to_json()).unwrap()
+}
+
+fn with_resources(resources: &Value) -> TestJob {
+    TestJob::new().attribute("alloc-bypass.R", resources.clone())
+}
+
+const BYPASSED: &str = "submit set-flags validate depend priority alloc start";
+
+#[test]
+fn nothing_is_loaded_that_is_not_named() {
+    let mut m = manager(&[]);
+    let id = m.submit(TestJob::new()).unwrap();
+    m.assert_state(id, State::Run);
+    m.load_plugin("submit-hold.so", json!({})).unwrap();
+    assert_eq!(m.query_plugin("submit-hold").unwrap()["name"], "submit-hold.so");
+    assert_eq!(m.load_plugin("submit-hold", json!({})).unwrap_err(), "submit-hold already loaded");
+    m.remove_plugin("submit-hold.so").unwrap();
+    m.load_plugin("/usr/lib/flux/job-manager/plugins/submit-hold.so", json!({})).unwrap();
+    m.remove_plugin("submit-*").unwrap();
+    assert_eq!(
+        m.load_plugin("nosuch.so", json!({})).unwrap_err(),
+        "nosuch.so: No such plugin found"
+    );
+}
+
+#[test]
+fn every_job_is_held_and_goes_when_it_is_let() {
+    let mut m = manager(&["submit-hold.so"]);
+    let id = m.submit(TestJob::new()).unwrap();
+    m.assert_events(id, "submit validate urgency depend priority");
+    m.assert_state(id, State::Sched);
+    m.assert_priority(id, 0);
+    let held = m.submit(TestJob::new().urgency(0)).unwrap();
+    m.assert_events(held, "submit validate depend priority");
+    m.crash_and_restart();
+    m.assert_priority(id, 0);
+    m.urgency(id, 16).unwrap();
+    m.assert_state(id, State::Run);
+    m.crash_and_restart();
+    m.assert_state(id, State::Run);
+}
+
+#[test]
+fn a_job_gets_the_resources_that_it_brings_beside_the_scheduler() {
+    let mut m = manager(&["alloc-bypass.so"]);
+    let all = m.submit(TestJob::new().ntasks(4)).unwrap();
+    let r = resources(&m, all);
+    let beside = m.submit(with_resources(&r)).unwrap();
+    m.assert_events(beside, BYPASSED);
+    assert_eq!(
+        m.eventlog(beside)[1].context,
+        json!({"flags": ["alloc-bypass"]}).as_object().cloned()
+    );
+    assert_eq!(m.eventlog(beside)[5].context, json!({"bypass": true}).as_object().cloned());
+    assert_eq!(resources(&m, beside), r);
+    m.finish(beside, 0);
+    m.assert_state(beside, State::Inactive);
+    // What it gives back is not the scheduler's.
+    let waits = m.submit(TestJob::new()).unwrap();
+    m.assert_state(waits, State::Sched);
+    m.finish(all, 0);
+    m.assert_state(waits, State::Run);
+}
+
+#[test]
+fn resources_that_cannot_be_are_refused() {
+    let mut m = manager(&["alloc-bypass"]);
+    let all = m.submit(TestJob::new().ntasks(4)).unwrap();
+    let r = resources(&m, all);
+    let mut refusal = |job: TestJob| m.submit(job).unwrap_err();
+    assert_eq!(refusal(with_resources(&r).user(7)), "Guest user cannot use alloc bypass");
+    assert_eq!(
+        refusal(with_resources(&json!(5))),
+        "alloc-bypass: invalid R: Expected object, got integer"
+    );
+    assert_eq!(
+        refusal(with_resources(&json!({}))),
+        "alloc-bypass: invalid R: Object item not found: version"
+    );
+    let other = m.submit(TestJob::new().attribute("alloc-bypass.x", 1)).unwrap();
+    m.assert_state(other, State::Sched);
+}
+
+#[test]
+fn one_that_is_held_is_given_nothing_and_can_be_cancelled() {
+    let mut m = manager(&["alloc-bypass"]);
+    let all = m.submit(TestJob::new().ntasks(4)).unwrap();
+    let r = resources(&m, all);
+    let held = m.submit(with_resources(&r).urgency(0)).unwrap();
+    let cancelled = m.submit(with_resources(&r).urgency(0)).unwrap();
+    m.assert_state(held, State::Sched);
+    m.cancel(cancelled).unwrap();
+    m.assert_events(cancelled, "submit set-flags validate depend priority exception clean");
+    m.urgency(held, 16).unwrap();
+    m.assert_state(held, State::Run);
+}
+
+#[test]
+fn a_restart_does_not_count_what_it_brought() {
+    let mut m = manager(&["alloc-bypass"]);
+    let all = m.submit(TestJob::new().ntasks(4)).unwrap();
+    let r = resources(&m, all);
+    let beside = m.submit(with_resources(&r)).unwrap();
+    let held = m.submit(with_resources(&r).urgency(0)).unwrap();
+    m.crash_and_restart();
+    m.assert_state(all, State::Run);
+    m.assert_state(beside, State::Run);
+    m.urgency(held, 16).unwrap();
+    m.assert_state(held, State::Run);
+    m.finish(all, 0);
+    assert_eq!(m.free_resources().unwrap().ncores(), 4);
+}
+
+#[test]
+fn without_the_plugin_such_a_job_is_one_as_all_others() {
+    let mut m = manager(&[]);
+    let all = m.submit(TestJob::new().ntasks(4)).unwrap();
+    let r = resources(&m, all);
+    let id = m.submit(with_resources(&r)).unwrap();
+    let guests = m.submit(with_resources(&r).user(7)).unwrap();
+    m.load_plugin("alloc-bypass", json!({})).unwrap();
+    m.urgency(guests, 20).unwrap();
+    m.assert_state(id, State::Sched);
+    m.assert_state(guests, State::Sched);
+    m.finish(all, 0);
+    m.assert_state(id, State::Run);
+    m.assert_state(guests, State::Run);
+}
+
+#[test]
+fn resources_that_are_given_twice_end_the_second_job() {
+    let mut m = manager(&["alloc-bypass", "alloc-check"]);
+    let first = m.submit(TestJob::new().ntasks(2)).unwrap();
+    let r = resources(&m, first);
+    for restart in [false, true] {
+        if restart {
+            m.crash_and_restart();
+        }
+        let second = m.submit(with_resources(&r)).unwrap();
+        m.assert_exception(second, "alloc-check", "resources already allocated");
+        m.assert_state(second, State::Inactive);
+        m.assert_state(first, State::Run);
+    }
+    let apart = m.submit(TestJob::new().ntasks(2)).unwrap();
+    m.assert_state(apart, State::Run);
+    m.finish(first, 0);
+    let after = m.submit(with_resources(&r)).unwrap();
+    m.assert_state(after, State::Run);
+}
+
+#[test]
+fn the_check_knows_the_jobs_that_ran_before_it_was_loaded() {
+    let mut m = manager(&["alloc-bypass"]);
+    let first = m.submit(TestJob::new()).unwrap();
+    let r = resources(&m, first);
+    m.load_plugin("alloc-check.so", json!({})).unwrap();
+    let second = m.submit(with_resources(&r)).unwrap();
+    m.assert_exception(second, "alloc-check", "resources already allocated");
+}

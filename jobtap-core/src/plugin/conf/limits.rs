@@ -1,0 +1,113 @@
+//! Limits as a site writes them: for all jobs under `policy.limits`, and for a queue's jobs under
+//! `queues.NAME.policy.limits`. Each plugin that limits something reads its own keys in both places,
+//! and which of them counts is the same rule for all.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// The limits of kind `L` that the instance's configuration sets (RFC 33).
+///
+/// A queue's own limit counts before that of its `parent`, and both count before the general one,
+/// each key for itself. A parent that is not configured is a mistake.
+///
+/// ```
+/// use jobtap_core::prelude::*;
+///
+/// #[derive(Default, Deserialize)]
+/// #[serde(default)]
+/// struct Limits {
+///     duration: Option<Fsd>,
+/// }
+///
+/// #[derive(Default)]
+/// struct Shorter {
+///     limits: PolicyLimits<Limits>,
+/// }
+///
+/// #[jobtap_plugin(name = "shorter")]
+/// impl Shorter {
+///     #[on("conf.update")]
+///     fn conf(&mut self, conf: InstanceConf<PolicyLimits<Limits>>) {
+///         self.limits = conf.into_inner();
+///     }
+///
+///     #[on("job.validate")]
+///     fn validate(&self, jobspec: &Jobspec) -> Result<(), Reject> {
+///         let limit = self.limits.find(jobspec.queue(), |limits| limits.duration);
+///         match limit.filter(|limit| jobspec.duration() > limit.as_secs()) {
+///             Some(limit) => Err(Reject::new(format!("longer than {limit}"))),
+///             None => Ok(()),
+///         }
+///     }
+/// }
+///
+/// # use jobtap_core::testing::{TestJob, TestManager};
+/// let config = serde_json::json!({
+///     "policy": {"limits": {"duration": "1h"}},
+///     "queues": {"day": {}, "night": {"policy": {"limits": {"duration": "12h"}}}},
+/// });
+/// let mut m = TestManager::new().plugin::<Shorter>().config(config).start();
+/// let job = TestJob::new().duration(7200.0);
+/// assert_eq!(m.submit(job.clone().queue("day")).unwrap_err(), "longer than 1h");
+/// assert!(m.submit(job.queue("night")).is_ok());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(try_from = "Tables<L>", bound = "L: Default + Deserialize<'de>")]
+pub struct PolicyLimits<L> {
+    general: L,
+    queues: BTreeMap<String, Queue<L>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(bound = "L: Default + Deserialize<'de>")]
+struct Queue<L> {
+    #[serde(default)]
+    parent: Option<String>,
+    #[serde(default)]
+    policy: Policy<L>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(bound = "L: Default + Deserialize<'de>")]
+struct Policy<L> {
+    #[serde(default)]
+    limits: L,
+}
+
+/// As they stand in the configuration.
+#[derive(Deserialize)]
+#[serde(bound = "L: Default + Deserialize<'de>")]
+struct Tables<L> {
+    #[serde(default)]
+    policy: Policy<L>,
+    #[serde(default)]
+    queues: BTreeMap<String, Queue<L>>,
+}
+
+impl<L> TryFrom<Tables<L>> for PolicyLimits<L> {
+    type Error = String;
+
+    fn try_from(tables: Tables<L>) -> Result<Self, String> {
+        let Tables { policy: Policy { limits: general }, queues } = tables;
+        for (name, queue) in &queues {
+            if let Some(parent) =
+                queue.parent.as_ref().filter(|parent| !queues.contains_key(*parent))
+            {
+                return Err(format!("queues.{name}: parent queue '{parent}' is not configured"));
+            }
+        }
+        Ok(Self { general, queues })
+    }
+}
+
+impl<L> PolicyLimits<L> {
+    /// The limit that counts for a job in this queue, or in none: the first that `limit` finds. A queue
+    /// that is not configured has none of its own.
+    pub fn find<T>(&self, queue: Option<&str>, limit: impl Fn(&L) -> Option<T>) -> Option<T> {
+        let own = queue.and_then(|name| self.queues.get(name));
+        let parent = own.and_then(|own| self.queues.get(own.parent.as_ref()?));
+        let of_queues = [own, parent].into_iter().flatten().map(|queue| &queue.policy.limits);
+        of_queues.chain([&self.general]).find_map(limit)
+    }
+}

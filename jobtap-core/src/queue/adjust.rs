@@ -1,0 +1,109 @@
+//! What a submission gets from its queue before anything else looks at it: the defaults of the
+//! policy, and the properties that the queue requires (Flux's frobnicator plugins `defaults` and
+//! `constraints`).
+
+use serde_json::{Map, Value, json};
+
+use super::queues::{Queue, Queues};
+use crate::jobspec::Jobspec;
+
+const DURATION: &str = "attributes.system.duration";
+const QUEUE: &str = "attributes.system.queue";
+const CONSTRAINTS: &str = "attributes.system.constraints";
+
+/// Why a submission gets no queue.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AdjustError {
+    /// The queues have names, the job names none, and there is no default.
+    #[error("no queue specified")]
+    NoQueue,
+    /// It names one that isn't there.
+    #[error("Invalid queue '{0}' specified")]
+    Invalid(String),
+}
+
+impl Queues {
+    /// What a jobspec is to be changed to, by path; empty when it stays as it is.
+    ///
+    /// ```
+    /// use jobtap_core::jobspec::JobspecBuilder;
+    /// use jobtap_core::queue::Queues;
+    /// use serde_json::json;
+    ///
+    /// let config = json!({
+    ///     "queues": {"batch": {"requires": ["compute"]}},
+    ///     "policy": {"jobspec": {"defaults": {"system": {"queue": "batch", "duration": "1h"}}}},
+    /// });
+    /// let queues = Queues::read(&config)?;
+    /// let changes = queues.adjust(&JobspecBuilder::new(["hostname"]).build()?)?;
+    /// assert_eq!(changes["attributes.system.duration"], 3600.0);
+    /// assert_eq!(changes["attributes.system.queue"], "batch");
+    /// assert_eq!(changes["attributes.system.constraints"], json!({"properties": ["compute"]}));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`AdjustError`].
+    pub fn adjust(&self, jobspec: &Jobspec) -> Result<Map<String, Value>, AdjustError> {
+        let mut changes = Map::new();
+        let defaults =
+            self.policy.default_duration.is_some() || self.policy.default_queue.is_some();
+        if !self.are_named() && !defaults {
+            return Ok(changes);
+        }
+        let queue = self.queue_of(jobspec, &mut changes)?;
+        let duration = match queue {
+            Some(queue) => queue.default_duration(),
+            None => self.policy.default_duration,
+        };
+        if let Some(duration) = duration.filter(|_| jobspec.duration() == 0.0) {
+            // Jobs without a limit have 0, which JSON can write.
+            let seconds = if duration.is_infinite() { 0.0 } else { duration.as_secs() };
+            changes.insert(DURATION.to_owned(), json!(seconds));
+        }
+        let required = queue.map(|queue| queue.requires()).unwrap_or_default();
+        if !required.is_empty() {
+            let constraints = with_properties(jobspec.constraints(), required);
+            changes.insert(CONSTRAINTS.to_owned(), constraints);
+        }
+        Ok(changes)
+    }
+
+    /// The queue that the job will be in.
+    fn queue_of(
+        &self,
+        jobspec: &Jobspec,
+        changes: &mut Map<String, Value>,
+    ) -> Result<Option<Queue<'_>>, AdjustError> {
+        if let Some(name) = jobspec.queue() {
+            let queue = self.get(name).ok_or_else(|| AdjustError::Invalid(name.to_owned()))?;
+            return Ok(Some(queue));
+        }
+        let Some(name) = self.default_name() else {
+            return if self.are_named() { Err(AdjustError::NoQueue) } else { Ok(None) };
+        };
+        changes.insert(QUEUE.to_owned(), name.into());
+        Ok(self.get(name))
+    }
+}
+
+/// A job's constraint with the properties of its queue.
+fn with_properties(constraints: Option<&Value>, required: &[String]) -> Value {
+    let properties = json!({ "properties": required });
+    match constraints {
+        None | Some(Value::Null) => properties,
+        Some(Value::Object(own)) if own.is_empty() => properties,
+        Some(Value::Object(own)) if own.contains_key("properties") => {
+            let mut own = own.clone();
+            if let Some(Value::Array(list)) = own.get_mut("properties") {
+                for property in required {
+                    if !list.iter().any(|item| item == property) {
+                        list.push(property.as_str().into());
+                    }
+                }
+            }
+            Value::Object(own)
+        }
+        Some(own) => json!({ "and": [own, properties] }),
+    }
+}

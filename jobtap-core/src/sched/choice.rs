@@ -1,0 +1,310 @@
+//! The choice of resources for a job, out of what is free.
+//!
+//! It goes by runs of equal nodes and takes the best run that is left off a heap, so that a small job
+//! costs one look at each run and not a sort of all nodes: a cluster of equal free nodes is one run.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::jobspec::Counts;
+use crate::resource::{Children, ResourceSet};
+
+/// Equal nodes of consecutive ranks.
+#[derive(Debug, Clone, Copy)]
+struct Run<'a> {
+    first: u32,
+    last: u32,
+    children: &'a Children,
+}
+
+impl<'a> Run<'a> {
+    fn all_of(set: &'a ResourceSet) -> impl Iterator<Item = Self> {
+        set.runs().map(|(ranks, children)| {
+            let (first, last) = ranks.into_inner();
+            Self { first, last, children }
+        })
+    }
+
+    fn len(&self) -> u64 {
+        u64::from(self.last - self.first) + 1
+    }
+
+    /// How many slots fit on each of its nodes.
+    fn slots(&self, counts: &Counts) -> u64 {
+        let fit = |have: usize, need: u64| (have as u64).checked_div(need).unwrap_or(u64::MAX);
+        fit(self.children.cores().len(), counts.slot_size)
+            .min(fit(self.children.gpus().len(), counts.slot_gpus))
+    }
+
+    /// Its first nodes, at most so many, and the rest.
+    fn split(self, nodes: u64) -> (Option<Self>, Option<Self>) {
+        // Fewer than the run's length, which fits.
+        match u32::try_from(nodes) {
+            Ok(0) => (None, Some(self)),
+            Ok(nodes) if u64::from(nodes) < self.len() => {
+                let next = self.first + nodes;
+                let head = Self { last: next - 1, ..self };
+                (Some(head), Some(Self { first: next, ..self }))
+            }
+            _ => (Some(self), None),
+        }
+    }
+}
+
+/// Runs in the order in which they are tried: most cores, then most gpus, then the lowest rank.
+struct Candidates<'a> {
+    runs: Vec<Run<'a>>,
+    order: BinaryHeap<(usize, usize, Reverse<u32>, usize)>,
+}
+
+impl<'a> Candidates<'a> {
+    fn new(runs: impl Iterator<Item = Run<'a>>) -> Self {
+        let runs: Vec<Run<'a>> = runs.collect();
+        let key = |(index, run): (usize, &Run<'a>)| {
+            let children = run.children;
+            (children.cores().len(), children.gpus().len(), Reverse(run.first), index)
+        };
+        let order = runs.iter().enumerate().map(key).collect();
+        Self { runs, order }
+    }
+}
+
+impl<'a> Iterator for Candidates<'a> {
+    type Item = Run<'a>;
+
+    fn next(&mut self) -> Option<Run<'a>> {
+        let (.., index) = self.order.pop()?;
+        self.runs.get(index).copied()
+    }
+}
+
+/// Slots that each of so many nodes has to have.
+fn per_node(counts: &Counts) -> u64 {
+    counts.nslots.div_ceil(counts.nnodes.max(1))
+}
+
+/// Chooses from `free`; a node is wholly free when it has there all that it has in `all`.
+pub(super) fn choose(
+    free: &ResourceSet,
+    all: &ResourceSet,
+    counts: &Counts,
+) -> Option<ResourceSet> {
+    if counts.exclusive {
+        let fits = |run: &Run<'_>| run.slots(counts) >= per_node(counts);
+        nodes(free, Candidates::new(whole(free, all).into_iter().filter(fits)), counts, |run| {
+            Some(run.children.clone())
+        })
+    } else if counts.nnodes > 0 {
+        let slots = per_node(counts);
+        let runs = Run::all_of(free).filter(|run| run.slots(counts) >= slots);
+        nodes(free, Candidates::new(runs), counts, |run| slots_of(run.children, counts, slots))
+    } else {
+        slots(free, counts)
+    }
+}
+
+/// The nodes of `free` on which nothing is taken.
+fn whole<'a>(free: &'a ResourceSet, all: &'a ResourceSet) -> Vec<Run<'a>> {
+    let mut whole = Vec::new();
+    let mut full = Run::all_of(all).peekable();
+    for run in Run::all_of(free) {
+        while full.next_if(|full| full.last < run.first).is_some() {}
+        let mut first = run.first;
+        while let Some(over) = full.peek().filter(|full| full.first <= run.last) {
+            let part = Run { first: first.max(over.first), last: run.last.min(over.last), ..run };
+            if over.children == run.children {
+                whole.push(part);
+            }
+            if over.last >= run.last {
+                break;
+            }
+            first = over.last + 1;
+            full.next();
+        }
+    }
+    whole
+}
+
+/// As many nodes as are asked for, the same of each.
+fn nodes<'a>(
+    free: &ResourceSet,
+    candidates: Candidates<'a>,
+    counts: &Counts,
+    take: impl Fn(&Run<'a>) -> Option<Children>,
+) -> Option<ResourceSet> {
+    let mut selection = free.select();
+    let mut missing = counts.nnodes;
+    for run in candidates {
+        let (Some(head), _) = run.split(missing) else { break };
+        selection.add_ranks(head.first..=head.last, take(&head)?);
+        missing -= head.len();
+        if missing == 0 {
+            return Some(selection.finish());
+        }
+    }
+    None
+}
+
+/// As many slots as are asked for, node after node as many as fit.
+fn slots(free: &ResourceSet, counts: &Counts) -> Option<ResourceSet> {
+    let mut selection = free.select();
+    let mut missing = counts.nslots;
+    let fits = |run: &Run<'_>| run.slots(counts) > 0;
+    for run in Candidates::new(Run::all_of(free).filter(fits)) {
+        let slots = run.slots(counts);
+        let (full, rest) = run.split(missing.checked_div(slots).unwrap_or(0));
+        if let Some(full) = full {
+            let taken = slots_of(full.children, counts, slots)?;
+            selection.add_ranks(full.first..=full.last, taken);
+            missing -= slots * full.len();
+        }
+        if let Some(last) = rest.filter(|_| missing > 0) {
+            selection.add(last.first, slots_of(last.children, counts, missing)?);
+            missing = 0;
+        }
+        if missing == 0 {
+            return Some(selection.finish());
+        }
+    }
+    None
+}
+
+/// The lowest ids for so many slots.
+fn slots_of(children: &Children, counts: &Counts, slots: u64) -> Option<Children> {
+    let lowest = |ids: &crate::resource::Idset, per_slot: u64| {
+        let count = usize::try_from(per_slot.checked_mul(slots)?).ok()?;
+        let lowest = ids.lowest(count);
+        (lowest.len() == count).then_some(lowest)
+    };
+    Some(Children::new(
+        lowest(children.cores(), counts.slot_size)?,
+        lowest(children.gpus(), counts.slot_gpus)?,
+    ))
+}
+
+/// Why a request could not be met even if everything were free.
+pub(super) fn refusal(all: &ResourceSet, counts: &Counts) -> Option<String> {
+    if choose(all, all, counts).is_some() {
+        return None;
+    }
+    let per_node = per_node(counts);
+    let fitting = Run::all_of(all).filter(|run| run.slots(counts) >= per_node);
+    let eligible: u64 = fitting.map(|run| run.len()).sum();
+    let of_run = |run: Run<'_>| run.slots(counts).saturating_mul(run.len());
+    let slots = Run::all_of(all).map(of_run).fold(0, u64::saturating_add);
+    let (cores, gpus) = (counts.slot_size, counts.slot_gpus);
+    Some(if counts.exclusive {
+        format!("need {} exclusive node(s), only {eligible} eligible", counts.nnodes)
+    } else if counts.nnodes > 0 {
+        let with_gpus =
+            if gpus > 0 { format!(" and {} GPUs", gpus * per_node) } else { String::new() };
+        format!(
+            "need {} node(s) with {} cores{with_gpus} each, only {eligible} eligible",
+            counts.nnodes,
+            cores * per_node
+        )
+    } else if gpus > 0 {
+        format!(
+            "need {} slot(s) with {gpus} GPU(s) each, only {slots} available (total GPUs: {})",
+            counts.nslots,
+            all.ngpus()
+        )
+    } else {
+        format!(
+            "need {} slot(s) of {cores} core(s), only {slots} such slot(s) available (total cores: {})",
+            counts.nslots,
+            all.ncores()
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::jobspec::{Jobspec, JobspecBuilder};
+    use crate::resource::{Idset, RankResources};
+
+    /// The documented order of choice, node by node and core by core.
+    fn one_by_one(free: &ResourceSet, all: &ResourceSet, counts: &Counts) -> Option<ResourceSet> {
+        let mut order: Vec<RankResources<'_>> = free.iter().collect();
+        order.sort_by_key(|node| {
+            (Reverse(node.cores().len()), Reverse(node.gpus().len()), node.rank())
+        });
+        let on = |node: &RankResources<'_>| {
+            let gpus = (node.gpus().len() as u64).checked_div(counts.slot_gpus);
+            (node.cores().len() as u64 / counts.slot_size).min(gpus.unwrap_or(u64::MAX))
+        };
+        let part = |node: &RankResources<'_>, slots: u64| {
+            Children::new(
+                node.cores().lowest((slots * counts.slot_size) as usize),
+                node.gpus().lowest((slots * counts.slot_gpus) as usize),
+            )
+        };
+        let mut chosen = free.select();
+        if counts.nnodes == 0 {
+            let mut left = counts.nslots;
+            for node in order {
+                let here = on(&node).min(left);
+                chosen.add(node.rank(), part(&node, here));
+                left -= here;
+            }
+            return (left == 0).then(|| chosen.finish());
+        }
+        let slots = counts.nslots.div_ceil(counts.nnodes);
+        order.retain(|node| {
+            let full = all.rank(node.rank()).unwrap().children() == node.children();
+            on(node) >= slots && (full || !counts.exclusive)
+        });
+        if (order.len() as u64) < counts.nnodes {
+            return None;
+        }
+        for node in order.iter().take(counts.nnodes as usize) {
+            let all = counts.exclusive;
+            chosen.add(node.rank(), if all { node.children().clone() } else { part(node, slots) });
+        }
+        Some(chosen.finish())
+    }
+
+    fn job() -> impl Strategy<Value = Jobspec> {
+        (0u64..4, 1u64..9, 1u64..4, 0u64..3, any::<bool>()).prop_map(
+            |(nodes, tasks, cores, gpus, exclusive)| {
+                let mut builder = JobspecBuilder::new(["true"])
+                    .ntasks(tasks.max(nodes))
+                    .cores_per_task(cores)
+                    .gpus_per_task(gpus);
+                if nodes > 0 {
+                    builder = builder.nodes(nodes).exclusive(exclusive);
+                }
+                builder.build().unwrap()
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn runs_are_chosen_from_as_nodes_one_by_one(
+            nodes in prop::collection::vec((1u32..6, 0u32..4), 1..8),
+            taken in prop::collection::vec((0u32..8, 0u32..6), 0..10),
+            job in job(),
+        ) {
+            let mut all = ResourceSet::new();
+            for (rank, (cores, gpus)) in (0..).zip(nodes) {
+                let gpus = gpus.checked_sub(1).map(|last| Idset::from(0..=last));
+                let cores = Idset::from(0..=cores - 1);
+                all.insert(rank..=rank, Children::new(cores, gpus.unwrap_or_default()));
+            }
+            let mut free = all.clone();
+            for (rank, core) in taken {
+                let mut one = ResourceSet::new();
+                one.insert(rank..=rank, Children::new(Idset::from(core), Idset::from(core)));
+                free.subtract(&one);
+            }
+            let counts = job.counts();
+            prop_assert_eq!(choose(&free, &all, &counts), one_by_one(&free, &all, &counts));
+            prop_assert_eq!(refusal(&all, &counts).is_none(), choose(&all, &all, &counts).is_some());
+        }
+    }
+}

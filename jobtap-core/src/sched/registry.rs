@@ -1,0 +1,109 @@
+//! Schedulers by name: those that come with jobtap, and those of linked crates.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::conservative::Conservative;
+use super::policies::{Easy, Fifo};
+use super::turn::Scheduler;
+use crate::plugin::SDK_VERSION;
+
+/// A scheduler that a configuration can name; [`scheduler!`](crate::scheduler!) makes and links it.
+pub struct SchedulerDescriptor {
+    /// What the configuration calls it.
+    pub name: &'static str,
+    /// The crate that it comes from.
+    pub crate_name: &'static str,
+    /// That crate's version.
+    pub crate_version: &'static str,
+    /// The SDK that it was compiled with.
+    pub sdk: &'static str,
+    /// Makes one for a queue from its table `policy.scheduler`; the error says what is wrong there.
+    pub new: fn(&Value) -> Result<Box<dyn Scheduler>, String>,
+}
+
+impl fmt::Debug for SchedulerDescriptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SchedulerDescriptor")
+            .field("name", &self.name)
+            .field("crate_name", &self.crate_name)
+            .field("crate_version", &self.crate_version)
+            .finish_non_exhaustive()
+    }
+}
+
+const fn own(
+    name: &'static str,
+    new: fn(&Value) -> Result<Box<dyn Scheduler>, String>,
+) -> SchedulerDescriptor {
+    let (crate_name, crate_version) = (env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+    SchedulerDescriptor { name, crate_name, crate_version, sdk: SDK_VERSION, new }
+}
+
+/// The schedulers that come with jobtap; `fcfs` is Fluxion's word for `fifo`.
+pub(crate) static OWN: [SchedulerDescriptor; 4] = [
+    own("easy", |_| Ok(Box::<Easy>::default())),
+    own("conservative", |_| Ok(Box::<Conservative>::default())),
+    own("fifo", |_| Ok(Box::<Fifo>::default())),
+    own("fcfs", |_| Ok(Box::<Fifo>::default())),
+];
+
+/// Makes a scheduler one that `policy.scheduler.queue-policy` can name, in every manager that the
+/// crate is linked into. The expression is a function from the table `policy.scheduler` to the
+/// scheduler, or to a text that says what is wrong there; each queue gets a scheduler of its own.
+///
+/// ```
+/// use jobtap_core::job::JobId;
+/// use jobtap_core::sched::{Scheduler, Turn};
+///
+/// /// The jobs with the shortest time limits first.
+/// #[derive(Default)]
+/// struct ShortestFirst;
+///
+/// impl Scheduler for ShortestFirst {
+///     fn name(&self) -> &'static str {
+///         "shortest-first"
+///     }
+///
+///     fn turn(&mut self, turn: &mut Turn<'_>) {
+///         let mut jobs: Vec<JobId> = turn.waiting().collect();
+///         let limit = |id: &JobId| turn.jobspec(*id).map_or(f64::INFINITY, |job| job.duration());
+///         jobs.sort_by(|a, b| limit(a).total_cmp(&limit(b)));
+///         for id in jobs {
+///             if !turn.allocate(id, None) {
+///                 break;
+///             }
+///         }
+///     }
+///
+///     fn left(&mut self, _: JobId) {}
+/// }
+///
+/// jobtap_core::scheduler! {
+///     /// `queue-policy = "shortest-first"`.
+///     pub static SHORTEST_FIRST = "shortest-first", |_| Ok(Box::<ShortestFirst>::default());
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use jobtap_core::testing::TestManager;
+///
+/// let config = serde_json::json!({"policy": {"scheduler": {"queue-policy": "shortest-first"}}});
+/// TestManager::new().scheduler(&SHORTEST_FIRST).config(config).try_start()?;
+/// # Ok(())
+/// # }
+/// ```
+#[macro_export]
+macro_rules! scheduler {
+    ($(#[$attribute:meta])* $vis:vis static $id:ident = $name:literal, $new:expr $(;)?) => {
+        $(#[$attribute])*
+        $vis static $id: $crate::sched::SchedulerDescriptor = $crate::sched::SchedulerDescriptor {
+            name: $name,
+            crate_name: ::core::env!("CARGO_PKG_NAME"),
+            crate_version: ::core::env!("CARGO_PKG_VERSION"),
+            sdk: $crate::__private::SDK_VERSION,
+            new: $new,
+        };
+        $crate::__jobtap_register_scheduler!(&$id);
+    };
+}

@@ -1,0 +1,113 @@
+//! The way of a job through a whole manager: submitted over the socket, every event durable before it
+//! is acknowledged, executed in simulation, until it is inactive.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{BenchError, config, cpu_seconds, jobspec};
+use crate::client::Client;
+use crate::daemon::config::{Source, setting};
+use crate::daemon::resources::TestSize;
+use crate::daemon::statedir::StateDir;
+use crate::daemon::{Daemon, Options, resources};
+use jobtap_core::engine::Level;
+
+/// Submissions under way at once.
+const IN_FLIGHT: u64 = 512;
+
+/// How often it is looked whether all jobs have ended.
+const POLL: Duration = Duration::from_millis(20);
+
+/// What was measured.
+#[derive(Debug, Clone, Copy)]
+pub struct Throughput {
+    /// How many jobs.
+    pub jobs: u64,
+    /// From the first submission to the last job's end.
+    pub elapsed: Duration,
+    /// Seconds of processor time that manager and client used together.
+    pub cpu: f64,
+}
+
+impl Throughput {
+    /// Microseconds a job.
+    pub fn micros(&self) -> f64 {
+        self.elapsed.as_secs_f64() * 1e6 / self.jobs.max(1) as f64
+    }
+
+    /// Microseconds of processor time a job.
+    pub fn cpu_micros(&self) -> f64 {
+        self.cpu * 1e6 / self.jobs.max(1) as f64
+    }
+}
+
+/// Sends jobs through a fresh manager.
+///
+/// # Errors
+/// When the manager doesn't start or refuses a job.
+pub async fn measure(jobs: u64) -> Result<Throughput, BenchError> {
+    let manager = Manager::start(StateDir::temporary()?).await?;
+    let (begin, cpu) = (Instant::now(), cpu_seconds()?);
+    let lanes: Vec<_> = (0..IN_FLIGHT)
+        .map(|lane| tokio::spawn(submit(manager.client.clone(), lane, jobs)))
+        .collect();
+    for lane in lanes {
+        lane.await.map_err(std::io::Error::other)??;
+    }
+    while manager.inactive().await? < jobs {
+        tokio::time::sleep(POLL).await;
+    }
+    let measured = Throughput { jobs, elapsed: begin.elapsed(), cpu: cpu_seconds()? - cpu };
+    manager.end().await;
+    Ok(measured)
+}
+
+/// Submits every [`IN_FLIGHT`]th job, one after the other.
+async fn submit(client: Client, lane: u64, jobs: u64) -> Result<(), BenchError> {
+    for number in (lane..jobs).step_by(IN_FLIGHT as usize) {
+        let jobspec = jobspec(0.001, 1, number)?.value().to_string();
+        client.rpc("job-ingest.submit", json!({ "jobspec": jobspec })).await?;
+    }
+    Ok(())
+}
+
+/// A manager in this process, and a connection to it.
+pub(super) struct Manager {
+    daemon: Daemon,
+    pub(super) client: Client,
+}
+
+impl Manager {
+    /// Starts a manager in this state directory.
+    pub(super) async fn start(statedir: StateDir) -> Result<Self, BenchError> {
+        let socket = statedir.path().join("local-0");
+        let text = config(&resources::hostname()).to_string();
+        let config = setting(&text)?;
+        let source = Source::new(&[], vec![text])?;
+        let log_level = Level::Warning;
+        let path: &Path = &socket.clone();
+        let daemon = Daemon::start(Options {
+            source,
+            config,
+            statedir,
+            socket,
+            log_level,
+            test_size: TestSize::default(),
+        })?;
+        let client = Client::connect_to(path).await?;
+        Ok(Self { daemon, client })
+    }
+
+    async fn inactive(&self) -> Result<u64, BenchError> {
+        let stats = self.client.rpc("job-list.job-stats", Value::Null).await?;
+        Ok(stats.pointer("/job_states/inactive").and_then(Value::as_u64).unwrap_or(0))
+    }
+
+    /// Ends the manager.
+    pub(super) async fn end(self) {
+        self.daemon.finish_jobs().await;
+        self.daemon.shutdown().await;
+    }
+}

@@ -1,0 +1,90 @@
+//! `post-job-event`: writes an event of one's own into a job's log, through plugin `.post-event`.
+
+use std::process::ExitCode;
+
+use jobtap_core::job::JobId;
+use serde_json::{Map, Value, json};
+
+use super::message::CliError;
+use super::session;
+use super::usage::Family;
+use crate::client::RpcError;
+use crate::daemon::config::{merge, nest};
+use crate::rpc::errno::ENOENT;
+
+/// Messages carry Flux's name of the command, which scripts look for.
+const COMMAND: &str = "job-post-event";
+
+/// Arguments of `post-job-event`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PostEventArgs {
+    /// The job
+    #[arg(value_name = "JOBID")]
+    id: String,
+    /// Name of the event
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Its context; a dotted KEY nests, VAL is JSON or a string
+    #[arg(value_name = "KEY=VAL")]
+    context: Vec<String>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: PostEventArgs) -> ExitCode {
+    session::with_manager(COMMAND, Family::Script, async move |client| {
+        let id: JobId = args
+            .id
+            .parse()
+            .map_err(|_| CliError::failure(format!("{} is not a valid Flux jobid", args.id)))?;
+        let context = context(&args.context)?;
+        let payload = json!({ "id": id, "name": args.name, "context": context });
+        let posted = client.rpc("job-manager.post-event.post", payload).await;
+        posted.map(|_| 0u8).map_err(|error| told(error, &args.id))
+    })
+}
+
+/// A refusal, with the job as the user wrote it.
+fn told(error: RpcError, id: &str) -> CliError {
+    if error.errno == ENOENT {
+        return CliError::failure(format!("No such job {id}"));
+    }
+    error.into()
+}
+
+/// The object that the settings make; none without any.
+fn context(settings: &[String]) -> Result<Option<Value>, CliError> {
+    let mut whole = None;
+    for setting in settings {
+        let key = setting.split('=').next().unwrap_or_default();
+        let missing = || CliError::failure(format!("Missing required value for key {key}"));
+        let (key, text) = setting.split_once('=').ok_or_else(missing)?;
+        let value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
+        let nested = nest(key, value).ok_or_else(missing)?;
+        merge(whole.get_or_insert_with(|| Value::Object(Map::new())), nested);
+    }
+    Ok(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn of(settings: &[&str]) -> Result<Option<Value>, String> {
+        let settings: Vec<String> = settings.iter().map(|s| (*s).to_owned()).collect();
+        context(&settings).map_err(|error| error.text)
+    }
+
+    #[test]
+    fn keys_nest_and_values_are_json_or_text() {
+        let wanted = json!({"who": "world", "n": 5, "deep": {"key": true}, "x": {"a": [1]}});
+        let read = of(&["who=world", "n=5", "deep.key=true", "x={\"a\":[1]}"]).unwrap();
+        assert_eq!(read, Some(wanted));
+        assert_eq!(of(&[]).unwrap(), None);
+    }
+
+    #[test]
+    fn a_key_needs_a_value() {
+        assert_eq!(of(&["novalue"]).unwrap_err(), "Missing required value for key novalue");
+    }
+}

@@ -1,0 +1,105 @@
+//! `queue list`: queues with their state, limits and resources.
+
+use std::io::{self, IsTerminal};
+
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+
+use super::super::format::{RenderOptions, Template, render, sort_rows};
+use super::super::message::{CliError, Prog};
+use super::super::named_formats::NamedFormats;
+use super::super::session;
+use super::COMMAND;
+use super::row::QueueRow;
+use crate::client::Client;
+
+/// The builtin formats: name, description, format.
+const FORMATS: &[(&str, &str, &str)] = &[
+    (
+        "default",
+        "State and limits, as far as the resources go",
+        "?:{queuem:<8.8} ?:{parent:<8.8} {color_enabled}{enabled:>2}{color_off} \
+         {color_started}{started:>2}{color_off} {defaults.timelimit!F:>8} \
+         {limits.timelimit!F:>8} {limits.range.effective.nnodes:>10} \
+         {limits.range.effective.ncores:>10} {limits.range.effective.ngpus:>10}",
+    ),
+    (
+        "policy",
+        "State and limits, as they are configured",
+        "?:{queuem:<8.8} ?:{parent:<8.8} {color_enabled}{enabled:>2}{color_off} \
+         {color_started}{started:>2}{color_off} {defaults.timelimit!F:>8} \
+         {limits.timelimit!F:>8} {limits.range.nnodes:>10} {limits.range.ncores:>10} \
+         {limits.range.ngpus:>10}",
+    ),
+    (
+        "nodes",
+        "State and nodes",
+        "?:{queuem:<8.8} ?:{parent:<8.8} {color_enabled}{enabled:>2}{color_off} \
+         {color_started}{started:>2}{color_off} {resources.all.nnodes:>6} \
+         {resources.up.nnodes:>10} {resources.down.nnodes:>10} \
+         {resources.allocated.nnodes:>11} {resources.free.nnodes:>10}",
+    ),
+];
+
+/// Options of `queue list`.
+#[derive(Debug, clap::Args)]
+pub(super) struct ListArgs {
+    /// List these queues
+    #[arg(short = 'q', long, value_name = "QUEUE,..")]
+    queue: Option<String>,
+    /// Output format, or the name of one ("help" lists the names)
+    #[arg(short = 'o', long, value_name = "FORMAT")]
+    format: Option<String>,
+    /// Print no header line
+    #[arg(short = 'n', long)]
+    no_header: bool,
+}
+
+/// Runs `queue list`.
+pub(super) async fn run(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
+    let formats = NamedFormats::builtin(COMMAND, FORMATS).of_subcommand("list");
+    let formats = formats.with_environment(|name| std::env::var_os(name))?;
+    let chosen = args.format.as_deref().unwrap_or("default");
+    if chosen == "help" {
+        session::print(&formats.help(&Prog::current().command("queue list")))?;
+        return Ok(0);
+    }
+    if let Some(name) = chosen.strip_prefix("get-config=") {
+        session::print(&formats.config_of(name)?)?;
+        return Ok(0);
+    }
+    let template =
+        Template::parse::<QueueRow>(formats.resolve(chosen)?).map_err(CliError::failure)?;
+    let answer = client.rpc("job-manager.queue-overview", json!({})).await?;
+    let mut rows = chosen_rows(&answer, args.queue.as_deref(), colors())?;
+    sort_rows(&mut rows, template.sort_keys()).map_err(CliError::failure)?;
+    let options = RenderOptions { header: !args.no_header, zone: TimeZone::system() };
+    let table = render(&template, &rows, &options).map_err(CliError::failure)?;
+    let lines: String =
+        table.header.iter().chain(&table.lines).map(|line| format!("{line}\n")).collect();
+    session::print(&lines)?;
+    Ok(0)
+}
+
+/// Whether the reader sees colours.
+fn colors() -> bool {
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    !no_color && io::stdout().is_terminal()
+}
+
+/// The rows of the queues that `--queue` names, or of all.
+fn chosen_rows(
+    answer: &Value,
+    names: Option<&str>,
+    color: bool,
+) -> Result<Vec<QueueRow>, CliError> {
+    let queues = answer.get("queues").and_then(Value::as_array);
+    let row = |queue: &Value| QueueRow { queue: queue.clone(), color };
+    let rows: Vec<QueueRow> = queues.into_iter().flatten().map(row).collect();
+    let Some(names) = names else { return Ok(rows) };
+    let names: Vec<&str> = names.split(',').collect();
+    match names.iter().find(|name| !rows.iter().any(|row| row.name() == **name)) {
+        Some(unknown) => Err(CliError::failure(format!("No such queue: {unknown}"))),
+        None => Ok(rows.into_iter().filter(|row| names.contains(&row.name())).collect()),
+    }
+}

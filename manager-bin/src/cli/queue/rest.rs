@@ -1,0 +1,58 @@
+//! `queue drain` and `queue idle`: wait until jobs have come to rest.
+
+use jobtap_core::job::Fsd;
+use serde_json::{Value, json};
+
+use super::super::message::CliError;
+use super::super::session;
+use crate::client::Client;
+
+/// Options of `queue drain`.
+#[derive(Debug, clap::Args)]
+pub(super) struct DrainArgs {
+    /// Give up after this time
+    #[arg(short = 't', long, value_name = "FSD")]
+    timeout: Option<String>,
+}
+
+/// Options of `queue idle`.
+#[derive(Debug, clap::Args)]
+pub(super) struct IdleArgs {
+    /// Give up after this time
+    #[arg(short = 't', long, value_name = "FSD")]
+    timeout: Option<String>,
+    /// Don't say that no jobs are pending
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// Waits until no job is active.
+pub(super) async fn drain(client: &Client, args: &DrainArgs) -> Result<u8, CliError> {
+    rest(client, "drain", args.timeout.as_deref()).await?;
+    Ok(0)
+}
+
+/// Waits until no job runs, and tells how many are pending.
+pub(super) async fn idle(client: &Client, args: &IdleArgs) -> Result<u8, CliError> {
+    let answer = rest(client, "idle", args.timeout.as_deref()).await?;
+    let pending = answer.get("pending").and_then(Value::as_u64).unwrap_or(0);
+    if pending > 0 || !args.quiet {
+        session::print(&format!("{pending} jobs\n"))?;
+    }
+    Ok(0)
+}
+
+/// Waits until the manager says that its jobs have come to rest.
+async fn rest(client: &Client, what: &str, timeout: Option<&str>) -> Result<Value, CliError> {
+    let timeout = timeout.map(str::parse::<Fsd>).transpose();
+    let timeout = timeout.map_err(|_| CliError::failure("invalid Flux standard duration"))?;
+    let topic = format!("job-manager.{what}");
+    let answer = client.rpc(&topic, json!({}));
+    let answer = match timeout.and_then(Fsd::to_duration) {
+        None => answer.await,
+        Some(timeout) => tokio::time::timeout(timeout, answer)
+            .await
+            .map_err(|_| CliError::failure(format!("{what}: timeout")))?,
+    };
+    answer.map_err(|error| CliError::failure(format!("{what}: {error}")))
+}

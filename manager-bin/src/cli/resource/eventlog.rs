@@ -1,0 +1,126 @@
+//! `resource eventlog`: what happened to nodes.
+
+use std::time::Duration;
+
+use jobtap_core::eventlog::EventEntry;
+use jobtap_core::job::Fsd;
+use jobtap_core::resource::{Idset, ResourceSet};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::list::resources;
+use super::refused;
+use super::selection::included;
+use crate::cli::job::event_print::FormatArgs;
+use crate::cli::message::CliError;
+use crate::client::{Client, Stream};
+
+/// Options of `resource eventlog`.
+#[derive(Debug, clap::Args)]
+pub(super) struct EventlogArgs {
+    #[command(flatten)]
+    format: FormatArgs,
+    /// Print events as they come
+    #[arg(short = 'F', long)]
+    follow: bool,
+    /// Wait for this event and print it; with --follow print all before it too
+    #[arg(short = 'w', long, value_name = "EVENT")]
+    wait: Option<String>,
+    /// Only an event whose context has this value
+    #[arg(short = 'm', long, value_name = "KEY=VAL", requires = "wait")]
+    match_context: Option<String>,
+    /// Wait no longer than this
+    #[arg(short = 't', long, value_name = "FSD")]
+    timeout: Option<String>,
+    /// Only events about these nodes
+    #[arg(short = 'i', long, value_name = "HOSTS|RANKS")]
+    include: Option<String>,
+}
+
+/// Runs the command.
+pub(super) async fn run(client: &Client, args: &EventlogArgs) -> Result<u8, CliError> {
+    let Some(timeout) = &args.timeout else {
+        return print(client, args).await;
+    };
+    let invalid = || CliError::failure(format!("invalid timeout: {timeout}"));
+    let limit: Fsd = timeout.parse().map_err(|_| invalid())?;
+    let Some(limit) = limit.to_duration().filter(|limit| *limit > Duration::ZERO) else {
+        return print(client, args).await;
+    };
+    match tokio::time::timeout(limit, print(client, args)).await {
+        Ok(outcome) => outcome,
+        Err(_) => {
+            let text = format!("eventlog: timeout after {timeout}");
+            Err(CliError::failure(text))
+        }
+    }
+}
+
+async fn print(client: &Client, args: &EventlogArgs) -> Result<u8, CliError> {
+    let wanted = match &args.match_context {
+        None => None,
+        Some(text) => Some(
+            text.split_once('=')
+                .ok_or_else(|| CliError::failure("must specify a context test as key=value"))?,
+        ),
+    };
+    let ranks = match &args.include {
+        None => None,
+        Some(text) => {
+            let status = client.rpc("resource.status", json!({})).await;
+            let status = status.map_err(|error| refused(&error))?;
+            let all: ResourceSet = resources(&status, "R")?;
+            Some(included(text, &all)?)
+        }
+    };
+    let mut printer = args.format.printer()?;
+    let stream = client.stream("resource.journal", json!({})).await;
+    let mut stream = stream.map_err(|error| refused(&error))?;
+    while let Some(events) = next(&mut stream).await? {
+        for event in events {
+            if !ranks.as_ref().is_none_or(|ranks| concerns(&event, ranks)) {
+                printer.skip(&event);
+                continue;
+            }
+            let found = args.wait.as_deref().is_some_and(|name| {
+                event.name == name && wanted.is_none_or(|test| matches(&event, test))
+            });
+            if found || args.wait.is_none() || args.follow {
+                printer.print(&event)?;
+            } else {
+                printer.skip(&event);
+            }
+            if found {
+                return Ok(0);
+            }
+        }
+        if !args.follow && args.wait.is_none() {
+            break;
+        }
+    }
+    Ok(0)
+}
+
+/// The next events; the first answer has all that there are.
+async fn next(stream: &mut Stream) -> Result<Option<Vec<EventEntry>>, CliError> {
+    let Some(answer) = stream.next().await else { return Ok(None) };
+    let answer = answer.map_err(|error| refused(&error))?;
+    let events = answer.get("events").map(Vec::<EventEntry>::deserialize);
+    events.transpose().map_err(CliError::failure)
+}
+
+fn concerns(event: &EventEntry, ranks: &Idset) -> bool {
+    let idset = event.context.as_ref().and_then(|context| context.get("idset"));
+    let idset: Option<Idset> = idset.and_then(|idset| idset.as_str()?.parse().ok());
+    idset.is_none_or(|idset| idset.intersects(ranks))
+}
+
+/// Whether the context has this key with this value, written as JSON or as the bare string.
+fn matches(event: &EventEntry, (key, wanted): (&str, &str)) -> bool {
+    let value = event.context.as_ref().and_then(|context| context.get(key));
+    let is_wanted = |value: &Value| {
+        let json = value.to_string();
+        value.as_str() == Some(wanted) || json == wanted
+    };
+    value.is_some_and(is_wanted)
+}

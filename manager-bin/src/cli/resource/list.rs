@@ -1,0 +1,272 @@
+//! `resource list`, `info` and `R`: what is free, allocated and down.
+
+use std::borrow::Cow;
+
+use jobtap_core::resource::{Idset, ResourceSet};
+use serde_json::{Value, json};
+
+use super::listing::{FormArgs, Listing};
+use super::refused;
+use super::selection::{NodeArgs, Queues};
+use crate::cli::format::{FieldValue, Row};
+use crate::cli::message::CliError;
+use crate::cli::session;
+use crate::client::Client;
+
+/// The builtin formats: name, description, format.
+const FORMATS: &[(&str, &str, &str)] = &[
+    (
+        "default",
+        "States with what is in them",
+        "{state:>10} ?+:{queue:<5} ?:{propertiesx:<10.10+} {nnodes:>6} +:{ncores:>6} \
+         ?+:{ngpus:>5} {nodelist}",
+    ),
+    (
+        "rlist",
+        "The default with the ids of resources",
+        "{state:>10} ?+:{queue:<5} ?:{propertiesx:<10.10+} {nnodes:>6} +:{ncores:>6} \
+         ?+:{ngpus:>5} {rlist}",
+    ),
+];
+
+const HEADINGS: &[(&str, &str)] = &[
+    ("state", "STATE"),
+    ("queue", "QUEUE"),
+    ("properties", "PROPERTIES"),
+    ("propertiesx", "PROPERTIES"),
+    ("nnodes", "NNODES"),
+    ("ncores", "NCORES"),
+    ("ngpus", "NGPUS"),
+    ("ranks", "RANKS"),
+    ("nodelist", "NODELIST"),
+    ("rlist", "LIST"),
+];
+
+const STATES: [&str; 5] = ["up", "down", "allocated", "free", "all"];
+
+/// Options of `resource list`.
+#[derive(Debug, clap::Args)]
+pub(super) struct ListArgs {
+    /// States: free, allocated, down, up, all
+    #[arg(short = 's', long, value_name = "STATE,..")]
+    states: Option<String>,
+    /// Leave out states without resources
+    #[arg(long)]
+    skip_empty: bool,
+    /// Show states without resources, also if states are chosen
+    #[arg(long, conflicts_with = "skip_empty")]
+    no_skip_empty: bool,
+    #[command(flatten)]
+    form: FormArgs,
+    #[command(flatten)]
+    nodes: NodeArgs,
+}
+
+/// Options of `resource info`.
+#[derive(Debug, clap::Args)]
+pub(super) struct InfoArgs {
+    /// States: free, allocated, down, up, all
+    #[arg(short = 's', long, value_name = "STATE,..", default_value = "all")]
+    states: String,
+    #[command(flatten)]
+    nodes: NodeArgs,
+}
+
+/// Options of `resource R`.
+#[derive(Debug, clap::Args)]
+pub(super) struct RArgs {
+    /// States: free, allocated, down, up, all
+    #[arg(short = 's', long, value_name = "STATE,..", default_value = "all")]
+    states: String,
+    #[command(flatten)]
+    nodes: NodeArgs,
+}
+
+/// What the scheduler has.
+struct Resources {
+    all: ResourceSet,
+    down: ResourceSet,
+    allocated: ResourceSet,
+    queues: Queues,
+    /// The ranks that are asked for.
+    wanted: Idset,
+}
+
+impl Resources {
+    async fn fetch(client: &Client, nodes: &NodeArgs) -> Result<Self, CliError> {
+        let status = client
+            .rpc("sched.resource-status", json!({}))
+            .await
+            .map_err(|error| refused(&error))?;
+        let (all, down) = (resources(&status, "all")?, resources(&status, "down")?);
+        let allocated = resources(&status, "allocated")?;
+        let queues = Queues::fetch(client).await;
+        let wanted = nodes.ranks(&all, &queues)?;
+        Ok(Self { all, down, allocated, queues, wanted })
+    }
+
+    fn in_state(&self, state: &str) -> ResourceSet {
+        let up = || self.all.difference(&self.down);
+        let set = match state {
+            "all" => self.all.clone(),
+            "up" => up(),
+            "down" => self.down.clone(),
+            // What a job holds of a node that was excluded since is still held.
+            "allocated" => self.all.intersection(&self.allocated),
+            _ => up().difference(&self.allocated),
+        };
+        set.with_ranks(&self.wanted)
+    }
+}
+
+/// A set of resources of an answer.
+pub(super) fn resources(answer: &Value, key: &str) -> Result<ResourceSet, CliError> {
+    let text = answer.get(key).map(Value::to_string).unwrap_or_default();
+    text.parse().map_err(|error| CliError::failure(format!("{key}: {error}")))
+}
+
+fn states(text: &str) -> Result<Vec<&str>, CliError> {
+    let states: Vec<&str> = text.split(',').map(str::trim).collect();
+    match states.iter().find(|state| !STATES.contains(*state)) {
+        Some(state) => Err(CliError::failure(format!("Invalid resource state {state} specified"))),
+        None => Ok(states),
+    }
+}
+
+/// Runs `resource list`.
+pub(super) async fn run(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
+    let states = states(args.states.as_deref().unwrap_or("free,allocated,down"))?;
+    let Some(listing) = args.form.listing::<ListRow>("resource-list", FORMATS)? else {
+        return Ok(0);
+    };
+    let resources = Resources::fetch(client, &args.nodes).await?;
+    let mut rows = Vec::new();
+    for state in states {
+        let set = resources.in_state(state);
+        if !set.is_empty() {
+            rows.extend(split(state, &set, &resources.queues, &listing));
+        } else if !args.skip_empty {
+            rows.push(ListRow::empty(state));
+        }
+    }
+    listing.print(rows)?;
+    Ok(0)
+}
+
+/// Runs `resource info`.
+pub(super) async fn info(client: &Client, args: &InfoArgs) -> Result<u8, CliError> {
+    let set = union(client, &args.states, &args.nodes).await?;
+    let count = |number: usize, what: &str| match number {
+        1 => format!("1 {what}"),
+        number => format!("{number} {what}s"),
+    };
+    let (nodes, cores) = (count(set.nnodes(), "Node"), count(set.ncores(), "Core"));
+    session::print(&format!("{nodes}, {cores}, {}\n", count(set.ngpus(), "GPU")))?;
+    Ok(0)
+}
+
+/// Runs `resource R`.
+pub(super) async fn print_r(client: &Client, args: &RArgs) -> Result<u8, CliError> {
+    let set = union(client, &args.states, &args.nodes).await?;
+    session::print(&format!("{}\n", set.to_json()))?;
+    Ok(0)
+}
+
+async fn union(client: &Client, text: &str, nodes: &NodeArgs) -> Result<ResourceSet, CliError> {
+    let states = states(text)?;
+    let resources = Resources::fetch(client, nodes).await?;
+    let sets = states.into_iter().map(|state| resources.in_state(state));
+    Ok(sets.reduce(|all, more| all.union(&more)).unwrap_or_default())
+}
+
+/// One line.
+struct ListRow {
+    state: String,
+    queue: String,
+    properties: String,
+    propertiesx: String,
+    resources: ResourceSet,
+}
+
+impl ListRow {
+    fn empty(state: &str) -> Self {
+        Self {
+            state: state.to_owned(),
+            queue: String::new(),
+            properties: String::new(),
+            propertiesx: String::new(),
+            resources: ResourceSet::new(),
+        }
+    }
+}
+
+/// A line for each group of nodes that differ in what is shown of their queues and properties.
+fn split(state: &str, set: &ResourceSet, queues: &Queues, listing: &Listing) -> Vec<ListRow> {
+    let properties = set.properties();
+    let shown = ["queue", "properties", "propertiesx"].map(|field| listing.shows(field));
+    let mut groups: Vec<(Vec<&str>, Idset)> = vec![(Vec::new(), set.ranks())];
+    for (name, holders) in &properties {
+        groups = groups
+            .into_iter()
+            .flat_map(|(names, ranks)| {
+                let with = ranks.intersection(holders);
+                let more = names.iter().copied().chain([name.as_str()]).collect();
+                [(more, with), (names, ranks.difference(holders))]
+            })
+            .filter(|(_, ranks)| !ranks.is_empty())
+            .collect();
+    }
+    let mut rows: Vec<(ListRow, Idset)> = Vec::new();
+    for (names, ranks) in groups {
+        let plain: Vec<&str> = names.iter().copied().filter(|p| !queues.requires(p)).collect();
+        let texts = [queues.of(&names), names, plain].map(|texts| texts.join(","));
+        let [queue, properties, propertiesx] =
+            [0, 1, 2].map(|at| texts.get(at).filter(|_| shown.get(at) == Some(&true)));
+        let text = |text: Option<&String>| text.cloned().unwrap_or_default();
+        let row = ListRow {
+            queue: text(queue),
+            properties: text(properties),
+            propertiesx: text(propertiesx),
+            ..ListRow::empty(state)
+        };
+        let same = |(known, _): &&mut (ListRow, Idset)| {
+            (&known.queue, &known.properties, &known.propertiesx)
+                == (&row.queue, &row.properties, &row.propertiesx)
+        };
+        match rows.iter_mut().find(same) {
+            Some((_, known)) => *known = known.union(&ranks),
+            None => rows.push((row, ranks)),
+        }
+    }
+    rows.sort_by_key(|(_, ranks)| ranks.first());
+    rows.into_iter()
+        .map(|(row, ranks)| ListRow { resources: set.with_ranks(&ranks), ..row })
+        .collect()
+}
+
+impl Row for ListRow {
+    fn heading(name: &str) -> Option<Cow<'static, str>> {
+        let heading = HEADINGS.iter().find(|(field, _)| *field == name);
+        heading.map(|(_, heading)| Cow::Borrowed(*heading))
+    }
+
+    fn field(&self, name: &str) -> Option<FieldValue> {
+        let text = |text: &str| Some(FieldValue::Text(text.to_owned()));
+        let set = &self.resources;
+        let count = |number: usize| Some(FieldValue::Int(number as i128));
+        match name {
+            "state" => text(&self.state),
+            "queue" => text(&self.queue),
+            "properties" => text(&self.properties),
+            "propertiesx" => text(&self.propertiesx),
+            "nnodes" => count(set.nnodes()),
+            "ncores" => count(set.ncores()),
+            // A column of no gpus at all is left out.
+            "ngpus" => count(set.ngpus()),
+            "ranks" => text(&set.ranks().to_string()),
+            "nodelist" => text(&set.nodelist().to_string()),
+            "rlist" => text(&set.summary()),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What the listings of this command share: their formats, and how they are printed.
+
+use jiff::tz::TimeZone;
+
+use crate::cli::format::{RenderOptions, Row, Template, render, sort_rows};
+use crate::cli::message::{CliError, Prog};
+use crate::cli::named_formats::NamedFormats;
+use crate::cli::session;
+
+/// Options about the form of a listing.
+#[derive(Debug, clap::Args)]
+pub(super) struct FormArgs {
+    /// A format, the name of one, or "help"
+    #[arg(short = 'o', long, value_name = "FORMAT")]
+    format: Option<String>,
+    /// Print no header
+    #[arg(short = 'n', long)]
+    no_header: bool,
+    /// Colour lines: always, never or auto
+    #[arg(short = 'L', long, value_name = "WHEN", num_args = 0..=1, require_equals = true,
+          default_value = "auto", default_missing_value = "always",
+          value_parser = ["always", "never", "auto"])]
+    color: String,
+}
+
+/// A listing in the making.
+pub(super) struct Listing {
+    template: Template,
+    header: bool,
+    /// Whether lines are coloured.
+    pub(super) color: bool,
+}
+
+impl FormArgs {
+    /// The listing that the options ask for; `None` when they only ask about formats, which is
+    /// answered then.
+    pub(super) fn listing<R: Row>(
+        &self,
+        command: &'static str,
+        formats: &[(&str, &str, &str)],
+    ) -> Result<Option<Listing>, CliError> {
+        let formats = NamedFormats::builtin(command, formats)
+            .with_environment(|name| std::env::var_os(name))?;
+        let chosen = self.format.as_deref().unwrap_or("default");
+        let prog = Prog::current();
+        let help = match chosen.strip_prefix("get-config=") {
+            Some(name) => Some(formats.config_of(name)?),
+            None => (chosen == "help").then(|| formats.help(&prog.command(command))),
+        };
+        if let Some(help) = help {
+            session::print(&help)?;
+            return Ok(None);
+        }
+        let template = Template::parse::<R>(formats.resolve(chosen)?).map_err(CliError::failure)?;
+        let color = match self.color.as_str() {
+            "always" => true,
+            "never" => false,
+            _ => {
+                let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+                !plain && std::io::IsTerminal::is_terminal(&std::io::stdout())
+            }
+        };
+        Ok(Some(Listing { template, header: !self.no_header, color }))
+    }
+}
+
+impl Listing {
+    /// Whether a field is shown: lines that differ in nothing shown are one line.
+    pub(super) fn shows(&self, field: &str) -> bool {
+        self.template.has(field)
+    }
+
+    /// Prints the rows.
+    pub(super) fn print<R: Row>(&self, mut rows: Vec<R>) -> Result<(), CliError> {
+        sort_rows(&mut rows, self.template.sort_keys()).map_err(CliError::failure)?;
+        let options = RenderOptions { header: self.header, zone: TimeZone::system() };
+        let table = render(&self.template, &rows, &options).map_err(CliError::failure)?;
+        let mut text = String::new();
+        for line in table.header.iter().chain(&table.lines) {
+            text += line.trim_end();
+            text.push('\n');
+        }
+        session::print(&text)
+    }
+}
+
+/// Whether the terminal's locale can show more than ASCII.
+pub(super) fn is_utf8() -> bool {
+    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG"));
+    locale.is_some_and(|locale| {
+        let locale = locale.to_ascii_lowercase();
+        locale.contains("utf-8") || locale.contains("utf8")
+    })
+}

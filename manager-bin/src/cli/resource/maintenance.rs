@@ -1,0 +1,131 @@
+//! `resource maintenance`: nodes that are to be empty from one time to another.
+
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+
+use super::drain::joined;
+use super::refused;
+use crate::cli::columns::{Column, Side, table};
+use crate::cli::message::CliError;
+use crate::cli::session;
+use crate::cli::when::parse_when;
+use crate::client::Client;
+
+/// Arguments of `resource maintenance`.
+#[derive(Debug, clap::Args)]
+pub(super) struct MaintenanceArgs {
+    #[command(subcommand)]
+    command: MaintenanceCommand,
+}
+
+/// One line per subcommand.
+#[derive(Debug, clap::Subcommand)]
+enum MaintenanceCommand {
+    /// Start no job that could still run on the nodes when it begins; print its number
+    Add(AddArgs),
+    /// Show what is planned and under way
+    List(ListArgs),
+    /// Give it up
+    Remove(RemoveArgs),
+}
+
+/// Options and arguments of `resource maintenance add`.
+#[derive(Debug, clap::Args)]
+struct AddArgs {
+    /// When it begins: a date, +FSD or now
+    #[arg(long, value_name = "WHEN", default_value = "now", allow_hyphen_values = true)]
+    from: String,
+    /// When it ends: a date or +FSD; not known if it isn't said
+    #[arg(long, value_name = "WHEN")]
+    to: Option<String>,
+    /// Ranks or hosts
+    #[arg(value_name = "TARGETS")]
+    targets: String,
+    /// Why
+    #[arg(value_name = "REASON")]
+    reason: Vec<String>,
+}
+
+/// Options of `resource maintenance list`.
+#[derive(Debug, clap::Args)]
+struct ListArgs {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Arguments of `resource maintenance remove`.
+#[derive(Debug, clap::Args)]
+struct RemoveArgs {
+    /// Its number
+    #[arg(value_name = "ID")]
+    id: u64,
+}
+
+/// Runs the command.
+pub(super) async fn run(client: &Client, args: &MaintenanceArgs) -> Result<u8, CliError> {
+    match &args.command {
+        MaintenanceCommand::Add(args) => add(client, args).await,
+        MaintenanceCommand::List(args) => list(client, args).await,
+        MaintenanceCommand::Remove(args) => {
+            let payload = json!({ "id": args.id });
+            let answer = client.rpc("resource.maintenance-remove", payload).await;
+            answer.map(|_| 0).map_err(|error| refused(&error))
+        }
+    }
+}
+
+async fn add(client: &Client, args: &AddArgs) -> Result<u8, CliError> {
+    let now = jiff::Timestamp::now().as_microsecond() as f64 / 1e6;
+    let when = |text: &str| {
+        parse_when(text, now, &TimeZone::system())
+            .ok_or_else(|| CliError::failure(format!("invalid time {text:?}: use a date or +FSD")))
+    };
+    let to = args.to.as_deref().map(when).transpose()?;
+    let payload = json!({
+        "targets": args.targets, "from": when(&args.from)?, "to": to,
+        "reason": joined(&args.reason),
+    });
+    let answer = client.rpc("resource.maintenance-add", payload).await;
+    let answer = answer.map_err(|error| refused(&error))?;
+    let id = answer.get("id").cloned().unwrap_or_default();
+    session::print(&format!("{id}\n"))?;
+    Ok(0)
+}
+
+async fn list(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
+    let status = client.rpc("resource.status", json!({})).await;
+    let status = status.map_err(|error| refused(&error))?;
+    let entries = status.get("maintenance").cloned().unwrap_or_default();
+    if args.json {
+        session::print(&format!("{entries}\n"))?;
+        return Ok(0);
+    }
+    let columns = [
+        Column("ID", Side::Right),
+        Column("FROM", Side::Left),
+        Column("TO", Side::Left),
+        Column("REASON", Side::Left),
+        Column("NODELIST", Side::Left),
+    ];
+    let row = |entry: &Value| {
+        let text = |key| entry.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let id = entry.get("id").and_then(Value::as_u64).unwrap_or(0);
+        // Those of the configuration have none.
+        let id = if id == 0 { "-".to_owned() } else { id.to_string() };
+        vec![id, time(entry.get("from")), time(entry.get("to")), text("reason"), text("nodelist")]
+    };
+    let entries = entries.as_array().cloned().unwrap_or_default();
+    session::print(&table(&columns, entries.iter().map(row)))?;
+    Ok(0)
+}
+
+/// A time in the local zone; `-` when it isn't known.
+fn time(value: Option<&Value>) -> String {
+    let seconds = value.and_then(Value::as_f64);
+    let instant = seconds.and_then(|s| jiff::Timestamp::from_microsecond((s * 1e6) as i64).ok());
+    instant.map_or_else(
+        || "-".to_owned(),
+        |at| at.to_zoned(TimeZone::system()).strftime("%F %R").to_string(),
+    )
+}

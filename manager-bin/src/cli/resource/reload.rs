@@ -1,0 +1,35 @@
+//! `resource reload`: another set of resources takes the place of the present one.
+
+use std::path::PathBuf;
+
+use jobtap_core::resource::ResourceSet;
+use serde_json::{Value, json};
+
+use super::refused;
+use crate::cli::message::{CliError, system_text};
+use crate::client::Client;
+
+/// Options and arguments of `resource reload`.
+#[derive(Debug, clap::Args)]
+pub(super) struct ReloadArgs {
+    /// Also if jobs hold resources that are no longer there
+    #[arg(short = 'f', long)]
+    force: bool,
+    /// A file with R (RFC 20)
+    #[arg(value_name = "PATH")]
+    path: PathBuf,
+}
+
+/// Runs the command.
+pub(super) async fn run(client: &Client, args: &ReloadArgs) -> Result<u8, CliError> {
+    let path = args.path.display();
+    let text = std::fs::read_to_string(&args.path)
+        .map_err(|error| CliError::failure(format!("{path}: {}", system_text(&error))))?;
+    let set: ResourceSet =
+        text.parse().map_err(|error| CliError::failure(format!("{path}: {error}")))?;
+    let r: Value = serde_json::from_str(&set.to_json())
+        .map_err(|error| CliError::failure(format!("{path}: {error}")))?;
+    let payload = json!({ "R": r, "force": args.force });
+    client.rpc("resource.reload", payload).await.map_err(|error| refused(&error))?;
+    Ok(0)
+}

@@ -1,0 +1,114 @@
+//! Which nodes a listing is about: `-i HOSTS|RANKS` and `-q QUEUE`.
+
+use std::collections::BTreeMap;
+
+use jobtap_core::resource::{Constraint, Hostlist, Idset, ResourceSet};
+use serde_json::{Value, json};
+
+use crate::cli::message::CliError;
+use crate::client::Client;
+
+/// Options that choose nodes.
+#[derive(Debug, clap::Args)]
+pub(super) struct NodeArgs {
+    /// Only these hosts or ranks
+    #[arg(short = 'i', long, value_name = "HOSTS|RANKS")]
+    include: Option<String>,
+    /// Only nodes of these queues
+    #[arg(short = 'q', long, value_name = "QUEUE,..")]
+    queue: Option<String>,
+}
+
+impl NodeArgs {
+    /// The ranks of `all` that are meant.
+    pub(super) fn ranks(&self, all: &ResourceSet, queues: &Queues) -> Result<Idset, CliError> {
+        let mut ranks = match &self.include {
+            None => all.ranks(),
+            Some(text) => included(text, all)?,
+        };
+        if let Some(names) = &self.queue {
+            let mut wanted = Idset::new();
+            for name in names.split(',') {
+                let nodes = queues
+                    .ranks(name, all)
+                    .ok_or_else(|| CliError::failure(format!("{name}: no such queue")))?;
+                wanted = wanted.union(&nodes);
+            }
+            ranks = ranks.intersection(&wanted);
+        }
+        Ok(ranks)
+    }
+}
+
+/// Reads a text as ranks, else as hosts.
+pub(super) fn included(text: &str, all: &ResourceSet) -> Result<Idset, CliError> {
+    if let Ok(ranks) = text.parse::<Idset>() {
+        return Ok(ranks.intersection(&all.ranks()));
+    }
+    let hosts: Hostlist = text
+        .parse()
+        .map_err(|_| CliError::failure(format!("-i: Invalid hostlist or idset: {text}")))?;
+    Ok(all.ranks_on(&hosts))
+}
+
+/// The queues of the configuration, each with the properties that it requires.
+#[derive(Debug, Default)]
+pub(super) struct Queues(BTreeMap<String, Vec<String>>);
+
+impl Queues {
+    /// Asks the manager. Who may not read the configuration sees no queues.
+    pub(super) async fn fetch(client: &Client) -> Self {
+        let config = client.rpc("config.get", json!({})).await.unwrap_or_default();
+        Self::configured(config.get("queues").unwrap_or(&Value::Null))
+    }
+
+    fn configured(tables: &Value) -> Self {
+        // A virtual queue has the nodes of its parent.
+        let parent =
+            |queue: &Value| queue.get("parent").and_then(|name| tables.get(name.as_str()?));
+        let requires = |queue: &Value| {
+            let requires = parent(queue).unwrap_or(queue).get("requires").and_then(Value::as_array);
+            requires.into_iter().flatten().filter_map(|p| p.as_str().map(str::to_owned)).collect()
+        };
+        let queues = tables.as_object().into_iter().flatten();
+        Self(queues.map(|(name, queue)| (name.clone(), requires(queue))).collect())
+    }
+
+    fn ranks(&self, name: &str, all: &ResourceSet) -> Option<Idset> {
+        let requires = self.0.get(name)?;
+        let constraint = Constraint::from_value(&json!({ "properties": requires })).ok()?;
+        Some(all.matching(&constraint).ranks())
+    }
+
+    /// The queues that a node with these properties belongs to.
+    pub(super) fn of(&self, properties: &[&str]) -> Vec<&str> {
+        let has = |required: &str| match required.strip_prefix('^') {
+            Some(unwanted) => !properties.contains(&unwanted),
+            None => properties.contains(&required),
+        };
+        let belongs = |requires: &[String]| requires.iter().all(|required| has(required));
+        let queues = self.0.iter().filter(|(_, requires)| belongs(requires));
+        queues.map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// Whether a property only tells to which queue a node belongs.
+    pub(super) fn requires(&self, property: &str) -> bool {
+        self.0.values().flatten().any(|required| required == property)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_virtual_queue_has_the_nodes_of_its_parent() {
+        let queues = Queues::configured(&json!({
+            "batch": {"requires": ["big"]},
+            "night": {"parent": "batch"},
+            "rest": {"requires": ["^big"]},
+        }));
+        assert_eq!(queues.of(&["big", "gpu"]), ["batch", "night"]);
+        assert_eq!(queues.of(&["gpu"]), ["rest"]);
+    }
+}

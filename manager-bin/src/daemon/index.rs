@@ -1,0 +1,49 @@
+//! One row for each job beside those of RFC 16, so that a start reads of a million jobs that are over
+//! no more than a line each: empty while the job is active, then its summary.
+//!
+//! Older stores, and those made from an archive, have no such rows. A mark says that all are there;
+//! without it a start reads every job and makes them.
+
+use jobtap_core::job::JobId;
+
+use crate::store::{Key, KeyError, Op};
+
+/// What the rows begin with; the job's id follows, in hexadecimal.
+pub(super) const JOBS: &str = "jobtap.job.";
+
+/// The key whose presence says that every job has its row.
+pub(super) fn mark() -> Result<Key, KeyError> {
+    Key::instance("jobtap.indexed")
+}
+
+/// The row of a job.
+pub(super) fn key(id: JobId) -> Result<Key, KeyError> {
+    Key::instance(&format!("{JOBS}{:016x}", id.as_u64()))
+}
+
+/// The job whose row this is.
+pub(super) fn job(name: &str) -> Option<JobId> {
+    let id = u64::from_str_radix(name.strip_prefix(JOBS)?, 16).ok()?;
+    Some(JobId::new(id))
+}
+
+/// Notes that a job is active, or what it was once it is over.
+pub(super) fn put(id: JobId, summary: &str) -> Result<Op, KeyError> {
+    Ok(Op::Put { key: key(id)?, value: summary.as_bytes().to_vec() })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use super::*;
+
+    #[test]
+    fn a_rows_name_gives_the_job_back() {
+        for id in [1, 0x1234_5678_9abc, u64::MAX] {
+            let key = key(JobId::new(id)).unwrap();
+            assert_eq!(job(key.name()), Some(JobId::new(id)));
+        }
+        assert_eq!(job("jobtap.job.x"), None);
+        assert_eq!(job(mark().unwrap().name()), None);
+    }
+}

@@ -1,0 +1,164 @@
+//! Named queues from the shell: what the commands say, and what is left after a restart.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use jobtap_tests::{Manager, Output, jobtap, run, temporary};
+
+const LONG: &str = "--setattr=system.exec.test.run_duration=600s";
+
+/// A queue, its virtual queue, and another one.
+const QUEUES: &str = r#"
+[policy.jobspec.defaults.system]
+queue = "day"
+[queues.day.policy]
+limits.duration = "1d"
+jobspec.defaults.system.duration = "1h"
+[queues.night]
+parent = "day"
+[queues.debug.policy.limits.job-size.max]
+ncores = 2
+"#;
+
+#[track_caller]
+fn fails(output: &Output, line: &str) {
+    assert_eq!((output.code, output.stderr.trim_end()), (1, line), "{output:?}");
+}
+
+/// `config load` of this text.
+fn load(m: &Manager, text: &str) -> Output {
+    let mut child = m
+        .command(["config", "load"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    Output {
+        code: output.status.code().unwrap(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+#[test]
+fn queues_are_enabled_and_started_one_by_one_or_all_together() {
+    let m = Manager::start_with(jobtap(), QUEUES);
+    let ok = |words: &str| m.jobtap(&format!("queue {words}")).ok();
+    assert_eq!(ok("start debug"), "debug: Scheduling is started");
+    assert_eq!(ok("start -v night").lines().nth(1), Some("debug: Scheduling is started"));
+    let held = "night: Job submission is enabled\n\
+                night: Scheduling is stopped: parent queue 'day' is stopped";
+    assert_eq!(ok("status night"), held);
+    assert_eq!(ok("disable -m full -q night"), "night: Job submission is disabled: full");
+    assert_eq!(ok("enable --quiet --all"), "");
+    let started =
+        "day: Scheduling is started\ndebug: Scheduling is started\nnight: Scheduling is started";
+    assert_eq!(ok("start --all"), started);
+    let fails = |words: &str, text: &str| {
+        fails(&m.jobtap(&format!("queue {words}")), &format!("jobtap-queue: ERROR: {text}"));
+    };
+    fails("start", "Named queues are defined. Specify queues or use --all.");
+    fails("disable", "enable: Use --all to apply this command to all queues");
+    fails("stop x", "start: 'x' is not a valid queue");
+    fails("status x", "status: 'x' is not a valid queue");
+    fails("status day -q debug", "Conflicting queues specified as --queue=debug and day");
+    fails("list -q day,x", "No such queue: x");
+    let mut guest: Command = m.command(["queue", "stop", "--all"]);
+    let guest = run(guest.env("FLUX_HANDLE_USERID", "77").env("FLUX_HANDLE_ROLEMASK", "0x2"));
+    assert_eq!(guest.code, 1);
+    assert!(guest.stderr.starts_with("jobtap-queue: ERROR: start: "), "{guest:?}");
+}
+
+#[test]
+fn a_listing_has_state_limits_and_resources() {
+    let m = Manager::start_with(jobtap(), QUEUES);
+    let list = |format: &str| m.jobtap_args(&["queue", "list", "-n", "-o", format]).ok();
+    let state = "{queuem} p={parent} {scheduling} {started.ascii} {defaults.timelimit!F} \
+                 {limits.timelimit!F} {limits.range.ncores} {limits.range.effective.ncores}";
+    m.jobtap("queue start night").ok();
+    let expected = "day* p= stopped n 1h 1d 0-inf 0-4\n\
+                    debug p= stopped n inf inf 0-2 0-2\n\
+                    night p=day stopped (parent) p 1h 1d 0-inf 0-4";
+    assert_eq!(list(state), expected);
+    m.jobtap("queue start --all").ok();
+    let id = m.submit(&format!("{LONG} -n3 true"));
+    m.wait(&id, "start");
+    let cores = "{queue} {resources.all.ncores} {resources.up.ncores} {resources.down.ncores} \
+                 {resources.allocated.ncores} {resources.free.ncores}";
+    assert_eq!(list(cores), "day 4 4 0 3 1\ndebug 4 4 0 3 1\nnight 4 4 0 3 1");
+    assert_eq!(m.jobtap("jobs -n -q day -o {queue}").ok(), "day");
+    assert_eq!(m.jobtap("jobs -n -q debug,night -o {queue}").ok(), "");
+}
+
+#[test]
+fn what_was_said_of_queues_outlives_the_manager() {
+    let mut m = Manager::start_with(jobtap(), QUEUES);
+    m.jobtap("queue start debug").ok();
+    m.jobtap("queue stop -m repair day").ok();
+    m.jobtap("queue disable -m full night").ok();
+    m.kill();
+    m.start_again();
+    let expected = "day: Job submission is enabled\n\
+                    day: Scheduling is stopped: repair\n\
+                    debug: Job submission is enabled\n\
+                    debug: Scheduling is started\n\
+                    night: Job submission is disabled: full\n\
+                    night: Scheduling is stopped";
+    assert_eq!(m.jobtap("queue status").ok(), expected);
+}
+
+#[test]
+fn a_configuration_with_a_mistake_is_refused_as_a_whole() {
+    let m = Manager::start_with(jobtap(), QUEUES);
+    let refused = load(&m, "[queues.one]\n[queues.two]\nparent = \"x\"\n");
+    let text = "error parsing [queues.two] config table: parent queue 'x' is not configured";
+    fails(&refused, &format!("jobtap-config: load: {text}"));
+    assert_eq!(m.jobtap("queue list -n -o {queue}").ok(), "day\ndebug\nnight");
+    assert_eq!(load(&m, "[queues.one]\n").code, 0);
+    assert_eq!(m.jobtap("queue list -n -o {queue}").ok(), "one");
+    fails(&m.jobtap("submit true"), "[Errno 1] no queue specified");
+}
+
+#[test]
+fn queues_are_kept_apart_by_the_properties_of_their_nodes() {
+    let temporary = temporary();
+    let file = temporary.path().join("config.toml");
+    let config = r#"
+        [queues.batch]
+        requires = ["big"]
+        [queues.debug]
+        requires = ["small"]
+        [resource]
+        noverify = true
+        [[resource.config]]
+        hosts = "h[0-3]"
+        cores = "0-3"
+        [[resource.config]]
+        hosts = "h[0-2]"
+        properties = ["big"]
+        [[resource.config]]
+        hosts = "h3"
+        properties = ["small"]
+    "#;
+    std::fs::write(&file, config).unwrap();
+    let options = ["--test-size=4".as_ref(), "--config-path".as_ref(), file.as_os_str()];
+    let m = Manager::start_in(jobtap(), &temporary.path().join("state"), &options);
+    m.jobtap("queue start --quiet --all").ok();
+    let wide = m.submit(&format!("{LONG} -q batch -N2 -n2 true"));
+    m.wait(&wide, "start");
+    let blocked = m.submit(&format!("{LONG} -q batch -N3 -n3 -x true"));
+    m.wait(&blocked, "priority");
+    let other = m.submit(&format!("{LONG} -q debug -n2 true"));
+    m.wait(&other, "start");
+    assert_eq!(m.field(&other, "nodelist"), "h3");
+    assert_eq!(m.field(&blocked, "state"), "SCHED");
+    m.jobtap("resource drain 0,3").ok();
+    let cores = "{queue} {resources.all.ncores} {resources.up.ncores} {resources.down.ncores} \
+                 {resources.allocated.ncores} {resources.free.ncores}";
+    let list = m.jobtap_args(&["queue", "list", "-n", "-o", cores]).ok();
+    assert_eq!(list, "batch 12 8 4 2 7\ndebug 4 0 4 2 0");
+}
