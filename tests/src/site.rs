@@ -11,6 +11,14 @@ use tempfile::TempDir;
 
 use crate::{Output, clean, jobtap, run, temporary, workspace};
 
+/// A crate that has no plugin, but a scheduler.
+const SCHEDULER: &str = r#"
+jobtap_core::scheduler! {
+    /// For its name.
+    pub static SHORTEST = "shortest", |_| Err("not today".to_owned());
+}
+"#;
+
 /// A site's directory.
 pub struct Site {
     directory: TempDir,
@@ -28,8 +36,8 @@ impl Site {
         Self { directory: temporary() }
     }
 
-    /// With the plugin `deadline` in a directory of its own, and the plugin `probe` in a directory of
-    /// crates, `crates`.
+    /// With the plugin `deadline` in a directory of its own, and the plugin `probe` and the scheduler
+    /// `shortest` in a directory of crates, `crates`.
     #[track_caller]
     pub fn with_plugins() -> Self {
         let site = Self::new();
@@ -37,7 +45,12 @@ impl Site {
         site.copy("examples/deadline/src/lib.rs", "deadline/src/lib.rs");
         site.write("crates/probe-0.1.0/Cargo.toml", &cargo_toml("probe"));
         site.copy("tests/plugins/probe/src/lib.rs", "crates/probe-0.1.0/src/lib.rs");
-        site.write("crates/probe-0.1.0/.cargo-checksum.json", r#"{"files":{},"package":null}"#);
+        site.write("crates/shortest-0.1.0/Cargo.toml", &cargo_toml("shortest"));
+        site.write("crates/shortest-0.1.0/src/lib.rs", SCHEDULER);
+        for name in ["probe", "shortest"] {
+            let file = format!("crates/{name}-0.1.0/.cargo-checksum.json");
+            site.write(&file, r#"{"files":{},"package":null}"#);
+        }
         site
     }
 

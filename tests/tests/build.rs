@@ -14,13 +14,18 @@ const CUSTOM: &str = r#"
 [manager]
 name = "custom"
 version = "2.1.0"
-without = [".priority-default", ".dependency-after"]
+without = [".priority-default", ".limit-job-size"]
 
 [[plugin]]
 name = "probe"
 version = "0.1"
 directory = "crates"
 after = ["deadline"]
+
+[[plugin]]
+name = "shortest"
+version = "0.1"
+directory = "crates"
 
 [[plugin]]
 name = "deadline"
@@ -130,6 +135,8 @@ fn a_manager_says_what_it_is_made_of() {
     assert!(deadline["checksum"].as_str().unwrap().starts_with("sha256:"));
     let probe = plugins.iter().find(|plugin| plugin["name"] == "probe").unwrap();
     assert_eq!(probe["source"], "directory+crates");
+    let scheduler = &answer["schedulers"][0];
+    assert_eq!((&scheduler["name"], &scheduler["crate"]), (&"shortest".into(), &"shortest".into()));
     let sbom = run(clean(&custom().1).args(["plugin", "available", "--sbom"])).ok();
     let sbom: Value = serde_json::from_str(&sbom).unwrap();
     assert_eq!((&sbom["bomFormat"], &sbom["specVersion"]), (&"CycloneDX".into(), &"1.6".into()));

@@ -17,6 +17,10 @@ fn plugins_come_and_go_and_comments_stay() {
         [[plugin]]\nname = \"deadline\"\npath = \"deadline\"\nbefore = [\"probe\"]\n\n\
         [[plugin]]\nname = \"probe\"\nversion = \"0.1\"\ndirectory = \"crates\"\n";
     assert_eq!(site.read("jobtap-build.toml"), expected);
+    // Not all builtins have a dot.
+    site.build("remove submit-hold").ok();
+    site.build("add submit-hold").ok();
+    assert_eq!(site.read("jobtap-build.toml"), expected);
     let twice = site.build("add deadline=deadline");
     assert!(twice.stderr.contains("plugin \"deadline\" is in the manifest"), "{twice:?}");
     let unknown = site.build("remove prob");

@@ -38,6 +38,9 @@ pub struct Composition {
     pub order: Vec<String>,
     /// Those of them that it must have; of the others the compiler decides, by a condition.
     pub required: Vec<String>,
+    /// The schedulers of its crates that it must have.
+    #[serde(default)]
+    pub schedulers: Vec<String>,
     /// Its configuration before any file of the site's.
     pub config: Value,
     /// The manifest's text.
@@ -160,6 +163,7 @@ pub(super) mod tests {
             }],
             order: vec![".priority-default".into(), "deadline".into()],
             required: vec!["deadline".into()],
+            schedulers: vec!["shortest".into()],
             config: json!({"plugins": {"deadline": {"default": "2d"}}}),
             manifest: manifest.into(),
             lock: "version = 4\n".into(),

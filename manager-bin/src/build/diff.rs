@@ -34,14 +34,16 @@ pub fn differences(old: &Composition, new: &Composition) -> Vec<String> {
         lines.push(format!("SDK: other sources of {}", new.sdk));
     }
     crates(old, new, &mut lines);
-    let plugins = |composition: &Composition| -> BTreeSet<String> {
-        composition.order.iter().cloned().collect()
+    let set = |names: &[String]| -> BTreeSet<String> { names.iter().cloned().collect() };
+    let mut come_and_gone = |what: &str, old: &[String], new: &[String]| {
+        let (before, after) = (set(old), set(new));
+        lines.extend(before.difference(&after).map(|name| format!("- {what} {name}")));
+        lines.extend(after.difference(&before).map(|name| format!("+ {what} {name}")));
     };
-    let (before, after) = (plugins(old), plugins(new));
-    lines.extend(before.difference(&after).map(|name| format!("- plugin {name}")));
-    lines.extend(after.difference(&before).map(|name| format!("+ plugin {name}")));
+    come_and_gone("plugin", &old.order, &new.order);
+    come_and_gone("scheduler", &old.schedulers, &new.schedulers);
     let common = |composition: &Composition| -> Vec<String> {
-        let both = |name: &&String| before.contains(*name) && after.contains(*name);
+        let both = |name: &&String| old.order.contains(*name) && new.order.contains(*name);
         composition.order.iter().filter(both).cloned().collect()
     };
     let (first, second) = (common(old), common(new));
@@ -142,6 +144,7 @@ mod tests {
         new.sdk_checksum = "01".into();
         new.crates[0].checksum = "22".into();
         new.order = vec!["deadline".into(), ".priority-default".into(), "limits".into()];
+        new.schedulers.push("longest".into());
         new.config = json!({"plugins": {"deadline": {"default": "3d"}}, "queues": {"debug": {}}});
         new.sbom = json!({"components": [{"name": "serde", "version": "1.0.1"}]});
         let expected = [
@@ -149,6 +152,7 @@ mod tests {
             "SDK: other sources of 0.1.0",
             "crate deadline: other sources of 0.1.0",
             "+ plugin limits",
+            "+ scheduler longest",
             "order: .priority-default, deadline -> deadline, .priority-default",
             "+ dependency serde 1.0.1",
             "config.plugins.deadline.default: \"2d\" -> \"3d\"",

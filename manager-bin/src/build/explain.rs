@@ -77,7 +77,10 @@ pub fn explain(manifest: &Manifest, options: &Options) -> Result<Explanation, Bu
 fn reasons(found: &Found, entry: Option<&PluginEntry>, order: &[String]) -> Vec<String> {
     let mut reasons = Vec::new();
     match entry {
-        None => reasons.push("builtin: before all plugins of other crates".to_owned()),
+        None if found.name.starts_with('.') => {
+            reasons.push("builtin: before all plugins of other crates".to_owned());
+        }
+        None => reasons.push("builtin".to_owned()),
         Some(entry) => reasons.push(format!("asked for by [[plugin]] {:?}", entry.name)),
     }
     if found.conditional {

@@ -110,12 +110,9 @@ pub fn build(manifest: &Manifest, options: &Options, output: &Path) -> Result<Bu
     let fresh = PathBuf::from(fresh);
     std::fs::copy(&made, &fresh).map_err(BuildError::file(&fresh))?;
     let verified = prepared.rustc.host == composition.target;
-    if verified {
-        let crates: Vec<String> = composition.crates.iter().map(|info| info.name.clone()).collect();
-        if let Err(error) = verify::verify(&fresh, &composition.required, &crates) {
-            let _ = std::fs::remove_file(&fresh);
-            return Err(error);
-        }
+    if verified && let Err(error) = verify::verify(&fresh, composition) {
+        let _ = std::fs::remove_file(&fresh);
+        return Err(error);
     }
     std::fs::rename(&fresh, &output).map_err(BuildError::file(&output))?;
     let size = std::fs::metadata(&output).map_err(BuildError::file(&output))?.len();
@@ -271,6 +268,7 @@ fn compose(
         rustc: rustc.version.clone(),
         order: lineup.order.clone(),
         required: lineup.required(),
+        schedulers: lineup.schedulers(),
         config: lineup.config.clone(),
         manifest: plan.manifest.to_text()?,
         lock: resolved.lock.clone(),

@@ -19,6 +19,8 @@ pub(super) struct Member {
     pub(super) name: String,
     /// The plugins that its source has with the features that are on.
     pub(super) plugins: Vec<Found>,
+    /// Its schedulers, likewise.
+    pub(super) schedulers: Vec<Found>,
 }
 
 /// The plugins of a manager.
@@ -36,14 +38,16 @@ impl Lineup {
     pub(super) fn new(plan: &Plan, resolved: &Resolved) -> Result<Self, BuildError> {
         let mut members = Vec::new();
         if !plan.builtins.is_empty() {
-            let name = "jobtap-builtins".to_owned();
-            members.push(Member { name, plugins: plan.builtins.clone() });
+            let (name, plugins) = ("jobtap-builtins".to_owned(), plan.builtins.clone());
+            members.push(Member { name, plugins, schedulers: Vec::new() });
         }
         for entry in &plan.manifest.plugins {
             let package = resolved.direct(&entry.name).ok_or_else(|| {
                 BuildError::refused(format!("plugin {:?}: cargo does not know it", entry.name))
             })?;
-            members.push(Member { name: entry.name.clone(), plugins: plugins(package, resolved)? });
+            let all = compiled(package, resolved)?;
+            let (schedulers, plugins) = all.into_iter().partition(|found| found.scheduler);
+            members.push(Member { name: entry.name.clone(), plugins, schedulers });
         }
         distinct(&members)?;
         let order = order(plan, &members)?;
@@ -51,7 +55,13 @@ impl Lineup {
         Ok(Self { members, order, config })
     }
 
-    /// Those that must be in the binary.
+    /// The schedulers that must be in the binary.
+    pub(super) fn schedulers(&self) -> Vec<String> {
+        let all = self.members.iter().flat_map(|member| &member.schedulers);
+        all.filter(|found| !found.conditional).map(|found| found.name.clone()).collect()
+    }
+
+    /// The plugins that must be in the binary.
     pub(super) fn required(&self) -> Vec<String> {
         let all = || self.members.iter().flat_map(|member| &member.plugins);
         let sure = |name: &&String| all().any(|found| found.name == **name && !found.conditional);
@@ -59,18 +69,18 @@ impl Lineup {
     }
 }
 
-/// The plugins of a crate that are compiled with its features.
-fn plugins(package: &Package, resolved: &Resolved) -> Result<Vec<Found>, BuildError> {
+/// The plugins and schedulers of a crate that are compiled with its features.
+fn compiled(package: &Package, resolved: &Resolved) -> Result<Vec<Found>, BuildError> {
     let on = resolved.features(&package.id);
     let all = package.library().map(|root| scan::library(root)).unwrap_or_default();
     let names: Vec<String> = all.iter().map(|found| found.name.clone()).collect();
     let wants = all.iter().flat_map(|found| found.features.clone()).collect::<Vec<_>>();
-    let compiled = |found: &Found| found.features.iter().all(|feature| on.contains(feature));
-    let plugins: Vec<Found> = all.into_iter().filter(compiled).collect();
-    match (plugins.is_empty(), names.is_empty()) {
-        (false, _) => Ok(plugins),
+    let is_on = |found: &Found| found.features.iter().all(|feature| on.contains(feature));
+    let compiled: Vec<Found> = all.into_iter().filter(is_on).collect();
+    match (compiled.is_empty(), names.is_empty()) {
+        (false, _) => Ok(compiled),
         (true, true) => Err(BuildError::refused(format!(
-            "plugin {:?}: the crate has no plugin: no #[jobtap_plugin] in its library; take it out of the manifest, or add one",
+            "plugin {:?}: the crate has no plugin: no #[jobtap_plugin] and no scheduler! in its library; take it out of the manifest, or add one",
             package.name,
         ))),
         (true, false) => Err(BuildError::refused(format!(
@@ -83,12 +93,14 @@ fn plugins(package: &Package, resolved: &Resolved) -> Result<Vec<Found>, BuildEr
 }
 
 fn distinct(members: &[Member]) -> Result<(), BuildError> {
-    let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut seen: BTreeMap<(bool, &str), &str> = BTreeMap::new();
     for member in members {
-        for found in member.plugins.iter().filter(|found| !found.conditional) {
-            if let Some(other) = seen.insert(&found.name, &member.name) {
+        let all = member.plugins.iter().chain(&member.schedulers);
+        for found in all.filter(|found| !found.conditional) {
+            if let Some(other) = seen.insert((found.scheduler, &found.name), &member.name) {
+                let what = if found.scheduler { "schedulers" } else { "plugins" };
                 return Err(BuildError::refused(format!(
-                    "two plugins are named {:?}: one of crate {other}, one of crate {}: leave one of the two out, or rename one",
+                    "two {what} are named {:?}: one of crate {other}, one of crate {}: leave one of the two out, or rename one",
                     found.name, member.name
                 )));
             }

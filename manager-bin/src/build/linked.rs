@@ -28,8 +28,9 @@ pub(crate) fn registry() -> Result<Registry, LinkedError> {
     let registry = Registry::linked_in(&own.order)?;
     let present: Vec<(&str, &str)> =
         registry.plugins().map(|plugin| (plugin.name, plugin.crate_name)).collect();
-    let crates: Vec<String> = own.crates.iter().map(|info| info.name.clone()).collect();
-    verify::compare(&present, &own.required, &crates).map_err(LinkedError::Differs)?;
+    let schedulers: Vec<(&str, &str)> =
+        registry.schedulers().map(|scheduler| (scheduler.name, scheduler.crate_name)).collect();
+    verify::compare(&present, &schedulers, own).map_err(LinkedError::Differs)?;
     Ok(registry)
 }
 

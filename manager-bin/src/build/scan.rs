@@ -1,17 +1,19 @@
-//! Reads from a crate's source which plugins it has, before anything is compiled.
+//! Reads from a crate's source which plugins and schedulers it has, before anything is compiled.
 //!
 //! Follows the modules from the library's root as the compiler does, and reads the arguments of each
-//! `#[jobtap_plugin]`. What macros make can't be seen here; it is seen after linking.
+//! `#[jobtap_plugin]` and `scheduler!`. What macros make can't be seen here; it is seen after linking.
 
 use std::path::{Path, PathBuf};
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
-/// A plugin in a crate's source.
+/// A plugin or a scheduler in a crate's source.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Found {
     /// Its name.
     pub(super) name: String,
+    /// Whether it is a scheduler, and no plugin.
+    pub(super) scheduler: bool,
     /// As declared.
     pub(super) before: Vec<String>,
     /// As declared.
@@ -22,8 +24,8 @@ pub(super) struct Found {
     pub(super) conditional: bool,
 }
 
-/// The plugins of a library, in the order of the source. A file that can't be read or understood has
-/// none: the compiler says what is wrong with it.
+/// What a library has, in the order of the source. A file that can't be read or understood has
+/// nothing: the compiler says what is wrong with it.
 pub(super) fn library(root: &Path) -> Vec<Found> {
     let mut found = Vec::new();
     let directory = root.parent().map(Path::to_path_buf).unwrap_or_default();
@@ -96,6 +98,11 @@ fn items(tokens: TokenStream, place: &Place, conditions: &Conditions, found: &mu
                 }
                 (attributes, words) = Default::default();
             }
+            TokenTree::Group(group) if words.ends_with(&["scheduler".into(), "!".into()]) => {
+                let inner = conditions.and(&attributes);
+                found.extend(scheduler(&group, &inner));
+                (attributes, words) = Default::default();
+            }
             TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => {
                 let inner = conditions.and(&attributes);
                 block(&group, &attributes, &words, place, &inner, found);
@@ -165,6 +172,15 @@ fn block(
     };
     let place = Place { file: place.file.clone(), directory };
     items(group.stream(), &place, conditions, found);
+}
+
+/// What `scheduler!` links: the name is its first text that isn't in an attribute.
+fn scheduler(group: &Group, conditions: &Conditions) -> Option<Found> {
+    let mut values = group.stream().into_iter();
+    let literal = values.find(|token| matches!(token, TokenTree::Literal(_)))?;
+    let name = texts(literal).pop().filter(|_| !conditions.never)?;
+    let (features, conditional) = (conditions.features.clone(), conditions.other);
+    Some(Found { name, scheduler: true, features, conditional, ..Found::default() })
 }
 
 /// What `jobtap_plugin(..)` in an attribute says.
@@ -282,6 +298,23 @@ mod tests {
         assert_eq!(found[0].features, ["x", "y"]);
         assert!(!found[0].conditional);
         assert!(found[1].conditional);
+    }
+
+    #[test]
+    fn schedulers_are_found_too() {
+        let text = "
+            jobtap_core::scheduler! {
+                /// \"not this\"
+                pub static A = \"shortest\", |_| Err(\"no\".into());
+            }
+            #[cfg(feature = \"x\")] mod a { scheduler!(static B = \"longest\", new); }
+            #[cfg(test)] scheduler!(static C = \"never\", new);
+            macro_rules! scheduler { () => {} }";
+        let found = scan(&[("lib.rs", text)]);
+        let names: Vec<&str> = found.iter().map(|found| found.name.as_str()).collect();
+        assert_eq!(names, ["shortest", "longest"]);
+        assert!(found.iter().all(|found| found.scheduler));
+        assert_eq!(found[1].features, ["x"]);
     }
 
     #[test]

@@ -5,14 +5,11 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use super::composition::Composition;
 use super::error::BuildError;
 
-/// Refuses a binary that has other plugins than were asked for, or another order.
-pub(super) fn verify(
-    binary: &Path,
-    required: &[String],
-    crates: &[String],
-) -> Result<(), BuildError> {
+/// Refuses a binary that has other plugins or schedulers than were asked for, or another order.
+pub(super) fn verify(binary: &Path, wanted: &Composition) -> Result<(), BuildError> {
     let linked = |text: String| BuildError::Linked(format!("the new manager: {text}"));
     let mut command = Command::new(binary);
     let command = command.args(["plugin", "available", "--json"]).stdin(Stdio::null());
@@ -21,36 +18,43 @@ pub(super) fn verify(
     let told = String::from_utf8_lossy(&output.stderr);
     let answer: Value = serde_json::from_slice(&output.stdout)
         .map_err(|_| linked(format!("it does not tell its plugins: {}", told.trim())))?;
-    let plugins = answer.get("plugins").and_then(Value::as_array).cloned().unwrap_or_default();
-    let present: Vec<(&str, &str)> = plugins.iter().filter_map(name_and_crate).collect();
-    compare(&present, required, crates).map_err(linked)
+    let list = |key: &str| answer.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
+    let (plugins, schedulers) = (list("plugins"), list("schedulers"));
+    let plugins: Vec<(&str, &str)> = plugins.iter().filter_map(name_and_crate).collect();
+    let schedulers: Vec<(&str, &str)> = schedulers.iter().filter_map(name_and_crate).collect();
+    compare(&plugins, &schedulers, wanted).map_err(linked)
 }
 
 fn name_and_crate(plugin: &Value) -> Option<(&str, &str)> {
     Some((plugin.get("name")?.as_str()?, plugin.get("crate")?.as_str()?))
 }
 
-/// Compares linked plugins, each with its crate, with those that are required and the crates that were
-/// asked for.
+/// Compares linked plugins and schedulers, each with its crate, with those that are required and the
+/// crates that were asked for.
 ///
 /// # Errors
 /// What is missing, what nobody asked for, or both orders.
 pub(super) fn compare(
     present: &[(&str, &str)],
-    required: &[String],
-    crates: &[String],
+    schedulers: &[(&str, &str)],
+    wanted: &Composition,
 ) -> Result<(), String> {
-    let has = |name: &str| present.iter().any(|(other, _)| *other == name);
-    if let Some(missing) = required.iter().find(|name| !has(name)) {
-        return Err(format!(
-            "plugin {missing:?} was asked for and is not linked: its crate must register it in its library with #[jobtap_plugin]; build again, or take the crate out of the manifest"
-        ));
-    }
-    let wanted = |owner: &str| crates.iter().any(|name| name == owner);
-    if let Some((name, owner)) = present.iter().find(|(_, owner)| !wanted(owner)) {
-        return Err(format!(
-            "plugin {name:?} of crate {owner} is linked and nobody asked for it: another plugin depends on its crate; add the crate to the manifest, or take out what needs it"
-        ));
+    let required = &wanted.required;
+    let plugins = ("plugin", present, required, "#[jobtap_plugin]");
+    let schedulers = ("scheduler", schedulers, &wanted.schedulers, "scheduler!");
+    for (what, present, required, by) in [plugins, schedulers] {
+        let has = |name: &str| present.iter().any(|(other, _)| *other == name);
+        if let Some(missing) = required.iter().find(|name| !has(name)) {
+            return Err(format!(
+                "{what} {missing:?} was asked for and is not linked: its crate must register it in its library with {by}; build again, or take the crate out of the manifest"
+            ));
+        }
+        let asked = |owner: &str| wanted.crate_info(owner).is_some();
+        if let Some((name, owner)) = present.iter().find(|(_, owner)| !asked(owner)) {
+            return Err(format!(
+                "{what} {name:?} of crate {owner} is linked and nobody asked for it: another plugin depends on its crate; add the crate to the manifest, or take out what needs it"
+            ));
+        }
     }
     let order: Vec<&str> = present
         .iter()
@@ -69,19 +73,28 @@ pub(super) fn compare(
 
 #[cfg(test)]
 mod tests {
+    use super::super::composition::tests::sample;
     use super::*;
 
     #[test]
     fn what_is_linked_is_what_was_asked_for() {
-        let required = ["a".to_owned(), "b".to_owned()];
-        let crates = ["one".to_owned()];
-        let told = |present: &[(&str, &str)]| compare(present, &required, &crates).err();
-        assert_eq!(told(&[("a", "one"), ("made-by-macro", "one"), ("b", "one")]), None);
-        let text = told(&[("a", "one")]).unwrap_or_default();
+        let mut wanted = sample("");
+        wanted.required = vec!["a".into(), "b".into()];
+        let told = |present: &[(&str, &str)], schedulers: &[(&str, &str)]| {
+            compare(present, schedulers, &wanted).err()
+        };
+        let own = "deadline";
+        let (both, one) = ([("a", own), ("made-by-macro", own), ("b", own)], [("shortest", own)]);
+        assert_eq!(told(&both, &one), None);
+        let text = told(&[("a", own)], &one).unwrap_or_default();
         assert!(text.starts_with("plugin \"b\" was asked for and is not linked"), "{text}");
-        let text = told(&[("a", "one"), ("b", "one"), ("c", "other")]).unwrap_or_default();
+        let text = told(&[("a", own), ("b", own), ("c", "other")], &one).unwrap_or_default();
         assert!(text.starts_with("plugin \"c\" of crate other is linked"), "{text}");
-        let text = told(&[("b", "one"), ("a", "one")]).unwrap_or_default();
+        let text = told(&[("b", own), ("a", own)], &one).unwrap_or_default();
         assert!(text.contains("in the order b, a, and not a, b"), "{text}");
+        let text = told(&both, &[]).unwrap_or_default();
+        assert!(text.starts_with("scheduler \"shortest\" was asked for"), "{text}");
+        let text = told(&both, &[one[0], ("longest", "other")]).unwrap_or_default();
+        assert!(text.starts_with("scheduler \"longest\" of crate other is linked"), "{text}");
     }
 }

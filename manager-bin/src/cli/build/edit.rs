@@ -2,9 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use jobtap_core::plugin::PluginDescriptor;
+
 use super::{MANIFEST, with};
-use crate::build::{self, BuildError};
+use crate::build::{self, BuildError, linked};
 use crate::cli::message::CliError;
+
+/// The crate of the builtins.
+const BUILTINS: &str = "jobtap-builtins";
 
 /// Options and arguments of `build add`.
 #[derive(Debug, clap::Args)]
@@ -73,8 +78,11 @@ pub(super) fn remove(args: &RemoveArgs) -> Result<u8, CliError> {
     })
 }
 
+/// Not all builtins have a dot; those without are known to a program that has them.
 fn is_builtin(name: &str) -> bool {
-    name.starts_with('.')
+    let own = |plugin: &PluginDescriptor| plugin.crate_name == BUILTINS;
+    let known = || linked::registry().ok().and_then(|registry| registry.find(name));
+    name.starts_with('.') || known().is_some_and(own)
 }
 
 /// The path from the manifest's directory to one that is in it or beside it; others stay absolute.

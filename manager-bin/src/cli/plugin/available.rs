@@ -1,8 +1,9 @@
-//! `plugin available`: the plugins that are linked into this program, and where they come from.
+//! `plugin available`: the plugins and schedulers that are linked into this program, and where they come from.
 //!
 //! No manager is asked: this tells what a binary is before anybody starts it.
 
 use jobtap_core::plugin::{Load, PluginDescriptor, SDK_VERSION};
+use jobtap_core::sched::SchedulerDescriptor;
 use serde_json::{Value, json};
 
 use crate::build::{Composition, linked, own};
@@ -36,19 +37,17 @@ pub(super) fn run(args: &AvailableArgs) -> Result<u8, CliError> {
     let registry = linked::registry().map_err(CliError::failure)?;
     let plugins: Vec<&PluginDescriptor> = registry.plugins().collect();
     if args.json {
-        session::print(&format!("{:#}\n", json(&plugins, own)))?;
+        let schedulers: Vec<&SchedulerDescriptor> = registry.schedulers().collect();
+        session::print(&format!("{:#}\n", json(&plugins, &schedulers, own)))?;
     } else {
         session::print(&text(&plugins, own))?;
     }
     Ok(0)
 }
 
-/// Where a plugin's crate comes from, and its checksum; only `jobtap build` knows.
-fn origin<'a>(
-    plugin: &PluginDescriptor,
-    own: Option<&'a Composition>,
-) -> Option<(&'a str, &'a str)> {
-    let info = own?.crate_info(plugin.crate_name)?;
+/// Where a crate comes from, and its checksum; only `jobtap build` knows.
+fn origin<'a>(crate_name: &str, own: Option<&'a Composition>) -> Option<(&'a str, &'a str)> {
+    let info = own?.crate_info(crate_name)?;
     Some((&info.source, &info.checksum))
 }
 
@@ -65,9 +64,23 @@ fn some(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-fn json(plugins: &[&PluginDescriptor], own: Option<&Composition>) -> Value {
+fn json(
+    plugins: &[&PluginDescriptor],
+    schedulers: &[&SchedulerDescriptor],
+    own: Option<&Composition>,
+) -> Value {
+    let scheduler = |scheduler: &&SchedulerDescriptor| {
+        let origin = origin(scheduler.crate_name, own);
+        json!({
+            "name": scheduler.name,
+            "crate": scheduler.crate_name,
+            "version": scheduler.crate_version,
+            "source": origin.map(|(source, _)| source),
+            "checksum": origin.map(|(_, checksum)| format!("sha256:{checksum}")),
+        })
+    };
     let plugin = |plugin: &&PluginDescriptor| {
-        let origin = origin(plugin, own);
+        let origin = origin(plugin.crate_name, own);
         let authors: Vec<&str> =
             plugin.authors.split(':').filter(|name| !name.is_empty()).collect();
         json!({
@@ -97,6 +110,7 @@ fn json(plugins: &[&PluginDescriptor], own: Option<&Composition>) -> Value {
         })),
         "sdk": SDK_VERSION,
         "plugins": plugins.iter().map(plugin).collect::<Vec<_>>(),
+        "schedulers": schedulers.iter().map(scheduler).collect::<Vec<_>>(),
     })
 }
 
@@ -111,7 +125,7 @@ fn text(plugins: &[&PluginDescriptor], own: Option<&Composition>) -> String {
     let columns = ["PLUGIN", "CRATE", "VERSION", "LOAD", "LICENSE", "SOURCE", "TOPICS"];
     let columns = columns.map(|name| Column(name, Side::Left));
     let row = |plugin: &&PluginDescriptor| {
-        let source = origin(plugin, own).map_or("-", |(source, _)| source);
+        let source = origin(plugin.crate_name, own).map_or("-", |(source, _)| source);
         vec![
             plugin.name.to_owned(),
             plugin.crate_name.to_owned(),
