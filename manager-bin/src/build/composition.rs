@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::checksum;
 use super::error::BuildError;
+use super::sdk;
 
 /// How the text in a binary begins; then its length and its checksum.
 const MARK: &str = "JOBTAP-COMPOSITION-1 ";
@@ -112,8 +113,17 @@ impl Composition {
         starts.filter_map(|(at, _)| Self::from_bytes(bytes.get(at..)?)).next()
     }
 
+    /// Where a crate of its plugins or of its SDK comes from, and its checksum.
+    pub(crate) fn origin(&self, crate_name: &str) -> Option<(&str, &str)> {
+        match self.crate_info(crate_name) {
+            Some(info) => Some((&info.source, &info.checksum)),
+            None if sdk::CRATES.contains(&crate_name) => Some(("sdk", &self.sdk_checksum)),
+            None => None,
+        }
+    }
+
     /// A crate by its name.
-    pub(crate) fn crate_info(&self, name: &str) -> Option<&CrateInfo> {
+    pub(super) fn crate_info(&self, name: &str) -> Option<&CrateInfo> {
         self.crates.iter().find(|info| info.name == name)
     }
 }

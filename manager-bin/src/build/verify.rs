@@ -8,6 +8,9 @@ use serde_json::Value;
 use super::composition::Composition;
 use super::error::BuildError;
 
+/// The crate that every plugin needs.
+const SDK: &str = "jobtap-core";
+
 /// Refuses a binary that has other plugins or schedulers than were asked for, or another order.
 pub(super) fn verify(binary: &Path, wanted: &Composition) -> Result<(), BuildError> {
     let linked = |text: String| BuildError::Linked(format!("the new manager: {text}"));
@@ -49,7 +52,8 @@ pub(super) fn compare(
                 "{what} {missing:?} was asked for and is not linked: its crate must register it in its library with {by}; build again, or take the crate out of the manifest"
             ));
         }
-        let asked = |owner: &str| wanted.crate_info(owner).is_some();
+        // The SDK has schedulers of its own.
+        let asked = |owner: &str| owner == SDK || wanted.crate_info(owner).is_some();
         if let Some((name, owner)) = present.iter().find(|(_, owner)| !asked(owner)) {
             return Err(format!(
                 "{what} {name:?} of crate {owner} is linked and nobody asked for it: another plugin depends on its crate; add the crate to the manifest, or take out what needs it"
@@ -94,7 +98,7 @@ mod tests {
         assert!(text.contains("in the order b, a, and not a, b"), "{text}");
         let text = told(&both, &[]).unwrap_or_default();
         assert!(text.starts_with("scheduler \"shortest\" was asked for"), "{text}");
-        let text = told(&both, &[one[0], ("longest", "other")]).unwrap_or_default();
+        let text = told(&both, &[one[0], ("easy", SDK), ("longest", "other")]).unwrap_or_default();
         assert!(text.starts_with("scheduler \"longest\" of crate other is linked"), "{text}");
     }
 }

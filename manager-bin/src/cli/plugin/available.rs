@@ -45,12 +45,6 @@ pub(super) fn run(args: &AvailableArgs) -> Result<u8, CliError> {
     Ok(0)
 }
 
-/// Where a crate comes from, and its checksum; only `jobtap build` knows.
-fn origin<'a>(crate_name: &str, own: Option<&'a Composition>) -> Option<(&'a str, &'a str)> {
-    let info = own?.crate_info(crate_name)?;
-    Some((&info.source, &info.checksum))
-}
-
 fn topics(plugin: &PluginDescriptor) -> Vec<String> {
     let mut topics: Vec<String> =
         plugin.handlers.iter().map(|handler| handler.full_name()).collect();
@@ -70,7 +64,7 @@ fn json(
     own: Option<&Composition>,
 ) -> Value {
     let scheduler = |scheduler: &&SchedulerDescriptor| {
-        let origin = origin(scheduler.crate_name, own);
+        let origin = own.and_then(|own| own.origin(scheduler.crate_name));
         json!({
             "name": scheduler.name,
             "crate": scheduler.crate_name,
@@ -80,7 +74,7 @@ fn json(
         })
     };
     let plugin = |plugin: &&PluginDescriptor| {
-        let origin = origin(plugin.crate_name, own);
+        let origin = own.and_then(|own| own.origin(plugin.crate_name));
         let authors: Vec<&str> =
             plugin.authors.split(':').filter(|name| !name.is_empty()).collect();
         json!({
@@ -125,7 +119,8 @@ fn text(plugins: &[&PluginDescriptor], own: Option<&Composition>) -> String {
     let columns = ["PLUGIN", "CRATE", "VERSION", "LOAD", "LICENSE", "SOURCE", "TOPICS"];
     let columns = columns.map(|name| Column(name, Side::Left));
     let row = |plugin: &&PluginDescriptor| {
-        let source = origin(plugin.crate_name, own).map_or("-", |(source, _)| source);
+        let source =
+            own.and_then(|own| own.origin(plugin.crate_name)).map_or("-", |(source, _)| source);
         vec![
             plugin.name.to_owned(),
             plugin.crate_name.to_owned(),
