@@ -276,8 +276,8 @@ fn it_runs_where_there_is_nothing_else() {
     let linked = format!("{}{}", linked.stdout, linked.stderr);
     assert!(["statically linked", "not a dynamic executable"].iter().any(|t| linked.contains(t)));
     let inside = |words: &str| {
-        let mut command = Command::new("unshare");
-        command.args(["--user", "--map-root-user", "--mount", "--pid", "--fork"]);
+        let mut command = Command::new("timeout");
+        command.args(["60", "unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork"]);
         command.arg("--root").arg(root.path()).args(words.split(' ')).env_clear();
         run(command.env("PATH", "/usr/bin:/bin"))
     };
