@@ -32,11 +32,13 @@ chapters! {
     data = "data.md";
     async_handlers = "async.md";
     services = "services.md";
+    policies = "policies.md";
     queues = "queues.md";
     failures = "failures.md";
     testing = "testing.md";
     restart = "restart.md";
     order = "order.md";
+    records = "records.md";
     custom_managers = "custom-managers.md";
     from_c = "from-c.md";
     misuse_table = "misuse.md";

@@ -16,20 +16,34 @@ mod dependency_after;
 mod dependency_dataflow;
 #[cfg(feature = "dependency-singleton")]
 mod dependency_singleton;
+#[cfg(feature = "fairshare")]
+mod fairshare;
 #[cfg(feature = "history")]
 mod history;
+#[cfg(feature = "licenses")]
+mod licenses;
 #[cfg(feature = "limit-duration")]
 mod limit_duration;
 #[cfg(feature = "limit-job-size")]
 mod limit_job_size;
+#[cfg(feature = "limits")]
+mod limits;
+#[cfg(feature = "perilog")]
+mod perilog;
 #[cfg(feature = "post-event")]
 mod post_event;
+#[cfg(feature = "preempt-notice")]
+mod preempt_notice;
 #[cfg(feature = "priority-default")]
 mod priority_default;
 #[cfg(feature = "history")]
 mod slice;
 #[cfg(feature = "submit-hold")]
 mod submit_hold;
+#[cfg(any(feature = "licenses", feature = "limits"))]
+// Licences need less of it.
+#[cfg_attr(not(feature = "limits"), allow(dead_code))]
+mod tokens;
 #[cfg(feature = "update-duration")]
 mod update_duration;
 #[cfg(feature = "update-queue")]
@@ -49,14 +63,24 @@ pub use dependency_after::DependencyAfter;
 pub use dependency_dataflow::DependencyDataflow;
 #[cfg(feature = "dependency-singleton")]
 pub use dependency_singleton::DependencySingleton;
+#[cfg(feature = "fairshare")]
+pub use fairshare::Fairshare;
 #[cfg(feature = "history")]
 pub use history::History;
+#[cfg(feature = "licenses")]
+pub use licenses::Licenses;
 #[cfg(feature = "limit-duration")]
 pub use limit_duration::LimitDuration;
 #[cfg(feature = "limit-job-size")]
 pub use limit_job_size::LimitJobSize;
+#[cfg(feature = "limits")]
+pub use limits::Limits;
+#[cfg(feature = "perilog")]
+pub use perilog::Perilog;
 #[cfg(feature = "post-event")]
 pub use post_event::PostEvent;
+#[cfg(feature = "preempt-notice")]
+pub use preempt_notice::PreemptNotice;
 #[cfg(feature = "priority-default")]
 pub use priority_default::PriorityDefault;
 #[cfg(feature = "submit-hold")]

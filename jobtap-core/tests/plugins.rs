@@ -93,6 +93,66 @@ mod brackets {
     }
 }
 
+mod failed_prolog {
+    use super::*;
+
+    /// Its prolog fails, and what it did is undone by an epilog that takes five seconds.
+    #[derive(Default)]
+    struct Undoes;
+
+    #[jobtap_plugin(name = "undoes")]
+    impl Undoes {
+        #[on("job.state.sched")]
+        fn sched(&self, job: &Job, cx: Cx<'_, JobStateSched>) -> Result<(), HandlerError> {
+            let early = cx.fail_job_with_epilog(cx.live(job.id())?, "undo", "early", "no");
+            cx.log(Level::Info, early.err().map(|error| error.to_string()).unwrap_or_default());
+            Ok(())
+        }
+
+        #[on("job.state.run")]
+        fn run(
+            &self,
+            job: &Job,
+            remote: Remote<Self>,
+            cx: Cx<'_, JobStateRun>,
+        ) -> Result<(), HandlerError> {
+            let (id, prolog) = (job.id(), cx.prolog_start("do")?);
+            let later = remote.clone();
+            remote.at(cx.now() + 5.0, move |_, cx| {
+                let undo = cx.fail_job_with_epilog(cx.live(id).unwrap(), "undo", "site", "no");
+                let undo = undo.unwrap();
+                prolog.finish(1);
+                later.at(cx.now() + 5.0, |_, _| undo.finish(0));
+            });
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn its_job_ends_and_waits_for_the_epilog_that_came_with_that() {
+        let mut m = with::<Undoes>();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.assert_logged("a job has something to clean up once it has resources");
+        m.advance(6.0);
+        let open = "submit validate depend priority alloc prolog-start epilog-start exception \
+                    prolog-finish";
+        m.assert_events(id, open);
+        m.assert_state(id, State::Cleanup);
+        m.advance(6.0);
+        m.assert_events(id, &format!("{open} epilog-finish free clean"));
+    }
+
+    #[test]
+    fn an_epilog_that_came_with_the_end_has_failed_after_a_restart() {
+        let mut m = with::<Undoes>();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.advance(6.0);
+        m.crash_and_restart();
+        m.assert_exception(id, "epilog", "the manager was restarted while it was open");
+        m.assert_state(id, State::Inactive);
+    }
+}
+
 mod dropped_token {
     use super::*;
 

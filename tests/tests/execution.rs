@@ -143,3 +143,57 @@ fn simulated_jobs_take_no_process() {
     m.wait(&id, "clean");
     assert_eq!(m.field(&id, "returncode"), "1");
 }
+
+#[test]
+fn output_files_are_named_by_template_and_labeled_per_task() {
+    let m = Manager::start(jobtap());
+    let here = temporary();
+    let at = |words: &[&str]| run(m.command(words).current_dir(here.path())).ok();
+    let text = |name: &str| {
+        let mut lines: Vec<String> = std::fs::read_to_string(here.path().join(name))
+            .unwrap()
+            .lines()
+            .map(str::to_owned)
+            .collect();
+        lines.sort_unstable();
+        lines.join("|")
+    };
+    let script = "echo out $FLUX_TASK_RANK; echo err >&2";
+    let words = [
+        "run",
+        "-n2",
+        "-l",
+        "--job-name=nm",
+        "--output={{name}}-{{id}}.out",
+        "--error=e{{taskid}}",
+    ];
+    at(&[&words[..], &["sh", "-c", script]].concat());
+    let id = m.jobtap("jobs -ano {id.f58}").ok();
+    assert_eq!(text(&format!("nm-{id}.out")), "0: out 0|1: out 1");
+    assert_eq!((text("e0"), text("e1")), ("0: err".into(), "1: err".into()));
+    let append = ["run", "--output=a", "--setopt=output.mode=append", "sh", "-c", "echo more"];
+    at(&append);
+    at(&append);
+    assert_eq!(text("a"), "more|more");
+    at(&["run", "--output=a", "-u", "printf", "new"]);
+    assert_eq!(text("a"), "new");
+}
+
+#[test]
+fn input_comes_from_a_file_or_is_at_its_end() {
+    let m = Manager::start(jobtap());
+    let here = temporary();
+    std::fs::write(here.path().join("in.txt"), "from file\n").unwrap();
+    let words = ["run", "-n2", "--input=in.txt", "cat"];
+    assert_eq!(run(m.command(words).current_dir(here.path())).ok(), "from file\nfrom file");
+    let id = m.jobtap("jobs -ano {id.f58}").ok();
+    let log = m.jobtap(&format!("job eventlog -p input {id}")).ok();
+    assert!(log.contains("redirect stream=\"stdin\""), "{log}");
+    // A submitted job has nobody to type.
+    let id = m.submit("cat");
+    m.wait(&id, "clean");
+    assert_eq!(m.field(&id, "returncode"), "0");
+    let missing = run(m.command(["run", "--input=nosuch", "cat"]).current_dir(here.path()));
+    assert_eq!(missing.code, 1);
+    assert!(missing.stderr.contains("cannot open input file"), "{missing:?}");
+}

@@ -384,6 +384,13 @@ pub enum Effect {
         /// The entry.
         entry: Arc<EventEntry>,
     },
+    /// Show an event that isn't logged to those who follow all jobs.
+    Announce {
+        /// The job.
+        id: JobId,
+        /// The entry.
+        entry: Arc<EventEntry>,
+    },
     /// Tell the execution system.
     Exec(ExecCommand),
     /// Come back with [`Input::Timer`] at this time.

@@ -97,6 +97,10 @@ impl Engine {
                 }
             }
             Command::Raise { job, exception } => self.raise(job, &exception),
+            Command::EndWithEpilog { job, description, exception } => {
+                self.start_of(plugin, job, Bracket::Epilog, &description);
+                self.raise(job, &exception);
+            }
             Command::Reprioritize { job, priority } => self.set_priority(job, priority),
             Command::ReprioritizeAll => self.reprioritize_all(),
             Command::UpdateJobspec { job, updates } => {
@@ -109,6 +113,7 @@ impl Engine {
                 self.post(job, events::urgency(now, self.owner, urgency));
             }
             Command::Memo { job, memo } => self.post(job, events::given(now, "memo", Some(memo))),
+            Command::Signal { job, signal } => self.signal(job, signal.number()),
             Command::Drain { ranks, reason } => self.drain_for_plugin(&ranks, &reason),
             Command::SetFlag { job, flag } => self.post(job, events::set_flags(now, flag.name())),
             command => self.execute_own(plugin, command),
@@ -153,12 +158,14 @@ impl Engine {
             | Command::FinishProlog { .. }
             | Command::FinishEpilog { .. }
             | Command::Raise { .. }
+            | Command::EndWithEpilog { .. }
             | Command::Reprioritize { .. }
             | Command::ReprioritizeAll
             | Command::UpdateJobspec { .. }
             | Command::PostEvent { .. }
             | Command::SetUrgency { .. }
             | Command::Memo { .. }
+            | Command::Signal { .. }
             | Command::Drain { .. }
             | Command::SetFlag { .. } => {}
         }

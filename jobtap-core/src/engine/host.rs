@@ -184,6 +184,11 @@ impl Engine {
                 let possible = |state| state != State::Inactive && !(fatal && state == State::New);
                 self.in_state(*job, "raise", rule, possible)
             }
+            Command::EndWithEpilog { job, .. } => {
+                let rule = "a job has something to clean up once it has resources";
+                let has_some = |state| matches!(state, State::Run | State::Cleanup);
+                self.in_state(*job, "fail_job_with_epilog", rule, has_some)
+            }
             Command::Reprioritize { job, .. } => self.alive(*job, "reprioritize"),
             Command::Subscribe { job } => self.alive(*job, "subscribe"),
             Command::PostEvent { job, .. } => self.alive(*job, "post_event"),
@@ -194,6 +199,7 @@ impl Engine {
             }
             Command::SetFlag { job, .. } => self.alive(*job, "set_flag"),
             Command::Memo { job, .. } => self.alive(*job, "memo"),
+            Command::Signal { job, .. } => self.alive(*job, "signal"),
             Command::Reopen { job, bracket, description } => {
                 let orphaned =
                     |record: &super::record::Record| record.is_orphaned(*bracket, description);

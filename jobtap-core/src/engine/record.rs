@@ -8,13 +8,21 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::api::{TimerId, Write};
+use super::api::{Effect, TimerId, Write};
 use super::held::{Opened, Working};
 use super::simulated::Simulated;
 use crate::eventlog::EventEntry;
 use crate::job::{Flags, Job, KnownDependency, State, Timestamp, Uid, Urgency};
 use crate::plugin::{Bracket, PluginKey, Work as RemoteWork};
 use crate::resource::{Idset, ResourceSet};
+
+/// The effects of a job that isn't accepted yet.
+#[derive(Debug, Default)]
+pub(super) struct Unaccepted {
+    pub(super) writes: Vec<Write>,
+    /// Its events, for those who follow all jobs.
+    pub(super) published: Vec<Effect>,
+}
 
 /// One job.
 #[derive(Debug)]
@@ -27,8 +35,8 @@ pub(super) struct Record {
     /// Lines in `eventlog` and in `guest.exec.eventlog`.
     pub(super) lines: u64,
     pub(super) exec_lines: u64,
-    /// Writes of a job that isn't accepted yet; nothing is kept of one that is rejected.
-    pub(super) unaccepted: Option<Vec<Write>>,
+    /// What waits until the job is accepted; nothing is kept of one that is rejected.
+    pub(super) unaccepted: Option<Unaccepted>,
     /// Descriptions of open prologs and epilogs.
     pub(super) prologs: Vec<Box<str>>,
     pub(super) epilogs: Vec<Box<str>>,
@@ -225,7 +233,7 @@ impl Record {
             "prolog-start" | "prolog-finish" => {
                 bracket(&mut self.prologs, entry, &*entry.name == "prolog-start")?;
             }
-            "epilog-start" | "epilog-finish" if before == State::Cleanup => {
+            "epilog-start" | "epilog-finish" if matches!(before, State::Run | State::Cleanup) => {
                 bracket(&mut self.epilogs, entry, &*entry.name == "epilog-start")?;
             }
             "start" => self.times.start = Some(entry.timestamp),

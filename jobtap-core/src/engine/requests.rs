@@ -175,7 +175,7 @@ impl Engine {
     }
 
     /// Sends a signal to the tasks of a job, if it has any.
-    fn signal(&mut self, id: JobId, signum: i32) {
+    pub(super) fn signal(&mut self, id: JobId, signum: i32) {
         let has_tasks = |record: &Record| {
             matches!(record.exec, Exec::Open | Exec::Ending) && record.simulated.is_none()
         };

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::api::{Cred, ReplyTo, RequestError, Submission};
 use super::frames::{Frame, Given, Then};
 use super::notices::{Cause, Progress};
-use super::record::Record;
+use super::record::{Record, Unaccepted};
 use super::work::Work;
 use super::{Engine, Write, events};
 use crate::job::{Flags, Job, JobId, State, Uid, Urgency};
@@ -85,7 +85,7 @@ impl Engine {
         let jobspec = jobspec.into_redacted();
         let text = jobspec.text().to_owned();
         let mut record = Record::new(blank_job(id, jobspec));
-        record.unaccepted = Some(Vec::new());
+        record.unaccepted = Some(Unaccepted::default());
         self.jobs.insert(id, Box::new(record));
         self.active.insert(id);
         self.put(id, "J", submission.signed);
@@ -227,9 +227,10 @@ impl Engine {
         let Some(record) = self.jobs.get_mut(&id) else {
             return;
         };
-        let held = record.unaccepted.take();
-        self.effects.writes.extend(held.into_iter().flatten());
+        let held = record.unaccepted.take().unwrap_or_default();
+        self.effects.writes.extend(held.writes);
         self.effects.writes.push(Write::Accepted { id });
+        self.effects.after.extend(held.published);
         self.tally_new(id);
         self.wait_begins(id);
         if let Some(reply) = self.submitters.remove(&id) {

@@ -128,6 +128,10 @@ impl Engine {
     /// Logs an applied event and stacks what follows from it, last first.
     fn applied(&mut self, id: JobId, entry: Arc<EventEntry>, applied: Applied) {
         if entry.name == NOT_LOGGED {
+            let accepted = self.jobs.get(&id).is_some_and(|record| record.unaccepted.is_none());
+            if accepted {
+                self.effects.after.push(Effect::Announce { id, entry: Arc::clone(&entry) });
+            }
             return self.show_subscribers(id, &entry);
         }
         self.write_event(id, Log::Main, &entry);
@@ -166,12 +170,15 @@ impl Engine {
         let seq = *lines;
         *lines += 1;
         let write = Write::Append { id, log, seq, line: entry.encode() };
+        let publish = Effect::Publish { id, log, seq, entry: Arc::clone(entry) };
         match &mut record.unaccepted {
-            // Nobody can watch a job whose id nobody knows.
-            Some(held) => held.push(write),
+            Some(held) => {
+                held.writes.push(write);
+                held.published.push(publish);
+            }
             None => {
                 self.effects.writes.push(write);
-                self.effects.after.push(Effect::Publish { id, log, seq, entry: Arc::clone(entry) });
+                self.effects.after.push(publish);
             }
         }
     }
@@ -180,7 +187,7 @@ impl Engine {
     pub(super) fn put(&mut self, id: JobId, key: impl Into<String>, value: String) {
         let write = Write::Put { id, key: key.into(), value };
         match self.jobs.get_mut(&id).map(|record| record.unaccepted.as_mut()) {
-            Some(Some(held)) => held.push(write),
+            Some(Some(held)) => held.writes.push(write),
             Some(None) => self.effects.writes.push(write),
             // Rejected: nothing of it is kept.
             None => {}

@@ -26,9 +26,9 @@ use super::call::{Call, Detail};
 use super::descriptor::AsyncPolicy;
 use super::exception::Exception;
 use super::failure::{Failure, HandlerError, Reject};
-use super::host::{Command, Hold, Host, JobWork, Task};
+use super::host::{Command, Hold, Host, JobWork, Level, Task};
 use super::outcome::{Outcome, Priority};
-use super::remote::RemoteHandle;
+use super::remote::{Remote, RemoteHandle};
 use super::service::{IntoReply, ServiceError};
 use super::waiting::{Either, oneshot, race};
 use crate::job::JobId;
@@ -219,7 +219,7 @@ impl AsyncTopic for JobStatePriority {
         vec![match answer {
             Ok(priority) => Command::Reprioritize { job, priority },
             Err(text) => Command::Log {
-                level: super::Level::Error,
+                level: Level::Error,
                 text: format!("{what}: job {job} stays without a priority: {text}"),
             },
         }]
@@ -345,6 +345,39 @@ where
         }
     }))));
     Ok(Outcome::default())
+}
+
+impl<P: 'static> Remote<P> {
+    /// Runs a future of the plugin's own off the manager's thread, from when what is on its way there
+    /// is durable. It brings back what it finds with [`run`](Remote::run). Nothing waits for it: what
+    /// holds a job is an asynchronous handler, or has a [`Token`](super::Token).
+    ///
+    /// When the plugin is unloaded, whatever the future waits for through the SDK ends with
+    /// [`Gone`](super::Gone). A panic in it is logged.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// struct Weather { wind: Option<String> }
+    ///
+    /// fn look(remote: Remote<Weather>) {
+    ///     remote.clone().spawn(async move {
+    ///         if let Ok(end) = remote.run_process(Process::new("wind-speed")).await {
+    ///             let wind = String::from_utf8_lossy(&end.stdout).into_owned();
+    ///             remote.run(move |weather, _| weather.wind = Some(wind));
+    ///         }
+    ///     });
+    /// }
+    /// ```
+    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let guarded = Guarded(Box::pin(work));
+        let remote = self.handle().clone();
+        self.handle().commands(vec![Command::Spawn(Task(Box::pin(async move {
+            if let Err(panic) = guarded.await {
+                let (level, text) = (Level::Error, format!("a future panicked: {panic}"));
+                remote.commands(vec![Command::Log { level, text }]);
+            }
+        })))]);
+    }
 }
 
 const EIO: i32 = 5;

@@ -25,7 +25,7 @@ use super::outcome::Priority;
 use super::process::ProcessCommand;
 use super::remote::{RemoteHandle, TimerKey, Work};
 use super::service::{ReplyTo, ServiceError};
-use crate::job::{Job, JobId, State, Timestamp, Uid, Urgency};
+use crate::job::{Job, JobId, Signal, State, Timestamp, Uid, Urgency};
 use crate::queue::Queues;
 use crate::resource::Idset;
 
@@ -171,6 +171,22 @@ pub enum Command {
         job: JobId,
         /// What to set it to.
         urgency: Urgency,
+    },
+    /// Start an epilog and end the job.
+    EndWithEpilog {
+        /// The job.
+        job: JobId,
+        /// Names the epilog within the job.
+        description: String,
+        /// Why it ends.
+        exception: Exception,
+    },
+    /// Send a signal to the job's tasks, if it has any.
+    Signal {
+        /// The job.
+        job: JobId,
+        /// Which.
+        signal: Signal,
     },
     /// Leave a durable note for the job's user.
     Memo {

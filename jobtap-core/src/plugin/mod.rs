@@ -15,6 +15,7 @@ mod backend;
 mod call;
 mod conf;
 mod cx;
+mod cx_tasks;
 mod data;
 mod descriptor;
 mod event_name;

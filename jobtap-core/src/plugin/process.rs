@@ -274,11 +274,53 @@ impl<P: 'static> Remote<P> {
     }
 }
 
+/// Sends signals to a process while somebody else waits for its end; got from [`Child::signals`].
+/// Dropping it does nothing.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// use jobtap_core::plugin::Signals;
+///
+/// struct Backup { running: Option<Signals> }
+///
+/// impl Backup {
+///     fn start(&mut self, remote: Remote<Self>) {
+///         let mut child = remote.start_process(Process::new("backup"));
+///         self.running = Some(child.signals());
+///         remote.clone().spawn(async move {
+///             let _ = child.wait().await;
+///             remote.run(|backup, _| backup.running = None);
+///         });
+///     }
+///
+///     fn stop(&self) {
+///         self.running.iter().for_each(|running| running.send(15));
+///     }
+/// }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Signals {
+    key: ProcessKey,
+    remote: RemoteHandle,
+}
+
+impl Signals {
+    /// Sends a signal to the process and all that it has started. No effect once it has ended.
+    pub fn send(&self, signum: i32) {
+        let signal = ProcessCommand::Signal { key: self.key, signum };
+        self.remote.commands(vec![Command::Process(signal)]);
+    }
+}
+
 impl Child {
     /// Sends a signal to the process and all that it has started.
     pub fn signal(&self, signum: i32) {
-        let signal = ProcessCommand::Signal { key: self.key, signum };
-        self.remote.commands(vec![Command::Process(signal)]);
+        self.signals().send(signum);
+    }
+
+    /// What sends it signals, to be kept apart from what waits for it.
+    pub fn signals(&self) -> Signals {
+        Signals { key: self.key, remote: self.remote.clone() }
     }
 
     /// Waits for its end. May be given up and called again.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::call::{Args, Call};
 use super::cx::Cx;
-use super::data::{Data, PluginData};
+use super::data::{Data, InstanceData, PluginData, PluginInstanceData};
 use super::host::Command;
 use super::jobs::AsJob;
 use super::waiting::{Either, oneshot, race};
@@ -137,6 +137,12 @@ impl<P> Clone for Remote<P> {
     }
 }
 
+impl<P> fmt::Debug for Remote<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.handle.fmt(f)
+    }
+}
+
 /// The plugin `P` itself: a handler of `P` takes a [`Remote`] to no other.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is another plugin, and this is `{P}`",
@@ -258,6 +264,35 @@ impl<'a, P: 'static> Cx<'a, Later<P>> {
         P: PluginData<D>,
     {
         Data::new(self.host(), job.job_id(), P::form())
+    }
+
+    /// The plugin's data on the instance.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// #[derive(Default, Serialize, Deserialize)]
+    /// struct Rounds(u64);
+    ///
+    /// #[derive(Default)]
+    /// struct Clock;
+    ///
+    /// #[jobtap_plugin(name = "clock", instance_data = Rounds)]
+    /// impl Clock {
+    ///     #[on("job.new")]
+    ///     fn new_job(&self, remote: Remote<Self>, cx: Cx<'_, JobNew>) {
+    ///         remote.at(cx.now() + 60.0, |_, cx| {
+    ///             if let Err(error) = cx.instance_data().update(|rounds: &mut Rounds| rounds.0 += 1) {
+    ///                 cx.log(Level::Error, error.to_string());
+    ///             }
+    ///         });
+    ///     }
+    /// }
+    /// ```
+    pub fn instance_data<D>(&self) -> InstanceData<'a, D>
+    where
+        P: PluginInstanceData<D>,
+    {
+        InstanceData::new(self.host(), P::form())
     }
 }
 

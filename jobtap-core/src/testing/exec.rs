@@ -12,6 +12,8 @@ pub(super) struct Execution {
     jobs: BTreeMap<JobId, Option<i32>>,
     /// Starts are reported only when the test says so.
     pub(super) hold: bool,
+    /// What was sent to each job's tasks.
+    pub(super) signals: BTreeMap<JobId, Vec<i32>>,
 }
 
 impl Execution {
@@ -28,7 +30,10 @@ impl Execution {
                 self.jobs.remove(&id);
                 Vec::new()
             }
-            ExecCommand::Signal { .. } => Vec::new(),
+            ExecCommand::Signal { id, signum } => {
+                self.signals.entry(id).or_default().push(signum);
+                Vec::new()
+            }
         };
         reports.into_iter().map(Input::Exec).collect()
     }

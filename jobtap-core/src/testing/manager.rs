@@ -16,7 +16,7 @@ use crate::engine::{
 };
 use crate::job::{JobId, Timestamp, WaitStatus};
 use crate::plugin::{Plugin, PluginDescriptor, Registry, RemoteCall, RemoteSink, Ticks};
-use crate::resource::{Idset, ResourceSet};
+use crate::resource::{Children, Hostlist, HostlistError, Idset, ResourceSet};
 use crate::sched::SchedulerDescriptor;
 
 /// When virtual time begins.
@@ -29,6 +29,7 @@ pub struct TestManagerBuilder {
     schedulers: Vec<&'static SchedulerDescriptor>,
     config: Value,
     cores: u32,
+    hosts: u32,
     lifetime: Option<f64>,
     resources: Option<ResourceSet>,
     ticks: Ticks,
@@ -64,6 +65,13 @@ impl TestManagerBuilder {
         self
     }
 
+    /// How many hosts it has, `testhost0` and so on, each with [`cores`](Self::cores); if not said, one
+    /// that is called `testhost`.
+    pub fn hosts(mut self, hosts: u32) -> Self {
+        self.hosts = hosts;
+        self
+    }
+
     /// Its resources end this many seconds after its first start.
     pub fn lifetime(mut self, seconds: f64) -> Self {
         self.lifetime = Some(seconds);
@@ -74,6 +82,18 @@ impl TestManagerBuilder {
     pub fn resources(mut self, resources: ResourceSet) -> Self {
         self.resources = Some(resources);
         self
+    }
+
+    fn all_resources(&self) -> Result<ResourceSet, HostlistError> {
+        let cores = Idset::from(0..=self.cores.saturating_sub(1));
+        match (&self.resources, self.hosts.checked_sub(1)) {
+            (Some(resources), _) => Ok(resources.clone()),
+            (None, None) => ResourceSet::single_host("testhost", cores),
+            (None, Some(last)) => {
+                let hosts: Hostlist = format!("testhost[0-{last}]").parse()?;
+                Ok(ResourceSet::uniform(0, &hosts, Children::new(cores, Idset::new())))
+            }
+        }
     }
 
     /// The clocks by which handlers are metered; they stand still if not said.
@@ -176,6 +196,7 @@ impl TestManager {
             schedulers: Vec::new(),
             config: json!({}),
             cores: 4,
+            hosts: 0,
             lifetime: None,
             resources: None,
             ticks: Ticks::default(),
@@ -188,12 +209,7 @@ impl TestManager {
             .schedulers(self.setup.schedulers.iter().copied())
             .build()
             .map_err(|error| error.to_string())?;
-        let last = self.setup.cores.saturating_sub(1);
-        let mut resources = match &self.setup.resources {
-            Some(resources) => resources.clone(),
-            None => ResourceSet::single_host("testhost", Idset::from(0..=last))
-                .map_err(|error| error.to_string())?,
-        };
+        let mut resources = self.setup.all_resources().map_err(|error| error.to_string())?;
         let end = self.setup.lifetime.map_or(0.0, |seconds| EPOCH + seconds);
         resources.set_expiration(end).map_err(|error| error.to_string())?;
         self.remote = Arc::default();
@@ -273,6 +289,11 @@ impl TestManager {
         for report in self.execution.end(id, status) {
             self.input(Input::Exec(report));
         }
+    }
+
+    /// The numbers of the signals that were sent to a job's tasks, but for those that end it.
+    pub fn signals(&self, id: JobId) -> &[i32] {
+        self.execution.signals.get(&id).map_or(&[], Vec::as_slice)
     }
 
     /// The execution system reports this, whether it is true or not.
@@ -430,7 +451,7 @@ impl TestManager {
                     self.streams.entry(to.0).or_default().push(payload);
                 }
                 Effect::Process { plugin, command } => self.processes.follow(plugin, command),
-                Effect::Publish { .. } => {}
+                Effect::Publish { .. } | Effect::Announce { .. } => {}
                 Effect::Exec(command) => inputs.extend(self.execution.execute(&command)),
                 Effect::Timer { id, at } if at <= self.now => inputs.push_back(Input::Timer(id)),
                 Effect::Timer { id, at } => {

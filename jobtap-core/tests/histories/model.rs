@@ -99,7 +99,7 @@ impl Model {
                 let flags = field("flags").map(ToString::to_string).unwrap_or_default();
                 self.bypass |= flags.contains("alloc-bypass");
             }
-            "newer.seen" => {}
+            "newer.seen" | "debug.alloc-request" | "debug.start-request" => {}
             "memo" => self.within(&[Depend, Priority, Sched, Run, Cleanup])?,
             "resource-update" => self.within(&[Run, Cleanup])?,
             // While it runs a user may ask for more time.

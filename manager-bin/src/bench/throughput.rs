@@ -95,6 +95,7 @@ impl Manager {
             socket,
             log_level,
             test_size: TestSize::default(),
+            dump: None,
         })?;
         let client = Client::connect_to(path).await?;
         Ok(Self { daemon, client })
@@ -108,6 +109,7 @@ impl Manager {
     /// Ends the manager.
     pub(super) async fn end(self) {
         self.daemon.finish_jobs().await;
-        self.daemon.shutdown().await;
+        // Only writing an archive can fail, and none is asked for.
+        let _ = self.daemon.shutdown().await;
     }
 }

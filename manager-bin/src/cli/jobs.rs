@@ -19,7 +19,7 @@ use super::users::Users;
 pub(super) const COMMAND: &str = "jobs";
 
 /// The builtin formats: name, description, format.
-const FORMATS: &[(&str, &str, &str)] = &[
+pub(super) const FORMATS: &[(&str, &str, &str)] = &[
     (
         "default",
         "One line for each job with its status and where it runs",
@@ -169,8 +169,12 @@ pub(super) struct Setting {
 }
 
 impl Setting {
-    fn current() -> Result<Self, CliError> {
-        let formats = NamedFormats::builtin(COMMAND, FORMATS);
+    /// This process, for `command` with these formats.
+    pub(super) fn current(
+        command: &'static str,
+        formats: &[(&str, &str, &str)],
+    ) -> Result<Self, CliError> {
+        let formats = NamedFormats::builtin(command, formats);
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Ok(Setting {
             prog: Prog::current(),
@@ -209,7 +213,7 @@ pub(crate) async fn run<S: JobSource>(
     args: JobsArgs,
     connect: impl AsyncFnOnce() -> Result<S, CliError>,
 ) -> Result<ExitCode, CliError> {
-    let setting = Setting::current()?;
+    let setting = Setting::current(COMMAND, FORMATS)?;
     let mut streams = Streams {
         input: &mut io::stdin().lock(),
         out: &mut io::stdout().lock(),

@@ -1,10 +1,13 @@
 //! The commands: a file per command, and what several of them share.
 
+mod audit;
 mod bench;
 mod build;
+mod bulksubmit;
 mod cancel;
 mod columns;
 mod config;
+mod dmesg;
 mod format;
 mod ids;
 mod job;
@@ -19,9 +22,11 @@ mod jobs_query;
 mod jobs_source;
 #[cfg(test)]
 mod jobs_tests;
+mod kvs;
 mod message;
 mod named_formats;
 mod new;
+mod pgrep;
 mod plugin;
 mod post_event;
 mod queue;
@@ -33,11 +38,13 @@ mod submit;
 mod submit_args;
 mod submit_caller;
 mod submit_env;
+mod submit_log;
 mod submit_rlimit;
 mod submit_setattr;
 mod submit_values;
 mod submit_wait;
 mod update;
+mod uptime;
 mod usage;
 mod users;
 mod when;
@@ -69,6 +76,8 @@ enum Command {
     Start(start::StartArgs),
     /// Submit a job and print its id
     Submit(submit::SubmitCommand),
+    /// Submit a job for each of many inputs
+    Bulksubmit(bulksubmit::BulkSubmitCommand),
     /// Submit a job, show its output and wait for its end
     Run(run::RunCommand),
     /// List jobs
@@ -77,6 +86,10 @@ enum Command {
     Job(job::JobArgs),
     /// Cancel jobs
     Cancel(cancel::CancelArgs),
+    /// Find jobs by name or in a range of ids
+    Pgrep(pgrep::PgrepArgs),
+    /// Cancel jobs by name or in a range of ids
+    Pkill(pgrep::PkillArgs),
     /// Look at the queue, start or stop it
     Queue(queue::QueueArgs),
     /// Change a job after its submission
@@ -90,6 +103,18 @@ enum Command {
     Resource(resource::ResourceArgs),
     /// Show or replace the manager's configuration
     Config(config::ConfigArgs),
+    /// Look at stored keys, dump and restore them
+    Kvs(kvs::KvsArgs),
+    /// Write everything that the manager keeps to an archive
+    Dump(kvs::DumpArgs),
+    /// Show the manager's log
+    Dmesg(dmesg::DmesgArgs),
+    /// Show who changed the instance, when and with what result
+    Audit(audit::AuditArgs),
+    /// Show when managers ran on this state
+    Startlog(audit::StartlogArgs),
+    /// Show how long the manager has been there
+    Uptime(uptime::UptimeArgs),
     /// Measure what a job costs on this machine
     Bench(bench::BenchArgs),
     /// Build a manager with chosen plugins
@@ -99,7 +124,8 @@ enum Command {
 }
 
 /// Commands that answer a wrong command line in the compiled manner; see [`Family`].
-const COMPILED: &[&str] = &["start", "job", "config", "dmesg"];
+const COMPILED: &[&str] =
+    &["start", "job", "config", "dmesg", "dump", "kvs", "audit", "startlog", "uptime"];
 
 /// Runs the manager's command line; what a custom manager's `main` calls.
 pub fn main() -> ExitCode {
@@ -128,16 +154,25 @@ fn dispatch(command: Command) -> ExitCode {
     match command {
         Command::Start(args) => start::run(args),
         Command::Submit(args) => submit::run(args),
+        Command::Bulksubmit(args) => bulksubmit::run(args),
         Command::Run(args) => run::run(args),
         Command::Jobs(args) => jobs_source::run(args),
         Command::Job(args) => job::run(args),
         Command::Cancel(args) => cancel::run(args),
+        Command::Pgrep(args) => pgrep::grep(args),
+        Command::Pkill(args) => pgrep::kill(args),
         Command::Queue(args) => queue::run(args),
         Command::Update(args) => update::run(args),
         Command::Plugin(args) => plugin::run(args),
         Command::PostJobEvent(args) => post_event::run(args),
         Command::Resource(args) => resource::run(args),
         Command::Config(args) => config::run(args),
+        Command::Kvs(args) => kvs::run(args),
+        Command::Dump(args) => kvs::dump(args),
+        Command::Dmesg(args) => dmesg::run(args),
+        Command::Audit(args) => audit::run(args),
+        Command::Startlog(args) => audit::startlog(args),
+        Command::Uptime(args) => uptime::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Build(args) => build::run(args),
         Command::New(args) => new::run(args),

@@ -16,6 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::message::{CliError, Prog, system_text};
 use super::session;
 use super::usage::Family;
+use crate::archive;
 use crate::daemon::config::Source;
 use crate::daemon::resources::TestSize;
 use crate::daemon::statedir::{StateDir, fresh_directory};
@@ -40,7 +41,7 @@ pub(crate) struct StartArgs {
     /// More configuration: KEY=VAL, a TOML text or a file
     #[arg(long, value_name = "VALUE")]
     conf: Vec<String>,
-    /// Set an attribute: statedir=DIR, log-stderr-level=N
+    /// Set an attribute: statedir=DIR, log-stderr-level=N, content.dump=FILE, content.restore=FILE
     #[arg(short = 'S', long, value_name = "ATTR=VAL")]
     setattr: Vec<String>,
     /// Keep the state in this directory; without it, it goes with the manager
@@ -62,6 +63,10 @@ struct Plan {
     log_level: Level,
     test_size: TestSize,
     command: Vec<OsString>,
+    /// An archive to begin with.
+    restore: Option<PathBuf>,
+    /// An archive to leave at the end.
+    dump: Option<PathBuf>,
 }
 
 /// Runs the command; the exit code is that of COMMAND.
@@ -78,20 +83,23 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
         None => StateDir::temporary(),
     };
     let statedir = statedir.map_err(CliError::failure)?;
+    if let Some(archive) = &plan.restore {
+        restore(&statedir, archive)?;
+    }
     let rundir = RunDir::new(&statedir)?;
     let mut socket = statedir.path().join("local-0");
     if socket.as_os_str().len() > uri::MAX_PATH {
         socket = rundir.path.join("local-0");
     }
-    let Plan { source, config, log_level, test_size, command, .. } = plan;
-    let options = Options { source, config, statedir, socket, log_level, test_size };
+    let Plan { source, config, log_level, test_size, command, dump, .. } = plan;
+    let options = Options { source, config, statedir, socket, log_level, test_size, dump };
     let daemon = Daemon::start(options).map_err(CliError::failure)?;
     let outcome =
         if foreground { serve(&daemon).await } else { supervise(&daemon, &rundir, &command).await };
     if outcome.is_ok() {
         finish(&daemon).await?;
     }
-    daemon.shutdown().await;
+    daemon.shutdown().await.map_err(CliError::failure)?;
     outcome
 }
 
@@ -102,7 +110,9 @@ impl Plan {
         let config = source.read().map_err(CliError::failure)?;
         let log_level = if args.verbose > 0 { Level::Info } else { Level::Warning };
         let (state_dir, command) = (args.state_dir, args.command);
-        let mut plan = Self { source, config, state_dir, log_level, test_size, command };
+        let (restore, dump) = (None, None);
+        let mut plan =
+            Self { source, config, state_dir, log_level, test_size, command, restore, dump };
         for attribute in &args.setattr {
             plan.set(attribute)?;
         }
@@ -113,6 +123,9 @@ impl Plan {
         let (name, value) = attribute.split_once('=').unwrap_or((attribute, ""));
         match name {
             "statedir" => self.state_dir = Some(PathBuf::from(value)),
+            "content.restore" => self.restore = Some(PathBuf::from(value)),
+            // The command may run elsewhere.
+            "content.dump" => self.dump = Some(std::path::absolute(value)?),
             "log-stderr-level" => {
                 self.log_level = match value.parse() {
                     Ok(0u8..=3) => Level::Error,
@@ -133,6 +146,16 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+/// Brings back what an archive holds, before anything is there.
+fn restore(statedir: &StateDir, archive: &Path) -> Result<(), CliError> {
+    let restored = archive::restore(statedir.path(), archive).map_err(CliError::failure)?;
+    for path in restored.skipped {
+        let text = format!("{path}: a link between parts of a KVS has no place here");
+        session::note(&Prog::current().warning(COMMAND, text));
+    }
+    Ok(())
 }
 
 /// What `--test-size` and the options that go with it say.

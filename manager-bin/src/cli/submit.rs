@@ -12,6 +12,8 @@ use super::message::CliError;
 use super::session;
 use super::submit_args::{ArgError, CopyArgs, SubmitArgs};
 use super::submit_caller::Caller;
+use super::submit_log::{LogFiles, LogNames, Sinks};
+use super::submit_values::substitute_cc;
 use super::submit_wait::{Wait, wait_for};
 use super::usage::Family;
 use crate::client::Client;
@@ -39,6 +41,8 @@ impl From<ArgError> for CliError {
 pub(super) struct Submission {
     /// Before its refusal: `cc=7: ` for a copy.
     label: String,
+    /// Where its lines go.
+    log: LogNames,
     /// The payload.
     pub(super) payload: Value,
 }
@@ -46,13 +50,14 @@ pub(super) struct Submission {
 /// Runs the command.
 pub(crate) fn run(args: SubmitCommand) -> ExitCode {
     session::run(COMMAND, Family::Script, async {
-        let submissions = submissions(&args)?;
+        let submissions = submissions(&args.job, &args.copies, &Caller::current()?)?;
         if args.job.dry_run {
             // Of several copies the first one tells what they are like.
             submissions.first().map_or(Ok(()), |first| print_jobspec(&first.payload))?;
             return Ok(0);
         }
-        submit_all(&args, submissions).await
+        let wait = Wait::from_args(args.job.verbose, args.job.label_io, &args.copies);
+        submit_all(args.job.quiet, wait, submissions).await
     })
 }
 
@@ -70,53 +75,69 @@ pub(super) fn submission(args: &SubmitArgs, caller: &Caller) -> Result<Submissio
         "urgency": args.urgency()?,
         "flags": args.job_flags()?.bits(),
     });
-    Ok(Submission { label: String::new(), payload })
+    Ok(Submission { label: String::new(), log: LogNames::default(), payload })
 }
 
-fn submissions(args: &SubmitCommand) -> Result<Vec<Submission>, CliError> {
-    let caller = Caller::current()?;
-    for note in args.job.notes() {
+/// The requests for all copies of a job.
+pub(super) fn submissions(
+    job: &SubmitArgs,
+    copies: &CopyArgs,
+    caller: &Caller,
+) -> Result<Vec<Submission>, CliError> {
+    for note in job.notes() {
         session::note(note);
     }
-    let Some((how, ids)) = args.copies.copies()? else {
-        return Ok(vec![submission(&args.job, &caller)?]);
+    let log = LogNames { log: copies.log.clone(), errors: copies.log_stderr.clone() };
+    let Some((how, ids)) = copies.copies()? else {
+        return Ok(vec![Submission { log, ..submission(job, caller)? }]);
     };
     let ids: Idset = ids.parse().map_err(|error| CliError::failure(format!("--cc: {error}")))?;
     let copy = |id: u32| {
-        let args = args.job.copy_for(&id.to_string(), how);
-        let submission = submission(&args, &caller)?;
-        Ok(Submission { label: format!("cc={id}: "), ..submission })
+        let submission = submission(&job.copy_for(&id.to_string(), how), caller)?;
+        let name =
+            |name: &Option<String>| name.as_ref().map(|name| substitute_cc(name, &id.to_string()));
+        let log = LogNames { log: name(&log.log), errors: name(&log.errors) };
+        Ok(Submission { label: format!("cc={id}: "), log, ..submission })
     };
     ids.iter().map(copy).collect()
 }
 
-async fn submit_all(args: &SubmitCommand, submissions: Vec<Submission>) -> Result<u8, CliError> {
+/// Sends the requests, shows the answers in their order, and waits for the jobs if asked to; returns
+/// the exit code.
+pub(super) async fn submit_all(
+    quiet: bool,
+    wait: Option<Wait>,
+    submissions: Vec<Submission>,
+) -> Result<u8, CliError> {
     let client = Client::connect().await?;
-    let wait = Wait::from_args(args.job.verbose, args.job.label_io, &args.copies);
+    let mut files = LogFiles::default();
+    let sinks: Result<Vec<Sinks>, ArgError> =
+        submissions.iter().map(|submission| files.sinks(&submission.log)).collect();
     // All requests are on their way before the first answer is waited for.
-    let sent: Vec<(String, JoinHandle<RpcResult>)> = submissions
+    let sent: Vec<(String, Sinks, JoinHandle<RpcResult>)> = submissions
         .into_iter()
-        .map(|submission| {
+        .zip(sinks?)
+        .map(|(submission, sinks)| {
             let client = client.clone();
             let request = async move { client.rpc("job-ingest.submit", submission.payload).await };
-            (submission.label, tokio::spawn(request))
+            (submission.label, sinks, tokio::spawn(request))
         })
         .collect();
     let mut waiting = JoinSet::new();
     let mut highest = 0;
-    for (label, answer) in sent {
+    for (label, sinks, answer) in sent {
         match answer.await.map_err(CliError::failure)? {
             Ok(answer) => {
                 let id = submitted_id(&answer)?;
-                if !args.job.quiet {
-                    session::print(&format!("{}\n", show_id(id)))?;
+                if !quiet {
+                    sinks.put(false, format!("{}\n", show_id(id)).as_bytes())?;
                 }
                 if let Some(wait) = &wait {
-                    waiting.spawn(wait_for(client.clone(), id, wait.clone()));
+                    waiting.spawn(wait_for(client.clone(), id, wait.clone(), sinks));
                 }
             }
             Err(error) => {
-                session::note(&format!("{label}[Errno {}] {error}", error.errno));
+                sinks.note(&format!("{label}[Errno {}] {error}", error.errno));
                 highest = highest.max(1);
             }
         }

@@ -173,6 +173,12 @@ pub(crate) struct CopyArgs {
     /// Copy the output of all jobs; implies --wait
     #[arg(long)]
     pub(crate) watch: bool,
+    /// Write ids, output and errors to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<String>,
+    /// Write errors to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log_stderr: Option<String>,
 }
 
 /// How the copies of a job know their ids.
@@ -182,6 +188,24 @@ pub(crate) enum Copies {
     Cc,
     /// `--bcc`: by `{cc}` only.
     Bcc,
+}
+
+impl Copies {
+    /// The option with its sign.
+    pub(crate) fn option(self) -> &'static str {
+        match self {
+            Self::Cc => "--cc=",
+            Self::Bcc => "--bcc=",
+        }
+    }
+}
+
+/// The texts of the options that are given, each with what is typed before it, and the command's.
+pub(crate) struct Texts<'a> {
+    /// Options that have one value.
+    pub(crate) single: Vec<(&'static str, &'a mut String)>,
+    /// Options that may be repeated, and the words of the command.
+    pub(crate) lists: [(&'static str, &'a mut Vec<String>); 8],
 }
 
 impl CopyArgs {
@@ -203,36 +227,47 @@ impl SubmitArgs {
     /// These options for the copy `id`: `{cc}` is replaced in every text.
     pub(crate) fn copy_for(&self, id: &str, how: Copies) -> Self {
         let mut args = self.clone();
-        let single = [
-            &mut args.ntasks,
-            &mut args.cores_per_task,
-            &mut args.gpus_per_task,
-            &mut args.nodes,
-            &mut args.time_limit,
-            &mut args.queue,
-            &mut args.bank,
-            &mut args.urgency,
-            &mut args.job_name,
-            &mut args.begin_time,
-            &mut args.input,
-            &mut args.output,
-            &mut args.error,
-            &mut args.cwd,
-        ];
-        let lists = [
-            &mut args.dependency,
-            &mut args.requires,
-            &mut args.setattr,
-            &mut args.setopt,
-            &mut args.flags,
-            &mut args.env.0,
-            &mut args.rlimit,
-            &mut args.command,
-        ];
-        let texts = single.into_iter().flatten().chain(lists.into_iter().flatten());
-        texts.for_each(|text| *text = substitute_cc(text, id));
+        let texts = args.texts();
+        for (_, text) in texts.single {
+            *text = substitute_cc(text, id);
+        }
+        for text in texts.lists.into_iter().flat_map(|(_, list)| list) {
+            *text = substitute_cc(text, id);
+        }
         args.copy = (how == Copies::Cc).then(|| id.to_owned());
         args
+    }
+
+    /// All texts in which something may be replaced.
+    pub(crate) fn texts(&mut self) -> Texts<'_> {
+        let single = [
+            ("-n", &mut self.ntasks),
+            ("-c", &mut self.cores_per_task),
+            ("-g", &mut self.gpus_per_task),
+            ("-N", &mut self.nodes),
+            ("-t", &mut self.time_limit),
+            ("-q", &mut self.queue),
+            ("-B", &mut self.bank),
+            ("--urgency=", &mut self.urgency),
+            ("--job-name=", &mut self.job_name),
+            ("--begin-time=", &mut self.begin_time),
+            ("--input=", &mut self.input),
+            ("--output=", &mut self.output),
+            ("--error=", &mut self.error),
+            ("--cwd=", &mut self.cwd),
+        ];
+        let single = single.into_iter().filter_map(|(option, text)| Some((option, text.as_mut()?)));
+        let lists = [
+            ("--dependency=", &mut self.dependency),
+            ("--requires=", &mut self.requires),
+            ("-S", &mut self.setattr),
+            ("-o", &mut self.setopt),
+            ("--flags=", &mut self.flags),
+            ("--env=", &mut self.env.0),
+            ("--rlimit=", &mut self.rlimit),
+            ("", &mut self.command),
+        ];
+        Texts { single: single.collect(), lists }
     }
 
     /// The jobspec that these options mean. It is checked only as far as the options go: the manager

@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::ids::show_id;
 use super::job::{Ending, EventStream, Output, exit_code_of, show_exception};
 use super::message::CliError;
-use super::session;
 use super::submit_args::CopyArgs;
+use super::submit_log::Sinks;
 use crate::client::Client;
 use crate::rpc::errno::ENOENT;
 
@@ -39,23 +39,37 @@ impl Wait {
 }
 
 /// Waits for a job; returns the exit code that stands for it.
-pub(super) async fn wait_for(client: Client, id: JobId, wait: Wait) -> Result<u8, CliError> {
+pub(super) async fn wait_for(
+    client: Client,
+    id: JobId,
+    wait: Wait,
+    sinks: Sinks,
+) -> Result<u8, CliError> {
     let output = async {
         match wait.watch {
-            Some(output) => copy_output(&client, id, output).await,
+            Some(output) => copy_output(&client, id, output, &sinks).await,
             None => Ok(()),
         }
     };
-    let (copied, code) = tokio::join!(output, follow(&client, id, &wait));
+    let (copied, code) = tokio::join!(output, follow(&client, id, &wait, &sinks));
     copied?;
     code
 }
 
-async fn copy_output(client: &Client, id: JobId, output: Output) -> Result<(), CliError> {
+async fn copy_output(
+    client: &Client,
+    id: JobId,
+    output: Output,
+    sinks: &Sinks,
+) -> Result<(), CliError> {
     let mut events = EventStream::open(client, id, "guest.output", false).await?;
     while let Some(event) = events.next().await {
         match event {
-            Ok(event) => output.show(&event)?,
+            Ok(event) => {
+                if let Some((stderr, bytes)) = output.bytes(&event) {
+                    sinks.put(stderr, &bytes)?;
+                }
+            }
             // A job without output: it never started, or it is simulated.
             Err(error) if error.errno == ENOENT => return Ok(()),
             Err(error) => return Err(error.into()),
@@ -64,7 +78,7 @@ async fn copy_output(client: &Client, id: JobId, output: Output) -> Result<(), C
     Ok(())
 }
 
-async fn follow(client: &Client, id: JobId, wait: &Wait) -> Result<u8, CliError> {
+async fn follow(client: &Client, id: JobId, wait: &Wait, sinks: &Sinks) -> Result<u8, CliError> {
     if wait.exec {
         return follow_exec(client, id, &wait.event).await;
     }
@@ -75,7 +89,7 @@ async fn follow(client: &Client, id: JobId, wait: &Wait) -> Result<u8, CliError>
         let event = event?;
         let first = *first.get_or_insert(event.timestamp);
         ending.note(&event);
-        tell(id, &event, first, wait.verbose);
+        tell(id, &event, first, wait.verbose, sinks);
         if event.name == *wait.event {
             // What was waited for came; whether the job will end well is open.
             let over = event.name == "clean" || ending.status.is_some();
@@ -95,24 +109,24 @@ async fn follow_exec(client: &Client, id: JobId, name: &str) -> Result<u8, CliEr
     Ok(1)
 }
 
-fn tell(id: JobId, event: &EventEntry, first: Timestamp, verbose: u8) {
+fn tell(id: JobId, event: &EventEntry, first: Timestamp, verbose: u8, sinks: &Sinks) {
     let fatal = |event: &EventEntry| {
         let severity = event.context.as_ref().and_then(|context| context.get("severity"));
         severity.and_then(Value::as_i64) == Some(0)
     };
     if event.name == "exception" && fatal(event) {
-        session::note(&format!("job.exception: {}", show_exception(event)));
+        sinks.note(&format!("job.exception: {}", show_exception(event)));
     }
     let time = event.timestamp.as_secs() - first.as_secs();
     let start = format!("{}: {time:.3}s:", show_id(id));
     if verbose > 1 {
         let context = event.context.clone().map(|context| format!(" {}", Value::Object(context)));
-        session::note(&format!("{start} {}{}", event.name, context.unwrap_or_default()));
+        sinks.note(&format!("{start} {}{}", event.name, context.unwrap_or_default()));
     }
     if verbose > 0 && event.name == "finish" {
         let status = event.context.as_ref().and_then(|context| context.get("status"));
         let status = status.and_then(Value::as_i64).unwrap_or(0);
         let word = if status == 0 { "complete" } else { "failed" };
-        session::note(&format!("{start} {word}: status={status}"));
+        sinks.note(&format!("{start} {word}: status={status}"));
     }
 }

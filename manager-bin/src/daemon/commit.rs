@@ -13,7 +13,7 @@ use crate::store::{Batch, Committer, Key, KeyError, Op};
 /// Queues a turn: its effects are run when its writes and all earlier ones are durable.
 pub(super) fn submit(committer: &Committer, effector: &Arc<Effector>, turn: Turn) {
     let forgotten: Vec<JobId> = turn.writes.iter().filter_map(forgotten).collect();
-    let mut ops = Vec::with_capacity(turn.writes.len());
+    let mut ops = Vec::with_capacity(turn.writes.len() + turn.ops.len());
     for write in turn.writes {
         if let Err(error) = self::ops(write, &mut ops) {
             // A key that the store can't hold comes from a plugin's name at worst; to go on without
@@ -22,10 +22,11 @@ pub(super) fn submit(committer: &Committer, effector: &Arc<Effector>, turn: Turn
             return;
         }
     }
+    ops.extend(turn.ops);
     let effector = Arc::clone(effector);
     let after = turn.after;
     let then = move || {
-        forgotten.into_iter().for_each(|id| effector.records.remove_output(id));
+        forgotten.into_iter().for_each(|id| effector.records.remove_files(id));
         effector.run(after);
     };
     committer.submit(Batch { ops, then: Box::new(then) });

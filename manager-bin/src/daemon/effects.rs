@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use jobtap_core::engine::Effect;
+use jobtap_core::engine::{Effect, Log};
 
 use super::Failure;
 use super::engine_thread::{After, EngineHandle};
 use super::execution::Execution;
 use super::hub::Hub;
+use super::journal::Journal;
 use super::processes::Processes;
 use super::records::Records;
 use super::timers::Timers;
@@ -19,6 +20,8 @@ pub(super) struct Effector {
     pub engine: EngineHandle,
     /// Those who watch eventlogs.
     pub hub: Arc<Hub>,
+    /// Those who follow all jobs.
+    pub journal: Arc<Journal>,
     /// What is kept of jobs outside the store.
     pub records: Records,
     /// The execution system.
@@ -49,7 +52,13 @@ impl Effector {
             Effect::Reply { to, result } => self.engine.replies().answer(to, result),
             Effect::Respond { to, payload } => self.engine.replies().respond(to, payload),
             Effect::Process { plugin, command } => self.processes.send(plugin, command),
-            Effect::Publish { id, log, seq, entry } => self.hub.publish(id, log, seq, &entry),
+            Effect::Publish { id, log, seq, entry } => {
+                self.hub.publish(id, log, seq, &entry);
+                if log == Log::Main {
+                    self.journal.publish(id, Some(seq), &entry);
+                }
+            }
+            Effect::Announce { id, entry } => self.journal.publish(id, None, &entry),
             Effect::Exec(command) => self.execution.send(command),
             Effect::Timer { id, at } => self.timers.set(id, at),
             Effect::Spawn(task) => drop(self.plugins.spawn(task.0)),

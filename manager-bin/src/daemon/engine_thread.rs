@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use jobtap_core::engine::{Cred, Effect, Effects, Engine, Input, Request, RequestError, Write};
 use jobtap_core::plugin::{RemoteCall, RemoteSink};
+use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::Failure;
@@ -17,6 +18,7 @@ use super::log::Log;
 use super::pulse::Pulse;
 use super::replies::{Answers, Replies, shutting_down};
 use crate::rpc::{RpcError, RpcResult};
+use crate::store::Op;
 
 /// Inputs taken into one turn at most: bounds the latency of the first of them.
 const PER_TURN: usize = 1024;
@@ -33,6 +35,8 @@ pub(super) enum Message {
     Input(Input),
     /// Somebody looks at it.
     Read(Look),
+    /// Something to be made durable, and who waits for that.
+    Store(Vec<Op>, Delivery),
     /// The last message: write the checkpoint and end.
     Stop,
 }
@@ -50,6 +54,8 @@ pub(super) enum After {
 pub(super) struct Turn {
     /// To be committed together.
     pub writes: Vec<Write>,
+    /// More, which isn't the engine's.
+    pub ops: Vec<Op>,
     /// To be done in this order once the writes are durable.
     pub after: Vec<After>,
 }
@@ -100,6 +106,14 @@ impl EngineHandle {
             Box::new(move || drop(sender.send(result)))
         });
         let _ = self.messages.send(Message::Read(look));
+        receiver
+    }
+
+    /// Has this made durable; the answer, which says nothing more, comes when it is.
+    pub(super) fn store(&self, ops: Vec<Op>) -> oneshot::Receiver<RpcResult> {
+        let (sender, receiver) = oneshot::channel();
+        let done = Box::new(move || drop(sender.send(Ok(Value::Null))));
+        let _ = self.messages.send(Message::Store(ops, done));
         receiver
     }
 
@@ -158,7 +172,7 @@ pub(super) fn run(
             around.pulse.rests();
             turns(turn);
             if stop {
-                turns(Turn { writes: engine.checkpoint(), after: Vec::new() });
+                turns(Turn { writes: engine.checkpoint(), ..Turn::default() });
                 return;
             }
         }
@@ -182,6 +196,10 @@ fn one_turn(
         match message {
             Message::Input(input) => turn.add(engine.handle(super::now(), input), around.log),
             Message::Read(look) => turn.after.push(After::Deliver(look(engine))),
+            Message::Store(ops, done) => {
+                turn.ops.extend(ops);
+                turn.after.push(After::Deliver(done));
+            }
             Message::Stop => return (turn, true),
         }
         taken += 1;

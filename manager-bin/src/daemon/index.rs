@@ -9,11 +9,11 @@ use jobtap_core::job::JobId;
 use crate::store::{Key, KeyError, Op};
 
 /// What the rows begin with; the job's id follows, in hexadecimal.
-pub(super) const JOBS: &str = "jobtap.job.";
+pub(super) const JOBS: &str = Key::INDEX;
 
 /// The key whose presence says that every job has its row.
 pub(super) fn mark() -> Result<Key, KeyError> {
-    Key::instance("jobtap.indexed")
+    Key::instance(Key::INDEXED)
 }
 
 /// The row of a job.

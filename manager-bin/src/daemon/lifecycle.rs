@@ -19,12 +19,14 @@ use serde_json::Value;
 use tokio::net::UnixListener;
 use tokio::sync::{oneshot, watch};
 
+use super::audit::{Audit, AuditError};
 use super::config::Source;
 use super::effects::Effector;
 use super::engine_thread::{self, EngineHandle, Message, Surroundings, Turn, answered};
 use super::execution::{self, Execution};
 use super::hub::Hub;
-use super::log::Log;
+use super::journal::Journal;
+use super::log::{Log, RingSizeError, ring_size};
 use super::processes::Processes;
 use super::pulse::Pulse;
 use super::records::Records;
@@ -33,12 +35,16 @@ use super::resources::{ResourceError, TestSize};
 use super::statedir::StateDir;
 use super::timers::Timers;
 use super::{Failure, Services, commit, resources, restore, server};
+use crate::archive::{self, ArchiveError};
 use crate::exec::{ExecError, LocalConfig, LocalExecutor};
 use crate::rpc::uri;
-use crate::store::{Committer, EmbeddedStore, Reserve, Store, StoreError};
+use crate::store::{Committer, EmbeddedStore, GuestFiles, Reserve, Store, StoreError};
 
 /// How often a shutdown looks whether the jobs have ended.
 const IDLE_POLL: Duration = Duration::from_millis(20);
+
+/// How many turns of the runtime the last answers have to get onto their sockets.
+const LAST_WORDS: usize = 64;
 
 /// What a manager is started with.
 pub struct Options {
@@ -52,6 +58,8 @@ pub struct Options {
     pub socket: PathBuf,
     /// Log lines of at least this gravity go to stderr.
     pub log_level: Level,
+    /// An archive to write when everything has ended.
+    pub dump: Option<PathBuf>,
     /// So many ranks on this host.
     pub test_size: TestSize,
 }
@@ -71,6 +79,12 @@ pub enum StartError {
     /// The engine refuses its configuration or a plugin its own.
     #[error(transparent)]
     Engine(#[from] jobtap_core::engine::StartError),
+    /// The size of the log is none.
+    #[error(transparent)]
+    Log(#[from] RingSizeError),
+    /// The log of changes can't be had.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     /// The executor can't be had.
     #[error(transparent)]
     Exec(#[from] ExecError),
@@ -102,6 +116,7 @@ pub struct Daemon {
     failed: watch::Receiver<Option<String>>,
     statedir: StateDir,
     socket: PathBuf,
+    dump: Option<PathBuf>,
     processes: Processes,
     _plugins: oneshot::Sender<()>,
 }
@@ -126,6 +141,7 @@ impl Daemon {
             failed,
             statedir: options.statedir,
             socket: options.socket,
+            dump: options.dump,
             processes,
             _plugins: stop_plugins,
         })
@@ -196,10 +212,12 @@ impl Daemon {
     }
 
     /// Ends the manager: what was taken in is made durable, then everything stops.
-    pub async fn shutdown(self) {
-        self.server.abort();
-        let _ = self.server.await;
+    ///
+    /// # Errors
+    /// The archive that was to be left at the end can't be written.
+    pub async fn shutdown(self) -> Result<(), ArchiveError> {
         let _ = std::fs::remove_file(&self.socket);
+        self.services.audit.finish(Cred { userid: self.services.owner, owner: true });
         self.services.engine.stop();
         let (engine, processes) = (self.engine, self.processes);
         let ended = tokio::task::spawn_blocking(move || {
@@ -209,7 +227,22 @@ impl Daemon {
             processes.close();
         });
         let _ = ended.await;
+        // Who asks from now on hears that the manager ends; who follows the journal, that this was
+        // all of it.
+        self.services.journal.close();
+        self.services.log.close();
+        for _ in 0..LAST_WORDS {
+            tokio::task::yield_now().await;
+        }
+        self.server.abort();
+        let _ = self.server.await;
         self.services.execution.close(self.statedir.is_temporary());
+        let Some(file) = self.dump else {
+            return Ok(());
+        };
+        let records = &self.services.records;
+        let newer = archive::Overrides::new();
+        archive::dump(records.store().as_ref(), records.files(), newer, &file).map(drop)
     }
 }
 
@@ -230,7 +263,8 @@ fn start_threads(
     let inventory = resources::discover(&options.config, &options.test_size)?;
     let registry = crate::build::linked::registry()?;
     let linked: Vec<&'static str> = registry.plugins().map(|plugin| plugin.name).collect();
-    let log = Arc::new(Log::new(options.log_level));
+    let log = Log::new(options.log_level).with_size(ring_size(&options.config)?);
+    let log = Arc::new(log);
     warn_of_strangers(&options.config, &linked, &log);
     let state = options.statedir.path();
     let store = EmbeddedStore::open(&state.join("store"))?;
@@ -238,15 +272,17 @@ fn start_threads(
         log.write(Level::Warning, &cut.to_string());
     }
     let store: Arc<dyn Store> = Arc::new(store);
-    let records = Records::new(Arc::clone(&store), state.join("output"));
+    let records = Records::new(Arc::clone(&store), state);
     let (sender, messages) = mpsc::channel();
     let engine = EngineHandle::new(sender);
     let surroundings = (records.clone(), inventory.local);
     let execution = start_execution(options, &engine, surroundings, uri)?;
     let hub = Arc::new(Hub::default());
+    let journal = Arc::new(Journal::default());
     let effector = Effector {
         engine: engine.clone(),
         hub: Arc::clone(&hub),
+        journal: Arc::clone(&journal),
         records: records.clone(),
         execution: execution.clone(),
         timers: Timers::start(engine.clone())?,
@@ -273,7 +309,20 @@ fn start_threads(
         current: tokio::sync::Mutex::new(options.config.clone()),
     });
     let reserve = Reserve::default();
-    let services = Services { owner, engine, records, hub, execution, log, configuration, reserve };
+    let audit = Audit::open(records.store().as_ref(), engine.clone(), &options.config)?;
+    audit.start(Cred { userid: owner, owner: true });
+    let services = Services {
+        owner,
+        engine,
+        records,
+        hub,
+        journal,
+        audit,
+        execution,
+        log,
+        configuration,
+        reserve,
+    };
     Ok((thread, Arc::new(services)))
 }
 
@@ -309,7 +358,8 @@ impl Boot {
         ready: &mpsc::Sender<Result<(), StartError>>,
     ) {
         let Self { setup, store, effector, pulse, log } = self;
-        let (engine, first) = match restored(setup, store.as_ref(), &log) {
+        let (engine, first) = match restored(setup, store.as_ref(), effector.records.files(), &log)
+        {
             Ok(restored) => restored,
             Err(error) => return drop(ready.send(Err(error))),
         };
@@ -334,14 +384,19 @@ impl Boot {
 }
 
 /// The engine with all stored jobs, and what it wants done first.
-fn restored(setup: Setup, store: &dyn Store, log: &Log) -> Result<(Engine, Turn), StartError> {
+fn restored(
+    setup: Setup,
+    store: &dyn Store,
+    files: &GuestFiles,
+    log: &Log,
+) -> Result<(Engine, Turn), StartError> {
     let mut engine = Engine::new(super::now(), setup)?;
     if let Some(checkpoint) = restore::checkpoint(store)? {
         engine.restore_checkpoint(&checkpoint)?;
     }
     restore::nodes(store, &mut engine, log)?;
     restore::instance_data(store, &mut engine)?;
-    restore::all(store, &mut engine, log)?;
+    restore::all(store, files, &mut engine, log)?;
     let mut turn = Turn::default();
     turn.add(engine.start(super::now()), log);
     Ok((engine, turn))

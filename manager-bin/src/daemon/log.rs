@@ -1,13 +1,25 @@
-//! The manager's log: a ring of the last lines in memory, and grave lines on stderr.
+//! The manager's log: a ring of the last lines in memory, grave lines on stderr, and those who follow
+//! it.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jobtap_core::engine::Level;
 use serde_json::{Value, json};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// Lines kept in memory.
+use crate::rpc::errno::{ENODATA, EOVERFLOW};
+use crate::rpc::{RpcError, RpcResult};
+
+/// Lines kept in memory, unless `log.ring-size` says otherwise.
 const KEPT: usize = 4096;
+/// Lines that may wait for a slow follower, who is cut off when there are more.
+const WAITING: usize = 4096;
+
+/// The size in `log.ring-size` is none.
+#[derive(Debug, thiserror::Error)]
+#[error("log.ring-size: {0} is not a number of lines, 1 or more")]
+pub struct RingSizeError(String);
 
 /// One line of the log.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,14 +42,39 @@ impl Line {
 /// The log; shared by all threads of the manager.
 #[derive(Debug)]
 pub struct Log {
-    ring: Mutex<VecDeque<Line>>,
+    ring: Mutex<Ring>,
+    size: usize,
     to_stderr: Level,
+}
+
+#[derive(Debug, Default)]
+struct Ring {
+    lines: VecDeque<Line>,
+    followers: Vec<Sender<RpcResult>>,
+}
+
+/// How many lines `config` wants to be kept.
+///
+/// # Errors
+/// A size that is no number.
+pub fn ring_size(config: &Value) -> Result<usize, RingSizeError> {
+    let Some(size) = config.pointer("/log/ring-size") else {
+        return Ok(KEPT);
+    };
+    let number = size.as_u64().filter(|size| *size > 0);
+    let number = number.and_then(|size| usize::try_from(size).ok());
+    number.ok_or_else(|| RingSizeError(size.to_string()))
 }
 
 impl Log {
     /// A log that repeats lines of at least this gravity on stderr.
     pub fn new(to_stderr: Level) -> Self {
-        Self { ring: Mutex::new(VecDeque::new()), to_stderr }
+        Self { ring: Mutex::default(), size: KEPT, to_stderr }
+    }
+
+    /// The same, with this many lines in memory.
+    pub fn with_size(self, size: usize) -> Self {
+        Self { size, ..self }
     }
 
     /// Adds a message; several lines of text become several log lines.
@@ -47,17 +84,56 @@ impl Log {
             if level <= self.to_stderr {
                 eprintln!("{}", render(level, text));
             }
-            let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
-            if ring.len() == KEPT {
-                ring.pop_front();
+            let line = Line { time, level, text: text.to_owned() };
+            let mut ring = self.lock();
+            ring.followers.retain(|follower| {
+                // The last free place is for the reason why no more will come.
+                if follower.capacity() > 1 {
+                    return follower.try_send(Ok(line.to_json())).is_ok();
+                }
+                let text = "lines were lost: they came faster than they were read";
+                let _ = follower.try_send(Err(RpcError::new(EOVERFLOW, text)));
+                false
+            });
+            while ring.lines.len() >= self.size {
+                ring.lines.pop_front();
             }
-            ring.push_back(Line { time, level, text: text.to_owned() });
+            ring.lines.push_back(line);
         }
     }
 
     /// The lines still in memory, oldest first.
     pub fn lines(&self) -> Vec<Line> {
-        self.ring.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        self.lock().lines.iter().cloned().collect()
+    }
+
+    /// Forgets the lines in memory.
+    pub fn clear(&self) {
+        self.lock().lines.clear();
+    }
+
+    /// The lines in memory, if `backlog`, and then each one that is written until [`close`](Self::close).
+    pub fn follow(&self, backlog: bool) -> Receiver<RpcResult> {
+        let mut ring = self.lock();
+        let past = if backlog { ring.lines.len() } else { 0 };
+        let (sender, receiver) = channel(past + WAITING);
+        for line in ring.lines.iter().take(past) {
+            // There is room for all of them.
+            let _ = sender.try_send(Ok(line.to_json()));
+        }
+        ring.followers.push(sender);
+        receiver
+    }
+
+    /// Ends all streams: the manager ends.
+    pub fn close(&self) {
+        for follower in self.lock().followers.drain(..) {
+            let _ = follower.try_send(Err(RpcError::new(ENODATA, "")));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -74,6 +150,8 @@ fn render(level: Level, text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
     use super::*;
 
     #[test]
@@ -83,12 +161,33 @@ mod tests {
 
     #[test]
     fn only_the_last_lines_are_kept() {
-        let log = Log::new(Level::Error);
-        for i in 0..KEPT + 2 {
+        let log = Log::new(Level::Error).with_size(3);
+        for i in 0..5 {
             log.write(Level::Debug, &i.to_string());
         }
-        let lines = log.lines();
-        assert_eq!(lines.len(), KEPT);
-        assert_eq!(lines.first().map(|line| line.text.as_str()), Some("2"));
+        let texts = || log.lines().into_iter().map(|line| line.text).collect::<Vec<_>>();
+        assert_eq!(texts(), ["2", "3", "4"]);
+        log.clear();
+        assert!(texts().is_empty());
+        assert_eq!(ring_size(&json!({"log": {"ring-size": 9}})).unwrap(), 9);
+        assert!(ring_size(&json!({"log": {"ring-size": 0}})).is_err());
+    }
+
+    #[test]
+    fn followers_see_the_past_if_they_want_and_all_that_comes() {
+        let log = Log::new(Level::Error);
+        log.write(Level::Info, "old");
+        let (mut both, mut new) = (log.follow(true), log.follow(false));
+        log.write(Level::Info, "new");
+        log.close();
+        let read = |receiver: &mut Receiver<RpcResult>| {
+            let mut texts = Vec::new();
+            while let Ok(Ok(line)) = receiver.try_recv() {
+                texts.push(line["text"].as_str().unwrap().rsplit(' ').next().unwrap().to_owned());
+            }
+            texts
+        };
+        assert_eq!(read(&mut both), ["old", "new"]);
+        assert_eq!(read(&mut new), ["new"]);
     }
 }

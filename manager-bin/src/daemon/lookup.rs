@@ -17,8 +17,10 @@ pub(super) fn answer(records: &Records, cred: Cred, request: &Lookup) -> RpcResu
         let text = match key.as_str() {
             "eventlog" => Some(log.text.clone()),
             "guest.exec.eventlog" => records.log(request.id, Log::Exec)?,
-            "guest.output" => std::fs::read_to_string(records.output_file(request.id)).ok(),
-            name => records.value(request.id, name)?,
+            name => match records.file(request.id, name) {
+                Some(file) => std::fs::read_to_string(file).ok(),
+                None => records.value(request.id, name)?,
+            },
         };
         let text = text.ok_or_else(|| RpcError::new(ENOENT, format!("{key}: key not found")))?;
         let text = match key.as_str() {

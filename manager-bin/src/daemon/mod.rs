@@ -4,6 +4,7 @@
 //! Start-up and shutdown are in `lifecycle`, in the order that keeps every promise: nothing is
 //! acknowledged before it is durable, and nothing is lost that was acknowledged.
 
+pub(crate) mod audit;
 mod capture;
 mod commit;
 pub mod config;
@@ -12,6 +13,8 @@ mod engine_thread;
 mod execution;
 mod hub;
 mod index;
+mod journal;
+mod kvs;
 mod lifecycle;
 pub mod log;
 mod lookup;
@@ -43,6 +46,7 @@ use jobtap_core::job::{Timestamp, Uid};
 use serde_json::{Value, json};
 use tokio::sync::watch::{Receiver, Sender, channel};
 
+pub use audit::AuditError;
 pub(crate) use commit::ops as store_ops;
 pub use lifecycle::{Daemon, Options, StartError};
 pub(crate) use submit::wrap as token;
@@ -94,6 +98,8 @@ pub struct Services {
     engine: EngineHandle,
     records: records::Records,
     hub: Arc<hub::Hub>,
+    journal: Arc<journal::Journal>,
+    audit: audit::Audit,
     execution: execution::Execution,
     log: Arc<log::Log>,
     configuration: Arc<reload::Configuration>,
@@ -108,6 +114,8 @@ enum Begun {
     Watch(Watch),
     /// Answers from a plugin.
     Stream(Answers),
+    /// Answers of the manager's own, until the first error.
+    Feed(tokio::sync::mpsc::Receiver<RpcResult>),
 }
 
 impl Services {
@@ -116,6 +124,20 @@ impl Services {
     fn begin(&self, cred: Cred, call: Call, streaming: bool) -> Result<Begun, RpcError> {
         Ok(Begun::One(match call {
             Call::Watch(watch) => return Ok(Begun::Watch(watch)),
+            Call::Journal(_) if !streaming => {
+                let text = "job-manager.events requires streaming RPC flag";
+                return Err(RpcError::proto(text));
+            }
+            Call::Journal(wanted) => {
+                let (engine, records) = (self.engine.clone(), self.records.clone());
+                return Ok(Begun::Feed(journal::stream(
+                    &self.journal,
+                    engine,
+                    records,
+                    cred,
+                    wanted,
+                )));
+            }
             Call::Engine(request) => {
                 if matches!(request, Request::Submit(_)) {
                     self.check_space()?;
@@ -143,12 +165,27 @@ impl Services {
                 let records = self.records.clone();
                 Box::pin(async move { lookup::answer(&records, cred, &request) })
             }
+            Call::Kvs(call) => {
+                let (engine, records) = (self.engine.clone(), self.records.clone());
+                Box::pin(kvs::answer(engine, records, cred, call))
+            }
             Call::Stdin(input) => {
                 self.records.main_log(input.id, cred)?;
                 self.execution.stdin(input.id, input.rank, input.data, input.eof);
                 Box::pin(async { Ok(json!({})) })
             }
-            Call::Log => {
+            Call::Log(backlog) if streaming => {
+                return Ok(Begun::Feed(self.log.follow(backlog)));
+            }
+            Call::ClearLog => {
+                self.log.clear();
+                Box::pin(async { Ok(json!({})) })
+            }
+            Call::Uptime => {
+                let (starttime, owner) = (self.audit.since(), self.owner);
+                Box::pin(async move { Ok(json!({ "starttime": starttime, "owner": owner })) })
+            }
+            Call::Log(_) => {
                 let lines: Value = self.log.lines().iter().map(log::Line::to_json).collect();
                 Box::pin(async move { Ok(json!({ "lines": lines })) })
             }

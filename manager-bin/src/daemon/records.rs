@@ -1,22 +1,22 @@
 //! What the store has of one job, read for those who look it up, watch it or run it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jobtap_core::engine::{Cred, Log};
 use jobtap_core::eventlog::{EventEntry, decode_log};
-use jobtap_core::job::{Encoding, JobId, Uid};
+use jobtap_core::job::{JobId, Uid};
 use serde_json::Value;
 
 use crate::rpc::RpcError;
 use crate::rpc::errno::{EIO, ENOENT, EPERM};
-use crate::store::{Key, Store};
+use crate::store::{GuestFiles, Key, Store};
 
 /// Access to the records of all jobs.
 #[derive(Clone)]
 pub(super) struct Records {
     store: Arc<dyn Store>,
-    outputs: PathBuf,
+    files: GuestFiles,
 }
 
 /// A job's main eventlog with what follows from it.
@@ -28,9 +28,9 @@ pub(super) struct MainLog {
 }
 
 impl Records {
-    /// The records in this store; `outputs` is where the jobs' output files are.
-    pub(super) fn new(store: Arc<dyn Store>, outputs: PathBuf) -> Self {
-        Self { store, outputs }
+    /// The records in this store and in the state directory `state`.
+    pub(super) fn new(store: Arc<dyn Store>, state: &Path) -> Self {
+        Self { store, files: GuestFiles::new(state) }
     }
 
     /// The store itself.
@@ -38,15 +38,19 @@ impl Records {
         &self.store
     }
 
-    /// The file with a job's output.
-    pub(super) fn output_file(&self, id: JobId) -> PathBuf {
-        self.outputs.join(id.encode(Encoding::DotHex))
+    /// What is kept of jobs outside the store.
+    pub(super) fn files(&self) -> &GuestFiles {
+        &self.files
     }
 
-    /// Removes what a job has printed.
-    pub(super) fn remove_output(&self, id: JobId) {
-        // It may have printed nothing.
-        let _ = std::fs::remove_file(self.output_file(id));
+    /// The file of a job's input or output; none for a key that is no file.
+    pub(super) fn file(&self, id: JobId, key: &str) -> Option<PathBuf> {
+        self.files.path(id.as_u64(), key)
+    }
+
+    /// Removes what a job has read and printed.
+    pub(super) fn remove_files(&self, id: JobId) {
+        self.files.remove(id.as_u64());
     }
 
     /// The text of one of a job's eventlogs; `None` when it has none.

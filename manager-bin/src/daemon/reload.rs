@@ -10,10 +10,11 @@ use jobtap_core::suggest::nearest;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
+use super::audit;
 use super::config::{ConfigError, Source};
 use super::engine_thread::{EngineHandle, answered};
 use super::lifecycle::kill_timeout;
-use super::log::Log;
+use super::log::{Log, ring_size};
 use crate::rpc::errno::{EINVAL, EIO};
 use crate::rpc::{RpcError, RpcResult};
 
@@ -64,7 +65,7 @@ impl Configuration {
         if !config.is_object() {
             return Err(RpcError::new(EINVAL, "the configuration must be a table"));
         }
-        kill_timeout(&config).map_err(|error| RpcError::new(EINVAL, error.to_string()))?;
+        check(&config).map_err(|text| RpcError::new(EINVAL, text))?;
         let mut current = self.current.lock().await;
         let request = Request::Configure { config: config.clone() };
         answered(self.engine.request(cred, request)).await?;
@@ -73,6 +74,13 @@ impl Configuration {
         self.log.write(Level::Info, "a new configuration is in force");
         Ok(json!({}))
     }
+}
+
+/// Refuses what the next start would refuse of the daemon's own settings.
+fn check(config: &Value) -> Result<(), String> {
+    kill_timeout(config).map_err(|error| error.to_string())?;
+    ring_size(config).map_err(|error| error.to_string())?;
+    audit::limit(config).map_err(|error| error.to_string()).map(drop)
 }
 
 /// A table for a plugin that isn't there is most likely a slip, but no reason not to start: hosts may
@@ -98,6 +106,14 @@ fn strangers(config: &Value, linked: &[&'static str]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_next_start_would_refuse_is_refused() {
+        assert_eq!(check(&json!({"audit": {"max-events": 5}})), Ok(()));
+        for bad in [json!({"audit": {"max-events": 0}}), json!({"log": {"ring-size": "x"}})] {
+            assert!(check(&bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn a_table_for_no_plugin_is_named_with_the_one_that_is_near() {

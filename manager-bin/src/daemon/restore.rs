@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::log::Log;
 use super::{commit, index};
-use crate::store::{self, Key, Op, Store, StoreError};
+use crate::store::{self, GuestFiles, Key, Op, Store, StoreError};
 
 /// Prefix of a plugin's data on a job.
 const DATA: &str = "data.";
@@ -20,7 +20,12 @@ const LOST: &str = "job-lost+found.job.";
 const GROUP: usize = 4096;
 
 /// Restores all jobs into the engine; returns how many.
-pub(super) fn all(store: &dyn Store, engine: &mut Engine, log: &Log) -> Result<usize, StoreError> {
+pub(super) fn all(
+    store: &dyn Store,
+    files: &GuestFiles,
+    engine: &mut Engine,
+    log: &Log,
+) -> Result<usize, StoreError> {
     let mut restored = 0;
     let lost = match store.get(&index::mark()?)? {
         Some(_) => indexed(store, engine, &mut restored)?,
@@ -28,7 +33,7 @@ pub(super) fn all(store: &dyn Store, engine: &mut Engine, log: &Log) -> Result<u
     };
     for (id, reason) in lost {
         log.write(Level::Error, &format!("job {id} not replayed: {reason}"));
-        set_aside(store, id)?;
+        set_aside(store, files, id)?;
     }
     Ok(restored)
 }
@@ -171,25 +176,34 @@ fn stored_job(job: store::StoredJob) -> Result<StoredJob, String> {
 }
 
 fn text(name: &str, value: Vec<u8>) -> Result<String, String> {
-    String::from_utf8(value).map_err(|error| format!("{name}: {error}"))
+    String::from_utf8(value).map_err(|error| format!("failed to decode {name}: {error}"))
 }
 
 /// Moves all keys of a job out of the way, so that the next start doesn't meet them again and the
 /// owner can look at them.
-fn set_aside(store: &dyn Store, id: JobId) -> Result<(), StoreError> {
+fn set_aside(store: &dyn Store, files: &GuestFiles, id: JobId) -> Result<(), StoreError> {
     let mut ops = Vec::new();
+    let place = |name: &str| Key::instance(&format!("{LOST}{}.{name}", id.encode(Encoding::F58)));
     for key in store.list(&format!("{}.", id.encode(Encoding::Kvs)))? {
         let value = match store.get(&key)? {
             Some(value) => Some(value),
             None => store.read_log(&key)?,
         };
-        let place = format!("{LOST}{}.{}", id.encode(Encoding::F58), key.name());
-        if let (Some(value), Ok(key)) = (value, Key::instance(&place)) {
+        if let (Some(value), Ok(key)) = (value, place(key.name())) {
+            ops.push(Op::Put { key, value });
+        }
+    }
+    for name in GuestFiles::names() {
+        // What can't be read is of no use there either.
+        let value = files.read(id.as_u64(), name).ok().flatten();
+        if let (Some(value), Ok(key)) = (value, place(name)) {
             ops.push(Op::Put { key, value });
         }
     }
     commit::ops(Write::Remove { id }, &mut ops)?;
-    store.commit(ops)
+    store.commit(ops)?;
+    files.remove(id.as_u64());
+    Ok(())
 }
 
 #[cfg(test)]
@@ -239,13 +253,20 @@ mod tests {
             ];
             store.commit(ops).unwrap();
         }
+        let dir = tempfile::tempdir().unwrap();
+        let files = GuestFiles::new(dir.path());
+        let output = files.path(1, "guest.output").unwrap();
+        std::fs::create_dir(output.parent().unwrap()).unwrap();
+        std::fs::write(&output, "hi").unwrap();
         let mut engine = engine();
         let log = Log::new(Level::Error);
-        assert_eq!(all(&store, &mut engine, &log).unwrap(), 1);
+        assert_eq!(all(&store, &files, &mut engine, &log).unwrap(), 1);
+        assert!(!output.exists());
         assert_eq!(store.job_ids().unwrap(), [2]);
         let lost = store.list(LOST).unwrap();
         let names: Vec<&str> = lost.iter().map(Key::as_str).collect();
-        assert_eq!(names, ["job-lost+found.job.ƒ2.eventlog", "job-lost+found.job.ƒ2.jobspec"]);
+        let kept = ["eventlog", "guest.output", "jobspec"];
+        assert_eq!(names, kept.map(|name| format!("job-lost+found.job.ƒ2.{name}")));
         let lines = log.lines();
         assert!(lines[0].text.starts_with("job ƒ2 not replayed: "), "{}", lines[0].text);
     }
@@ -278,6 +299,45 @@ mod tests {
         assert_eq!(stored.exec_lines, 2);
         assert_eq!(stored.resources, None);
         assert!(stored_job(job(&[("data.x", "{"), ("eventlog", ""), ("jobspec", "")])).is_err());
+    }
+
+    const SUBMIT: &str = "{\"timestamp\":1.0,\"name\":\"submit\",\"context\":{\"userid\":1,\"urgency\":16,\"flags\":0,\"version\":1}}\n";
+
+    fn event(name: &str, context: &str) -> String {
+        format!("{{\"timestamp\":1.0,\"name\":\"{name}\",\"context\":{context}}}\n")
+    }
+
+    /// Why a job with these keys isn't replayed; empty when it is.
+    fn reason(entries: &[(&str, &str)]) -> String {
+        let outcome = stored_job(job(entries))
+            .and_then(|job| engine().restore(job).map_err(|error| error.to_string()));
+        outcome.err().unwrap_or_default()
+    }
+
+    #[test]
+    fn every_way_to_be_no_job_has_its_words() {
+        let jobspec = JobspecBuilder::new(["true"]).build().unwrap().value().to_string();
+        let log = format!("{SUBMIT}{}", event("validate", "{}"));
+        let with = |log: &str| reason(&[("eventlog", log), ("jobspec", &jobspec)]);
+        assert_eq!(with(&log), "");
+        let missing = |key| format!("lookup {key}: No such file or directory");
+        assert_eq!(reason(&[("jobspec", &jobspec)]), missing("eventlog"));
+        assert_eq!(reason(&[("eventlog", &log)]), missing("jobspec"));
+        let starts = |found: String, expected: &str| {
+            assert!(found.starts_with(expected), "{found:?} is not {expected:?}");
+        };
+        starts(reason(&[("eventlog", &log), ("jobspec", "{")]), "failed to decode jobspec: ");
+        let bad_r = [("eventlog", log.as_str()), ("jobspec", &jobspec), ("R", "[]")];
+        starts(reason(&bad_r), "failed to decode R: ");
+        starts(with("{\n"), "failed to decode eventlog: ");
+        assert_eq!(with(&event("alloc", "{}")), "first event is alloc not submit");
+        let version = SUBMIT.replace("\"version\":1", "\"version\":7");
+        assert_eq!(with(&version), "eventlog v7 is unsupported");
+        assert_eq!(with(&format!("{SUBMIT}{SUBMIT}")), "could not apply submit");
+        assert_eq!(with(SUBMIT), "job state (NEW) is invalid after replay");
+        let bad_text = StoredEntry { name: "eventlog".into(), value: vec![0xff], next_seq: None };
+        let bad_text = store::StoredJob { id: 7, entries: vec![bad_text] };
+        starts(stored_job(bad_text).unwrap_err(), "failed to decode eventlog: ");
     }
 
     /// A job that is over, as the manager stores it after `jobtap submit`.
@@ -361,7 +421,11 @@ mod tests {
         lap("scan and take apart", start);
         let mut engine = engine();
         let start = Instant::now();
-        assert_eq!(all(&store, &mut engine, &Log::new(Level::Error)).unwrap() as u64, jobs);
+        assert_eq!(
+            all(&store, &GuestFiles::new(dir.path()), &mut engine, &Log::new(Level::Error)).unwrap()
+                as u64,
+            jobs
+        );
         lap("scan, take apart and replay", start);
         let start = Instant::now();
         engine.start(Timestamp::from_secs(2.0));

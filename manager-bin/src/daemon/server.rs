@@ -14,6 +14,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinSet;
 
 use super::Services;
+use super::audit;
 use super::watch;
 use crate::rpc::errno::{EINVAL, EPERM};
 use crate::rpc::message::{Answer, Request, decode, encode};
@@ -76,8 +77,19 @@ fn take_in(services: &Arc<Services>, cred: Cred, request: Request, answers: Answ
     let call = super::services::decode(&request.topic, &request.payload, cred);
     match call.and_then(|call| services.begin(cred, call, request.stream)) {
         Err(error) => Box::pin(async move { answers.last(Err(error)).await }),
-        Ok(super::Begun::One(work)) => Box::pin(async move { answers.last(work.await).await }),
+        Ok(super::Begun::One(work)) => {
+            let change = audit::change(&request.topic, &request.payload).filter(|_| cred.owner);
+            let services = Arc::clone(services);
+            Box::pin(async move {
+                let result = work.await;
+                if let Some(change) = change {
+                    services.audit.record(cred, change, &result).await;
+                }
+                answers.last(result).await;
+            })
+        }
         Ok(super::Begun::Stream(stream)) => Box::pin(relay(stream, answers)),
+        Ok(super::Begun::Feed(feed)) => Box::pin(feed_on(feed, answers)),
         Ok(super::Begun::Watch(_)) if !request.stream => {
             let text = format!("{} requires streaming RPC flag", request.topic);
             Box::pin(async move { answers.last(Err(RpcError::proto(text))).await })
@@ -97,6 +109,20 @@ fn take_in(services: &Arc<Services>, cred: Cred, request: Request, answers: Answ
 async fn relay(mut stream: super::replies::Answers, answers: Answers) {
     loop {
         match stream.next().await {
+            Ok(answer) => {
+                if watch::Sink::send(&answers, answer).await.is_err() {
+                    return;
+                }
+            }
+            Err(end) => return answers.last(Err(end)).await,
+        }
+    }
+}
+
+/// Passes on what the manager itself has to say, until its last word or until nobody reads it.
+async fn feed_on(mut feed: Receiver<RpcResult>, answers: Answers) {
+    while let Some(answer) = feed.recv().await {
+        match answer {
             Ok(answer) => {
                 if watch::Sink::send(&answers, answer).await.is_err() {
                     return;

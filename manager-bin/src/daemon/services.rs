@@ -2,6 +2,9 @@
 //!
 //! Nothing is done here, so that each service's payload can be tested without a daemon.
 
+#[cfg(test)]
+mod tests;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use jobtap_core::engine::{Cred, Exception, Request};
@@ -11,6 +14,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::journal::Wanted;
+use super::kvs::KvsCall;
 use super::nodes;
 use super::reload::ConfigCall;
 use super::submit;
@@ -34,8 +39,16 @@ pub(super) enum Call {
     Watch(Watch),
     /// Input for a job's tasks.
     Stdin(Stdin),
-    /// The manager's log.
-    Log,
+    /// The events of all jobs.
+    Journal(Wanted),
+    /// Any stored key, or all of them.
+    Kvs(KvsCall),
+    /// The manager's log; in a stream as it grows, with what was there before if true.
+    Log(bool),
+    /// Forget the log so far.
+    ClearLog,
+    /// Since when the manager runs, and for whom.
+    Uptime,
     /// The instance's configuration.
     Config(ConfigCall),
     /// A plugin may know the topic.
@@ -128,6 +141,8 @@ pub(super) enum Path {
     Exec,
     /// `guest.output`: what its tasks print.
     Output,
+    /// `guest.input`: what they are given to read.
+    Input,
     /// A name that no log has.
     Unknown(String),
 }
@@ -204,6 +219,8 @@ pub(super) fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, R
             owner(cred)?;
             Call::Read(Read::PluginSchema(fields.required("name")?))
         }
+        "job-manager.events-journal" => Call::Journal(Wanted::decode(&fields, cred)?),
+        "job-manager.uptime" => Call::Uptime,
         "job-manager.getinfo" => Call::Read(Read::Info),
         "job-list.list" => Call::Read(Read::List(payload.clone())),
         "job-list.list-id" => Call::Read(Read::ListId(fields.required("id")?)),
@@ -212,10 +229,15 @@ pub(super) fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, R
         "job-info.lookup" => Call::Lookup(lookup(&fields)?),
         "job-info.eventlog-watch" => Call::Watch(watch(&fields)?),
         "job-exec.stdin" => Call::Stdin(stdin(&fields)?),
+        "kvs.lookup" | "kvs.list" | "kvs.dump" => Call::Kvs(KvsCall::decode(&fields, cred)?),
         _ if topic.starts_with("resource.") || topic.starts_with("sched.") => {
             nodes::decode(&fields, cred)?
         }
-        "log.dmesg" => owner(cred).map(|()| Call::Log)?,
+        "log.dmesg" => {
+            owner(cred)?;
+            Call::Log(!fields.optional("nobacklog")?.unwrap_or(false))
+        }
+        "log.clear" => owner(cred).map(|()| Call::ClearLog)?,
         "config.get" => owner(cred).map(|()| Call::Config(ConfigCall::Get))?,
         "config.load" => owner(cred).map(|()| Call::Config(ConfigCall::Load(payload.clone())))?,
         "config.reload" => owner(cred).map(|()| Call::Config(ConfigCall::Reload))?,
@@ -327,6 +349,7 @@ fn watch(fields: &Fields<'_>) -> Result<Watch, RpcError> {
         "eventlog" => Path::Main,
         "guest.exec.eventlog" => Path::Exec,
         "guest.output" => Path::Output,
+        "guest.input" => Path::Input,
         _ => Path::Unknown(path),
     };
     Ok(Watch { id: fields.required("id")?, path, waitcreate: flags & WATCH_WAITCREATE != 0 })
@@ -365,148 +388,6 @@ impl Fields<'_> {
             Some(value) => T::deserialize(value)
                 .map(Some)
                 .map_err(|error| RpcError::proto(format!("{}: '{name}': {error}", self.topic))),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-    use proptest::prelude::*;
-    use serde_json::json;
-
-    use super::*;
-    use crate::rpc::errno::EPROTO;
-
-    const OWNER: Cred = Cred { userid: Uid::new(1000), owner: true };
-    const GUEST: Cred = Cred { userid: Uid::new(1001), owner: false };
-
-    #[test]
-    fn an_unknown_topic_is_named() {
-        let error = decode("kvs.lookup", &json!({}), OWNER).unwrap_err();
-        assert_eq!(error.errno, ENOSYS);
-        assert_eq!(error.text, "Unknown service method 'kvs.lookup'");
-    }
-
-    #[test]
-    fn what_the_manager_does_not_know_a_plugin_may_know() {
-        match decode("job-manager.limits.mine", &json!({"n": 1}), GUEST).unwrap() {
-            Call::Service(service) => {
-                assert_eq!(service.topic, "job-manager.limits.mine");
-                assert_eq!(service.payload, json!({"n": 1}));
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn guests_read_neither_the_configuration_nor_what_plugins_cost() {
-        let topics = [
-            "config.get",
-            "config.load",
-            "config.reload",
-            "job-manager.jobtap-stats",
-            "job-manager.jobtap-schema",
-        ];
-        for topic in topics {
-            let payload = json!({"name": "x"});
-            assert_eq!(decode(topic, &payload, GUEST).unwrap_err().errno, EPERM, "{topic}");
-            assert!(decode(topic, &payload, OWNER).is_ok(), "{topic}");
-        }
-    }
-
-    #[test]
-    fn updates_are_a_table() {
-        let payload = json!({"id": 1, "updates": {"attributes.system.duration": 60}});
-        assert!(matches!(
-            decode("job-manager.update", &payload, GUEST),
-            Ok(Call::Engine(Request::Update { updates, .. })) if updates.len() == 1
-        ));
-        let error = decode("job-manager.update", &json!({"id": 1, "updates": [1]}), OWNER);
-        assert!(error.unwrap_err().text.starts_with("job-manager.update: 'updates': "));
-    }
-
-    #[test]
-    fn a_bad_field_is_named() {
-        let error =
-            decode("job-manager.raise", &json!({"id": 1, "severity": 0}), OWNER).unwrap_err();
-        assert_eq!(error.errno, EPROTO);
-        assert_eq!(error.text, "job-manager.raise: 'type' is missing");
-        let payload = json!({"id": 1, "urgency": "high"});
-        let error = decode("job-manager.urgency", &payload, OWNER).unwrap_err();
-        assert!(error.text.starts_with("job-manager.urgency: 'urgency': "), "{}", error.text);
-        let error = decode("job-manager.kill", &json!(null), OWNER).unwrap_err();
-        assert_eq!(error.text, "job-manager.kill: 'id' is missing");
-    }
-
-    #[test]
-    fn all_users_is_minus_one_as_in_flux() {
-        for (given, expected) in
-            [(json!(-1), None), (json!(u32::MAX), None), (json!(7), Some(Uid::new(7)))]
-        {
-            let payload = json!({"dry_run": false, "userid": given, "states": 62, "severity": 0, "type": "cancel"});
-            match decode("job-manager.raiseall", &payload, OWNER).unwrap() {
-                Call::Engine(Request::RaiseAll { userid, exception, .. }) => {
-                    assert_eq!(userid, expected);
-                    assert_eq!(exception.note, "");
-                }
-                other => panic!("{other:?}"),
-            }
-        }
-    }
-
-    #[test]
-    fn any_job_is_waited_for_by_no_id_or_by_all_bits() {
-        let wait = |payload: Value| decode("job-manager.wait", &payload, OWNER);
-        for any in [json!({}), json!({"id": null}), json!({"id": -1}), json!({"id": u64::MAX})] {
-            let call = wait(any).unwrap();
-            assert!(matches!(call, Call::Waiting(Request::Wait { id: None })), "{call:?}");
-        }
-        let one = wait(json!({"id": 7})).unwrap();
-        assert!(matches!(one, Call::Waiting(Request::Wait { id: Some(id) }) if id.as_u64() == 7));
-        let error = wait(json!({"id": []})).unwrap_err();
-        assert_eq!((error.errno, error.text.as_str()), (EPROTO, "malformed wait request"));
-    }
-
-    #[test]
-    fn plugins_are_listed_for_the_owner_only() {
-        let list = |cred| decode("job-manager.jobtap", &json!({"query_only": true}), cred);
-        assert!(matches!(list(OWNER), Ok(Call::Read(Read::Plugins))));
-        assert_eq!(list(GUEST).unwrap_err().text, "Request requires owner credentials");
-    }
-
-    #[test]
-    fn the_watched_paths_are_those_of_flux() {
-        let path = |name: &str| match decode(
-            "job-info.eventlog-watch",
-            &json!({"id": 1, "path": name}),
-            OWNER,
-        ) {
-            Ok(Call::Watch(watch)) => watch.path,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(path("eventlog"), Path::Main);
-        assert_eq!(path("guest.exec.eventlog"), Path::Exec);
-        assert_eq!(path("guest.output"), Path::Output);
-        assert_eq!(path("nosuch"), Path::Unknown("nosuch".into()));
-    }
-
-    proptest! {
-        #[test]
-        fn no_payload_makes_decoding_panic(id in any::<i64>(), text in ".*", which in 0usize..16) {
-            let topics = [
-                "job-manager.raise", "job-manager.raiseall", "job-manager.kill", "job-manager.urgency",
-                "job-manager.jobtap", "job-info.lookup", "job-info.eventlog-watch",
-                "job-manager.update", "job-manager.jobtap-query", "job-manager.jobtap-reload", "job-manager.x", "job-manager.wait",
-                "job-manager.memo", "job-manager.purge", "job-manager.purge-id", "job-manager.killall",
-            ];
-            let payload = json!({
-                "id": id, "type": text, "severity": id, "userid": id, "states": id, "dry_run": true,
-                "signum": id, "urgency": id, "load": text, "keys": [text], "path": text, "flags": id, "name": text, "conf": text, "updates": text,
-                "memo": {text.as_str(): id}, "age_limit": id, "num_limit": id, "batch": id, "force": true,
-            });
-            let _ = decode(topics[which], &payload, GUEST);
-            let _ = decode(topics[which], &json!(text), GUEST);
         }
     }
 }

@@ -61,7 +61,8 @@ impl<S: Sink> Watcher<'_, S> {
         match &request.path {
             Path::Main => self.eventlog(Log::Main, main).await,
             Path::Exec => self.eventlog(Log::Exec, main).await,
-            Path::Output => self.output(main).await,
+            Path::Output => self.file(main, "guest.output").await,
+            Path::Input => self.file(main, "guest.input").await,
             Path::Unknown(_) => Err(RpcError::new(ENOENT, "")),
         }
     }
@@ -115,15 +116,15 @@ impl<S: Sink> Watcher<'_, S> {
         }
     }
 
-    /// Shows the job's output as its file grows, until the job is over.
-    async fn output(&mut self, main: MainLog) -> Result<(), RpcError> {
+    /// Shows the job's input or output as its file grows, until the job is over.
+    async fn file(&mut self, main: MainLog, key: &str) -> Result<(), RpcError> {
         let mut over = main.is_inactive();
         let mut started = over || main.has("start");
         let mut tail = None;
         let mut pause = FASTEST_POLL;
         loop {
             if started && tail.is_none() {
-                tail = Tail::open(self.records, self.id).await;
+                tail = Tail::open(self.records, self.id, key).await;
             }
             // Whether the job was over before the file was read: then this was all of it.
             let last = over;
@@ -183,8 +184,8 @@ struct Tail {
 }
 
 impl Tail {
-    async fn open(records: &Records, id: JobId) -> Option<Self> {
-        let file = tokio::fs::File::open(records.output_file(id)).await.ok()?;
+    async fn open(records: &Records, id: JobId, key: &str) -> Option<Self> {
+        let file = tokio::fs::File::open(records.file(id, key)?).await.ok()?;
         Some(Self { file: BufReader::new(file), partial: Vec::new() })
     }
 }

@@ -333,6 +333,15 @@ impl Store for EmbeddedStore {
         Ok(listing.finish())
     }
 
+    fn instance_keys(&self) -> Result<Vec<Key>, StoreError> {
+        let mut listing = Listing::new("");
+        self.engine.each_row(rows::ALL_INSTANCE, |name, _| {
+            listing.row(name).map_err(|detail| self.engine.damaged(&detail))?;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(listing.finish())
+    }
+
     fn free_space(&self) -> Result<Option<Space>, StoreError> {
         match space::free_bytes(&self.engine.dir) {
             Ok(free) => Ok(Some(Space { path: self.engine.dir.clone(), free })),

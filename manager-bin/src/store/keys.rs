@@ -53,6 +53,11 @@ impl Key {
     /// Name of the resource set below a job.
     pub const R: &'static str = "R";
 
+    /// What the keys of the index of jobs begin with, beside those of RFC 16.
+    pub const INDEX: &'static str = "jobtap.job.";
+    /// The key that says that the index is whole.
+    pub const INDEXED: &'static str = "jobtap.indexed";
+
     /// The signed request of job `id`.
     pub fn request(id: u64) -> Self {
         Self::below(id, Self::J)
@@ -135,6 +140,12 @@ impl Key {
             None => 0,
         };
         self.text.get(start..).unwrap_or_default()
+    }
+
+    /// Whether it belongs to the index of jobs, which a manager makes from the other keys: nothing
+    /// that is shown or moved to another store.
+    pub fn is_index(&self) -> bool {
+        self.job.is_none() && (self.text.starts_with(Self::INDEX) || self.text == Self::INDEXED)
     }
 
     /// The id and the name, possibly empty, when `text` names a job in full.

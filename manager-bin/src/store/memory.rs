@@ -172,6 +172,15 @@ impl Store for MemoryStore {
         Ok(listing.finish())
     }
 
+    fn instance_keys(&self) -> Result<Vec<Key>, StoreError> {
+        let map = self.rows.lock().unwrap();
+        let mut listing = Listing::new("");
+        for (name, _) in with_prefix(&map, rows::ALL_INSTANCE) {
+            listing.row(name).expect("only we write rows");
+        }
+        Ok(listing.finish())
+    }
+
     fn free_space(&self) -> Result<Option<Space>, StoreError> {
         let free = *self.free.lock().unwrap();
         Ok(free.map(|free| Space { path: "memory".into(), free }))

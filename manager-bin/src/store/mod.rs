@@ -8,6 +8,7 @@ mod committer;
 mod embedded;
 mod error;
 mod group;
+mod guest_files;
 mod keys;
 mod layout;
 mod lock;
@@ -23,6 +24,7 @@ use std::ops::ControlFlow;
 pub use committer::{Batch, Committer};
 pub use embedded::{Cut, EmbeddedStore};
 pub use error::StoreError;
+pub use guest_files::GuestFiles;
 pub use keys::{Key, KeyError};
 pub use space::{Reserve, Space};
 
@@ -150,6 +152,12 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// As [`Store::get`].
     fn list(&self, prefix: &str) -> Result<Vec<Key>, StoreError>;
+
+    /// The keys that are no job's, in byte order. Jobs are many: this doesn't look at them.
+    ///
+    /// # Errors
+    /// As [`Store::get`].
+    fn instance_keys(&self) -> Result<Vec<Key>, StoreError>;
 
     /// How much the store may still grow; none when there is no limit that it knows.
     ///

@@ -11,6 +11,8 @@ use super::keys::{JOBS, Key};
 
 /// What all rows of jobs begin with.
 pub(super) const ALL_JOBS: &[u8] = b"j";
+/// What all rows of the instance begin with.
+pub(super) const ALL_INSTANCE: &[u8] = b"i";
 /// The version of the layout, as decimal text.
 pub(super) const FORMAT: &[u8] = b"sformat";
 /// The number of commits made, as eight bytes, big endian.

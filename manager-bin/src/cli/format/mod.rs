@@ -24,6 +24,14 @@ pub(crate) use render::{RenderOptions, render};
 pub(crate) use sort::{SortKey, parse_sort_keys, sort_rows};
 pub(crate) use value::FieldValue;
 
+/// A value by itself, in the form that a specification such as `04d` gives it.
+///
+/// # Errors
+/// [`FormatError::Syntax`] for what is no specification, or none for such a value.
+pub(crate) fn formatted(value: &FieldValue, spec: &str) -> Result<String, FormatError> {
+    spec::Spec::parse(spec)?.apply(value)
+}
+
 /// One line of a listing: what a command knows about a job, a queue or a set of nodes.
 pub(crate) trait Row {
     /// The heading of the field `name`; `None` if these rows have no such field.

@@ -1,9 +1,9 @@
 //! `job raiseall` and `job killall`: an exception or a signal for all jobs that the options select.
 
-use jobtap_core::job::{State, StateSet, signal_text};
+use jobtap_core::job::{Signal, State, StateSet, signal_text};
 use serde_json::{Value, json};
 
-use super::{say, signals};
+use super::say;
 use crate::cli::message::{CliError, plural};
 use crate::cli::users::Users;
 use crate::client::Client;
@@ -63,14 +63,16 @@ pub(super) async fn raiseall(client: &Client, args: &RaiseallArgs) -> Result<u8,
 
 /// Runs `job killall`.
 pub(super) async fn killall(client: &Client, args: &KillallArgs) -> Result<u8, CliError> {
-    let signum = signals::parse(&args.signal)
-        .ok_or_else(|| CliError::failure(format!("killall: Invalid signal {}", args.signal)))?;
+    let signal: Signal = args
+        .signal
+        .parse()
+        .map_err(|_| CliError::failure(format!("killall: Invalid signal {}", args.signal)))?;
     let payload = json!({
-        "dry_run": !args.force, "userid": userid(args.user.as_deref())?, "signum": signum,
+        "dry_run": !args.force, "userid": userid(args.user.as_deref())?, "signum": signal.number(),
     });
     let answer = client.rpc("job-manager.killall", payload).await;
     let answer = answer.map_err(|error| CliError::failure(format!("killall: {error}")))?;
-    let done = signal_text(i32::try_from(signum).unwrap_or(0));
+    let done = signal_text(signal.number());
     say(summary(&answer, args.force, &done));
     Ok(0)
 }

@@ -30,7 +30,8 @@ pub(in crate::cli) struct FormatArgs {
     color: String,
 }
 
-type LocalZone = Box<dyn Fn(Timestamp) -> i32>;
+/// Seconds to the east of UTC, at each time.
+pub(in crate::cli) type LocalZone = Box<dyn Fn(Timestamp) -> i32>;
 
 /// Prints the events of one log.
 pub(in crate::cli) struct Printer {
@@ -51,13 +52,9 @@ impl FormatArgs {
         } else {
             self.time_format.parse().map_err(|_| invalid("time-format", &self.time_format))?
         };
-        let color = match self.color.as_str() {
-            "always" => true,
-            "never" => false,
-            "auto" => std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
-            other => return Err(invalid("color", other)),
-        };
-        Ok(Printer { format, time, color, formatter: Formatter::new(format, time, local_zone()) })
+        let color = color_wanted(&self.color)?;
+        let formatter = Formatter::new(format, time, local_zone(TimeZone::system()));
+        Ok(Printer { format, time, color, formatter })
     }
 }
 
@@ -99,9 +96,19 @@ fn paint(color: &str, text: &str) -> String {
     format!("\x1b[{color}m{text}\x1b[0m")
 }
 
-fn local_zone() -> LocalZone {
-    let zone = TimeZone::system();
-    Box::new(move |at| {
+/// Whether `--color=WHEN` wants colours here.
+pub(in crate::cli) fn color_wanted(when: &str) -> Result<bool, CliError> {
+    match when {
+        "always" => Ok(true),
+        "never" => Ok(false),
+        "auto" => Ok(std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()),
+        other => Err(CliError::failure(format!("invalid color type '{other}'"))),
+    }
+}
+
+/// The offsets of a time zone, as they were at each time.
+pub(in crate::cli) fn local_zone(zone: TimeZone) -> LocalZone {
+    Box::new(move |at: Timestamp| {
         let instant = Instant::from_second(at.as_secs() as i64).unwrap_or(Instant::UNIX_EPOCH);
         zone.to_offset(instant).seconds()
     })

@@ -1,8 +1,9 @@
 //! `job kill`: sends a signal to the tasks of running jobs.
 
+use jobtap_core::job::Signal;
 use serde_json::json;
 
-use super::{any_failed, say, signals};
+use super::{any_failed, say};
 use crate::cli::message::CliError;
 use crate::client::Client;
 
@@ -19,8 +20,10 @@ pub(super) struct KillArgs {
 
 /// Runs the command.
 pub(super) async fn run(client: &Client, args: &KillArgs) -> Result<u8, CliError> {
-    let signum = signals::parse(&args.signal)
-        .ok_or_else(|| CliError::failure(format!("kill: Invalid signal {}", args.signal)))?;
+    let signal: Signal = args
+        .signal
+        .parse()
+        .map_err(|_| CliError::failure(format!("kill: Invalid signal {}", args.signal)))?;
     let mut failed = false;
     for typed in &args.ids {
         let Ok(id) = typed.parse::<jobtap_core::job::JobId>() else {
@@ -28,7 +31,7 @@ pub(super) async fn run(client: &Client, args: &KillArgs) -> Result<u8, CliError
             failed = true;
             continue;
         };
-        let payload = json!({ "id": id, "signum": signum });
+        let payload = json!({ "id": id, "signum": signal.number() });
         if let Err(error) = client.rpc("job-manager.kill", payload).await {
             say(format!("kill {typed}: {error}"));
             failed = true;

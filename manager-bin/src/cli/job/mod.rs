@@ -10,6 +10,7 @@ mod event_stream;
 mod eventlog;
 mod id;
 mod info;
+mod journal;
 mod kill;
 mod last;
 mod list;
@@ -17,7 +18,7 @@ mod memo;
 mod output;
 mod purge;
 mod raise;
-mod signals;
+
 mod status;
 mod submit;
 mod target;
@@ -28,6 +29,7 @@ mod wait_event;
 mod why;
 
 pub(super) use attach::{Attach, Interrupt, attach};
+pub(super) use event_print::{FormatArgs, LocalZone, color_wanted, local_zone};
 pub(super) use event_stream::EventStream;
 pub(super) use output::{Output, show_exception};
 pub(super) use status::{Ending, exit_code_of};
@@ -104,6 +106,9 @@ enum JobCommand {
     /// Print how long a running job may go on
     #[command(infer_long_args = true)]
     Timeleft(timeleft::TimeleftArgs),
+    /// Print the events of all jobs as they are posted, as JSON
+    #[command(infer_long_args = true)]
+    Journal(journal::JournalArgs),
     /// Print numbers of jobs
     Stats,
     /// Print jobs as JSON
@@ -148,6 +153,7 @@ pub(crate) fn run(args: JobArgs) -> ExitCode {
             JobCommand::Last(args) => last::run(&client, &args).await,
             JobCommand::Why(args) => why::run(&client, &args).await,
             JobCommand::Timeleft(args) => timeleft::run(&client, &args).await,
+            JobCommand::Journal(args) => journal::run(&client, &args).await,
             JobCommand::Stats => list::stats(&client).await,
             JobCommand::List(args) => list::run(&client, &args).await,
             JobCommand::ListInactive(args) => list::inactive(&client, &args).await,

@@ -22,23 +22,25 @@ pub(in crate::cli) struct Output {
 impl Output {
     /// Shows an event of the output log.
     pub(in crate::cli) fn show(self, event: &EventEntry) -> Result<(), CliError> {
+        match self.bytes(event) {
+            Some((true, bytes)) => session::put(&mut io::stderr().lock(), &bytes),
+            Some((false, bytes)) => session::put(&mut io::stdout().lock(), &bytes),
+            None => Ok(()),
+        }
+    }
+
+    /// What an event of the output log shows, and whether that is for stderr.
+    pub(in crate::cli) fn bytes(self, event: &EventEntry) -> Option<(bool, Vec<u8>)> {
         let (stream, rank) = (text(event, "stream"), text(event, "rank").unwrap_or("0"));
         match &*event.name {
-            "data" => {
-                let data = self.labeled(rank, data(event));
-                if stream == Some("stderr") {
-                    session::put(&mut io::stderr().lock(), &data)
-                } else {
-                    session::put(&mut io::stdout().lock(), &data)
-                }
-            }
+            "data" => Some((stream == Some("stderr"), self.labeled(rank, data(event)))),
             "redirect" if !self.quiet => {
                 let path = text(event, "path").unwrap_or_default();
                 let stream = stream.unwrap_or_default();
-                session::note(&format!("{rank}: {stream} redirected to {path}"));
-                Ok(())
+                let line = format!("{rank}: {stream} redirected to {path}\n");
+                Some((true, line.into_bytes()))
             }
-            _ => Ok(()),
+            _ => None,
         }
     }
 

@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe::Sender;
 use tokio::sync::watch;
@@ -21,10 +22,16 @@ use crate::exec::protocol::{decode_data, encode_data};
 /// The rank that stands for all tasks.
 const ALL: &str = "all";
 
-#[derive(Serialize, Deserialize)]
-struct Entry {
+#[derive(Serialize)]
+struct Entry<C> {
     timestamp: f64,
-    name: String,
+    name: &'static str,
+    context: C,
+}
+
+/// What a task is served; entries of other kinds have no such context.
+#[derive(Deserialize)]
+struct DataEntry {
     context: Context,
 }
 
@@ -37,22 +44,47 @@ struct Context {
     eof: bool,
 }
 
+/// An entry of the log, with its newline.
+fn line(name: &'static str, context: impl Serialize) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(&Entry { timestamp: timestamp(), name, context })?;
+    line.push(b'\n');
+    Ok(line)
+}
+
 /// The input of one job.
 pub(super) struct JobInput {
     path: PathBuf,
     file: File,
+    redirected: bool,
     grown: watch::Sender<()>,
 }
 
 impl JobInput {
-    /// Makes the file that the input is kept in.
-    pub(super) fn create(path: &Path) -> io::Result<Self> {
-        let file = private(path)?;
-        Ok(Self { path: path.to_owned(), file, grown: watch::Sender::new(()) })
+    /// Makes the file that the input of `ntasks` tasks is kept in.
+    pub(super) fn create(path: &Path, ntasks: u32) -> io::Result<Self> {
+        let mut file = private(path)?;
+        let context = json!({
+            "version": 1,
+            "encoding": {"stdin": "base64"},
+            "count": {"stdin": ntasks},
+            "options": {},
+        });
+        file.write_all(&line("header", context)?)?;
+        Ok(Self { path: path.to_owned(), file, redirected: false, grown: watch::Sender::new(()) })
     }
 
-    /// Adds input for one task, or for all.
+    /// Notes that all tasks read this file by themselves.
+    pub(super) fn redirect(&mut self, path: &str) -> io::Result<()> {
+        self.redirected = true;
+        let context = json!({"stream": "stdin", "rank": ALL, "path": path});
+        self.file.write_all(&line("redirect", context)?)
+    }
+
+    /// Adds input for one task, or for all, unless they read a file.
     pub(super) fn add(&mut self, rank: Option<u32>, data: &[u8], eof: bool) -> io::Result<()> {
+        if self.redirected {
+            return Ok(());
+        }
         let context = Context {
             stream: "stdin".to_owned(),
             rank: rank.map_or_else(|| ALL.to_owned(), |rank| rank.to_string()),
@@ -60,10 +92,7 @@ impl JobInput {
             data: encode_data(data),
             eof,
         };
-        let entry = Entry { timestamp: timestamp(), name: "data".to_owned(), context };
-        let mut line = serde_json::to_vec(&entry)?;
-        line.push(b'\n');
-        self.file.write_all(&line)?;
+        self.file.write_all(&line("data", context)?)?;
         self.grown.send_replace(());
         Ok(())
     }
@@ -84,7 +113,7 @@ impl JobInput {
                     Ok(0) => continue,
                     Ok(_) => {}
                 }
-                let Ok(entry) = serde_json::from_slice::<Entry>(&line) else {
+                let Ok(entry) = serde_json::from_slice::<DataEntry>(&line) else {
                     continue;
                 };
                 let Context { rank: to, data, eof, .. } = entry.context;

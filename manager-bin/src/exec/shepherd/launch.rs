@@ -57,11 +57,13 @@ impl Shepherd {
         let launcher = Launcher::new(start, nonce, limits);
         launcher.check()?;
         let io = JobIo::prepare(start, state_dir)?;
-        if io.takes_input() {
+        if io.takes_input() || io.input_file().is_some() {
             let path =
                 self.state_dir.join("input").join(JobId::new(start.id).encode(Encoding::DotHex));
-            let input = JobInput::create(&path)
-                .map_err(|error| format!("cannot keep the input: {}", plain(&error)))?;
+            let mut input = JobInput::create(&path, start.ntasks).map_err(cannot_keep)?;
+            if let Some(file) = io.input_file() {
+                input.redirect(&file.to_string_lossy()).map_err(cannot_keep)?;
+            }
             job.input = Some(input);
         }
         let mut not_run = Vec::new();
@@ -101,6 +103,10 @@ impl Shepherd {
             job.inform(format!("input lost: {}", plain(&error)));
         }
     }
+}
+
+fn cannot_keep(error: std::io::Error) -> String {
+    format!("cannot keep the input: {}", plain(&error))
 }
 
 /// Begins to carry a task's input and output.

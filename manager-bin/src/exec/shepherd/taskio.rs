@@ -86,6 +86,11 @@ impl JobIo {
         self.options.input == Input::Service
     }
 
+    /// The file that all tasks read.
+    pub(super) fn input_file(&self) -> Option<&Path> {
+        self.input.as_deref()
+    }
+
     /// Input and output for the task ranked `rank`.
     pub(super) fn task(&self, rank: u32) -> io::Result<TaskIo> {
         let mut captures = Vec::new();

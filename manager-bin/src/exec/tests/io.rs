@@ -81,6 +81,8 @@ fn input_is_empty_unless_asked_for() {
     let status = manager.status(StartJob { shell_options, ..site.job(2, 2, "cat") });
     assert_eq!(status, 0);
     assert_eq!(site.output(1, "stdout", 0), "");
+    let log = site.text("state/input/0000.0000.0000.0002");
+    assert!(log.contains("\"name\":\"header\"") && log.contains("in.txt"), "{log}");
     assert_eq!(site.output(2, "stdout", 0), "from file\n");
     assert_eq!(site.output(2, "stdout", 1), "from file\n");
     manager.end();

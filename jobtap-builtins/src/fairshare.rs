@@ -1,0 +1,311 @@
+//! `fairshare`: priorities of many factors, first of them who has used less than is due.
+//!
+//! ```toml
+//! [job-manager]
+//! plugins = [{ load = "fairshare" }]
+//!
+//! [plugins.fairshare]
+//! half-life = "7d"       # half of what was used is forgotten after this; 0 is never
+//! recalc = "5m"          # how often all priorities are computed again
+//! max-age = "7d"         # a job that waited so long has the whole age factor
+//! default-bank = "chem"  # of a job that names none, if its user may use it
+//! weights = { fairshare = 100000, age = 1000, size = 0, queue = 10000, qos = 10000, urgency = 1000 }
+//! size = { full = 1024, favor = "large" }  # or "small"; full: so many cores have the whole factor
+//! queues = { debug = 1.0, batch = 0.5 }    # the factor of each queue
+//! qos = { normal = 0.5, urgent = 1.0 }     # of each quality of service; others are refused
+//!
+//! [plugins.fairshare.banks]
+//! science = { shares = 70 }
+//! chem = { parent = "science", shares = 2, users = { 1001 = 3 }, everyone = 1 }
+//! physics = { parent = "science", shares = 1, everyone = 1 }
+//! ops = { shares = 30, users = { 1002 = 1 } }
+//! ```
+//!
+//! A job names its bank and its quality of service with `--setattr=bank=NAME` and `--setattr=qos=NAME`.
+//! One whose user may not use the bank is refused. The priority is the sum of each factor, 0 to 1,
+//! times its weight; `urgency` is for each step of urgency above the default or below it.
+//!
+//! A job uses its cores from when it gets them until it is over. What jobs that are over have used is
+//! stored with the end of each, so no moment at which the manager is killed loses it or counts it
+//! twice; what jobs that run have used is counted when priorities are computed.
+//!
+//! `jobtap plugin query fairshare` shows the tree of banks and the factors of the jobs that wait; the
+//! services `fairshare.why` (a job's id) and `fairshare.mine` tell users about their own.
+
+mod conf;
+mod factors;
+mod tree;
+mod usage;
+
+use std::collections::{BTreeMap, HashMap};
+
+use jobtap_core::plugin::DataError;
+use jobtap_core::prelude::*;
+use serde_json::{Map, Value, json};
+
+use self::conf::Settings;
+use self::factors::{Factors, attribute};
+use self::tree::Tree;
+use self::usage::{Account, Decay, Stored, Usage};
+
+/// See the module.
+#[derive(Debug)]
+pub struct Fairshare {
+    settings: Settings,
+    remote: Remote<Self>,
+    /// Of jobs that are over; none before it was read.
+    usage: Option<Usage>,
+    /// The accounts of the jobs that are not over.
+    active: HashMap<JobId, Account>,
+    /// As of the last computation; none when an account is not in it.
+    tree: Option<Tree>,
+    ticks: bool,
+}
+
+#[jobtap_plugin(name = "fairshare", load = "by-name", instance_data = Stored)]
+impl Fairshare {
+    #[init]
+    fn new(settings: Conf<Settings>, remote: Remote<Self>) -> Result<Self, ConfError> {
+        let settings = settings.into_inner().checked()?;
+        Ok(Self { settings, remote, usage: None, active: HashMap::new(), tree: None, ticks: false })
+    }
+
+    /// Once the jobs that are there were introduced, and from then on regularly.
+    #[on("conf.update")]
+    fn begin(&mut self) {
+        if !std::mem::replace(&mut self.ticks, true) {
+            self.remote.run(|fairshare: &mut Self, cx| fairshare.recalculate(&cx));
+        }
+    }
+
+    #[on("job.validate")]
+    fn validate(&self, job: &Job, cx: Cx<'_, JobValidate>) -> Result<(), Reject> {
+        self.check_qos(job)?;
+        let user = job.userid();
+        let Some(bank) = attribute(job.into(), "bank") else {
+            let bank = self.settings.bank_for(user).ok_or_else(|| {
+                Reject::new(format!("bank: user {user} has no shares in any: ask for an account"))
+            })?;
+            // So that the job stays where it is, whatever is configured later, and limits know of it.
+            if !self.settings.implied && job.state() == State::New {
+                cx.jobspec_update(path!("attributes.system.bank"), bank)?;
+            }
+            return Ok(());
+        };
+        if self.settings.shares(bank, user).is_some() {
+            return Ok(());
+        }
+        let banks = self.settings.banks_of(user).join(", ");
+        Err(Reject::new(match banks.is_empty() {
+            true => format!("bank: user {user} may not use {bank:?}, nor any other one"),
+            false => format!("bank: user {user} may not use {bank:?}: there are {banks}"),
+        }))
+    }
+
+    #[on("job.update.attributes.system.bank", "job.update.attributes.system.qos")]
+    fn may_change(&self, job: &Job, request: &UpdateRequest) -> Result<Update, Reject> {
+        let name = request.key.rsplit('.').next().unwrap_or_default();
+        if job.resources().is_some() {
+            return Err(Reject::new(format!("{name}: the job has its resources already")));
+        }
+        match request.value {
+            Value::String(_) => Ok(Update::allow()),
+            _ => Err(Reject::new(format!("{name} must be a text"))),
+        }
+    }
+
+    #[on("job.new")]
+    fn introduced(
+        &mut self,
+        job: &Job,
+        stored: InstanceData<'_, Stored>,
+        cx: Cx<'_, JobNew>,
+    ) -> Result<(), HandlerError> {
+        self.enter(job);
+        self.load(&stored, cx.now())?;
+        Ok(())
+    }
+
+    /// Its bank, or what it asks for, may be others now.
+    #[on("job.update")]
+    fn updated(&mut self, job: &Job, cx: Cx<'_, JobUpdate>) -> Result<(), HandlerError> {
+        if !self.active.contains_key(&job.id()) {
+            return Ok(());
+        }
+        self.enter(job);
+        if matches!(job.state(), State::Priority | State::Sched) {
+            let priority = self.points(job.into(), &cx).1.priority();
+            cx.reprioritize(cx.live(job.id())?, priority)?;
+        }
+        Ok(())
+    }
+
+    #[on("job.state.priority", "job.priority.get")]
+    fn priority(&mut self, job: &Job, cx: Cx<'_, (JobStatePriority, JobPriorityGet)>) -> Priority {
+        self.points(job.into(), &cx).1.priority()
+    }
+
+    #[on("job.state.inactive")]
+    fn over(
+        &mut self,
+        job: &Job,
+        stored: InstanceData<'_, Stored>,
+        cx: Cx<'_, JobStateInactive>,
+    ) -> Result<(), HandlerError> {
+        let account = self.active.remove(&job.id()).unwrap_or_else(|| self.account(job.into()));
+        let Some(used) = self.used(job.into(), cx.now()) else {
+            return Ok(());
+        };
+        let usage = self.load(&stored, cx.now())?;
+        usage.rebase(cx.now());
+        usage.add(account, used, cx.now());
+        stored.set(&usage.stored())?;
+        Ok(())
+    }
+
+    #[on("plugin.query")]
+    fn query(&mut self, cx: Cx<'_, PluginQuery>) -> Result<QueryData, HandlerError> {
+        let ids: BTreeMap<JobId, ()> = self.active.keys().map(|id| (*id, ())).collect();
+        let waiting = ids.into_keys().filter_map(|id| cx.job(id).ok());
+        let waiting: Vec<JobRef<'_>> =
+            waiting.filter(|job| matches!(job.state(), State::Priority | State::Sched)).collect();
+        let jobs: Map<String, Value> =
+            waiting.into_iter().map(|job| (job.id().to_string(), self.explain(job, &cx))).collect();
+        let root = &self.computed(&cx).root;
+        QueryData::of(&json!({ "tree": root, "jobs": jobs }))
+    }
+
+    /// Why a job's priority is what it is.
+    #[service("why", role = "guest")]
+    fn why(
+        &mut self,
+        id: Request<JobId>,
+        caller: Caller,
+        cx: Cx<'_, Service>,
+    ) -> Result<Value, ServiceError> {
+        let job = cx.job(*id)?;
+        if !caller.owner && caller.userid != job.userid() {
+            return Err(ServiceError::denied("guests can only access their own jobs"));
+        }
+        Ok(self.explain(job, &cx))
+    }
+
+    /// What the caller is due in each bank, and has used.
+    #[service("mine", role = "guest")]
+    fn mine(&mut self, caller: Caller, cx: Cx<'_, Service>) -> Value {
+        let banks = self.settings.banks_of(caller.userid);
+        let banks: Vec<String> = banks.into_iter().map(str::to_owned).collect();
+        let tree = self.computed(&cx);
+        let row = |bank: String| {
+            let node = tree.account(&(bank.clone(), caller.userid)).cloned();
+            (bank, json!(node))
+        };
+        banks.into_iter().map(row).collect()
+    }
+}
+
+impl Fairshare {
+    fn check_qos(&self, job: &Job) -> Result<(), Reject> {
+        let known = &self.settings.qos;
+        match attribute(job.into(), "qos") {
+            Some(qos) if !known.is_empty() && !known.contains_key(qos) => {
+                let names: Vec<&str> = known.keys().map(String::as_str).collect();
+                Err(Reject::new(format!("qos: {qos:?} is unknown: there are {}", names.join(", "))))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn account(&self, job: JobRef<'_>) -> Account {
+        let user = job.userid();
+        let bank = attribute(job, "bank").or_else(|| self.settings.bank_for(user));
+        (bank.unwrap_or_default().to_owned(), user)
+    }
+
+    /// Notes a job's account. One that used nothing so far comes into the tree by it.
+    fn enter(&mut self, job: &Job) {
+        let account = self.account(job.into());
+        let known = |tree: &mut Tree| tree.account(&account).is_some();
+        if self.settings.shares(&account.0, account.1).is_some() {
+            self.tree.take_if(|tree| !known(tree));
+        }
+        self.active.insert(job.id(), account);
+    }
+
+    /// Reads what is stored, if that wasn't done yet.
+    fn load(
+        &mut self,
+        stored: &InstanceData<'_, Stored>,
+        now: Timestamp,
+    ) -> Result<&mut Usage, DataError> {
+        let usage = match self.usage.take() {
+            Some(usage) => usage,
+            None => {
+                self.tree = None;
+                let mut usage = Usage::restored(Decay::new(self.settings.half_life), stored.get()?);
+                usage.rebase(now);
+                usage
+            }
+        };
+        Ok(self.usage.insert(usage))
+    }
+
+    /// What a job has used so far, decayed; none before it had resources.
+    fn used(&self, job: JobRef<'_>, now: Timestamp) -> Option<f64> {
+        let resources = job.resources()?;
+        let since = Timestamp::from_secs(resources.starttime()?);
+        let decay = Decay::new(self.settings.half_life);
+        Some(resources.ncores() as f64 * decay.accrued(now - since))
+    }
+
+    fn recalculate(&mut self, cx: &Cx<'_, Later<Self>>) {
+        if let Err(error) = self.load(&cx.instance_data(), cx.now()) {
+            cx.log(Level::Error, format!("usage does not count: {error}"));
+        }
+        self.tree = None;
+        cx.reprioritize_all();
+        let next = cx.now() + self.settings.recalc.as_secs();
+        self.remote.at(next, |fairshare: &mut Self, cx| fairshare.recalculate(&cx));
+    }
+
+    /// The tree, computed anew if need be.
+    fn computed<T: TopicSet>(&mut self, cx: &Cx<'_, T>) -> &Tree {
+        let tree = match self.tree.take() {
+            Some(tree) => tree,
+            None => self.compute(cx),
+        };
+        self.tree.insert(tree)
+    }
+
+    fn compute<T: TopicSet>(&self, cx: &Cx<'_, T>) -> Tree {
+        let now = cx.now();
+        let mut usage = self.usage.as_ref().map(|usage| usage.at(now)).unwrap_or_default();
+        for (id, account) in &self.active {
+            let used = cx.job(*id).ok().and_then(|job| self.used(job, now));
+            *usage.entry(account.clone()).or_default() += used.unwrap_or_default();
+        }
+        Tree::new(&self.settings, &usage)
+    }
+
+    /// The factors of a job, and what they are worth.
+    fn points<T: TopicSet>(&mut self, job: JobRef<'_>, cx: &Cx<'_, T>) -> (Factors, Factors) {
+        let account = self.account(job);
+        // A bank that was configured away is due nothing.
+        let standing = self.computed(cx).account(&account).map_or(0.0, |node| node.factor);
+        let factors = Factors::of(job, standing, &self.settings, cx.now());
+        (factors, factors.points(&self.settings.weights))
+    }
+
+    fn explain<T: TopicSet>(&mut self, job: JobRef<'_>, cx: &Cx<'_, T>) -> Value {
+        let (factors, points) = self.points(job, cx);
+        let account = self.account(job);
+        let node = self.computed(cx).account(&account);
+        json!({
+            "bank": account.0,
+            "user": node,
+            "priority": job.priority(),
+            "factors": factors,
+            "points": points,
+        })
+    }
+}

@@ -1,0 +1,63 @@
+//! What a job's priority is made of: factors from 0 to 1, times the points that a site gives for each.
+
+use jobtap_core::prelude::*;
+
+use super::conf::{Favor, Settings, Weights};
+
+/// A number for each part of a priority: factors, or points.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(super) struct Factors {
+    pub(super) fairshare: f64,
+    pub(super) age: f64,
+    pub(super) size: f64,
+    pub(super) queue: f64,
+    pub(super) qos: f64,
+    /// In steps above or below the default.
+    pub(super) urgency: f64,
+}
+
+impl Factors {
+    /// A job's; `fairshare` is its user's in its bank.
+    pub(super) fn of(job: JobRef<'_>, fairshare: f64, settings: &Settings, now: Timestamp) -> Self {
+        let known = |table: &std::collections::BTreeMap<String, f64>, name: Option<&str>| {
+            name.and_then(|name| table.get(name)).copied().unwrap_or_default()
+        };
+        let waited = (now - job.t_submit()).max(0.0);
+        let part = job.jobspec().counts().ncores() as f64 / settings.size.full as f64;
+        let large = part.min(1.0);
+        Self {
+            fairshare,
+            age: (waited / settings.max_age.as_secs()).min(1.0),
+            size: match settings.size.favor {
+                Favor::Large => large,
+                Favor::Small => 1.0 - large,
+            },
+            queue: known(&settings.queues, job.jobspec().queue()),
+            qos: known(&settings.qos, attribute(job, "qos")),
+            urgency: f64::from(job.urgency().value()) - f64::from(Urgency::DEFAULT.value()),
+        }
+    }
+
+    /// The points that they are worth.
+    pub(super) fn points(&self, weights: &Weights) -> Self {
+        Self {
+            fairshare: self.fairshare * weights.fairshare,
+            age: self.age * weights.age,
+            size: self.size * weights.size,
+            queue: self.queue * weights.queue,
+            qos: self.qos * weights.qos,
+            urgency: self.urgency * weights.urgency,
+        }
+    }
+
+    /// Points as a priority. 0 would hold the job, and the maximum expedite it.
+    pub(super) fn priority(&self) -> Priority {
+        let sum = self.fairshare + self.age + self.size + self.queue + self.qos + self.urgency;
+        Priority::clamped(sum.clamp(1.0, f64::from(u32::MAX) - 1.0))
+    }
+}
+
+/// A text among the attributes that users set.
+pub(super) fn attribute<'a>(job: JobRef<'a>, name: &str) -> Option<&'a str> {
+    job.jobspec().attribute(name).and_then(|value| value.as_str())
+}

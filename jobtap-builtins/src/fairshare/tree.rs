@@ -1,0 +1,227 @@
+//! The tree of banks and users: what each is due, what each has used, and the factor of that.
+//!
+//! A node is due a part of its parent's by its shares beside its siblings'. Its *effective* usage lies
+//! halfway between its own and what it is due of its parent's effective usage, so that the users of a
+//! bank that has used much stand behind those of one that hasn't, even before they used anything
+//! themselves. The factor is 1 for a node that used nothing, one half for one that used what it is
+//! due, and halves with each time that more. So it is the same for all when all have what they are due.
+
+use std::collections::BTreeMap;
+
+use jobtap_core::prelude::*;
+
+use super::conf::{ROOT, Settings};
+use super::usage::Account;
+
+/// A bank or a user in it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Node {
+    /// The bank's name, or the user's id.
+    pub(super) name: String,
+    pub(super) shares: f64,
+    /// Of the whole, 0 to 1.
+    pub(super) due: f64,
+    /// In core-seconds, decayed.
+    pub(super) usage: f64,
+    /// Of the whole, 0 to 1.
+    pub(super) used: f64,
+    pub(super) effective: f64,
+    pub(super) factor: f64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) members: Vec<Node>,
+}
+
+/// All banks and accounts at a time.
+#[derive(Debug, Clone)]
+pub(super) struct Tree {
+    pub(super) root: Node,
+    accounts: BTreeMap<Account, Node>,
+}
+
+impl Tree {
+    /// Of these banks, with the accounts that used something or are listed.
+    pub(super) fn new(settings: &Settings, usage: &BTreeMap<Account, f64>) -> Self {
+        let mut members: BTreeMap<&str, Vec<Node>> = BTreeMap::new();
+        for (name, bank) in &settings.banks {
+            let listed = bank.users.keys().map(|user| (*user, 0.0));
+            let from = (name.clone(), Uid::new(0));
+            let known = usage.range(from..).take_while(|((bank, _), _)| bank == name);
+            let known = known.map(|((_, user), used)| (*user, *used));
+            let users: BTreeMap<Uid, f64> = listed.chain(known).collect();
+            let users = users.into_iter().filter_map(|(user, used)| {
+                // Who may not use the bank any more has no part in it.
+                Some(node(user.to_string(), bank.shares_of(user)?, used, Vec::new()))
+            });
+            members.insert(name, users.collect());
+        }
+        let mut root = node(ROOT.to_owned(), 1.0, 0.0, Vec::new());
+        root.members = below(ROOT, settings, &mut members);
+        root.usage = root.members.iter().map(|member| member.usage).sum();
+        let mut tree = Self { root, accounts: BTreeMap::new() };
+        let total = tree.root.usage;
+        (tree.root.due, tree.root.used) = (1.0, if total > 0.0 { 1.0 } else { 0.0 });
+        tree.root.effective = tree.root.used;
+        tree.root.weigh(total, None);
+        for member in &tree.root.members {
+            member.collect(&mut tree.accounts);
+        }
+        tree
+    }
+
+    pub(super) fn account(&self, account: &Account) -> Option<&Node> {
+        self.accounts.get(account)
+    }
+}
+
+fn node(name: String, shares: f64, usage: f64, members: Vec<Node>) -> Node {
+    let (due, used, effective, factor) = (0.0, 0.0, 0.0, 1.0);
+    Node { name, shares, due, usage, used, effective, factor, members }
+}
+
+/// The banks below one, each with its users and the banks below it.
+fn below(parent: &str, settings: &Settings, users: &mut BTreeMap<&str, Vec<Node>>) -> Vec<Node> {
+    let banks = settings.banks.iter().filter(|(_, bank)| bank.parent == parent);
+    let mut nodes = Vec::new();
+    for (name, bank) in banks {
+        let mut members = users.remove(name.as_str()).unwrap_or_default();
+        members.extend(below(name, settings, users));
+        let usage = members.iter().map(|member| member.usage).sum();
+        nodes.push(node(name.clone(), bank.shares, usage, members));
+    }
+    nodes
+}
+
+impl Node {
+    /// Gives its members what they are due, and their factors. `above` is its own effective usage,
+    /// and none for the whole tree, which has used what it is due whatever happens.
+    fn weigh(&mut self, total: f64, above: Option<f64>) {
+        let shares: f64 = self.members.iter().map(|member| member.shares).sum();
+        for member in &mut self.members {
+            let part = if shares > 0.0 { member.shares / shares } else { 0.0 };
+            member.due = self.due * part;
+            member.used = if total > 0.0 { member.usage / total } else { 0.0 };
+            member.effective =
+                above.map_or(member.used, |above| f64::midpoint(member.used, above * part));
+            member.factor = match member.due > 0.0 {
+                true => (-member.effective / member.due).exp2(),
+                false => 0.0,
+            };
+            member.weigh(total, Some(member.effective));
+        }
+    }
+
+    fn collect(&self, accounts: &mut BTreeMap<Account, Node>) {
+        for member in &self.members {
+            match member.name.parse() {
+                // A bank may be called by a number too, but then its users are below it.
+                Ok(user) if member.members.is_empty() => {
+                    accounts.insert((self.name.clone(), Uid::new(user)), member.clone());
+                }
+                _ => member.collect(accounts),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Two banks below a third one, and one beside it.
+    fn settings() -> Settings {
+        let settings: Settings = serde_json::from_value(json!({"banks": {
+            "science": {"shares": 70},
+            "chem": {"parent": "science", "shares": 2, "everyone": 1},
+            "physics": {"parent": "science", "shares": 1, "everyone": 1},
+            "ops": {"shares": 30, "users": {"9": 1}},
+        }}))
+        .unwrap();
+        settings.checked().unwrap()
+    }
+
+    fn account(bank: &str, user: u32) -> Account {
+        (bank.to_owned(), Uid::new(user))
+    }
+
+    fn factor(usage: &[(&str, u32, f64)], bank: &str, user: u32) -> f64 {
+        let usage = usage.iter().map(|(bank, user, used)| (account(bank, *user), *used)).collect();
+        Tree::new(&settings(), &usage).account(&account(bank, user)).unwrap().factor
+    }
+
+    #[test]
+    fn who_used_nothing_has_all_and_who_used_what_is_due_half() {
+        assert_eq!(factor(&[("chem", 1, 0.0)], "chem", 1), 1.0);
+        let even = [("chem", 1, 140.0), ("physics", 1, 70.0), ("ops", 9, 90.0)];
+        for (bank, user) in [("chem", 1), ("physics", 1), ("ops", 9)] {
+            assert!((factor(&even, bank, user) - 0.5).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn the_users_of_a_bank_answer_for_each_other_and_least_for_those_far_away() {
+        let used = [("chem", 1, 100.0), ("chem", 2, 0.0), ("physics", 2, 0.0), ("ops", 9, 0.0)];
+        let of = |bank, user| factor(&used, bank, user);
+        assert!(of("chem", 1) < of("chem", 2));
+        assert!(of("chem", 2) < of("physics", 2));
+        assert!(of("physics", 2) < of("ops", 9));
+    }
+
+    #[test]
+    fn who_may_not_use_a_bank_has_no_part_in_it() {
+        let usage = [(account("ops", 1), 5.0), (account("gone", 1), 5.0)].into_iter().collect();
+        let tree = Tree::new(&settings(), &usage);
+        assert!(tree.account(&account("ops", 1)).is_none());
+        assert_eq!(tree.root.usage, 0.0);
+    }
+
+    #[test]
+    fn a_bank_may_be_called_by_a_number() {
+        let settings: Settings =
+            serde_json::from_value(json!({"banks": {"7": {"users": {"7": 1}}, "8": {}}})).unwrap();
+        let tree = Tree::new(&settings.checked().unwrap(), &BTreeMap::new());
+        assert!(tree.account(&account("7", 7)).is_some());
+        assert!(tree.account(&account(ROOT, 8)).is_none());
+    }
+
+    fn accounts() -> impl Strategy<Value = BTreeMap<Account, f64>> {
+        let bank = prop_oneof![Just("chem"), Just("physics")];
+        let used = prop_oneof![Just(0.0), 0.0..1e9f64];
+        prop::collection::btree_map((bank, 0..6u32), used, 0..12).prop_map(|accounts| {
+            let named = |((bank, user), used): ((&str, u32), f64)| (account(bank, user), used);
+            accounts.into_iter().map(named).collect()
+        })
+    }
+
+    proptest! {
+        /// What is due is all there is, wherever each bank has a user; so is what was used.
+        #[test]
+        fn parts_sum_up(mut usage in accounts()) {
+            for bank in ["chem", "physics"] {
+                usage.entry(account(bank, 0)).or_insert(1.0);
+            }
+            let tree = Tree::new(&settings(), &usage);
+            let due: f64 = tree.accounts.values().map(|node| node.due).sum();
+            prop_assert!((due - 1.0).abs() < 1e-9);
+            let used: f64 = tree.accounts.values().map(|node| node.used).sum();
+            prop_assert!((used - tree.root.used).abs() < 1e-9);
+            let total: f64 = usage.values().sum();
+            prop_assert!((tree.root.usage - total).abs() <= 1e-9 * total);
+        }
+
+        #[test]
+        fn factors_are_between_0_and_1_and_fall_with_use(usage in accounts(), more in 1.0..1e9f64) {
+            let before = Tree::new(&settings(), &usage);
+            for (account, node) in &before.accounts {
+                prop_assert!((0.0..=1.0).contains(&node.factor));
+                let mut usage = usage.clone();
+                *usage.entry(account.clone()).or_default() += more;
+                let after = Tree::new(&settings(), &usage);
+                prop_assert!(after.account(account).unwrap().factor <= node.factor + 1e-12);
+            }
+        }
+    }
+}

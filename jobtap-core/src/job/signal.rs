@@ -1,0 +1,118 @@
+//! Signals to a job's tasks, by number or name.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use super::number_or_text::NumberOrText;
+
+/// Linux's signals by their numbers from 1.
+const NAMES: &[&str] = &[
+    "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
+    "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG",
+    "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
+];
+
+/// A signal, 1 to 64. Read from its number, or its name with or without `SIG`; written as its name,
+/// or its number if it has none.
+///
+/// ```
+/// use jobtap_core::job::Signal;
+///
+/// let usr1: Signal = "SIGUSR1".parse()?;
+/// assert_eq!((usr1.number(), usr1.to_string().as_str()), (10, "SIGUSR1"));
+/// assert_eq!("term".parse(), Ok(Signal::TERM));
+/// assert_eq!("15".parse(), Ok(Signal::TERM));
+/// # Ok::<(), jobtap_core::job::UnknownSignal>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Signal(i32);
+
+impl Signal {
+    /// SIGKILL.
+    pub const KILL: Signal = Signal(9);
+    /// SIGTERM.
+    pub const TERM: Signal = Signal(15);
+
+    /// The signal of this number; none below 1 and above 64.
+    #[must_use]
+    pub fn from_number(number: i64) -> Option<Self> {
+        i32::try_from(number).ok().filter(|number| (1..=64).contains(number)).map(Self)
+    }
+
+    /// Its number.
+    #[must_use]
+    pub const fn number(self) -> i32 {
+        self.0
+    }
+}
+
+impl fmt::Display for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let index = usize::try_from(self.0).ok().and_then(|number| number.checked_sub(1));
+        match index.and_then(|index| NAMES.get(index)) {
+            Some(name) => write!(f, "SIG{name}"),
+            None => self.0.fmt(f),
+        }
+    }
+}
+
+impl FromStr for Signal {
+    type Err = UnknownSignal;
+
+    fn from_str(text: &str) -> Result<Self, UnknownSignal> {
+        let upper = text.to_ascii_uppercase();
+        let name = upper.strip_prefix("SIG").unwrap_or(&upper);
+        let named = NAMES.iter().position(|known| *known == name).map(|index| index + 1);
+        let number = named.and_then(|number| i64::try_from(number).ok());
+        let number = number.or_else(|| text.parse().ok());
+        number.and_then(Self::from_number).ok_or_else(|| UnknownSignal(text.to_owned()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Signal {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = NumberOrText::deserialize(deserializer)?.to_string();
+        text.parse().map_err(de::Error::custom)
+    }
+}
+
+impl Serialize for Signal {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A text that names no signal.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown signal `{0}`: expected a name such as SIGTERM, or a number from 1 to 64")]
+pub struct UnknownSignal(pub String);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn signals_are_known_by_name_and_number() {
+        for text in ["SIGTERM", "TERM", "sigterm", "15"] {
+            assert_eq!(text.parse(), Ok(Signal::TERM));
+        }
+        assert_eq!("SYS".parse::<Signal>().unwrap().number(), 31);
+        for text in ["", "SIG", "NOSUCH", "0", "-1", "65"] {
+            assert_eq!(text.parse::<Signal>(), Err(UnknownSignal(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        for number in 1..=64 {
+            let signal = Signal::from_number(number).unwrap();
+            assert_eq!(signal.to_string().parse(), Ok(signal));
+            let json = serde_json::to_string(&signal).unwrap();
+            assert_eq!(serde_json::from_str::<Signal>(&json).unwrap(), signal);
+            assert_eq!(serde_json::from_str::<Signal>(&number.to_string()).unwrap(), signal);
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Writes an archive: under another name first, so that whoever finds the file finds all of it.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use bzip2::Compression;
+use bzip2::write::BzEncoder;
+use flate2::write::GzEncoder;
+
+use super::{ArchiveError, path};
+use crate::store::{GuestFiles, Key, Store, StoredJob};
+
+/// Values of instance keys that are newer than what is stored.
+pub type Overrides = BTreeMap<String, Vec<u8>>;
+
+/// What went into an archive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Jobs.
+    pub jobs: u64,
+    /// Keys, those of jobs among them.
+    pub keys: u64,
+}
+
+/// Writes all that `store` and `files` hold to `file`, compressed as its name says. `newer` replaces
+/// what is stored under the same keys. Jobs are as they were at one moment.
+///
+/// # Errors
+/// A name whose compression isn't known; a store that can't be read, a file that can't be written.
+/// Then there is no file.
+pub fn dump(
+    store: &dyn Store,
+    files: &GuestFiles,
+    newer: Overrides,
+    file: &Path,
+) -> Result<Counts, ArchiveError> {
+    let mut partial = file.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    let failed = |reason| ArchiveError::File { file: file.to_owned(), reason };
+    let written = Out::create(file, &partial)
+        .and_then(|out| write_all(store, files, newer, out, &failed))
+        .and_then(|counts| {
+            std::fs::rename(&partial, file).map_err(failed)?;
+            Ok(counts)
+        });
+    if written.is_err() {
+        // It may not even have been made.
+        let _ = std::fs::remove_file(&partial);
+    }
+    written
+}
+
+fn write_all(
+    store: &dyn Store,
+    files: &GuestFiles,
+    newer: Overrides,
+    out: Out,
+    failed: &dyn Fn(io::Error) -> ArchiveError,
+) -> Result<Counts, ArchiveError> {
+    let mut archive = Archive::new(out);
+    let mut counts = Counts::default();
+    for key in store.instance_keys()? {
+        if key.is_index() || newer.contains_key(key.as_str()) {
+            continue;
+        }
+        let value = match store.get(&key)? {
+            Some(value) => Some(value),
+            None => store.read_log(&key)?,
+        };
+        archive.add(key.as_str(), &value.unwrap_or_default()).map_err(failed)?;
+        counts.keys += 1;
+    }
+    for (key, value) in newer {
+        archive.add(&key, &value).map_err(failed)?;
+        counts.keys += 1;
+    }
+    let mut outcome = Ok(());
+    store.scan_jobs(&|_| true, &mut |job| match archive.add_job(&job, files) {
+        Ok(keys) => {
+            counts.jobs += 1;
+            counts.keys += keys;
+            ControlFlow::Continue(())
+        }
+        Err(error) => {
+            outcome = Err(error);
+            ControlFlow::Break(())
+        }
+    })?;
+    outcome.map_err(failed)?;
+    archive.finish().map_err(failed)?;
+    Ok(counts)
+}
+
+/// The archive as it grows.
+struct Archive {
+    builder: tar::Builder<Out>,
+    now: u64,
+}
+
+impl Archive {
+    fn new(out: Out) -> Self {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self { builder: tar::Builder::new(out), now: now.as_secs() }
+    }
+
+    fn add_job(&mut self, job: &StoredJob, files: &GuestFiles) -> io::Result<u64> {
+        let mut keys = 0;
+        let key = |name: &str| Key::job(job.id, name).map_err(io::Error::other);
+        for entry in &job.entries {
+            self.add(key(&entry.name)?.as_str(), &entry.value)?;
+            keys += 1;
+        }
+        for name in GuestFiles::names() {
+            if let Some(value) = files.read(job.id, name)? {
+                self.add(key(name)?.as_str(), &value)?;
+                keys += 1;
+            }
+        }
+        Ok(keys)
+    }
+
+    fn add(&mut self, key: &str, value: &[u8]) -> io::Result<()> {
+        let path = path::of_key(key);
+        let mut header = tar::Header::new_ustar();
+        header.set_entry_type(tar::EntryType::Regular);
+        header.set_mode(0o644);
+        header.set_mtime(self.now);
+        header.set_uid(rustix::process::geteuid().as_raw().into());
+        header.set_gid(rustix::process::getegid().as_raw().into());
+        header.set_size(value.len() as u64);
+        if header.set_path(&path).is_err() {
+            // Longer than the header's field: POSIX has the whole path in a record of its own.
+            self.builder.append_pax_extensions([("path", path.as_bytes())])?;
+            header.set_path("long-path")?;
+        }
+        header.set_cksum();
+        self.builder.append(&header, value)
+    }
+
+    fn finish(self) -> io::Result<()> {
+        self.builder.into_inner()?.finish()
+    }
+}
+
+/// The file, and the compression that its name asks for.
+enum Out {
+    Plain(File),
+    Gzip(GzEncoder<File>),
+    Bzip2(BzEncoder<File>),
+}
+
+impl Out {
+    fn create(file: &Path, partial: &Path) -> Result<Self, ArchiveError> {
+        let suffix = file.extension().unwrap_or_default().to_string_lossy().into_owned();
+        let unknown = |how| Err(ArchiveError::Compression { file: file.to_owned(), how });
+        match suffix.as_str() {
+            "xz" | "txz" => return unknown("xz"),
+            "zst" | "tzst" => return unknown("zstd"),
+            "lz4" => return unknown("lz4"),
+            _ => {}
+        }
+        // The environments of all users are in it.
+        let made = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(partial)
+            .map_err(|reason| ArchiveError::File { file: file.to_owned(), reason })?;
+        Ok(match suffix.as_str() {
+            "gz" | "tgz" => Self::Gzip(GzEncoder::new(made, flate2::Compression::default())),
+            "bz2" | "tbz2" | "tbz" => Self::Bzip2(BzEncoder::new(made, Compression::default())),
+            _ => Self::Plain(made),
+        })
+    }
+
+    fn finish(self) -> io::Result<()> {
+        match self {
+            Self::Plain(file) => file,
+            Self::Gzip(encoder) => encoder.finish()?,
+            Self::Bzip2(encoder) => encoder.finish()?,
+        }
+        .sync_all()
+    }
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(file) => file.write(bytes),
+            Self::Gzip(encoder) => encoder.write(bytes),
+            Self::Bzip2(encoder) => encoder.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(file) => file.flush(),
+            Self::Gzip(encoder) => encoder.flush(),
+            Self::Bzip2(encoder) => encoder.flush(),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! From a key to an entry's path and back.
+//!
+//! A key that Flux could have, too, has Flux's path. Ours may hold what a path can't: a slash, or
+//! nothing between two dots. These are written with a percent sign.
+
+/// The path of `key`.
+pub(super) fn of_key(key: &str) -> String {
+    let components = key.split('.').map(|component| match component {
+        "" => "%".to_owned(),
+        text => text.replace('%', "%25").replace('/', "%2F"),
+    });
+    components.collect::<Vec<_>>().join("/")
+}
+
+/// The key at `path`; the error says why there is none.
+pub(super) fn to_key(path: &str) -> Result<String, &'static str> {
+    if path.starts_with('/') {
+        return Err("the path is absolute");
+    }
+    let path = path.strip_prefix("./").unwrap_or(path);
+    let mut components = Vec::new();
+    for component in path.split('/') {
+        components.push(match component {
+            "" => return Err("a part of the path has no name"),
+            "." | ".." => return Err("the path leads out of its directory"),
+            "%" => String::new(),
+            text => text.replace("%2F", "/").replace("%25", "%"),
+        });
+    }
+    Ok(components.join("."))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn keys_have_the_paths_of_flux() {
+        let key = "job.0000.0001.e100.0000.guest.exec.eventlog";
+        let path = "job/0000/0001/e100/0000/guest/exec/eventlog";
+        assert_eq!(of_key(key), path);
+        assert_eq!(to_key(path).unwrap(), key);
+        assert_eq!(to_key("./resource/R").unwrap(), "resource.R");
+    }
+
+    #[test]
+    fn a_path_that_leads_elsewhere_is_no_key() {
+        for path in ["", "/a", "a//b", "a/..", "../a", "a/./b", "a/"] {
+            assert!(to_key(path).is_err(), "{path}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_key_comes_back(key in "[a-z./%25F\u{0192}]{1,30}") {
+            let path = of_key(&key);
+            prop_assert_eq!(to_key(&path).unwrap(), key);
+        }
+
+        #[test]
+        fn no_path_panics(path: String) {
+            let _ = to_key(&path);
+        }
+    }
+}

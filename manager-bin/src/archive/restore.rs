@@ -1,0 +1,224 @@
+//! Reads an archive into a state directory: all of it or nothing. What was read is built beside the
+//! place where the manager looks, and moved there when the archive has ended as it should.
+
+use std::collections::BTreeSet;
+use std::fs::{DirBuilder, File};
+use std::io::{self, BufReader, Read};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use bzip2::read::MultiBzDecoder;
+use flate2::read::MultiGzDecoder;
+
+use super::{ArchiveError, path};
+use crate::store::{EmbeddedStore, GuestFiles, Key, Op, Store, StoreError};
+
+/// Where a restore is built, in the state directory.
+const PARTIAL: &str = "restore.partial";
+/// The store, in the state directory.
+const STORE: &str = "store";
+/// Bytes that are committed together: what a restore has in memory.
+const BATCH: usize = 8 << 20;
+/// A tar archive is made of blocks of this size, and ends with blocks of zeros.
+const BLOCK: u64 = 512;
+
+/// What came out of an archive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// Jobs.
+    pub jobs: u64,
+    /// Keys, those of jobs among them.
+    pub keys: u64,
+    /// Entries that stand for something that isn't kept here: links between parts of a KVS, an index.
+    pub skipped: Vec<String>,
+}
+
+/// Restores the archive `file` into the state directory `state`, which nobody uses and which holds
+/// no jobs yet.
+///
+/// # Errors
+/// An archive that is damaged or not one, with the entry; a state directory that is in use or can't
+/// be written. Then nothing of the archive is there.
+pub fn restore(state: &Path, file: &Path) -> Result<Restored, ArchiveError> {
+    let kept = || std::iter::once(STORE).chain(GuestFiles::directories());
+    if kept().any(|name| state.join(name).exists()) {
+        return Err(ArchiveError::NotEmpty(state.to_owned()));
+    }
+    let partial = state.join(PARTIAL);
+    let failed = |reason| ArchiveError::State { path: state.to_owned(), reason };
+    // Of a restore that was killed.
+    if partial.exists() {
+        std::fs::remove_dir_all(&partial).map_err(failed)?;
+    }
+    DirBuilder::new().mode(0o700).recursive(true).create(&partial).map_err(failed)?;
+    let outcome = build(&partial, file).and_then(|restored| {
+        // The store comes last: with it the jobs are there.
+        for name in kept().collect::<Vec<_>>().into_iter().rev() {
+            let from = partial.join(name);
+            if from.exists() {
+                std::fs::rename(&from, state.join(name)).map_err(failed)?;
+            }
+        }
+        File::open(state).and_then(|dir| dir.sync_all()).map_err(failed)?;
+        Ok(restored)
+    });
+    // Empty by now, or of no use.
+    let _ = std::fs::remove_dir_all(&partial);
+    outcome
+}
+
+fn build(partial: &Path, file: &Path) -> Result<Restored, ArchiveError> {
+    let store = EmbeddedStore::open(&partial.join(STORE))?;
+    let mut target = Target {
+        store: &store,
+        files: GuestFiles::new(partial),
+        ops: Vec::new(),
+        logs: BTreeSet::new(),
+        bytes: 0,
+        jobs: BTreeSet::new(),
+        restored: Restored::default(),
+    };
+    let input = open(file)?;
+    let mut archive = tar::Archive::new(Ends { input, zeros: 0 });
+    read_entries(&mut archive, file, &mut target)?;
+    let incomplete =
+        |detail: &str| ArchiveError::Incomplete { file: file.to_owned(), detail: detail.into() };
+    if archive.into_inner().zeros < BLOCK {
+        return Err(incomplete("it ends too early: the mark at the end of an archive is missing"));
+    }
+    if target.restored.keys == 0 {
+        return Err(incomplete("it has no entries: a dump has at least one"));
+    }
+    target.commit()?;
+    target.restored.jobs = target.jobs.len() as u64;
+    Ok(target.restored)
+}
+
+fn read_entries(
+    archive: &mut tar::Archive<Ends>,
+    file: &Path,
+    target: &mut Target<'_>,
+) -> Result<(), ArchiveError> {
+    let unreadable = |reason| ArchiveError::File { file: file.to_owned(), reason };
+    for entry in archive.entries().map_err(unreadable)? {
+        let mut entry = entry.map_err(unreadable)?;
+        let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let refused = |reason: String| ArchiveError::Entry {
+            file: file.to_owned(),
+            entry: path.clone(),
+            reason,
+        };
+        match entry.header().entry_type() {
+            tar::EntryType::Directory | tar::EntryType::XGlobalHeader => continue,
+            tar::EntryType::Symlink => {
+                target.restored.skipped.push(path);
+                continue;
+            }
+            // As the oldest form of archives has directories.
+            kind if kind.is_file() && path.ends_with('/') => continue,
+            kind if kind.is_file() => {}
+            kind => return Err(refused(format!("{kind:?} is no kind of entry that a dump has"))),
+        }
+        let key = path::to_key(&path).map_err(|reason| refused(reason.to_owned()))?;
+        let key: Key = key.parse().map_err(|error| refused(format!("{error}")))?;
+        if key.is_index() {
+            // Of another store: the first start makes this one's.
+            target.restored.skipped.push(path);
+            continue;
+        }
+        let mut value = Vec::new();
+        entry.read_to_end(&mut value).map_err(|error| refused(error.to_string()))?;
+        if value.len() as u64 != entry.size() {
+            return Err(refused("it ends too early".to_owned()));
+        }
+        match target.add(key, value) {
+            Err(ArchiveError::Store(StoreError::Sequence { .. })) => {
+                return Err(refused("it is there twice".to_owned()));
+            }
+            other => other?,
+        }
+    }
+    Ok(())
+}
+
+/// Where the keys go.
+struct Target<'a> {
+    store: &'a dyn Store,
+    files: GuestFiles,
+    ops: Vec<Op>,
+    /// The logs among `ops`.
+    logs: BTreeSet<Key>,
+    bytes: usize,
+    jobs: BTreeSet<u64>,
+    restored: Restored,
+}
+
+impl Target<'_> {
+    fn add(&mut self, key: Key, value: Vec<u8>) -> Result<(), ArchiveError> {
+        self.restored.keys += 1;
+        self.jobs.extend(key.job_id());
+        let file = key.job_id().and_then(|id| self.files.path(id, key.name()));
+        if let Some(path) = file {
+            return write(&path, &value).map_err(|reason| ArchiveError::State { path, reason });
+        }
+        self.bytes += value.len();
+        let log = key.name().rsplit('.').next() == Some("eventlog");
+        // Within one commit the store would join them.
+        if log && !self.logs.insert(key.clone()) {
+            return Err(StoreError::Sequence { key: key.to_string(), seq: 0 }.into());
+        }
+        // The whole log is one record: what a manager adds comes after it.
+        self.ops.push(match log {
+            true => Op::Append { key, seq: 0, value },
+            false => Op::Put { key, value },
+        });
+        if self.bytes >= BATCH { self.commit() } else { Ok(()) }
+    }
+
+    fn commit(&mut self) -> Result<(), ArchiveError> {
+        self.bytes = 0;
+        self.logs.clear();
+        Ok(self.store.commit(std::mem::take(&mut self.ops))?)
+    }
+}
+
+fn write(path: &Path, value: &[u8]) -> io::Result<()> {
+    if let Some(dir) = path.parent() {
+        DirBuilder::new().mode(0o700).recursive(true).create(dir)?;
+    }
+    std::fs::write(path, value)
+}
+
+/// The archive without its compression, which its first bytes tell.
+fn open(file: &Path) -> Result<Box<dyn Read>, ArchiveError> {
+    let failed = |reason| ArchiveError::File { file: file.to_owned(), reason };
+    let mut magic = Vec::new();
+    File::open(file).and_then(|file| file.take(6).read_to_end(&mut magic)).map_err(failed)?;
+    let input = BufReader::new(File::open(file).map_err(failed)?);
+    let unknown = |how| Err(ArchiveError::Compression { file: PathBuf::from(file), how });
+    match magic.as_slice() {
+        [b'B', b'Z', b'h', ..] => Ok(Box::new(MultiBzDecoder::new(input))),
+        [0x1f, 0x8b, ..] => Ok(Box::new(MultiGzDecoder::new(input))),
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => unknown("xz"),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => unknown("zstd"),
+        [0x04, 0x22, 0x4d, 0x18, ..] => unknown("lz4"),
+        _ => Ok(Box::new(input)),
+    }
+}
+
+/// Counts the zeros at the end of what was read: the tar reader takes the end of the file for the
+/// end of the archive, wherever that is.
+struct Ends {
+    input: Box<dyn Read>,
+    zeros: u64,
+}
+
+impl Read for Ends {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.input.read(buffer)?;
+        let read = buffer.get(..count).unwrap_or_default();
+        let zeros = read.iter().rev().take_while(|byte| **byte == 0).count();
+        self.zeros = if zeros == count { self.zeros + zeros as u64 } else { zeros as u64 };
+        Ok(count)
+    }
+}

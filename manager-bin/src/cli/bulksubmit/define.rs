@@ -1,0 +1,92 @@
+//! `--define=NAME=CODE`: transformations of inputs that the user writes. CODE is an expression in
+//! Python, as Flux has it, so that its scripts work; the language is not in this program, and the host's own
+//! interpreter is asked once for each NAME.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use super::replace::Defined;
+use crate::cli::message::{CliError, system_text};
+
+/// Reads the inputs as a JSON array and answers with the values of the expression; `x` is the input.
+const PROGRAM: &str = "\
+import json, math, os, re, sys
+code = compile(sys.argv[1], '--define', 'eval')
+modules = {'math': math, 'os': os, 're': re}
+print(json.dumps([str(eval(code, dict(modules, x=x))) for x in json.load(sys.stdin)]))
+";
+
+/// The values of all definitions for all inputs.
+pub(super) fn all<'a>(
+    definitions: &[String],
+    inputs: impl Iterator<Item = &'a String>,
+) -> Result<Defined, CliError> {
+    let mut inputs: Vec<&String> = inputs.collect();
+    inputs.sort_unstable();
+    inputs.dedup();
+    let mut defined = Defined::new();
+    for definition in definitions {
+        let invalid =
+            || CliError::failure(format!("--define: expected NAME=CODE, got '{definition}'"));
+        let (name, code) = definition.split_once('=').ok_or_else(invalid)?;
+        let failed = |reason: String| CliError::failure(format!("--define={name}: {reason}"));
+        let values = evaluate(code, &inputs).map_err(failed)?;
+        let values: BTreeMap<String, String> =
+            inputs.iter().map(|input| (*input).clone()).zip(values).collect();
+        defined.insert(name.to_owned(), values);
+    }
+    Ok(defined)
+}
+
+fn evaluate(code: &str, inputs: &[&String]) -> Result<Vec<String>, String> {
+    let unavailable = |error: std::io::Error| {
+        format!("can't run python3, which evaluates CODE: {}", system_text(&error))
+    };
+    let mut python = Command::new("python3")
+        .args(["-c", PROGRAM, code])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(unavailable)?;
+    let text = serde_json::to_vec(inputs).map_err(|error| error.to_string())?;
+    if let Some(mut stdin) = python.stdin.take() {
+        // One that ends before it has read all says why.
+        let _ = stdin.write_all(&text);
+    }
+    let output = python.wait_with_output().map_err(unavailable)?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let reason = || errors.trim_end().lines().last().unwrap_or("no values").to_owned();
+    if !output.status.success() {
+        return Err(reason());
+    }
+    serde_json::from_slice(&output.stdout).map_err(|_| reason())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use super::*;
+
+    #[test]
+    fn a_definition_has_a_name_and_code() {
+        let error = all(&["pow".to_owned()], std::iter::empty()).unwrap_err();
+        assert_eq!(error.text, "--define: expected NAME=CODE, got 'pow'");
+    }
+
+    #[test]
+    fn inputs_become_what_the_code_makes_of_them() {
+        if Command::new("python3").arg("--version").output().is_err() {
+            return;
+        }
+        let inputs = ["3".to_owned(), "5".to_owned(), "3".to_owned()];
+        let definitions = ["pow=2**int(x)".to_owned()];
+        let defined = all(&definitions, inputs.iter()).unwrap();
+        assert_eq!(defined["pow"]["3"], "8");
+        assert_eq!(defined["pow"]["5"], "32");
+        let error = all(&["bad=nosuch(x)".to_owned()], inputs.iter()).unwrap_err();
+        assert!(error.text.starts_with("--define=bad: NameError: "), "{}", error.text);
+    }
+}

@@ -1,0 +1,156 @@
+//! What `bulksubmit` makes jobs of: lists of inputs after `:::` on the command line, in files after
+//! `::::` or on standard input, and their combinations.
+
+use std::io;
+
+use crate::cli::submit_args::ArgError;
+
+/// One list of inputs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Source {
+    values: Vec<String>,
+    /// Goes step by step with the list before it.
+    linked: bool,
+}
+
+/// The command line, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Inputs {
+    /// The words before the first list.
+    pub(super) command: Vec<String>,
+    sources: Vec<Source>,
+}
+
+/// Splits the text of a file at each `separator`; `none` stands for blanks. Empty inputs are none.
+fn split(text: &str, separator: &str) -> Vec<String> {
+    let parts: Vec<&str> = match separator {
+        "none" | "" => text.split_whitespace().collect(),
+        separator => text.split(separator).map(|part| part.trim_end_matches('\n')).collect(),
+    };
+    parts.into_iter().filter(|part| !part.is_empty()).map(str::to_owned).collect()
+}
+
+impl Inputs {
+    /// Takes the words of the command line apart. `read` gives the text of a file; `-` is standard
+    /// input, which also serves when there is no list.
+    ///
+    /// # Errors
+    /// [`ArgError::File`] when one can't be read.
+    pub(super) fn parse(
+        words: &[String],
+        separator: &str,
+        mut read: impl FnMut(&str) -> io::Result<String>,
+    ) -> Result<Self, ArgError> {
+        let mut read = |name: &str| {
+            let text = read(name).map_err(|error| ArgError::file(name, &error))?;
+            Ok::<_, ArgError>(split(&text, separator))
+        };
+        let mut inputs = Self { command: Vec::new(), sources: Vec::new() };
+        let mut in_files = false;
+        for word in words {
+            let mark = match word.as_str() {
+                ":::" => Some((false, false)),
+                ":::+" => Some((false, true)),
+                "::::" => Some((true, false)),
+                "::::+" => Some((true, true)),
+                _ => None,
+            };
+            match (mark, inputs.sources.last_mut()) {
+                (Some((files, linked)), _) => {
+                    in_files = files;
+                    inputs.sources.push(Source { values: Vec::new(), linked });
+                }
+                (None, None) => inputs.command.push(word.clone()),
+                (None, Some(source)) if in_files => source.values.extend(read(word)?),
+                (None, Some(source)) => source.values.push(word.clone()),
+            }
+        }
+        if inputs.sources.is_empty() {
+            inputs.sources.push(Source { values: read("-")?, linked: false });
+        }
+        if inputs.command.is_empty() {
+            inputs.command.push("{}".to_owned());
+        }
+        Ok(inputs)
+    }
+
+    /// Every value that may be put somewhere.
+    pub(super) fn values(&self) -> impl Iterator<Item = &String> {
+        self.sources.iter().flat_map(|source| &source.values)
+    }
+
+    /// The inputs of each job: every combination of the lists, the last one changing fastest. Lists
+    /// that are linked go together, and the shorter ones begin again.
+    pub(super) fn combinations(&self) -> Vec<Vec<String>> {
+        let mut jobs: Vec<Vec<String>> = vec![Vec::new()];
+        for group in self.sources.chunk_by(|_, next| next.linked) {
+            let rows = rows(group);
+            let joined = |job: &Vec<String>, row: &Vec<String>| [job.as_slice(), row].concat();
+            jobs =
+                jobs.iter().flat_map(|job| rows.iter().map(move |row| joined(job, row))).collect();
+        }
+        jobs
+    }
+}
+
+/// Linked lists, side by side.
+fn rows(group: &[Source]) -> Vec<Vec<String>> {
+    let longest = group.iter().map(|source| source.values.len()).max().unwrap_or(0);
+    let row = |at: usize| {
+        let value = |source: &Source| {
+            source.values.iter().cycle().nth(at % source.values.len().max(1)).cloned()
+        };
+        // A list without values gives none to any job.
+        group.iter().map(value).collect::<Option<Vec<String>>>()
+    };
+    (0..longest).filter_map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use super::*;
+
+    fn parsed(words: &str, separator: &str) -> Inputs {
+        let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+        let read = |name: &str| match name {
+            "-" => Ok("from stdin\nsecond\n\n".to_owned()),
+            "f" => Ok("1,2,3\n".to_owned()),
+            _ => Err(io::Error::from(io::ErrorKind::NotFound)),
+        };
+        Inputs::parse(&words, separator, read).unwrap()
+    }
+
+    fn jobs(words: &str) -> Vec<String> {
+        parsed(words, ",").combinations().into_iter().map(|job| job.join(" ")).collect()
+    }
+
+    #[test]
+    fn lists_are_combined_or_linked() {
+        assert_eq!(jobs("x ::: a b ::: 1 2"), ["a 1", "a 2", "b 1", "b 2"]);
+        assert_eq!(jobs("x ::: a b c :::+ 1 2"), ["a 1", "b 2", "c 1"]);
+        assert_eq!(jobs("x ::: a b :::+ 1 2 ::: z"), ["a 1 z", "b 2 z"]);
+        assert_eq!(jobs("x :::: f"), ["1", "2", "3"]);
+        assert_eq!(jobs("x ::: a ::::+ f"), ["a 1", "a 2", "a 3"]);
+        assert_eq!(jobs("x ::: a :::"), [""; 0]);
+        assert_eq!(jobs("x ::: a :::+"), [""; 0]);
+    }
+
+    #[test]
+    fn without_a_list_the_inputs_are_lines_of_standard_input() {
+        let inputs = parsed("", "\n");
+        assert_eq!(inputs.command, ["{}"]);
+        assert_eq!(inputs.combinations(), [["from stdin"], ["second"]]);
+        assert_eq!(parsed("echo", "none").combinations().len(), 3);
+        assert_eq!(parsed("echo {} ::: a", "\n").command, ["echo", "{}"]);
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_named() {
+        let words = ["::::".to_owned(), "nosuch".to_owned()];
+        let missing = |_: &str| Err(io::Error::from_raw_os_error(2));
+        let error = Inputs::parse(&words, "\n", missing).unwrap_err();
+        assert_eq!(error.to_string(), "No such file or directory: 'nosuch'");
+    }
+}

@@ -1,0 +1,139 @@
+//! `bulksubmit`: submits a job for each input, or for each combination of inputs.
+
+mod define;
+mod inputs;
+mod replace;
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::io;
+use std::process::ExitCode;
+
+use self::inputs::Inputs;
+use self::replace::{Fields, ReplaceError};
+use super::message::CliError;
+use super::session;
+use super::submit::{Submission, submissions, submit_all};
+use super::submit_args::{CopyArgs, SubmitArgs};
+use super::submit_caller::Caller;
+use super::submit_wait::Wait;
+use super::usage::Family;
+
+const COMMAND: &str = "bulksubmit";
+
+/// Options and arguments of `bulksubmit`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+After COMMAND stand the inputs: `::: A B ...`, or `:::: FILE ...` for the lines of files (- for\n\
+standard input); `:::+` and `::::+` go step by step with the list before. Without a list the inputs\n\
+are lines of standard input. In COMMAND and in the options {} or {0} is the input of the first list,\n\
+{1} that of the second; {.%} is without its extension, {./} without its directory, {.//} its\n\
+directory, {./%} without both; {seq} and {seq1} count the jobs.")]
+pub(crate) struct BulkSubmitCommand {
+    /// Submit the jobs in random order
+    #[arg(long)]
+    shuffle: bool,
+    /// What separates inputs in files; none for blanks [default: newline]
+    #[arg(long, value_name = "STR", default_value = "\n", hide_default_value = true)]
+    sep: String,
+    /// {.NAME} is the value of this Python expression of the input x (repeatable; needs python3)
+    #[arg(long, value_name = "NAME=CODE")]
+    define: Vec<String>,
+    #[command(flatten)]
+    job: SubmitArgs,
+    #[command(flatten)]
+    copies: CopyArgs,
+}
+
+impl From<ReplaceError> for CliError {
+    fn from(error: ReplaceError) -> Self {
+        Self::failure(error)
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(args: BulkSubmitCommand) -> ExitCode {
+    session::run(COMMAND, Family::Script, async {
+        let jobs = jobs(&args)?;
+        if args.job.dry_run {
+            let lines = jobs.into_iter().map(|(job, copies)| {
+                let copies = copies.copies()?.map(|(how, ids)| format!("{}{ids} ", how.option()));
+                let copies = copies.unwrap_or_default();
+                Ok(format!("{COMMAND}: submit {copies}{}\n", shown(job)))
+            });
+            session::print(&lines.collect::<Result<String, CliError>>()?)?;
+            return Ok(0);
+        }
+        let caller = Caller::current()?;
+        let requests: Result<Vec<Vec<Submission>>, CliError> =
+            jobs.iter().map(|(job, copies)| submissions(job, copies, &caller)).collect();
+        let requests = requests?.into_iter().flatten().collect();
+        let wait = Wait::from_args(args.job.verbose, args.job.label_io, &args.copies);
+        submit_all(args.job.quiet, wait, requests).await
+    })
+}
+
+/// The options of each job, with its inputs filled in.
+fn jobs(args: &BulkSubmitCommand) -> Result<Vec<(SubmitArgs, CopyArgs)>, CliError> {
+    let caller = Caller::current()?;
+    let inputs = Inputs::parse(&args.job.command, &args.sep, |name| match name {
+        "-" => io::read_to_string(io::stdin().lock()),
+        name => std::fs::read_to_string(caller.file(name)),
+    })?;
+    let defined = define::all(&args.define, inputs.values())?;
+    let mut template = args.job.clone();
+    template.command.clone_from(&inputs.command);
+    let mut jobs = Vec::new();
+    for (seq, inputs) in inputs.combinations().iter().enumerate() {
+        let fields = Fields { inputs, seq, defined: &defined };
+        jobs.push((filled(&template, &fields)?, copies(&args.copies, &fields)?));
+    }
+    if jobs.is_empty() {
+        return Err(CliError::failure("no jobs provided for bulk submission"));
+    }
+    if args.shuffle {
+        // Each key is drawn anew, by the randomness that protects hash tables.
+        jobs.sort_by_cached_key(|_| RandomState::new().hash_one(0));
+    }
+    Ok(jobs)
+}
+
+fn filled(template: &SubmitArgs, fields: &Fields<'_>) -> Result<SubmitArgs, ReplaceError> {
+    let mut job = template.clone();
+    let texts = job.texts();
+    for (_, text) in texts.single {
+        *text = fields.fill(text)?;
+    }
+    for (_, list) in texts.lists {
+        *list = fields.fill_list(list)?;
+    }
+    Ok(job)
+}
+
+fn copies(template: &CopyArgs, fields: &Fields<'_>) -> Result<CopyArgs, ReplaceError> {
+    let fill = |text: &Option<String>| text.as_ref().map(|text| fields.fill(text)).transpose();
+    let (log, log_stderr) = (fill(&template.log)?, fill(&template.log_stderr)?);
+    let (cc, bcc) = (fill(&template.cc)?, fill(&template.bcc)?);
+    Ok(CopyArgs { cc, bcc, log, log_stderr, ..template.clone() })
+}
+
+/// The options and the command as they would be typed.
+fn shown(mut job: SubmitArgs) -> String {
+    let mut words = Vec::new();
+    let texts = job.texts();
+    words
+        .extend(texts.single.into_iter().map(|(option, text)| format!("{option}{}", quoted(text))));
+    for (option, list) in texts.lists {
+        words.extend(list.iter().map(|text| format!("{option}{}", quoted(text))));
+    }
+    words.join(" ")
+}
+
+/// A word as a shell reads it back.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./-_".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\"'\"'")),
+    }
+}

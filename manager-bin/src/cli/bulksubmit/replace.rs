@@ -1,0 +1,224 @@
+//! The fields in braces of `bulksubmit`: what stands for an input, or for a part of it.
+
+use std::collections::BTreeMap;
+
+use crate::cli::format::{FieldValue, formatted};
+
+/// What `--define` makes of inputs: by name, then by input.
+pub(super) type Defined = BTreeMap<String, BTreeMap<String, String>>;
+
+/// Why a text can't be filled in.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("Invalid replacement {{{field}}} in '{text}': {reason}")]
+pub(super) struct ReplaceError {
+    field: String,
+    text: String,
+    reason: String,
+}
+
+/// One job: what its fields stand for.
+pub(super) struct Fields<'a> {
+    /// The inputs, one of each list.
+    pub(super) inputs: &'a [String],
+    /// The job's number, from 0.
+    pub(super) seq: usize,
+    /// The transformations that the user defined.
+    pub(super) defined: &'a Defined,
+}
+
+impl Fields<'_> {
+    /// Fills in the fields of a text. `{cc}` is left for later, and `{{...}}` for the job shell.
+    ///
+    /// # Errors
+    /// A field that stands for nothing.
+    pub(super) fn fill(&self, text: &str) -> Result<String, ReplaceError> {
+        let mut done = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('{') {
+            done.push_str(before);
+            if let Some(shell) = after.strip_prefix('{') {
+                let end = shell.find("}}").map_or(shell.len(), |at| at + 2);
+                let (kept, after) = shell.split_at(end);
+                done.push_str("{{");
+                done.push_str(kept);
+                rest = after;
+                continue;
+            }
+            let (field, after) = after.split_once('}').ok_or_else(|| ReplaceError {
+                field: after.to_owned(),
+                text: text.to_owned(),
+                reason: "expected '}' before end of string".to_owned(),
+            })?;
+            let value = self.field(field).map_err(|reason| ReplaceError {
+                field: field.to_owned(),
+                text: text.to_owned(),
+                reason,
+            })?;
+            done.push_str(&value);
+            rest = after;
+        }
+        Ok(done + rest)
+    }
+
+    /// Fills in the fields of a list of words; an input in place of the whole list may be several.
+    ///
+    /// # Errors
+    /// As [`fill`](Self::fill).
+    pub(super) fn fill_list(&self, list: &[String]) -> Result<Vec<String>, ReplaceError> {
+        match list {
+            [whole] if whole == "{}" => Ok(words(&self.fill(whole)?)),
+            list => list.iter().map(|word| self.fill(word)).collect(),
+        }
+    }
+
+    fn field(&self, field: &str) -> Result<String, String> {
+        let (name, spec) = field.split_once(':').unwrap_or((field, ""));
+        let number = |number: usize| FieldValue::Int(number as i128);
+        let value = match name {
+            "cc" if spec.is_empty() => return Ok("{cc}".to_owned()),
+            "seq" => number(self.seq),
+            "seq1" => number(self.seq + 1),
+            name => FieldValue::Text(self.input(name)?),
+        };
+        formatted(&value, spec).map_err(|error| error.to_string())
+    }
+
+    fn input(&self, name: &str) -> Result<String, String> {
+        let (index, part) = match name.split_once('.') {
+            Some((index, part)) => (index, Some(part)),
+            None => (name, None),
+        };
+        let index: usize = match index {
+            "" => 0,
+            index => index.parse().map_err(|_| "there is no such field".to_owned())?,
+        };
+        let count = self.inputs.len();
+        let input = self.inputs.get(index);
+        let input = input.ok_or_else(|| format!("there are {count} lists of inputs, from 0"))?;
+        Ok(match part {
+            None => input.clone(),
+            Some("%") => stem(input).to_owned(),
+            Some("/") => base(input).to_owned(),
+            Some("//") => directory(input).to_owned(),
+            Some("/%") => stem(base(input)).to_owned(),
+            Some(name) => {
+                let value = self.defined.get(name).and_then(|values| values.get(input));
+                value.ok_or_else(|| format!("no --define={name}=CODE is there"))?.clone()
+            }
+        })
+    }
+}
+
+fn base(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, base)| base)
+}
+
+fn directory(path: &str) -> &str {
+    match path.rsplit_once('/') {
+        Some(("", _)) => "/",
+        Some((directory, _)) => directory,
+        None => "",
+    }
+}
+
+/// The path without its extension; a leading dot of the last component begins none.
+fn stem(path: &str) -> &str {
+    let name = base(path);
+    match name.rfind('.') {
+        Some(dot) if !name.get(..dot).unwrap_or_default().trim_start_matches('.').is_empty() => {
+            path.get(..path.len() - name.len() + dot).unwrap_or(path)
+        }
+        _ => path,
+    }
+}
+
+/// Splits a text into words as a shell does: at blanks, but not within quotes.
+fn words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None | Some('"'), '\\') => word.get_or_insert_default().extend(chars.next()),
+            (None, c) if c.is_whitespace() => words.extend(word.take()),
+            (_, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn fill(text: &str) -> Result<String, String> {
+        let inputs = ["/a/b.c/x.tar.gz".to_owned(), "two".to_owned()];
+        let values = BTreeMap::from([("two".to_owned(), "2".to_owned())]);
+        let defined = Defined::from([("n".to_owned(), values)]);
+        let fields = Fields { inputs: &inputs, seq: 3, defined: &defined };
+        fields.fill(text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn fields_stand_for_inputs_and_their_parts() {
+        let cases = [
+            ("{}", "/a/b.c/x.tar.gz"),
+            ("{1}-{0}", "two-/a/b.c/x.tar.gz"),
+            ("{.%} {./} {.//} {./%}", "/a/b.c/x.tar x.tar.gz /a/b.c x.tar"),
+            ("{0.%} {1.%} {1.//}.", "/a/b.c/x.tar two ."),
+            ("{seq} {seq1} {seq:03d}", "3 4 003"),
+            ("{1.n}", "2"),
+            ("{cc} {{id}} {{cc}} }", "{cc} {{id}} {{cc}} }"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(fill(text).as_deref(), Ok(expected), "{text}");
+        }
+        assert_eq!((stem(".bashrc"), stem("a/.b.c"), stem("a.d/b")), (".bashrc", "a/.b", "a.d/b"));
+    }
+
+    #[test]
+    fn a_field_that_stands_for_nothing_is_named() {
+        assert_eq!(
+            fill("x{2}").unwrap_err(),
+            "Invalid replacement {2} in 'x{2}': there are 2 lists of inputs, from 0"
+        );
+        assert!(fill("{nosuch}").unwrap_err().starts_with("Invalid replacement {nosuch} in "));
+        assert!(fill("{.nosuch}").unwrap_err().contains("--define=nosuch=CODE"));
+        assert!(fill("a{").unwrap_err().contains("expected '}'"));
+    }
+
+    #[test]
+    fn only_a_field_that_is_all_becomes_several_words() {
+        let inputs = ["echo 'a b' \"c\\\"d\" e\\ f ''".to_owned()];
+        let fields = Fields { inputs: &inputs, seq: 0, defined: &Defined::new() };
+        let expected = ["echo", "a b", "c\"d", "e f", ""];
+        let list = |list: &[&str]| {
+            fields.fill_list(&list.iter().map(|&word| word.to_owned()).collect::<Vec<_>>()).unwrap()
+        };
+        assert_eq!(list(&["{}"]), expected);
+        assert_eq!(list(&["x{}"]).len(), 1);
+        assert_eq!(list(&["cat", "{}"]).len(), 2);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "[{}.:%/a0-9 ]{0,16}", input in ".{0,8}") {
+            let inputs = [input.clone()];
+            let fields = Fields { inputs: &inputs, seq: 0, defined: &Defined::new() };
+            let _ = fields.fill(&text);
+            let _ = words(&input);
+            let _ = (stem(&input), base(&input), directory(&input));
+        }
+    }
+}

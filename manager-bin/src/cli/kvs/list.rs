@@ -1,0 +1,160 @@
+//! `kvs ls` and `kvs dir`: what is in a directory of the tree of keys.
+
+use serde_json::json;
+
+use super::{about, get};
+use crate::cli::message::CliError;
+use crate::cli::session;
+use crate::client::{Client, RpcError};
+use crate::rpc::errno::{EISDIR, ENOTDIR, EPROTO};
+
+/// Longest line of `kvs dir` in characters, its usual width.
+const WIDTH: usize = 79;
+
+/// Options and arguments of `kvs ls`.
+#[derive(Debug, clap::Args)]
+pub(super) struct LsArgs {
+    /// The names in all directories below, too
+    #[arg(short = 'R', long)]
+    recursive: bool,
+    /// The directory itself, not what is in it
+    #[arg(short = 'd', long)]
+    directory: bool,
+    /// A dot after the names of directories
+    #[arg(short = 'F', long)]
+    classify: bool,
+    /// A name on each line, which is always so
+    #[arg(short = '1', long)]
+    one_column: bool,
+    /// Directories or keys, by default the root
+    #[arg(value_name = "KEY")]
+    keys: Vec<String>,
+}
+
+/// Options and arguments of `kvs dir`.
+#[derive(Debug, clap::Args)]
+pub(super) struct DirArgs {
+    /// All directories below, too
+    #[arg(short = 'R', long)]
+    recursive: bool,
+    /// Keys without their values
+    #[arg(short = 'd', long)]
+    directory: bool,
+    /// Cut lines at this width; 0 leaves them whole
+    #[arg(short = 'w', long, value_name = "N", default_value_t = WIDTH)]
+    width: usize,
+    /// The directory, by default the root
+    #[arg(value_name = "KEY", default_value = ".")]
+    key: String,
+}
+
+/// Runs `kvs ls`.
+pub(super) async fn ls(client: &Client, args: &LsArgs) -> Result<u8, CliError> {
+    let root = [".".to_owned()];
+    let wanted = if args.keys.is_empty() { root.as_slice() } else { &args.keys };
+    for (number, key) in wanted.iter().enumerate() {
+        if args.directory {
+            exists(client, key).await.map_err(|error| about(key, error))?;
+            session::print(&format!("{key}\n"))?;
+            continue;
+        }
+        let entries = match entries(client, key, false).await {
+            // A key in place of a directory stands for itself.
+            Err(error) if error.errno == ENOTDIR => {
+                session::print(&format!("{key}\n"))?;
+                continue;
+            }
+            other => other.map_err(|error| about(key, error))?,
+        };
+        if wanted.len() > 1 || args.recursive {
+            let gap = if number > 0 { "\n" } else { "" };
+            session::print(&format!("{gap}{key}:\n"))?;
+        }
+        show(client, args, entries).await?;
+    }
+    Ok(0)
+}
+
+async fn show(client: &Client, args: &LsArgs, entries: Vec<String>) -> Result<(), CliError> {
+    print_names(args, &entries)?;
+    if !args.recursive {
+        return Ok(());
+    }
+    let mut waiting: Vec<String> = directories(entries);
+    while let Some(key) = waiting.pop() {
+        let entries = self::entries(client, &key, false).await.map_err(|e| about(&key, e))?;
+        session::print(&format!("\n{key}:\n"))?;
+        print_names(args, &entries)?;
+        waiting.extend(directories(entries));
+    }
+    Ok(())
+}
+
+/// The directories among entries, the last one first.
+fn directories(entries: Vec<String>) -> Vec<String> {
+    let directories = entries.iter().rev().filter_map(|key| key.strip_suffix('.'));
+    directories.map(str::to_owned).collect()
+}
+
+fn print_names(args: &LsArgs, entries: &[String]) -> Result<(), CliError> {
+    let mut text = String::new();
+    for key in entries {
+        let (whole, mark) = match key.strip_suffix('.') {
+            Some(whole) => (whole, if args.classify { "." } else { "" }),
+            None => (key.as_str(), ""),
+        };
+        let name = whole.rsplit('.').next().unwrap_or(whole);
+        text.push_str(&format!("{name}{mark}\n"));
+    }
+    session::print(&text)
+}
+
+/// Runs `kvs dir`.
+pub(super) async fn dir(client: &Client, args: &DirArgs) -> Result<u8, CliError> {
+    let entries = entries(client, &args.key, args.recursive).await;
+    for key in entries.map_err(|error| about(&args.key, error))? {
+        let line = if args.directory || key.ends_with('.') {
+            key
+        } else {
+            let value = get::value(client, &key).await.map_err(|error| about(&key, error))?;
+            let value = String::from_utf8_lossy(&value).trim_end().replace('\n', "\\n");
+            cut(format!("{key} = {value}"), args.width)
+        };
+        session::print(&format!("{line}\n"))?;
+    }
+    Ok(0)
+}
+
+fn cut(line: String, width: usize) -> String {
+    if width == 0 || line.chars().count() <= width {
+        return line;
+    }
+    let kept: String = line.chars().take(width.saturating_sub(3)).collect();
+    kept + "..."
+}
+
+/// The keys in a directory; those of directories end in a dot.
+async fn entries(client: &Client, key: &str, recursive: bool) -> Result<Vec<String>, RpcError> {
+    let answer = client.rpc("kvs.list", json!({ "key": key, "recursive": recursive })).await?;
+    let keys = answer.get("keys").cloned().unwrap_or_default();
+    serde_json::from_value(keys).map_err(|error| RpcError::new(EPROTO, error.to_string()))
+}
+
+async fn exists(client: &Client, key: &str) -> Result<(), RpcError> {
+    match get::value(client, key).await {
+        Err(error) if error.errno != EISDIR => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_are_cut_where_a_character_ends() {
+        assert_eq!(cut("kƒƒƒ = 1234".into(), 9), "kƒƒƒ =...");
+        assert_eq!(cut("k = 1".into(), 5), "k = 1");
+        assert_eq!(cut("k = 1234567".into(), 0), "k = 1234567");
+    }
+}

@@ -1,0 +1,72 @@
+//! `kvs`: the stored keys of jobs and of the instance, to look at, to keep, to bring back.
+
+mod get;
+mod list;
+mod whole;
+
+use std::process::ExitCode;
+
+pub(crate) use self::whole::DumpArgs;
+use super::message::CliError;
+use super::session;
+use super::usage::Family;
+use crate::client::RpcError;
+use crate::rpc::errno::{EISDIR, ENOENT, ENOTDIR};
+
+const COMMAND: &str = "kvs";
+
+/// Arguments of `kvs`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct KvsArgs {
+    #[command(subcommand)]
+    command: KvsCommand,
+}
+
+/// One line per subcommand.
+#[derive(Debug, clap::Subcommand)]
+enum KvsCommand {
+    /// Print the values of keys
+    #[command(infer_long_args = true)]
+    Get(get::GetArgs),
+    /// List the names in directories
+    #[command(infer_long_args = true)]
+    Ls(list::LsArgs),
+    /// Show the keys of a directory with their values
+    #[command(infer_long_args = true)]
+    Dir(list::DirArgs),
+    /// Write everything to an archive, while the manager runs
+    Dump(DumpArgs),
+    /// Read an archive, of this program or of Flux, into a new state directory
+    Restore(whole::RestoreArgs),
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: KvsArgs) -> ExitCode {
+    match args.command {
+        KvsCommand::Restore(args) => {
+            session::run(COMMAND, Family::Compiled, async { whole::restore(&args) })
+        }
+        command => session::with_manager(COMMAND, Family::Compiled, async |client| match command {
+            KvsCommand::Get(args) => get::run(&client, &args).await,
+            KvsCommand::Ls(args) => list::ls(&client, &args).await,
+            KvsCommand::Dir(args) => list::dir(&client, &args).await,
+            KvsCommand::Dump(args) => whole::dump(&client, &args).await,
+            KvsCommand::Restore(_) => Ok(0),
+        }),
+    }
+}
+
+/// Runs `dump`, by which Flux calls `kvs dump`.
+pub(crate) fn dump(args: DumpArgs) -> ExitCode {
+    session::with_manager("dump", Family::Compiled, async |client| {
+        whole::dump(&client, &args).await
+    })
+}
+
+/// A refusal about a key, which the message names.
+fn about(key: &str, error: RpcError) -> CliError {
+    match error.errno {
+        ENOENT | ENOTDIR | EISDIR => CliError::failure(format!("{key}: {error}")),
+        _ => error.into(),
+    }
+}

@@ -1,0 +1,90 @@
+//! `kvs dump` and `kvs restore`: everything at once, as an archive.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::archive;
+use crate::cli::message::{CliError, Prog, plural};
+use crate::cli::session;
+use crate::client::Client;
+use crate::daemon::statedir::{StateDir, fresh_directory};
+
+/// Options and arguments of `kvs dump`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DumpArgs {
+    /// Say what was written
+    #[arg(short = 'v', long)]
+    verbose: bool,
+    /// The archive to write: FILE.tar, FILE.tgz, FILE.tar.bz2, or - for standard output
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+/// Options and arguments of `kvs restore`.
+#[derive(Debug, clap::Args)]
+pub(super) struct RestoreArgs {
+    /// Say what was restored
+    #[arg(short = 'v', long)]
+    verbose: bool,
+    /// The state directory that a manager will be started with
+    #[arg(long, value_name = "DIR")]
+    state_dir: PathBuf,
+    /// The archive
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+/// Runs `kvs dump`.
+pub(super) async fn dump(client: &Client, args: &DumpArgs) -> Result<u8, CliError> {
+    let answer = if args.file == Path::new("-") {
+        let directory = fresh_directory(&std::env::temp_dir())?;
+        let outcome = dump_to_stdout(client, &directory.join("dump.tar")).await;
+        std::fs::remove_dir_all(&directory)?;
+        outcome?
+    } else {
+        written(client, &std::path::absolute(&args.file)?).await?
+    };
+    if args.verbose {
+        let count = |name: &str| answer.get(name).and_then(Value::as_u64).unwrap_or(0);
+        say(&counted("dumped", count("jobs"), count("keys")));
+    }
+    Ok(0)
+}
+
+/// Has the manager write the archive: it runs as the same user as this command.
+async fn written(client: &Client, file: &Path) -> Result<Value, CliError> {
+    let Some(path) = file.to_str() else {
+        return Err(CliError::failure(format!("{}: the name is not UTF-8", file.display())));
+    };
+    Ok(client.rpc("kvs.dump", json!({ "file": path })).await?)
+}
+
+async fn dump_to_stdout(client: &Client, file: &Path) -> Result<Value, CliError> {
+    let answer = written(client, file).await?;
+    let mut file = std::fs::File::open(file)?;
+    io::copy(&mut file, &mut io::stdout().lock()).map_err(|error| CliError::write(&error))?;
+    Ok(answer)
+}
+
+/// Runs `kvs restore`.
+pub(super) fn restore(args: &RestoreArgs) -> Result<u8, CliError> {
+    let statedir = StateDir::open(&args.state_dir).map_err(CliError::failure)?;
+    let restored = archive::restore(statedir.path(), &args.file).map_err(CliError::failure)?;
+    for path in &restored.skipped {
+        say(&format!("{path}: a link between parts of a KVS has no place here and is left out"));
+    }
+    if args.verbose {
+        say(&counted("restored", restored.jobs, restored.keys));
+    }
+    Ok(0)
+}
+
+fn counted(done: &str, jobs: u64, keys: u64) -> String {
+    format!("{done} {} with {}", plural(jobs, "job"), plural(keys, "key"))
+}
+
+fn say(text: &str) {
+    session::note(&Prog::current().plain(super::COMMAND, text));
+}

@@ -1,0 +1,244 @@
+//! `pgrep` and `pkill`: jobs found by their name or in a range of ids, listed or canceled.
+
+use std::io;
+use std::process::ExitCode;
+
+use jobtap_core::job::JobId;
+use regex::Regex;
+use serde_json::json;
+
+use super::format::{RenderOptions, Template, render};
+use super::ids::show_id;
+use super::job::EventStream;
+use super::job_row::JobRow;
+use super::jobs::{FORMATS as JOB_FORMATS, JobsArgs, Setting};
+use super::jobs_fetch::fetch;
+use super::message::{CliError, Prog, Streams, plural};
+use super::session;
+use super::usage::Family;
+use crate::client::Client;
+
+const PGREP: &str = "pgrep";
+const PKILL: &str = "pkill";
+/// How many jobs are looked at if no option tells.
+const MAX_ENTRIES: u64 = 1000;
+
+/// The options that select jobs, and what to look for in them.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Selection {
+    /// Jobs in all states
+    #[arg(short = 'a')]
+    all: bool,
+    /// Jobs of all users
+    #[arg(short = 'A')]
+    all_users: bool,
+    /// Jobs of this user (a name, a number or "all")
+    #[arg(short = 'u', long, value_name = "USER")]
+    user: Option<String>,
+    /// Jobs in these states or with these results
+    #[arg(short = 'f', long, value_name = "STATE|RESULT,..")]
+    filter: Option<String>,
+    /// Jobs of these queues
+    #[arg(short = 'q', long, value_name = "QUEUE,..")]
+    queue: Option<String>,
+    /// At most this many of the jobs that match
+    #[arg(short = 'c', long, value_name = "N")]
+    count: Option<usize>,
+    /// Look at this many jobs at most; 0 for all [default: 1000]
+    #[arg(long, value_name = "N")]
+    max_entries: Option<u64>,
+    /// A regular expression that is in the job's name, name:REGEX, or a range ID1..ID2
+    #[arg(value_name = "EXPRESSION", required = true)]
+    expressions: Vec<String>,
+}
+
+/// Options of `pgrep`.
+#[derive(Debug, clap::Args)]
+#[command(args_override_self = true)]
+pub(crate) struct PgrepArgs {
+    #[command(flatten)]
+    selection: Selection,
+    /// Print no header line
+    #[arg(short = 'n', long, alias = "suppress-header")]
+    no_header: bool,
+    /// Output format, or the name of one: default, full, long, deps
+    #[arg(short = 'o', long, value_name = "FORMAT")]
+    format: Option<String>,
+}
+
+/// Options of `pkill`.
+#[derive(Debug, clap::Args)]
+#[command(args_override_self = true)]
+pub(crate) struct PkillArgs {
+    #[command(flatten)]
+    selection: Selection,
+    /// Wait for the end of the canceled jobs
+    #[arg(long)]
+    wait: bool,
+}
+
+/// What is looked for.
+#[derive(Debug, Default)]
+struct Wanted {
+    name: Option<Regex>,
+    ids: Option<(JobId, JobId)>,
+}
+
+impl Wanted {
+    fn parse(expressions: &[String]) -> Result<Self, CliError> {
+        let wrong = |text: &str| CliError::usage(format!("expression error: {text}"));
+        let mut wanted = Self::default();
+        for expression in expressions {
+            if let Some(ids) = range(expression) {
+                if wanted.ids.replace(ids).is_some() {
+                    return Err(wrong("Only one range of ids can be provided"));
+                }
+                continue;
+            }
+            let pattern = expression.strip_prefix("name:").unwrap_or(expression);
+            let regex = Regex::new(pattern).map_err(|error| {
+                let text = error.to_string();
+                wrong(text.lines().last().unwrap_or_default().trim_start_matches("error: "))
+            })?;
+            if wanted.name.replace(regex).is_some() {
+                return Err(wrong("Only one pattern can be provided"));
+            }
+        }
+        Ok(wanted)
+    }
+
+    fn matches(&self, job: &JobRow<'_>) -> bool {
+        self.name.as_ref().is_none_or(|name| name.is_match(job.text("name")))
+            && self.ids.is_none_or(|(first, last)| (first..=last).contains(&job.id))
+    }
+}
+
+/// `ID1..ID2`; what isn't two ids is a regular expression.
+fn range(expression: &str) -> Option<(JobId, JobId)> {
+    let (first, last) = expression.split_once("..")?;
+    Some((first.parse().ok()?, last.parse().ok()?))
+}
+
+/// Runs `pgrep`.
+pub(crate) fn grep(args: PgrepArgs) -> ExitCode {
+    session::run(PGREP, Family::Script, async {
+        let setting = setting()?;
+        let chosen = args.format.as_deref().unwrap_or("default");
+        let template = Template::parse::<JobRow<'_>>(setting.formats.resolve(chosen)?)
+            .map_err(CliError::failure)?;
+        let wanted = Wanted::parse(&args.selection.expressions)?;
+        let client = Client::connect().await?;
+        let jobs = find(&args.selection, &wanted, &setting, &client).await?;
+        // Ids alone are for other commands to read.
+        let header = !args.no_header && chosen != "default" && !jobs.is_empty();
+        let options = RenderOptions { header, zone: setting.view.zone.clone() };
+        let table = render(&template, &jobs, &options).map_err(CliError::failure)?;
+        let lines = table.header.iter().chain(&table.lines);
+        session::print(&lines.map(|line| format!("{line}\n")).collect::<String>())?;
+        Ok(u8::from(jobs.is_empty()))
+    })
+}
+
+/// Runs `pkill`.
+pub(crate) fn kill(args: PkillArgs) -> ExitCode {
+    session::run(PKILL, Family::Script, async {
+        let setting = setting()?;
+        let wanted = Wanted::parse(&args.selection.expressions)?;
+        let client = Client::connect().await?;
+        let jobs = find(&args.selection, &wanted, &setting, &client).await?;
+        let mut canceled = Vec::new();
+        for job in &jobs {
+            let payload = json!({ "id": job.id, "type": "cancel", "severity": 0, "note": "" });
+            match client.rpc("job-manager.raise", payload).await {
+                Ok(_) => canceled.push(job.id),
+                Err(error) => {
+                    let text =
+                        format!("{}: cancel: [Errno {}] {error}", show_id(job.id), error.errno);
+                    session::complain(PKILL, Family::Script, &text);
+                }
+            }
+        }
+        if !canceled.is_empty() {
+            let text = format!("Canceled {}", plural(canceled.len() as u64, "job"));
+            session::note(&Prog::current().info(PKILL, text));
+        }
+        if args.wait {
+            for id in &canceled {
+                let mut events = EventStream::open(&client, *id, "eventlog", false).await?;
+                // The log ends with the job.
+                while events.next().await.transpose()?.is_some() {}
+            }
+        }
+        Ok(u8::from(canceled.is_empty() || canceled.len() < jobs.len()))
+    })
+}
+
+fn setting() -> Result<Setting, CliError> {
+    let mut formats = vec![("default", "The ids alone", "{id.f58}")];
+    formats.extend(JOB_FORMATS.iter().filter_map(|(name, what, format)| match *name {
+        "default" => Some(("full", *what, *format)),
+        "long" | "deps" => Some((*name, *what, *format)),
+        _ => None,
+    }));
+    Setting::current(PGREP, &formats)
+}
+
+/// The jobs that match.
+async fn find<'a>(
+    selection: &Selection,
+    wanted: &Wanted,
+    setting: &'a Setting,
+    client: &Client,
+) -> Result<Vec<JobRow<'a>>, CliError> {
+    let args = JobsArgs {
+        all: selection.all,
+        all_users: selection.all_users,
+        user: selection.user.clone(),
+        filter: selection.filter.clone(),
+        queue: selection.queue.clone(),
+        count: Some(selection.max_entries.unwrap_or(MAX_ENTRIES)),
+        // Nobody is told that there are more: the number looked at is an option here.
+        no_header: true,
+        ..JobsArgs::default()
+    };
+    let mut streams = Streams {
+        input: &mut io::stdin().lock(),
+        out: &mut io::stdout().lock(),
+        err: &mut io::stderr(),
+    };
+    let mut jobs = fetch(&args, setting, client, &mut streams).await?.rows;
+    jobs.retain(|job| wanted.matches(job));
+    jobs.truncate(selection.count.unwrap_or(usize::MAX));
+    Ok(jobs)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use super::*;
+
+    fn wanted(expressions: &[&str]) -> Result<Wanted, CliError> {
+        let expressions: Vec<String> = expressions.iter().map(|&text| text.to_owned()).collect();
+        Wanted::parse(&expressions)
+    }
+
+    #[test]
+    fn an_expression_is_a_pattern_or_a_range_of_ids() {
+        let both = wanted(&["^a.c$", "1..0x10"]).unwrap();
+        assert!(both.name.unwrap().is_match("abc"));
+        assert_eq!(both.ids, Some((JobId::new(1), JobId::new(16))));
+        assert!(wanted(&["name:x..y"]).unwrap().name.unwrap().is_match("xaay"));
+        assert!(wanted(&["a..?"]).unwrap().ids.is_none());
+    }
+
+    #[test]
+    fn a_wrong_expression_is_a_usage_error() {
+        let error = wanted(&["a", "b"]).unwrap_err();
+        assert_eq!(error.text, "expression error: Only one pattern can be provided");
+        assert_eq!(error.code, 2);
+        assert!(wanted(&["1..2", "3..4"]).is_err());
+        let error = wanted(&["a["]).unwrap_err();
+        assert_eq!(error.text, "expression error: unclosed character class");
+    }
+}

@@ -1,0 +1,259 @@
+//! Who changed the instance, when, and with what result: an eventlog (RFC 18) of its own for what
+//! has no place in a job's. Flux keeps the starts and ends of an instance under the same key.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use jobtap_core::engine::Cred;
+use jobtap_core::eventlog::EventEntry;
+use jobtap_core::job::Timestamp;
+use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
+
+use super::engine_thread::EngineHandle;
+use crate::rpc::{RpcError, RpcResult};
+use crate::store::{Key, KeyError, Op, Store, StoreError};
+
+/// The key of the log.
+pub(crate) const KEY: &str = "admin.eventlog";
+/// Events that are kept, unless `audit.max-events` says otherwise.
+const KEPT: usize = 10_000;
+/// The log is cut when it is longer than this part of its limit more: cutting rewrites it.
+const SLACK: usize = 8;
+
+/// Why the log can't be had.
+#[derive(Debug, thiserror::Error)]
+pub enum AuditError {
+    /// The limit is no limit.
+    #[error("audit.max-events: {0} is not a number of events, 1 or more")]
+    Limit(String),
+    /// The store can't be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The key isn't one.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+}
+
+/// The log of this instance.
+pub(super) struct Audit {
+    engine: EngineHandle,
+    key: Key,
+    limit: usize,
+    since: Timestamp,
+    log: Mutex<Lines>,
+}
+
+/// The log as it will be when everything is durable.
+struct Lines {
+    kept: VecDeque<String>,
+    next_seq: u64,
+}
+
+/// A change that is asked for, as the log will have it.
+#[derive(Debug, PartialEq)]
+pub(super) struct Change {
+    name: &'static str,
+    context: Map<String, Value>,
+}
+
+impl Audit {
+    /// Continues the log that is in `store`.
+    ///
+    /// # Errors
+    /// A limit in `config` that is none; a store that can't be read.
+    pub(super) fn open(
+        store: &dyn Store,
+        engine: EngineHandle,
+        config: &Value,
+    ) -> Result<Self, AuditError> {
+        let key = Key::instance(KEY)?;
+        let text = store.read_log(&key)?.unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let kept: VecDeque<String> = text.split_inclusive('\n').map(str::to_owned).collect();
+        let log = Mutex::new(Lines { next_seq: kept.len() as u64, kept });
+        Ok(Self { engine, key, limit: limit(config)?, since: super::now(), log })
+    }
+
+    /// When this manager began.
+    pub(super) fn since(&self) -> Timestamp {
+        self.since
+    }
+
+    /// The manager begins.
+    pub(super) fn start(&self, cred: Cred) {
+        let context = json!({ "version": 1, "core_version": env!("CARGO_PKG_VERSION") });
+        drop(self.append("start", cred, context));
+    }
+
+    /// The manager ends in good order.
+    pub(super) fn finish(&self, cred: Cred) {
+        drop(self.append("finish", cred, json!({ "version": 1 })));
+    }
+
+    /// Notes a change and what became of it; returns when that is durable.
+    pub(super) async fn record(&self, cred: Cred, change: Change, result: &RpcResult) {
+        let mut context = change.context;
+        let result = match result {
+            Ok(_) => "ok".to_owned(),
+            Err(error) => RpcError::to_string(error),
+        };
+        context.insert("result".to_owned(), Value::String(result));
+        // A manager that can't store it ends, and says so itself.
+        let _ = self.append(change.name, cred, Value::Object(context)).await;
+    }
+
+    fn append(
+        &self,
+        name: &'static str,
+        cred: Cred,
+        context: Value,
+    ) -> oneshot::Receiver<RpcResult> {
+        let mut with_user = Map::from_iter([("userid".to_owned(), json!(cred.userid))]);
+        if let Value::Object(context) = context {
+            with_user.extend(context);
+        }
+        let entry =
+            EventEntry { timestamp: super::now(), name: name.into(), context: Some(with_user) };
+        let line = entry.encode();
+        // Held until the change is on its way: the order of the lines is that of their numbers.
+        let mut log = self.lock();
+        log.kept.push_back(line.clone());
+        let cut = log.kept.len() > self.limit.saturating_add(self.limit / SLACK);
+        let ops = if cut { self.rewritten(&mut log) } else { self.appended(&mut log, line) };
+        self.engine.store(ops)
+    }
+
+    fn appended(&self, log: &mut Lines, line: String) -> Vec<Op> {
+        let seq = log.next_seq;
+        log.next_seq = seq.saturating_add(1);
+        vec![Op::Append { key: self.key.clone(), seq, value: line.into_bytes() }]
+    }
+
+    /// The newest events alone, in place of the whole log.
+    fn rewritten(&self, log: &mut Lines) -> Vec<Op> {
+        let surplus = log.kept.len().saturating_sub(self.limit);
+        log.kept.drain(..surplus);
+        let value: String = log.kept.iter().map(String::as_str).collect();
+        // No record has a number as high as that of the lines: this is what a later manager counts.
+        log.next_seq = 1;
+        let key = self.key.clone();
+        vec![Op::Remove { key: key.clone() }, Op::Append { key, seq: 0, value: value.into_bytes() }]
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Lines> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How many events `config` wants to be kept.
+///
+/// # Errors
+/// A number that is none.
+pub(super) fn limit(config: &Value) -> Result<usize, AuditError> {
+    let Some(limit) = config.pointer("/audit/max-events") else {
+        return Ok(KEPT);
+    };
+    let number = limit.as_u64().filter(|limit| *limit > 0);
+    let number = number.and_then(|limit| usize::try_from(limit).ok());
+    number.ok_or_else(|| AuditError::Limit(limit.to_string()))
+}
+
+/// The change of the instance that a request asks for; none for one that changes nothing or is
+/// recorded in a job's own log.
+pub(super) fn change(topic: &str, payload: &Value) -> Option<Change> {
+    let is = |key: &str| payload.get(key).and_then(Value::as_bool) == Some(true);
+    let has = |key: &str| payload.get(key).is_some_and(|value| !value.is_null());
+    let (name, keys): (&'static str, &[&str]) = match topic {
+        "config.load" => ("config-load", &[]),
+        "config.reload" => ("config-reload", &[]),
+        "job-manager.jobtap" if has("load") => ("plugin-load", &["load", "remove", "conf"]),
+        "job-manager.jobtap" if has("remove") => ("plugin-remove", &["remove"]),
+        "job-manager.jobtap-reload" => ("plugin-reload", &["name", "conf"]),
+        "job-manager.queue-start" if is("start") => ("queue-start", &["name", "all"]),
+        "job-manager.queue-start" => ("queue-stop", &["name", "all", "reason"]),
+        "job-manager.queue-enable" if is("enable") => ("queue-enable", &["name", "all"]),
+        "job-manager.queue-enable" => ("queue-disable", &["name", "all", "reason"]),
+        "job-manager.purge" if is("force") => ("purge", &["age_limit", "num_limit"]),
+        "job-manager.purge-id" if is("force") => ("purge", &["id"]),
+        "job-manager.kill" => ("kill", &["id", "signum"]),
+        "job-manager.killall" if !is("dry_run") => ("killall", &["target", "signum"]),
+        "job-manager.raiseall" if !is("dry_run") => ("raiseall", &["states", "type", "severity"]),
+        "resource.drain" => ("drain", &["targets", "reason", "mode"]),
+        "resource.undrain" => ("undrain", &["targets", "reason", "mode"]),
+        "resource.reload" => ("resource-reload", &["force"]),
+        "resource.offline" => ("offline", &["targets", "reason"]),
+        "resource.online" => ("online", &["targets"]),
+        "resource.maintenance-add" => ("maintenance-add", &["targets", "from", "to", "reason"]),
+        "resource.maintenance-remove" => ("maintenance-remove", &["id"]),
+        _ => return None,
+    };
+    let taken = keys.iter().filter(|key| has(key));
+    let taken = taken.filter_map(|key| Some(((*key).to_owned(), payload.get(key)?.clone())));
+    Some(Change { name, context: taken.collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use std::sync::mpsc;
+
+    use jobtap_core::job::Uid;
+
+    use super::super::engine_thread::Message;
+    use super::*;
+    use crate::store::memory::MemoryStore;
+
+    const OWNER: Cred = Cred { userid: Uid::new(7), owner: true };
+
+    #[test]
+    fn changes_are_named_and_looks_are_not() {
+        let named = |topic, payload| change(topic, &payload).map(|change| change.name);
+        assert_eq!(named("job-manager.jobtap", json!({})), None);
+        assert_eq!(named("job-manager.jobtap", json!({"load": "x"})), Some("plugin-load"));
+        assert_eq!(named("job-manager.queue-start", json!({"start": false})), Some("queue-stop"));
+        assert_eq!(named("job-manager.purge", json!({"force": false})), None);
+        assert_eq!(named("job-manager.raise", json!({"id": 1})), None);
+        let stop = change("job-manager.queue-start", &json!({"start": false, "reason": "why"}));
+        assert_eq!(Value::Object(stop.unwrap().context), json!({"reason": "why"}));
+    }
+
+    #[test]
+    fn the_newest_events_are_kept_and_the_log_goes_on() {
+        let store = MemoryStore::default();
+        let (sender, messages) = mpsc::channel();
+        let config = json!({"audit": {"max-events": 8}});
+        let open = || Audit::open(&store, EngineHandle::new(sender.clone()), &config).unwrap();
+        let mut sent = 0u64;
+        for run in 0..40 {
+            let audit = open();
+            // Every place at which one manager may end and the next go on.
+            for _ in 0..=run % 5 {
+                drop(audit.append("purge", OWNER, json!({"n": sent})));
+                sent += 1;
+            }
+            while let Ok(Message::Store(ops, _)) = messages.try_recv() {
+                store.commit(ops).unwrap();
+            }
+        }
+        let text = store.read_log(&Key::instance(KEY).unwrap()).unwrap().unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let numbers: Vec<u64> = jobtap_core::eventlog::decode_log(&text)
+            .unwrap()
+            .iter()
+            .map(|event| event.context.as_ref().unwrap()["n"].as_u64().unwrap())
+            .collect();
+        assert!((8..=9).contains(&numbers.len()), "{numbers:?}");
+        assert_eq!(numbers.last(), Some(&(sent - 1)));
+        assert!(numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{numbers:?}");
+    }
+
+    #[test]
+    fn a_limit_is_a_number_of_events() {
+        assert_eq!(limit(&json!({})).unwrap(), KEPT);
+        for bad in [json!(0), json!("many"), json!(-1)] {
+            assert!(limit(&json!({"audit": {"max-events": bad}})).is_err());
+        }
+    }
+}

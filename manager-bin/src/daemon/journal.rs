@@ -1,0 +1,357 @@
+//! `job-manager.events-journal`: the events of all jobs in one stream, first those that were posted
+//! before, then each one when it is durable. Tools that keep a picture of all jobs live on it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jobtap_core::engine::Cred;
+use jobtap_core::eventlog::{EventEntry, decode_log};
+use jobtap_core::job::JobId;
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use super::engine_thread::{EngineHandle, answered, refusal};
+use super::records::{Records, unreadable};
+use super::services::{Fields, owner};
+use crate::rpc::errno::{ENODATA, EOVERFLOW};
+use crate::rpc::{RpcError, RpcResult};
+use crate::store::StoredJob;
+
+/// Events that may wait for a slow follower. One that is slower still is cut off: what waits is in
+/// the manager's memory.
+const WAITING_EVENTS: usize = 64 * 1024;
+/// Answers that are ready before somebody reads them.
+const WAITING_ANSWERS: usize = 64;
+
+/// All states in which a job is active (RFC 21).
+const ACTIVE: u32 = 62;
+
+/// What a follower wants.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Wanted {
+    /// The events of jobs that are over, too.
+    pub full: bool,
+    /// Only events of these names.
+    pub allow: Option<Map<String, Value>>,
+    /// No events of these names.
+    pub deny: Option<Map<String, Value>>,
+}
+
+impl Wanted {
+    /// What a request asks for; only the owner may follow all jobs.
+    pub(super) fn decode(fields: &Fields<'_>, cred: Cred) -> Result<Self, RpcError> {
+        owner(cred)?;
+        let names = |key| match fields.payload.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Object(names)) => Ok(Some(names.clone())),
+            Some(_) => {
+                Err(RpcError::proto(format!("job-manager.events {key} should be an object")))
+            }
+        };
+        Ok(Self {
+            full: fields.optional("full")?.unwrap_or(false),
+            allow: names("allow")?,
+            deny: names("deny")?,
+        })
+    }
+
+    fn accepts(&self, name: &str) -> bool {
+        self.allow.as_ref().is_none_or(|names| names.contains_key(name))
+            && !self.deny.as_ref().is_some_and(|names| names.contains_key(name))
+    }
+}
+
+/// One event, on its way to the followers.
+#[derive(Debug, Clone)]
+struct Posted {
+    id: JobId,
+    /// Its place in the job's log; none when it isn't logged.
+    seq: Option<u64>,
+    entry: Arc<EventEntry>,
+}
+
+struct Follower {
+    events: Sender<Posted>,
+    lost: Arc<AtomicBool>,
+}
+
+/// Those who follow.
+#[derive(Default)]
+pub(super) struct Journal {
+    followers: Mutex<Vec<Follower>>,
+    /// Their number, so that without any an event costs nothing.
+    count: AtomicUsize,
+}
+
+impl Journal {
+    /// Hands an event to all who follow.
+    pub(super) fn publish(&self, id: JobId, seq: Option<u64>, entry: &Arc<EventEntry>) {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let mut followers = self.lock();
+        followers.retain(|follower| {
+            let posted = Posted { id, seq, entry: Arc::clone(entry) };
+            let sent = follower.events.try_send(posted);
+            follower.lost.store(sent.is_err(), Ordering::Release);
+            sent.is_ok()
+        });
+        self.count.store(followers.len(), Ordering::Release);
+    }
+
+    /// Ends all streams: the manager ends.
+    pub(super) fn close(&self) {
+        self.lock().clear();
+        self.count.store(0, Ordering::Release);
+    }
+
+    fn follow(&self) -> (Receiver<Posted>, Arc<AtomicBool>) {
+        let (sender, events) = channel(WAITING_EVENTS);
+        let lost = Arc::new(AtomicBool::new(false));
+        let mut followers = self.lock();
+        followers.push(Follower { events: sender, lost: Arc::clone(&lost) });
+        self.count.store(followers.len(), Ordering::Release);
+        (events, lost)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Follower>> {
+        self.followers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Begins a stream. Its last answer is an error, ENODATA when the manager ends.
+pub(super) fn stream(
+    journal: &Journal,
+    engine: EngineHandle,
+    records: Records,
+    cred: Cred,
+    wanted: Wanted,
+) -> Receiver<RpcResult> {
+    // Before the past is read, so that nothing falls between past and present.
+    let (events, lost) = journal.follow();
+    let (answers, receiver) = channel(WAITING_ANSWERS);
+    let stream = Stream { records, cred, wanted: Arc::new(wanted), answers, shown: HashMap::new() };
+    tokio::spawn(stream.run(engine, events, lost));
+    receiver
+}
+
+struct Stream {
+    records: Records,
+    cred: Cred,
+    wanted: Arc<Wanted>,
+    answers: Sender<RpcResult>,
+    /// How many events of a job's log were in its past.
+    shown: HashMap<JobId, u64>,
+}
+
+/// Nobody reads the answers any more.
+struct Gone;
+
+impl Stream {
+    async fn run(
+        mut self,
+        engine: EngineHandle,
+        mut events: Receiver<Posted>,
+        lost: Arc<AtomicBool>,
+    ) {
+        if let Err(error) = self.past(engine).await {
+            let _ = self.answers.send(Err(error)).await;
+            return;
+        }
+        // The mark where the present begins has the id that stands for no job.
+        if self.send(json!({ "id": u64::MAX, "events": [] })).await.is_err() {
+            return;
+        }
+        loop {
+            tokio::select! {
+                () = self.answers.closed() => return,
+                event = events.recv() => match event {
+                    Some(event) if self.present(&event).await.is_ok() => {}
+                    Some(_) => return,
+                    None => break,
+                }
+            }
+        }
+        let end = match lost.load(Ordering::Acquire) {
+            true => {
+                RpcError::new(EOVERFLOW, "events were lost: they came faster than they were read")
+            }
+            false => RpcError::new(ENODATA, ""),
+        };
+        let _ = self.answers.send(Err(end)).await;
+    }
+
+    async fn past(&mut self, engine: EngineHandle) -> Result<(), RpcError> {
+        if self.wanted.full {
+            return self.past_of_all().await;
+        }
+        let (cred, payload) =
+            (self.cred, json!({ "max_entries": 0, "constraint": { "states": [ACTIVE] } }));
+        let jobs = engine.read(move |engine| engine.list(&payload, cred).map_err(refusal));
+        let jobs = answered(jobs).await?;
+        let ids = jobs.get("jobs").and_then(Value::as_array).into_iter().flatten();
+        let ids = ids.filter_map(|job| job.get("id").and_then(Value::as_u64)).map(JobId::new);
+        let mut ids: Vec<JobId> = ids.collect();
+        ids.sort_unstable();
+        for id in ids {
+            let log = match self.records.main_log(id, cred) {
+                Ok(log) => log,
+                // Purged in between.
+                Err(_) => continue,
+            };
+            let text = |name| self.records.value(id, name);
+            let (jobspec, resources) = (text("jobspec")?, text("R")?);
+            self.shown.insert(id, log.events.len() as u64);
+            if let Some(answer) = job_answer(&self.wanted, id, &log.events, jobspec, resources)
+                && self.send(answer).await.is_err()
+            {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the whole store, on a thread that may wait for it.
+    async fn past_of_all(&mut self) -> Result<(), RpcError> {
+        let (records, wanted) = (self.records.clone(), Arc::clone(&self.wanted));
+        let answers = self.answers.clone();
+        let scan = tokio::task::spawn_blocking(move || {
+            let mut shown = HashMap::new();
+            let names = |name: &str| matches!(name, "eventlog" | "jobspec" | "R");
+            let scanned = records.store().scan_jobs(&names, &mut |job| {
+                let Some((events, answer)) = stored_answer(&wanted, &job) else {
+                    return ControlFlow::Continue(());
+                };
+                shown.insert(JobId::new(job.id), events);
+                match answer.map(|answer| answers.blocking_send(Ok(answer))) {
+                    Some(Err(_)) => ControlFlow::Break(()),
+                    _ => ControlFlow::Continue(()),
+                }
+            });
+            scanned.map(|()| shown).map_err(unreadable)
+        });
+        self.shown = scan.await.map_err(unreadable)??;
+        Ok(())
+    }
+
+    async fn present(&mut self, posted: &Posted) -> Result<(), Gone> {
+        let Posted { id, seq, entry } = posted;
+        let past = self.shown.get(id).copied().unwrap_or(0);
+        if seq.is_some_and(|seq| seq < past) || !self.wanted.accepts(&entry.name) {
+            return Ok(());
+        }
+        let with = |event: &str, key: &str| {
+            let wanted = entry.name == event;
+            wanted.then(|| self.records.value(*id, key).ok().flatten()).flatten()
+        };
+        let (jobspec, resources) = (with("submit", "jobspec"), with("alloc", "R"));
+        let events = std::slice::from_ref(&**entry);
+        match job_answer(&self.wanted, *id, events, jobspec, resources) {
+            Some(answer) => self.send(answer).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn send(&self, answer: Value) -> Result<(), Gone> {
+        self.answers.send(Ok(answer)).await.map_err(|_| Gone)
+    }
+}
+
+/// The number of a stored job's events, and the answer about them; none for a job that can't be
+/// read, which the next start will set aside.
+fn stored_answer(wanted: &Wanted, job: &StoredJob) -> Option<(u64, Option<Value>)> {
+    let text = |name| job.get(name).and_then(|bytes| std::str::from_utf8(bytes).ok());
+    let events = decode_log(text("eventlog")?).ok()?;
+    let owned = |name| text(name).map(str::to_owned);
+    let answer = job_answer(wanted, JobId::new(job.id), &events, owned("jobspec"), owned("R"));
+    Some((events.len() as u64, answer))
+}
+
+/// The answer about these events of a job; none when no event is wanted.
+fn job_answer(
+    wanted: &Wanted,
+    id: JobId,
+    events: &[EventEntry],
+    jobspec: Option<String>,
+    resources: Option<String>,
+) -> Option<Value> {
+    let events: Vec<&EventEntry> = events.iter().filter(|e| wanted.accepts(&e.name)).collect();
+    if events.is_empty() {
+        return None;
+    }
+    let mut answer: BTreeMap<&str, Value> = BTreeMap::new();
+    let has = |name: &str| events.iter().any(|event| event.name == name);
+    for (event, key, text) in [("submit", "jobspec", jobspec), ("alloc", "R", resources)] {
+        if let Some(text) = text.filter(|_| has(event))
+            && let Ok(value) = serde_json::from_str(&text)
+        {
+            answer.insert(key, value);
+        }
+    }
+    let events: Vec<Value> = events.into_iter().filter_map(as_json).collect();
+    answer.insert("id", json!(id));
+    answer.insert("events", json!(events));
+    Some(json!(answer))
+}
+
+fn as_json(event: &EventEntry) -> Option<Value> {
+    serde_json::from_str(&event.encode()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use super::*;
+
+    fn event(name: &'static str) -> Arc<EventEntry> {
+        let timestamp = jobtap_core::job::Timestamp::from_secs(1.5);
+        Arc::new(EventEntry { timestamp, name: name.into(), context: None })
+    }
+
+    fn names(names: &[&str]) -> Option<Map<String, Value>> {
+        Some(names.iter().map(|name| ((*name).to_owned(), json!(1))).collect())
+    }
+
+    #[test]
+    fn allowed_and_not_denied() {
+        let wanted = Wanted { allow: names(&["a", "b"]), deny: names(&["b"]), full: false };
+        let accepted: Vec<_> = ["a", "b", "c"].into_iter().filter(|n| wanted.accepts(n)).collect();
+        assert_eq!(accepted, ["a"]);
+        assert!(Wanted::default().accepts("x"));
+    }
+
+    #[test]
+    fn jobspec_comes_with_submit_and_r_with_alloc() {
+        let (submit, alloc) = (event("submit"), event("alloc"));
+        let answer = |events: &[EventEntry]| {
+            let text = |text: &str| Some(text.to_owned());
+            job_answer(&Wanted::default(), JobId::new(7), events, text("{}"), text("[]")).unwrap()
+        };
+        let both = answer(&[(*submit).clone(), (*alloc).clone()]);
+        assert_eq!(
+            (&both["jobspec"], &both["R"], &both["id"]),
+            (&json!({}), &json!([]), &json!(7))
+        );
+        assert_eq!(both["events"][0], json!({"timestamp": 1.5, "name": "submit"}));
+        assert!(answer(&[(*alloc).clone()]).get("jobspec").is_none());
+    }
+
+    #[test]
+    fn a_follower_that_does_not_read_is_cut_off_and_told() {
+        let journal = Journal::default();
+        let (mut events, lost) = journal.follow();
+        for seq in 0..=WAITING_EVENTS as u64 {
+            journal.publish(JobId::new(1), Some(seq), &event("x"));
+        }
+        assert!(lost.load(Ordering::Acquire));
+        let mut read = 0;
+        while events.try_recv().is_ok() {
+            read += 1;
+        }
+        assert_eq!(read, WAITING_EVENTS);
+        assert_eq!(journal.count.load(Ordering::Acquire), 0);
+    }
+}

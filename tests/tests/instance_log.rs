@@ -1,0 +1,114 @@
+//! What the manager tells of itself: who changed it, when it ran, and its log.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use jobtap_tests::{Manager, jobtap, run, temporary};
+use serde_json::Value;
+
+/// The audit's events: name, what was asked, and the result.
+fn changes(m: &Manager) -> Vec<(String, Value)> {
+    let lines = m.jobtap("audit -f json").ok();
+    let events = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let change =
+        |event: Value| (event["name"].as_str().unwrap().to_owned(), event["context"].clone());
+    events.map(change).collect()
+}
+
+#[test]
+fn changes_are_kept_with_who_asked_and_what_came_of_it() {
+    let dir = temporary();
+    let state = dir.path().join("state");
+    let mut m = Manager::start_in(jobtap(), &state, &[]);
+    m.jobtap("queue stop -m maintenance").ok();
+    assert_eq!(m.jobtap("plugin load nosuch").code, 1);
+    m.jobtap("queue status").ok();
+    // What a job's own log tells isn't told twice.
+    m.submit("true");
+    m.stop();
+    m.start_again();
+    let changes = changes(&m);
+    let names: Vec<&str> = changes.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["start", "queue-stop", "plugin-load", "finish", "start"]);
+    let stop = &changes.get(1).unwrap().1;
+    assert_eq!((&stop["reason"], &stop["result"]), (&"maintenance".into(), &"ok".into()));
+    assert!(stop["userid"].is_u64());
+    let load = &changes.get(2).unwrap().1;
+    assert!(load["result"].as_str().unwrap().contains("nosuch"), "{load}");
+    let some = m.jobtap("audit --time-format=offset queue-stop finish").ok();
+    assert_eq!(some.lines().count(), 2, "{some}");
+}
+
+#[test]
+fn a_guest_neither_reads_nor_writes_the_audit() {
+    let m = Manager::start(jobtap());
+    for words in ["audit", "startlog", "dmesg", "dmesg -C", "queue stop"] {
+        let mut command = m.command(words.split_whitespace());
+        let command = command.env("FLUX_HANDLE_USERID", "77").env("FLUX_HANDLE_ROLEMASK", "0x2");
+        let refused = run(command);
+        assert_eq!(refused.code, 1, "{words}");
+        assert!(refused.stderr.contains("owner credentials"), "{refused:?}");
+    }
+    assert_eq!(changes(&m).len(), 1);
+}
+
+#[test]
+fn the_log_of_runs_tells_a_crash_from_an_end() {
+    let dir = temporary();
+    let state = dir.path().join("state");
+    let mut m = Manager::start_in(jobtap(), &state, &[]);
+    assert_eq!(m.jobtap("startlog --check --quiet").code, 0);
+    m.stop();
+    m.start_again();
+    assert_eq!(m.jobtap("startlog --check --quiet").code, 0);
+    m.kill();
+    m.start_again();
+    let checked = m.jobtap("startlog --check -v");
+    assert_eq!(checked.code, 1);
+    let lines: Vec<&str> = checked.stdout.lines().collect();
+    let version = env!("CARGO_PKG_VERSION");
+    assert!(
+        matches!(lines.as_slice(), [first, second, third]
+        if first.ends_with(&format!("s) {version}"))
+            && second.contains(" - crashed")
+            && third.contains(" - running (")),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn uptime_says_what_stands_still() {
+    let m = Manager::start(jobtap());
+    let line = m.jobtap("uptime").ok();
+    assert!(line.contains(" run ") && line.ends_with(",  depth 0,  size 1"), "{line}");
+    m.jobtap("queue stop").ok();
+    assert!(m.jobtap("uptime").ok().ends_with("\n  scheduler stopped"));
+}
+
+#[test]
+fn dmesg_shows_follows_and_forgets_the_log() {
+    let m = Manager::start(jobtap());
+    let reload = || m.jobtap("config reload").ok();
+    let text = m.jobtap("dmesg").ok();
+    let line = text.lines().next().unwrap();
+    assert!(line.contains("Z job-manager.info[0]: restart: 0 jobs"), "{line}");
+    assert!(m.jobtap("dmesg -H").ok().starts_with('['));
+    let refused = m.jobtap("dmesg -d");
+    let expected = "jobtap-dmesg: --delta can only be used with --human\n";
+    assert_eq!((refused.code, refused.stderr.as_str()), (1, expected));
+    assert_eq!(m.jobtap("dmesg -c").ok(), text);
+    assert_eq!(m.jobtap("dmesg").ok(), "");
+
+    let mut follow = m.command(["dmesg", "-f"]);
+    reload();
+    let mut follow = follow.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(follow.stdout.take().unwrap()).lines().map(Result::unwrap);
+    // What was there, then what comes.
+    assert!(lines.next().unwrap().contains("configuration"));
+    reload();
+    assert!(lines.next().unwrap().contains("configuration"));
+    drop(m);
+    assert_eq!(lines.count(), 0);
+    follow.wait().unwrap();
+}
