@@ -3,13 +3,13 @@
 
 use std::process::Command;
 
-use jobtap_tests::site::{Site, cache};
+use jobtap_tests::site::Site;
 use jobtap_tests::{Manager, Output, run};
 
 fn cargo(site: &Site, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO"));
     command.args(words).current_dir(site.path("fair-limits"));
-    run(command.env("CARGO_TARGET_DIR", cache().with_file_name("new-plugin")))
+    run(command.env("CARGO_TARGET_DIR", site.path("target")))
 }
 
 #[test]

@@ -101,6 +101,16 @@ impl Cargo {
         let all: Vec<String> = theirs.into_iter().chain(ours.iter().cloned()).collect();
         all.join("\u{1f}").into()
     }
+
+    /// The variable by which crates' own builds take flags for the C compiler: those that are set
+    /// already, and ours.
+    pub(super) fn cflags(target: &str, ours: &[String]) -> (String, String) {
+        let variable = format!("CFLAGS_{}", target.replace('-', "_"));
+        let names = [&variable, &format!("CFLAGS_{target}"), "TARGET_CFLAGS", "CFLAGS"];
+        let theirs = names.iter().find_map(|name| std::env::var(name).ok());
+        let all: Vec<String> = theirs.into_iter().chain(ours.iter().cloned()).collect();
+        (variable, all.join(" "))
+    }
 }
 
 /// Runs a command and keeps what it says.

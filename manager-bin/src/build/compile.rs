@@ -34,6 +34,11 @@ pub(super) fn compile(
     command
         .env_remove("RUSTFLAGS")
         .env("CARGO_ENCODED_RUSTFLAGS", Cargo::rustflags(&settings.flags));
+    let (variable, flags) = Cargo::cflags(&settings.target, &settings.c_flags);
+    command.env(variable, flags);
+    // C code may hold the time at which it was compiled, and a time of one's own stays the same.
+    let time = std::env::var_os("SOURCE_DATE_EPOCH").unwrap_or_else(|| "0".into());
+    command.env("SOURCE_DATE_EPOCH", time);
     watch(&mut command, plan, resolved)
 }
 
@@ -45,6 +50,8 @@ pub(super) struct Settings {
     pub(super) quiet: bool,
     /// Flags for the compiler.
     pub(super) flags: Vec<String>,
+    /// Flags for the C compiler, which some crates need.
+    pub(super) c_flags: Vec<String>,
 }
 
 /// Reads cargo's messages: its progress goes to the terminal by itself.

@@ -91,11 +91,13 @@ pub fn build(manifest: &Manifest, options: &Options, output: &Path) -> Result<Bu
     if let Some(lock) = options.lock.as_ref().filter(|_| !options.keep_lock) {
         generate::write_if_changed(lock, resolved.lock.as_bytes())?;
     }
+    let renamed = renamed(&prepared);
     let settings = Settings {
         target: composition.target.clone(),
         release: manifest.manager.release,
         quiet: options.quiet,
-        flags: flags(&prepared),
+        flags: [linking(prepared.static_link), naming("--remap-path-prefix", &renamed)].concat(),
+        c_flags: naming("-ffile-prefix-map", &renamed),
     };
     let release = manifest.manager.release;
     freshness::renew(&prepared.cargo, plan, resolved, &composition.target, release)?;
@@ -308,24 +310,20 @@ fn linking(static_link: bool) -> Vec<String> {
     flags.iter().map(|flag| (*flag).to_owned()).collect()
 }
 
-/// The compiler's flags: how to link, and names for the directories of this machine, so that a binary
-/// does not depend on them.
-fn flags(prepared: &Prepared) -> Vec<String> {
-    let mut flags = linking(prepared.static_link);
-    let mut name = |from: &Path, to: &str| {
-        flags.push(format!("--remap-path-prefix={}={to}", from.display()));
-    };
-    name(&prepared.cargo.target_dir, "/target");
-    for (from, to) in generate::renamed(&prepared.plan, &prepared.cargo.directory) {
-        name(&from, to);
-    }
+/// Names for the directories of this machine, so that a binary does not depend on them.
+fn renamed(prepared: &Prepared) -> Vec<(PathBuf, &'static str)> {
+    let mut renamed = vec![(prepared.cargo.target_dir.clone(), "/target")];
+    renamed.extend(generate::renamed(&prepared.plan, &prepared.cargo.directory));
     // Each registry unpacks into a directory whose name has a number in it.
     let unpacked = Cargo::home().join("registry/src");
     let registries = std::fs::read_dir(&unpacked).into_iter().flatten().flatten();
     let mut registries: Vec<PathBuf> = registries.map(|entry| entry.path()).collect();
     registries.sort();
-    for registry in registries {
-        name(&registry, "/crates");
-    }
-    flags
+    renamed.extend(registries.into_iter().map(|registry| (registry, "/crates")));
+    renamed
+}
+
+/// A compiler's flags that give these names.
+fn naming(flag: &str, renamed: &[(PathBuf, &'static str)]) -> Vec<String> {
+    renamed.iter().map(|(from, to)| format!("{flag}={}={to}", from.display())).collect()
 }
