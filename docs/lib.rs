@@ -39,6 +39,7 @@ chapters! {
     restart = "restart.md";
     order = "order.md";
     records = "records.md";
+    custom_managers = "custom-managers.md";
     from_c = "from-c.md";
     misuse_table = "misuse.md";
     rust_mistakes = "rust-mistakes.md";

@@ -22,9 +22,7 @@ use std::collections::BTreeMap;
 use jobtap_core::prelude::*;
 use serde_json::{Value, json};
 
-use crate::tokens::{Demand, Tokens};
-
-const SCHEME: &str = "license";
+use crate::tokens::{Demand, LICENSE as SCHEME, Tokens, is_license};
 
 /// See the module.
 #[derive(Debug)]
@@ -156,11 +154,6 @@ impl Licenses {
         };
         self.totals.iter().map(row).collect()
     }
-}
-
-/// Whether it is a licence that a job waits for by this dependency.
-pub(crate) fn is_license(description: &str) -> bool {
-    description.strip_prefix(SCHEME).is_some_and(|rest| rest.starts_with('='))
 }
 
 fn description(name: &str, count: u64) -> String {

@@ -35,8 +35,7 @@ use jobtap_core::prelude::*;
 use serde_json::{Value, json};
 
 use self::conf::{Scope, Settings};
-use crate::licenses::is_license;
-use crate::tokens::{Demand, Tokens};
+use crate::tokens::{Demand, Tokens, is_license};
 
 /// The dependency of those who wait.
 const HELD: &str = "limits";

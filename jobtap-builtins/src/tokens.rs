@@ -9,6 +9,14 @@ use std::hash::Hash;
 
 use jobtap_core::prelude::*;
 
+/// The scheme of the dependencies by which jobs wait for licences.
+pub(crate) const LICENSE: &str = "license";
+
+/// Whether it is a licence that a job waits for by this dependency.
+pub(crate) fn is_license(description: &str) -> bool {
+    description.strip_prefix(LICENSE).is_some_and(|rest| rest.starts_with('='))
+}
+
 /// What a job asks for, by what is counted.
 pub(crate) type Demand<K> = BTreeMap<K, u64>;
 

@@ -95,6 +95,8 @@ fn descriptor(plugin: &Plugin, own: &[&Path], krate: &TokenStream, p: &TokenStre
             name: #name,
             crate_name: ::core::env!("CARGO_PKG_NAME"),
             crate_version: ::core::env!("CARGO_PKG_VERSION"),
+            authors: ::core::env!("CARGO_PKG_AUTHORS"),
+            license: ::core::env!("CARGO_PKG_LICENSE"),
             sdk: #p::SDK_VERSION,
             load: #p::Load::#load,
             before: &[#(#before),*],

@@ -13,6 +13,7 @@
 
 pub mod archive;
 pub mod bench;
+pub mod build;
 mod cli;
 pub mod client;
 pub mod daemon;
@@ -20,7 +21,7 @@ pub mod exec;
 pub mod rpc;
 pub mod store;
 
-pub use cli::main;
+pub use cli::{main, main_of};
 
 /// Jobs are made on one thread and freed on another, in many sizes and for days: the system's
 /// allocator spent a fifth of a job's time on that and its memory fell to pieces.

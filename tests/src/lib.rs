@@ -3,6 +3,8 @@
 //! Real processes, real sockets, a real disk. Each manager has a state directory of its own and is
 //! ended by its process id.
 
+pub mod site;
+
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};

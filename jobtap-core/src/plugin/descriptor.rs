@@ -24,6 +24,10 @@ pub struct PluginDescriptor {
     pub crate_name: &'static str,
     /// That crate's version.
     pub crate_version: &'static str,
+    /// That crate's authors, with colons between them; empty if it names none.
+    pub authors: &'static str,
+    /// That crate's licence, an SPDX expression; empty if it names none.
+    pub license: &'static str,
     /// The SDK that it was compiled with.
     pub sdk: &'static str,
     /// Whether linking it loads it.

@@ -1,8 +1,9 @@
 //! The plugins linked into a binary, checked and in their order.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::descriptor::{Load, PluginDescriptor, SDK_VERSION};
+use super::order::{Place, arrange};
 use super::schedulers;
 use crate::sched::{OWN, SchedulerDescriptor};
 
@@ -71,7 +72,16 @@ impl Registry {
     /// # Errors
     /// [`RegistryError`].
     pub fn linked() -> Result<Self, RegistryError> {
-        let builder = Self::builder().plugins(super::backend::linked());
+        Self::linked_in(&[])
+    }
+
+    /// As [`linked`](Self::linked), with a [`sequence`](RegistryBuilder::sequence) of the manager's
+    /// own.
+    ///
+    /// # Errors
+    /// [`RegistryError`].
+    pub fn linked_in(sequence: &[String]) -> Result<Self, RegistryError> {
+        let builder = Self::builder().plugins(super::backend::linked()).sequence(sequence);
         builder.schedulers(super::backend::linked_schedulers()).build()
     }
 
@@ -110,6 +120,7 @@ impl Registry {
 #[derive(Debug, Default)]
 pub struct RegistryBuilder {
     plugins: Vec<&'static PluginDescriptor>,
+    sequence: Vec<String>,
     schedulers: Vec<&'static SchedulerDescriptor>,
 }
 
@@ -123,6 +134,20 @@ impl RegistryBuilder {
     /// Adds several.
     pub fn plugins(mut self, plugins: impl IntoIterator<Item = &'static PluginDescriptor>) -> Self {
         self.plugins.extend(plugins);
+        self
+    }
+
+    /// In which order plugins come of which none is declared to be before the other: those named
+    /// here as here, then the others by name.
+    ///
+    /// ```
+    /// use jobtap_core::plugin::Registry;
+    ///
+    /// let registry = Registry::builder().sequence(["limits", "fairshare"]).build();
+    /// assert!(registry.is_ok());
+    /// ```
+    pub fn sequence<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.sequence = names.into_iter().map(Into::into).collect();
         self
     }
 
@@ -153,39 +178,25 @@ impl RegistryBuilder {
                 });
             }
         }
-        Ok(Registry { plugins: order(by_name)?, schedulers: schedulers::check(self.schedulers)? })
+        let sequence: Vec<&str> = self.sequence.iter().map(String::as_str).collect();
+        let plugins = order(by_name, &sequence)?;
+        Ok(Registry { plugins, schedulers: schedulers::check(self.schedulers)? })
     }
 }
 
-/// Sorts by the declared order, builtins first, names breaking ties.
+/// Sorts by the declared order, builtins first, the sequence and then names breaking ties.
 fn order(
     mut left: BTreeMap<&'static str, &'static PluginDescriptor>,
+    sequence: &[&str],
 ) -> Result<Vec<&'static PluginDescriptor>, RegistryError> {
-    let mut earlier: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for plugin in left.values() {
-        earlier.entry(plugin.name).or_default().extend(plugin.after);
-        for later in plugin.before {
-            earlier.entry(later).or_default().insert(plugin.name);
-        }
-    }
-    let mut ordered = Vec::with_capacity(left.len());
-    while !left.is_empty() {
-        let builtins_left = left.keys().any(|name| name.starts_with('.'));
-        let free = |name: &str| {
-            let waits = earlier.get(name);
-            (name.starts_with('.') || !builtins_left)
-                && !waits.is_some_and(|names| {
-                    names.iter().any(|n| {
-                        left.contains_key(n) && (n.starts_with('.') || !name.starts_with('.'))
-                    })
-                })
-        };
-        let Some(next) = left.keys().copied().find(|name| free(name)) else {
-            return Err(RegistryError::Cycle { names: left.into_keys().collect() });
-        };
-        ordered.extend(left.remove(next));
-    }
-    Ok(ordered)
+    let place = |plugin: &&'static PluginDescriptor| Place {
+        name: plugin.name,
+        before: plugin.before.to_vec(),
+        after: plugin.after.to_vec(),
+    };
+    let places: Vec<Place<'static>> = left.values().map(place).collect();
+    let names = arrange(&places, sequence).map_err(|names| RegistryError::Cycle { names })?;
+    Ok(names.into_iter().filter_map(|name| left.remove(name)).collect())
 }
 
 #[cfg(test)]
@@ -203,6 +214,8 @@ mod tests {
             name,
             crate_name: "test",
             crate_version: "0",
+            authors: "",
+            license: "",
             sdk: SDK_VERSION,
             load: Load::Auto,
             before,
@@ -224,12 +237,25 @@ mod tests {
     static C: PluginDescriptor = plugin("c", &[], &[]);
     static DOT_X: PluginDescriptor = plugin(".x", &[], &[".y"]);
     static DOT_Y: PluginDescriptor = plugin(".y", &[], &[]);
+    static D: PluginDescriptor = plugin("d", &["e"], &[]);
+    static E: PluginDescriptor = plugin("e", &["d"], &[]);
 
     #[test]
     fn order_is_declared_and_does_not_depend_on_link_order() {
         let want = vec![".y", ".x", "b", "c", "a"];
         assert_eq!(names(&[&A, &B, &C, &DOT_X, &DOT_Y]).unwrap(), want);
         assert_eq!(names(&[&DOT_Y, &C, &DOT_X, &B, &A]).unwrap(), want);
+    }
+
+    #[test]
+    fn a_sequence_breaks_ties_and_no_declared_order() {
+        let registry = Registry::builder().plugins([&A, &B, &C, &DOT_X, &DOT_Y]);
+        let registry = registry.sequence(["a", "c", "b", ".x"]).build().unwrap();
+        let names: Vec<_> = registry.plugins().map(|p| p.name).collect();
+        assert_eq!(names, [".y", ".x", "b", "c", "a"]);
+        let registry = Registry::builder().plugins([&DOT_Y, &C, &E]).sequence(["e", "c"]);
+        let names: Vec<_> = registry.build().unwrap().plugins().map(|p| p.name).collect();
+        assert_eq!(names, [".y", "e", "c"]);
     }
 
     #[test]
@@ -240,8 +266,6 @@ mod tests {
 
     #[test]
     fn contradicting_orders_are_refused_with_the_names() {
-        static D: PluginDescriptor = plugin("d", &["e"], &[]);
-        static E: PluginDescriptor = plugin("e", &["d"], &[]);
         let error = names(&[&D, &E, &C]).unwrap_err();
         assert_eq!(error, RegistryError::Cycle { names: vec!["d", "e"] });
     }

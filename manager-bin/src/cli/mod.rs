@@ -2,6 +2,7 @@
 
 mod audit;
 mod bench;
+mod build;
 mod bulksubmit;
 mod cancel;
 mod columns;
@@ -24,6 +25,7 @@ mod jobs_tests;
 mod kvs;
 mod message;
 mod named_formats;
+mod new;
 mod pgrep;
 mod plugin;
 mod post_event;
@@ -115,6 +117,10 @@ enum Command {
     Uptime(uptime::UptimeArgs),
     /// Measure what a job costs on this machine
     Bench(bench::BenchArgs),
+    /// Build a manager with chosen plugins
+    Build(build::BuildArgs),
+    /// Begin a plugin or a manager
+    New(new::NewArgs),
 }
 
 /// Commands that answer a wrong command line in the compiled manner; see [`Family`].
@@ -130,6 +136,17 @@ pub fn main() -> ExitCode {
     match CommandLine::try_parse() {
         Ok(line) => dispatch(line.command),
         Err(error) => refuse(&error),
+    }
+}
+
+/// As [`main`], for a manager that `jobtap build` made; `composition` is what it wrote beside the code.
+pub fn main_of(composition: &'static str) -> ExitCode {
+    match crate::build::declare(composition) {
+        Ok(()) => main(),
+        Err(error) => {
+            session::note(&error.to_string());
+            ExitCode::FAILURE
+        }
     }
 }
 
@@ -157,6 +174,8 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Startlog(args) => audit::startlog(args),
         Command::Uptime(args) => uptime::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Build(args) => build::run(args),
+        Command::New(args) => new::run(args),
     }
 }
 

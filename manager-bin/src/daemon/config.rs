@@ -58,7 +58,7 @@ impl Source {
     /// # Errors
     /// The first thing that can't be read or understood.
     pub fn read(&self) -> Result<Value, ConfigError> {
-        let mut whole = Value::Object(Map::new());
+        let mut whole = crate::build::linked::default_config();
         for path in &self.paths {
             merge(&mut whole, load(path)?);
         }

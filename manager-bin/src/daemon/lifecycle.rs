@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use jobtap_core::engine::{Cred, Engine, Exception, Level, Request, Setup};
 use jobtap_core::job::{Fsd, State, StateSet, Uid};
-use jobtap_core::plugin::{Registry, RegistryError};
 use jobtap_core::queue::Target;
 use jobtap_core::resource::Idset;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -74,9 +73,9 @@ pub enum StartError {
     /// The store can't be opened or read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The linked plugins contradict each other.
+    /// The linked plugins can't be used together.
     #[error(transparent)]
-    Registry(#[from] RegistryError),
+    Plugins(#[from] crate::build::LinkedError),
     /// The engine refuses its configuration or a plugin its own.
     #[error(transparent)]
     Engine(#[from] jobtap_core::engine::StartError),
@@ -262,7 +261,7 @@ fn start_threads(
 ) -> Result<(JoinHandle<()>, Arc<Services>), StartError> {
     let owner = Uid::new(rustix::process::geteuid().as_raw());
     let inventory = resources::discover(&options.config, &options.test_size)?;
-    let registry = Registry::linked()?;
+    let registry = crate::build::linked::registry()?;
     let linked: Vec<&'static str> = registry.plugins().map(|plugin| plugin.name).collect();
     let log = Log::new(options.log_level).with_size(ring_size(&options.config)?);
     let log = Arc::new(log);

@@ -2,6 +2,7 @@
 //! asks them.
 
 mod ask;
+mod available;
 mod look;
 mod names;
 mod stats;
@@ -34,6 +35,8 @@ pub(crate) struct PluginArgs {
 enum PluginCommand {
     /// List the loaded plugins in their order
     List(look::ListArgs),
+    /// List the plugins that this program has, without asking a manager
+    Available(available::AvailableArgs),
     /// Load a linked plugin
     Load(LoadArgs),
     /// Remove plugins
@@ -85,7 +88,12 @@ struct ReloadArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: PluginArgs) -> ExitCode {
+    if let PluginCommand::Available(args) = &args.command {
+        let code = available::run(args);
+        return session::run(COMMAND, Family::Script, async { code });
+    }
     session::with_manager(COMMAND, Family::Script, async |client| match args.command {
+        PluginCommand::Available(args) => available::run(&args),
         PluginCommand::List(args) => look::list(&client, &args).await,
         PluginCommand::Load(args) => load(&client, &args).await,
         PluginCommand::Remove(args) => remove(&client, &args).await,

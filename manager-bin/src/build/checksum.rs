@@ -1,0 +1,102 @@
+//! Checksums of files and of whole packages: SHA-256, as cargo's locks and CycloneDX have it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use super::error::BuildError;
+
+/// SHA-256 of bytes, in hexadecimal digits.
+pub(super) fn of_bytes(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// SHA-256 over names and contents of files.
+pub(super) fn of_files<'a>(files: impl IntoIterator<Item = (&'a String, &'a Vec<u8>)>) -> String {
+    let mut hasher = Sha256::new();
+    for (name, bytes) in files {
+        // With lengths, so that no two sets of files give the same input.
+        hasher.update(format!("{} {name} {}\n", name.len(), bytes.len()));
+        hasher.update(bytes);
+    }
+    hex(&hasher.finalize())
+}
+
+/// SHA-256 over the files of a package's directory, without what tools put there.
+pub(super) fn of_package(root: &Path) -> Result<String, BuildError> {
+    let files = files_below(root)?;
+    // As cargo has it: what is below another manifest is another package.
+    let inner = files.keys().filter_map(|name| name.strip_suffix("/Cargo.toml"));
+    let inner: Vec<String> = inner.map(|package| format!("{package}/")).collect();
+    let own = |name: &str| !inner.iter().any(|package| name.starts_with(package.as_str()));
+    Ok(of_files(files.iter().filter(|(name, _)| own(name))))
+}
+
+/// The files below a directory by their names, without hidden ones, `target`, and locks, which say
+/// nothing to those who depend on the package.
+pub(super) fn files_below(root: &Path) -> Result<BTreeMap<String, Vec<u8>>, BuildError> {
+    let mut files = BTreeMap::new();
+    collect(root, "", &mut files)?;
+    Ok(files)
+}
+
+fn collect(
+    root: &Path,
+    below: &str,
+    files: &mut BTreeMap<String, Vec<u8>>,
+) -> Result<(), BuildError> {
+    let directory = root.join(below);
+    for entry in std::fs::read_dir(&directory).map_err(BuildError::file(&directory))? {
+        let entry = entry.map_err(BuildError::file(&directory))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let kind = entry.file_type().map_err(BuildError::file(&directory))?;
+        if name.starts_with('.') || name == "target" || name == "Cargo.lock" {
+            continue;
+        }
+        let below = if below.is_empty() { name } else { format!("{below}/{name}") };
+        if kind.is_dir() {
+            collect(root, &below, files)?;
+        } else if kind.is_file() {
+            let path = entry.path();
+            files.insert(below, std::fs::read(&path).map_err(BuildError::file(&path))?);
+        }
+    }
+    Ok(())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_checksum_is_the_one_that_everybody_computes() {
+        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        assert_eq!(of_bytes(b""), empty);
+    }
+
+    #[test]
+    fn a_package_is_its_sources_and_not_what_tools_left() {
+        let directory = tempfile::tempdir().unwrap();
+        let put = |name: &str, text: &str| {
+            let file = directory.path().join(name);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, text).unwrap();
+        };
+        put("src/lib.rs", "a");
+        let first = of_package(directory.path()).unwrap();
+        put("target/debug/x", "b");
+        put(".git/HEAD", "c");
+        put("Cargo.lock", "d");
+        put("sdk/core/Cargo.toml", "e");
+        put("sdk/core/src/lib.rs", "f");
+        assert_eq!(of_package(directory.path()).unwrap(), first);
+        put("src/lib.rs", "b");
+        assert_ne!(of_package(directory.path()).unwrap(), first);
+    }
+}

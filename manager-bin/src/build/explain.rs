@@ -1,0 +1,131 @@
+//! Why a manager has the plugins that it has, in the order that they have.
+
+use std::path::Path;
+
+use super::composition::Composition;
+use super::error::BuildError;
+use super::job::{self, Options};
+use super::manifest::{Manifest, PluginEntry};
+use super::scan::Found;
+
+/// A plugin of a manager that may be built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explained {
+    /// Its name.
+    pub name: String,
+    /// Its crate, and that crate's version.
+    pub crate_name: String,
+    /// The crate's version.
+    pub version: String,
+    /// Where the crate comes from, as [`CrateInfo`](super::CrateInfo) has it.
+    pub source: String,
+    /// Why it is there, and at that place.
+    pub reasons: Vec<String>,
+}
+
+/// What is known of a manager before it is compiled.
+#[derive(Debug, Clone)]
+pub struct Explanation {
+    /// Its plugins in the order in which they are called.
+    pub plugins: Vec<Explained>,
+    /// The builtins that it leaves out.
+    pub left_out: Vec<String>,
+    /// What it would be made of.
+    pub composition: Composition,
+}
+
+/// Explains what [`build`](super::build) would make, without compiling anything.
+///
+/// ```no_run
+/// use jobtap_manager::build::{Manifest, Options, explain};
+///
+/// let manifest = Manifest::read("jobtap-build.toml".as_ref())?;
+/// let options = Options { base: ".".into(), ..Options::default() };
+/// for plugin in explain(&manifest, &options)?.plugins {
+///     println!("{}: {}", plugin.name, plugin.reasons.join("; "));
+/// }
+/// # Ok::<(), jobtap_manager::build::BuildError>(())
+/// ```
+///
+/// # Errors
+/// As [`build`](super::build), before compiling.
+pub fn explain(manifest: &Manifest, options: &Options) -> Result<Explanation, BuildError> {
+    let prepared = job::prepare(manifest, options)?;
+    let (plan, composition) = (&prepared.plan, prepared.composition);
+    let mut plugins = Vec::new();
+    for name in &composition.order {
+        let owner = prepared.lineup.members.iter().find_map(|member| {
+            let found = member.plugins.iter().find(|found| found.name == *name)?;
+            Some((&member.name, found))
+        });
+        let Some((crate_name, found)) = owner else { continue };
+        let entry = manifest.plugins.iter().find(|entry| entry.name == *crate_name);
+        let info = composition.crate_info(crate_name);
+        plugins.push(Explained {
+            name: name.clone(),
+            crate_name: crate_name.clone(),
+            version: info.map(|info| info.version.clone()).unwrap_or_default(),
+            source: info.map(|info| info.source.clone()).unwrap_or_default(),
+            reasons: reasons(found, entry, &composition.order),
+        });
+    }
+    let linked = |found: &&Found| !composition.order.contains(&found.name);
+    let left_out = plan.sdk.builtins.iter().filter(linked).map(|found| found.name.clone());
+    Ok(Explanation { left_out: left_out.collect(), plugins, composition })
+}
+
+fn reasons(found: &Found, entry: Option<&PluginEntry>, order: &[String]) -> Vec<String> {
+    let mut reasons = Vec::new();
+    match entry {
+        None if found.name.starts_with('.') => {
+            reasons.push("builtin: before all plugins of other crates".to_owned());
+        }
+        None => reasons.push("builtin".to_owned()),
+        Some(entry) => reasons.push(format!("asked for by [[plugin]] {:?}", entry.name)),
+    }
+    if found.conditional {
+        reasons
+            .push("compiled only under a condition, #[cfg(..)], which the compiler knows".into());
+    }
+    let here = |name: &&String| order.contains(name);
+    let mut declared = |list: &[String], relation: &str, whose: &str| {
+        for name in list.iter().filter(here) {
+            reasons.push(format!("{relation} {name}: {whose} says so"));
+        }
+    };
+    declared(&found.before, "before", "its #[jobtap_plugin]");
+    declared(&found.after, "after", "its #[jobtap_plugin]");
+    if let Some(entry) = entry {
+        declared(&entry.before, "before", "the manifest");
+        declared(&entry.after, "after", "the manifest");
+        reasons.push("else by its place in the manifest".into());
+    }
+    reasons
+}
+
+/// Writes the manifest and the lock of a manager that `jobtap build` made, again.
+///
+/// ```no_run
+/// use jobtap_manager::build::recover;
+///
+/// recover("site-manager".as_ref(), "jobtap-build.toml".as_ref())?;
+/// # Ok::<(), jobtap_manager::build::BuildError>(())
+/// ```
+///
+/// # Errors
+/// A file that is no such manager, or files that are there already or can't be written.
+pub fn recover(binary: &Path, manifest: &Path) -> Result<(), BuildError> {
+    let composition = Composition::of_binary(binary)?;
+    let lock = manifest.with_extension("lock");
+    let files = [(manifest, &composition.manifest), (lock.as_path(), &composition.lock)];
+    if let Some((file, _)) = files.iter().find(|(file, _)| file.exists()) {
+        return Err(BuildError::refused(format!(
+            "{} is there already: name another file with -f",
+            file.display()
+        )));
+    }
+    for (file, text) in files {
+        std::fs::write(file, text).map_err(BuildError::file(file))?;
+    }
+    Ok(())
+}

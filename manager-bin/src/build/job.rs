@@ -1,0 +1,329 @@
+//! One build from the manifest to the binary.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FlockOperation;
+
+use super::cargo::{self, Cargo, Rustc};
+use super::checksum;
+use super::compile::{self, Settings};
+use super::composition::{Composition, CrateInfo};
+use super::error::BuildError;
+use super::freshness;
+use super::generate::{self, COMPOSITION, Generated};
+use super::lineup::Lineup;
+use super::manifest::Manifest;
+use super::plan::Plan;
+use super::resolve::{self, Package, Resolved};
+use super::sbom;
+use super::sdk::Sdk;
+use super::vendor;
+use super::verify;
+
+/// How a manager is to be built.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Where relative paths of the manifest begin; the manifest's directory.
+    pub base: PathBuf,
+    /// The lock's file; without one the build begins with the versions that the SDK was tested with.
+    pub lock: Option<PathBuf>,
+    /// Whether the lock is only read, since more is built than its manifest says.
+    pub keep_lock: bool,
+    /// Where sources and compiled crates are kept; none means the user's cache directory.
+    pub cache: Option<PathBuf>,
+    /// Where cargo puts what it makes; none means below `cache`.
+    pub target_dir: Option<PathBuf>,
+    /// Refuse to change the lock.
+    pub locked: bool,
+    /// Don't use the network.
+    pub offline: bool,
+    /// A directory with the sources of all crates; filled when it is empty.
+    pub vendor: Option<PathBuf>,
+    /// Say nothing but errors.
+    pub quiet: bool,
+}
+
+/// A manager that was built.
+#[derive(Debug)]
+pub struct Built {
+    /// Where it is.
+    pub binary: PathBuf,
+    /// Its size in bytes.
+    pub size: u64,
+    /// What it was made of.
+    pub composition: Composition,
+    /// Whether it was started to see that its plugins are there; one for another machine can't be.
+    pub verified: bool,
+}
+
+/// What stands before the compiler is started.
+pub(super) struct Prepared {
+    pub(super) plan: Plan,
+    pub(super) lineup: Lineup,
+    pub(super) composition: Composition,
+    resolved: Resolved,
+    generated: Generated,
+    cargo: Cargo,
+    rustc: Rustc,
+    static_link: bool,
+    // Held to the end: the generated crate stands at one place.
+    _lock: File,
+}
+
+/// Builds a manager into a file; into one of its name, if `output` is a directory.
+///
+/// ```no_run
+/// use jobtap_manager::build::{Manifest, Options, build};
+///
+/// let manifest = Manifest::read("jobtap-build.toml".as_ref())?;
+/// let options = Options { base: ".".into(), ..Options::default() };
+/// let built = build(&manifest, &options, "site-manager".as_ref())?;
+/// println!("{} bytes, {}", built.size, built.composition.order.join(" "));
+/// # Ok::<(), jobtap_manager::build::BuildError>(())
+/// ```
+///
+/// # Errors
+/// What was refused before compiling, the crates that don't compile, or what is wrong with the binary.
+pub fn build(manifest: &Manifest, options: &Options, output: &Path) -> Result<Built, BuildError> {
+    let prepared = prepare(manifest, options)?;
+    let Prepared { plan, resolved, composition, .. } = &prepared;
+    if let Some(lock) = options.lock.as_ref().filter(|_| !options.keep_lock) {
+        generate::write_if_changed(lock, resolved.lock.as_bytes())?;
+    }
+    let renamed = renamed(&prepared);
+    let settings = Settings {
+        target: composition.target.clone(),
+        release: manifest.manager.release,
+        quiet: options.quiet,
+        flags: [linking(prepared.static_link), naming("--remap-path-prefix", &renamed)].concat(),
+        c_flags: naming("-ffile-prefix-map", &renamed),
+    };
+    let release = manifest.manager.release;
+    freshness::renew(&prepared.cargo, plan, resolved, &composition.target, release)?;
+    let made = compile::compile(&prepared.cargo, plan, resolved, &settings)?;
+    let mut output = std::path::absolute(output).map_err(BuildError::file(output))?;
+    if output.is_dir() {
+        output.push(&manifest.manager.name);
+    }
+    // Under its name only when it is whole: a manager that runs from that file goes on.
+    let mut fresh = output.as_os_str().to_owned();
+    fresh.push(".new");
+    let fresh = PathBuf::from(fresh);
+    std::fs::copy(&made, &fresh).map_err(BuildError::file(&fresh))?;
+    let verified = prepared.rustc.host == composition.target;
+    if verified && let Err(error) = verify::verify(&fresh, composition) {
+        let _ = std::fs::remove_file(&fresh);
+        return Err(error);
+    }
+    std::fs::rename(&fresh, &output).map_err(BuildError::file(&output))?;
+    let size = std::fs::metadata(&output).map_err(BuildError::file(&output))?.len();
+    let composition = prepared.composition;
+    Ok(Built { binary: output, size, composition, verified })
+}
+
+/// Writes the crate that [`build`] compiles, with copies of all that isn't in a registry, and its lock.
+///
+/// # Errors
+/// As [`build`], before compiling.
+pub fn print_crate(
+    manifest: &Manifest,
+    options: &Options,
+    directory: &Path,
+) -> Result<(), BuildError> {
+    let prepared = prepare(manifest, options)?;
+    prepared.generated.eject(&prepared.plan, directory)?;
+    let text = prepared.composition.to_text()?;
+    generate::write_if_changed(&directory.join(COMPOSITION), text.as_bytes())?;
+    let mut flags = linking(prepared.static_link);
+    let config = directory.join(".cargo/config.toml");
+    let mut text = std::fs::read_to_string(&config).map_err(BuildError::file(&config))?;
+    let target = generate::quoted(&prepared.composition.target);
+    flags = flags.iter().map(|flag| generate::quoted(flag)).collect();
+    text.push_str(&format!(
+        "\n[build]\ntarget = {target}\n\n[target.{target}]\nrustflags = [{}]\n",
+        flags.join(", ")
+    ));
+    generate::write_if_changed(&config, text.as_bytes())?;
+    generate::write_if_changed(&directory.join("Cargo.lock"), prepared.resolved.lock.as_bytes())
+}
+
+/// Does all that comes before compiling, with every refusal.
+pub(super) fn prepare(manifest: &Manifest, options: &Options) -> Result<Prepared, BuildError> {
+    manifest.check()?;
+    let cache = match &options.cache {
+        Some(cache) => std::path::absolute(cache).map_err(BuildError::file(cache))?,
+        None => default_cache()?,
+    };
+    let sdk = match &manifest.manager.sdk {
+        Some(path) => Sdk::at(&options.base.join(path))?,
+        None => Sdk::embedded(&cache)?,
+    };
+    let plan = Plan::new(manifest.clone(), &options.base, sdk)?;
+    let directory = cache.join("crate");
+    std::fs::create_dir_all(&directory).map_err(BuildError::file(&directory))?;
+    let lock = exclusive(&cache)?;
+    let generated = generate::generate(&plan);
+    generated.write(&directory)?;
+    first_lock(&plan, options, &directory)?;
+    let target_dir = options.target_dir.clone().unwrap_or_else(|| cache.join("target"));
+    let mut cargo = Cargo {
+        directory,
+        target_dir: std::path::absolute(&target_dir).map_err(BuildError::file(&target_dir))?,
+        toolchain: manifest.manager.toolchain.clone(),
+        offline: options.offline,
+        config: cargo::configs_of(&plan.base),
+    };
+    let rustc = cargo.rustc()?;
+    let target = manifest.manager.target.clone().unwrap_or_else(|| rustc.host.clone());
+    let vendored = options.vendor.as_ref().filter(|vendor| vendor::is_filled(vendor));
+    if let Some(vendor) = vendored {
+        vendor::apply(&mut cargo, vendor)?;
+    }
+    let resolved = resolve::resolve(&cargo, &plan, &target, options.locked)?;
+    if let Some(vendor) = options.vendor.as_ref().filter(|_| vendored.is_none()) {
+        vendor::fill(&cargo, vendor)?;
+        vendor::apply(&mut cargo, vendor)?;
+    }
+    let lineup = Lineup::new(&plan, &resolved)?;
+    let composition = compose(&plan, &resolved, &lineup, &rustc, target)?;
+    let text = composition.to_text()?;
+    generate::write_if_changed(&cargo.directory.join(COMPOSITION), text.as_bytes())?;
+    let static_link = manifest.manager.static_link.unwrap_or(composition.target.contains("linux"));
+    Ok(Prepared {
+        plan,
+        lineup,
+        composition,
+        resolved,
+        generated,
+        cargo,
+        rustc,
+        static_link,
+        _lock: lock,
+    })
+}
+
+/// `$JOBTAP_BUILD_CACHE`, or a directory of our own in the user's cache directory.
+fn default_cache() -> Result<PathBuf, BuildError> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let own = variable("JOBTAP_BUILD_CACHE").map(PathBuf::from);
+    let xdg = || variable("XDG_CACHE_HOME").map(|cache| Path::new(&cache).join("jobtap-build"));
+    let home = || variable("HOME").map(|home| Path::new(&home).join(".cache/jobtap-build"));
+    own.or_else(xdg).or_else(home).ok_or_else(|| {
+        BuildError::refused("no place for compiled crates: set JOBTAP_BUILD_CACHE to a directory")
+    })
+}
+
+fn exclusive(cache: &Path) -> Result<File, BuildError> {
+    let path = cache.join("lock");
+    let file = File::create(&path).map_err(BuildError::file(&path))?;
+    let locked = rustix::fs::flock(&file, FlockOperation::LockExclusive);
+    locked.map_err(|errno| BuildError::File { path, reason: errno.into() })?;
+    Ok(file)
+}
+
+/// Begins with the manifest's lock, or with the versions that this program was tested with.
+fn first_lock(plan: &Plan, options: &Options, directory: &Path) -> Result<(), BuildError> {
+    let kept = options.lock.as_ref().filter(|lock| lock.is_file());
+    if kept.is_none() && options.locked {
+        let name = options.lock.as_ref().map(|lock| lock.display().to_string());
+        let name = name.unwrap_or_else(|| "the lock".into());
+        return Err(BuildError::Lock(format!("there is no {name}")));
+    }
+    let from = kept.cloned().unwrap_or_else(|| plan.sdk.root.join("Cargo.lock"));
+    let to = directory.join("Cargo.lock");
+    match std::fs::read(&from) {
+        Ok(bytes) => generate::write_if_changed(&to, &bytes),
+        Err(_) => std::fs::remove_file(&to).or(Ok(())),
+    }
+}
+
+fn compose(
+    plan: &Plan,
+    resolved: &Resolved,
+    lineup: &Lineup,
+    rustc: &Rustc,
+    target: String,
+) -> Result<Composition, BuildError> {
+    let manager = &plan.manifest.manager;
+    let mut crates = Vec::new();
+    for member in &lineup.members {
+        let Some(package) = resolved.direct(&member.name) else { continue };
+        crates.push(crate_info(plan, resolved, package)?);
+    }
+    let checksum = |package: &Package| {
+        let known = crates.iter().find(|info| info.name == package.name);
+        let directory = package.manifest_path.parent()?;
+        match known {
+            Some(known) => Some(known.checksum.clone()),
+            None if resolved.is_sdk(package, plan) => Some(plan.sdk.checksum.clone()),
+            None => checksum::of_package(directory).ok(),
+        }
+    };
+    Ok(Composition {
+        name: manager.name.clone(),
+        version: manager.version.clone(),
+        sdk: plan.sdk.version.to_string(),
+        sdk_checksum: plan.sdk.checksum.clone(),
+        target,
+        profile: if manager.release { "release" } else { "quick" }.into(),
+        rustc: rustc.version.clone(),
+        order: lineup.order.clone(),
+        required: lineup.required(),
+        schedulers: lineup.schedulers(),
+        config: lineup.config.clone(),
+        manifest: plan.manifest.to_text()?,
+        lock: resolved.lock.clone(),
+        sbom: sbom::sbom(resolved, &manager.name, &manager.version, checksum),
+        crates,
+    })
+}
+
+fn crate_info(
+    plan: &Plan,
+    resolved: &Resolved,
+    package: &Package,
+) -> Result<CrateInfo, BuildError> {
+    let entry = plan.manifest.plugins.iter().find(|entry| entry.name == package.name);
+    let path = entry.and_then(|entry| entry.path.as_ref());
+    let directory = entry.and_then(|entry| entry.directory.as_ref());
+    let source = match (entry, path, directory) {
+        (None, ..) => "sdk".to_owned(),
+        (_, Some(path), _) => format!("path+{}", path.display()),
+        (_, _, Some(directory)) => format!("directory+{}", directory.display()),
+        _ => package.source.clone().unwrap_or_default(),
+    };
+    let checksum = match (resolved.checksum(package), entry) {
+        (Some(checksum), _) => checksum.clone(),
+        (None, None) => plan.sdk.checksum.clone(),
+        (None, Some(_)) => {
+            let directory = package.manifest_path.parent().unwrap_or(&plan.base);
+            checksum::of_package(directory)?
+        }
+    };
+    let (name, version) = (package.name.clone(), package.version.clone());
+    Ok(CrateInfo { name, version, source, checksum })
+}
+
+fn linking(static_link: bool) -> Vec<String> {
+    let flags: &[&str] = if static_link { &["-C", "target-feature=+crt-static"] } else { &[] };
+    flags.iter().map(|flag| (*flag).to_owned()).collect()
+}
+
+/// Names for the directories of this machine, so that a binary does not depend on them.
+fn renamed(prepared: &Prepared) -> Vec<(PathBuf, &'static str)> {
+    let mut renamed = vec![(prepared.cargo.target_dir.clone(), "/target")];
+    renamed.extend(generate::renamed(&prepared.plan, &prepared.cargo.directory));
+    // Each registry unpacks into a directory whose name has a number in it.
+    let unpacked = Cargo::home().join("registry/src");
+    let registries = std::fs::read_dir(&unpacked).into_iter().flatten().flatten();
+    let mut registries: Vec<PathBuf> = registries.map(|entry| entry.path()).collect();
+    registries.sort();
+    renamed.extend(registries.into_iter().map(|registry| (registry, "/crates")));
+    renamed
+}
+
+/// A compiler's flags that give these names.
+fn naming(flag: &str, renamed: &[(PathBuf, &'static str)]) -> Vec<String> {
+    renamed.iter().map(|(from, to)| format!("{flag}={}={to}", from.display())).collect()
+}

@@ -1,0 +1,182 @@
+//! The plugins that the manager will have and their order, known before it is compiled. Refuses two
+//! plugins of one name, circles, and names that nobody has.
+
+use std::collections::BTreeMap;
+
+use jobtap_core::plugin::{Place, arrange};
+use jobtap_core::suggest::nearest;
+use serde_json::{Map, Value};
+
+use super::error::BuildError;
+use super::plan::Plan;
+use super::resolve::{Package, Resolved};
+use super::scan::{self, Found};
+
+/// A crate with its plugins.
+#[derive(Debug)]
+pub(super) struct Member {
+    /// The crate's name.
+    pub(super) name: String,
+    /// The plugins that its source has with the features that are on.
+    pub(super) plugins: Vec<Found>,
+    /// Its schedulers, likewise.
+    pub(super) schedulers: Vec<Found>,
+}
+
+/// The plugins of a manager.
+#[derive(Debug)]
+pub(super) struct Lineup {
+    pub(super) members: Vec<Member>,
+    /// The names in the order of the calls.
+    pub(super) order: Vec<String>,
+    /// The manager's configuration before any file of the site's.
+    pub(super) config: Value,
+}
+
+impl Lineup {
+    /// From the sources that cargo found.
+    pub(super) fn new(plan: &Plan, resolved: &Resolved) -> Result<Self, BuildError> {
+        let mut members = Vec::new();
+        if !plan.builtins.is_empty() {
+            let (name, plugins) = ("jobtap-builtins".to_owned(), plan.builtins.clone());
+            members.push(Member { name, plugins, schedulers: Vec::new() });
+        }
+        for entry in &plan.manifest.plugins {
+            let package = resolved.direct(&entry.name).ok_or_else(|| {
+                BuildError::refused(format!("plugin {:?}: cargo does not know it", entry.name))
+            })?;
+            let all = compiled(package, resolved)?;
+            let (schedulers, plugins) = all.into_iter().partition(|found| found.scheduler);
+            members.push(Member { name: entry.name.clone(), plugins, schedulers });
+        }
+        distinct(&members)?;
+        let order = order(plan, &members)?;
+        let config = config(plan, &members)?;
+        Ok(Self { members, order, config })
+    }
+
+    /// The schedulers that must be in the binary.
+    pub(super) fn schedulers(&self) -> Vec<String> {
+        let all = self.members.iter().flat_map(|member| &member.schedulers);
+        all.filter(|found| !found.conditional).map(|found| found.name.clone()).collect()
+    }
+
+    /// The plugins that must be in the binary.
+    pub(super) fn required(&self) -> Vec<String> {
+        let all = || self.members.iter().flat_map(|member| &member.plugins);
+        let sure = |name: &&String| all().any(|found| found.name == **name && !found.conditional);
+        self.order.iter().filter(sure).cloned().collect()
+    }
+}
+
+/// The plugins and schedulers of a crate that are compiled with its features.
+fn compiled(package: &Package, resolved: &Resolved) -> Result<Vec<Found>, BuildError> {
+    let on = resolved.features(&package.id);
+    let all = package.library().map(|root| scan::library(root)).unwrap_or_default();
+    let names: Vec<String> = all.iter().map(|found| found.name.clone()).collect();
+    let wants = all.iter().flat_map(|found| found.features.clone()).collect::<Vec<_>>();
+    let is_on = |found: &Found| found.features.iter().all(|feature| on.contains(feature));
+    let compiled: Vec<Found> = all.into_iter().filter(is_on).collect();
+    match (compiled.is_empty(), names.is_empty()) {
+        (false, _) => Ok(compiled),
+        (true, true) => Err(BuildError::refused(format!(
+            "plugin {:?}: the crate has no plugin: no #[jobtap_plugin] and no scheduler! in its library; take it out of the manifest, or add one",
+            package.name,
+        ))),
+        (true, false) => Err(BuildError::refused(format!(
+            "plugin {:?}: its plugins {} need features that are off: add features = [{}]",
+            package.name,
+            names.join(", "),
+            wants.iter().map(|feature| format!("{feature:?}")).collect::<Vec<_>>().join(", ")
+        ))),
+    }
+}
+
+fn distinct(members: &[Member]) -> Result<(), BuildError> {
+    let mut seen: BTreeMap<(bool, &str), &str> = BTreeMap::new();
+    for member in members {
+        let all = member.plugins.iter().chain(&member.schedulers);
+        for found in all.filter(|found| !found.conditional) {
+            if let Some(other) = seen.insert((found.scheduler, &found.name), &member.name) {
+                let what = if found.scheduler { "schedulers" } else { "plugins" };
+                return Err(BuildError::refused(format!(
+                    "two {what} are named {:?}: one of crate {other}, one of crate {}: leave one of the two out, or rename one",
+                    found.name, member.name
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn order(plan: &Plan, members: &[Member]) -> Result<Vec<String>, BuildError> {
+    let names = || members.iter().flat_map(|m| m.plugins.iter().map(|found| found.name.as_str()));
+    let mut places: Vec<Place<'_>> = Vec::new();
+    for member in members {
+        let entry = plan.manifest.plugins.iter().find(|entry| entry.name == member.name);
+        let texts = |list: &'_ [String]| -> Result<(), BuildError> {
+            list.iter().try_for_each(|name| known(&member.name, name, names()))
+        };
+        if let Some(entry) = entry {
+            texts(&entry.before)?;
+            texts(&entry.after)?;
+        }
+        for found in &member.plugins {
+            let before = found.before.iter().chain(entry.iter().flat_map(|entry| &entry.before));
+            let after = found.after.iter().chain(entry.iter().flat_map(|entry| &entry.after));
+            places.push(Place {
+                name: &found.name,
+                before: before.map(String::as_str).collect(),
+                after: after.map(String::as_str).collect(),
+            });
+        }
+    }
+    // Builtins keep the order that they have by themselves.
+    let sequence: Vec<&str> = names().filter(|name| !name.starts_with('.')).collect();
+    let order = arrange(&places, &sequence);
+    let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
+    order.map(owned).map_err(|names| BuildError::Cycle(owned(names)))
+}
+
+/// Refuses an order that names what isn't there: it would be ignored without a word.
+fn known<'a>(
+    member: &str,
+    name: &str,
+    mut names: impl Iterator<Item = &'a str> + Clone,
+) -> Result<(), BuildError> {
+    let all = names.clone();
+    if names.any(|other| other == name) {
+        return Ok(());
+    }
+    let meant = match nearest(name, all) {
+        Some(meant) => format!("did you mean {meant:?}?"),
+        None => "leave it out, or add the plugin".to_owned(),
+    };
+    Err(BuildError::refused(format!(
+        "plugin {member:?}: `before` or `after` names {name:?}, and this manager has no such plugin; {meant}"
+    )))
+}
+
+fn config(plan: &Plan, members: &[Member]) -> Result<Value, BuildError> {
+    let json = |table: &toml::Table| {
+        serde_json::to_value(table).map_err(|error| BuildError::refused(error.to_string()))
+    };
+    let mut whole = json(&plan.manifest.config)?;
+    for entry in &plan.manifest.plugins {
+        let Some(config) = &entry.config else { continue };
+        let member = members.iter().find(|member| member.name == entry.name);
+        let names: Vec<&str> =
+            member.iter().flat_map(|m| m.plugins.iter().map(|found| found.name.as_str())).collect();
+        let [name] = names.as_slice() else {
+            return Err(BuildError::refused(format!(
+                "plugin {:?}: whose `config` is it? The crate has {}: write [config.plugins.NAME]",
+                entry.name,
+                names.join(", ")
+            )));
+        };
+        let own = Map::from_iter([((*name).to_owned(), json(config)?)]);
+        let over = Map::from_iter([("plugins".to_owned(), Value::Object(own))]);
+        crate::daemon::config::merge(&mut whole, Value::Object(over));
+    }
+    Ok(whole)
+}

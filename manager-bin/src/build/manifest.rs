@@ -1,0 +1,306 @@
+//! `jobtap-build.toml`: what a custom manager is to be made of.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::error::BuildError;
+
+/// The manifest of a custom manager.
+///
+/// ```
+/// use jobtap_manager::build::Manifest;
+///
+/// let manifest = Manifest::parse("jobtap-build.toml", r#"
+///     [manager]
+///     name = "site-manager"
+///     without = [".dependency-after"]
+///
+///     [[plugin]]
+///     name = "deadline"
+///     path = "../deadline"
+///     config = { default = "2d" }
+/// "#).unwrap();
+/// assert_eq!(manifest.plugins[0].name, "deadline");
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// What concerns the manager as a whole.
+    #[serde(default)]
+    pub manager: ManagerTable,
+    /// The plugin crates, in the order in which their plugins are called when nothing else decides.
+    #[serde(default, rename = "plugin", skip_serializing_if = "Vec::is_empty")]
+    pub plugins: Vec<PluginEntry>,
+    /// The manager's configuration, under all that its configuration files say.
+    #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
+    pub config: toml::Table,
+}
+
+/// `[manager]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub struct ManagerTable {
+    /// The binary's name.
+    pub name: String,
+    /// The binary's version.
+    pub version: String,
+    /// The workspace of jobtap to build with; none means the one that the building manager carries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sdk: Option<PathBuf>,
+    /// The only builtin plugins to link; none means all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub builtins: Option<Vec<String>>,
+    /// Builtin plugins to leave out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<String>,
+    /// The target triple; none means this host's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// Whether the binary needs no shared library. Default: yes, on Linux.
+    #[serde(rename = "static", skip_serializing_if = "Option::is_none")]
+    pub static_link: Option<bool>,
+    /// The toolchain, as rustup names it; none means the one that is active.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub toolchain: Option<String>,
+    /// Optimised, with fat LTO: takes minutes.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub release: bool,
+}
+
+impl Default for ManagerTable {
+    fn default() -> Self {
+        Self {
+            name: "site-manager".to_owned(),
+            version: "0.1.0".to_owned(),
+            sdk: None,
+            builtins: None,
+            without: Vec::new(),
+            target: None,
+            static_link: None,
+            toolchain: None,
+            release: false,
+        }
+    }
+}
+
+/// One `[[plugin]]`: a crate with one plugin or more.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct PluginEntry {
+    /// The crate's name.
+    pub name: String,
+    /// The version that is wanted, as in Cargo.toml.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The crate's directory; relative to the manifest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathBuf>,
+    /// A directory of crates, as `cargo vendor` makes them; relative to the manifest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<PathBuf>,
+    /// The registry, as cargo's configuration names it; none means crates.io.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registry: Option<String>,
+    /// Features of the crate.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<String>,
+    /// Whether its default features are on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_features: Option<bool>,
+    /// Plugins that are to be called after those of this crate.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<String>,
+    /// Plugins that are to be called before those of this crate.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<String>,
+    /// The plugin's own configuration, `[config.plugins.NAME]` in short; for crates with one plugin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<toml::Table>,
+}
+
+impl PluginEntry {
+    /// The name of the crate's library in Rust code.
+    pub(super) fn library(&self) -> String {
+        self.name.replace('-', "_")
+    }
+}
+
+impl Manifest {
+    /// Reads the text of a manifest. `place` names it in errors.
+    ///
+    /// # Errors
+    /// What is wrong, with the line; two entries for one crate; a crate with two sources or none.
+    pub fn parse(place: &str, text: &str) -> Result<Self, BuildError> {
+        let manifest: Manifest = toml::from_str(text).map_err(|error| {
+            let offset = error.span().map_or(0, |span| span.start);
+            let line = text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1;
+            let message = error.message().to_owned();
+            BuildError::Manifest { place: place.to_owned(), line, message }
+        })?;
+        manifest.check()?;
+        Ok(manifest)
+    }
+
+    /// Reads a manifest's file.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse), and when the file can't be read.
+    pub fn read(file: &Path) -> Result<Self, BuildError> {
+        let text = std::fs::read_to_string(file).map_err(BuildError::file(file))?;
+        Self::parse(&file.display().to_string(), &text)
+    }
+
+    /// The manifest as a text, for one that no file holds.
+    ///
+    /// # Errors
+    /// When the configuration holds what TOML can't say.
+    pub fn to_text(&self) -> Result<String, BuildError> {
+        toml::to_string(self).map_err(|error| BuildError::refused(error.to_string()))
+    }
+
+    /// What can be said without looking elsewhere.
+    pub(super) fn check(&self) -> Result<(), BuildError> {
+        let manager = &self.manager;
+        check_name("[manager]", &manager.name)?;
+        if let Err(error) = semver::Version::parse(&manager.version) {
+            let version = &manager.version;
+            return Err(BuildError::refused(format!(
+                "[manager]: version {version:?}: {error}; write three numbers, as in \"1.0.0\""
+            )));
+        }
+        if manager.builtins.is_some() && !manager.without.is_empty() {
+            return Err(BuildError::refused(
+                "[manager]: `builtins` names all that are linked, `without` those that are not: use one of the two",
+            ));
+        }
+        for (index, plugin) in self.plugins.iter().enumerate() {
+            let place = format!("plugin {:?}", plugin.name);
+            check_name(&place, &plugin.name)?;
+            if plugin.library() == manager.name.replace('-', "_") {
+                return Err(BuildError::refused(format!(
+                    "{place}: the manager has the same name: write another one in [manager]"
+                )));
+            }
+            if self.plugins.iter().take(index).any(|other| other.library() == plugin.library()) {
+                return Err(BuildError::refused(format!(
+                    "{place} is there twice: keep one [[plugin]] of it"
+                )));
+            }
+            check_source(&place, plugin)?;
+        }
+        Ok(())
+    }
+}
+
+fn check_source(place: &str, plugin: &PluginEntry) -> Result<(), BuildError> {
+    let places = [plugin.path.is_some(), plugin.directory.is_some(), plugin.registry.is_some()];
+    if places.iter().filter(|given| **given).count() > 1 {
+        return Err(BuildError::refused(format!(
+            "{place}: `path`, `directory` and `registry` each say where it comes from: keep one"
+        )));
+    }
+    match &plugin.version {
+        None if plugin.path.is_none() => Err(BuildError::refused(format!(
+            "{place}: where does it come from? Give its `path`, or a `version` to take from a registry or a `directory`"
+        ))),
+        Some(version) => match semver::VersionReq::parse(version) {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                Err(BuildError::refused(format!("{place}: version {version:?}: {error}")))
+            }
+        },
+        None => Ok(()),
+    }
+}
+
+/// Names go into a manifest of cargo's and into Rust code.
+pub(super) fn check_name(place: &str, name: &str) -> Result<(), BuildError> {
+    let first = name.chars().next().is_some_and(|c| c.is_ascii_alphabetic());
+    let rest = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    if name.starts_with("jobtap-") && super::sdk::CRATES.contains(&name) {
+        return Err(BuildError::refused(format!("{place}: {name:?} is a crate of the SDK")));
+    }
+    if first && rest {
+        return Ok(());
+    }
+    Err(BuildError::refused(format!(
+        "{place}: {name:?} is no crate's name: a letter, then letters, digits, - and _"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn refusal(text: &str) -> String {
+        Manifest::parse("m.toml", text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_empty_manifest_is_the_plain_manager() {
+        assert_eq!(Manifest::parse("m", "").unwrap(), Manifest::default());
+    }
+
+    #[test]
+    fn a_mistake_is_named_with_its_line() {
+        let text = refusal("[manager]\nname = \"x\"\n\n[[plugin]]\nname = \"a\"\npaht = \".\"\n");
+        assert!(text.starts_with("m.toml:6: unknown field `paht`, expected"), "{text}");
+    }
+
+    #[test]
+    fn a_crate_comes_from_one_place_once() {
+        let text = refusal("[[plugin]]\nname = \"a\"");
+        assert!(text.starts_with("plugin \"a\": where does it come from?"), "{text}");
+        let text = refusal("[[plugin]]\nname = \"a\"\npath = \".\"\nregistry = \"site\"");
+        assert!(text.contains("`path`, `directory` and `registry`"), "{text}");
+        let text = refusal(
+            "[[plugin]]\nname = \"a-b\"\npath=\".\"\n[[plugin]]\nname = \"a_b\"\npath=\"x\"",
+        );
+        assert!(text.contains("plugin \"a_b\" is there twice"), "{text}");
+        let text = refusal("[[plugin]]\nname = \"a b\"\npath=\".\"");
+        assert!(text.contains("is no crate's name"), "{text}");
+        let text = refusal("[[plugin]]\nname = \"a\"\nversion=\"one\"");
+        assert!(text.starts_with("plugin \"a\": version \"one\": "), "{text}");
+        let text = refusal("[manager]\nbuiltins = []\nwithout = [\".x\"]");
+        assert!(text.contains("use one of the two"), "{text}");
+    }
+
+    fn entries() -> impl Strategy<Value = Manifest> {
+        let words = || prop::collection::vec("[a-z.-]{1,8}", 0..3);
+        let entry = ("[a-z][a-z0-9]{0,8}", "[0-9]\\.[0-9]", words(), words(), any::<bool>());
+        let plugins = prop::collection::vec(entry, 0..4);
+        (plugins, prop::option::of(words()), any::<Option<bool>>()).prop_map(
+            |(plugins, builtins, static_link)| {
+                let manager = ManagerTable { builtins, static_link, ..ManagerTable::default() };
+                let plugin = |(index, (name, version, features, before, on))| PluginEntry {
+                    name: format!("{name}{index}"),
+                    version: Some(version),
+                    features,
+                    before,
+                    default_features: Some(on),
+                    config: Some(toml::Table::from_iter([("k".to_owned(), true.into())])),
+                    ..PluginEntry::default()
+                };
+                let plugins = plugins.into_iter().enumerate().map(plugin).collect();
+                Manifest { manager, plugins, config: toml::Table::new() }
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_again(manifest in entries()) {
+            let text = manifest.to_text().unwrap();
+            prop_assert_eq!(Manifest::parse("m", &text).unwrap(), manifest);
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in ".*") {
+            let _ = Manifest::parse("m", &text);
+        }
+    }
+}

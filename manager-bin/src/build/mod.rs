@@ -1,0 +1,40 @@
+//! Custom managers: chosen plugins, one binary.
+//!
+//! What `jobtap build` does, as a library. [`Manifest`] says what is wanted; [`build`] sets it against
+//! the SDK, has cargo resolve the crates, refuses what can't work, compiles, and starts the new
+//! binary to see that it has the plugins that were asked for.
+
+mod cargo;
+mod checksum;
+mod compile;
+mod composition;
+mod diff;
+mod edit;
+mod error;
+mod explain;
+mod freshness;
+mod generate;
+mod job;
+mod lineup;
+pub(crate) mod linked;
+mod manifest;
+mod new;
+mod plan;
+mod requirement;
+mod resolve;
+mod sbom;
+mod scan;
+mod sdk;
+mod vendor;
+mod verify;
+
+pub use composition::{Composition, CrateInfo};
+pub(crate) use composition::{declare, own};
+pub use diff::differences;
+pub use edit::{add_plugin, remove_plugin, set_builtin};
+pub use error::BuildError;
+pub use explain::{Explained, Explanation, explain, recover};
+pub use job::{Built, Options, build, print_crate};
+pub use linked::LinkedError;
+pub use manifest::{ManagerTable, Manifest, PluginEntry};
+pub use new::{new_manager, new_plugin};

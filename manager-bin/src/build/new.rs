@@ -1,0 +1,138 @@
+//! Beginnings: a plugin's crate, and a manager's manifest.
+//!
+//! A plugin gets a copy of the SDK that it is compiled with, so that it can be built and tested
+//! anywhere, by a CI, too.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::error::BuildError;
+use super::manifest::check_name;
+use super::sdk::{self, Sdk};
+
+/// The packages that a plugin is compiled from.
+const PLUGIN_PACKAGES: &[&str] = &["jobtap-core", "jobtap-macros"];
+
+const PLUGIN: &[(&str, &str)] = &[
+    ("Cargo.toml", include_str!("new/plugin/Cargo.toml.in")),
+    ("src/lib.rs", include_str!("new/plugin/lib.rs.in")),
+    (".github/workflows/ci.yml", include_str!("new/plugin/ci.yml.in")),
+    (".gitignore", "/target\n"),
+];
+
+const MANAGER: &[(&str, &str)] = &[
+    ("jobtap-build.toml", include_str!("new/manager/jobtap-build.toml.in")),
+    ("Containerfile", include_str!("new/manager/Containerfile.in")),
+    (".gitignore", "/manager-name\n"),
+];
+
+/// Makes the crate of a plugin in a new directory: with a setting, tests, an example of what the
+/// compiler refuses, CI, and the SDK.
+///
+/// ```no_run
+/// jobtap_manager::build::new_plugin("fair-limits", "fair-limits".as_ref())?;
+/// # Ok::<(), jobtap_manager::build::BuildError>(())
+/// ```
+///
+/// # Errors
+/// A name that no crate can have, a directory that is there already, or one that can't be written.
+pub fn new_plugin(name: &str, directory: &Path) -> Result<(), BuildError> {
+    check(name, directory)?;
+    let sdk = Sdk::unpacked_into(&directory.join("sdk"), PLUGIN_PACKAGES)?;
+    let version = sdk.version.to_string();
+    let words = [("plugin-name", name), ("PluginName", &camel(name)), ("sdk-version", &version)];
+    write(directory, PLUGIN, &words)?;
+    // The versions that the SDK was tested with.
+    let (from, to) = (directory.join("sdk/Cargo.lock"), directory.join("Cargo.lock"));
+    std::fs::rename(from, &to).map_err(BuildError::file(&to))
+}
+
+/// Makes the manifest of a manager, with every key explained, in a new directory.
+///
+/// ```no_run
+/// jobtap_manager::build::new_manager("site-manager", "site-manager".as_ref())?;
+/// # Ok::<(), jobtap_manager::build::BuildError>(())
+/// ```
+///
+/// # Errors
+/// As [`new_plugin`].
+pub fn new_manager(name: &str, directory: &Path) -> Result<(), BuildError> {
+    check(name, directory)?;
+    write(directory, MANAGER, &[("manager-name", name)])
+}
+
+fn check(name: &str, directory: &Path) -> Result<(), BuildError> {
+    check_name("the new crate", name)?;
+    if directory.exists() {
+        return Err(BuildError::refused(format!(
+            "{} is there already: choose another name, or move it away",
+            directory.display()
+        )));
+    }
+    Ok(())
+}
+
+fn write(
+    directory: &Path,
+    templates: &[(&str, &str)],
+    words: &[(&str, &str)],
+) -> Result<(), BuildError> {
+    let fill = |text: &str| {
+        words.iter().fold(text.to_owned(), |text, (word, meaning)| text.replace(word, meaning))
+    };
+    let files: BTreeMap<String, Vec<u8>> =
+        templates.iter().map(|(name, text)| ((*name).to_owned(), fill(text).into())).collect();
+    sdk::write_tree(directory, &files)
+}
+
+/// A crate's name as a type's.
+fn camel(name: &str) -> String {
+    let word = |word: &str| {
+        let mut letters = word.chars();
+        let first = letters.next().map(|first| first.to_ascii_uppercase());
+        first.into_iter().chain(letters).collect::<String>()
+    };
+    name.split(['-', '_']).map(word).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_type_is_named_as_the_crate() {
+        assert_eq!(camel("fair-limits_2"), "FairLimits2");
+    }
+
+    #[test]
+    fn the_manifest_of_a_new_manager_is_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let site = directory.path().join("site");
+        new_manager("site", &site).unwrap();
+        let manifest = super::super::Manifest::read(&site.join("jobtap-build.toml")).unwrap();
+        assert_eq!(manifest.manager.name, "site");
+        let text = std::fs::read_to_string(site.join("jobtap-build.toml")).unwrap();
+        // What it explains is right, too: without the comment signs before keys.
+        let keys = text.replace("# registry", "## registry").replace("# version", "## version");
+        let keys = keys.replace("# directory", "## directory");
+        let line = |line: &str| {
+            let key = line.strip_prefix("# ").filter(|line| {
+                line.starts_with("[[") || line.split(" = ").next().is_some_and(|w| !w.contains(' '))
+            });
+            format!("{}\n", key.unwrap_or(line))
+        };
+        let keys: String = keys.lines().map(line).collect();
+        let manifest = super::super::Manifest::parse("m", &keys).unwrap();
+        assert_eq!(manifest.plugins.len(), 1, "{keys}");
+    }
+
+    #[test]
+    fn nothing_is_overwritten() {
+        let directory = tempfile::tempdir().unwrap();
+        let text = new_plugin("limits", directory.path()).unwrap_err().to_string();
+        assert!(text.contains("is there already"), "{text}");
+        let text = new_manager("2", &directory.path().join("2")).unwrap_err().to_string();
+        assert!(text.contains("is no crate's name"), "{text}");
+    }
+}

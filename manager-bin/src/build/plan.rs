@@ -1,0 +1,135 @@
+//! What the manifest asks for, set against the SDK: the builtins to link, and where each plugin
+//! crate is. Refuses what can be refused before cargo is asked.
+
+use std::path::{Path, PathBuf};
+
+use jobtap_core::suggest::nearest;
+
+use super::error::BuildError;
+use super::manifest::{Manifest, PluginEntry};
+use super::requirement;
+use super::scan::Found;
+use super::sdk::Sdk;
+
+/// What is to be built.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) manifest: Manifest,
+    /// What relative paths of the manifest begin at.
+    pub(super) base: PathBuf,
+    pub(super) sdk: Sdk,
+    /// Features of `jobtap-builtins`.
+    pub(super) features: Vec<String>,
+    /// The builtins that come with these.
+    pub(super) builtins: Vec<Found>,
+}
+
+impl Plan {
+    pub(super) fn new(manifest: Manifest, base: &Path, sdk: Sdk) -> Result<Self, BuildError> {
+        let base = std::path::absolute(base).map_err(BuildError::file(base))?;
+        let chosen = choose(&manifest, &sdk)?;
+        let mut features: Vec<String> =
+            chosen.iter().flat_map(|found| found.features.iter().cloned()).collect();
+        features.sort();
+        features.dedup();
+        for found in sdk.builtins.iter().filter(|found| !chosen.contains(found)) {
+            // Without any, their crate isn't linked at all.
+            if !chosen.is_empty() && found.features.iter().all(|feature| features.contains(feature))
+            {
+                return Err(BuildError::refused(format!(
+                    "builtin {} can't be left out: it is compiled with the others",
+                    found.name
+                )));
+            }
+        }
+        for plugin in &manifest.plugins {
+            check_place(plugin, &base)?;
+            if let Some(directory) = package_directory(plugin, &base) {
+                requirement::check(plugin, &directory, &sdk)?;
+            }
+        }
+        Ok(Self { manifest, base, sdk, features, builtins: chosen })
+    }
+}
+
+/// The builtins that the manifest wants.
+fn choose(manifest: &Manifest, sdk: &Sdk) -> Result<Vec<Found>, BuildError> {
+    let manager = &manifest.manager;
+    let named = manager.builtins.iter().flatten().chain(&manager.without);
+    for name in named {
+        let known = || sdk.builtins.iter().map(|found| found.name.as_str());
+        if known().any(|other| other == name) {
+            continue;
+        }
+        let has = sdk.described();
+        return Err(BuildError::refused(match nearest(name, known()) {
+            Some(meant) => format!("{name:?} is no builtin of {has}; did you mean {meant:?}?"),
+            None => format!(
+                "{name:?} is no builtin of {has}; it has {}",
+                known().collect::<Vec<_>>().join(", ")
+            ),
+        }));
+    }
+    let wanted = |found: &&Found| match &manager.builtins {
+        Some(only) => only.contains(&found.name),
+        None => !manager.without.contains(&found.name),
+    };
+    Ok(sdk.builtins.iter().filter(wanted).cloned().collect())
+}
+
+/// Whether there is a crate of this name where the manifest says.
+fn check_place(plugin: &PluginEntry, base: &Path) -> Result<(), BuildError> {
+    let place = format!("plugin {:?}", plugin.name);
+    if let Some(path) = &plugin.path {
+        let file = base.join(path).join("Cargo.toml");
+        let text = std::fs::read_to_string(&file).map_err(|reason| {
+            BuildError::refused(format!(
+                "{place}: no crate at {}: {reason}; `path` is the directory of its Cargo.toml",
+                base.join(path).display()
+            ))
+        })?;
+        let table: toml::Table = toml::from_str(&text).map_err(|error| {
+            BuildError::refused(format!("{place}: {}: {error}", file.display()))
+        })?;
+        let name = table.get("package").and_then(|package| package.get("name")?.as_str());
+        return match name {
+            Some(name) if name == plugin.name => Ok(()),
+            Some(name) => Err(BuildError::refused(format!(
+                "{place}: the crate at {} is named {name:?}: write name = {name:?}",
+                base.join(path).display()
+            ))),
+            None => Err(BuildError::refused(format!(
+                "{place}: {} is no package: name a crate, not a workspace",
+                file.display()
+            ))),
+        };
+    }
+    if let Some(directory) = &plugin.directory
+        && package_directory(plugin, base).is_none()
+    {
+        return Err(BuildError::refused(format!(
+            "{place}: {} has no crate {} of version {}: `directory` is one that `cargo vendor` made",
+            base.join(directory).display(),
+            plugin.name,
+            plugin.version.as_deref().unwrap_or("*")
+        )));
+    }
+    Ok(())
+}
+
+/// The directory of a plugin's crate, if the manifest leads to one.
+fn package_directory(plugin: &PluginEntry, base: &Path) -> Option<PathBuf> {
+    if let Some(path) = &plugin.path {
+        return Some(base.join(path));
+    }
+    let wanted = semver::VersionReq::parse(plugin.version.as_deref()?).ok()?;
+    let entries = std::fs::read_dir(base.join(plugin.directory.as_ref()?)).ok()?;
+    let fits = |directory: &PathBuf| {
+        let text = std::fs::read_to_string(directory.join("Cargo.toml")).unwrap_or_default();
+        let table: toml::Table = toml::from_str(&text).unwrap_or_default();
+        let text = |key: &str| table.get("package")?.get(key)?.as_str();
+        let version = text("version").and_then(|text| semver::Version::parse(text).ok());
+        text("name") == Some(&plugin.name) && version.is_some_and(|v| wanted.matches(&v))
+    };
+    entries.flatten().map(|entry| entry.path()).find(fits)
+}

@@ -1,0 +1,85 @@
+//! Which SDK a plugin crate was written for, read from its manifest before cargo is asked.
+//!
+//! Two SDKs in one binary would each have their own list of plugins, and the manager would see one of
+//! them.
+
+use std::path::{Path, PathBuf};
+
+use super::error::BuildError;
+use super::manifest::PluginEntry;
+use super::sdk::Sdk;
+
+const CRATE: &str = "jobtap-core";
+
+/// Refuses a plugin that would bring a second SDK.
+pub(super) fn check(plugin: &PluginEntry, directory: &Path, sdk: &Sdk) -> Result<(), BuildError> {
+    let Some((dependency, declared_in)) = dependency(directory) else { return Ok(()) };
+    let text = dependency.as_str().or_else(|| dependency.get("version")?.as_str());
+    let wanted = text.and_then(|text| semver::VersionReq::parse(text).ok());
+    if let Some(wanted) = wanted
+        && !wanted.matches(&sdk.version)
+    {
+        return Err(BuildError::Sdk(format!(
+            "plugin {:?} needs {CRATE} {wanted}, and {} is another: take a version of the plugin for {}, or build with --sdk and a checkout of jobtap that fits {wanted}",
+            plugin.name,
+            sdk.described(),
+            sdk.version
+        )));
+    }
+    let Some(path) = dependency.get("path").and_then(toml::Value::as_str) else { return Ok(()) };
+    let theirs = declared_in.join(path);
+    let theirs = std::fs::canonicalize(&theirs).unwrap_or(theirs);
+    let ours = sdk.root.join(CRATE);
+    if theirs == std::fs::canonicalize(&ours).unwrap_or(ours) {
+        return Ok(());
+    }
+    let root = theirs.parent().unwrap_or(&theirs);
+    Err(BuildError::Sdk(format!(
+        "plugin {:?} takes {CRATE} from {}, and the manager would have a second one, {}: write {CRATE} = \"{}\" in the plugin's Cargo.toml, or build with --sdk {}",
+        plugin.name,
+        theirs.display(),
+        sdk.described(),
+        sdk.version,
+        root.display()
+    )))
+}
+
+/// What a crate says of the SDK, and the directory of the manifest that says it.
+fn dependency(directory: &Path) -> Option<(toml::Value, PathBuf)> {
+    let table = manifest(directory)?;
+    let dependency = table.get("dependencies")?.get(CRATE)?.clone();
+    if dependency.get("workspace").and_then(toml::Value::as_bool) != Some(true) {
+        return Some((dependency, directory.to_path_buf()));
+    }
+    let root = workspace_root(directory)?;
+    let table = manifest(&root)?;
+    let dependency = table.get("workspace")?.get("dependencies")?.get(CRATE)?.clone();
+    Some((dependency, root))
+}
+
+fn manifest(directory: &Path) -> Option<toml::Table> {
+    let text = std::fs::read_to_string(directory.join("Cargo.toml")).ok()?;
+    toml::from_str(&text).ok()
+}
+
+/// The workspace that a crate is in, or that it is.
+pub(super) fn workspace_root(directory: &Path) -> Option<PathBuf> {
+    let directory = std::fs::canonicalize(directory).ok()?;
+    let is_root = |path: &&Path| manifest(path).is_some_and(|t| t.contains_key("workspace"));
+    directory.ancestors().find(is_root).map(Path::to_path_buf)
+}
+
+/// Whether a crate's manifest refers to directories beside its own.
+pub(super) fn has_neighbours(directory: &Path) -> bool {
+    fn outside(value: &toml::Value) -> bool {
+        match value {
+            toml::Value::Table(table) => table.iter().any(|(key, value)| {
+                (key == "path" && value.as_str().is_some_and(|path| path.starts_with("..")))
+                    || outside(value)
+            }),
+            toml::Value::Array(items) => items.iter().any(outside),
+            _ => false,
+        }
+    }
+    manifest(directory).is_some_and(|table| outside(&toml::Value::Table(table)))
+}

@@ -1,0 +1,245 @@
+//! The SDK that a manager is built with: the copy that this program carries, or a checkout.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use semver::Version;
+
+use super::checksum;
+use super::error::BuildError;
+use super::scan::{self, Found};
+
+/// The sources that `build.rs` packed: for each file its name, its length and its bytes.
+static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sdk.lz4"));
+
+/// The packages of the SDK, by their folders.
+const PACKAGES: &[&str] = &["jobtap-builtins", "jobtap-core", "jobtap-macros", "manager-bin"];
+
+/// The names of their crates.
+pub(super) const CRATES: &[&str] =
+    &["jobtap-builtins", "jobtap-core", "jobtap-macros", "jobtap-manager"];
+
+/// An SDK on disk.
+#[derive(Debug, Clone)]
+pub(super) struct Sdk {
+    /// Its workspace.
+    pub(super) root: PathBuf,
+    /// Its version.
+    pub(super) version: Version,
+    /// SHA-256 of its packages.
+    pub(super) checksum: String,
+    /// Its builtin plugins.
+    pub(super) builtins: Vec<Found>,
+    /// Whether it is the copy that this program carries.
+    pub(super) embedded: bool,
+}
+
+impl Sdk {
+    /// The embedded one, unpacked below a directory if it isn't there yet.
+    pub(super) fn embedded(cache: &Path) -> Result<Self, BuildError> {
+        let files = unpack()?;
+        let checksum = checksum::of_files(packages(&files));
+        let name = checksum.get(..16).unwrap_or(&checksum);
+        let root = cache.join("sdk").join(name);
+        if !root.exists() {
+            // By a rename, so that a build that was interrupted leaves no half of it.
+            let half = cache.join("sdk").join(format!("{name}.{}", std::process::id()));
+            write_tree(&half, &files)?;
+            if let Err(reason) = std::fs::rename(&half, &root)
+                && !root.exists()
+            {
+                return Err(BuildError::File { path: root, reason });
+            }
+            let _ = std::fs::remove_dir_all(&half);
+        }
+        Self::open(root, checksum, true)
+    }
+
+    /// The embedded one, of which some packages are put into a directory of their own.
+    pub(super) fn unpacked_into(directory: &Path, packages: &[&str]) -> Result<Self, BuildError> {
+        let mut files = unpack()?;
+        let checksum = checksum::of_files(self::packages(&files));
+        reduce_root(&mut files, packages)?;
+        let wanted = |name: &String| match name.split_once('/') {
+            Some((package, _)) => packages.contains(&package),
+            None => true,
+        };
+        files.retain(|name, _| wanted(name));
+        write_tree(directory, &files)?;
+        Self::open(directory.to_path_buf(), checksum, true)
+    }
+
+    /// A checkout.
+    pub(super) fn at(path: &Path) -> Result<Self, BuildError> {
+        let root = std::fs::canonicalize(path).map_err(BuildError::file(path))?;
+        for package in PACKAGES {
+            if !root.join(package).join("Cargo.toml").is_file() {
+                return Err(BuildError::refused(format!(
+                    "{}: no SDK of jobtap: it has no {package}/Cargo.toml; name the root of a checkout",
+                    path.display()
+                )));
+            }
+        }
+        let mut files = BTreeMap::new();
+        for package in PACKAGES {
+            for (name, bytes) in checksum::files_below(&root.join(package))? {
+                files.insert(format!("{package}/{name}"), bytes);
+            }
+        }
+        let checksum = checksum::of_files(packages(&files));
+        Self::open(root, checksum, false)
+    }
+
+    fn open(root: PathBuf, checksum: String, embedded: bool) -> Result<Self, BuildError> {
+        let file = root.join("Cargo.toml");
+        let text = std::fs::read_to_string(&file).map_err(BuildError::file(&file))?;
+        let table: toml::Table = toml::from_str(&text).unwrap_or_default();
+        let version = table.get("workspace").and_then(|workspace| workspace.get("package"));
+        let version = version.and_then(|package| package.get("version")?.as_str());
+        let version = version.and_then(|text| Version::parse(text).ok()).ok_or_else(|| {
+            BuildError::refused(format!("{}: no workspace.package.version", file.display()))
+        })?;
+        let builtins = scan::library(&root.join("jobtap-builtins/src/lib.rs"));
+        Ok(Self { root, version, checksum, builtins, embedded })
+    }
+
+    /// Copies what a manager is compiled from.
+    pub(super) fn copy(&self, directory: &Path) -> Result<(), BuildError> {
+        let mut files = BTreeMap::new();
+        for name in ["Cargo.toml", "Cargo.lock"] {
+            let path = self.root.join(name);
+            files.insert(name.to_owned(), std::fs::read(&path).map_err(BuildError::file(&path))?);
+        }
+        reduce_root(&mut files, PACKAGES)?;
+        for package in PACKAGES {
+            let root = self.root.join(package);
+            let package_files = checksum::files_below(&root)?.into_iter();
+            let named = package_files.map(|(name, bytes)| (format!("{package}/{name}"), bytes));
+            files.extend(named.filter(|(name, _)| is_packed(name)));
+        }
+        write_tree(directory, &files)
+    }
+
+    /// How messages call it.
+    pub(super) fn described(&self) -> String {
+        if self.embedded {
+            format!("the SDK {} of this program", self.version)
+        } else {
+            format!("the SDK {} of {}", self.version, self.root.display())
+        }
+    }
+}
+
+/// The files of the packages, without those of the workspace around them. Only what `build.rs` packs
+/// counts, so that a checkout and its packed copy have one checksum.
+fn packages(files: &BTreeMap<String, Vec<u8>>) -> impl Iterator<Item = (&String, &Vec<u8>)> {
+    files.iter().filter(|(name, _)| is_packed(name))
+}
+
+fn is_packed(name: &str) -> bool {
+    let Some((_, inner)) = name.split_once('/') else { return false };
+    let part = inner.split('/').next().unwrap_or_default();
+    let snapshot = Path::new(name).extension().is_some_and(|extension| extension == "snap");
+    ["Cargo.toml", "build.rs", "src", "benches"].contains(&part) && !snapshot
+}
+
+/// The embedded files by their names.
+fn unpack() -> Result<BTreeMap<String, Vec<u8>>, BuildError> {
+    let broken = || BuildError::refused("the SDK in this program is damaged: use --sdk PATH");
+    let bytes = lz4_flex::decompress_size_prepended(PACKED).map_err(|_| broken())?;
+    let mut files = BTreeMap::new();
+    let mut rest = bytes.as_slice();
+    while !rest.is_empty() {
+        let (name, after) = line(rest).ok_or_else(broken)?;
+        let (length, after) = line(after).ok_or_else(broken)?;
+        let length: usize = length.parse().map_err(|_| broken())?;
+        let (content, after) = after.split_at_checked(length).ok_or_else(broken)?;
+        files.insert(name.to_owned(), content.to_vec());
+        rest = after;
+    }
+    reduce_root(&mut files, PACKAGES)?;
+    Ok(files)
+}
+
+fn line(bytes: &[u8]) -> Option<(&str, &[u8])> {
+    let end = bytes.iter().position(|byte| *byte == b'\n')?;
+    let (text, rest) = bytes.split_at_checked(end)?;
+    Some((std::str::from_utf8(text).ok()?, rest.get(1..)?))
+}
+
+/// Takes out of the workspace's manifest what isn't among the packages.
+fn reduce_root(files: &mut BTreeMap<String, Vec<u8>>, packages: &[&str]) -> Result<(), BuildError> {
+    let Some(root) = files.get_mut("Cargo.toml") else { return Ok(()) };
+    let text = String::from_utf8_lossy(root).into_owned();
+    let mut document: toml_edit::DocumentMut = text
+        .parse()
+        .map_err(|error| BuildError::refused(format!("Cargo.toml of the SDK: {error}")))?;
+    if let Some(workspace) = document.get_mut("workspace").and_then(|item| item.as_table_mut()) {
+        workspace.remove("default-members");
+        workspace.insert(
+            "members",
+            toml_edit::value(packages.iter().copied().collect::<toml_edit::Array>()),
+        );
+        let dependencies = workspace.get_mut("dependencies").and_then(|item| item.as_table_mut());
+        if let Some(dependencies) = dependencies {
+            let path = |item: &toml_edit::Item| Some(item.get("path")?.as_str()?.to_owned());
+            dependencies
+                .retain(|_, item| path(item).is_none_or(|p| packages.contains(&p.as_str())));
+        }
+    }
+    *root = document.to_string().into_bytes();
+    Ok(())
+}
+
+/// Writes files below a directory.
+pub(super) fn write_tree(
+    directory: &Path,
+    files: &BTreeMap<String, Vec<u8>>,
+) -> Result<(), BuildError> {
+    for (name, bytes) in files {
+        let file = directory.join(name);
+        if let Some(parent) = file.parent() {
+            std::fs::create_dir_all(parent).map_err(BuildError::file(parent))?;
+        }
+        std::fs::write(&file, bytes).map_err(BuildError::file(&file))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use super::*;
+
+    #[test]
+    fn the_embedded_sdk_is_this_workspace() {
+        let cache = tempfile::tempdir().unwrap();
+        let embedded = Sdk::embedded(cache.path()).unwrap();
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let here = Sdk::at(workspace).unwrap();
+        assert_eq!(embedded.checksum, here.checksum);
+        assert_eq!(embedded.builtins, here.builtins);
+        assert_eq!(embedded.version.to_string(), env!("CARGO_PKG_VERSION"));
+        assert!(embedded.builtins.iter().any(|found| found.name == ".priority-default"));
+        // A second build finds it there.
+        assert_eq!(Sdk::embedded(cache.path()).unwrap().root, embedded.root);
+        // And what is unpacked is packed to the same again.
+        assert_eq!(Sdk::at(&embedded.root).unwrap().checksum, here.checksum);
+    }
+
+    #[test]
+    fn each_builtin_can_be_left_out() {
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        for found in Sdk::at(workspace).unwrap().builtins {
+            let feature = found.name.trim_start_matches('.').to_owned();
+            assert_eq!(found.features, [feature], "{} needs a feature of its name", found.name);
+        }
+    }
+
+    #[test]
+    fn a_directory_that_is_no_sdk_is_refused() {
+        let empty = tempfile::tempdir().unwrap();
+        let text = Sdk::at(empty.path()).unwrap_err().to_string();
+        assert!(text.contains("name the root of a checkout"), "{text}");
+    }
+}

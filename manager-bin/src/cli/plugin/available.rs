@@ -1,0 +1,135 @@
+//! `plugin available`: the plugins and schedulers that are linked into this program, and where they come from.
+//!
+//! No manager is asked: this tells what a binary is before anybody starts it.
+
+use jobtap_core::plugin::{Load, PluginDescriptor, SDK_VERSION};
+use jobtap_core::sched::SchedulerDescriptor;
+use serde_json::{Value, json};
+
+use crate::build::{Composition, linked, own};
+use crate::cli::columns::{Column, Side, table};
+use crate::cli::message::CliError;
+use crate::cli::session;
+
+/// Options of `plugin available`.
+#[derive(Debug, clap::Args)]
+pub(super) struct AvailableArgs {
+    /// As JSON, in a form that later versions only add to
+    #[arg(long)]
+    json: bool,
+    /// The bill of materials of a manager that `jobtap build` made, CycloneDX
+    #[arg(long, conflicts_with = "json")]
+    sbom: bool,
+}
+
+/// Runs the command.
+pub(super) fn run(args: &AvailableArgs) -> Result<u8, CliError> {
+    let own = own();
+    if args.sbom {
+        let sbom = own.map(|own| &own.sbom).ok_or_else(|| {
+            CliError::failure(
+                "this manager was not made by `jobtap build`: it has no bill of materials",
+            )
+        })?;
+        session::print(&format!("{sbom:#}\n"))?;
+        return Ok(0);
+    }
+    let registry = linked::registry().map_err(CliError::failure)?;
+    let plugins: Vec<&PluginDescriptor> = registry.plugins().collect();
+    if args.json {
+        let schedulers: Vec<&SchedulerDescriptor> = registry.schedulers().collect();
+        session::print(&format!("{:#}\n", json(&plugins, &schedulers, own)))?;
+    } else {
+        session::print(&text(&plugins, own))?;
+    }
+    Ok(0)
+}
+
+fn topics(plugin: &PluginDescriptor) -> Vec<String> {
+    let mut topics: Vec<String> =
+        plugin.handlers.iter().map(|handler| handler.full_name()).collect();
+    topics.sort();
+    topics.dedup();
+    topics
+}
+
+/// What a text says, or nothing.
+fn some(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+fn json(
+    plugins: &[&PluginDescriptor],
+    schedulers: &[&SchedulerDescriptor],
+    own: Option<&Composition>,
+) -> Value {
+    let scheduler = |scheduler: &&SchedulerDescriptor| {
+        let origin = own.and_then(|own| own.origin(scheduler.crate_name));
+        json!({
+            "name": scheduler.name,
+            "crate": scheduler.crate_name,
+            "version": scheduler.crate_version,
+            "source": origin.map(|(source, _)| source),
+            "checksum": origin.map(|(_, checksum)| format!("sha256:{checksum}")),
+        })
+    };
+    let plugin = |plugin: &&PluginDescriptor| {
+        let origin = own.and_then(|own| own.origin(plugin.crate_name));
+        let authors: Vec<&str> =
+            plugin.authors.split(':').filter(|name| !name.is_empty()).collect();
+        json!({
+            "name": plugin.name,
+            "crate": plugin.crate_name,
+            "version": plugin.crate_version,
+            "source": origin.map(|(source, _)| source),
+            "checksum": origin.map(|(_, checksum)| format!("sha256:{checksum}")),
+            "load": load(plugin),
+            "topics": topics(plugin),
+            "before": plugin.before,
+            "after": plugin.after,
+            "authors": authors,
+            "license": some(plugin.license),
+            "schema": (plugin.schema)(),
+        })
+    };
+    json!({
+        "format": 1,
+        "manager": own.map(|own| json!({
+            "name": own.name,
+            "version": own.version,
+            "target": own.target,
+            "profile": own.profile,
+            "rustc": own.rustc,
+            "sdk-checksum": format!("sha256:{}", own.sdk_checksum),
+        })),
+        "sdk": SDK_VERSION,
+        "plugins": plugins.iter().map(plugin).collect::<Vec<_>>(),
+        "schedulers": schedulers.iter().map(scheduler).collect::<Vec<_>>(),
+    })
+}
+
+fn load(plugin: &PluginDescriptor) -> &'static str {
+    match plugin.load {
+        Load::Auto => "auto",
+        Load::ByName => "by-name",
+    }
+}
+
+fn text(plugins: &[&PluginDescriptor], own: Option<&Composition>) -> String {
+    let columns = ["PLUGIN", "CRATE", "VERSION", "LOAD", "LICENSE", "SOURCE", "TOPICS"];
+    let columns = columns.map(|name| Column(name, Side::Left));
+    let row = |plugin: &&PluginDescriptor| {
+        let source =
+            own.and_then(|own| own.origin(plugin.crate_name)).map_or("-", |(source, _)| source);
+        vec![
+            plugin.name.to_owned(),
+            plugin.crate_name.to_owned(),
+            plugin.crate_version.to_owned(),
+            load(plugin).to_owned(),
+            some(plugin.license).unwrap_or("-").to_owned(),
+            source.to_owned(),
+            topics(plugin).join(","),
+        ]
+    };
+    table(&columns, plugins.iter().map(row))
+}

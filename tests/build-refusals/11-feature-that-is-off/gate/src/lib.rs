@@ -1,0 +1,12 @@
+use jobtap_core::prelude::*;
+
+struct Gate;
+
+#[cfg(feature = "wide")]
+#[jobtap_plugin(name = "gate")]
+impl Gate {
+    #[init]
+    fn new() -> Self {
+        Self
+    }
+}

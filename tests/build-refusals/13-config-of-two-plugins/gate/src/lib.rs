@@ -1,0 +1,21 @@
+use jobtap_core::prelude::*;
+
+struct Gate;
+
+#[jobtap_plugin(name = "gate")]
+impl Gate {
+    #[init]
+    fn new() -> Self {
+        Self
+    }
+}
+
+struct Fence;
+
+#[jobtap_plugin(name = "fence")]
+impl Fence {
+    #[init]
+    fn new() -> Self {
+        Self
+    }
+}

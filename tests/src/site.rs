@@ -1,0 +1,139 @@
+//! A site that builds managers: a directory with plugin crates of its own.
+//!
+//! All builds share one cache, as a user's do. They begin one after the other, since the cache is
+//! locked; none uses the network.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::{Output, clean, jobtap, run, temporary, workspace};
+
+/// A crate that has no plugin, but a scheduler.
+const SCHEDULER: &str = r#"
+jobtap_core::scheduler! {
+    /// For its name.
+    pub static SHORTEST = "shortest", |_| Err("not today".to_owned());
+}
+"#;
+
+/// A site's directory.
+pub struct Site {
+    directory: TempDir,
+}
+
+impl Default for Site {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Site {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self { directory: temporary() }
+    }
+
+    /// With the plugin `deadline` in a directory of its own, and the plugin `probe` and the scheduler
+    /// `shortest` in a directory of crates, `crates`.
+    #[track_caller]
+    pub fn with_plugins() -> Self {
+        let site = Self::new();
+        site.write("deadline/Cargo.toml", &cargo_toml("deadline"));
+        site.copy("examples/deadline/src/lib.rs", "deadline/src/lib.rs");
+        site.write("crates/probe-0.1.0/Cargo.toml", &cargo_toml("probe"));
+        site.copy("tests/plugins/probe/src/lib.rs", "crates/probe-0.1.0/src/lib.rs");
+        site.write("crates/shortest-0.1.0/Cargo.toml", &cargo_toml("shortest"));
+        site.write("crates/shortest-0.1.0/src/lib.rs", SCHEDULER);
+        for name in ["probe", "shortest"] {
+            let file = format!("crates/{name}-0.1.0/.cargo-checksum.json");
+            site.write(&file, r#"{"files":{},"package":null}"#);
+        }
+        site
+    }
+
+    /// The path of one of its files.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Writes a file.
+    #[track_caller]
+    pub fn write(&self, name: &str, text: &str) {
+        let file = self.path(name);
+        if let Some(parent) = file.parent() {
+            done(parent, fs::create_dir_all(parent));
+        }
+        done(&file, fs::write(&file, text));
+    }
+
+    /// Reads a file.
+    #[track_caller]
+    pub fn read(&self, name: &str) -> String {
+        let file = self.path(name);
+        done(&file, fs::read_to_string(&file))
+    }
+
+    /// Copies a file of the checkout, or a directory with all that is in it.
+    #[track_caller]
+    pub fn copy(&self, from: &str, to: &str) {
+        copy(&workspace().join(from), &self.path(to));
+    }
+
+    /// The plain manager's command, to be run here.
+    pub fn command(&self) -> Command {
+        let mut command = clean(jobtap());
+        command.current_dir(self.directory.path());
+        command
+    }
+
+    /// `jobtap build` with the shared cache and without the network; words are split at blanks.
+    #[track_caller]
+    pub fn build(&self, words: &str) -> Output {
+        let mut command = self.command();
+        command.env("JOBTAP_BUILD_CACHE", cache()).env("CARGO_NET_OFFLINE", "true");
+        run(command.arg("build").args(words.split_whitespace()))
+    }
+}
+
+/// Where all builds of the tests keep what is compiled.
+pub fn cache() -> PathBuf {
+    // The tests' own binary is in `TARGET/PROFILE/deps`.
+    let exe = std::env::current_exe().unwrap_or_default();
+    exe.ancestors().nth(3).unwrap_or(Path::new("")).join("tmp/managers")
+}
+
+/// A plugin's manifest, as somebody writes it who has no checkout of jobtap.
+fn cargo_toml(name: &str) -> String {
+    format!(
+        "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\nlicense = \"MIT\"\n\
+         authors = [\"A Site <site@site.example>\"]\n\n[dependencies]\njobtap-core = \"0.1\"\n\
+         serde = {{ version = \"1\", features = [\"derive\"] }}\n"
+    )
+}
+
+#[track_caller]
+fn copy(from: &Path, to: &Path) {
+    if from.is_dir() {
+        done(to, fs::create_dir_all(to));
+        for entry in done(from, fs::read_dir(from)) {
+            let entry = done(from, entry);
+            copy(&entry.path(), &to.join(entry.file_name()));
+        }
+    } else {
+        if let Some(parent) = to.parent() {
+            done(parent, fs::create_dir_all(parent));
+        }
+        done(from, fs::copy(from, to));
+    }
+}
+
+#[track_caller]
+fn done<T>(path: &Path, result: std::io::Result<T>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(error) => panic!("{}: {error}", path.display()),
+    }
+}

@@ -1,0 +1,59 @@
+//! What `jobtap build` does with a manifest without building: changes and explanations.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use jobtap_tests::site::Site;
+
+const TEXT: &str = "# Ours.\n[manager]\nname = \"site-manager\" # short\n";
+
+#[test]
+fn plugins_come_and_go_and_comments_stay() {
+    let site = Site::with_plugins();
+    site.write("jobtap-build.toml", TEXT);
+    site.build("add deadline=deadline --before probe").ok();
+    site.build("add probe@0.1 --directory crates").ok();
+    site.build("remove .dependency-after").ok();
+    let expected = "# Ours.\n[manager]\nname = \"site-manager\" # short\n\
+        without = [\".dependency-after\"]\n\n\
+        [[plugin]]\nname = \"deadline\"\npath = \"deadline\"\nbefore = [\"probe\"]\n\n\
+        [[plugin]]\nname = \"probe\"\nversion = \"0.1\"\ndirectory = \"crates\"\n";
+    assert_eq!(site.read("jobtap-build.toml"), expected);
+    // Not all builtins have a dot.
+    site.build("remove submit-hold").ok();
+    site.build("add submit-hold").ok();
+    assert_eq!(site.read("jobtap-build.toml"), expected);
+    let twice = site.build("add deadline=deadline");
+    assert!(twice.stderr.contains("plugin \"deadline\" is in the manifest"), "{twice:?}");
+    let unknown = site.build("remove prob");
+    assert!(unknown.stderr.contains("did you mean \"probe\"?"), "{unknown:?}");
+    site.build("remove probe").ok();
+    site.build("remove deadline").ok();
+    site.build("add .dependency-after").ok();
+    assert_eq!(site.read("jobtap-build.toml").trim(), format!("{TEXT}without = []").trim());
+}
+
+#[test]
+fn the_order_is_explained() {
+    let site = Site::with_plugins();
+    let text = "[manager]\nbuiltins = [\".priority-default\"]\n\
+        [[plugin]]\nname = \"probe\"\nversion = \"0.1\"\ndirectory = \"crates\"\nafter = [\"deadline\"]\n\
+        [[plugin]]\nname = \"deadline\"\npath = \"deadline\"\n";
+    site.write("jobtap-build.toml", text);
+    let all = site.build("explain").ok();
+    let expected = "\
+.priority-default (jobtap-builtins 0.1.0, sdk)
+    builtin: before all plugins of other crates
+deadline (deadline 0.1.0, path+deadline)
+    asked for by [[plugin]] \"deadline\"
+    else by its place in the manifest
+probe (probe 0.1.0, directory+crates)
+    asked for by [[plugin]] \"probe\"
+    after deadline: the manifest says so
+    else by its place in the manifest
+";
+    assert!(all.starts_with(expected), "{all}");
+    assert!(all.contains("\n.dependency-after is left out"), "{all}");
+    let one = site.build("explain deadline").ok();
+    assert!(one.starts_with("deadline (") && !one.contains("probe"), "{one}");
+    let none = site.build("explain dedline");
+    assert!(none.stderr.contains("would have no plugin \"dedline\""), "{none:?}");
+}
