@@ -41,9 +41,9 @@ const CACHE: u64 = 64 * MIB;
 const MEMTABLE: u64 = 64 * MIB;
 /// All journals together: the most that a restart after a crash has to read again.
 const JOURNALS: u64 = 256 * MIB;
-/// One to write tables, one to merge them: the work is bounded by the disk, and the cores are the
-/// jobs'.
-const WORKERS: usize = 2;
+/// The work is bounded by the disk, and the cores are the jobs'. Of several the first keeps itself
+/// free for writing tables, and turns in a loop for as long as another one merges them.
+const WORKERS: usize = 1;
 
 /// Waiting here begins a little before fjall waits by itself, which it does without noticing
 /// that its worker threads have ended and nothing will ever get better.
