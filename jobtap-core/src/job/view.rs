@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Flags, JobId, JobResult, State, Timestamp, Uid, Urgency};
+use super::{Flags, JobId, JobResult, State, Timestamp, Uid, Unread, Urgency};
 use crate::eventlog::EventEntry;
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
@@ -26,10 +26,10 @@ pub struct Job {
     pub(crate) priority: Option<u32>,
     pub(crate) t_submit: Timestamp,
     pub(crate) jobspec: Jobspec,
-    pub(crate) resources: Option<Arc<ResourceSet>>,
-    pub(crate) end_event: Option<Arc<EventEntry>>,
+    pub(crate) resources: Unread<Option<Arc<ResourceSet>>>,
+    pub(crate) end_event: Unread<Option<Arc<EventEntry>>>,
     pub(crate) dependencies: Vec<KnownDependency>,
-    pub(crate) annotations: Map<String, Value>,
+    pub(crate) annotations: Unread<Map<String, Value>>,
     pub(crate) posted: Posted,
 }
 
@@ -230,7 +230,7 @@ impl From<&Job> for JobInfo {
             priority: job.priority,
             t_submit: job.t_submit,
             jobspec: job.jobspec.clone(),
-            resources: job.resources.clone(),
+            resources: (*job.resources).clone(),
         }
     }
 }
