@@ -27,7 +27,7 @@ impl AllocCheck {
     ) -> Result<(), HandlerError> {
         // One that is known from earlier holds its resources already, unless they were not its own.
         let holds = job.event_posted("alloc") && !job.event_posted("free");
-        let ours = job.end_event().is_some_and(|end| is(end, EXCEPTION));
+        let ours = job.end_event().is_some_and(|end| ended_by(end, EXCEPTION));
         if let Some(resources) = resources.filter(|_| holds && !ours) {
             self.take(job.id(), resources);
         }
@@ -58,7 +58,7 @@ impl AllocCheck {
     /// After a restart of the scheduler the job may have lost what it had.
     #[on("job.event.exception")]
     fn exception(&mut self, job: &Job, resources: Option<&ResourceSet>, entry: &EventEntry) {
-        if is(entry, "scheduler-restart") {
+        if ended_by(entry, "scheduler-restart") {
             self.free(job, resources);
         }
     }
@@ -70,9 +70,6 @@ impl AllocCheck {
 }
 
 /// Whether an event is a fatal exception of this type.
-fn is(entry: &EventEntry, kind: &str) -> bool {
-    let field = |key: &str| entry.context.as_ref().and_then(|context| context.get(key));
-    entry.name == "exception"
-        && field("severity").and_then(|severity| severity.as_u64()) == Some(0)
-        && field("type").and_then(|kind| kind.as_str()) == Some(kind)
+fn ended_by(entry: &EventEntry, kind: &str) -> bool {
+    entry.exception().is_some_and(|raised| raised.is_fatal() && raised.kind == kind)
 }

@@ -10,7 +10,6 @@ use serde_json::Value;
 
 use super::api::{Effects, StoredJob, Write};
 use super::frames::{Frame, Then};
-use super::held::Words as _;
 use super::notices::Cause;
 use super::queues::stop_at_restart;
 use super::record::{ApplyError, Exec, Record};
