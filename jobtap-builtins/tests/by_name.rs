@@ -204,6 +204,7 @@ fn what_a_job_lost_to_a_new_scheduler_is_not_counted_as_its_own() {
     let r = resources(&m, first);
     m.raise(first, "scheduler-restart", 0, "lost").unwrap();
     m.assert_state(first, State::Cleanup);
+    m.reload_plugin("alloc-check", json!({})).unwrap();
     let second = m.submit(with_resources(&r)).unwrap();
     m.assert_state(second, State::Run);
     // One that is not fatal takes nothing from a job, nor does an end of another kind before `free`.
