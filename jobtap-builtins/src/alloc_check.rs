@@ -15,64 +15,54 @@ pub struct AllocCheck {
 }
 
 const EXCEPTION: &str = "alloc-check";
+const RESTARTED: &str = "scheduler-restart";
 
 #[jobtap_plugin(name = "alloc-check", load = "by-name")]
 impl AllocCheck {
     #[on("job.new")]
-    fn arrived(
-        &mut self,
-        job: &Job,
-        resources: Option<&ResourceSet>,
-        cx: Cx<'_, JobNew>,
-    ) -> Result<(), HandlerError> {
+    fn arrived(&mut self, job: &Job, cx: Cx<'_, JobNew>) -> Result<(), HandlerError> {
         // One that is known from earlier holds its resources already, unless they were not its own.
         let holds = job.event_posted("alloc") && !job.event_posted("free");
-        let ours = job.end_event().is_some_and(|end| is(end, EXCEPTION));
-        if let Some(resources) = resources.filter(|_| holds && !ours) {
-            self.take(job.id(), resources);
+        let lost = |end: &EventEntry| ended_by(end, EXCEPTION) || ended_by(end, RESTARTED);
+        if holds && !job.end_event().is_some_and(lost) {
+            self.take(job);
         }
         Ok(cx.subscribe(job)?)
     }
 
     #[on("job.event.alloc")]
-    fn alloc(
-        &mut self,
-        job: &Job,
-        resources: &ResourceSet,
-        cx: Cx<'_, JobEventAlloc>,
-    ) -> Result<(), HandlerError> {
-        if self.allocated.intersects(resources) {
+    fn alloc(&mut self, job: &Job, cx: Cx<'_, JobEventAlloc>) -> Result<(), HandlerError> {
+        if job.resources().is_some_and(|resources| self.allocated.intersects(resources)) {
             return Ok(cx.fail(EXCEPTION, "resources already allocated")?);
         }
-        self.take(job.id(), resources);
+        self.take(job);
         Ok(())
     }
 
     #[on("job.event.free")]
-    fn free(&mut self, job: &Job, resources: Option<&ResourceSet>) {
-        if let Some(resources) = resources.filter(|_| self.holders.remove(&job.id())) {
+    fn free(&mut self, job: &Job) {
+        if let Some(resources) = job.resources().filter(|_| self.holders.remove(&job.id())) {
             self.allocated.subtract(resources);
         }
     }
 
     /// After a restart of the scheduler the job may have lost what it had.
     #[on("job.event.exception")]
-    fn exception(&mut self, job: &Job, resources: Option<&ResourceSet>, entry: &EventEntry) {
-        if is(entry, "scheduler-restart") {
-            self.free(job, resources);
+    fn exception(&mut self, job: &Job, entry: &EventEntry) {
+        if ended_by(entry, RESTARTED) {
+            self.free(job);
         }
     }
 
-    fn take(&mut self, job: JobId, resources: &ResourceSet) {
-        self.holders.insert(job);
-        self.allocated.union_with(resources);
+    fn take(&mut self, job: &Job) {
+        if let Some(resources) = job.resources() {
+            self.holders.insert(job.id());
+            self.allocated.union_with(resources);
+        }
     }
 }
 
 /// Whether an event is a fatal exception of this type.
-fn is(entry: &EventEntry, kind: &str) -> bool {
-    let field = |key: &str| entry.context.as_ref().and_then(|context| context.get(key));
-    entry.name == "exception"
-        && field("severity").and_then(|severity| severity.as_u64()) == Some(0)
-        && field("type").and_then(|kind| kind.as_str()) == Some(kind)
+fn ended_by(entry: &EventEntry, kind: &str) -> bool {
+    entry.exception().is_some_and(|raised| raised.is_fatal() && raised.kind == kind)
 }

@@ -10,9 +10,10 @@
 //!
 //! What the other job's own log says decides, so that a restart changes nothing.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use jobtap_core::prelude::*;
+use serde_json::{Value, json};
 
 /// How grave the use of a deprecated scheme is.
 const NOTE: Severity = Severity::new(3);
@@ -21,7 +22,7 @@ const NOTE: Severity = Severity::new(3);
 #[derive(Debug, Default)]
 pub struct DependencyAfter {
     /// Who waits for a job.
-    waiting: HashMap<JobId, Vec<Waiter>>,
+    waiting: BTreeMap<JobId, Vec<Waiter>>,
     /// For which jobs a job waits.
     targets: HashMap<JobId, Vec<JobId>>,
 }
@@ -122,7 +123,9 @@ impl DependencyAfter {
         let Some(kind) = Kind::of_scheme(scheme) else {
             return Ok(());
         };
-        let target: JobId = value.parse().map_err(|_| {
+        // The largest id stands for any job.
+        let target = value.parse().ok().filter(|id: &JobId| id.as_u64() != u64::MAX);
+        let target = target.ok_or_else(|| {
             Reject::new(format!("dependency: {scheme}: \"{value}\" is not a valid jobid"))
         })?;
         let target = cx
@@ -194,6 +197,15 @@ impl DependencyAfter {
                 }
             }
         }
+    }
+
+    #[on("plugin.query")]
+    fn query(&self) -> QueryData {
+        let all = self.waiting.iter().flat_map(|(id, list)| list.iter().map(move |w| (id, w)));
+        let all = all.map(|(target, Waiter { dependent, kind, description })| {
+            json!({"id": target, "depid": dependent, "type": kind.word(), "description": description})
+        });
+        QueryData::new().with("dependencies", all.collect::<Value>())
     }
 
     fn forget(&mut self, dependent: JobId) {

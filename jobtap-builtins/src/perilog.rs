@@ -46,13 +46,6 @@ const RESTARTED: &str = "the manager was restarted while it was open";
 /// How grave an epilog's failure is.
 const FAILED_EPILOG: Severity = Severity::new(2);
 
-fn word(bracket: Bracket) -> &'static str {
-    match bracket {
-        Bracket::Prolog => "prolog",
-        Bracket::Epilog => "epilog",
-    }
-}
-
 /// See the module.
 #[derive(Debug)]
 pub struct Perilog {
@@ -100,12 +93,10 @@ impl Perilog {
 
     #[on("job.event.exception")]
     fn exception(&mut self, job: &Job, entry: &EventEntry, cx: Cx<'_, JobEvent>) {
-        let of = |key: &str| entry.context.as_ref().and_then(|context| context.get(key));
-        let fatal = of("severity").and_then(Value::as_i64) == Some(0);
-        let Some(run) = self.runs.get(&job.id()).filter(|_| fatal) else { return };
+        let fatal = entry.exception().filter(|raised| raised.is_fatal());
+        let (Some(raised), Some(run)) = (fatal, self.runs.get(&job.id())) else { return };
         // An epilog cleans up after the prolog whose failure this is.
-        let own = run.script.bracket == Bracket::Epilog
-            && of("type").and_then(Value::as_str) == Some(word(Bracket::Prolog));
+        let own = run.script.bracket == Bracket::Epilog && raised.kind == Bracket::Prolog.word();
         if run.script.cancel_on_exception && !own {
             self.stop(job.id(), Phase::Canceled, cx.now());
         }
@@ -193,7 +184,7 @@ impl Perilog {
         let mut run = Run::new(Arc::clone(script), token, hosts.clone());
         for (rank, host) in hosts {
             let process = script.process(job, rank);
-            let place = format!("{id}: {}: {host} (rank {rank}): ", word(bracket));
+            let place = format!("{id}: {}: {host} (rank {rank}): ", bracket.word());
             let mut child = self.remote.start_process_with(process, self.logger(place));
             run.started(rank, child.signals());
             let remote = self.remote.clone();
@@ -243,7 +234,7 @@ impl Perilog {
     ) {
         let Some(run) = self.run(of) else { return };
         if let Some(reason) = run.ended(rank, end) {
-            let (id, word) = (of.0, word(of.1));
+            let (id, word) = (of.0, of.1.word());
             cx.log(Level::Error, format!("{id}: {word}: (rank {rank}): {reason}"));
         }
         if !run.is_active() {
@@ -261,7 +252,7 @@ impl Perilog {
         let deadline = now + run.script.kill_timeout;
         let timer = self.remote.at(deadline, move |perilog: &mut Self, cx| {
             if let Some(run) = perilog.run(of) {
-                let word = word(of.1);
+                let word = of.1.word();
                 let text = format!("{id}: timed out waiting for SIGTERM to terminate {word}");
                 cx.log(Level::Error, text);
                 run.kill();
@@ -297,7 +288,7 @@ impl Perilog {
     /// Ends the job of a prolog that failed, with an epilog if there is one.
     fn fail<T: TopicSet>(&mut self, job: LiveJob<'_>, note: String, cx: &Cx<'_, T>) {
         let Some(run) = self.runs.remove(&job.id()) else { return };
-        let kind = word(Bracket::Prolog);
+        let kind = Bracket::Prolog.word();
         match self.config.epilog.clone() {
             None => cx.fail_job(job, kind, note),
             Some(script) => match cx.fail_job_with_epilog(job, EPILOG, kind, note) {

@@ -17,7 +17,7 @@ fn is_of_queue(job: &Job, queue: Queue<'_>) -> bool {
     own == queue.constraint().as_ref()
 }
 
-#[jobtap_plugin(name = ".update-queue", after = [".priority-default", ".post-event"])]
+#[jobtap_plugin(name = ".update-queue", load = "last")]
 impl UpdateQueue {
     #[on("job.update.attributes.system.queue")]
     fn update(

@@ -179,3 +179,40 @@ fn the_check_knows_the_jobs_that_ran_before_it_was_loaded() {
     let second = m.submit(with_resources(&r)).unwrap();
     m.assert_exception(second, "alloc-check", "resources already allocated");
 }
+
+/// Keeps every job in CLEANUP.
+#[derive(Default)]
+struct Holds(Vec<Token>);
+
+#[jobtap_plugin(name = "holds")]
+impl Holds {
+    #[on("job.state.cleanup")]
+    fn hold(&mut self, cx: Cx<'_, JobStateCleanup>) -> Result<(), HandlerError> {
+        self.0.push(cx.epilog_start("hold")?);
+        Ok(())
+    }
+}
+
+#[test]
+fn what_a_job_lost_to_a_new_scheduler_is_not_counted_as_its_own() {
+    let loads =
+        json!({"job-manager": {"plugins": [{"load": "alloc-bypass"}, {"load": "alloc-check"}]}});
+    let builder = TestManager::new().plugin::<PriorityDefault>().plugin::<Holds>();
+    let builder = builder.plugin::<AllocBypass>().plugin::<AllocCheck>();
+    let mut m = builder.config(loads).start();
+    let first = m.submit(TestJob::new()).unwrap();
+    let r = resources(&m, first);
+    m.raise(first, "scheduler-restart", 0, "lost").unwrap();
+    m.assert_state(first, State::Cleanup);
+    m.reload_plugin("alloc-check", json!({})).unwrap();
+    let second = m.submit(with_resources(&r)).unwrap();
+    m.assert_state(second, State::Run);
+    // One that is not fatal takes nothing from a job, nor does an end of another kind before `free`.
+    m.raise(second, "scheduler-restart", 1, "still there").unwrap();
+    let third = m.submit(with_resources(&r)).unwrap();
+    m.assert_exception(third, "alloc-check", "resources already allocated");
+    m.cancel(second).unwrap();
+    m.assert_state(second, State::Cleanup);
+    let fourth = m.submit(with_resources(&r)).unwrap();
+    m.assert_exception(fourth, "alloc-check", "resources already allocated");
+}

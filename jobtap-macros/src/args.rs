@@ -11,7 +11,7 @@ use crate::suggest;
 #[derive(Default)]
 pub(crate) struct PluginArgs {
     pub(crate) name: Option<LitStr>,
-    pub(crate) by_name: bool,
+    pub(crate) load: Load,
     pub(crate) before: Vec<LitStr>,
     pub(crate) after: Vec<LitStr>,
     pub(crate) data: Option<Type>,
@@ -20,6 +20,15 @@ pub(crate) struct PluginArgs {
     pub(crate) krate: Option<Path>,
     /// Something could not be read at all, which may have been any of the above.
     pub(crate) doubtful: bool,
+}
+
+/// See `jobtap_core::plugin::Load`.
+#[derive(Clone, Copy, Default)]
+pub(crate) enum Load {
+    #[default]
+    Auto,
+    Last,
+    ByName,
 }
 
 /// See `jobtap_core::plugin::LoadOrder`.
@@ -147,7 +156,7 @@ impl PluginArgs {
     fn set(&mut self, arg: Arg) -> syn::Result<()> {
         match (arg.key.to_string().as_str(), arg.value) {
             ("name", Value::Expr(value)) => self.name = Some(name(&value)?),
-            ("load", Value::Expr(value)) => self.by_name = by_name(&value)?,
+            ("load", Value::Expr(value)) => self.load = load(&value)?,
             ("before", Value::Expr(value)) => self.before = names(&value)?,
             ("after", Value::Expr(value)) => self.after = names(&value)?,
             ("load_order", Value::Expr(value)) => self.load_order = load_order(&value)?,
@@ -218,16 +227,17 @@ fn name(value: &Expr) -> syn::Result<LitStr> {
     Ok(name)
 }
 
-fn by_name(value: &Expr) -> syn::Result<bool> {
+fn load(value: &Expr) -> syn::Result<Load> {
     let text = string(value, "`load`")?;
     match text.value().as_str() {
-        "auto" => Ok(false),
-        "by-name" => Ok(true),
+        "auto" => Ok(Load::Auto),
+        "last" => Ok(Load::Last),
+        "by-name" => Ok(Load::ByName),
         other => Err(syn::Error::new(
             text.span(),
             format!(
-                "`load` can't be {other:?}\nnote: \"auto\" loads a linked plugin at start, \
-                 \"by-name\" only when it is named"
+                "`load` can't be {other:?}\nnote: \"auto\" loads a linked plugin at start, \"last\" \
+                 after those that the configuration names, \"by-name\" only when it is named"
             ),
         )),
     }

@@ -9,7 +9,7 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Path, Type};
 
-use crate::args::{LoadOrder, PluginArgs};
+use crate::args::{Load, LoadOrder, PluginArgs};
 use crate::handler::{self, Handler, OnKind, OnTopic};
 use crate::methods::{Build, Init};
 use crate::plugin::Plugin;
@@ -76,7 +76,11 @@ fn alias(index: usize, path: &Path) -> Ident {
 fn descriptor(plugin: &Plugin, own: &[&Path], krate: &TokenStream, p: &TokenStream) -> TokenStream {
     let args = &plugin.args;
     let name = args.name.as_ref().map_or_else(|| quote!(""), |name| quote!(#name));
-    let load = if args.by_name { quote!(ByName) } else { quote!(Auto) };
+    let load = match args.load {
+        Load::Auto => quote!(Auto),
+        Load::Last => quote!(Last),
+        Load::ByName => quote!(ByName),
+    };
     let (before, after) = (&args.before, &args.after);
     let load_order = match args.load_order {
         LoadOrder::None => quote!(None),

@@ -28,7 +28,8 @@ use quote::quote;
 /// ```text
 /// #[jobtap_plugin(
 ///     name = "fairshare",           // required: what users see
-///     load = "auto",                // or "by-name": linked, but loaded only when named
+///     load = "auto",                // or "last": after those that the configuration names;
+///                                   // or "by-name": linked, but loaded only when named
 ///     before = ["limits"],          // called before these plugins, where they are linked
 ///     after = ["accounts"],         // called after these
 ///     data = Usage,                 // its durable data on a job

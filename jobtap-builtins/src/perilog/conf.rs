@@ -8,8 +8,6 @@ use jobtap_core::prelude::*;
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
-use super::word;
-
 /// What is read of the instance's configuration. The tables stay raw: their mistakes have Flux's
 /// texts.
 #[derive(Debug, Default, Deserialize)]
@@ -91,7 +89,7 @@ impl Config {
 
 impl Script {
     fn new(bracket: Bracket, table: &Value, imp: Option<&str>) -> Result<Self, ConfError> {
-        let word = word(bracket);
+        let word = bracket.word();
         let table = Table::new(format!("job-manager.{word}"), table, &KEYS)?;
         let mut command = match table.get("command") {
             Some(Value::Array(words)) => words

@@ -10,7 +10,6 @@ use jobtap_core::resource::{Hostlist, Idset};
 use serde_json::{Value, json};
 
 use super::conf::Script;
-use super::word;
 
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
@@ -28,9 +27,9 @@ pub(super) struct Run {
     active: BTreeMap<u32, Signals>,
     failed: BTreeMap<u32, WaitStatus>,
     /// Those that were not done in time.
-    late: Vec<u32>,
+    late: Idset,
     /// Those that were killed, since SIGTERM had not ended them.
-    killed: Vec<u32>,
+    killed: Idset,
     deadline: Option<Timestamp>,
     timer: Option<Timer>,
 }
@@ -55,8 +54,8 @@ impl Run {
             hosts,
             active: BTreeMap::new(),
             failed: BTreeMap::new(),
-            late: Vec::new(),
-            killed: Vec::new(),
+            late: Idset::new(),
+            killed: Idset::new(),
             deadline: None,
             timer: None,
         }
@@ -110,7 +109,7 @@ impl Run {
     pub(super) fn kill(&mut self) {
         for (rank, process) in std::mem::take(&mut self.active) {
             process.send(SIGKILL);
-            self.killed.push(rank);
+            self.killed.insert(rank);
             self.failed.insert(rank, WaitStatus::from_signal(SIGKILL));
         }
     }
@@ -123,8 +122,8 @@ impl Run {
 
     /// What went wrong, for the job's exception; nothing when all is well, or the job was ended before.
     pub(super) fn complaint(&self) -> Option<String> {
-        let word = word(self.script.bracket);
-        let failed = || self.failed.keys().copied().collect::<Vec<_>>();
+        let word = self.script.bracket.word();
+        let failed = || self.failed.keys().copied().collect();
         let (what, ranks) = match self.phase {
             Phase::TimedOut => ("timed out".to_owned(), self.late.clone()),
             Phase::Canceled if !self.killed.is_empty() => {
@@ -154,27 +153,27 @@ impl Run {
             Phase::Canceled if !self.killed.is_empty() => "canceled then timed out",
             Phase::Canceled | Phase::Lost => return None,
         };
-        let unfit = |rank: &&u32| self.script.per_rank || self.killed.contains(rank);
-        let ranks: Vec<u32> = self.failed.keys().filter(unfit).copied().collect();
-        let reason = format!("{} {what}", word(self.script.bracket));
-        (!ranks.is_empty()).then(|| (idset(&ranks), reason))
+        let unfit = |rank: &&u32| self.script.per_rank || self.killed.contains(**rank);
+        let ranks: Idset = self.failed.keys().filter(unfit).copied().collect();
+        let reason = format!("{} {what}", self.script.bracket.word());
+        (!ranks.is_empty()).then_some((ranks, reason))
     }
 
     /// `HOSTS (rank RANKS)`.
-    fn place(&self, ranks: &[u32]) -> String {
+    fn place(&self, ranks: &Idset) -> String {
         let mut hosts = Hostlist::new();
-        for host in ranks.iter().filter_map(|rank| self.hosts.get(rank)) {
+        for host in ranks.iter().filter_map(|rank| self.hosts.get(&rank)) {
             // A name that came from a list of hosts is good in one.
             let _ = hosts.push(host);
         }
         hosts.uniq();
-        format!("{hosts} (rank {})", idset(ranks))
+        format!("{hosts} (rank {ranks})")
     }
 
     pub(super) fn query(&self, now: Timestamp) -> Value {
-        let active: Vec<u32> = self.active.keys().copied().collect();
+        let active: Idset = self.active.keys().copied().collect();
         let mut told = json!({
-            "name": word(self.script.bracket),
+            "name": self.script.bracket.word(),
             "state": match self.phase {
                 Phase::Running | Phase::Lost => "running",
                 Phase::Canceled => "canceled",
@@ -182,19 +181,11 @@ impl Run {
             },
             "total": self.hosts.len(),
             "active": active.len(),
-            "active_ranks": idset(&active).to_string(),
+            "active_ranks": active.to_string(),
         });
         if let (Some(deadline), Some(told)) = (self.deadline, told.as_object_mut()) {
             told.insert("remaining_time".to_owned(), (deadline - now).max(0.0).into());
         }
         told
     }
-}
-
-fn idset(ranks: &[u32]) -> Idset {
-    let mut set = Idset::new();
-    for rank in ranks {
-        set.insert(*rank);
-    }
-    set
 }

@@ -391,3 +391,29 @@ fn one_that_is_run_once_drains_only_where_it_hangs() {
         format!("prolog canceled then timed out for job {hangs}")
     );
 }
+
+#[test]
+fn a_node_that_is_drained_already_keeps_its_reason() {
+    let prolog = json!({"command": ["pro"], "per-rank": true});
+    let mut m = manager_on(1, conf(prolog, Value::Null));
+    m.submit(TestJob::new()).unwrap();
+    m.drain_nodes("0", "memory").unwrap();
+    m.end_process("pro", code(1));
+    assert_eq!(drained(&m)["0"]["reason"], "memory");
+}
+
+#[test]
+fn an_epilog_that_fails_on_some_ranks_is_noted_with_them_and_not_grave() {
+    let epilog = json!({"command": ["epi"], "per-rank": true});
+    let mut m = manager_on(2, conf(Value::Null, epilog));
+    let id = m.submit(TestJob::new().nodes(2).ntasks(2)).unwrap();
+    m.finish(id, 0);
+    m.end_process("epi", WaitStatus::from_signal(9));
+    m.end_process("epi", code(0));
+    after_alloc(&m, id, "start finish epilog-start release exception epilog-finish free clean");
+    let log = m.eventlog(id);
+    let raised = log.iter().find_map(EventEntry::exception).unwrap();
+    assert_eq!((raised.kind, raised.severity), ("epilog", 2));
+    assert_eq!(raised.note, "epilog killed by signal 9 on testhost0 (rank 0)");
+    assert_eq!(m.job(id).result(), Some(JobResult::Completed));
+}

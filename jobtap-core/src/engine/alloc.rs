@@ -75,7 +75,7 @@ impl Engine {
         self.holding.insert(id);
         let summary = resources.summary();
         if let Some(record) = self.jobs.get_mut(&id) {
-            record.job.resources = Some(Arc::new(resources));
+            *record.job.resources = Some(Arc::new(resources));
         }
         self.post(id, events::alloc(self.now, &summary));
     }
@@ -86,7 +86,7 @@ impl Engine {
         let Some(record) = self.jobs.get(&id) else {
             return;
         };
-        let refuse = match (record.job.state, &record.job.resources) {
+        let refuse = match (record.job.state, &*record.job.resources) {
             (State::Sched, None) => None,
             // Asked again after a restart.
             (State::Sched, Some(present)) if **present == resources => return,
@@ -98,7 +98,7 @@ impl Engine {
         }
         self.put(id, "R", resources.to_json());
         if let Some(record) = self.jobs.get_mut(&id) {
-            record.job.resources = Some(Arc::new(resources));
+            *record.job.resources = Some(Arc::new(resources));
             if !record.bypass && !record.is_queued("set-flags") {
                 let flag = JobFlag::AllocBypass.name();
                 self.post(id, events::set_flags(self.now, flag));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::callback::{Callback, Subject};
 use super::frames::{Frame, Then};
 use super::notices::Cause;
-use super::plugins::glob;
+use super::plugins::names;
 use super::restart::Orphans;
 use super::work::Work;
 use super::{Engine, Level, RequestError};
@@ -104,13 +104,7 @@ impl Engine {
         &mut self,
         pattern: &str,
     ) -> Result<Vec<(PluginKey, Arc<str>)>, RequestError> {
-        let matches = |plugin: &Instance| match pattern {
-            "all" => !plugin.name().starts_with('.'),
-            pattern => {
-                let bare = pattern.strip_suffix(".so").unwrap_or(pattern);
-                glob(bare, plugin.name()) || glob(pattern, plugin.listed_as())
-            }
-        };
+        let matches = |plugin: &Instance| names(pattern, plugin.name(), plugin.listed_as());
         let leaving = self.plugins.stack.plugins().iter().filter(|plugin| matches(plugin));
         let leaving: Vec<Rc<Instance>> = leaving.cloned().collect();
         if leaving.is_empty() && pattern != "all" {

@@ -282,9 +282,8 @@ impl Engine {
         let Some(record) = self.jobs.get_mut(&id) else { return };
         super::annotations::merge(&mut record.job.annotations, notes);
         if publish {
-            let whole = &record.job.annotations;
-            let whole =
-                if whole.is_empty() { Value::Null } else { Value::Object((**whole).clone()) };
+            let whole = &*record.job.annotations;
+            let whole = if whole.is_empty() { Value::Null } else { whole.clone().into() };
             self.post(id, super::events::annotations(self.now, whole));
         }
     }

@@ -36,20 +36,11 @@ impl Working {
 
 /// The words for prologs and epilogs.
 pub(super) trait Words {
-    /// Also the type of the exception when it fails.
-    fn word(self) -> &'static str;
     fn start(self) -> &'static str;
     fn finish(self) -> &'static str;
 }
 
 impl Words for Bracket {
-    fn word(self) -> &'static str {
-        match self {
-            Bracket::Prolog => "prolog",
-            Bracket::Epilog => "epilog",
-        }
-    }
-
     fn start(self) -> &'static str {
         match self {
             Bracket::Prolog => "prolog-start",

@@ -306,7 +306,7 @@ impl Record {
             }
         }
         if !self.job.annotations.is_empty() {
-            map.insert("annotations".to_owned(), (*self.job.annotations).clone().into());
+            map.insert("annotations".to_owned(), self.job.annotations().clone().into());
         }
         let dependencies: Vec<&str> = self.job.dependencies().collect();
         if !dependencies.is_empty() {
@@ -318,7 +318,7 @@ impl Record {
         let mut set = |key: &str, value: Value| {
             map.insert(key.to_owned(), value);
         };
-        if let Some(r) = &self.job.resources {
+        if let Some(r) = &*self.job.resources {
             set("nnodes", r.nnodes().into());
             set("ncores", r.ncores().into());
             set("ranks", r.ranks().to_string().into());
@@ -334,7 +334,7 @@ impl Record {
             set("result", result.value().into());
             set("success", (result == JobResult::Completed).into());
             set("exception_occurred", self.exception.is_some().into());
-            if let Some(exception) = &self.exception {
+            if let Some(exception) = &*self.exception {
                 for (key, name) in [("type", "exception_type"), ("note", "exception_note")] {
                     set(name, field(exception, key).cloned().unwrap_or_default());
                 }

@@ -25,6 +25,8 @@ const EINVAL: i32 = 22;
 /// A conf of another kind, in Flux's words.
 const NO_OBJECT: &str = "jobptap: plugin conf must be a JSON object";
 
+type Linked = &'static PluginDescriptor;
+
 /// Milliseconds that a handler may take, unless `job-manager.plugin-time-budget` says otherwise.
 const BUDGET: u64 = 100;
 
@@ -84,15 +86,13 @@ impl Engine {
         self.plugins.stack.plugins().iter().map(status).collect()
     }
 
-    /// Loads what loads by itself, then follows `[job-manager] plugins` in its order.
+    /// Loads what loads by itself, then follows `[job-manager] plugins` in its order, then loads what
+    /// comes last.
     pub(super) fn load_configured(&mut self) -> Result<(), StartError> {
         self.read_budget().map_err(StartError)?;
         let auto: Vec<_> = self.plugins.registry.auto().collect();
-        for descriptor in auto {
-            self.load(descriptor, descriptor.name, None).map_err(|text| {
-                StartError(format!("plugin {} can't be loaded: {text}", descriptor.name))
-            })?;
-        }
+        self.load_unasked(auto)?;
+        let mut last: Vec<_> = self.plugins.registry.last().collect();
         let directives = self.config.pointer("/job-manager/plugins").cloned();
         let directives = match directives {
             None => Vec::new(),
@@ -103,10 +103,21 @@ impl Engine {
             }
         };
         for (index, directive) in directives.iter().enumerate() {
-            self.follow_directive(directive)
+            self.follow_directive(directive, &mut last)
                 .map_err(|text| StartError(format!("[job-manager.plugins][{index}]: {text}")))?;
         }
+        last.retain(|plugin| self.plugins.stack.find(plugin.name).is_none());
+        self.load_unasked(last)?;
         self.warn_without_priority();
+        Ok(())
+    }
+
+    fn load_unasked(&mut self, plugins: Vec<Linked>) -> Result<(), StartError> {
+        for plugin in plugins {
+            self.load(plugin, plugin.name, None).map_err(|text| {
+                StartError(format!("plugin {} can't be loaded: {text}", plugin.name))
+            })?;
+        }
         Ok(())
     }
 
@@ -118,7 +129,11 @@ impl Engine {
         }
     }
 
-    fn follow_directive(&mut self, directive: &Value) -> Result<(), String> {
+    fn follow_directive(
+        &mut self,
+        directive: &Value,
+        last: &mut Vec<Linked>,
+    ) -> Result<(), String> {
         let Value::Object(table) = directive else {
             return Err("entry must be a table".to_owned());
         };
@@ -131,7 +146,12 @@ impl Engine {
             return Err(format!("unknown key {key:?}: use load, remove, conf"));
         }
         if let Some(name) = text("remove")? {
-            self.remove_plugins(&name).map_err(|error| format!("remove {name}: {}", error.text))?;
+            let count = last.len();
+            last.retain(|plugin| !names(&name, plugin.name, plugin.name));
+            let removed = self.remove_plugins(&name);
+            if count == last.len() {
+                removed.map_err(|error| format!("remove {name}: {}", error.text))?;
+            }
         }
         if let Some(name) = text("load")? {
             let conf = table.get("conf").cloned();
@@ -275,6 +295,18 @@ impl Engine {
                 Err(format!("config rejected by {name} jobtap plugin"))
             }
             Err(Fault::Panic(text)) => Err(format!("conf.update panicked: {text}")),
+        }
+    }
+}
+
+/// Whether a pattern, by which plugins are removed, means this one: an exact name, a glob, or `all`
+/// (every one without a leading dot).
+pub(super) fn names(pattern: &str, name: &str, listed_as: &str) -> bool {
+    match pattern {
+        "all" => !name.starts_with('.'),
+        pattern => {
+            let bare = pattern.strip_suffix(".so").unwrap_or(pattern);
+            glob(bare, name) || glob(pattern, listed_as)
         }
     }
 }

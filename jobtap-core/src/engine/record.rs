@@ -13,7 +13,7 @@ use super::api::{Effect, TimerId, Write};
 use super::held::{Opened, Working};
 use super::simulated::Simulated;
 use crate::eventlog::EventEntry;
-use crate::job::{Flags, Job, KnownDependency, Notes, State, Timestamp, Uid, Urgency};
+use crate::job::{Flags, Job, KnownDependency, State, Timestamp, Uid, Unread, Urgency};
 use crate::plugin::{Bracket, PluginKey, Work as RemoteWork};
 use crate::resource::{Idset, ResourceSet};
 
@@ -71,9 +71,9 @@ pub(super) struct Record {
     pub(super) times: Times,
     pub(super) wait_status: Option<i32>,
     /// The most severe exception, the first among equals, for listings.
-    pub(super) exception: Option<Arc<EventEntry>>,
+    pub(super) exception: Unread<Option<Arc<EventEntry>>>,
     /// Plugins' data, by plugin.
-    pub(super) data: Notes,
+    pub(super) data: Unread<Map<String, Value>>,
     /// The queue in which it is counted.
     pub(super) counted_in: Option<Arc<str>>,
 }
@@ -193,8 +193,8 @@ impl Record {
             subscribers: ThinVec::new(),
             times: Times::default(),
             wait_status: None,
-            exception: None,
-            data: Notes::default(),
+            exception: Unread::default(),
+            data: Unread::default(),
             counted_in: None,
         }
     }
@@ -378,7 +378,7 @@ impl Record {
         let status = i32::try_from(status).map_err(|_| refuse(entry, "status is out of range"))?;
         self.wait_status = Some(status);
         if self.job.state == State::Run {
-            self.job.end_event = Some(Arc::clone(entry));
+            *self.job.end_event = Some(Arc::clone(entry));
         }
         Ok(())
     }
@@ -413,7 +413,7 @@ impl Record {
         }
         let worse = |seen: &Arc<EventEntry>| number(seen, "severity").is_ok_and(|s| severity < s);
         if self.exception.as_ref().is_none_or(worse) {
-            self.exception = Some(Arc::clone(entry));
+            *self.exception = Some(Arc::clone(entry));
         }
         if severity != 0 || matches!(state, State::Cleanup | State::Inactive) {
             return Ok(false);

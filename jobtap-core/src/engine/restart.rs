@@ -10,7 +10,6 @@ use serde_json::Value;
 
 use super::api::{Effects, StoredJob, Write};
 use super::frames::{Frame, Then};
-use super::held::Words as _;
 use super::notices::Cause;
 use super::queues::stop_at_restart;
 use super::record::{ApplyError, Exec, Record};
@@ -358,9 +357,9 @@ fn replay(stored: StoredJob) -> Result<Record, RestoreError> {
     let entries = decode_log(&stored.eventlog)
         .map_err(|error| refuse(format!("failed to decode eventlog: {error}")))?;
     let mut record = Record::new(blank_job(stored.id, jobspec));
-    record.job.resources = resources;
+    *record.job.resources = resources;
     record.exec_lines = stored.exec_lines;
-    record.data = stored.data.into();
+    *record.data = stored.data;
     for entry in entries {
         let old = entry.name == "submit"
             && entry.context.as_ref().is_some_and(|context| !context.contains_key("version"));

@@ -3,18 +3,22 @@
 //! the replay of a hundred thousand eventlogs would take.
 //!
 //! It follows from the job's other keys: where there is none, or one that can't be read, the eventlog
-//! is replayed.
+//! is replayed. What is large or seldom asked for stays text until somebody does: most jobs are only
+//! counted, and shown to plugins that note who had them.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use super::record::{Exec, Record, Times};
 use super::restart::RestoreError;
 use super::submit::blank_job;
 use crate::eventlog::EventEntry;
-use crate::job::{Flags, JobId, KnownDependency, Posted, State, Timestamp, Uid, Urgency};
+use crate::job::{
+    Blank, Flags, JobId, KnownDependency, Posted, State, Timestamp, Uid, Unread, Urgency,
+};
 use crate::jobspec::Jobspec;
 
 /// The form of this version. One of another form is not read.
@@ -72,7 +76,7 @@ fn event(entry: &EventEntry) -> Option<Box<RawValue>> {
     raw(line)
 }
 
-fn map(map: &serde_json::Map<String, serde_json::Value>) -> Option<Box<RawValue>> {
+fn map(map: &Map<String, Value>) -> Option<Box<RawValue>> {
     if map.is_empty() {
         return None;
     }
@@ -123,6 +127,19 @@ pub(super) fn write(record: &Record) -> String {
     serde_json::to_string(&summary).unwrap_or_default()
 }
 
+/// What can't be read counts as absent: it was written by a manager, as JSON at least.
+fn unread<T: Blank>(text: Option<&RawValue>, read: fn(&str) -> T) -> Unread<T> {
+    text.map_or_else(Unread::default, |text| Unread::new(text.get(), read))
+}
+
+fn entry(text: &str) -> Option<Arc<EventEntry>> {
+    EventEntry::decode(text).ok().map(Arc::new)
+}
+
+fn object(text: &str) -> Map<String, Value> {
+    serde_json::from_str(text).unwrap_or_default()
+}
+
 /// A job as its summary tells.
 pub(super) fn read(id: JobId, text: &str) -> Result<Record, RestoreError> {
     let broken = |what: &str, error: &dyn std::fmt::Display| {
@@ -133,9 +150,7 @@ pub(super) fn read(id: JobId, text: &str) -> Result<Record, RestoreError> {
     if summary.form != FORM {
         return Err(RestoreError::new(format!("summary: form {} is unknown", summary.form)));
     }
-    let jobspec = Jobspec::stored(summary.jobspec.get().to_owned())
-        .map_err(|error| broken("jobspec", &error.text()))?;
-    let mut job = blank_job(id, jobspec);
+    let mut job = blank_job(id, Jobspec::stored_json(summary.jobspec));
     job.state = State::Inactive;
     job.userid = Uid::new(summary.userid);
     job.urgency =
@@ -146,23 +161,12 @@ pub(super) fn read(id: JobId, text: &str) -> Result<Record, RestoreError> {
     job.posted = summary.events;
     let known = |(description, open)| KnownDependency { description, open };
     job.dependencies = summary.dependencies.into_iter().map(known).collect();
-    let entry = |raw: Option<&RawValue>| {
-        raw.map(|raw| EventEntry::decode(raw.get()).map(Arc::new)).transpose()
-    };
-    job.end_event = entry(summary.end).map_err(|error| broken("end", &error))?;
-    if let Some(annotations) = summary.annotations {
-        job.annotations = serde_json::from_str(annotations.get())
-            .map_err(|error| broken("annotations", &error))?;
-    }
-    if let Some(resources) = summary.resources {
-        let set = resources.get().parse().map_err(|error| broken("R", &error))?;
-        job.resources = Some(Arc::new(set));
-    }
+    job.end_event = unread(summary.end, entry);
+    job.annotations = unread(summary.annotations, object);
+    job.resources = unread(summary.resources, |text| text.parse().ok().map(Arc::new));
     let mut record = Record::new(job);
-    record.exception = entry(summary.exception).map_err(|error| broken("exception", &error))?;
-    if let Some(data) = summary.data {
-        record.data = serde_json::from_str(data.get()).map_err(|error| broken("data", &error))?;
-    }
+    record.exception = unread(summary.exception, entry);
+    record.data = unread(summary.data, object);
     record.times = Times::of(summary.times);
     record.wait_status = summary.wait_status;
     record.bypass = summary.bypass;

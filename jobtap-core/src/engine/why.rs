@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use super::Engine;
 use super::api::{Cred, RequestError};
-use super::held::Words as _;
 use super::record::{Exec, Record, field};
 use super::requests::refused;
 use crate::job::{JobId, State, Timestamp};

@@ -90,6 +90,26 @@ impl EventEntry {
         }
     }
 
+    /// What an `exception` event tells (RFC 21); none of another event, or of one without type and
+    /// severity.
+    ///
+    /// ```
+    /// use jobtap_core::eventlog::EventEntry;
+    ///
+    /// let line = r#"{"timestamp":1.0,"name":"exception","context":{"type":"cancel","severity":0}}"#;
+    /// let entry = EventEntry::decode(line)?;
+    /// let raised = entry.exception().filter(|raised| raised.is_fatal());
+    /// assert_eq!(raised.map(|raised| raised.kind), Some("cancel"));
+    /// # Ok::<(), jobtap_core::eventlog::EntryError>(())
+    /// ```
+    #[must_use]
+    pub fn exception(&self) -> Option<Raised<'_>> {
+        let context = self.context.as_ref().filter(|_| self.name == "exception")?;
+        let text = |key: &str| context.get(key)?.as_str();
+        let severity = context.get("severity")?.as_i64()?;
+        Some(Raised { kind: text("type")?, severity, note: text("note").unwrap_or_default() })
+    }
+
     /// The entry's line in a log, with its newline. The timestamp must be finite, or the line
     /// can't be read again.
     #[must_use]
@@ -112,6 +132,25 @@ impl EventEntry {
             return Err(EntryError::NotAnObject);
         }
         serde_json::from_str(bare).map_err(|error| EntryError::malformed(&error))
+    }
+}
+
+/// What an `exception` event tells: see [`EventEntry::exception`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Raised<'e> {
+    /// The type, such as `cancel` or `timeout`.
+    pub kind: &'e str,
+    /// How grave, from 0, which ends the job, to 7.
+    pub severity: i64,
+    /// Why, for the user; may be empty.
+    pub note: &'e str,
+}
+
+impl Raised<'_> {
+    /// Whether it ends the job.
+    #[must_use]
+    pub fn is_fatal(&self) -> bool {
+        self.severity == 0
     }
 }
 

@@ -3,4 +3,4 @@
 mod entry;
 pub mod format;
 
-pub use entry::{EntryError, EventEntry, LogError, decode_log};
+pub use entry::{EntryError, EventEntry, LogError, Raised, decode_log};

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use thin_vec::ThinVec;
 
-use super::{Flags, JobId, JobResult, Notes, State, Timestamp, Uid, Urgency};
+use super::{Flags, JobId, JobResult, State, Timestamp, Uid, Unread, Urgency};
 use crate::eventlog::EventEntry;
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
@@ -27,10 +27,10 @@ pub struct Job {
     pub(crate) priority: Option<u32>,
     pub(crate) t_submit: Timestamp,
     pub(crate) jobspec: Jobspec,
-    pub(crate) resources: Option<Arc<ResourceSet>>,
-    pub(crate) end_event: Option<Arc<EventEntry>>,
+    pub(crate) resources: Unread<Option<Arc<ResourceSet>>>,
+    pub(crate) end_event: Unread<Option<Arc<EventEntry>>>,
     pub(crate) dependencies: ThinVec<KnownDependency>,
-    pub(crate) annotations: Notes,
+    pub(crate) annotations: Unread<Map<String, Value>>,
     pub(crate) posted: Posted,
 }
 
@@ -231,7 +231,7 @@ impl From<&Job> for JobInfo {
             priority: job.priority,
             t_submit: job.t_submit,
             jobspec: job.jobspec.clone(),
-            resources: job.resources.clone(),
+            resources: (*job.resources).clone(),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::de::IgnoredAny;
 use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::document::Document;
@@ -71,6 +72,11 @@ impl Jobspec {
         let json: Result<IgnoredAny, _> = serde_json::from_str(&text);
         json.map_err(|error| JobspecError::Json(error.to_string()))?;
         Ok(Self { document: Arc::new(Document::unread(text.into_boxed_str())) })
+    }
+
+    /// The same of what was found to be JSON already.
+    pub(crate) fn stored_json(text: &RawValue) -> Self {
+        Self { document: Arc::new(Document::unread(text.get().into())) }
     }
 
     fn assemble(value: Value, counts: Counts, validated: bool) -> Self {

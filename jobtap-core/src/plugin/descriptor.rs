@@ -63,6 +63,9 @@ impl fmt::Debug for PluginDescriptor {
 pub enum Load {
     /// Linked is loaded.
     Auto,
+    /// Linked is loaded, after the plugins that the configuration names. One that these replace is
+    /// taken out by `{remove = ..}`, as if it were loaded already.
+    Last,
     /// Only when the configuration or an administrator names it.
     ByName,
 }

@@ -318,6 +318,21 @@ pub enum Bracket {
     Epilog,
 }
 
+impl Bracket {
+    /// `prolog` or `epilog`; also the type of the exception when it fails.
+    ///
+    /// ```
+    /// assert_eq!(jobtap_core::plugin::Bracket::Epilog.word(), "epilog");
+    /// ```
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Bracket::Prolog => "prolog",
+            Bracket::Epilog => "epilog",
+        }
+    }
+}
+
 /// Flags of a job that a plugin can set (RFC 21 `set-flags`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobFlag {

@@ -100,6 +100,11 @@ impl Registry {
         self.plugins().filter(|plugin| plugin.load == Load::Auto)
     }
 
+    /// Those that are loaded without being named, but after those that are, in order.
+    pub fn last(&self) -> impl Iterator<Item = &'static PluginDescriptor> + '_ {
+        self.plugins().filter(|plugin| plugin.load == Load::Last)
+    }
+
     /// A plugin by its name.
     pub fn find(&self, name: &str) -> Option<&'static PluginDescriptor> {
         self.plugins().find(|plugin| plugin.name == name)

@@ -9,7 +9,7 @@ use super::offline::Offline;
 use super::throughput::Manager;
 use super::{BenchError, CORES, jobspec};
 use crate::daemon::statedir::StateDir;
-use crate::store::EmbeddedStore;
+use crate::store::{EmbeddedStore, Key, Op, Store as _};
 
 /// How many jobs become inactive together while the store is filled.
 const TOGETHER: u64 = 1000;
@@ -58,6 +58,8 @@ pub async fn measure(inactive: u64, pending: u64) -> Result<Restart, BenchError>
 
 fn fill(statedir: &StateDir, inactive: u64, pending: u64) -> Result<(), BenchError> {
     let store = EmbeddedStore::open(&statedir.path().join("store"))?;
+    // As the first start of a manager leaves it; else this would measure the making of the index.
+    store.commit(vec![Op::Put { key: Key::instance(Key::INDEXED)?, value: b"1".to_vec() }])?;
     let mut manager = Offline::new(Some(Arc::new(store)))?;
     for number in 1..=inactive {
         manager.submit(jobspec(1.0, 1, number)?)?;

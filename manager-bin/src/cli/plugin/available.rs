@@ -111,6 +111,7 @@ fn json(
 fn load(plugin: &PluginDescriptor) -> &'static str {
     match plugin.load {
         Load::Auto => "auto",
+        Load::Last => "last",
         Load::ByName => "by-name",
     }
 }

@@ -1,0 +1,150 @@
+//! Every plugin that is linked is removed and loaded again while jobs wait for it, hold what it gave
+//! them, or have a prolog of its: each job goes on, or says on what it waits.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+
+use jobtap_builtins as _;
+use jobtap_core::job::WaitStatus;
+use jobtap_core::plugin::{PluginDescriptor, Registry};
+use jobtap_core::prelude::*;
+use jobtap_core::testing::{TestJob, TestManager};
+use serde_json::{Value, json};
+
+fn linked() -> Vec<&'static PluginDescriptor> {
+    Registry::linked().unwrap().plugins().collect()
+}
+
+/// All that is linked, loaded; prologs stay at work.
+fn manager() -> TestManager {
+    // It would hold every job, so it comes later.
+    let by_name = linked().into_iter().filter(|plugin| !plugin.name.starts_with('.'));
+    let loads: Vec<Value> = by_name
+        .filter(|plugin| plugin.name != "submit-hold")
+        .map(|plugin| json!({ "load": plugin.name }))
+        .collect();
+    let mut builder = TestManager::new();
+    for plugin in linked() {
+        builder = builder.descriptor(plugin);
+    }
+    let mut m = builder
+        .cores(4)
+        .lifetime(1e6)
+        .config(json!({
+            "job-manager": {"plugins": loads, "prolog": {"command": ["pro"]}},
+            "policy": {"limits": {"duration": "1h", "job-size": {"max": {"ncores": 4}}}},
+            "queues": {"batch": {}, "debug": {}},
+            "plugins": {
+                "limits": {"user": {"running": 5}},
+                "licenses": {"matlab": 1},
+                "fairshare": {"weights": {"fairshare": 100}},
+                "preempt-notice": {"before": "10s"},
+            },
+        }))
+        .start();
+    m.start_queues().unwrap();
+    m.hold_processes();
+    m
+}
+
+fn job() -> TestJob {
+    TestJob::new().duration(60.0).user(7).queue("batch")
+}
+
+/// A job for each thing that a builtin can keep it waiting for.
+fn submit_all(m: &mut TestManager) -> Vec<JobId> {
+    let first = m.submit(job().name("one").dependency("license:matlab")).unwrap();
+    m.assert_state(first, State::Run);
+    let after = |scheme: &str| job().dependency(&format!("{scheme}:{first}"));
+    let jobs = [
+        after("afterok"),
+        after("afterany"),
+        job().name("one").dependency("singleton"),
+        job().dependency("begin-time:500"),
+        job().dependency("license:matlab"),
+        job().dependency("string:data?type=out&scope=user"),
+        job().dependency("string:data?type=in&scope=user"),
+        job().ntasks(4),
+        job().urgency(0),
+        job().queue("debug"),
+    ];
+    let mut ids = vec![first];
+    ids.extend(jobs.map(|job| m.submit(job).unwrap()));
+    let waiting = ids.iter().filter(|id| m.job(**id).state() == State::Depend).count();
+    assert_eq!((waiting, m.running_processes().count()), (7, 3));
+    ids
+}
+
+/// Lets everything happen that can.
+fn run_out(m: &mut TestManager) {
+    for _ in 0..60 {
+        let programs: Vec<String> =
+            m.running_processes().map(|(process, _)| process.program.clone()).collect();
+        programs.iter().for_each(|program| m.end_process(program, WaitStatus::from_exit_code(0)));
+        m.advance(100.0);
+    }
+}
+
+/// No job waits without a sentence that says what for; one that is held says by what.
+#[track_caller]
+fn assert_reasons(m: &TestManager, without: &str) {
+    for id in m.jobs() {
+        let (state, why) = (m.job(id).state(), m.why(id));
+        assert!(!why.is_empty(), "without {without}: {id} in {state}: {:?}", m.events(id));
+        assert!(why.iter().all(|text| text.len() > 10), "without {without}: {id}: {why:?}");
+        if state == State::Depend {
+            let held: Vec<&str> = m.job(id).dependencies().collect();
+            assert!(!held.is_empty(), "without {without}: nothing holds {id}: {:?}", m.events(id));
+            let named = |held: &&str| why.iter().any(|text| text.contains(*held));
+            assert!(held.iter().all(named), "without {without}: {id}: {held:?} of {why:?}");
+        }
+    }
+}
+
+#[test]
+fn every_linked_plugin_leaves_no_job_without_a_reason() {
+    for plugin in linked() {
+        let name = plugin.name;
+        let mut m = manager();
+        let ids = submit_all(&mut m);
+        if name == "submit-hold" {
+            m.load_plugin(name, json!({})).unwrap();
+        }
+        m.remove_plugin(name).unwrap();
+        assert_reasons(&m, name);
+        run_out(&mut m);
+        assert_reasons(&m, name);
+        m.load_plugin(name, json!({})).unwrap();
+        assert_reasons(&m, name);
+        // The one that its user holds.
+        let _ = m.urgency(ids[9], 16);
+        run_out(&mut m);
+        if name == "submit-hold" {
+            for id in &ids {
+                let _ = m.urgency(*id, 16);
+            }
+            run_out(&mut m);
+        }
+        for id in m.jobs() {
+            let (state, events) = (m.job(id).state(), m.events(id));
+            assert_eq!(state, State::Inactive, "{name}: {id}: {events:?}; {:?}", m.why(id));
+        }
+    }
+}
+
+#[test]
+fn every_linked_plugin_can_be_reloaded_while_jobs_wait() {
+    for plugin in linked().into_iter().filter(|plugin| plugin.name != "submit-hold") {
+        let name = plugin.name;
+        let mut m = manager();
+        let ids = submit_all(&mut m);
+        m.reload_plugin(name, json!({})).unwrap();
+        assert_reasons(&m, name);
+        m.crash_and_restart();
+        assert_reasons(&m, name);
+        let _ = m.urgency(ids[9], 16);
+        run_out(&mut m);
+        for id in m.jobs() {
+            let (state, events) = (m.job(id).state(), m.events(id));
+            assert_eq!(state, State::Inactive, "{name}: {id}: {events:?}; {:?}", m.why(id));
+        }
+    }
+}

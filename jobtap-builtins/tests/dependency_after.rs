@@ -1,0 +1,183 @@
+//! `.dependency-after` where jobs, the plugin and the manager come and go; its schemes are tested
+//! beside its code.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+
+use jobtap_builtins::{DependencyAfter, PriorityDefault};
+use jobtap_core::job::Encoding;
+use jobtap_core::prelude::*;
+use jobtap_core::testing::{TestJob, TestManager};
+use serde_json::{Value, json};
+
+const PLUGIN: &str = ".dependency-after";
+const RELEASED: &str =
+    "submit dependency-add validate dependency-remove depend priority alloc start";
+const AT_ONCE: &str =
+    "submit dependency-add dependency-remove validate depend priority alloc start";
+
+fn manager() -> TestManager {
+    TestManager::new().plugin::<PriorityDefault>().plugin::<DependencyAfter>().start()
+}
+
+fn ask(m: &mut TestManager, scheme: &str, target: impl std::fmt::Display) -> Result<JobId, String> {
+    m.submit(TestJob::new().dependency(&format!("{scheme}:{target}")))
+}
+
+fn after(m: &mut TestManager, scheme: &str, target: JobId) -> JobId {
+    ask(m, scheme, target).unwrap()
+}
+
+fn entries(m: &mut TestManager) -> Value {
+    m.query_plugin(PLUGIN).unwrap()["dependencies"].clone()
+}
+
+#[test]
+fn a_query_shows_who_waits_for_whom() {
+    let mut m = manager();
+    let target = m.submit(TestJob::new().urgency(0)).unwrap();
+    assert_eq!(m.query_plugin(PLUGIN).unwrap()["path"], "builtin");
+    assert_eq!(entries(&mut m), json!([]));
+    let kinds = [
+        ("afterstart", "after-start"),
+        ("afterany", "after-finish"),
+        ("afterok", "after-success"),
+        ("afternotok", "after-failure"),
+        ("afterexcept", "after-except"),
+    ];
+    let expected: Vec<Value> = kinds
+        .iter()
+        .map(|(scheme, kind)| {
+            let waits = after(&mut m, scheme, target);
+            let description = format!("{kind}={target}");
+            json!({"id": target, "depid": waits, "type": kind, "description": description})
+        })
+        .collect();
+    assert_eq!(entries(&mut m), Value::from(expected.clone()));
+    m.crash_and_restart();
+    assert_eq!(entries(&mut m), Value::from(expected));
+    m.cancel(target).unwrap();
+    assert_eq!(entries(&mut m), json!([]));
+}
+
+#[test]
+fn the_description_keeps_the_id_as_it_was_typed() {
+    let mut m = manager();
+    let target = m.submit(TestJob::new().urgency(0)).unwrap();
+    for encoding in [Encoding::Dec, Encoding::Hex, Encoding::F58, Encoding::Kvs] {
+        let typed = target.encode(encoding);
+        let waits = ask(&mut m, "afterany", &typed).unwrap();
+        let held: Vec<String> = m.job(waits).dependencies().map(str::to_owned).collect();
+        assert_eq!(held, [format!("after-finish={typed}")]);
+    }
+}
+
+#[test]
+fn any_job_is_no_job() {
+    let mut m = manager();
+    for value in ["", "any", &u64::MAX.to_string()] {
+        let refused = ask(&mut m, "afterok", value).unwrap_err();
+        assert_eq!(refused, format!("dependency: afterok: \"{value}\" is not a valid jobid"));
+    }
+}
+
+#[test]
+fn a_target_that_was_purged_is_not_found() {
+    let mut m = manager();
+    let target = m.submit(TestJob::new().run_for(1.0)).unwrap();
+    m.advance(2.0);
+    m.purge(target).unwrap();
+    let refused = ask(&mut m, "afterok", target).unwrap_err();
+    assert_eq!(refused, format!("dependency: afterok: id {target}: job not found"));
+}
+
+#[test]
+fn a_target_that_is_over_and_never_ran_satisfies_afterany_alone() {
+    let mut m = manager();
+    let target = m.submit(TestJob::new().urgency(0)).unwrap();
+    m.cancel(target).unwrap();
+    for scheme in ["afterstart", "afterok", "afternotok", "afterexcept"] {
+        let refused = ask(&mut m, scheme, target).unwrap_err();
+        assert_eq!(refused, format!("dependency: after: {target} never started"));
+    }
+    let free = after(&mut m, "afterany", target);
+    m.assert_events(free, AT_ONCE);
+}
+
+#[test]
+fn afterstart_of_one_that_runs_is_satisfied_at_once() {
+    let mut m = manager();
+    let target = m.submit(TestJob::new()).unwrap();
+    let waits = after(&mut m, "afterstart", target);
+    m.assert_events(waits, AT_ONCE);
+    // The log says so also after a restart, and of a job that is over.
+    m.crash_and_restart();
+    let waits = after(&mut m, "afterstart", target);
+    m.assert_events(waits, AT_ONCE);
+    m.finish(target, 1);
+    let waits = after(&mut m, "afterstart", target);
+    m.assert_events(waits, AT_ONCE);
+}
+
+#[test]
+fn a_dependent_that_was_cancelled_is_left_alone_by_its_target() {
+    let mut m = manager();
+    let target = m.submit(TestJob::new()).unwrap();
+    let waits = after(&mut m, "afternotok", target);
+    m.cancel(waits).unwrap();
+    assert_eq!(entries(&mut m), json!([]));
+    m.finish(target, 0);
+    m.assert_events(waits, "submit dependency-add validate exception clean");
+}
+
+#[test]
+fn a_chain_of_afterany_goes_on_when_one_of_it_is_cancelled() {
+    let mut m = manager();
+    let first = m.submit(TestJob::new()).unwrap();
+    let second = after(&mut m, "afterany", first);
+    let third = after(&mut m, "afterany", second);
+    m.cancel(second).unwrap();
+    m.assert_events(third, RELEASED);
+}
+
+#[test]
+fn two_dependencies_of_one_job_are_each_waited_for() {
+    let mut m = manager();
+    let (one, other) = (m.submit(TestJob::new()).unwrap(), m.submit(TestJob::new()).unwrap());
+    let job = TestJob::new().dependency(&format!("afterok:{one}"));
+    let waits = m.submit(job.dependency(&format!("afterany:{other}"))).unwrap();
+    m.finish(other, 1);
+    m.assert_state(waits, State::Depend);
+    m.crash_and_restart();
+    m.assert_state(waits, State::Depend);
+    m.finish(one, 0);
+    m.assert_state(waits, State::Run);
+}
+
+#[test]
+fn what_happened_while_it_was_not_loaded_counts_when_it_is_again() {
+    let mut m = manager();
+    m.hold_execution();
+    let target = m.submit(TestJob::new()).unwrap();
+    let schemes = ["afterstart", "afterany", "afterok", "afternotok"];
+    let waits = schemes.map(|scheme| after(&mut m, scheme, target));
+    m.remove_plugin(PLUGIN).unwrap();
+    assert_eq!(
+        ask(&mut m, "afterok", target).unwrap_err(),
+        "dependency scheme \"afterok\" not supported"
+    );
+    m.started(target);
+    m.finish(target, 0);
+    for id in waits {
+        m.assert_state(id, State::Depend);
+        assert!(m.why(id)[0].contains("no loaded plugin looks after that"), "{:?}", m.why(id));
+    }
+    m.load_plugin(PLUGIN, json!({})).unwrap();
+    let [started, any, ok, not_ok] = waits;
+    for id in [started, any, ok] {
+        m.assert_events(
+            id,
+            "submit dependency-add validate dependency-remove depend priority alloc",
+        );
+    }
+    let note = format!("dependency after-failure={target} can never be satisfied");
+    m.assert_exception(not_ok, "dependency", &note);
+}

@@ -1,0 +1,126 @@
+//! A part of a job that stays the text that was stored until somebody looks at it: a start brings back
+//! a million jobs that are over, and of most of them nobody asks for more than id and user.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, LazyLock};
+
+use serde_json::{Map, Value};
+
+use crate::eventlog::EventEntry;
+use crate::resource::ResourceSet;
+
+/// A value, or what it is still to be read from. One that is blank, as most are of a job that waits,
+/// takes the size of a pointer.
+pub(crate) struct Unread<T>(Option<Box<LazyLock<T, Read<T>>>>);
+
+type Read<T> = Box<dyn FnOnce() -> T + Send>;
+
+/// What can be [`Unread`].
+pub(crate) trait Blank: Default + Sized + 'static {
+    /// The default value.
+    fn blank() -> &'static Self;
+}
+
+impl Blank for Map<String, Value> {
+    fn blank() -> &'static Self {
+        static BLANK: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
+        &BLANK
+    }
+}
+
+impl Blank for Option<Arc<ResourceSet>> {
+    fn blank() -> &'static Self {
+        &None
+    }
+}
+
+impl Blank for Option<Arc<EventEntry>> {
+    fn blank() -> &'static Self {
+        &None
+    }
+}
+
+impl<T: Blank> Unread<T> {
+    /// What `read` will make of this text.
+    pub(crate) fn new(text: &str, read: fn(&str) -> T) -> Self {
+        let text: Box<str> = text.into();
+        Self(Some(Box::new(LazyLock::new(Box::new(move || read(&text))))))
+    }
+}
+
+impl<T> Default for Unread<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T: Blank + Clone> Clone for Unread<T> {
+    fn clone(&self) -> Self {
+        let mut copy = Self::default();
+        copy.clone_from(self);
+        copy
+    }
+
+    fn clone_from(&mut self, other: &Self) {
+        match other.0 {
+            None => self.0 = None,
+            Some(_) => (**self).clone_from(other),
+        }
+    }
+}
+
+impl<T: Blank> Deref for Unread<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        match &self.0 {
+            Some(value) => value,
+            None => T::blank(),
+        }
+    }
+}
+
+impl<T: Blank> DerefMut for Unread<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.0.get_or_insert_with(|| Box::new(LazyLock::new(Box::new(T::default))))
+    }
+}
+
+impl<T: Blank + fmt::Debug> fmt::Debug for Unread<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn a_text_is_read_once_and_only_when_somebody_looks() {
+        static READ: AtomicUsize = AtomicUsize::new(0);
+        fn map(text: &str) -> Map<String, Value> {
+            READ.fetch_add(1, Ordering::Relaxed);
+            serde_json::from_str(text).unwrap()
+        }
+        let mut value = Unread::new("{\"a\":1}", map);
+        assert_eq!(READ.load(Ordering::Relaxed), 0);
+        value.insert("b".to_owned(), 2.into());
+        assert_eq!((value["a"].as_u64(), value.len()), (Some(1), 2));
+        assert_eq!(READ.load(Ordering::Relaxed), 1);
+        assert_eq!(format!("{:?}", value.clone()), format!("{:?}", *value));
+    }
+
+    #[test]
+    fn what_nobody_set_is_blank_and_small() {
+        let mut value = Unread::<Map<String, Value>>::default();
+        assert!(value.is_empty() && value.clone().is_empty());
+        assert_eq!(size_of_val(&value), size_of::<usize>());
+        value.insert("a".to_owned(), 1.into());
+        assert_eq!(value.len(), 1);
+    }
+}
