@@ -17,7 +17,7 @@ pub(crate) use self::resources::PerResourceArgs;
 use super::message::system_text;
 use super::submit_caller::Caller;
 use super::submit_env::EnvRules;
-use super::submit_values::{begin_time, count, is_task_set, substitute_cc, time_limit};
+use super::submit_values::{begin_time, is_task_set, substitute_cc, time_limit};
 use super::{submit_env, submit_rlimit, submit_setattr};
 
 /// Why options don't make a job. The text follows `PROG-COMMAND: ERROR: `.
