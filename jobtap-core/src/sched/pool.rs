@@ -224,6 +224,12 @@ impl Pool {
         Answer::Busy
     }
 
+    /// The nodes that a job's constraint lets it have, whether they are up or not.
+    pub fn eligible_ranks(&self, jobspec: &Jobspec) -> Idset {
+        let constraint = constraint(jobspec).unwrap_or(Constraint::Always);
+        eligible(&self.all, &constraint).ranks()
+    }
+
     /// Whether a job could run now if all nodes were up.
     pub fn waits_for_nodes(&self, jobspec: &Jobspec) -> bool {
         let constraint = constraint(jobspec).unwrap_or(Constraint::Always);
