@@ -83,6 +83,15 @@ fn a_job_is_told_of_the_nodes_that_it_could_have_and_of_no_others() {
 }
 
 #[test]
+fn a_job_waits_for_no_job_that_only_leaves_it_a_drained_node() {
+    let mut m = cluster().start();
+    let runs: Vec<JobId> = (0..4).map(|_| m.submit(job(1)).unwrap()).collect();
+    m.drain_nodes("0-1", "fan").unwrap();
+    let waits = m.submit(job(1)).unwrap();
+    assert_eq!(m.why(waits), [format!("its resources are held by {}", runs[2])]);
+}
+
+#[test]
 fn a_job_is_told_of_the_maintenance_that_it_waits_for() {
     let mut m = cluster().start();
     let now = m.now().as_secs();

@@ -18,8 +18,10 @@ impl Engine {
     pub(super) fn why_resources(&self, record: &Record) -> Value {
         let spec = &record.job.jobspec;
         let mut free = self.pool.free().clone();
+        let of_use = self.pool.usable_ranks(spec, self.now.as_secs());
+        let held = self.holding.iter().filter_map(|id| Some((*id, self.jobs.get(id)?.held()?)));
         let mut ending: Vec<_> =
-            self.holding.iter().filter_map(|id| Some((*id, self.jobs.get(id)?.held()?))).collect();
+            held.filter(|(_, resources)| resources.ranks().intersects(&of_use)).collect();
         ending.sort_by(|a, b| {
             let end = |resources: Option<f64>| resources.unwrap_or(f64::INFINITY);
             end(a.1.expiration()).total_cmp(&end(b.1.expiration())).then(a.0.cmp(&b.0))
@@ -45,7 +47,7 @@ impl Engine {
                 return json!({ "kind": "resources", "text": text, "jobs": jobs, "until": until });
             }
         }
-        if self.pool.choose_from(&free, spec).is_some() {
+        if self.pool.waits_for_maintenance(spec) {
             return self.why_maintenance(record);
         }
         self.why_nodes(record)
