@@ -200,6 +200,8 @@ fn ranks_given_back_early_are_given_to_others_also_after_a_restart() {
     let third = m.submit(job(2)).unwrap();
     m.assert_state(second, State::Run);
     m.finish(first, 0);
+    // Its summary is what its log says.
+    m.crash_and_restart();
     assert_eq!(hosts(&m, third), "n[0,2]");
     let names = m.events(first).join(" ");
     assert!(names.ends_with("start release finish release free clean"), "{names}");
@@ -233,6 +235,18 @@ fn jobs_stay_clear_of_a_maintenance_and_start_when_it_is_over() {
         m.advance(20.0);
         assert_eq!(hosts(&m, long), "n[1-2]", "{policy}");
     }
+}
+
+#[test]
+fn nodes_of_a_job_that_is_late_are_not_taken_for_free() {
+    let config = json!({"policy": {"scheduler": {"queue-policy": "conservative"}}});
+    let mut m = cluster().config(config).start();
+    m.hold_execution();
+    let late = m.submit(job(1).duration(10.0)).unwrap();
+    m.advance(20.0);
+    m.assert_state(late, State::Run);
+    let next = m.submit(job(1)).unwrap();
+    assert_eq!(hosts(&m, next), "n1");
 }
 
 /// Lets users change durations.
