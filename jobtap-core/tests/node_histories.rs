@@ -27,7 +27,7 @@ use nodes::Nodes;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const NODES: u32 = 4;
 const CORES: u32 = 2;
@@ -62,6 +62,7 @@ enum Act {
     /// Nodes, in how many seconds, and for how many.
     Reserve(Idset, u8, Option<u8>),
     Unreserve(u64),
+    Exclude(Idset),
     Scheduling(bool),
     Restart,
     CrashIn(u32),
@@ -106,6 +107,7 @@ fn act() -> impl Strategy<Value = Act> {
         2 => (ranks(), 0..20u8, option::of(1..10u8))
             .prop_map(|(ranks, from, to)| Act::Reserve(ranks, from, to)),
         2 => (1..6u64).prop_map(Act::Unreserve),
+        1 => prop_oneof![Just(Idset::new()), ranks()].prop_map(Act::Exclude),
         1 => any::<bool>().prop_map(Act::Scheduling),
         2 => Just(Act::Restart),
         3 => (0..12u32).prop_map(Act::CrashIn),
@@ -117,6 +119,12 @@ fn all() -> ResourceSet {
     ResourceSet::uniform(0, &format!("n[0-{}]", NODES - 1).parse().unwrap(), node)
 }
 
+fn config(policy: &str, exclude: &Idset) -> Value {
+    let resource =
+        if exclude.is_empty() { json!({}) } else { json!({"exclude": exclude.to_string()}) };
+    json!({"policy": {"scheduler": {"queue-policy": policy}}, "resource": resource})
+}
+
 /// A manager and what is known of it from outside.
 struct World {
     m: TestManager,
@@ -126,13 +134,14 @@ struct World {
     scheduling: Option<bool>,
     /// Those whose start was looked at.
     started: BTreeSet<JobId>,
+    policy: &'static str,
 }
 
 impl World {
-    fn new(hold: bool, policy: &str) -> Self {
+    fn new(hold: bool, policy: &'static str) -> Self {
         let mut m = TestManager::new()
             .resources(all())
-            .config(json!({"policy": {"scheduler": {"queue-policy": policy}}}))
+            .config(config(policy, &Idset::new()))
             .plugin::<ByUrgency>()
             .plugin::<Hostile>()
             .plugin::<Slow>()
@@ -140,7 +149,7 @@ impl World {
         if hold {
             m.hold_execution();
         }
-        Self { m, hold, scheduling: Some(true), started: BTreeSet::new() }
+        Self { m, hold, scheduling: Some(true), started: BTreeSet::new(), policy }
     }
 
     /// One of the jobs, the youngest first; sometimes one that never was.
@@ -209,6 +218,11 @@ impl World {
                 self.nodes(NodeRequest::Maintain { targets, from: Some(from), to, reason });
             }
             Act::Unreserve(id) => self.nodes(NodeRequest::EndMaintenance { id }),
+            Act::Exclude(ranks) => {
+                let config = config(self.policy, &ranks);
+                // Refused when no node would be left.
+                drop(self.m.configure(config));
+            }
             Act::Scheduling(start) => {
                 self.scheduling = self.m.scheduling(start).ok().map(|()| start);
             }
@@ -220,11 +234,39 @@ impl World {
         }
     }
 
+    /// The jobs that run on nodes that are about to be lost.
+    fn on(&self, ranks: &Idset) -> Vec<JobId> {
+        let jobs = self.m.jobs().into_iter().filter(|id| self.m.job(*id).state() == State::Run);
+        let holds = |id: &JobId| {
+            let given_back = Model::of(&self.m.eventlog(*id)).unwrap().given_back;
+            let held = self.m.job(*id).resources().unwrap().ranks().difference(&given_back);
+            held.intersects(ranks)
+        };
+        jobs.filter(holds).collect()
+    }
+
+    /// They were ended for that, unless something else did, or the manager never got to know.
+    fn check_lost(&self, ranks: &Idset, jobs: &[JobId]) -> Result<(), TestCaseError> {
+        let known = ranks.is_subset(&Nodes::of(&self.m.resource_log()).lost);
+        for id in jobs {
+            let is_told = |entry: &EventEntry| {
+                let field = |key: &str| entry.context.as_ref()?.get(key).cloned();
+                entry.name == "exception"
+                    && (field("type") == Some(json!("node-failure"))
+                        || field("type") == Some(json!("hit")))
+            };
+            let ended = self.m.eventlog(*id).iter().any(is_told);
+            prop_assert!(ended || !known, "{}: {:?}", id, self.m.events(*id));
+        }
+        Ok(())
+    }
+
     /// What must hold at any time.
     fn check(&mut self) -> Result<(), TestCaseError> {
-        let nodes = Nodes::of(&self.m.resource_log());
+        let mut nodes = Nodes::of(&self.m.resource_log());
         let m = &self.m;
         let status = m.resource_status();
+        nodes.excluded = ids(status["exclude"].as_str().unwrap()).collect();
         let drained = status["drain"].as_object().unwrap().keys();
         let drained: Idset = drained.flat_map(|ranks| ids(ranks)).collect();
         prop_assert_eq!(&drained, &nodes.drained);
@@ -293,6 +335,7 @@ impl World {
         for reserved in Nodes::of(&self.m.resource_log()).reserved {
             self.act(Act::Unreserve(reserved.0));
         }
+        self.act(Act::Exclude(Idset::new()));
         self.act(Act::Find(every.clone()));
         self.act(Act::Undrain(every));
         self.check()?;
@@ -340,12 +383,15 @@ fn cases() -> u32 {
     asked.and_then(|text| text.parse().ok()).unwrap_or(200_u32).div_ceil(2)
 }
 
-fn leaves_order(acts: Vec<Act>, hold: bool, policy: &str) -> Result<(), TestCaseError> {
+fn leaves_order(acts: Vec<Act>, hold: bool, policy: &'static str) -> Result<(), TestCaseError> {
     quiet();
     let mut world = World::new(hold, policy);
     for act in acts {
+        let lost = if let Act::Lose(ranks) = &act { ranks.clone() } else { Idset::new() };
+        let on_lost = world.on(&lost);
         world.act(act);
         world.check()?;
+        world.check_lost(&lost, &on_lost)?;
     }
     world.end()
 }

@@ -9,6 +9,8 @@ use serde_json::Value;
 pub(crate) struct Nodes {
     pub(crate) drained: Idset,
     pub(crate) lost: Idset,
+    /// By the configuration, not the log.
+    pub(crate) excluded: Idset,
     /// Id, ranks, from and to.
     pub(crate) reserved: Vec<(u64, Idset, f64, f64)>,
 }
@@ -39,7 +41,7 @@ impl Nodes {
     }
 
     pub(crate) fn down(&self) -> Idset {
-        self.drained.union(&self.lost)
+        self.drained.union(&self.lost).union(&self.excluded)
     }
 
     /// Whether a rank is kept free at some time between two.
