@@ -50,6 +50,9 @@ fn jobs_ask_for_resources_in_each_way() {
     assert_eq!(ran(&m, "--shape=slot=2{a}/[core;gpu]"), (2, "1".to_owned()));
     let copies = m.jobtap("bulksubmit --dry-run --cores={} true ::: 1 2").ok();
     assert_eq!(copies, "bulksubmit: submit --cores=1 true\nbulksubmit: submit --cores=2 true");
+    let shapes = ["bulksubmit", "--dry-run", "--shape=node={}{x}/slot/core", "true", ":::", "1"];
+    let shapes = m.jobtap_args(&shapes).ok();
+    assert_eq!(shapes, "bulksubmit: submit --shape='node=1{x}/slot/core' true");
     let refused = |options: &str, text: &str| {
         fails(&m.jobtap(&format!("run {options} true")), &format!("jobtap-run: ERROR: {text}"));
     };
