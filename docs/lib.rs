@@ -38,6 +38,7 @@ chapters! {
     testing = "testing.md";
     restart = "restart.md";
     order = "order.md";
+    resources = "resources.md";
     records = "records.md";
     custom_managers = "custom-managers.md";
     from_c = "from-c.md";

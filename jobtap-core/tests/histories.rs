@@ -315,7 +315,7 @@ impl World {
             Some(State::Run) if !bracketed && !self.hold && !model.has("start") => {
                 Err("not started")
             }
-            Some(State::Cleanup) if !bracketed && (!model.holds || model.has("release")) => {
+            Some(State::Cleanup) if !bracketed && (!model.holds || model.released) => {
                 Err("nothing holds it")
             }
             _ => Ok(()),

@@ -31,6 +31,11 @@ fn drain(targets: &str, reason: Option<&str>, mode: DrainMode) -> NodeRequest {
     NodeRequest::Drain { targets, reason, mode }
 }
 
+fn reserve(targets: &str, from: f64, to: f64, reason: &str) -> NodeRequest {
+    let (targets, reason) = (targets.to_owned(), reason.to_owned());
+    NodeRequest::Maintain { targets, from: Some(from), to: Some(to), reason }
+}
+
 fn drained(m: &TestManager) -> Value {
     m.resource_status()["drain"].clone()
 }
@@ -51,6 +56,53 @@ fn drained_nodes_get_no_new_jobs_and_keep_those_they_have() {
     assert_eq!(m.why(more), ["it waits for nodes that are drained: n[1-3] (bad disk)"]);
     m.undrain_nodes("2").unwrap();
     assert_eq!(hosts(&m, more), "n[0,2]");
+}
+
+#[test]
+fn a_job_is_told_of_the_nodes_that_it_could_have_and_of_no_others() {
+    let mut m = cluster().start();
+    let runs = m.submit(job(1)).unwrap();
+    m.drain_nodes("1", "fan").unwrap();
+    m.drain_nodes("2-3", "disk").unwrap();
+    let any = m.submit(job(2)).unwrap();
+    let one = m.submit(job(1).attribute("constraints", json!({"ranks": ["3"]}))).unwrap();
+    assert_eq!(m.why(any), ["it waits for nodes that are drained: n1 (fan), n[2-3] (disk)"]);
+    assert_eq!(m.why(one)[1], "it waits for nodes that are drained: n3 (disk)");
+    let all = m.submit(job(4)).unwrap();
+    let jobs_too =
+        "it waits for jobs to end, and for nodes that are drained: n1 (fan), n[2-3] (disk)";
+    assert_eq!(m.why(all)[1], jobs_too);
+    m.lose_nodes("3").unwrap();
+    m.undrain_nodes("3").unwrap();
+    assert_eq!(m.why(one)[1], "it waits for nodes that are offline: n3");
+    m.finish(runs, 0);
+    assert_eq!(
+        m.why(all)[1],
+        "it waits for nodes that are drained: n1 (fan), n2 (disk), n3 (offline)"
+    );
+}
+
+#[test]
+fn a_job_waits_for_no_job_that_only_leaves_it_a_drained_node() {
+    let mut m = cluster().start();
+    let runs: Vec<JobId> = (0..4).map(|_| m.submit(job(1)).unwrap()).collect();
+    m.drain_nodes("0-1", "fan").unwrap();
+    let waits = m.submit(job(1)).unwrap();
+    assert_eq!(m.why(waits), [format!("its resources are held by {}", runs[2])]);
+}
+
+#[test]
+fn a_job_is_told_of_the_maintenance_that_it_waits_for() {
+    let mut m = cluster().start();
+    let now = m.now().as_secs();
+    m.nodes(reserve("0-1", now, now + 100.0, "firmware")).unwrap();
+    m.nodes(reserve("3", now + 60.0, now + 200.0, "")).unwrap();
+    let on = |rank: &str| job(1).attribute("constraints", json!({"ranks": [rank]}));
+    let under_way = m.submit(on("0")).unwrap();
+    let to_come = m.submit(on("3")).unwrap();
+    let text = "it could still run when a maintenance begins, so it waits until that is over: ";
+    assert_eq!(m.why(under_way), [format!("{text}n0 now (firmware)")]);
+    assert_eq!(m.why(to_come)[1], format!("{text}n3 in 1 min 0 s"));
 }
 
 #[test]
@@ -148,6 +200,8 @@ fn ranks_given_back_early_are_given_to_others_also_after_a_restart() {
     let third = m.submit(job(2)).unwrap();
     m.assert_state(second, State::Run);
     m.finish(first, 0);
+    // Its summary is what its log says.
+    m.crash_and_restart();
     assert_eq!(hosts(&m, third), "n[0,2]");
     let names = m.events(first).join(" ");
     assert!(names.ends_with("start release finish release free clean"), "{names}");
@@ -181,6 +235,18 @@ fn jobs_stay_clear_of_a_maintenance_and_start_when_it_is_over() {
         m.advance(20.0);
         assert_eq!(hosts(&m, long), "n[1-2]", "{policy}");
     }
+}
+
+#[test]
+fn nodes_of_a_job_that_is_late_are_not_taken_for_free() {
+    let config = json!({"policy": {"scheduler": {"queue-policy": "conservative"}}});
+    let mut m = cluster().config(config).start();
+    m.hold_execution();
+    let late = m.submit(job(1).duration(10.0)).unwrap();
+    m.advance(20.0);
+    m.assert_state(late, State::Run);
+    let next = m.submit(job(1)).unwrap();
+    assert_eq!(hosts(&m, next), "n1");
 }
 
 /// Lets users change durations.

@@ -67,6 +67,7 @@ mod timers;
 mod updates;
 mod waits;
 mod why;
+mod why_resources;
 mod work;
 mod working;
 

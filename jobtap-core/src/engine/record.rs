@@ -277,6 +277,11 @@ impl Record {
             "finish" => self.finish(entry)?,
             "release" => self.release(entry),
             "free" => self.holds = false,
+            // All is free by now: which part was so before the rest is nobody's question any more.
+            "clean" => {
+                self.released = Idset::new();
+                self.remaining = None;
+            }
             "exception" => ended = self.exception(entry)?,
             "memo" => self.memo(entry),
             "set-flags" => self.set_flags(entry)?,

@@ -16,9 +16,6 @@ use crate::topic::TopicId;
 const EPERM: i32 = 1;
 const ENOENT: i32 = 2;
 
-/// How many other jobs a reason names.
-const NAMED: usize = 8;
-
 impl Engine {
     /// `{"id","state","reasons":[{"kind","text",..}]}`; a reason's text is a sentence for the user.
     ///
@@ -152,80 +149,6 @@ impl Engine {
         Some(json!({ "kind": "queue", "text": text, "queue": queue.name() }))
     }
 
-    /// Which jobs must end until there is enough for this one, if no other is started.
-    fn why_resources(&self, record: &Record) -> Value {
-        let spec = &record.job.jobspec;
-        let mut free = self.pool.free().clone();
-        let mut ending: Vec<_> =
-            self.holding.iter().filter_map(|id| Some((*id, self.jobs.get(id)?.held()?))).collect();
-        ending.sort_by(|a, b| {
-            let end = |resources: Option<f64>| resources.unwrap_or(f64::INFINITY);
-            end(a.1.expiration()).total_cmp(&end(b.1.expiration())).then(a.0.cmp(&b.0))
-        });
-        let now = self.now.as_secs();
-        if self.pool.choose_at(&free, spec, now).is_some() {
-            return reason("resources", "there is enough for it; it may not delay those before it");
-        }
-        let mut jobs = Vec::new();
-        for (id, resources) in ending {
-            free.union_with(resources);
-            jobs.push(id);
-            if self.pool.choose_at(&free, spec, now).is_some() {
-                let named: Vec<String> = jobs.iter().take(NAMED).map(JobId::to_string).collect();
-                let more = jobs.len().saturating_sub(NAMED);
-                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-                let until = resources.expiration();
-                let when = match until {
-                    Some(until) => format!(", in {} at the latest", span(until, self.now)),
-                    None => String::new(),
-                };
-                let text = format!("its resources are held by {}{more}{when}", named.join(", "));
-                return json!({ "kind": "resources", "text": text, "jobs": jobs, "until": until });
-            }
-        }
-        self.why_nodes(record).unwrap_or_else(|| {
-            reason("resources", "there are not enough resources for it at present")
-        })
-    }
-
-    /// Nodes that are drained, lost or reserved, where only they are missing.
-    fn why_nodes(&self, record: &Record) -> Option<Value> {
-        let spec = &record.job.jobspec;
-        if self.pool.choose_from(self.pool.free(), spec).is_some() {
-            let reserved = self.nodes.maintenance(self.now).map(|reserved| {
-                let hosts = self.nodes.label(&reserved.maintenance.ranks);
-                let begins = span(reserved.maintenance.from, self.now);
-                format!("{hosts} in {begins} ({})", reserved.reason)
-            });
-            let named: Vec<String> = reserved.take(NAMED).collect();
-            let text = format!(
-                "it could still run when a maintenance begins, so it waits until that is over: {}",
-                named.join(", ")
-            );
-            return (!named.is_empty()).then(|| reason("maintenance", text));
-        }
-        if !self.pool.waits_for_nodes(spec) {
-            return None;
-        }
-        let mut named: Vec<String> = self
-            .nodes
-            .drained_groups()
-            .into_iter()
-            .map(|(ranks, drained)| {
-                let why = drained.reason.as_deref().unwrap_or("no reason given");
-                format!("{} ({why})", self.nodes.label(&ranks))
-            })
-            .collect();
-        let lost = self.nodes.offline.difference(&self.nodes.drained_ranks());
-        if !lost.is_empty() {
-            named.push(format!("{} (offline)", self.nodes.label(&lost)));
-        }
-        named.truncate(NAMED);
-        let ranks = self.nodes.down().to_string();
-        let text = format!("it waits for nodes that are drained: {}", named.join(", "));
-        Some(json!({ "kind": "nodes", "text": text, "ranks": ranks }))
-    }
-
     fn why_run(&self, record: &Record) -> Vec<Value> {
         let prologs = self.why_brackets(record, Bracket::Prolog, &record.prologs);
         if !prologs.is_empty() {
@@ -268,7 +191,7 @@ impl Engine {
     }
 }
 
-fn reason(kind: &str, text: impl Into<String>) -> Value {
+pub(super) fn reason(kind: &str, text: impl Into<String>) -> Value {
     json!({ "kind": kind, "text": text.into() })
 }
 
@@ -289,7 +212,7 @@ fn why_over(record: &Record) -> Value {
 }
 
 /// The time until then, for people.
-fn span(until: f64, now: Timestamp) -> String {
+pub(super) fn span(until: f64, now: Timestamp) -> String {
     let seconds = (until - now.as_secs()).max(0.0).round();
     // Whole and not negative.
     let whole = seconds as u64;

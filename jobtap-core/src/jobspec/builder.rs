@@ -3,7 +3,8 @@
 
 use serde_json::{Map, Number, Value, json};
 
-use super::{Dependency, Jobspec, JobspecError, path};
+use super::per_resource::PerResource;
+use super::{Dependency, Jobspec, JobspecError, Shape, path};
 
 /// The label of the slot that the tools make.
 const SLOT: &str = "task";
@@ -37,6 +38,8 @@ pub struct JobspecBuilder {
     cores_per_task: u64,
     gpus_per_task: u64,
     exclusive: bool,
+    per_resource: PerResource,
+    shape: Option<Shape>,
     dependencies: Vec<Dependency>,
     attributes: Value,
 }
@@ -51,6 +54,8 @@ impl JobspecBuilder {
             cores_per_task: 1,
             gpus_per_task: 0,
             exclusive: false,
+            per_resource: PerResource::default(),
+            shape: None,
             dependencies: Vec::new(),
             attributes: json!({"system": {"duration": 0}}),
         }
@@ -83,6 +88,38 @@ impl JobspecBuilder {
     /// Whole nodes (`-x`); needs a number of nodes.
     pub fn exclusive(mut self, exclusive: bool) -> Self {
         self.exclusive = exclusive;
+        self
+    }
+
+    /// Number of cores in total (`--cores`): one slot for each, or with [`nodes`](Self::nodes) one
+    /// slot on each node that has its share. This and the following ones don't go with options
+    /// about tasks.
+    pub fn cores(mut self, cores: u64) -> Self {
+        self.per_resource.cores = Some(cores);
+        self
+    }
+
+    /// GPUs on each node (`--gpus-per-node`); needs a number of nodes.
+    pub fn gpus_per_node(mut self, gpus: u64) -> Self {
+        self.per_resource.gpus_per_node = gpus;
+        self
+    }
+
+    /// Tasks on each node (`--tasks-per-node`); needs a number of nodes or cores.
+    pub fn tasks_per_node(mut self, tasks: u64) -> Self {
+        self.per_resource.tasks_per_node = Some(tasks);
+        self
+    }
+
+    /// Tasks on each core that the job gets (`--tasks-per-core`); needs a number of nodes or cores.
+    pub fn tasks_per_core(mut self, tasks: u64) -> Self {
+        self.per_resource.tasks_per_core = Some(tasks);
+        self
+    }
+
+    /// The resources as a whole (RFC 46), one task for each slot, instead of all numbers above.
+    pub fn shape(mut self, shape: Shape) -> Self {
+        self.shape = Some(shape);
         self
     }
 
@@ -172,22 +209,38 @@ impl JobspecBuilder {
         if self.command.is_empty() {
             return refuse("job command and arguments are missing");
         }
+        if let Some(shape) = &self.shape {
+            return match shape.slot() {
+                Some(_) => Ok(()),
+                None => refuse("the shape has no slot for the tasks"),
+            };
+        }
         if self.nodes == Some(0) {
             return refuse("node count must be an integer >= 1");
         }
+        if self.per_resource.is_asked() {
+            self.per_resource.check(self.nodes)?;
+        } else {
+            self.check_tasks()?;
+        }
+        match self.nodes {
+            None if self.exclusive => refuse("exclusive can only be set with a node count"),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_tasks(&self) -> Result<(), JobspecError> {
+        let refuse = |text: &str| Err(JobspecError::Request(text.to_owned()));
         if self.tasks() == 0 {
             return refuse("task count must be a integer >= 1");
         }
         if self.cores_per_task == 0 {
             return refuse("cores per task must be an integer >= 1");
         }
-        match self.nodes {
-            Some(nodes) if nodes > self.tasks() => {
-                refuse("node count must not be greater than task count")
-            }
-            None if self.exclusive => refuse("exclusive can only be set with a node count"),
-            _ => Ok(()),
+        if self.nodes.is_some_and(|nodes| nodes > self.tasks()) {
+            return refuse("node count must not be greater than task count");
         }
+        Ok(())
     }
 
     fn tasks(&self) -> u64 {
@@ -197,30 +250,14 @@ impl JobspecBuilder {
     /// The jobspec as it is, without any check: what `--dry-run` prints.
     #[must_use]
     pub fn to_value(&self) -> Value {
-        let tasks = self.tasks();
-        let mut with = vec![json!({"type": "core", "count": self.cores_per_task})];
-        if self.gpus_per_task > 0 {
-            with.push(json!({"type": "gpu", "count": self.gpus_per_task}));
-        }
-        let slots = tasks.div_ceil(self.nodes.unwrap_or(1).max(1));
-        let slot = json!({"type": "slot", "count": slots, "with": with, "label": SLOT});
-        let mut count = json!({"per_slot": 1});
-        let vertex = match self.nodes {
-            None => slot,
-            Some(nodes) => {
-                if !tasks.is_multiple_of(nodes.max(1)) {
-                    count = json!({ "total": tasks });
-                }
-                let mut node = json!({"type": "node", "count": nodes, "with": [slot]});
-                if (self.exclusive || self.ntasks.is_none())
-                    && let Some(node) = node.as_object_mut()
-                {
-                    node.insert("exclusive".to_owned(), true.into());
-                }
-                node
-            }
-        };
+        let (resources, count) = self.resources();
+        let slot = self.shape.as_ref().and_then(Shape::slot).unwrap_or(SLOT);
         let mut attributes = self.attributes.clone();
+        if let Some(per) = self.per_resource.shell_option() {
+            const PER: &str = "system.shell.options.per-resource";
+            // A user's own setting of these options to something else than an object stays.
+            let _ = path::set(&mut attributes, PER, per);
+        }
         if !self.dependencies.is_empty()
             && let Some(system) = attributes.get_mut("system").and_then(Value::as_object_mut)
         {
@@ -228,11 +265,45 @@ impl JobspecBuilder {
             system.insert("dependencies".to_owned(), Value::Array(list));
         }
         json!({
-            "resources": [vertex],
-            "tasks": [{"command": self.command, "slot": SLOT, "count": count}],
+            "resources": resources,
+            "tasks": [{"command": self.command, "slot": slot, "count": count}],
             "attributes": attributes,
             "version": 1,
         })
+    }
+
+    /// The `resources` section, and the count of the task.
+    fn resources(&self) -> (Value, Value) {
+        let mut count = json!({"per_slot": 1});
+        if let Some(shape) = &self.shape {
+            return (shape.resources().into(), count);
+        }
+        let per_resource = self.per_resource.is_asked();
+        let tasks = self.tasks();
+        let (slots, cores, gpus) = if per_resource {
+            let (slots, cores) = self.per_resource.slots(self.nodes);
+            (slots, cores, self.per_resource.gpus_per_node)
+        } else {
+            let slots = tasks.div_ceil(self.nodes.unwrap_or(1).max(1));
+            (slots, self.cores_per_task, self.gpus_per_task)
+        };
+        let mut with = vec![json!({"type": "core", "count": cores})];
+        if gpus > 0 {
+            with.push(json!({"type": "gpu", "count": gpus}));
+        }
+        let slot = json!({"type": "slot", "count": slots, "with": with, "label": SLOT});
+        let Some(nodes) = self.nodes else { return (json!([slot]), count) };
+        if !per_resource && !tasks.is_multiple_of(nodes.max(1)) {
+            count = json!({ "total": tasks });
+        }
+        let mut node = json!({"type": "node", "count": nodes, "with": [slot]});
+        let parts = if per_resource { self.per_resource.cores } else { self.ntasks };
+        if (self.exclusive || parts.is_none())
+            && let Some(node) = node.as_object_mut()
+        {
+            node.insert("exclusive".to_owned(), true.into());
+        }
+        (json!([node]), count)
     }
 }
 
@@ -305,6 +376,57 @@ mod tests {
         assert_eq!(
             refused(app().duration(f64::INFINITY)),
             "attributes.system.duration must be a number"
+        );
+    }
+
+    #[test]
+    fn resources_may_be_asked_for_instead_of_tasks() {
+        let of = |builder: JobspecBuilder| {
+            let counts = builder.build().unwrap().counts();
+            (counts.nnodes, counts.nslots, counts.slot_size, counts.slot_gpus, counts.ntasks)
+        };
+        assert_eq!(of(app().cores(16)), (0, 16, 1, 0, 16));
+        assert_eq!(of(app().cores(16).tasks_per_core(2)), (0, 16, 1, 0, 32));
+        assert_eq!(of(app().cores(25).nodes(5)), (5, 5, 5, 0, 5));
+        assert_eq!(of(app().cores(8).nodes(2).tasks_per_node(3)), (2, 2, 4, 0, 6));
+        assert_eq!(of(app().nodes(2).gpus_per_node(2).tasks_per_node(2)), (2, 2, 1, 2, 4));
+        let whole = |builder: JobspecBuilder| builder.build().unwrap().counts().exclusive;
+        assert!(whole(app().nodes(2).tasks_per_core(1)));
+        assert!(!whole(app().nodes(2).cores(2)));
+        assert!(whole(app().nodes(2).cores(2).exclusive(true)));
+    }
+
+    #[test]
+    fn amounts_of_resources_that_contradict_each_other_are_refused() {
+        for (builder, text) in [
+            (
+                app().nodes(1).tasks_per_core(1).tasks_per_node(1),
+                "Do not specify both the number of tasks per node and per core",
+            ),
+            (app().nodes(1).tasks_per_node(0), "--tasks-per-node must be >= 1"),
+            (app().nodes(1).tasks_per_core(0), "--tasks-per-core must be >= 1"),
+            (app().cores(4).gpus_per_node(1), "--gpus-per-node requires --nodes"),
+            (app().tasks_per_node(1), "must specify node or core count with per_resource"),
+            (app().cores(0), "core count must be an integer >= 1"),
+            (app().cores(2).nodes(3), "number of cores cannot be less than nnodes"),
+            (app().cores(5).nodes(3), "number of cores must be evenly divisible by node count"),
+            (app().cores(1).exclusive(true), "exclusive can only be set with a node count"),
+        ] {
+            assert_eq!(refused(builder), text);
+        }
+    }
+
+    #[test]
+    fn a_shape_is_the_resources_and_its_slot_the_tasks() {
+        let shape = |text: &str| app().shape(text.parse().unwrap());
+        let spec = shape("node=2{x}/slot=3{gpus}/[core=4;gpu]").to_value();
+        assert_eq!(spec["tasks"][0]["slot"], "gpus");
+        assert_eq!(spec["resources"][0]["exclusive"], true);
+        assert_eq!(shape("slot=4/core").build().unwrap().counts().ntasks, 4);
+        assert_eq!(refused(shape("core=4")), "the shape has no slot for the tasks");
+        assert_eq!(
+            refused(shape("slot=1-4/core")),
+            "resources[0]: resource count must be an integer for type 'slot' (got 'str')"
         );
     }
 

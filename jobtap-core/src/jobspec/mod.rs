@@ -2,7 +2,8 @@
 //!
 //! [`Jobspec`] is the checked document, [`JobspecBuilder`] makes one from the options of the tools,
 //! [`Counts`] is what the `resources` section amounts to, [`Dependency`] one entry of
-//! `attributes.system.dependencies`, and [`path`] the dotted paths of updates and `--setattr`.
+//! `attributes.system.dependencies`, [`Shape`] the resources as a short text, and [`path`] the dotted
+//! paths of updates and `--setattr`.
 
 mod builder;
 mod counts;
@@ -10,6 +11,8 @@ mod dependency;
 mod document;
 mod error;
 pub mod path;
+mod per_resource;
+mod shape;
 mod spec;
 mod validate;
 #[cfg(test)]
@@ -19,4 +22,5 @@ pub use builder::JobspecBuilder;
 pub use counts::Counts;
 pub use dependency::Dependency;
 pub use error::JobspecError;
+pub use shape::{Shape, ShapeError};
 pub use spec::Jobspec;

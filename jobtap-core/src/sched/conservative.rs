@@ -79,8 +79,9 @@ impl Plan {
         let mut plan = Self { spans: vec![Span { from: now, free: turn.pool().free().clone() }] };
         for running in turn.running() {
             let Some(until) = running.until else { continue };
-            // One that is late ends any moment.
-            let at = plan.cut(until.max(now));
+            // One that is late ends any moment, but not before something else can start: what it
+            // has isn't free now.
+            let at = plan.cut(until.max(now.next_up()));
             for span in plan.spans.iter_mut().skip(at) {
                 span.free.union_with(running.resources);
             }

@@ -224,6 +224,25 @@ impl Pool {
         Answer::Busy
     }
 
+    /// The nodes that a job's constraint lets it have, whether they are up or not.
+    pub fn eligible_ranks(&self, jobspec: &Jobspec) -> Idset {
+        let constraint = constraint(jobspec).unwrap_or(Constraint::Always);
+        eligible(&self.all, &constraint).ranks()
+    }
+
+    /// Those of them that are up, and not reserved when the job runs from a time (UNIX seconds) on.
+    pub fn usable_ranks(&self, jobspec: &Jobspec, start: f64) -> Idset {
+        let constraint = constraint(jobspec).unwrap_or(Constraint::Always);
+        let up = self.without_maintenance(self.up(&self.all), start, jobspec);
+        eligible(&up, &constraint).ranks()
+    }
+
+    /// Whether a job could run on the nodes that are up if nothing else did, were it not for
+    /// maintenance.
+    pub fn waits_for_maintenance(&self, jobspec: &Jobspec) -> bool {
+        self.choose_from(&self.all, jobspec).is_some()
+    }
+
     /// Whether a job could run now if all nodes were up.
     pub fn waits_for_nodes(&self, jobspec: &Jobspec) -> bool {
         let constraint = constraint(jobspec).unwrap_or(Constraint::Always);

@@ -17,6 +17,10 @@ pub(crate) struct Model {
     pub(crate) holds: bool,
     /// A plugin gave it its resources.
     pub(crate) bypass: bool,
+    /// Ranks that it gave back before the rest.
+    pub(crate) given_back: Idset,
+    /// Nothing of it executes any more.
+    pub(crate) released: bool,
     seen: Vec<String>,
     fatal: bool,
 }
@@ -113,6 +117,11 @@ impl Model {
                 self.state = Some(Priority);
             }
             "exception" => self.exception(number("severity").ok_or("no severity")?)?,
+            "release" => {
+                need(!self.released, "after the last one")?;
+                need(self.holds, "without resources")?;
+                self.release(&text("ranks"), field("final") == Some(&Value::Bool(true)))?;
+            }
             _ => self.second_half(entry, &text("description"))?,
         }
         Ok(())
@@ -151,16 +160,12 @@ impl Model {
                 self.epilogs.push(description.to_owned());
             }
             "epilog-finish" => close(&mut self.epilogs, description.to_owned())?,
-            "release" => {
-                self.once("release")?;
-                need(self.holds, "without resources")?;
-            }
             "free" => {
                 self.within(&[Cleanup])?;
                 need(self.holds, "without resources")?;
                 need(nothing_open, "before its epilogs")?;
                 let executed = self.has("start") || self.has("finish");
-                need(!executed || self.has("release"), "while it executes")?;
+                need(!executed || self.released, "while it executes")?;
                 self.holds = false;
             }
             "clean" => {
@@ -170,6 +175,18 @@ impl Model {
             }
             _ => return Err("unknown".into()),
         }
+        Ok(())
+    }
+
+    /// Some ranks, each once, or the rest.
+    fn release(&mut self, ranks: &str, is_last: bool) -> Verdict {
+        self.released = is_last;
+        if is_last {
+            return Ok(());
+        }
+        let ranks: Idset = ranks.parse().map_err(|_| "no ranks")?;
+        need(!ranks.is_empty() && !ranks.intersects(&self.given_back), "given back twice")?;
+        self.given_back = self.given_back.union(&ranks);
         Ok(())
     }
 

@@ -1,20 +1,23 @@
 //! The options that all submitting commands share, and the jobspec that they mean. Options keep their
 //! text until then, since `--cc` puts ids into any of them.
 
+mod resources;
 #[cfg(test)]
 mod tests;
 
 use clap::Args;
 use jobtap_core::job::{Flags, Urgency};
-use jobtap_core::jobspec::{Dependency, JobspecBuilder, JobspecError};
+use jobtap_core::jobspec::{Dependency, JobspecBuilder, JobspecError, ShapeError};
 use jobtap_core::resource::{Constraint, QueryError};
 use serde_json::{Value, json};
 use thiserror::Error;
 
+pub(crate) use self::resources::PerResourceArgs;
+
 use super::message::system_text;
 use super::submit_caller::Caller;
 use super::submit_env::EnvRules;
-use super::submit_values::{begin_time, count, is_task_set, substitute_cc, time_limit};
+use super::submit_values::{begin_time, is_task_set, substitute_cc, time_limit};
 use super::{submit_env, submit_rlimit, submit_setattr};
 
 /// Why options don't make a job. The text follows `PROG-COMMAND: ERROR: `.
@@ -22,6 +25,12 @@ use super::{submit_env, submit_rlimit, submit_setattr};
 pub(crate) enum ArgError {
     #[error("--{option}: invalid int value '{value}'")]
     Int { option: &'static str, value: String },
+    #[error("Per-resource options can't be used with per-task options. (See --help for details)")]
+    PerResourceAndTask,
+    #[error("--shape can't be used with other resource options")]
+    ShapeAndCounts,
+    #[error("--shape={shape}: {error}")]
+    Shape { shape: String, error: ShapeError },
     #[error("--urgency: invalid value '{0}': use 0 to 31, hold, default or expedite")]
     Urgency(String),
     #[error("--flags: Unknown flag {0}")]
@@ -80,6 +89,8 @@ pub(crate) struct SubmitArgs {
     /// Whole nodes; needs --nodes
     #[arg(short = 'x', long)]
     pub(crate) exclusive: bool,
+    #[command(flatten)]
+    pub(crate) per_resource: PerResourceArgs,
     /// Time limit: minutes, or a number with s, m, h or d; 0 for none
     #[arg(short = 't', long, value_name = "MIN|FSD", allow_negative_numbers = true)]
     pub(crate) time_limit: Option<String>,
@@ -245,6 +256,11 @@ impl SubmitArgs {
             ("-c", &mut self.cores_per_task),
             ("-g", &mut self.gpus_per_task),
             ("-N", &mut self.nodes),
+            ("--cores=", &mut self.per_resource.cores),
+            ("--tasks-per-node=", &mut self.per_resource.tasks_per_node),
+            ("--tasks-per-core=", &mut self.per_resource.tasks_per_core),
+            ("--gpus-per-node=", &mut self.per_resource.gpus_per_node),
+            ("--shape=", &mut self.per_resource.shape),
             ("-t", &mut self.time_limit),
             ("-q", &mut self.queue),
             ("-B", &mut self.bank),
@@ -307,28 +323,6 @@ impl SubmitArgs {
             builder = submit_setattr::set_attribute(builder, setting, caller)?;
         }
         Ok(builder.to_value())
-    }
-
-    fn resources(&self) -> Result<JobspecBuilder, ArgError> {
-        let mut builder = JobspecBuilder::new(&self.command).exclusive(self.exclusive);
-        if let Some(ntasks) = count("ntasks", self.ntasks.as_deref())? {
-            builder = builder.ntasks(ntasks);
-        }
-        if let Some(cores) = count("cores-per-task", self.cores_per_task.as_deref())? {
-            builder = builder.cores_per_task(cores);
-        }
-        if let Some(gpus) = self.gpus_per_task.as_deref() {
-            if gpus.starts_with('-') && gpus.parse::<i64>().is_ok() {
-                let text = "gpus per task must be an integer >= 0";
-                return Err(JobspecError::Request(text.to_owned()).into());
-            }
-            builder = builder.gpus_per_task(count("gpus-per-task", Some(gpus))?.unwrap_or(0));
-        }
-        if let Some(nodes) = count("nodes", self.nodes.as_deref())? {
-            builder = builder.nodes(nodes);
-        }
-        builder.check()?;
-        Ok(builder)
     }
 
     /// All that `--requires` says. Each option is read by itself, so that an `or` in one doesn't take

@@ -101,8 +101,9 @@ fn jobs(args: &BulkSubmitCommand) -> Result<Vec<(SubmitArgs, CopyArgs)>, CliErro
 fn filled(template: &SubmitArgs, fields: &Fields<'_>) -> Result<SubmitArgs, ReplaceError> {
     let mut job = template.clone();
     let texts = job.texts();
-    for (_, text) in texts.single {
-        *text = fields.fill(text)?;
+    for (option, text) in texts.single {
+        let is_shape = option == "--shape=";
+        *text = if is_shape { fields.fill_shape(text)? } else { fields.fill(text)? };
     }
     for (_, list) in texts.lists {
         *list = fields.fill_list(list)?;

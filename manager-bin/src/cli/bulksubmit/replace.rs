@@ -32,6 +32,18 @@ impl Fields<'_> {
     /// # Errors
     /// A field that stands for nothing.
     pub(super) fn fill(&self, text: &str) -> Result<String, ReplaceError> {
+        self.fill_where(text, |_| true)
+    }
+
+    /// The same in a resource shape, which has braces of its own: those that hold no field stay.
+    ///
+    /// # Errors
+    /// As [`fill`](Self::fill).
+    pub(super) fn fill_shape(&self, shape: &str) -> Result<String, ReplaceError> {
+        self.fill_where(shape, is_field)
+    }
+
+    fn fill_where(&self, text: &str, is_ours: fn(&str) -> bool) -> Result<String, ReplaceError> {
         let mut done = String::with_capacity(text.len());
         let mut rest = text;
         while let Some((before, after)) = rest.split_once('{') {
@@ -41,6 +53,11 @@ impl Fields<'_> {
                 let (kept, after) = shell.split_at(end);
                 done.push_str("{{");
                 done.push_str(kept);
+                rest = after;
+                continue;
+            }
+            if !is_ours(after) {
+                done.push('{');
                 rest = after;
                 continue;
             }
@@ -107,6 +124,13 @@ impl Fields<'_> {
             }
         })
     }
+}
+
+/// Whether what follows a brace is a field, whatever lists of inputs there are.
+fn is_field(text: &str) -> bool {
+    let Some((field, _)) = text.split_once('}') else { return false };
+    let name = field.split([':', '.']).next().unwrap_or_default();
+    matches!(name, "cc" | "seq" | "seq1") || name.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn base(path: &str) -> &str {
@@ -185,6 +209,23 @@ mod tests {
             assert_eq!(fill(text).as_deref(), Ok(expected), "{text}");
         }
         assert_eq!((stem(".bashrc"), stem("a/.b.c"), stem("a.d/b")), (".bashrc", "a/.b", "a.d/b"));
+    }
+
+    #[test]
+    fn a_shape_keeps_its_own_braces() {
+        let inputs = ["2".to_owned(), "db".to_owned()];
+        let fields = Fields { inputs: &inputs, seq: 3, defined: &Defined::new() };
+        for (shape, expected) in [
+            ("node={}{x}/slot={0}{a,-x}/core", "node=2{x}/slot=2{a,-x}/core"),
+            (
+                "slot{{1}}/[core={seq};memory{unit:GB,d:{a:1}}]",
+                "slot{{1}}/[core=3;memory{unit:GB,d:{a:1}}]",
+            ),
+            ("slot={cc}{open", "slot={cc}{open"),
+        ] {
+            assert_eq!(fields.fill_shape(shape).as_deref(), Ok(expected));
+        }
+        assert!(fields.fill_shape("slot={2}/core").is_err());
     }
 
     #[test]

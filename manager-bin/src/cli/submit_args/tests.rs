@@ -99,6 +99,38 @@ fn wrong_counts_are_refused_in_the_words_of_flux() {
 }
 
 #[test]
+fn resources_are_asked_for_by_their_own_numbers_or_as_a_shape() {
+    let counts = |words: &[&str]| {
+        let mut words = words.to_vec();
+        words.push("app");
+        let counts = Jobspec::from_value(jobspec(&words)).unwrap().counts();
+        (counts.nnodes, counts.nslots, counts.slot_size, counts.ntasks)
+    };
+    assert_eq!(counts(&["--cores=8"]), (0, 8, 1, 8));
+    assert_eq!(counts(&["--cores=8", "-N2", "--tasks-per-node=3"]), (2, 2, 4, 6));
+    assert_eq!(counts(&["-N2", "--tasks-per-core=2", "--gpus-per-node=1"]), (2, 2, 1, 4));
+    assert_eq!(counts(&["--shape=node=2/slot=3/core=4"]), (2, 6, 4, 6));
+    assert_eq!(
+        system(&["-N2", "--tasks-per-node=3"], "shell.options.per-resource"),
+        json!({"type": "node", "count": 3})
+    );
+    let both = "Per-resource options can't be used with per-task options. (See --help for details)";
+    assert_eq!(refused(&["--cores=8", "-n2", "a"]), both);
+    assert_eq!(refused(&["-N1", "--tasks-per-node=8", "-c2", "a"]), both);
+    assert_eq!(refused(&["--cores=x", "a"]), "--cores: invalid int value 'x'");
+    assert_eq!(refused(&["-N1", "--tasks-per-node=-1", "a"]), "--tasks-per-node must be >= 1");
+    assert_eq!(refused(&["--gpus-per-node=1", "a"]), "--gpus-per-node requires --nodes");
+    assert_eq!(
+        refused(&["--shape=slot/core", "-N2", "a"]),
+        "--shape can't be used with other resource options"
+    );
+    assert_eq!(
+        refused(&["--shape=slot=0/core", "a"]),
+        "--shape=slot=0/core: Illegal character '0' at position 5"
+    );
+}
+
+#[test]
 fn a_bare_time_limit_is_minutes() {
     let seconds = |text: &str| system(&["-t", text], "duration").as_f64().unwrap();
     assert_eq!(seconds("10"), 600.0);

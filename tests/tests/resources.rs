@@ -1,0 +1,128 @@
+//! Nodes from the shell: jobs of several shapes on several of them, and what becomes of jobs when nodes
+//! are drained, lost, reserved or without an executor, also over a `kill -9`.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use jobtap_tests::{Manager, Output, jobtap, temporary};
+use tempfile::TempDir;
+
+/// Three nodes of four cores; the third one has gpus.
+const NODES: &str = r#"
+[resource]
+noverify = true
+[[resource.config]]
+hosts = "n[0-2]"
+cores = "0-3"
+[[resource.config]]
+hosts = "n2"
+gpus = "0-1"
+"#;
+
+/// A manager whose nodes are all on this host, and what goes with it.
+fn cluster() -> (Manager, TempDir) {
+    let temporary = temporary();
+    let file = temporary.path().join("nodes.toml");
+    std::fs::write(&file, NODES).unwrap();
+    let options = ["--test-size=3".as_ref(), "--config-path".as_ref(), file.as_os_str()];
+    (Manager::start_in(jobtap(), &temporary.path().join("state"), &options), temporary)
+}
+
+#[track_caller]
+fn fails(output: &Output, line: &str) {
+    assert_eq!((output.code, output.stderr.trim_end()), (1, line), "{output:?}");
+}
+
+/// How many tasks a job had, and on how many nodes.
+#[track_caller]
+fn ran(m: &Manager, options: &str) -> (usize, String) {
+    let output = m.jobtap(&format!("run {options} printenv FLUX_JOB_NNODES")).ok();
+    (output.lines().count(), output.lines().next().unwrap_or_default().to_owned())
+}
+
+#[test]
+fn jobs_ask_for_resources_in_each_way() {
+    let (m, _temporary) = cluster();
+    assert_eq!(ran(&m, "--cores=6"), (6, "2".to_owned()));
+    assert_eq!(ran(&m, "--cores=6 -N3"), (3, "3".to_owned()));
+    assert_eq!(ran(&m, "-N2 --tasks-per-node=3"), (6, "2".to_owned()));
+    assert_eq!(ran(&m, "-N1 --tasks-per-core=2"), (8, "1".to_owned()));
+    assert_eq!(ran(&m, "-N1 --gpus-per-node=2"), (1, "1".to_owned()));
+    assert_eq!(ran(&m, "--shape=node=2/slot=2/core=2"), (4, "2".to_owned()));
+    assert_eq!(ran(&m, "--shape=slot=2{a}/[core;gpu]"), (2, "1".to_owned()));
+    let copies = m.jobtap("bulksubmit --dry-run --cores={} true ::: 1 2").ok();
+    assert_eq!(copies, "bulksubmit: submit --cores=1 true\nbulksubmit: submit --cores=2 true");
+    let shapes = ["bulksubmit", "--dry-run", "--shape=node={}{x}/slot/core", "true", ":::", "1"];
+    let shapes = m.jobtap_args(&shapes).ok();
+    assert_eq!(shapes, "bulksubmit: submit --shape='node=1{x}/slot/core' true");
+    let refused = |options: &str, text: &str| {
+        fails(&m.jobtap(&format!("run {options} true")), &format!("jobtap-run: ERROR: {text}"));
+    };
+    refused(
+        "--cores=2 -n2",
+        "Per-resource options can't be used with per-task options. (See --help for details)",
+    );
+    refused("--gpus-per-node=1", "--gpus-per-node requires --nodes");
+    refused(
+        "--shape=slot=2{bla}}",
+        "--shape=slot=2{bla}}: Mismatched braces starting at position 11.",
+    );
+    refused(
+        "--shape=slot/node",
+        "resources[0].with[0]: a slot holds cores and gpus only, not 'node'",
+    );
+}
+
+#[test]
+fn drained_lost_and_reserved_nodes_stay_so_after_a_kill() {
+    let (mut m, _temporary) = cluster();
+    let stays = m.submit("-N1 --requires=host:n0 sleep 600");
+    let dies = m.submit("-N2 --requires=host:n[1-2] sleep 600");
+    m.wait(&stays, "start");
+    m.wait(&dies, "start");
+    m.jobtap("resource drain n0 bad fan").ok();
+    m.jobtap("resource offline n1").ok();
+    m.wait(&dies, "clean");
+    let log = m.jobtap(&format!("job eventlog {dies}")).ok();
+    let failure = r#"type="node-failure" severity=0 note="node failure on n1 (rank 1)""#;
+    assert!(log.contains(failure), "{log}");
+    m.jobtap("resource maintenance add n2 new disks").ok();
+    let waits = m.submit("-N1 true");
+    let why = format!(
+        "{waits}: SCHED: it could still run when a maintenance begins, so it waits until that is over: \
+         n2 now (new disks)"
+    );
+    let on_lost = m.submit("-N1 --requires=host:n1 true");
+    let status = m.jobtap_args(&["resource", "status", "-n", "-o", "{state} {nodelist}"]);
+    let status = status.ok();
+    for _ in 0..2 {
+        assert_eq!(m.jobtap(&format!("job why {waits}")).ok(), why);
+        let told = m.jobtap(&format!("job why {on_lost}")).ok();
+        assert!(told.ends_with("nodes that are drained: n1 (node failure)"), "{told}");
+        let same = m.jobtap_args(&["resource", "status", "-n", "-o", "{state} {nodelist}"]).ok();
+        assert_eq!(same, status);
+        assert_eq!(m.field(&stays, "state"), "RUN");
+        m.kill();
+        m.start_again();
+    }
+    m.jobtap("resource maintenance remove 1").ok();
+    m.wait(&waits, "clean");
+    assert_eq!(m.field(&waits, "nodelist"), "n2");
+    m.jobtap("resource online n1").ok();
+    m.jobtap("resource undrain n1 repaired").ok();
+    m.wait(&on_lost, "clean");
+    assert_eq!(m.field(&on_lost, "nodelist"), "n1");
+    m.jobtap(&format!("cancel {stays}")).ok();
+    m.wait(&stays, "clean");
+}
+
+#[test]
+fn a_host_without_an_executor_is_named() {
+    let other = "[[resource.config]]\nhosts = \"n1\"\ncores = \"0-3\"";
+    let m = Manager::start_with(jobtap(), other);
+    let output = m.jobtap("run --requires=host:n1 true");
+    assert_eq!(output.code, 1);
+    let words = "type=exec severity=0 no executor on n1 (rank 1)";
+    assert!(output.stderr.contains(words), "{output:?}");
+    let simulated = m.submit("--requires=host:n1 --setattr=exec.test.run_duration=0.1s true");
+    m.wait(&simulated, "clean");
+    assert_eq!(m.field(&simulated, "result"), "COMPLETED");
+}
