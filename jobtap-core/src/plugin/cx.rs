@@ -4,11 +4,12 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use super::bracket::Bracket;
 use super::call::Call;
 use super::event_name::EventName;
 use super::exception::Exception;
 use super::given::{IsEventName, IsHeld, IsJobFlag, IsJobspecPath, IsLiveJob};
-use super::host::{Bracket, CallError, Command, Host, JobFlag, Level};
+use super::host::{CallError, Command, Host, JobFlag, Level};
 use super::jobs::{AsJob, AsLiveJob, AsPendingJob, EndingJob, Held, JobRef, LiveJob};
 use super::jobspec_path::JobspecPath;
 use super::outcome::Priority;

@@ -1,9 +1,10 @@
 //! The context's calls that reach a job's tasks, or end the job and clean up after it.
 
+use super::bracket::Bracket;
 use super::cx::Cx;
 use super::exception::Exception;
 use super::given::IsLiveJob;
-use super::host::{Bracket, CallError, Command};
+use super::host::{CallError, Command};
 use super::jobs::AsLiveJob;
 use super::token::Token;
 use crate::job::Signal;

@@ -19,6 +19,7 @@ use std::pin::Pin;
 use serde_json::{Map, Value};
 
 use super::aborts::AbortHandle;
+use super::bracket::Bracket;
 use super::event_name::EventName;
 use super::exception::Exception;
 use super::outcome::Priority;
@@ -307,30 +308,6 @@ pub enum Command {
         /// The message; the host adds the plugin's name.
         text: String,
     },
-}
-
-/// What holds a job at one of its two ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bracket {
-    /// Before its tasks start.
-    Prolog,
-    /// Before its resources are freed.
-    Epilog,
-}
-
-impl Bracket {
-    /// `prolog` or `epilog`; also the type of the exception when it fails.
-    ///
-    /// ```
-    /// assert_eq!(jobtap_core::plugin::Bracket::Epilog.word(), "epilog");
-    /// ```
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Bracket::Prolog => "prolog",
-            Bracket::Epilog => "epilog",
-        }
-    }
 }
 
 /// Flags of a job that a plugin can set (RFC 21 `set-flags`).

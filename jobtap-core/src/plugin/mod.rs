@@ -12,6 +12,7 @@ compile_error!(
 mod aborts;
 mod asyncs;
 mod backend;
+mod bracket;
 mod call;
 mod conf;
 mod cx;
@@ -44,6 +45,7 @@ pub use aborts::AbortHandle;
 pub(crate) use asyncs::panic_text;
 pub use asyncs::*;
 pub use backend::*;
+pub use bracket::Bracket;
 pub use call::*;
 pub use conf::*;
 pub use cx::*;

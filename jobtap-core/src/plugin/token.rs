@@ -4,7 +4,8 @@
 //! one that is dropped, because the work that held it failed or panicked, ends it with status 1 and
 //! a fatal exception.
 
-use super::host::{Bracket, Command};
+use super::bracket::Bracket;
+use super::host::Command;
 use super::remote::RemoteHandle;
 use crate::job::JobId;
 
