@@ -6,6 +6,7 @@ mod common;
 use common::ByUrgency;
 use jobtap_core::job::{JobId, JobResult, State};
 use jobtap_core::testing::{TestJob, TestManager};
+use serde_json::{Value, json};
 
 fn manager() -> TestManager {
     TestManager::new().plugin::<ByUrgency>().start()
@@ -134,6 +135,22 @@ fn a_second_fatal_exception_is_only_logged() {
     m.raise(id, "first", 0, "").unwrap();
     assert_eq!(exception(&m, id).0, "first");
     m.assert_state(id, State::Inactive);
+}
+
+fn warned(option: Value) -> TestJob {
+    TestJob::new().duration(600.0).attribute("shell.options.signal", option)
+}
+
+#[test]
+fn a_job_is_warned_before_its_time_is_up() {
+    let mut m = manager();
+    let plain = m.submit(warned(json!({"signum": 12, "timeleft": 100}))).unwrap();
+    let late = m.submit(warned(json!({"signum": 12, "timeleft": 700.0}))).unwrap();
+    m.advance(499.0);
+    assert!(m.signals(plain).is_empty());
+    m.advance(2.0);
+    assert_eq!(m.signals(plain), [12]);
+    assert!(m.signals(late).is_empty(), "it never has so much time");
 }
 
 #[test]

@@ -410,6 +410,27 @@ mod rest {
     }
 
     #[test]
+    fn who_waits_for_jobs_hears_that_the_manager_ends() {
+        let mut m = manager();
+        let id = m.submit(TestJob::new().waitable()).unwrap();
+        let requests = [
+            Request::Drain,
+            Request::Idle,
+            Request::Wait { id: Some(id) },
+            Request::Wait { id: None },
+        ];
+        let [drain, idle, one, any] = requests.map(|request| m.open_request(OWNER, request));
+        let vain = "there are no more waitable jobs";
+        assert_eq!(answer(&mut m, any), Some(refusal(10, vain)));
+        m.unload();
+        for waiter in [drain, idle, one] {
+            assert_eq!(answer(&mut m, waiter), Some(refusal(38, "job-manager is unloading")));
+        }
+        m.crash_and_restart();
+        m.assert_state(id, State::Run);
+    }
+
+    #[test]
     fn a_stopped_queue_is_idle_whatever_waits_in_it() {
         let mut m = manager();
         m.scheduling(false).unwrap();

@@ -161,3 +161,15 @@ fn a_running_job_ends_by_its_new_duration_also_after_a_restart() {
     let refused = m.update(late, DURATION, 10.0).unwrap_err();
     assert_eq!(refused, "requested duration places job expiration in the past");
 }
+
+#[test]
+fn a_job_whose_end_is_moved_is_warned_before_the_new_one() {
+    let mut m = manager();
+    let job = TestJob::new().duration(600.0);
+    let id = m.submit(job.attribute("shell.options.signal", serde_json::json!({}))).unwrap();
+    m.update(id, DURATION, 1000.0).unwrap();
+    m.advance(600.0);
+    assert!(m.signals(id).is_empty());
+    m.advance(341.0);
+    assert_eq!(m.signals(id), [10]);
+}

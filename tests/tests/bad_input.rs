@@ -64,7 +64,7 @@ fn jobs_that_cannot_be_accepted_leave_nothing_behind() {
         ("--urgency=32 true", "[Errno 22] urgency range is [0:31]"),
         (
             "--setattr=system.duration=x true",
-            "[Errno 22] attributes.system.duration must be a number",
+            "[Errno 1] attributes.system.duration must be a number",
         ),
     ];
     for (words, line) in refusals {

@@ -3,19 +3,26 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::api::{Effect, Exception, ExecCommand, ExecEvent, Log};
 use super::record::{Exec, field};
-use super::{Engine, events};
+use super::{Engine, TimerId, events};
 use crate::eventlog::EventEntry;
 use crate::job::{JobId, State, Timestamp};
+use crate::jobspec::Jobspec;
 use crate::resource::Idset;
 
+const SIGUSR1: i32 = 10;
 const SIGALRM: i32 = 14;
 const SIGTERM: i32 = 15;
 
 /// A start that comes this much of the duration late moves the end too, so that a slow prolog
 /// doesn't eat the job's time.
 const MAX_START_DELAY: f64 = 0.25;
+
+/// The time before a job's end at which it is warned, in seconds, if it doesn't say more.
+const WARNING: f64 = 60.0;
 
 impl Engine {
     /// Asks for the job's start; with `reattach` it may run already.
@@ -182,9 +189,24 @@ impl Engine {
         let delay = started.as_secs() - from;
         let late = delay > (expiration - from) * MAX_START_DELAY;
         let at = Timestamp::from_secs(if late { expiration + delay } else { expiration });
+        let warning = warning(&record.job.jobspec);
         let timer = self.expire_at(id, at);
         if let Some(record) = self.jobs.get_mut(&id) {
             record.expiry = Some(timer);
+        }
+        // What is past was sent before a restart, or the job is shorter than its warning.
+        if let Some((signum, before)) = warning
+            && at + -before > self.now
+        {
+            self.warn_at(id, at + -before, signum, timer);
+        }
+    }
+
+    /// The job's time is nearly up, unless its end was moved meanwhile.
+    pub(super) fn warn(&mut self, id: JobId, signum: i32, expiry: TimerId) {
+        let job = self.jobs.get(&id);
+        if job.is_some_and(|record| record.expiry == Some(expiry)) {
+            self.signal(id, signum);
         }
     }
 
@@ -194,6 +216,15 @@ impl Engine {
             self.raise_fatal(id, "timeout", "resource allocation expired");
         }
     }
+}
+
+/// The signal that a job wants before its end, and how many seconds before (shell option `signal`).
+fn warning(spec: &Jobspec) -> Option<(i32, f64)> {
+    let option = spec.shell_option("signal")?.as_object()?;
+    let signum = option.get("signum").map_or(Some(SIGUSR1.into()), Value::as_i64)?;
+    let before = option.get("timeleft").map_or(Some(WARNING), Value::as_f64)?;
+    let signum = i32::try_from(signum).ok().filter(|signum| (1..=64).contains(signum))?;
+    (before >= 0.0).then_some((signum, before))
 }
 
 impl Engine {

@@ -223,6 +223,16 @@ impl Engine {
         std::mem::take(&mut self.effects)
     }
 
+    /// The last call before the engine goes: what the next one begins with is written, and who waits
+    /// for jobs hears that this engine won't tell the end.
+    pub fn unload(&mut self, now: Timestamp) -> Effects {
+        self.now = now;
+        self.refuse_waiters();
+        let checkpoint = self.checkpoint();
+        self.effects.writes.extend(checkpoint);
+        std::mem::take(&mut self.effects)
+    }
+
     /// Takes one topic through the stack of plugins, as an event would. For benchmarks.
     #[doc(hidden)]
     pub fn call_topic(&mut self, topic: TopicId, job: JobId) {

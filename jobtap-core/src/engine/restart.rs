@@ -164,6 +164,12 @@ impl Engine {
         restored.map_err(|error| StartError(format!("restart failed: {error}")))
     }
 
+    /// Stops all queues for this run only, so that an administrator can look at the jobs first. After
+    /// [`restore_checkpoint`](Self::restore_checkpoint), before [`start`](Self::start).
+    pub fn hold_queues(&mut self, reason: &str) {
+        self.queues.hold(reason);
+    }
+
     /// What must be known after the next start, beside the jobs' own logs.
     pub fn checkpoint(&self) -> Vec<Write> {
         let max_jobid = self.max_jobid.map_or(0, JobId::as_u64);

@@ -11,6 +11,8 @@ use crate::plugin::{PluginKey, TimerKey, Work as RemoteWork};
 enum Due {
     /// A job's time is up.
     Expire(JobId),
+    /// A job wants this signal before its time is up; void if that isn't `expiry` any more.
+    Warn { job: JobId, signum: i32, expiry: TimerId },
     /// A simulated job has run as long as it should.
     Simulated(JobId),
     /// A maintenance of nodes is over.
@@ -64,6 +66,10 @@ impl Engine {
         self.start_timer(at, Due::Expire(job))
     }
 
+    pub(super) fn warn_at(&mut self, job: JobId, at: Timestamp, signum: i32, expiry: TimerId) {
+        self.start_timer(at, Due::Warn { job, signum, expiry });
+    }
+
     pub(super) fn simulate_until(&mut self, job: JobId, at: Timestamp) -> TimerId {
         self.start_timer(at, Due::Simulated(job))
     }
@@ -99,6 +105,7 @@ impl Engine {
         match self.timers.due.remove(&id) {
             None => {}
             Some(Due::Expire(job)) => self.expire(job),
+            Some(Due::Warn { job, signum, expiry }) => self.warn(job, signum, expiry),
             Some(Due::Simulated(job)) => self.simulated_end(job),
             Some(Due::Maintenance) => self.maintenance_over(),
             Some(Due::Heartbeat) => self.heartbeat(),

@@ -13,6 +13,7 @@ use super::requests::{owner_only, refused};
 use crate::job::{Flags, JobId, State, WaitStatus};
 
 const ECHILD: i32 = 10;
+const ENOSYS: i32 = 38;
 
 /// Who waits for what.
 #[derive(Debug, Default)]
@@ -52,6 +53,16 @@ impl Engine {
             Request::Wait { id: None } => self.wait_for_any(reply),
             Request::Drain => self.waits.drain.push(reply),
             _ => self.waits.idle.push(reply),
+        }
+    }
+
+    /// The manager ends: what these wait for won't come about any more.
+    pub(super) fn refuse_waiters(&mut self) {
+        let Waits { by_id, any, drain, idle, .. } = &mut self.waits;
+        let by_id = std::mem::take(by_id).into_values();
+        let waiters: Vec<ReplyTo> = by_id.chain(any.drain(..)).chain(drain.drain(..)).collect();
+        for waiter in waiters.into_iter().chain(std::mem::take(idle)) {
+            self.reply(waiter, Err(refused(ENOSYS, "job-manager is unloading")));
         }
     }
 

@@ -67,6 +67,14 @@ impl Queues {
         self.set(target, &Scheduling { started: false, reason }, checkpoint)
     }
 
+    /// Stops scheduling in all queues until they are started; a restart finds them as they were.
+    pub fn hold(&mut self, reason: &str) {
+        let scheduling = Scheduling { started: false, reason: Some(reason.to_owned()) };
+        for entry in self.queues.values_mut() {
+            entry.scheduling = scheduling.clone();
+        }
+    }
+
     /// `checkpoint`: it is so after a restart too.
     fn set(
         &mut self,

@@ -315,6 +315,16 @@ impl TestManager {
         self.now = until;
     }
 
+    /// The manager ends in order, as at a shutdown; [`crash_and_restart`](Self::crash_and_restart)
+    /// brings it back.
+    pub fn unload(&mut self) {
+        let now = self.now;
+        if let Some(mut engine) = self.engine.take() {
+            let effects = engine.unload(now);
+            self.settle(effects);
+        }
+    }
+
     /// The manager dies here and is started again: what it committed is all that is left. Jobs that
     /// execute go on.
     ///

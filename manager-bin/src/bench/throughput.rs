@@ -96,6 +96,7 @@ impl Manager {
             log_level,
             test_size: TestSize::default(),
             dump: None,
+            recovery: false,
         })?;
         let client = Client::connect_to(path).await?;
         Ok(Self { daemon, client })

@@ -47,6 +47,9 @@ struct GetArgs {
     /// Print this when it is not set
     #[arg(short = 'd', long, value_name = "VALUE")]
     default: Option<String>,
+    /// Look in this file or directory instead of asking the manager
+    #[arg(short = 'c', long, value_name = "PATH")]
+    config_path: Option<PathBuf>,
     /// Dotted name; the whole configuration if left out
     #[arg(value_name = "KEY")]
     key: Option<String>,
@@ -94,8 +97,10 @@ fn read(args: &LoadArgs) -> Result<Value, String> {
 
 async fn get(args: &GetArgs) -> Result<u8, CliError> {
     let kind: Kind = args.kind.as_deref().unwrap_or("any").parse()?;
-    let client = Client::connect().await?;
-    let config = client.rpc("config.get", json!({})).await?;
+    let config = match &args.config_path {
+        Some(path) => config::load(path).map_err(CliError::failure)?,
+        None => Client::connect().await?.rpc("config.get", json!({})).await?,
+    };
     let pick = |key: &String| (key.clone(), find(&config, key));
     let (key, found) = args.key.as_ref().map_or((String::new(), Some(&config)), pick);
     let text = match (found, &args.default) {

@@ -143,14 +143,11 @@ pub(super) async fn print_stats(
         Some(queues) => {
             let known = stats.get("queues").and_then(Value::as_array);
             for queue in queues {
-                let found = known
-                    .into_iter()
-                    .flatten()
-                    .find(|stats| stats.get("name").and_then(Value::as_str) == Some(queue))
-                    .ok_or_else(|| {
-                        CliError::failure(format!("no stats available for queue {queue}"))
-                    })?;
-                total.add(found);
+                let mut known = known.into_iter().flatten();
+                match known.find(|stats| is_named(stats, queue)) {
+                    Some(stats) => total.add(stats),
+                    None => expect_queue(source, queue).await?,
+                }
             }
         }
     }
@@ -160,6 +157,16 @@ pub(super) async fn print_stats(
          {purged} inactive purged\n"
     ))?;
     Ok(running + pending > 0)
+}
+
+fn is_named(stats: &Value, queue: &str) -> bool {
+    stats.get("name").and_then(Value::as_str) == Some(queue)
+}
+
+/// There are no numbers for a queue without jobs; an error if there is no such queue either.
+async fn expect_queue(source: &impl JobSource, queue: &str) -> Result<(), CliError> {
+    let known = source.rpc("job-manager.queue-status", json!({ "name": queue })).await;
+    known.map(drop).map_err(|_| CliError::failure(format!("no stats available for queue {queue}")))
 }
 
 #[derive(Default)]

@@ -1,6 +1,7 @@
 //! What `jobs` asks the listing service for: the options that select jobs, as a constraint.
 
 use jobtap_core::job::StateSet;
+use jobtap_core::resource::{Hostlist, Idset};
 use serde_json::{Value, json};
 
 use super::job_row::Viewpoint;
@@ -90,10 +91,12 @@ fn parse_filter(filter: &str) -> Result<StateSet, CliError> {
 /// Ranks or hosts: whatever is written like an idset counts as ranks.
 fn targets(text: &str) -> Result<Value, CliError> {
     let text = text.trim();
-    if text.is_empty() {
+    let ranks = text.chars().all(|c| c.is_ascii_digit() || matches!(c, ',' | '-' | '[' | ']'));
+    let valid =
+        if ranks { text.parse::<Idset>().is_ok() } else { text.parse::<Hostlist>().is_ok() };
+    if !valid || text.is_empty() {
         return Err(CliError::failure(format!("-i/--include: invalid targets: {text}")));
     }
-    let ranks = text.chars().all(|c| c.is_ascii_digit() || matches!(c, ',' | '-' | '[' | ']'));
     Ok(if ranks { json!({"ranks": [text]}) } else { json!({"hostlist": [text]}) })
 }
 

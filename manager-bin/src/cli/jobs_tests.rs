@@ -55,6 +55,10 @@ impl JobSource for &Service {
                     {"name": "qb", "job_states": {"inactive": 2}, "canceled": 1, "timeout": 1, "inactive_purged": 7},
                 ],
             })),
+            "job-manager.queue-status" if payload["name"] == "new" => Ok(json!({"enable": true})),
+            "job-manager.queue-status" => {
+                Err(SourceError { errno: 22, text: "not a valid queue".to_owned() })
+            }
             _ => unreachable!("{topic}"),
         }
     }
@@ -235,6 +239,9 @@ fn statistics_are_a_line_and_an_exit_code() {
     let line = "0 running, 0 completed, 2 failed, 0 pending, 7 inactive purged\n";
     assert_eq!((idle.code, idle.out.as_str()), (1, line));
     assert_eq!(run(&jobs, &["--stats-only", "-q", "qa,qb"]).code, 0);
+    let none = run(&jobs, &["--stats-only", "-q", "new"]);
+    let zeros = "0 running, 0 completed, 0 failed, 0 pending, 0 inactive purged\n";
+    assert_eq!((none.code, none.out.as_str()), (1, zeros));
     assert_eq!(
         failure(&["--stats", "-q", "nope"]),
         (1, "no stats available for queue nope".to_owned())
@@ -304,6 +311,8 @@ fn every_mistake_has_its_message() {
         (vec!["-o", "nope"], 1, "--format: No such format nope (Did you mean '{nope}'?)"),
         (vec!["--sort=nope"], 1, "Invalid sort key: nope"),
         (vec!["-i", ""], 1, "-i/--include: invalid targets: "),
+        (vec!["-i", "n[9"], 1, "-i/--include: invalid targets: n[9"),
+        (vec!["-i", "3-1"], 1, "-i/--include: invalid targets: 3-1"),
         (vec!["--since=+1h"], 1, "--since=+1h appears to be in the future"),
         (vec!["--since=soon"], 2, "argument --since: invalid time: 'soon'"),
         (vec!["--json", "--stats"], 1, "--json incompatible with --stats or --stats-only"),

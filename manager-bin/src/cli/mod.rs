@@ -34,6 +34,7 @@ mod resource;
 mod run;
 mod session;
 mod start;
+mod start_options;
 mod submit;
 mod submit_args;
 mod submit_caller;

@@ -55,6 +55,7 @@ async fn submit_and_attach(args: RunCommand) -> Result<u8, CliError> {
         output: Output { label: args.job.label_io, quiet: false },
         read_only: false,
         input,
+        stdin_ranks: Vec::new(),
         tail: None,
         interrupt: Interrupt::CancelFirst,
     };

@@ -15,6 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::message::{CliError, Prog, system_text};
 use super::session;
+use super::start_options::{TestOptions, broker_attributes};
 use super::usage::Family;
 use crate::archive;
 use crate::daemon::config::Source;
@@ -44,6 +45,15 @@ pub(crate) struct StartArgs {
     /// Set an attribute: statedir=DIR, log-stderr-level=N, content.dump=FILE, content.restore=FILE
     #[arg(short = 'S', long, value_name = "ATTR=VAL")]
     setattr: Vec<String>,
+    /// Options for a broker, as -SATTR=VAL, in a comma list
+    #[arg(short = 'o', long, value_name = "OPTS", allow_hyphen_values = true)]
+    broker_opts: Vec<String>,
+    /// Look at what another manager left: a state directory, or an archive. No job starts before a
+    /// queue is started by hand
+    #[arg(short = 'r', long, value_name = "TARGET", num_args = 0..=1, default_missing_value = "", require_equals = true)]
+    recovery: Option<String>,
+    #[command(flatten)]
+    test: TestOptions,
     /// Keep the state in this directory; without it, it goes with the manager
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
@@ -67,6 +77,8 @@ struct Plan {
     restore: Option<PathBuf>,
     /// An archive to leave at the end.
     dump: Option<PathBuf>,
+    /// Schedule nothing before somebody asks for it.
+    recovery: bool,
 }
 
 /// Runs the command; the exit code is that of COMMAND.
@@ -91,8 +103,9 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
     if socket.as_os_str().len() > uri::MAX_PATH {
         socket = rundir.path.join("local-0");
     }
-    let Plan { source, config, log_level, test_size, command, dump, .. } = plan;
-    let options = Options { source, config, statedir, socket, log_level, test_size, dump };
+    let Plan { source, config, log_level, test_size, command, dump, recovery, .. } = plan;
+    let options =
+        Options { source, config, statedir, socket, log_level, test_size, dump, recovery };
     let daemon = Daemon::start(options).map_err(CliError::failure)?;
     let outcome =
         if foreground { serve(&daemon).await } else { supervise(&daemon, &rundir, &command).await };
@@ -105,18 +118,49 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
 
 impl Plan {
     fn new(args: StartArgs) -> Result<Self, CliError> {
+        args.test.check(args.test_size.is_some())?;
         let test_size = test_size(args.test_size, args.test_hosts)?;
         let source = Source::new(&args.config_path, args.conf).map_err(CliError::failure)?;
         let config = source.read().map_err(CliError::failure)?;
         let log_level = if args.verbose > 0 { Level::Info } else { Level::Warning };
         let (state_dir, command) = (args.state_dir, args.command);
-        let (restore, dump) = (None, None);
-        let mut plan =
-            Self { source, config, state_dir, log_level, test_size, command, restore, dump };
-        for attribute in &args.setattr {
+        let (restore, dump, recovery) = (None, None, args.recovery.is_some());
+        let mut plan = Self {
+            source,
+            config,
+            state_dir,
+            log_level,
+            test_size,
+            command,
+            restore,
+            dump,
+            recovery,
+        };
+        for attribute in args.setattr.iter().chain(&broker_attributes(&args.broker_opts)?) {
             plan.set(attribute)?;
         }
+        if let Some(target) = args.recovery {
+            plan.recover(target)?;
+        }
         Ok(plan)
+    }
+
+    /// Takes the state that is to be looked at: a directory as it is, an archive as a copy.
+    fn recover(&mut self, target: String) -> Result<(), CliError> {
+        if target.is_empty() {
+            let text =
+                "--recovery: which one? name a state directory or an archive: --recovery=TARGET";
+            return Err(CliError::failure(text));
+        }
+        let target = PathBuf::from(target);
+        let found = std::fs::metadata(&target).map_err(|error| {
+            CliError::failure(format!("--recovery: {}: {}", target.display(), system_text(&error)))
+        })?;
+        match found.is_dir() {
+            true => self.state_dir = Some(target),
+            false => self.restore = Some(target),
+        }
+        Ok(())
     }
 
     fn set(&mut self, attribute: &str) -> Result<(), CliError> {

@@ -17,7 +17,7 @@ pub(crate) use self::resources::PerResourceArgs;
 use super::message::system_text;
 use super::submit_caller::Caller;
 use super::submit_env::EnvRules;
-use super::submit_values::{begin_time, is_task_set, substitute_cc, time_limit};
+use super::submit_values::{begin_time, is_task_set, substitute_cc, time_limit, warning};
 use super::{submit_env, submit_rlimit, submit_setattr};
 
 /// Why options don't make a job. The text follows `PROG-COMMAND: ERROR: `.
@@ -33,6 +33,8 @@ pub(crate) enum ArgError {
     Shape { shape: String, error: ShapeError },
     #[error("--urgency: invalid value '{0}': use 0 to 31, hold, default or expedite")]
     Urgency(String),
+    #[error("--signal={option}: {text}")]
+    Signal { option: String, text: String },
     #[error("--flags: Unknown flag {0}")]
     Flag(String),
     #[error("specify only one of --cc or --bcc")]
@@ -94,6 +96,9 @@ pub(crate) struct SubmitArgs {
     /// Time limit: minutes, or a number with s, m, h or d; 0 for none
     #[arg(short = 't', long, value_name = "MIN|FSD", allow_negative_numbers = true)]
     pub(crate) time_limit: Option<String>,
+    /// Send the tasks a signal before their time is up [default: SIGUSR1, 60s before]
+    #[arg(long, value_name = "[SIG][@TIME]")]
+    pub(crate) signal: Option<String>,
     /// Queue to submit to
     #[arg(short = 'q', long, value_name = "NAME")]
     pub(crate) queue: Option<String>,
@@ -262,6 +267,7 @@ impl SubmitArgs {
             ("--gpus-per-node=", &mut self.per_resource.gpus_per_node),
             ("--shape=", &mut self.per_resource.shape),
             ("-t", &mut self.time_limit),
+            ("--signal=", &mut self.signal),
             ("-q", &mut self.queue),
             ("-B", &mut self.bank),
             ("--urgency=", &mut self.urgency),
@@ -386,6 +392,9 @@ impl SubmitArgs {
         mut builder: JobspecBuilder,
         caller: &Caller,
     ) -> Result<JobspecBuilder, ArgError> {
+        if let Some(text) = &self.signal {
+            builder = builder.shell_option("signal", warning(text)?)?;
+        }
         let rlimits = submit_rlimit::apply(&self.rlimit, &caller.rlimits)?;
         if !rlimits.is_empty() {
             builder = builder.shell_option("rlimit", json!(rlimits))?;

@@ -1,7 +1,8 @@
-//! The texts of single options: counts, time limits, start times, sets of tasks and `{cc}`.
+//! The texts of single options: counts, time limits, signals, start times, sets of tasks and `{cc}`.
 
-use jobtap_core::job::Fsd;
+use jobtap_core::job::{Fsd, Signal};
 use jobtap_core::jobspec::Dependency;
+use serde_json::{Value, json};
 
 use super::submit_args::ArgError;
 
@@ -31,6 +32,21 @@ pub(crate) fn time_limit(text: &str) -> Result<f64, ArgError> {
     };
     let seconds = limit.map_err(|_| ArgError::Duration)?.as_secs();
     if seconds.is_finite() { Ok(seconds) } else { Err(ArgError::InfiniteDuration) }
+}
+
+/// The shell option for `[SIG][@TIME]`: the signal that warns tasks, and how long before their end.
+///
+/// # Errors
+/// [`ArgError::Signal`] for what is no signal, and for a time that is none.
+pub(crate) fn warning(option: &str) -> Result<Value, ArgError> {
+    let refused = |text: String| ArgError::Signal { option: option.to_owned(), text };
+    let (signal, time) = option.split_once('@').unwrap_or((option, ""));
+    let name = if signal.is_empty() { "SIGUSR1" } else { signal };
+    let known = name.parse::<Signal>();
+    let signum = known.map_err(|_| refused(format!("signal '{signal}' is invalid")))?.number();
+    let timeleft = if time.is_empty() { "60" } else { time };
+    let timeleft = timeleft.parse::<Fsd>().map_err(|error| refused(error.to_string()))?;
+    Ok(json!({ "signum": signum, "timeleft": timeleft.as_secs() }))
 }
 
 /// The dependency that holds a job until `+FSD` from now, or until a time in seconds since the epoch.

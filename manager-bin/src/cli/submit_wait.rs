@@ -80,7 +80,7 @@ async fn copy_output(
 
 async fn follow(client: &Client, id: JobId, wait: &Wait, sinks: &Sinks) -> Result<u8, CliError> {
     if wait.exec {
-        return follow_exec(client, id, &wait.event).await;
+        return follow_exec(client, id, &wait.event, sinks).await;
     }
     let mut events = EventStream::open(client, id, "eventlog", false).await?;
     let mut ending = Ending::default();
@@ -99,13 +99,23 @@ async fn follow(client: &Client, id: JobId, wait: &Wait, sinks: &Sinks) -> Resul
     Ok(exit_code_of(&ending, 1))
 }
 
-async fn follow_exec(client: &Client, id: JobId, name: &str) -> Result<u8, CliError> {
+async fn follow_exec(
+    client: &Client,
+    id: JobId,
+    name: &str,
+    sinks: &Sinks,
+) -> Result<u8, CliError> {
     let mut events = EventStream::open(client, id, "guest.exec.eventlog", true).await?;
     while let Some(event) = events.next().await {
-        if event?.name == name {
-            return Ok(0);
+        match event {
+            Ok(event) if event.name == name => return Ok(0),
+            Ok(_) => {}
+            // A job that never ran, or is simulated, has no such log.
+            Err(error) if error.errno == ENOENT => break,
+            Err(error) => return Err(error.into()),
         }
     }
+    sinks.note(&format!("{}: event 'exec.{name}' never received", show_id(id)));
     Ok(1)
 }
 

@@ -37,7 +37,7 @@ pub(super) enum Message {
     Read(Look),
     /// Something to be made durable, and who waits for that.
     Store(Vec<Op>, Delivery),
-    /// The last message: write the checkpoint and end.
+    /// The last message: [unload](Engine::unload) and end.
     Stop,
 }
 
@@ -172,7 +172,9 @@ pub(super) fn run(
             around.pulse.rests();
             turns(turn);
             if stop {
-                turns(Turn { writes: engine.checkpoint(), ..Turn::default() });
+                let mut last = Turn::default();
+                last.add(engine.unload(super::now()), around.log);
+                turns(last);
                 return;
             }
         }

@@ -57,6 +57,11 @@ impl Hub {
         }
     }
 
+    /// Nothing happens to any job any more: those who watch hear that.
+    pub(super) fn close(&self) {
+        self.lock().clear();
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<JobId, Vec<UnboundedSender<Published>>>> {
         self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
     }

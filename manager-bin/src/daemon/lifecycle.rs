@@ -62,6 +62,8 @@ pub struct Options {
     pub dump: Option<PathBuf>,
     /// So many ranks on this host.
     pub test_size: TestSize,
+    /// Schedule nothing before somebody starts a queue.
+    pub recovery: bool,
 }
 
 /// Why the manager didn't start.
@@ -227,8 +229,10 @@ impl Daemon {
             processes.close();
         });
         let _ = ended.await;
-        // Who asks from now on hears that the manager ends; who follows the journal, that this was
-        // all of it.
+        // Who asks from now on, or still waits for an answer, hears that the manager ends; who
+        // follows the journal, that this was all of it.
+        self.services.engine.replies().close();
+        self.services.hub.close();
         self.services.journal.close();
         self.services.log.close();
         for _ in 0..LAST_WORDS {
@@ -299,7 +303,8 @@ fn start_threads(
         remote: Arc::new(engine.clone()),
         ticks: pulse.ticks(),
     };
-    let boot = Boot { setup, store, effector, pulse, log: Arc::clone(&log) };
+    let recovery = options.recovery;
+    let boot = Boot { setup, store, effector, pulse, log: Arc::clone(&log), recovery };
     let thread = boot.run(messages)?;
     let configuration = Arc::new(Configuration {
         source: options.source.clone(),
@@ -333,6 +338,7 @@ struct Boot {
     effector: Effector,
     pulse: Pulse,
     log: Arc<Log>,
+    recovery: bool,
 }
 
 impl Boot {
@@ -357,9 +363,9 @@ impl Boot {
         messages: &mpsc::Receiver<Message>,
         ready: &mpsc::Sender<Result<(), StartError>>,
     ) {
-        let Self { setup, store, effector, pulse, log } = self;
-        let (engine, first) = match restored(setup, store.as_ref(), effector.records.files(), &log)
-        {
+        let Self { setup, store, effector, pulse, log, recovery } = self;
+        let files = effector.records.files();
+        let (engine, first) = match restored(setup, store.as_ref(), files, &log, recovery) {
             Ok(restored) => restored,
             Err(error) => return drop(ready.send(Err(error))),
         };
@@ -389,10 +395,14 @@ fn restored(
     store: &dyn Store,
     files: &GuestFiles,
     log: &Log,
+    recovery: bool,
 ) -> Result<(Engine, Turn), StartError> {
     let mut engine = Engine::new(super::now(), setup)?;
     if let Some(checkpoint) = restore::checkpoint(store)? {
         engine.restore_checkpoint(&checkpoint)?;
+    }
+    if recovery {
+        engine.hold_queues("the manager was started for recovery");
     }
     restore::nodes(store, &mut engine, log)?;
     restore::instance_data(store, &mut engine)?;

@@ -84,6 +84,11 @@ impl Replies {
         }
     }
 
+    /// The engine has ended: those who still wait hear that.
+    pub(super) fn close(&self) {
+        self.lock().clear();
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<ReplyTo, Waiting>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -176,6 +181,16 @@ mod tests {
         let mut answers = replies.many(|_| ());
         replies.answer(answers.to, Ok(json!(1)));
         assert_eq!(drain(&mut answers), [Ok(json!(1)), end()]);
+    }
+
+    #[test]
+    fn who_waits_for_an_engine_that_ended_hears_it() {
+        let replies = Arc::<Replies>::default();
+        let mut answers = replies.many(|_| ());
+        let (_, one) = replies.one();
+        replies.close();
+        assert_eq!(drain(&mut answers), [Err(shutting_down())]);
+        assert!(one.blocking_recv().is_err());
     }
 
     #[test]

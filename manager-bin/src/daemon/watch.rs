@@ -63,8 +63,19 @@ impl<S: Sink> Watcher<'_, S> {
             Path::Exec => self.eventlog(Log::Exec, main).await,
             Path::Output => self.file(main, "guest.output").await,
             Path::Input => self.file(main, "guest.input").await,
+            Path::Unknown(_) if request.waitcreate => self.in_vain(&main).await,
             Path::Unknown(_) => Err(RpcError::new(ENOENT, "")),
         }
+    }
+
+    /// Waits for a log that nobody writes: as long as the job lives, somebody might.
+    async fn in_vain(&mut self, main: &MainLog) -> Result<(), RpcError> {
+        let mut over = main.is_inactive();
+        while !over {
+            let event = self.next_event().await?;
+            over = event.log == Log::Main && event.entry.name == "clean";
+        }
+        Err(RpcError::new(ENOENT, ""))
     }
 
     /// Shows a log until its last event or until the job is over.
@@ -163,7 +174,7 @@ impl<S: Sink> Watcher<'_, S> {
 }
 
 fn ended() -> RpcError {
-    RpcError::new(ENODATA, "the manager is shutting down")
+    super::replies::shutting_down()
 }
 
 /// Whether this line is a log's last one.

@@ -62,7 +62,7 @@ pub enum ShapeError {
     Character(char, usize),
     /// A word or sign that can't be there.
     #[error("Invalid token '{0}' at position {1}")]
-    Token(String, usize),
+    Unexpected(String, usize),
     /// A count that is neither a number, nor an idset without 0, nor a range (RFC 14, RFC 45).
     #[error("Failed to decode '{0}' as idset or range")]
     Count(String),

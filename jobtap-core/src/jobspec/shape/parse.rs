@@ -110,8 +110,8 @@ impl Parser<'_> {
         match next {
             '}' if !is_open('{') => ShapeError::Braces(at),
             ']' if !is_open('[') => ShapeError::Brackets(at),
-            sign if SIGNS.contains(sign) => ShapeError::Token(sign.to_string(), at),
-            c if c.is_alphanumeric() || c == '_' => ShapeError::Token(self.run(in_word), at),
+            sign if SIGNS.contains(sign) => ShapeError::Unexpected(sign.to_string(), at),
+            c if c.is_alphanumeric() || c == '_' => ShapeError::Unexpected(self.run(in_word), at),
             other => ShapeError::Character(other, at),
         }
     }
@@ -239,7 +239,7 @@ impl Parser<'_> {
         at: usize,
     ) -> Result<(), ShapeError> {
         if is_structure(&key) || vertex.contains_key(&key) {
-            return Err(ShapeError::Token(key, at));
+            return Err(ShapeError::Unexpected(key, at));
         }
         vertex.insert(key, value);
         Ok(())
@@ -279,7 +279,7 @@ impl Parser<'_> {
             let word = format!("-{}", self.run(|c| in_word(c) || c == '+'));
             return match bare(&word) {
                 number @ Value::Number(_) => Ok(number),
-                _ => Err(ShapeError::Token(word, start)),
+                _ => Err(ShapeError::Unexpected(word, start)),
             };
         }
         match self.word()? {

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use jobtap_core::eventlog::{EventEntry, decode_log};
 use jobtap_core::job::Timestamp;
+use jobtap_core::resource::Idset;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -47,9 +48,12 @@ pub(super) struct AttachArgs {
     /// Say nothing about redirected output
     #[arg(short = 'q', long)]
     quiet: bool,
-    /// Send neither input nor signals
+    /// Only look on: send neither input nor signals, and leave the job alone at Ctrl-C
     #[arg(short = 'r', long)]
     read_only: bool,
+    /// Send our input to these tasks only
+    #[arg(short = 'i', long, value_name = "IDS")]
+    stdin_ranks: Option<String>,
     /// Show output as it comes (it always is)
     #[arg(short = 'u', long)]
     unbuffered: bool,
@@ -73,6 +77,8 @@ pub(in crate::cli) struct Attach {
     pub(in crate::cli) read_only: bool,
     /// Pass our standard input on to the tasks.
     pub(in crate::cli) input: bool,
+    /// To these tasks only; to all if there are none.
+    pub(in crate::cli) stdin_ranks: Vec<u32>,
     pub(in crate::cli) tail: Option<usize>,
     pub(in crate::cli) interrupt: Interrupt,
 }
@@ -81,6 +87,10 @@ pub(in crate::cli) struct Attach {
 pub(super) async fn run(client: &Client, args: AttachArgs) -> Result<u8, CliError> {
     let target = Target::parse(&args.id)?;
     let tail = args.tail.as_deref().map(str::parse::<usize>).transpose();
+    if args.read_only && args.stdin_ranks.is_some() {
+        return Err(CliError::failure("Do not use --stdin-ranks with --read-only"));
+    }
+    let stdin_ranks = args.stdin_ranks.as_deref().map_or(Ok(Vec::new()), tasks)?;
     let how = Attach {
         show_events: args.show_events,
         show_exec: args.show_exec,
@@ -89,6 +99,7 @@ pub(super) async fn run(client: &Client, args: AttachArgs) -> Result<u8, CliErro
         output: Output { label: args.label_io, quiet: args.quiet },
         read_only: args.read_only,
         input: !args.read_only && wants_input(client, &target).await,
+        stdin_ranks,
         tail: tail.map_err(|_| CliError::failure("invalid tail argument"))?,
         interrupt: Interrupt::WarnFirst,
     };
@@ -112,7 +123,7 @@ pub(in crate::cli) async fn attach(
             false => None,
         },
         out: Some(EventStream::open(client, target.id, "guest.output", false).await?),
-        signals: attach_signals::catch(!how.read_only)?,
+        signals: attach_signals::catch(how.read_only)?,
         keys: Keys::new(how.interrupt),
         status: StatusLine::new(&target.typed, how.show_status, how.show_events),
         client: client.clone(),
@@ -123,6 +134,18 @@ pub(in crate::cli) async fn attach(
         skip,
     };
     attached.follow().await
+}
+
+/// The tasks that `--stdin-ranks` names; `all` is the same as none.
+fn tasks(text: &str) -> Result<Vec<u32>, CliError> {
+    if text == "all" {
+        return Ok(Vec::new());
+    }
+    let tasks = text.parse::<Idset>().ok().filter(|tasks| !tasks.is_empty());
+    let tasks = tasks.ok_or_else(|| {
+        CliError::failure(format!("Invalid argument for option 'stdin-ranks': '{text}'"))
+    })?;
+    Ok(tasks.iter().collect())
 }
 
 /// Whether the job runs or will run, and reads what its clients type. Otherwise our input is left to
@@ -247,7 +270,8 @@ impl Attached {
             self.show("job", event);
         }
         if event.name == "start" && self.how.input {
-            attach_input::forward(self.client.clone(), self.target.id)?;
+            let ranks = std::mem::take(&mut self.how.stdin_ranks);
+            attach_input::forward(self.client.clone(), self.target.id, ranks)?;
         }
         let reached = event.name == *self.how.wait_event;
         // At the very end the output is still to be shown to its own end.

@@ -13,10 +13,10 @@ use crate::client::Client;
 /// Read at once at most.
 const CHUNK: usize = 32 * 1024;
 
-/// Passes standard input on to the tasks, until its end or ours.
+/// Passes standard input on to these tasks, to all if none are named, until its end or ours.
 ///
 /// The reading is on a thread of its own that nobody waits for: a read from a terminal can't be ended.
-pub(super) fn forward(client: Client, id: JobId) -> std::io::Result<()> {
+pub(super) fn forward(client: Client, id: JobId, ranks: Vec<u32>) -> std::io::Result<()> {
     let (sender, mut chunks) = channel::<Vec<u8>>(4);
     std::thread::Builder::new().name("stdin".into()).spawn(move || {
         let mut buffer = vec![0; CHUNK];
@@ -31,12 +31,21 @@ pub(super) fn forward(client: Client, id: JobId) -> std::io::Result<()> {
     })?;
     tokio::spawn(async move {
         while let Some(chunk) = chunks.recv().await {
-            let payload = json!({
+            let mut payload = json!({
                 "id": id, "data": BASE64_STANDARD.encode(&chunk), "eof": chunk.is_empty(),
             });
-            // A job that has ended, or reads its input elsewhere, has no use for it.
-            if client.rpc("job-exec.stdin", payload).await.is_err() {
-                return;
+            let ranks: Vec<Option<u32>> = match ranks.as_slice() {
+                [] => vec![None],
+                ranks => ranks.iter().copied().map(Some).collect(),
+            };
+            for rank in ranks {
+                if let (Some(rank), Some(payload)) = (rank, payload.as_object_mut()) {
+                    payload.insert("rank".to_owned(), json!(rank));
+                }
+                // A job that has ended, or reads its input elsewhere, has no use for it.
+                if client.rpc("job-exec.stdin", payload.clone()).await.is_err() {
+                    return;
+                }
             }
         }
     });

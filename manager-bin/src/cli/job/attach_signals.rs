@@ -20,12 +20,16 @@ const FORWARDED: [SignalKind; 5] = [
     SignalKind::terminate(),
 ];
 
-/// Catches signals from now on; `forwarded` are those for the job.
-pub(super) fn catch(forwarded: bool) -> std::io::Result<UnboundedReceiver<i32>> {
+/// Catches signals from now on, all that concern the job; none for somebody who only looks on, whom
+/// they end as they end any program.
+pub(super) fn catch(read_only: bool) -> std::io::Result<UnboundedReceiver<i32>> {
     let (sender, receiver) = unbounded_channel();
+    if read_only {
+        tokio::spawn(async move { sender.closed().await });
+        return Ok(receiver);
+    }
     let own = [SignalKind::interrupt(), SignalKind::from_raw(SIGTSTP)];
-    let passed: &[SignalKind] = if forwarded { &FORWARDED } else { &[] };
-    for kind in own.iter().chain(passed).copied() {
+    for kind in own.into_iter().chain(FORWARDED) {
         let mut signals = signal(kind)?;
         let sender = sender.clone();
         tokio::spawn(async move {
@@ -94,7 +98,19 @@ impl Keys {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn who_only_looks_on_has_no_signals_to_hear_of() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut signals = catch(true).unwrap();
+            tokio::task::yield_now().await;
+            assert!(signals.try_recv().is_err());
+            assert!(!signals.is_closed());
+        });
+    }
 
     #[test]
     fn attach_warns_first_and_run_cancels_first() {

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::target::Target;
+use crate::cli::ids::IdStyle;
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::Client;
@@ -25,7 +26,9 @@ pub(super) async fn run(client: &Client, args: &WhyArgs) -> Result<u8, CliError>
         let target = Target::parse(id)?;
         match client.rpc("job-manager.why", json!({ "id": target.id })).await {
             Ok(answer) if args.json => session::print(&format!("{answer}\n"))?,
-            Ok(answer) => session::print(&lines(&target.typed, &answer))?,
+            Ok(answer) => {
+                session::print(&lines(&target.typed, &answer, IdStyle::current()))?;
+            }
             Err(error) => {
                 super::say(format!("{}: {error}", target.typed));
                 failed = true;
@@ -35,13 +38,17 @@ pub(super) async fn run(client: &Client, args: &WhyArgs) -> Result<u8, CliError>
     super::any_failed(failed)
 }
 
-/// A line for each reason.
-fn lines(id: &str, answer: &Value) -> String {
+/// A line for each reason; the ids in it, which are the manager's, in our style.
+fn lines(id: &str, answer: &Value, style: IdStyle) -> String {
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
     let state = text(answer.get("state"));
     let reasons = answer.get("reasons").and_then(Value::as_array);
     let line = |reason: &Value| format!("{id}: {state}: {}\n", text(reason.get("text")));
-    reasons.into_iter().flatten().map(line).collect()
+    let lines: String = reasons.into_iter().flatten().map(line).collect();
+    match style {
+        IdStyle::Unicode => lines,
+        IdStyle::Ascii => lines.replace('ƒ', "f"),
+    }
 }
 
 #[cfg(test)]
@@ -53,6 +60,9 @@ mod tests {
         let reasons =
             json!([{"kind": "held", "text": "it is held"}, {"kind": "queue", "text": "x"}]);
         let answer = json!({"id": 1, "state": "SCHED", "reasons": reasons});
-        assert_eq!(lines("f1", &answer), "f1: SCHED: it is held\nf1: SCHED: x\n");
+        let lines = |answer| lines("f1", &answer, IdStyle::Ascii);
+        assert_eq!(lines(answer), "f1: SCHED: it is held\nf1: SCHED: x\n");
+        let other = json!({"state": "SCHED", "reasons": [{"text": "held by ƒ2"}]});
+        assert_eq!(lines(other), "f1: SCHED: held by f2\n");
     }
 }

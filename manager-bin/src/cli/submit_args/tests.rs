@@ -332,6 +332,16 @@ fn copies_have_their_id_in_every_text() {
 }
 
 #[test]
+fn a_warning_before_the_end_is_a_shell_option() {
+    let option = |text: &str| system(&[text], "shell.options.signal");
+    assert_eq!(option("--signal=USR2@5m"), json!({"signum": 12, "timeleft": 300.0}));
+    assert_eq!(option("--signal=@30"), json!({"signum": 10, "timeleft": 30.0}));
+    assert_eq!(option("--signal=SIGINT"), json!({"signum": 2, "timeleft": 60.0}));
+    assert_eq!(refused(&["--signal=FOO@1", "a"]), "--signal=FOO@1: signal 'FOO' is invalid");
+    assert!(refused(&["--signal=@x", "a"]).starts_with("--signal=@x: "));
+}
+
+#[test]
 fn copies_are_asked_for_in_one_way_only() {
     let copies = |words: &[&str]| {
         let copies = parse(words).copies;

@@ -1,0 +1,28 @@
+//! A look at what another manager left: `start --recovery`.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use jobtap_tests::{Manager, Output, clean, jobtap, run};
+
+/// A manager that ends with this shell script.
+fn start(option: &str, script: &str) -> Output {
+    run(clean(jobtap()).args(["start", option, "sh", "-c", script]))
+}
+
+#[test]
+fn recovery_starts_nothing_and_leaves_the_queue_as_it_was() {
+    let mut m = Manager::start(jobtap());
+    m.jobtap("queue stop --nocheckpoint").ok();
+    m.jobtap("submit true").ok();
+    let state = m.statedir.display().to_string();
+    m.stop();
+    let option = format!("--recovery={state}");
+    let shown = start(&option, "jobtap queue status; jobtap jobs -no {state}").ok();
+    let wanted = "Job submission is enabled\n\
+                  Scheduling is stopped: the manager was started for recovery\nSCHED";
+    assert_eq!(shown, wanted);
+    let option = format!("-Sstatedir={state}");
+    assert!(start(&option, "jobtap queue status").ok().ends_with("Scheduling is started"));
+    let none = start("-r", "true");
+    assert_eq!(none.code, 1);
+    assert!(none.stderr.contains("name a state directory or an archive"), "{none:?}");
+}

@@ -1,0 +1,52 @@
+//! The end of a manager as those hear it whose requests wait for something, on their connection.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+
+use jobtap_tests::{Manager, jobtap};
+use serde_json::{Value, json};
+
+/// A connection as the commands have it: a line a request, a line an answer.
+struct Connection(BufReader<UnixStream>);
+
+impl Connection {
+    fn new(m: &Manager) -> Self {
+        Self(BufReader::new(UnixStream::connect(m.statedir.join("local-0")).unwrap()))
+    }
+
+    fn ask(&mut self, id: u64, topic: &str, payload: &Value) {
+        let line = json!({"id": id, "topic": topic, "payload": payload, "stream": id > 9});
+        writeln!(self.0.get_mut(), "{line}").unwrap();
+    }
+
+    fn answer(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        self.0.read_line(&mut line).ok().filter(|read| *read > 0)?;
+        Some(serde_json::from_str(&line).unwrap())
+    }
+}
+
+#[test]
+fn who_waits_for_jobs_is_answered_when_the_manager_ends() {
+    let mut m = Manager::start(jobtap());
+    let id = m.submit("--urgency=hold --flags=waitable true");
+    let id: u64 = m.jobtap(&format!("job id {id}")).ok().parse().unwrap();
+    let mut connection = Connection::new(&m);
+    connection.ask(0, "hello", &json!({"protocol": 1}));
+    connection.ask(1, "job-manager.drain", &json!({}));
+    connection.ask(2, "job-manager.wait", &json!({ "id": id }));
+    connection.ask(10, "job-info.eventlog-watch", &json!({"id": id, "path": "eventlog"}));
+    // Taken in after the others: its answer says that they wait.
+    connection.ask(3, "job-list.job-stats", &json!({}));
+    while connection.answer().unwrap()["id"] != 3 {}
+    m.stop();
+    let mut last = [Value::Null, Value::Null, Value::Null];
+    while let Some(answer) = connection.answer() {
+        let at = answer["id"].as_u64().unwrap().min(3);
+        last[usize::try_from(at).unwrap() - 1] = json!([answer["errno"], answer["error"]]);
+    }
+    let unloading = json!([38, "job-manager is unloading"]);
+    assert_eq!(last[..2], [unloading.clone(), unloading]);
+    assert_eq!(last[2], json!([11, "the manager is shutting down"]));
+}
