@@ -12,6 +12,8 @@ mod hostile;
 mod model;
 #[path = "histories/newer.rs"]
 mod newer;
+#[path = "histories/run.rs"]
+mod run;
 
 use std::collections::BTreeSet;
 
@@ -25,6 +27,7 @@ use model::Model;
 use newer::Newer;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use run::{cases, quiet};
 use serde_json::json;
 
 const CORES: u32 = 8;
@@ -392,25 +395,6 @@ impl World {
         }
         Ok(())
     }
-}
-
-/// Panics on purpose are not to be read by anybody.
-fn quiet() {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| {
-        let usual = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
-            if info.payload_as_str() != Some("hostile") {
-                usual(info);
-            }
-        }));
-    });
-}
-
-/// Of each of the two tests, which run side by side.
-fn cases() -> u32 {
-    let asked = std::env::var("PROPTEST_CASES").ok();
-    asked.and_then(|text| text.parse().ok()).unwrap_or(200_u32).div_ceil(2)
 }
 
 fn leaves_order(acts: Vec<Act>, hold: bool) -> Result<(), TestCaseError> {

@@ -13,6 +13,8 @@ mod hostile;
 mod model;
 #[path = "node_histories/nodes.rs"]
 mod nodes;
+#[path = "histories/run.rs"]
+mod run;
 
 use std::collections::BTreeSet;
 
@@ -27,6 +29,7 @@ use nodes::Nodes;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use run::{cases, quiet};
 use serde_json::{Value, json};
 
 const NODES: u32 = 4;
@@ -362,25 +365,6 @@ impl World {
 fn ids(text: &str) -> impl Iterator<Item = u32> {
     let ids: Idset = text.parse().unwrap_or_default();
     ids.iter().collect::<Vec<_>>().into_iter()
-}
-
-/// Panics on purpose are not to be read by anybody.
-fn quiet() {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| {
-        let usual = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
-            if info.payload_as_str() != Some("hostile") {
-                usual(info);
-            }
-        }));
-    });
-}
-
-/// Of each of the two tests, which run side by side.
-fn cases() -> u32 {
-    let asked = std::env::var("PROPTEST_CASES").ok();
-    asked.and_then(|text| text.parse().ok()).unwrap_or(200_u32).div_ceil(2)
 }
 
 fn leaves_order(acts: Vec<Act>, hold: bool, policy: &'static str) -> Result<(), TestCaseError> {

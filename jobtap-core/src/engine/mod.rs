@@ -7,7 +7,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `api` | inputs and effects |
-//! | `record` | a job, and the state machine of RFC 21 |
+//! | `record`, `times` | a job, and the state machine of RFC 21 |
 //! | `jobs`, `summary` | all jobs; those that are over, folded |
 //! | `work` | the stack of work, events and their order |
 //! | `notices`, `frames` | a topic through the stack of plugins: the short way, and step by step |
@@ -64,6 +64,7 @@ mod simulated;
 mod submit;
 mod summary;
 mod timers;
+mod times;
 mod updates;
 mod waits;
 mod why;

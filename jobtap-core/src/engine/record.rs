@@ -12,6 +12,7 @@ use thin_vec::ThinVec;
 use super::api::{Effect, TimerId, Write};
 use super::held::{Opened, Working};
 use super::simulated::Simulated;
+use super::times::Times;
 use crate::eventlog::EventEntry;
 use crate::job::{Flags, Job, KnownDependency, State, Timestamp, Uid, Unread, Urgency};
 use crate::plugin::{Bracket, PluginKey, Work as RemoteWork};
@@ -90,55 +91,6 @@ pub(super) enum Exec {
     Ending,
     /// The last report came.
     Done,
-}
-
-/// When the job entered its states.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Times {
-    pub(super) depend: Moment,
-    pub(super) priority: Moment,
-    pub(super) sched: Moment,
-    pub(super) run: Moment,
-    /// When its tasks were started, which a prolog can delay.
-    pub(super) start: Moment,
-    pub(super) cleanup: Moment,
-    pub(super) inactive: Moment,
-}
-
-/// A time that may not have come yet, in half the size of an `Option`.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) struct Moment(Timestamp);
-
-impl Moment {
-    const NEVER: Self = Self(Timestamp::from_secs(f64::NEG_INFINITY));
-
-    pub(super) fn get(self) -> Option<Timestamp> {
-        (self != Self::NEVER).then_some(self.0)
-    }
-
-    fn first(&mut self, at: Timestamp) {
-        if *self == Self::NEVER {
-            *self = at.into();
-        }
-    }
-}
-
-impl Default for Moment {
-    fn default() -> Self {
-        Self::NEVER
-    }
-}
-
-impl From<Timestamp> for Moment {
-    fn from(at: Timestamp) -> Self {
-        Self(at)
-    }
-}
-
-impl std::fmt::Debug for Moment {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.get().fmt(f)
-    }
 }
 
 /// What an event did.

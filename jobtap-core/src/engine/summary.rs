@@ -12,9 +12,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::record::{Exec, Record, Times};
+use super::record::{Exec, Record};
 use super::restart::RestoreError;
 use super::submit::blank_job;
+use super::times::Times;
 use crate::eventlog::EventEntry;
 use crate::job::{
     Blank, Flags, JobId, KnownDependency, Posted, State, Timestamp, Uid, Unread, Urgency,

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::jobspec::{Counts, Jobspec};
 
 /// More than that are not remembered.
-const MOST: usize = 4096;
+const MOST: usize = 256;
 
 /// Requests, by all that decides which nodes can serve them: the counts and the constraint.
 #[derive(Debug, Clone, Default)]
