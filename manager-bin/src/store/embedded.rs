@@ -4,6 +4,7 @@
 mod files;
 mod integrity;
 mod journal;
+mod keyspaces;
 mod tail;
 #[cfg(test)]
 mod tests;
@@ -15,8 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use fjall::config::CompressionPolicy;
-use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use fjall::{CompressionType, Database, PersistMode};
 
 use super::acked::Acked;
 use super::committer::panic_text;
@@ -25,30 +25,21 @@ use super::lock::{self, Lock};
 use super::rows::{self, Row};
 use super::space::{self, Space};
 use super::{Key, Op, Store, StoreError, StoredJob};
+use keyspaces::Keyspaces;
 pub use tail::Cut;
 
 /// The layout that this version writes.
-const FORMAT: u32 = 1;
-/// Name of the keyspace. There is one: a scan then meets all keys of a job side by side, and no
-/// seldom written second one keeps old journals from being deleted.
-const KEYSPACE: &str = "jobtap";
+const FORMAT: u32 = 2;
 
 const MIB: u64 = 1024 * 1024;
 /// Blocks of tables kept in memory. The manager has active jobs in its own memory; this serves
 /// look-ups of old jobs and the filters (10 bits per key: 16 MiB for 13 million keys).
 const CACHE: u64 = 64 * MIB;
-/// What gathers in memory before it becomes a table: some 100,000 events.
-const MEMTABLE: u64 = 64 * MIB;
 /// All journals together: the most that a restart after a crash has to read again.
 const JOURNALS: u64 = 256 * MIB;
 /// The work is bounded by the disk, and the cores are the jobs'. Of several the first keeps itself
 /// free for writing tables, and turns in a loop for as long as another one merges them.
 const WORKERS: usize = 1;
-
-/// Waiting here begins a little before fjall waits by itself, which it does without noticing
-/// that its worker threads have ended and nothing will ever get better.
-const MAX_SEALED_MEMTABLES: usize = 2;
-const MAX_FIRST_LEVEL_TABLES: usize = 28;
 
 /// A [`Store`] in a directory of the local disk, for one manager at a time.
 pub struct EmbeddedStore {
@@ -67,7 +58,7 @@ struct Commits {
 
 struct Engine {
     dir: PathBuf,
-    rows: Keyspace,
+    rows: Keyspaces,
     db: Database,
 }
 
@@ -113,21 +104,17 @@ impl EmbeddedStore {
         self.cut.as_ref()
     }
 
-    /// Writes what is in memory to a table, which otherwise takes megabytes.
+    /// Writes what is in memory to tables, which otherwise takes megabytes.
     #[cfg(test)]
     pub(super) fn flush_to_table(&self) {
-        let _ = self.engine.rows.rotate_memtable_and_wait();
+        self.engine.rows.flush_to_tables();
     }
 }
 
 impl Engine {
     fn create(dir: &Path) -> Result<Self, StoreError> {
         let db = open_database(dir, &files::clear(dir)?)?;
-        let engine = Self {
-            dir: dir.to_owned(),
-            rows: guarded(dir, || db.keyspace(KEYSPACE, keyspace_options))?,
-            db,
-        };
+        let engine = Self { dir: dir.to_owned(), rows: guarded(dir, || Keyspaces::open(&db))?, db };
         let format = FORMAT.to_string().into_bytes();
         engine.write(Effects::from([(rows::FORMAT.into(), Some(format))]), 0)?;
         Ok(engine)
@@ -135,17 +122,13 @@ impl Engine {
 
     fn open(dir: &Path) -> Result<Self, StoreError> {
         let db = open_database(dir, &dir.join(files::DB))?;
-        if !db.keyspace_exists(KEYSPACE) {
+        if !Keyspaces::are_in(&db) {
             return Err(StoreError::NotAStore {
                 path: dir.to_owned(),
                 found: "its database is another program's".to_owned(),
             });
         }
-        Ok(Self {
-            dir: dir.to_owned(),
-            rows: guarded(dir, || db.keyspace(KEYSPACE, keyspace_options))?,
-            db,
-        })
+        Ok(Self { dir: dir.to_owned(), rows: guarded(dir, || Keyspaces::open(&db))?, db })
     }
 
     fn check_format(&self) -> Result<(), StoreError> {
@@ -176,19 +159,17 @@ impl Engine {
                     .durability(Some(PersistMode::SyncAll));
             for (name, effect) in effects {
                 match effect {
-                    Some(value) => batch.insert(&self.rows, name, value),
-                    None => batch.remove(&self.rows, name),
+                    Some(value) => batch.insert(self.rows.of(&name), name, value),
+                    None => batch.remove(self.rows.of(&name), name),
                 }
             }
-            batch.insert(&self.rows, rows::COMMITS, number.to_be_bytes());
+            batch.insert(self.rows.of(rows::COMMITS), rows::COMMITS, number.to_be_bytes());
             batch.commit()
         })
     }
 
     fn wait_for_workers(&self) -> Result<(), StoreError> {
-        while self.rows.sealed_memtable_count() > MAX_SEALED_MEMTABLES
-            || self.rows.l0_table_count() >= MAX_FIRST_LEVEL_TABLES
-        {
+        while self.rows.are_behind() {
             self.guarded(|| self.db.persist(PersistMode::Buffer))?;
             thread::sleep(Duration::from_millis(2));
         }
@@ -196,7 +177,7 @@ impl Engine {
     }
 
     fn row(&self, name: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        let value = self.guarded(|| self.rows.get(name))?;
+        let value = self.guarded(|| self.rows.of(name).get(name))?;
         Ok(value.map(|value| value.to_vec()))
     }
 
@@ -206,13 +187,15 @@ impl Engine {
         prefix: &[u8],
         mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, StoreError>,
     ) -> Result<(), StoreError> {
-        let mut rows = self.guarded(|| Ok(self.rows.prefix(prefix)))?;
-        // `visit` stays outside of the guard: its panics are not the engine's.
-        while let Some((name, value)) =
-            self.guarded(|| rows.next().map(fjall::Guard::into_inner).transpose())?
-        {
-            if visit(&name, &value)?.is_break() {
-                break;
+        for (keyspace, part) in self.rows.parts(prefix) {
+            let mut rows = self.guarded(|| Ok(keyspace.range::<Vec<u8>, _>(part)))?;
+            // `visit` stays outside of the guard: its panics are not the engine's.
+            while let Some((name, value)) =
+                self.guarded(|| rows.next().map(fjall::Guard::into_inner).transpose())?
+            {
+                if visit(&name, &value)?.is_break() {
+                    return Ok(());
+                }
             }
         }
         Ok(())
@@ -238,7 +221,7 @@ impl Rows for Engine {
     }
 
     fn contains(&self, name: &[u8]) -> Result<bool, StoreError> {
-        self.guarded(|| self.rows.contains_key(name))
+        self.guarded(|| self.rows.of(name).contains_key(name))
     }
 }
 
@@ -375,19 +358,6 @@ fn open_database(dir: &Path, path: &Path) -> Result<Database, StoreError> {
     }
 }
 
-fn keyspace_options() -> KeyspaceCreateOptions {
-    KeyspaceCreateOptions::default()
-        .max_memtable_size(MEMTABLE)
-        // The first levels are rewritten soon; the rest is JSON that shrinks to a third.
-        .data_block_compression_policy(CompressionPolicy::new([
-            CompressionType::None,
-            CompressionType::None,
-            CompressionType::Lz4,
-        ]))
-        // Keeps filters on the last level: an append asks for a record that isn't there.
-        .expect_point_read_hits(false)
-}
-
 /// Calls the engine; what it answers, and a panic on files that it can't make sense of, becomes an
 /// error about the store in `dir`.
 fn guarded<T>(dir: &Path, call: impl FnOnce() -> fjall::Result<T>) -> Result<T, StoreError> {
@@ -422,7 +392,7 @@ fn explain(dir: &Path, err: fjall::Error) -> StoreError {
         Error::Locked => StoreError::Locked { path, pid: None },
         // The worker threads don't say why they ended.
         Error::Poisoned => match space::free_bytes(dir) {
-            Ok(free) if free < MEMTABLE => {
+            Ok(free) if free < keyspaces::MEMTABLE => {
                 StoreError::io(dir, std::io::ErrorKind::StorageFull.into())
             }
             _ => StoreError::Failed { path, detail: "writing failed in the background".to_owned() },

@@ -21,7 +21,8 @@ pub enum StoreError {
     /// The store was written in a layout that this version doesn't know.
     #[error(
         "{path} has store format {found}, and this jobtap knows format {known}: \
-         start it with the jobtap that wrote it"
+         start it with the jobtap that wrote it; an archive of its `jobtap dump FILE` can be \
+         restored by others"
     )]
     Format {
         /// The store's directory.

@@ -13,6 +13,8 @@ use super::keys::{JOBS, Key};
 pub(super) const ALL_JOBS: &[u8] = b"j";
 /// What all rows of the instance begin with.
 pub(super) const ALL_INSTANCE: &[u8] = b"i";
+/// What the rows of the index of jobs begin with.
+pub(super) const ALL_INDEX: &[u8] = b"ijobtap.job.";
 /// The version of the layout, as decimal text.
 pub(super) const FORMAT: &[u8] = b"sformat";
 /// The number of commits made, as eight bytes, big endian.
@@ -139,6 +141,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn the_rows_of_the_index_are_those_of_its_keys() {
+        assert_eq!(of_value(&Key::instance(Key::INDEX).unwrap()), ALL_INDEX);
+    }
 
     #[test]
     fn an_events_row_needs_no_pointer() {

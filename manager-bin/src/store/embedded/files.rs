@@ -11,10 +11,12 @@ use std::path::{Path, PathBuf};
 
 use super::super::{StoreError, acked, lock};
 use super::integrity::{self, CURRENT};
-use super::journal;
+use super::{FORMAT, journal};
 
 /// The engine's folder within the store's directory.
-pub(super) const DB: &str = "db";
+pub(super) const DB: &str = "db-2";
+/// The folder of a store of format 1, which had one keyspace for all rows.
+const DB_OF_FORMAT_1: &str = "db";
 /// What the names of its journals end with; before that is their number.
 pub(super) const JOURNAL: &str = ".jnl";
 
@@ -23,9 +25,10 @@ const LOCK: &str = "lock";
 const KEYSPACES: &str = "keyspaces";
 /// Its first journal, which goes once all in it is in tables.
 pub(super) const FIRST_JOURNAL: &str = "0.jnl";
-/// The engine's own keyspace and ours.
-const NEEDED_KEYSPACES: [&str; 2] = ["0", OURS];
-const OURS: &str = "1";
+/// The engine's own keyspace.
+const META_KEYSPACE: &str = "0";
+/// Our keyspaces, in the order in which they were made.
+const OUR_KEYSPACES: [&str; 3] = ["1", "2", "3"];
 
 /// Makes sure that `dir` is a directory which is empty or already a store's.
 pub(super) fn prepare(dir: &Path) -> Result<(), StoreError> {
@@ -51,6 +54,10 @@ pub(super) fn prepare(dir: &Path) -> Result<(), StoreError> {
 /// Whether there is a database to open, as opposed to one to create. Call it under the lock.
 pub(super) fn has_database(dir: &Path, acked: Option<u64>) -> Result<bool, StoreError> {
     let db = dir.join(DB);
+    if !db.exists() && dir.join(DB_OF_FORMAT_1).exists() {
+        let (path, found) = (dir.to_owned(), "1".to_owned());
+        return Err(StoreError::Format { path, found, known: FORMAT });
+    }
     let damaged = |detail: String| StoreError::Corrupt { path: dir.to_owned(), detail };
     let check = || -> io::Result<Result<bool, String>> {
         if acked.is_none() && never_held_data(&db)? {
@@ -91,13 +98,11 @@ fn never_held_data(db: &Path) -> io::Result<bool> {
     if names.iter().any(|name| !known.contains(&name.as_str())) {
         return Ok(false);
     }
-    if db
-        .join(KEYSPACES)
-        .join(OURS)
-        .join(integrity::TABLES)
-        .read_dir()
-        .is_ok_and(|mut tables| tables.next().is_some())
-    {
+    let has_tables = |keyspace: &&str| {
+        let tables = db.join(KEYSPACES).join(keyspace).join(integrity::TABLES);
+        tables.read_dir().is_ok_and(|mut tables| tables.next().is_some())
+    };
+    if OUR_KEYSPACES.iter().any(has_tables) {
         return Ok(false);
     }
     match File::open(db.join(FIRST_JOURNAL)) {
@@ -124,7 +129,8 @@ fn complete(db: &Path) -> io::Result<Option<String>> {
         }
     }
     let keyspaces = db.join(KEYSPACES);
-    for needed in NEEDED_KEYSPACES {
+    let needed = || OUR_KEYSPACES.into_iter().chain([META_KEYSPACE]);
+    for needed in needed() {
         let current = keyspaces.join(needed).join(CURRENT);
         if !has_content(&current)? {
             return Ok(missing(&current));
@@ -134,7 +140,7 @@ fn complete(db: &Path) -> io::Result<Option<String>> {
         }
     }
     for name in names(&keyspaces)? {
-        if !NEEDED_KEYSPACES.contains(&name.as_str()) {
+        if !needed().any(|needed| needed == name) {
             return Ok(stray(&keyspaces.join(name)));
         }
     }
@@ -201,6 +207,19 @@ mod tests {
         assert!(fresh());
         fs::write(db.join(FIRST_JOURNAL), encoded(0, 0, &[])).unwrap();
         assert!(has_database(dir.path(), None).is_err(), "data, but no version");
+    }
+
+    #[test]
+    fn a_store_of_the_first_format_is_left_to_the_version_that_wrote_it() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join(DB_OF_FORMAT_1)).unwrap();
+        let err = has_database(dir.path(), Some(7)).unwrap_err();
+        let expected = format!(
+            "{} has store format 1, and this jobtap knows format 2: start it with the jobtap that \
+             wrote it; an archive of its `jobtap dump FILE` can be restored by others",
+            dir.path().display()
+        );
+        assert_eq!(err.to_string(), expected);
     }
 
     #[test]

@@ -283,6 +283,6 @@ mod tests {
     #[test]
     fn a_store_without_journals_is_damaged() {
         let err = mend(store(&[]).path(), Some(4)).unwrap_err();
-        assert!(err.to_string().contains("db holds no journal"), "{err}");
+        assert!(err.to_string().contains("db-2 holds no journal"), "{err}");
     }
 }

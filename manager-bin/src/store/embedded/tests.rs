@@ -121,13 +121,13 @@ fn a_second_manager_is_refused_and_the_next_one_is_not() {
 fn a_store_of_a_newer_version_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let store = EmbeddedStore::open(dir.path()).unwrap();
-    let newer = Effects::from([(rows::FORMAT.into(), Some("2".into()))]);
+    let newer = Effects::from([(rows::FORMAT.into(), Some("3".into()))]);
     store.engine.write(newer, 1).unwrap();
     drop(store);
     let err = EmbeddedStore::open(dir.path()).err().unwrap();
     let expected = format!(
-        "{} has store format 2, and this jobtap knows format 1: \
-         start it with the jobtap that wrote it",
+        "{} has store format 3, and this jobtap knows format 2: start it with the jobtap that \
+         wrote it; an archive of its `jobtap dump FILE` can be restored by others",
         dir.path().display()
     );
     assert_eq!(err.to_string(), expected);
@@ -138,8 +138,9 @@ fn another_programs_database_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join(lock::FILE), "").unwrap();
     let db = Database::builder(dir.path().join(files::DB)).open().unwrap();
-    let rows = db.keyspace("other", KeyspaceCreateOptions::default).unwrap();
-    rows.insert("a", "b").unwrap();
+    let names = ["theirs", "other", "third"];
+    let rows = names.map(|name| db.keyspace(name, fjall::KeyspaceCreateOptions::default).unwrap());
+    rows[0].insert("a", "b").unwrap();
     db.persist(PersistMode::SyncAll).unwrap();
     drop((rows, db));
     let err = EmbeddedStore::open(dir.path()).err().unwrap();

@@ -119,17 +119,19 @@ fn a_lost_part_is_an_error_and_never_a_loss() {
     let good = tempfile::tempdir().unwrap();
     fill(good.path());
     assert!(read_all(good.path()).unwrap());
-    for part in ["db", "db/keyspaces", "db/keyspaces/0", "db/keyspaces/1/tables"] {
+    let parts = ["", "/keyspaces", "/keyspaces/0", "/keyspaces/1/tables", "/keyspaces/2"];
+    for part in parts.map(|part| format!("db-2{part}")) {
         let dir = tempfile::tempdir().unwrap();
         copy(good.path(), dir.path());
-        fs::remove_dir_all(dir.path().join(part)).unwrap();
+        fs::remove_dir_all(dir.path().join(&part)).unwrap();
         let err = read_all(dir.path()).unwrap_err();
         assert!(matches!(err, StoreError::Corrupt { .. }), "{part}: {err}");
     }
-    for stray in ["db/keyspaces/x", "db/keyspaces/2", "db/x.jnl", "db/keyspaces/1/tables/x"] {
+    let strays = ["keyspaces/x", "keyspaces/4", "x.jnl", "keyspaces/1/tables/x"];
+    for stray in strays.map(|stray| format!("db-2/{stray}")) {
         let dir = tempfile::tempdir().unwrap();
         copy(good.path(), dir.path());
-        fs::create_dir(dir.path().join(stray)).unwrap();
+        fs::create_dir(dir.path().join(&stray)).unwrap();
         let err = read_all(dir.path()).unwrap_err();
         assert!(matches!(err, StoreError::Corrupt { .. }), "{stray}: {err}");
     }
@@ -142,8 +144,8 @@ fn an_old_copy_of_the_database_is_not_taken_for_the_store() {
     let old = tempfile::tempdir().unwrap();
     copy(dir.path(), old.path());
     assert!(read_all(dir.path()).unwrap());
-    fs::remove_dir_all(dir.path().join("db")).unwrap();
-    copy(&old.path().join("db"), &dir.path().join("db"));
+    fs::remove_dir_all(dir.path().join("db-2")).unwrap();
+    copy(&old.path().join("db-2"), &dir.path().join("db-2"));
     let err = read_all(dir.path()).unwrap_err();
     let text = format!("(commit {JOBS} is the last one there, {} were", JOBS + 1);
     assert!(err.to_string().contains(&text), "{err}");

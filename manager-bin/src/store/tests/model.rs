@@ -80,6 +80,14 @@ impl Model {
         jobs.into_iter().map(job).collect()
     }
 
+    fn instance_values(&self, prefix: &str) -> Vec<(String, Vec<u8>)> {
+        let values = self.values.iter().filter(|(key, _)| key.job_id().is_none());
+        values
+            .map(|(key, value)| (key.name().to_owned(), value.clone()))
+            .filter(|(name, _)| name.starts_with(prefix))
+            .collect()
+    }
+
     fn check(&self, store: &dyn Store) {
         let mut jobs = Vec::new();
         store
@@ -99,6 +107,16 @@ impl Model {
             some.retain(|key| key.as_str().starts_with(prefix));
             assert_eq!(store.list(prefix).unwrap(), some);
         }
+        for prefix in ["", "jobtap.", "jobtap.job.", "jobtap.job.f", "jobtap.jobs", "x"] {
+            let mut some = Vec::new();
+            store
+                .scan_values(prefix, &mut |name, value| {
+                    some.push((name.to_owned(), value.to_vec()));
+                    ControlFlow::Continue(())
+                })
+                .unwrap();
+            assert_eq!(some, self.instance_values(prefix));
+        }
         for key in all_keys() {
             assert_eq!(store.get(&key).unwrap(), self.values.get(&key).cloned());
             assert_eq!(store.read_log(&key).unwrap(), self.logs.get(&key).cloned());
@@ -106,8 +124,17 @@ impl Model {
     }
 }
 
+/// Around the rows of the index, which the embedded store keeps apart.
+fn instance_values() -> Vec<Key> {
+    let names = ["jobtap.indexed", "jobtap.job.01", "jobtap.job.ff", "jobtap.jobs", "zebra"];
+    let mut keys: Vec<Key> = names.iter().map(|name| Key::instance(name).unwrap()).collect();
+    keys.push(Key::checkpoint());
+    keys
+}
+
 fn all_keys() -> Vec<Key> {
-    let mut keys = vec![Key::checkpoint(), Key::instance("resource.eventlog").unwrap()];
+    let mut keys = vec![Key::instance("resource.eventlog").unwrap()];
+    keys.extend(instance_values());
     for id in IDS {
         for name in VALUES.iter().chain(&LOGS) {
             keys.push(Key::job(id, name).unwrap());
@@ -122,7 +149,10 @@ fn change() -> impl Strategy<Value = Change> {
         (id(), proptest::sample::select(names.to_vec()))
             .prop_map(|(id, name)| Key::job(id, name).unwrap())
     };
-    let value_key = prop_oneof![9 => job_key(VALUES), 1 => Just(Key::checkpoint())];
+    let value_key = prop_oneof![
+        4 => job_key(VALUES),
+        1 => proptest::sample::select(instance_values()),
+    ];
     let instance_log = Just(Key::instance("resource.eventlog").unwrap());
     let log_key = prop_oneof![9 => job_key(LOGS), 1 => instance_log];
     let bytes = || {

@@ -170,7 +170,7 @@ impl Numbered for PathBuf {
 
 /// The journals, oldest first.
 fn journals(dir: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(dir.join("db")).unwrap();
+    let entries = fs::read_dir(dir.join("db-2")).unwrap();
     let mut found: Vec<PathBuf> = entries
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "jnl"))

@@ -1,0 +1,118 @@
+//! The engine's keyspaces: which rows each holds, and how they are written to tables.
+//!
+//! Jobs begin and end nearly in the order of their ids. The tables of a keyspace that holds
+//! nothing but their rows follow one another, and a merge rewrites little that was merged before.
+//! One other row that changes all the time, such as the number of commits, would stretch each
+//! table over all rows, and each merge with it: the cost of a job would grow with their number.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use fjall::compaction::Leveled;
+use fjall::config::{BlockSizePolicy, CompressionPolicy};
+use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions};
+
+use super::super::rows;
+
+const KIB: u32 = 1024;
+const MIB: u64 = 1024 * 1024;
+
+const JOBS: &str = "jobs";
+const INDEX: &str = "index";
+const INSTANCE: &str = "instance";
+
+/// What gathers in memory before it becomes a table. Twice as much is no faster.
+pub(super) const MEMTABLE: u64 = 32 * MIB;
+/// What a merge rewrites beside its own tables is the table where they begin: small ones, then.
+const TABLE: u64 = 8 * MIB;
+/// How many tables are merged together, for the same reason rather many.
+const TABLES_OF_A_MERGE: u8 = 8;
+/// A block is compressed by itself. A job's rows, which one block holds, repeat each other: with
+/// 4 KiB they shrink to a third, with this to a fifth.
+const BLOCK: u32 = 32 * KIB;
+
+/// Waiting here begins a little before fjall waits by itself, which it does without noticing
+/// that its worker threads have ended and nothing will ever get better.
+const MAX_SEALED_MEMTABLES: usize = 2;
+const MAX_FIRST_LEVEL_TABLES: usize = 28;
+
+/// A part of a keyspace, to be scanned.
+pub(super) type Part<'a> = (&'a Keyspace, (Bound<Vec<u8>>, Bound<Vec<u8>>));
+
+/// The keyspaces of a store. All are written to all the time, so that none keeps old journals from
+/// being deleted.
+pub(super) struct Keyspaces {
+    jobs: Keyspace,
+    index: Keyspace,
+    instance: Keyspace,
+}
+
+impl Keyspaces {
+    /// Opens the keyspaces, and makes those that aren't there.
+    pub(super) fn open(db: &Database) -> fjall::Result<Self> {
+        Ok(Self {
+            jobs: db.keyspace(JOBS, options)?,
+            index: db.keyspace(INDEX, options)?,
+            instance: db.keyspace(INSTANCE, options)?,
+        })
+    }
+
+    /// Whether all are there.
+    pub(super) fn are_in(db: &Database) -> bool {
+        [JOBS, INDEX, INSTANCE].iter().all(|name| db.keyspace_exists(name))
+    }
+
+    /// The one with the row of this name.
+    pub(super) fn of(&self, name: &[u8]) -> &Keyspace {
+        if name.starts_with(rows::ALL_JOBS) {
+            &self.jobs
+        } else if name.starts_with(rows::ALL_INDEX) {
+            &self.index
+        } else {
+            &self.instance
+        }
+    }
+
+    /// Where the rows are whose names begin with `prefix`, in the order of the names.
+    pub(super) fn parts(&self, prefix: &[u8]) -> Vec<Part<'_>> {
+        let start = Bound::Included(prefix.to_vec());
+        let end = rows::after(prefix).map_or(Bound::Unbounded, Bound::Excluded);
+        let index = rows::ALL_INDEX.to_vec();
+        if prefix == index || !index.starts_with(prefix) {
+            return vec![(self.of(prefix), (start, end))];
+        }
+        vec![
+            (&self.instance, (start, Bound::Excluded(index.clone()))),
+            (&self.index, (Bound::Unbounded, Bound::Unbounded)),
+            (&self.instance, (Bound::Included(index), end)),
+        ]
+    }
+
+    /// Whether tables are written more slowly than there is something to write.
+    pub(super) fn are_behind(&self) -> bool {
+        [&self.jobs, &self.index, &self.instance].iter().any(|rows| {
+            rows.sealed_memtable_count() > MAX_SEALED_MEMTABLES
+                || rows.l0_table_count() >= MAX_FIRST_LEVEL_TABLES
+        })
+    }
+
+    /// Writes what is in memory to tables.
+    #[cfg(test)]
+    pub(super) fn flush_to_tables(&self) {
+        for rows in [&self.jobs, &self.index, &self.instance] {
+            let _ = rows.rotate_memtable_and_wait();
+        }
+    }
+}
+
+fn options() -> KeyspaceCreateOptions {
+    let merging =
+        Leveled::default().with_l0_threshold(TABLES_OF_A_MERGE).with_table_target_size(TABLE);
+    KeyspaceCreateOptions::default()
+        .max_memtable_size(MEMTABLE)
+        .data_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4))
+        .data_block_size_policy(BlockSizePolicy::all(BLOCK))
+        .compaction_strategy(Arc::new(merging))
+        // Keeps filters on the last level: an append asks for a record that isn't there.
+        .expect_point_read_hits(false)
+}
