@@ -24,6 +24,7 @@ mod jobs_source;
 mod jobs_tests;
 mod kvs;
 mod message;
+mod module;
 mod named_formats;
 mod new;
 mod pgrep;
@@ -108,6 +109,8 @@ enum Command {
     Kvs(kvs::KvsArgs),
     /// Write everything that the manager keeps to an archive
     Dump(kvs::DumpArgs),
+    /// Start the manager again
+    Module(module::ModuleArgs),
     /// Show the manager's log
     Dmesg(dmesg::DmesgArgs),
     /// Show who changed the instance, when and with what result
@@ -126,7 +129,7 @@ enum Command {
 
 /// Commands that answer a wrong command line in the compiled manner; see [`Family`].
 const COMPILED: &[&str] =
-    &["start", "job", "config", "dmesg", "dump", "kvs", "audit", "startlog", "uptime"];
+    &["start", "job", "config", "dmesg", "dump", "kvs", "module", "audit", "startlog", "uptime"];
 
 /// Runs the manager's command line; what a custom manager's `main` calls.
 pub fn main() -> ExitCode {
@@ -170,6 +173,7 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Config(args) => config::run(args),
         Command::Kvs(args) => kvs::run(args),
         Command::Dump(args) => kvs::dump(args),
+        Command::Module(args) => module::run(args),
         Command::Dmesg(args) => dmesg::run(args),
         Command::Audit(args) => audit::run(args),
         Command::Startlog(args) => audit::startlog(args),

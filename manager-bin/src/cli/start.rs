@@ -106,9 +106,22 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
     let Plan { source, config, log_level, test_size, command, dump, recovery, .. } = plan;
     let options =
         Options { source, config, statedir, socket, log_level, test_size, dump, recovery };
-    let daemon = Daemon::start(options).map_err(CliError::failure)?;
-    let outcome =
-        if foreground { serve(&daemon).await } else { supervise(&daemon, &rundir, &command).await };
+    let mut daemon = Daemon::start(options).map_err(CliError::failure)?;
+    let mut child = match foreground {
+        true => None,
+        false => Some(spawn(&daemon, &rundir, &command)?),
+    };
+    let outcome = loop {
+        let asked = match &mut child {
+            None => serve(&daemon).await,
+            Some(child) => supervise(&daemon, child).await,
+        };
+        match asked {
+            Ok(Asked::Restart) => daemon = again(daemon, child.as_ref()).await?,
+            Ok(Asked::End(code)) => break Ok(code),
+            Err(error) => break Err(error),
+        }
+    };
     if outcome.is_ok() {
         finish(&daemon).await?;
     }
@@ -257,38 +270,57 @@ impl Drop for RunDir {
     }
 }
 
+/// Why a manager doesn't go on as it is.
+enum Asked {
+    /// To end, with this exit code.
+    End(u8),
+    /// To start again.
+    Restart,
+}
+
+/// The manager, started again. A command that has none any more is told to end.
+async fn again(daemon: Daemon, child: Option<&Child>) -> Result<Daemon, CliError> {
+    daemon.restart().await.map_err(|error| {
+        if let Some(child) = child {
+            send(child, Signal::TERM);
+        }
+        CliError::failure(format!("the manager doesn't start again: {error}"))
+    })
+}
+
 /// Runs as a plain daemon until a signal asks for the end. SIGHUP has it read its configuration again.
-async fn serve(daemon: &Daemon) -> Result<u8, CliError> {
+async fn serve(daemon: &Daemon) -> Result<Asked, CliError> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
     session::note(&format!("jobtap: manager ready at {}", daemon.uri()));
     loop {
         tokio::select! {
-            _ = terminate.recv() => return Ok(0),
-            _ = interrupt.recv() => return Ok(0),
+            _ = terminate.recv() => return Ok(Asked::End(0)),
+            _ = interrupt.recv() => return Ok(Asked::End(0)),
             _ = hangup.recv() => daemon.reload(),
+            () = daemon.restart_asked() => return Ok(Asked::Restart),
             reason = daemon.failure() => return Err(failed(&reason)),
         }
     }
 }
 
 /// Runs the command to its end.
-async fn supervise(daemon: &Daemon, rundir: &RunDir, command: &[OsString]) -> Result<u8, CliError> {
+async fn supervise(daemon: &Daemon, child: &mut Child) -> Result<Asked, CliError> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hangup = signal(SignalKind::hangup())?;
     // Ctrl-C is for the command, which is in the same process group; to catch it here keeps the
     // manager alive and, unlike ignoring it, isn't inherited.
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut child = spawn(daemon, rundir, command)?;
     loop {
         tokio::select! {
-            status = child.wait() => return Ok(exit_code(status?)),
-            _ = terminate.recv() => send(&child, Signal::TERM),
-            _ = hangup.recv() => send(&child, Signal::HUP),
+            status = child.wait() => return Ok(Asked::End(exit_code(status?))),
+            _ = terminate.recv() => send(child, Signal::TERM),
+            _ = hangup.recv() => send(child, Signal::HUP),
             _ = interrupt.recv() => {}
+            () = daemon.restart_asked() => return Ok(Asked::Restart),
             reason = daemon.failure() => {
-                send(&child, Signal::TERM);
+                send(child, Signal::TERM);
                 return Err(failed(&reason));
             }
         }

@@ -17,7 +17,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::net::UnixListener;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 
 use super::audit::{Audit, AuditError};
 use super::config::Source;
@@ -116,9 +116,7 @@ pub struct Daemon {
     server: tokio::task::JoinHandle<()>,
     engine: JoinHandle<()>,
     failed: watch::Receiver<Option<String>>,
-    statedir: StateDir,
-    socket: PathBuf,
-    dump: Option<PathBuf>,
+    options: Options,
     processes: Processes,
     _plugins: oneshot::Sender<()>,
 }
@@ -141,9 +139,7 @@ impl Daemon {
             server,
             engine: thread,
             failed,
-            statedir: options.statedir,
-            socket: options.socket,
-            dump: options.dump,
+            options,
             processes,
             _plugins: stop_plugins,
         })
@@ -181,7 +177,7 @@ impl Daemon {
     /// Stops scheduling, cancels what runs, and waits until nothing does; only where the state is
     /// temporary, otherwise running jobs go on and the next start picks them up.
     pub async fn finish_jobs(&self) {
-        if !self.statedir.is_temporary() {
+        if !self.options.statedir.is_temporary() {
             return;
         }
         let cred = Cred { userid: self.services.owner, owner: true };
@@ -213,15 +209,48 @@ impl Daemon {
         count("run").unwrap_or(0) + count("cleanup").unwrap_or(0)
     }
 
+    /// Waits until somebody asks for a restart.
+    pub async fn restart_asked(&self) {
+        self.services.restart.notified().await;
+    }
+
+    /// Ends the manager and starts it on what it left, as another process would be. Jobs go on, and so
+    /// does the configuration in force; what waits for an answer is told that the manager ends.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn restart(self) -> Result<Self, StartError> {
+        let (mut options, services) = self.stop(false).await;
+        options.config = services.configuration.current.lock().await.clone();
+        // Aborted connections have it until their turn comes, and with it the store.
+        while Arc::strong_count(&services) > 1 {
+            tokio::task::yield_now().await;
+        }
+        drop(services);
+        Self::start(options)
+    }
+
     /// Ends the manager: what was taken in is made durable, then everything stops.
     ///
     /// # Errors
     /// The archive that was to be left at the end can't be written.
     pub async fn shutdown(self) -> Result<(), ArchiveError> {
-        let _ = std::fs::remove_file(&self.socket);
-        self.services.audit.finish(Cred { userid: self.services.owner, owner: true });
-        self.services.engine.stop();
-        let (engine, processes) = (self.engine, self.processes);
+        let for_good = self.options.statedir.is_temporary();
+        let (options, services) = self.stop(for_good).await;
+        let Some(file) = &options.dump else {
+            return Ok(());
+        };
+        let records = &services.records;
+        let newer = archive::Overrides::new();
+        archive::dump(records.store().as_ref(), records.files(), newer, file).map(drop)
+    }
+
+    /// Stops everything; `for_good`: nobody will ask for the jobs any more.
+    async fn stop(self, for_good: bool) -> (Options, Arc<Services>) {
+        let Self { services, server, engine, options, processes, .. } = self;
+        let _ = std::fs::remove_file(&options.socket);
+        services.audit.finish(Cred { userid: services.owner, owner: true });
+        services.engine.stop();
         let ended = tokio::task::spawn_blocking(move || {
             let _ = engine.join();
             // Only now: their ends are no longer heard, so nothing is recorded as failed that the
@@ -231,22 +260,17 @@ impl Daemon {
         let _ = ended.await;
         // Who asks from now on, or still waits for an answer, hears that the manager ends; who
         // follows the journal, that this was all of it.
-        self.services.engine.replies().close();
-        self.services.hub.close();
-        self.services.journal.close();
-        self.services.log.close();
+        services.engine.replies().close();
+        services.hub.close();
+        services.journal.close();
+        services.log.close();
         for _ in 0..LAST_WORDS {
             tokio::task::yield_now().await;
         }
-        self.server.abort();
-        let _ = self.server.await;
-        self.services.execution.close(self.statedir.is_temporary());
-        let Some(file) = self.dump else {
-            return Ok(());
-        };
-        let records = &self.services.records;
-        let newer = archive::Overrides::new();
-        archive::dump(records.store().as_ref(), records.files(), newer, &file).map(drop)
+        server.abort();
+        let _ = server.await;
+        services.execution.close(for_good);
+        (options, services)
     }
 }
 
@@ -327,6 +351,7 @@ fn start_threads(
         log,
         configuration,
         reserve,
+        restart: Notify::new(),
     };
     Ok((thread, Arc::new(services)))
 }

@@ -44,6 +44,7 @@ use std::time::SystemTime;
 use jobtap_core::engine::{Cred, Engine, Request};
 use jobtap_core::job::{Timestamp, Uid};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 use tokio::sync::watch::{Receiver, Sender, channel};
 
 pub use audit::AuditError;
@@ -104,6 +105,7 @@ pub struct Services {
     log: Arc<log::Log>,
     configuration: Arc<reload::Configuration>,
     reserve: Reserve,
+    restart: Notify,
 }
 
 /// A request that was taken in.
@@ -180,6 +182,10 @@ impl Services {
             Call::ClearLog => {
                 self.log.clear();
                 Box::pin(async { Ok(json!({})) })
+            }
+            Call::Restart => {
+                self.restart.notify_one();
+                Box::pin(async { Ok(json!({ "pid": std::process::id() })) })
             }
             Call::Uptime => {
                 let (starttime, owner) = (self.audit.since(), self.owner);

@@ -49,6 +49,8 @@ pub(super) enum Call {
     ClearLog,
     /// Since when the manager runs, and for whom.
     Uptime,
+    /// End, and start again.
+    Restart,
     /// The instance's configuration.
     Config(ConfigCall),
     /// A plugin may know the topic.
@@ -221,6 +223,7 @@ pub(super) fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, R
         }
         "job-manager.events-journal" => Call::Journal(Wanted::decode(&fields, cred)?),
         "job-manager.uptime" => Call::Uptime,
+        "job-manager.restart" => owner(cred).map(|()| Call::Restart)?,
         "job-manager.getinfo" => Call::Read(Read::Info),
         "job-list.list" => Call::Read(Read::List(payload.clone())),
         "job-list.list-id" => Call::Read(Read::ListId(fields.required("id")?)),

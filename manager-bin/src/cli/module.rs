@@ -1,0 +1,105 @@
+//! `module`: what of Flux's modules means something here. The manager is one program, so its parts are
+//! started again together.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use rustix::process::{Pid, test_kill_process};
+use serde_json::{Value, json};
+
+use super::message::CliError;
+use super::session;
+use super::usage::Family;
+use crate::client::Client;
+
+const COMMAND: &str = "module";
+
+/// The module that a restart of the manager is asked for by.
+const MANAGER: &str = "job-manager";
+/// Modules whose work is the manager's here.
+const PARTS: &[&str] = &[
+    "job-exec",
+    "job-info",
+    "job-ingest",
+    "job-list",
+    "kvs",
+    "kvs-watch",
+    "resource",
+    "sched-simple",
+];
+/// How often is asked whether the manager is back.
+const POLL: Duration = Duration::from_millis(20);
+
+/// What can be done to modules.
+#[derive(Debug, clap::Args)]
+#[command(infer_long_args = true)]
+pub(crate) struct ModuleArgs {
+    #[command(subcommand)]
+    command: ModuleCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum ModuleCommand {
+    /// Start the manager again, on the jobs that it has: `module reload job-manager`
+    Reload(ReloadArgs),
+}
+
+/// Options of `module reload`.
+#[derive(Debug, clap::Args)]
+struct ReloadArgs {
+    /// Also what isn't loaded; all is, here
+    #[arg(short = 'f', long)]
+    force: bool,
+    /// job-manager, or a part that goes with it
+    #[arg(value_name = "MODULE")]
+    module: String,
+    /// Arguments of the module
+    #[arg(value_name = "ARGS", trailing_var_arg = true)]
+    arguments: Vec<String>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: ModuleArgs) -> ExitCode {
+    let ModuleCommand::Reload(args) = args.command;
+    session::with_manager(COMMAND, Family::Compiled, async |client| reload(client, args).await)
+}
+
+async fn reload(client: Client, args: ReloadArgs) -> Result<u8, CliError> {
+    let name = &*args.module;
+    let refuse = |text: &str| Err(CliError::failure(format!("reload {name}: {text}")));
+    if !args.arguments.is_empty() {
+        return refuse("there are no arguments to a module: use the configuration");
+    }
+    match name {
+        MANAGER => restart(client).await,
+        _ if PARTS.contains(&name) => Ok(0),
+        _ => refuse("there is no such module"),
+    }
+}
+
+/// Asks for the restart and waits until the manager answers again.
+async fn restart(client: Client) -> Result<u8, CliError> {
+    let before = since(&client).await;
+    let answer = client.rpc("job-manager.restart", json!({})).await?;
+    let pid = answer.get("pid").and_then(Value::as_i64).and_then(|pid| i32::try_from(pid).ok());
+    let pid = pid.and_then(Pid::from_raw);
+    drop(client);
+    loop {
+        if let Ok(client) = Client::connect().await
+            && let Some(now) = since(&client).await
+            && Some(now) != before
+        {
+            return Ok(0);
+        }
+        if pid.is_none_or(|pid| test_kill_process(pid).is_err()) {
+            let text = "reload job-manager: it has ended: see what it wrote";
+            return Err(CliError::failure(text));
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// When the manager was started.
+async fn since(client: &Client) -> Option<f64> {
+    client.rpc("job-manager.uptime", json!({})).await.ok()?.get("starttime")?.as_f64()
+}

@@ -1,0 +1,71 @@
+//! `module reload job-manager`: the manager starts again without leaving the instance, and jobs go on.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use jobtap_tests::{Manager, jobtap, temporary};
+
+#[test]
+fn jobs_go_on_under_a_manager_that_starts_again() {
+    let statedir = temporary();
+    let m = Manager::start_in(jobtap(), statedir.path(), &[]);
+    let pid = m.pid();
+    let done = m.submit("true");
+    m.wait(&done, "clean");
+    let runs = m.submit("sleep 600");
+    m.wait(&runs, "start");
+    let held = m.submit("--urgency=hold true");
+    let after = m.submit(&format!("--dependency=afterany:{runs} true"));
+    for _ in 0..3 {
+        m.jobtap("module reload job-manager").ok();
+    }
+    assert_eq!(m.pid(), pid);
+    assert_eq!(m.field(&done, "result"), "COMPLETED");
+    assert_eq!(m.field(&runs, "state"), "RUN");
+    assert_eq!(m.field(&held, "state"), "SCHED");
+    m.jobtap(&format!("cancel {runs}")).ok();
+    m.wait(&runs, "clean");
+    m.wait(&after, "clean");
+    assert_eq!(m.field(&runs, "result"), "CANCELED");
+    m.jobtap(&format!("job urgency {held} 16")).ok();
+    m.wait(&held, "clean");
+    assert_eq!(
+        m.events(&held),
+        "submit validate depend priority flux-restart priority flux-restart priority \
+         flux-restart priority urgency priority alloc start finish release free clean"
+    );
+}
+
+#[test]
+fn a_loaded_configuration_stays_in_force_and_state_that_is_temporary_stays_too() {
+    let script = "jobtap config load <<< '[queues.debug]' && jobtap queue stop -a -m away && \
+                  id=$(jobtap submit -q debug true) && jobtap module reload job-manager && \
+                  jobtap queue status && jobtap jobs -no '{queue} {state}' $id && \
+                  jobtap queue start -a && jobtap job wait-event $id clean && \
+                  jobtap job status $id && echo done";
+    let mut start = jobtap_tests::clean(jobtap());
+    start.args(["start", "bash", "-c", script]);
+    let out = jobtap_tests::run(&mut start).ok();
+    assert!(out.contains("debug: Scheduling is stopped: away"), "{out}");
+    assert!(out.contains("debug SCHED"), "{out}");
+    assert!(out.ends_with("done"), "{out}");
+}
+
+#[test]
+fn what_is_no_module_and_who_is_no_owner_is_refused() {
+    let m = Manager::start(jobtap());
+    let refused = |words: &str, text: &str| {
+        let out = m.jobtap(words);
+        assert_eq!(out.code, 1, "{words}");
+        assert_eq!(out.stderr.trim_end(), text);
+    };
+    refused("module reload nope", "jobtap-module: reload nope: there is no such module");
+    refused(
+        "module reload sched-simple mode=limited",
+        "jobtap-module: reload sched-simple: there are no arguments to a module: use the configuration",
+    );
+    let mut guest = m.command(["module", "reload", "job-manager"]);
+    guest.env("FLUX_HANDLE_USERID", "9999").env("FLUX_HANDLE_ROLEMASK", "0x2");
+    let out = jobtap_tests::run(&mut guest);
+    assert_eq!(out.stderr.trim_end(), "jobtap-module: Request requires owner credentials");
+    // Part of the manager, which goes on.
+    m.jobtap("module reload -f job-list").ok();
+}
