@@ -1,10 +1,11 @@
 //! The manager itself: the engine on its thread, and around it the store, the executor, the timers,
 //! the socket.
 //!
-//! Start-up and shutdown are in `lifecycle`, in the order that keeps every promise: nothing is
+//! Start, restart and end are in `lifecycle`, what they bring up in `boot`, in the order that keeps every promise: nothing is
 //! acknowledged before it is durable, and nothing is lost that was acknowledged.
 
 pub(crate) mod audit;
+mod boot;
 mod capture;
 mod commit;
 pub mod config;
@@ -108,10 +109,17 @@ pub struct Services {
     restart: Notify,
 }
 
+/// An answer that will come.
+type Answer = Pin<Box<dyn Future<Output = RpcResult> + Send>>;
+
+fn at_once(answer: Value) -> Answer {
+    Box::pin(async { Ok(answer) })
+}
+
 /// A request that was taken in.
 enum Begun {
     /// One answer will come.
-    One(Pin<Box<dyn Future<Output = RpcResult> + Send>>),
+    One(Answer),
     /// A job's log, as it grows.
     Watch(Watch),
     /// Answers from a plugin.
@@ -126,20 +134,7 @@ impl Services {
     fn begin(&self, cred: Cred, call: Call, streaming: bool) -> Result<Begun, RpcError> {
         Ok(Begun::One(match call {
             Call::Watch(watch) => return Ok(Begun::Watch(watch)),
-            Call::Journal(_) if !streaming => {
-                let text = "job-manager.events requires streaming RPC flag";
-                return Err(RpcError::proto(text));
-            }
-            Call::Journal(wanted) => {
-                let (engine, records) = (self.engine.clone(), self.records.clone());
-                return Ok(Begun::Feed(journal::stream(
-                    &self.journal,
-                    engine,
-                    records,
-                    cred,
-                    wanted,
-                )));
-            }
+            Call::Journal(wanted) => return self.follow_journal(cred, wanted, streaming),
             Call::Engine(request) => {
                 if matches!(request, Request::Submit(_)) {
                     self.check_space()?;
@@ -174,28 +169,40 @@ impl Services {
             Call::Stdin(input) => {
                 self.records.main_log(input.id, cred)?;
                 self.execution.stdin(input.id, input.rank, input.data, input.eof);
-                Box::pin(async { Ok(json!({})) })
+                at_once(json!({}))
             }
             Call::Log(backlog) if streaming => {
                 return Ok(Begun::Feed(self.log.follow(backlog)));
             }
+            Call::Log(_) => {
+                let lines: Value = self.log.lines().iter().map(log::Line::to_json).collect();
+                at_once(json!({ "lines": lines }))
+            }
             Call::ClearLog => {
                 self.log.clear();
-                Box::pin(async { Ok(json!({})) })
+                at_once(json!({}))
             }
             Call::Restart => {
                 self.restart.notify_one();
-                Box::pin(async { Ok(json!({ "pid": std::process::id() })) })
+                at_once(json!({ "pid": std::process::id() }))
             }
             Call::Uptime => {
-                let (starttime, owner) = (self.audit.since(), self.owner);
-                Box::pin(async move { Ok(json!({ "starttime": starttime, "owner": owner })) })
-            }
-            Call::Log(_) => {
-                let lines: Value = self.log.lines().iter().map(log::Line::to_json).collect();
-                Box::pin(async move { Ok(json!({ "lines": lines })) })
+                at_once(json!({ "starttime": self.audit.since(), "owner": self.owner }))
             }
         }))
+    }
+
+    fn follow_journal(
+        &self,
+        cred: Cred,
+        wanted: journal::Wanted,
+        streaming: bool,
+    ) -> Result<Begun, RpcError> {
+        if !streaming {
+            return Err(RpcError::proto("job-manager.events requires streaming RPC flag"));
+        }
+        let (engine, records) = (self.engine.clone(), self.records.clone());
+        Ok(Begun::Feed(journal::stream(&self.journal, engine, records, cred, wanted)))
     }
 
     /// New jobs are refused while running ones can still be recorded.

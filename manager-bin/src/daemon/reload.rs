@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use super::audit;
+use super::boot::kill_timeout;
 use super::config::{ConfigError, Source};
 use super::engine_thread::{EngineHandle, answered};
-use super::lifecycle::kill_timeout;
 use super::log::{Log, ring_size};
 use crate::rpc::errno::{EINVAL, EIO};
 use crate::rpc::{RpcError, RpcResult};

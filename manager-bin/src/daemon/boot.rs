@@ -1,0 +1,261 @@
+//! What a manager is made of, brought up in order: the store, the executor, the engine with the stored
+//! jobs on its thread, and what requests are served with.
+
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use jobtap_core::engine::{Cred, Engine, Level, Setup};
+use jobtap_core::job::{Fsd, Uid};
+use jobtap_core::resource::Idset;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::sync::{Notify, oneshot};
+
+use super::audit::Audit;
+use super::effects::Effector;
+use super::engine_thread::{self, EngineHandle, Message, Surroundings, Turn};
+use super::execution::{self, Execution};
+use super::hub::Hub;
+use super::journal::Journal;
+use super::lifecycle::{Options, StartError};
+use super::log::{Log, ring_size};
+use super::processes::Processes;
+use super::pulse::Pulse;
+use super::records::Records;
+use super::reload::{Configuration, warn_of_strangers};
+use super::timers::Timers;
+use super::{Failure, Services, commit, resources, restore};
+use crate::exec::{LocalConfig, LocalExecutor};
+use crate::store::{Committer, EmbeddedStore, GuestFiles, Reserve, Store, StoreError};
+
+/// Where plugins' asynchronous work and processes run.
+pub(super) struct Runs {
+    /// Of the asynchronous work.
+    pub plugins: tokio::runtime::Handle,
+    /// Of the processes.
+    pub processes: Processes,
+}
+
+/// Brings up everything but the socket.
+pub(super) fn start_threads(
+    options: &Options,
+    uri: &str,
+    runs: Runs,
+    failure: Failure,
+) -> Result<(JoinHandle<()>, Arc<Services>), StartError> {
+    let owner = Uid::new(rustix::process::geteuid().as_raw());
+    let inventory = resources::discover(&options.config, &options.test_size)?;
+    let registry = crate::build::linked::registry()?;
+    let linked: Vec<&'static str> = registry.plugins().map(|plugin| plugin.name).collect();
+    let log = Log::new(options.log_level).with_size(ring_size(&options.config)?);
+    let log = Arc::new(log);
+    warn_of_strangers(&options.config, &linked, &log);
+    let state = options.statedir.path();
+    let store = open_store(&state.join("store"), &log)?;
+    let records = Records::new(Arc::clone(&store), state);
+    let (sender, messages) = mpsc::channel();
+    let engine = EngineHandle::new(sender);
+    let surroundings = (records.clone(), inventory.local);
+    let execution = start_execution(options, &engine, surroundings, uri)?;
+    let hub = Arc::new(Hub::default());
+    let journal = Arc::new(Journal::default());
+    let effector = Effector {
+        engine: engine.clone(),
+        hub: Arc::clone(&hub),
+        journal: Arc::clone(&journal),
+        records: records.clone(),
+        execution: execution.clone(),
+        timers: Timers::start(engine.clone())?,
+        plugins: runs.plugins,
+        processes: runs.processes,
+        failure,
+    };
+    let pulse = Pulse::start(Arc::clone(&log))?;
+    let setup = Setup {
+        owner,
+        resources: inventory.resources,
+        config: options.config.clone(),
+        registry,
+        remote: Arc::new(engine.clone()),
+        ticks: pulse.ticks(),
+    };
+    let recovery = options.recovery;
+    let boot = Boot { setup, store, effector, pulse, log: Arc::clone(&log), recovery };
+    let thread = boot.run(messages)?;
+    let configuration = configuration(options, &engine, &log, linked);
+    let reserve = Reserve::default();
+    let audit = Audit::open(records.store().as_ref(), engine.clone(), &options.config)?;
+    audit.start(Cred { userid: owner, owner: true });
+    let services = Services {
+        owner,
+        engine,
+        records,
+        hub,
+        journal,
+        audit,
+        execution,
+        log,
+        configuration,
+        reserve,
+        restart: Notify::new(),
+    };
+    Ok((thread, Arc::new(services)))
+}
+
+fn open_store(path: &Path, log: &Log) -> Result<Arc<dyn Store>, StoreError> {
+    let store = EmbeddedStore::open(path)?;
+    if let Some(cut) = store.cut() {
+        log.write(Level::Warning, &cut.to_string());
+    }
+    Ok(Arc::new(store))
+}
+
+fn configuration(
+    options: &Options,
+    engine: &EngineHandle,
+    log: &Arc<Log>,
+    linked: Vec<&'static str>,
+) -> Arc<Configuration> {
+    Arc::new(Configuration {
+        source: options.source.clone(),
+        engine: engine.clone(),
+        log: Arc::clone(log),
+        linked,
+        current: tokio::sync::Mutex::new(options.config.clone()),
+    })
+}
+
+/// What the engine's thread needs to come up.
+struct Boot {
+    setup: Setup,
+    store: Arc<dyn Store>,
+    effector: Effector,
+    pulse: Pulse,
+    log: Arc<Log>,
+    recovery: bool,
+}
+
+impl Boot {
+    /// Starts the thread and waits until all stored jobs are restored.
+    fn run(self, messages: mpsc::Receiver<Message>) -> Result<JoinHandle<()>, StartError> {
+        let (ready, started) = mpsc::channel();
+        let thread = std::thread::Builder::new().name("engine".into()).spawn(move || {
+            let run = std::panic::AssertUnwindSafe(|| self.engine(&messages, &ready));
+            if let Err(panic) = std::panic::catch_unwind(run) {
+                let _ = ready.send(Err(StartError::Broken(super::panic_text(&*panic))));
+            }
+        })?;
+        match started.recv() {
+            Ok(Ok(())) => Ok(thread),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(StartError::Broken("its thread ended".into())),
+        }
+    }
+
+    fn engine(
+        self,
+        messages: &mpsc::Receiver<Message>,
+        ready: &mpsc::Sender<Result<(), StartError>>,
+    ) {
+        let Self { setup, store, effector, pulse, log, recovery } = self;
+        let files = effector.records.files();
+        let (engine, first) = match restored(setup, store.as_ref(), files, &log, recovery) {
+            Ok(restored) => restored,
+            Err(error) => return drop(ready.send(Err(error))),
+        };
+        let fatal = effector.failure.clone();
+        let committer = Committer::start(store, move |error| {
+            fatal.report(format!("the store failed: {error}; nothing more is acknowledged"));
+        });
+        let committer = match committer {
+            Ok(committer) => committer,
+            Err(error) => return drop(ready.send(Err(error.into()))),
+        };
+        let effector = Arc::new(effector);
+        let turns = |turn| commit::submit(&committer, &effector, turn);
+        turns(first);
+        let settle = Arc::clone(&effector);
+        commit::then(&committer, move || settle.execution.settle());
+        let _ = ready.send(Ok(()));
+        let around = Surroundings { log: &log, failure: &effector.failure, pulse: &pulse };
+        engine_thread::run(engine, messages, &around, turns);
+        committer.close();
+    }
+}
+
+/// The engine with all stored jobs, and what it wants done first.
+fn restored(
+    setup: Setup,
+    store: &dyn Store,
+    files: &GuestFiles,
+    log: &Log,
+    recovery: bool,
+) -> Result<(Engine, Turn), StartError> {
+    let mut engine = Engine::new(super::now(), setup)?;
+    if let Some(checkpoint) = restore::checkpoint(store)? {
+        engine.restore_checkpoint(&checkpoint)?;
+    }
+    if recovery {
+        engine.hold_queues("the manager was started for recovery");
+    }
+    restore::nodes(store, &mut engine, log)?;
+    restore::instance_data(store, &mut engine)?;
+    restore::all(store, files, &mut engine, log)?;
+    let mut turn = Turn::default();
+    turn.add(engine.start(super::now()), log);
+    Ok((engine, turn))
+}
+
+/// `exec.kill-timeout`, if it is said.
+pub(super) fn kill_timeout(config: &Value) -> Result<Option<Duration>, StartError> {
+    let Some(patience) = config.pointer("/exec/kill-timeout") else {
+        return Ok(None);
+    };
+    let invalid = || StartError::KillTimeout(patience.to_string());
+    let patience = Fsd::deserialize(patience).map_err(|_| invalid())?;
+    patience.to_duration().map(Some).ok_or_else(invalid)
+}
+
+fn start_execution(
+    options: &Options,
+    engine: &EngineHandle,
+    (records, local_ranks): (Records, Idset),
+    uri: &str,
+) -> Result<Execution, StartError> {
+    let mut local = LocalConfig::new(options.statedir.path().to_path_buf())?;
+    if let Some(patience) = kill_timeout(&options.config)? {
+        local.kill_timeout = patience;
+    }
+    let events = engine.clone();
+    let executor = LocalExecutor::connect(local, move |event| {
+        if let Some(event) = execution::translate(event) {
+            events.input(jobtap_core::engine::Input::Exec(event));
+        }
+    })?;
+    let (execution, inbox) = Execution::new();
+    let parts = execution::Parts {
+        executor,
+        records,
+        local_ranks,
+        engine: engine.clone(),
+        uri: uri.to_owned(),
+    };
+    std::thread::Builder::new()
+        .name("execution".into())
+        .spawn(move || execution::run(&inbox, parts))?;
+    Ok(execution)
+}
+
+/// A thread for the asynchronous work of plugins: one that blocks must not hold up the manager.
+pub(super) fn plugin_runtime() -> Result<(tokio::runtime::Handle, oneshot::Sender<()>), StartError>
+{
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let handle = runtime.handle().clone();
+    let (stop, stopped) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("plugins".into())
+        .spawn(move || drop(runtime.block_on(stopped)))?;
+    Ok((handle, stop))
+}
