@@ -1,8 +1,9 @@
 //! The manager itself: the engine on its thread, and around it the store, the executor, the timers,
 //! the socket.
 //!
-//! Start, restart and end are in `lifecycle`, what they bring up in `boot`, in the order that keeps every promise: nothing is
-//! acknowledged before it is durable, and nothing is lost that was acknowledged.
+//! Start, restart and end are in `lifecycle`, what they bring up in `boot`, in the order that keeps
+//! every promise: nothing is acknowledged before it is durable, and nothing is lost that was
+//! acknowledged.
 
 pub(crate) mod audit;
 mod boot;
