@@ -101,6 +101,20 @@ impl ConfError {
     }
 }
 
+impl ConfError {
+    /// The same refusal with the name of the table that it is about.
+    ///
+    /// ```
+    /// use jobtap_core::plugin::ConfError;
+    ///
+    /// let error = ConfError::new("no command specified").in_table("site.checks");
+    /// assert_eq!(error.text(), "[site.checks]: no command specified");
+    /// ```
+    pub fn in_table(self, name: &str) -> Self {
+        Self(format!("[{name}]: {}", self.0))
+    }
+}
+
 impl<E: std::error::Error> From<E> for ConfError {
     fn from(error: E) -> Self {
         Self(error.to_string())
