@@ -182,7 +182,6 @@ fn log_ignore(table: &Value) -> Result<Vec<Regex>, ConfError> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use jobtap_core::plugin::ConfTable as _;
 
     fn read(config: Value) -> Result<Config, String> {
         let watched = Watched::read_among_others(&config).unwrap();
