@@ -11,23 +11,16 @@
 
 use jobtap_core::prelude::*;
 
-/// What a site can set: whether limits don't concern the owner, 1 or 0.
-#[derive(Debug, Deserialize)]
+/// What a site can set, and the data in which it outlives an unloading.
+#[data(volatile)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct UpdateDuration {
+    /// Whether limits don't concern the owner: 1 or 0.
     owner_allow_any: Option<u8>,
 }
 
-/// What was set last, which holds also when this plugin is loaded again and nothing is said of it.
-#[data(volatile)]
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub struct OwnerAllowAny(Option<u8>);
-
-#[jobtap_plugin(
-    name = ".update-duration",
-    after = [".validate-duration"],
-    instance_data = OwnerAllowAny
-)]
+#[jobtap_plugin(name = ".update-duration", after = [".validate-duration"], instance_data = Self)]
 impl UpdateDuration {
     #[init]
     fn new(conf: Conf<Self>) -> Self {
@@ -35,19 +28,15 @@ impl UpdateDuration {
     }
 
     #[on("conf.update")]
-    fn remember(&self, last: InstanceData<'_, OwnerAllowAny>) -> Result<(), ConfError> {
-        Ok(last.update(|last| last.0 = self.owner_allow_any.or(last.0))?)
+    fn keep(&mut self, last: InstanceData<'_, Self>) -> Result<(), ConfError> {
+        self.owner_allow_any = self.owner_allow_any.or(last.get()?.owner_allow_any);
+        Ok(last.set(self)?)
     }
 
     #[on("job.update.attributes.system.duration")]
-    fn update(
-        &self,
-        job: &Job,
-        request: &UpdateRequest,
-        last: InstanceData<'_, OwnerAllowAny>,
-    ) -> Result<Update, Reject> {
+    fn update(&self, job: &Job, request: &UpdateRequest) -> Result<Update, Reject> {
         let seconds: f64 = request.read()?;
-        let free = request.cred.owner && last.get()?.0 != Some(0);
+        let free = request.cred.owner && self.owner_allow_any != Some(0);
         let text = "duration update of running job requires instance owner privileges";
         Reject::when(job.state().is_running() && !free, text)?;
         Reject::when(seconds < 0.0, "duration must not be negative")?;

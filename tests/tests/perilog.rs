@@ -135,7 +135,7 @@ fn a_command_that_cannot_be_started_is_told_with_its_reason() {
         let id = m.submit("true");
         m.wait(&id, "clean");
         assert_eq!(note(&m, &id), format!("{name} exited with code={code} on {place}"));
-        expected.push(format!("{id}: {name}: {place}: {}: {reason}", command.display()));
+        expected.push(format!(": {name}: {place}: {}: {reason}", command.display()));
     }
     let (_, log) = m.stop();
     for line in expected {
