@@ -26,10 +26,13 @@ impl ValidateDuration {
         let Some(expiration) = cx.instance_expiration() else { return Ok(()) };
         let duration = Fsd::from_secs(jobspec.duration())?;
         let left = Fsd::from_secs((expiration - cx.now()).max(0.0))?;
-        let (asked, lifetime) = (duration.format_digits(2), left.format_digits(2));
+        if duration <= left {
+            return Ok(());
+        }
+        let (duration, left) = (duration.format_digits(2), left.format_digits(2));
         let text =
-            format!("job duration ({asked}) exceeds remaining instance lifetime ({lifetime})");
-        Reject::when(duration > left, text)
+            format!("job duration ({duration}) exceeds remaining instance lifetime ({left})");
+        Err(Reject::new(text))
     }
 
     fn look<T: TopicSet>(&mut self, cx: &Cx<'_, T>) {
