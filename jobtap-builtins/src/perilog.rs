@@ -108,12 +108,14 @@ impl Perilog {
         let job = cx.live(job.id())?;
         self.watch(job, &cx)?;
         if let Ok(token) = prolog {
-            match self.config.to_rerun(Bracket::Prolog) {
+            match (job.ending(), self.config.to_rerun(Bracket::Prolog)) {
                 // It had failed, or the job was ended: what is left is to clean up after it.
-                _ if job.ending().is_some() && epilog.is_ok() => token.finish(1),
-                _ if job.ending().is_some() => self.finish(job, Bracket::Prolog, token, 1, &cx),
-                Some(script) => self.start(script, Ok(token), job, &cx),
-                None => self.fail(job, token, 1, format!("prolog {PROLOG}: {RESTARTED}"), &cx),
+                (Some(_), _) if epilog.is_ok() => token.finish(1),
+                (Some(_), _) => self.finish(job, Bracket::Prolog, token, 1, &cx),
+                (None, Some(script)) => self.start(script, Ok(token), job, &cx),
+                (None, None) => {
+                    self.fail(job, token, 1, format!("prolog {PROLOG}: {RESTARTED}"), &cx);
+                }
             }
         }
         if let Ok(token) = epilog {
