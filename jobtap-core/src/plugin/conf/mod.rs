@@ -392,6 +392,24 @@ mod tests {
     }
 
     #[test]
+    fn strays_are_the_keys_that_a_struct_would_refuse() {
+        #[derive(Debug, serde::Deserialize)]
+        #[allow(dead_code)]
+        struct Outer {
+            #[serde(rename = "inner-table", alias = "inner")]
+            table: Settings,
+            list: Vec<Settings>,
+        }
+        let conf = json!({"inner-table": {"no": 1}, "inner": 5, "list": null, "lst": 1, "No": {}});
+        assert_eq!(Outer::strays(&conf), ["lst", "No"]);
+        assert!(Outer::strays(&json!([1])).is_empty());
+        // What takes all keys refuses none.
+        assert!(<Map<String, Value>>::strays(&conf).is_empty());
+        assert!(<Option<std::collections::BTreeMap<String, u8>>>::strays(&conf).is_empty());
+        assert_eq!(<Option<Outer>>::strays(&conf), ["lst", "No"]);
+    }
+
+    #[test]
     fn only_the_own_table_has_a_schema() {
         let own = <Conf<Settings> as FromInit<Plugin>>::schema().unwrap();
         assert_eq!(own["required"], json!(["half_life", "weights"]));
