@@ -23,8 +23,8 @@ impl AllocCheck {
     fn arrived(&mut self, job: &Job, cx: Cx<'_, JobNew>) -> Result<(), HandlerError> {
         // One that is known from earlier holds its resources already, unless they were not its own.
         let holds = job.event_posted("alloc") && !job.event_posted("free");
-        let lost = |end: &EventEntry| ended_by(end, EXCEPTION) || ended_by(end, RESTARTED);
-        if holds && !job.end_event().is_some_and(lost) {
+        let ended = job.end_event().and_then(EventEntry::fatal_exception);
+        if holds && !ended.is_some_and(|raised| [EXCEPTION, RESTARTED].contains(&raised.kind)) {
             self.take(job);
         }
         Ok(cx.subscribe(job)?)
@@ -49,7 +49,7 @@ impl AllocCheck {
     /// After a restart of the scheduler the job may have lost what it had.
     #[on("job.event.exception")]
     fn exception(&mut self, job: &Job, entry: &EventEntry) {
-        if ended_by(entry, RESTARTED) {
+        if entry.fatal_exception().is_some_and(|raised| raised.kind == RESTARTED) {
             self.free(job);
         }
     }
@@ -60,9 +60,4 @@ impl AllocCheck {
             self.allocated.union_with(resources);
         }
     }
-}
-
-/// Whether an event is a fatal exception of this type.
-fn ended_by(entry: &EventEntry, kind: &str) -> bool {
-    entry.exception().is_some_and(|raised| raised.is_fatal() && raised.kind == kind)
 }

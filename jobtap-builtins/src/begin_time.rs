@@ -25,6 +25,9 @@ impl BeginTime {
         remote: Remote<Self>,
     ) -> Result<(), Reject> {
         let value = &dependency.value;
+        if value.is_empty() {
+            return Err(Reject::new("error processing begin-time: no time is given"));
+        }
         let time = value.parse().ok().filter(|time: &f64| time.is_finite() && *time >= 0.0);
         let time = time.ok_or_else(|| Reject::new(format!("Invalid begin-time={value}")))?;
         let description = format!("begin-time={time:.3}");

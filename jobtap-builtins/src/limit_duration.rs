@@ -65,3 +65,37 @@ impl LimitDuration {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use jobtap_core::plugin::ConfTable as _;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn refused(conf: Value) -> String {
+        PolicyLimits::<Limits>::read_among_others(&conf).unwrap_err().text().to_owned()
+    }
+
+    /// The manager's own check of these tables comes first; this one is for hosts without it.
+    #[test]
+    fn mistakes_are_told_in_flux_s_words() {
+        let of = |duration: Value| json!({"policy": {"limits": {"duration": duration}}});
+        let of_queue = |table: Value| json!({"queues": {"q": table}});
+        for malformed in ["xyz123", "", "-1", "1w", "nan"] {
+            let text = "policy.limits.duration: FSD value is malformed";
+            assert_eq!(refused(of(json!(malformed))), text);
+            assert_eq!(refused(of_queue(of(json!(malformed)))), format!("queues.q.{text}"));
+        }
+        assert_eq!(
+            refused(of(json!([]))),
+            "policy.limits.duration: invalid type: array, expected a string"
+        );
+        assert_eq!(refused(of_queue(json!({"parent": 5}))), "queues.q: 'parent' must be a string");
+        assert_eq!(
+            refused(of_queue(json!({"parent": "p"}))),
+            "queues.q: parent queue 'p' is not configured"
+        );
+    }
+}

@@ -11,6 +11,8 @@
 //!
 //! A job that doesn't ask for nodes asks for 0 of them.
 
+use std::collections::BTreeMap;
+
 use jobtap_core::jobspec::Counts;
 use jobtap_core::prelude::*;
 
@@ -33,40 +35,27 @@ struct JobSize {
     min: Sizes,
 }
 
+/// Limits by what is counted; -1 is none.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Sizes {
-    nnodes: Option<Size>,
-    ncores: Option<Size>,
-    ngpus: Option<Size>,
-}
+#[serde(try_from = "BTreeMap<String, i64>")]
+struct Sizes(BTreeMap<String, i64>);
 
-/// A limit; none is written as -1.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(try_from = "i64")]
-struct Size(Option<u64>);
-
-impl TryFrom<i64> for Size {
+impl TryFrom<BTreeMap<String, i64>> for Sizes {
     type Error = &'static str;
 
-    fn try_from(size: i64) -> Result<Self, Self::Error> {
-        let refused = "size must be -1 (unlimited), or >= 0";
-        if size == -1 {
-            Ok(Self(None))
-        } else {
-            size.try_into().map(|size| Self(Some(size))).map_err(|_| refused)
+    fn try_from(sizes: BTreeMap<String, i64>) -> Result<Self, Self::Error> {
+        match sizes.values().all(|size| *size >= -1) {
+            true => Ok(Self(sizes)),
+            false => Err("size must be -1 (unlimited), or >= 0"),
         }
     }
 }
 
-/// What is counted: its name, its limit among others, and how much of it a job asks for.
-type Resource = (&'static str, fn(&Sizes) -> Option<Size>, fn(&Counts) -> u64);
+/// What is counted: its name, and how much of it a job asks for.
+type Resource = (&'static str, fn(&Counts) -> u64);
 
-const RESOURCES: [Resource; 3] = [
-    ("nnodes", |sizes| sizes.nnodes, |counts| counts.nnodes),
-    ("ncores", |sizes| sizes.ncores, Counts::ncores),
-    ("ngpus", |sizes| sizes.ngpus, Counts::ngpus),
-];
+const RESOURCES: [Resource; 3] =
+    [("nnodes", |counts| counts.nnodes), ("ncores", Counts::ncores), ("ngpus", Counts::ngpus)];
 
 /// One of the two kinds of limits: where it stands, when it is violated, and what is said then.
 type Kind = (fn(&JobSize) -> &Sizes, fn(&u64, &u64) -> bool, &'static str);
@@ -85,9 +74,10 @@ impl LimitJobSize {
     fn validate(&self, jobspec: &Jobspec) -> Result<(), Reject> {
         let queue = jobspec.queue();
         for (sizes, violates, how) in KINDS {
-            for (name, size, count) in RESOURCES {
-                let limit = self.limits.find(queue, |limits| size(sizes(&limits.job_size)));
-                let Some(Size(Some(limit))) = limit else { continue };
+            for (name, count) in RESOURCES {
+                let limit =
+                    self.limits.find(queue, |limits| sizes(&limits.job_size).0.get(name).copied());
+                let Some(Ok(limit)) = limit.map(u64::try_from) else { continue };
                 // Counted here, since what was never validated must not pass as a job of no size.
                 let asked = count(&Counts::of(jobspec.value())?);
                 if violates(&asked, &limit) {
@@ -100,5 +90,41 @@ impl LimitJobSize {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use jobtap_core::plugin::ConfTable as _;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn refused(conf: Value) -> String {
+        PolicyLimits::<Limits>::read_among_others(&conf).unwrap_err().text().to_owned()
+    }
+
+    /// The manager's own check of these tables comes first; this one is for hosts without it.
+    #[test]
+    fn mistakes_are_told_in_flux_s_words() {
+        for kind in ["max", "min"] {
+            let of = |sizes: Value| json!({"policy": {"limits": {"job-size": {kind: sizes}}}});
+            let place = format!("policy.limits.job-size.{kind}");
+            let negative = format!("{place}: size must be -1 (unlimited), or >= 0");
+            for resource in ["nnodes", "ncores", "ngpus"] {
+                assert_eq!(refused(of(json!({resource: -2}))), negative);
+                assert_eq!(
+                    refused(of(json!({resource: "many"}))),
+                    format!("{place}.{resource}: invalid type: string \"many\", expected i64")
+                );
+            }
+            let of_queue = json!({"queues": {"q": of(json!({"ngpus": -9}))}});
+            assert_eq!(refused(of_queue), format!("queues.q.{negative}"));
+            assert_eq!(
+                refused(of(json!([4]))),
+                format!("{place}: invalid type: array, expected a table")
+            );
+        }
     }
 }

@@ -5,48 +5,41 @@
 //! [plugins.".update-duration"]
 //! owner-allow-any = 1              # 0: the owner is treated as everybody else
 //! ```
+//!
+//! As in Flux, what is set holds until something else is set or the manager is restarted: removing the
+//! plugin and loading it without a setting doesn't give the owner back what a site had taken away.
 
 use jobtap_core::prelude::*;
 
-/// See the module.
-#[derive(Debug)]
+/// What a site can set, and the data in which it outlives an unloading.
+#[data(volatile)]
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct UpdateDuration {
-    settings: Settings,
-}
-
-/// What a site can set.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
-struct Settings {
     /// Whether limits don't concern the owner: 1 or 0.
-    owner_allow_any: u8,
+    owner_allow_any: Option<u8>,
 }
 
-impl Default for Settings {
-    fn default() -> Self {
-        Self { owner_allow_any: 1 }
-    }
-}
-
-#[jobtap_plugin(name = ".update-duration", after = [".validate-duration"])]
+#[jobtap_plugin(name = ".update-duration", after = [".validate-duration"], instance_data = Self)]
 impl UpdateDuration {
     #[init]
-    fn new(settings: Conf<Settings>) -> Self {
-        Self { settings: settings.into_inner() }
+    fn new(conf: Conf<Self>) -> Self {
+        conf.into_inner()
+    }
+
+    #[on("conf.update")]
+    fn keep(&mut self, last: InstanceData<'_, Self>) -> Result<(), ConfError> {
+        self.owner_allow_any = self.owner_allow_any.or(last.get()?.owner_allow_any);
+        Ok(last.set(self)?)
     }
 
     #[on("job.update.attributes.system.duration")]
     fn update(&self, job: &Job, request: &UpdateRequest) -> Result<Update, Reject> {
-        let seconds = request.value.as_f64();
-        let seconds = seconds.ok_or_else(|| Reject::new("plugin args unpack failed"))?;
-        let free = request.cred.owner && self.settings.owner_allow_any != 0;
-        if matches!(job.state(), State::Run | State::Cleanup) && !free {
-            let text = "duration update of running job requires instance owner privileges";
-            return Err(Reject::new(text));
-        }
-        if seconds < 0.0 {
-            return Err(Reject::new("duration must not be negative"));
-        }
+        let seconds: f64 = request.read()?;
+        let free = request.cred.owner && self.owner_allow_any != Some(0);
+        let text = "duration update of running job requires instance owner privileges";
+        Reject::when(job.state().is_running() && !free, text)?;
+        Reject::when(seconds < 0.0, "duration must not be negative")?;
         Ok(if free { Update::allow().validated() } else { Update::allow() })
     }
 }

@@ -26,22 +26,14 @@ impl UpdateQueue {
         request: &UpdateRequest,
         cx: Cx<'_, JobUpdateKey>,
     ) -> Result<Update, Reject> {
-        let Some(name) = request.value.as_str() else {
-            return Err(Reject::new("plugin args unpack failed"));
-        };
-        if matches!(job.state(), State::Run | State::Cleanup) {
-            return Err(Reject::new("update of queue for running job not supported"));
-        }
+        let name: String = request.read()?;
+        let text = "update of queue for running job not supported";
+        Reject::when(job.state().is_running(), text)?;
         let now = job.jobspec().queue();
-        if now == Some(name) {
-            return Err(Reject::new(format!("job queue is already set to {name}")));
-        }
-        let refuse = |error: jobtap_core::queue::QueueError| Reject::new(error.to_string());
-        let queue = cx.queues().lookup(Some(name)).map_err(refuse)?;
-        if !queue.is_enabled() {
-            return Err(Reject::new(format!("queue {name} is currently disabled")));
-        }
-        let current = cx.queues().lookup(now).map_err(refuse)?;
+        Reject::when(now == Some(&*name), format!("job queue is already set to {name}"))?;
+        let queue = cx.queues().lookup(Some(&name))?;
+        Reject::when(!queue.is_enabled(), format!("queue {name} is currently disabled"))?;
+        let current = cx.queues().lookup(now)?;
         if !is_of_queue(job, current) {
             let now = now.unwrap_or_default();
             return Err(Reject::new(format!(

@@ -7,12 +7,22 @@ use jobtap_core::prelude::*;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct ValidateDuration;
+pub struct ValidateDuration {
+    /// When the instance ends, as last seen, in UNIX seconds; 0 is never.
+    expiration: f64,
+}
 
 #[jobtap_plugin(name = ".validate-duration", after = [".begin-time"])]
 impl ValidateDuration {
+    /// Defining the resources anew may change the end.
+    #[on("conf.update")]
+    fn conf(&mut self, cx: Cx<'_, ConfUpdate>) {
+        self.look(&cx);
+    }
+
     #[on("job.validate")]
-    fn validate(&self, jobspec: &Jobspec, cx: Cx<'_, JobValidate>) -> Result<(), Reject> {
+    fn validate(&mut self, jobspec: &Jobspec, cx: Cx<'_, JobValidate>) -> Result<(), Reject> {
+        self.look(&cx);
         let Some(expiration) = cx.instance_expiration() else { return Ok(()) };
         let duration = Fsd::from_secs(jobspec.duration())?;
         let left = Fsd::from_secs((expiration - cx.now()).max(0.0))?;
@@ -23,5 +33,14 @@ impl ValidateDuration {
         let text =
             format!("job duration ({duration}) exceeds remaining instance lifetime ({left})");
         Err(Reject::new(text))
+    }
+
+    fn look<T: TopicSet>(&mut self, cx: &Cx<'_, T>) {
+        let expiration = cx.instance_expiration().map_or(0.0, Timestamp::as_secs);
+        if (expiration - self.expiration).abs() >= 1e-5 {
+            self.expiration = expiration;
+            let text = format!("duration-validator: updated expiration to {expiration:.2}");
+            cx.log(Level::Debug, text);
+        }
     }
 }

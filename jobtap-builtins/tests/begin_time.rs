@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
 use jobtap_builtins::{BeginTime, PriorityDefault};
-use jobtap_core::prelude::*;
+use jobtap_core::engine::{Request, Submission};
+use jobtap_core::job::Flags;
+use jobtap_core::prelude::{JobId, Jobspec, State};
 use jobtap_core::testing::{TestJob, TestManager};
 use serde_json::json;
 
@@ -40,10 +42,36 @@ fn a_time_in_the_past_is_due_at_once() {
 #[test]
 fn what_is_no_time_is_refused() {
     let mut m = manager();
-    for value in ["-1", "nan", "inf", "-inf", "1 hour", "1.5x", "soon", "", " 1"] {
+    for value in ["-1", "nan", "inf", "-inf", "1 hour", "1.5x", "soon", " 1"] {
         let text = m.submit(TestJob::new().dependency(&format!("begin-time:{value}")));
         assert_eq!(text.unwrap_err(), format!("Invalid begin-time={value}"));
     }
+}
+
+#[test]
+fn a_time_must_be_given() {
+    let mut m = manager();
+    let text = "error processing begin-time: no time is given";
+    assert_eq!(m.submit(TestJob::new().dependency("begin-time:")).unwrap_err(), text);
+    let bare = json!([{"scheme": "begin-time"}]);
+    let job = TestJob::new().attribute("dependencies", bare.clone());
+    assert_eq!(
+        m.submit(job).unwrap_err(),
+        "attributes.system.dependencies[0]: Missing key (value)"
+    );
+    // The owner can leave out that check.
+    let slot = json!({"type": "slot", "count": 1, "label": "task",
+                      "with": [{"type": "core", "count": 1}]});
+    let jobspec = json!({"version": 1, "resources": [slot], "tasks": [],
+                         "attributes": {"system": {"dependencies": bare}}});
+    let request = Request::Submit(Box::new(Submission {
+        jobspec: Jobspec::unvalidated(jobspec),
+        signed: String::new(),
+        urgency: 16,
+        flags: Flags::NOVALIDATE.bits(),
+    }));
+    let stream = m.open_request(TestJob::OWNER.0, request);
+    assert_eq!(m.answered(stream).unwrap().map_err(|error| error.text), Err(text.to_owned()));
 }
 
 #[test]

@@ -146,6 +146,29 @@ fn a_site_can_treat_its_owner_as_everybody_else() {
 }
 
 #[test]
+fn loaded_again_without_a_setting_it_keeps_the_last_one() {
+    let text = "duration update of running job requires instance owner privileges";
+    let mut m = builder().start();
+    let id = m.submit(job(1000)).unwrap();
+    let again = |m: &mut TestManager, conf: Value| {
+        m.remove_plugin(".update-duration").unwrap();
+        m.load_plugin(".update-duration", conf).unwrap();
+    };
+    again(&mut m, json!({"owner-allow-any": 0}));
+    again(&mut m, json!({}));
+    assert_eq!(m.update(id, KEY, 90.0).unwrap_err(), text);
+    m.reload_plugin(".update-duration", json!({})).unwrap();
+    assert_eq!(m.update(id, KEY, 90.0).unwrap_err(), text);
+    again(&mut m, json!({"owner-allow-any": 1}));
+    again(&mut m, json!({}));
+    m.update(id, KEY, 90.0).unwrap();
+    // A restart goes by the configuration.
+    again(&mut m, json!({"owner-allow-any": 0}));
+    m.crash_and_restart();
+    m.update(id, KEY, 100.0).unwrap();
+}
+
+#[test]
 fn without_the_plugin_no_duration_can_be_changed() {
     let mut m = builder().start();
     let id = held(&mut m, 7);
@@ -171,6 +194,38 @@ fn no_job_outlives_the_instance() {
     m.submit(TestJob::new().duration(60.0)).unwrap();
     m.remove_plugin(".validate-duration").unwrap();
     m.submit(TestJob::new().duration(10.0 * HOUR)).unwrap();
+}
+
+/// The ends of the instance that the log tells of.
+fn ends_logged(m: &TestManager) -> Vec<String> {
+    let log = m.log().filter(|(level, _)| *level == Level::Debug);
+    let told = log.filter_map(|(_, text)| text.split_once("duration-validator: "));
+    told.map(|(_, text)| text.to_owned()).collect()
+}
+
+#[test]
+fn a_new_end_of_the_instance_is_logged_once() {
+    let mut m = builder().start();
+    m.submit(TestJob::new()).unwrap();
+    assert!(ends_logged(&m).is_empty());
+    let start = m.now().as_secs();
+    let end_at = |m: &mut TestManager, end: f64| {
+        let mut resources = ResourceSet::single_host("testhost", "0-3".parse().unwrap()).unwrap();
+        resources.set_expiration(end).unwrap();
+        m.define_resources(resources).unwrap();
+    };
+    end_at(&mut m, start + HOUR);
+    let text = m.submit(TestJob::new().duration(2.0 * HOUR)).unwrap_err();
+    assert_eq!(text, "job duration (2h) exceeds remaining instance lifetime (1h)");
+    m.submit(TestJob::new()).unwrap();
+    end_at(&mut m, 0.0);
+    m.submit(TestJob::new().duration(2.0 * HOUR)).unwrap();
+    let first = format!("updated expiration to {:.2}", start + HOUR);
+    assert_eq!(ends_logged(&m), [first, "updated expiration to 0.00".to_owned()]);
+
+    let m = builder().lifetime(HOUR).start();
+    let end = m.now().as_secs() + HOUR;
+    assert_eq!(ends_logged(&m), [format!("updated expiration to {end:.2}")]);
 }
 
 #[test]

@@ -101,12 +101,17 @@ fn a_malformed_limit_is_refused_with_its_place() {
         assert_eq!(refused(limit), malformed);
     }
     let queue = |table: Value| start(json!({"queues": {"q": table}})).err().unwrap();
-    let text = queue(json!({"policy": {"limits": {"duration": "x"}}}));
-    assert!(text.contains("queues.q.policy.limits"), "{text}");
-    let text = queue(json!({"parent": 5}));
-    assert!(text.contains("queues.q"), "{text}");
-    let text = queue(json!({"parent": "p"}));
-    assert!(text.contains("'p'"), "{text}");
+    for (table, place, text) in [
+        (
+            json!({"policy": {"limits": {"duration": "x"}}}),
+            "queues.q.policy.limits",
+            "'duration' is not a valid FSD",
+        ),
+        (json!({"parent": 5}), "queues.q", "'parent' must be a string"),
+        (json!({"parent": "p"}), "queues.q", "parent queue 'p' is not configured"),
+    ] {
+        assert_eq!(queue(table), format!("error parsing [{place}] config table: {text}"));
+    }
 }
 
 #[test]

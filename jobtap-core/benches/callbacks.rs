@@ -21,7 +21,7 @@ use jobtap_core::plugin::{
     RemoteCall, RemoteHandle, RemoteSink, Stack, Ticks,
 };
 use jobtap_core::prelude::*;
-use jobtap_core::resource::Idset;
+use jobtap_core::resource::{Idset, ResourceSet};
 use serde_json::Value;
 
 fn main() {
@@ -116,6 +116,7 @@ fn engine(plugins: &[&'static PluginDescriptor]) -> (Engine, JobId) {
 struct Bare {
     remote: RemoteHandle,
     queues: Queues,
+    resources: ResourceSet,
 }
 
 impl Host for Bare {
@@ -125,8 +126,8 @@ impl Host for Bare {
     fn owner(&self) -> Uid {
         Uid::new(0)
     }
-    fn instance_expiration(&self) -> Option<Timestamp> {
-        None
+    fn instance_resources(&self) -> &ResourceSet {
+        &self.resources
     }
     fn current(&self) -> Option<JobId> {
         None
@@ -173,7 +174,8 @@ fn callback<P: Plugin + Default>(bencher: Bencher, topic: TopicId) {
         remote.clone(),
     ));
     let ticks = Ticks::new(Arc::new(AtomicU64::new(0)), nanoseconds);
-    let host = Bare { remote, queues: Queues::default() };
+    let (queues, resources) = (Queues::default(), ResourceSet::new());
+    let host = Bare { remote, queues, resources };
     let detail = Detail::State { prev: None, entry: None };
     bencher.bench_local(|| {
         let args = Args { host: &host, topic: black_box(topic), job, detail };

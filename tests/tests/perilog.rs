@@ -106,16 +106,41 @@ fn a_failure_is_told_with_its_place() {
     m.wait(&id, "clean");
     assert_eq!(note(&m, &id), format!("prolog killed by signal 9 {place}"));
 
-    load(&format!("{LOADED}[job-manager.prolog]\ncommand = [\"/no/such/prolog\"]\n"));
-    let id = m.submit("true");
-    m.wait(&id, "clean");
-    assert_eq!(note(&m, &id), format!("prolog exited with code=127 {place}"));
-
     load(&config("", "exit 9", ""));
     let id = m.submit("true");
     m.wait(&id, "clean");
     assert_eq!(note(&m, &id), format!("epilog exited with code=9 {place}"));
     assert_eq!(m.field(&id, "result"), "COMPLETED");
+}
+
+#[test]
+fn a_command_that_cannot_be_started_is_told_with_its_reason() {
+    let directory = temporary();
+    let plain = directory.path().join("plain");
+    fs::write(&plain, "#!/bin/sh\n").unwrap();
+    let place = format!("{} (rank 0)", host());
+    let table = |name: &str, command: &Path| {
+        format!("{LOADED}[job-manager.{name}]\ncommand = [{:?}]\n", command.display().to_string())
+    };
+    let mut m = manager("", "", "");
+    let mut expected = Vec::new();
+    for (name, command, code, reason) in [
+        ("prolog", Path::new("/no/such/prolog"), 127, "No such file or directory"),
+        ("prolog", &plain, 126, "Permission denied"),
+        ("epilog", Path::new("no-such-epilog"), 127, "No such file or directory"),
+        ("epilog", directory.path(), 126, "Permission denied"),
+    ] {
+        m.configure(&table(name, command));
+        m.jobtap("config reload").ok();
+        let id = m.submit("true");
+        m.wait(&id, "clean");
+        assert_eq!(note(&m, &id), format!("{name} exited with code={code} on {place}"));
+        expected.push(format!(": {name}: {place}: {}: {reason}", command.display()));
+    }
+    let (_, log) = m.stop();
+    for line in expected {
+        assert!(log.contains(&line), "{line}\n{log}");
+    }
 }
 
 #[test]

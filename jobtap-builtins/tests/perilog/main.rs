@@ -3,6 +3,8 @@
 
 mod restart;
 
+use std::io::ErrorKind;
+
 use jobtap_builtins::{Perilog, PriorityDefault};
 use jobtap_core::job::WaitStatus;
 use jobtap_core::prelude::*;
@@ -133,6 +135,51 @@ fn a_failed_prolog_without_an_epilog() {
     let id = m.submit(TestJob::new()).unwrap();
     m.end_process("pro", code(137));
     m.assert_exception(id, "prolog", "prolog killed by signal 9 on testhost0 (rank 0)");
+}
+
+#[test]
+fn a_command_that_cannot_be_started_is_told_with_its_reason() {
+    let table = |name: &str| json!({"command": [name], "per-rank": true});
+    let mut m = manager_on(2, conf(table("pro"), table("epi")));
+    let job = || TestJob::new().nodes(2).ntasks(2);
+    for (kind, code, reason) in [
+        (ErrorKind::NotFound, 127, "entity not found"),
+        (ErrorKind::PermissionDenied, 126, "permission denied"),
+        (ErrorKind::Other, 126, "other error"),
+    ] {
+        let id = m.submit(job()).unwrap();
+        m.end_process("pro", WaitStatus::SUCCESS);
+        m.fail_process("pro", kind);
+        let note = format!("prolog exited with code={code} on testhost1 (rank 1)");
+        m.assert_exception(id, "prolog", &note);
+        m.assert_logged(&format!("{id}: prolog: testhost1 (rank 1): pro: {reason}"));
+        assert_eq!(status(&m, id, "prolog-finish"), i64::from(code) << 8);
+        assert_eq!(drained(&m)["1"]["reason"], format!("prolog failed for job {id}"));
+        m.undrain_nodes("1").unwrap();
+        m.end_process("epi", WaitStatus::SUCCESS);
+        m.end_process("epi", WaitStatus::SUCCESS);
+    }
+
+    let id = m.submit(job()).unwrap();
+    m.end_process("pro", WaitStatus::SUCCESS);
+    m.end_process("pro", WaitStatus::SUCCESS);
+    m.finish(id, 0);
+    m.fail_process("epi", ErrorKind::NotFound);
+    m.fail_process("epi", ErrorKind::PermissionDenied);
+    m.assert_exception(id, "epilog", "epilog exited with code=127 on testhost[0-1] (rank 0-1)");
+    m.assert_logged(&format!("{id}: epilog: testhost1 (rank 1): epi: permission denied"));
+    assert_eq!(m.job(id).result(), Some(JobResult::Completed));
+    m.assert_state(id, State::Inactive);
+}
+
+#[test]
+fn one_that_is_run_once_names_the_hosts_of_rank_0() {
+    let mut m = manager_on(2, conf(json!({"command": ["pro"]}), Value::Null));
+    m.drain_nodes("0", "memory").unwrap();
+    let id = m.submit(TestJob::new()).unwrap();
+    assert_eq!(m.job(id).resources().unwrap().ranks().to_string(), "1");
+    m.end_process("pro", code(3));
+    m.assert_exception(id, "prolog", "prolog exited with code=3 on testhost0 (rank 0)");
 }
 
 #[test]

@@ -15,6 +15,7 @@ use crate::plugin::{
     Args, CallError, Command, Detail, Fault, Host, Instance, RemoteHandle, Severity,
 };
 use crate::queue::Queues;
+use crate::resource::ResourceSet;
 use crate::topic::TopicId;
 
 /// What one callback sees of the engine.
@@ -35,8 +36,8 @@ impl Host for FrameHost<'_> {
         self.engine.owner
     }
 
-    fn instance_expiration(&self) -> Option<Timestamp> {
-        self.engine.pool.all().expiration().map(Timestamp::from_secs)
+    fn instance_resources(&self) -> &ResourceSet {
+        &self.engine.nodes.inventory
     }
 
     fn current(&self) -> Option<JobId> {

@@ -110,6 +110,20 @@ impl EventEntry {
         Some(Raised { kind: text("type")?, severity, note: text("note").unwrap_or_default() })
     }
 
+    /// As [`exception`](Self::exception), of one that ends its job: severity 0.
+    ///
+    /// ```
+    /// use jobtap_core::eventlog::EventEntry;
+    ///
+    /// let line = r#"{"timestamp":1.0,"name":"exception","context":{"type":"site","severity":3}}"#;
+    /// assert!(EventEntry::decode(line)?.fatal_exception().is_none());
+    /// # Ok::<(), jobtap_core::eventlog::EntryError>(())
+    /// ```
+    #[must_use]
+    pub fn fatal_exception(&self) -> Option<Raised<'_>> {
+        self.exception().filter(Raised::is_fatal)
+    }
+
     /// The entry's line in a log, with its newline. The timestamp must be finite, or the line
     /// can't be read again.
     #[must_use]

@@ -78,6 +78,18 @@ impl State {
         }
     }
 
+    /// Whether a job has its resources: RUN or CLEANUP, which RFC 21 calls RUNNING together.
+    ///
+    /// ```
+    /// use jobtap_core::job::State;
+    ///
+    /// assert!(State::Cleanup.is_running() && !State::Sched.is_running());
+    /// ```
+    #[must_use]
+    pub const fn is_running(self) -> bool {
+        matches!(self, Self::Run | Self::Cleanup)
+    }
+
     /// The letter: `S`.
     #[must_use]
     pub const fn short_name(self) -> &'static str {

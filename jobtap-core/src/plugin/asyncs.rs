@@ -314,7 +314,7 @@ where
 /// Waits in the host's time; for ever when the plugin is gone, since its work ends then anyway.
 async fn elapsed(remote: &RemoteHandle, seconds: f64) {
     let (answer, waiting) = oneshot();
-    remote.after(seconds, move || answer.send(()));
+    remote.after(seconds, |_| {}, move || answer.send(()));
     if waiting.await.is_err() {
         std::future::pending::<()>().await;
     }

@@ -16,7 +16,7 @@ use super::outcome::Priority;
 use super::token::Token;
 use crate::job::{Job, JobId, Timestamp, Uid, Urgency};
 use crate::queue::Queues;
-use crate::resource::Idset;
+use crate::resource::{Idset, ResourceSet};
 use crate::topic::{
     AllowsDependencyAdd, AllowsEpilog, AllowsFatal, AllowsJobspecUpdate, AllowsProlog, HasJob,
     OwnTopic, TopicSet, WithoutJob,
@@ -76,7 +76,19 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// }
     /// ```
     pub fn instance_expiration(&self) -> Option<Timestamp> {
-        self.call.args.host.instance_expiration()
+        self.instance_resources().expiration().map(Timestamp::from_secs)
+    }
+
+    /// All resources of the instance (RFC 20), excluded and drained nodes and those in use among them.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn whole_machine(r: &ResourceSet, cx: &Cx<'_, JobStateRun>) -> bool {
+    ///     r.nnodes() == cx.instance_resources().nnodes()
+    /// }
+    /// ```
+    pub fn instance_resources(&self) -> &'a ResourceSet {
+        self.call.args.host.instance_resources()
     }
 
     /// A job by its id: an active one, or an inactive one that isn't purged yet.

@@ -29,6 +29,25 @@ impl Reject {
         Self(text.into())
     }
 
+    /// Refuses with this sentence if so.
+    ///
+    /// ```
+    /// use jobtap_core::plugin::Reject;
+    ///
+    /// fn check(ntasks: u64) -> Result<(), Reject> {
+    ///     Reject::when(ntasks > 8, "no more than 8 tasks here")?;
+    ///     Reject::when(ntasks == 7, "seven is one too few")
+    /// }
+    /// assert_eq!(check(9).unwrap_err().text(), "no more than 8 tasks here");
+    /// assert_eq!(check(8), Ok(()));
+    /// ```
+    ///
+    /// # Errors
+    /// If so.
+    pub fn when(refused: bool, text: impl Into<String>) -> Result<(), Self> {
+        if refused { Err(Self::new(text)) } else { Ok(()) }
+    }
+
     /// The sentence.
     pub fn text(&self) -> &str {
         &self.0
@@ -79,6 +98,20 @@ impl ConfError {
     /// The text.
     pub fn text(&self) -> &str {
         &self.0
+    }
+}
+
+impl ConfError {
+    /// The same refusal with the name of the table that it is about.
+    ///
+    /// ```
+    /// use jobtap_core::plugin::ConfError;
+    ///
+    /// let error = ConfError::new("no command specified").in_table("site.checks");
+    /// assert_eq!(error.text(), "[site.checks]: no command specified");
+    /// ```
+    pub fn in_table(self, name: &str) -> Self {
+        Self(format!("[{name}]: {}", self.0))
     }
 }
 

@@ -28,7 +28,7 @@ use super::remote::{RemoteHandle, TimerKey, Work};
 use super::service::{ReplyTo, ServiceError};
 use crate::job::{Job, JobId, Signal, State, Timestamp, Uid, Urgency};
 use crate::queue::Queues;
-use crate::resource::Idset;
+use crate::resource::{Idset, ResourceSet};
 
 /// What a callback can ask of its host.
 pub trait Host {
@@ -38,8 +38,8 @@ pub trait Host {
     /// The user who owns the instance.
     fn owner(&self) -> Uid;
 
-    /// When the instance's own resources end; `None` without an end.
-    fn instance_expiration(&self) -> Option<Timestamp>;
+    /// All resources of the instance, as they are now.
+    fn instance_resources(&self) -> &ResourceSet;
 
     /// The job that the callback is about; none in timers and completions.
     fn current(&self) -> Option<JobId>;

@@ -3,14 +3,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::host::Command;
+use super::jobs::JobRef;
 use super::remote::{Remote, RemoteHandle};
 use super::waiting::{Answer, Gone, Waiting, oneshot};
 use crate::job::WaitStatus;
+use crate::resource::ResourceSet;
 
 /// A process to run.
 ///
@@ -74,6 +77,26 @@ impl Process {
         self
     }
 
+    /// The variables by which a script knows the job that it is run for, as Flux's prologs and epilogs
+    /// have them: `FLUX_JOB_ID`, `FLUX_JOB_RANKS` and `FLUX_JOB_USERID`, and the same with `JOBTAP_JOB_`.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn check(job: &Job) -> Process {
+    ///     Process::new("/usr/sbin/check-nodes").for_job(job)
+    /// }
+    /// ```
+    pub fn for_job<'a>(mut self, job: impl Into<JobRef<'a>>) -> Self {
+        let job = job.into();
+        let ranks = job.resources().map(ResourceSet::ranks).unwrap_or_default();
+        let (id, user) = (job.id().to_string(), job.userid().to_string());
+        for (name, value) in [("ID", id), ("RANKS", ranks.to_string()), ("USERID", user)] {
+            self = self.env(format!("FLUX_JOB_{name}"), value.clone());
+            self = self.env(format!("JOBTAP_JOB_{name}"), value);
+        }
+        self
+    }
+
     /// Where it runs.
     pub fn cwd(mut self, directory: impl Into<PathBuf>) -> Self {
         self.cwd = Some(directory.into());
@@ -125,10 +148,35 @@ pub enum ProcessError {
         program: String,
         /// What the system says.
         reason: String,
+        /// The same, for programs.
+        kind: ErrorKind,
     },
     /// The plugin was unloaded or the manager stopped.
     #[error(transparent)]
     Gone(#[from] Gone),
+}
+
+impl ProcessError {
+    /// What a shell would give for its status: exit code 127 for a program that isn't there, 126 for one
+    /// that can't be run. None when nobody knows how it ended.
+    ///
+    /// ```
+    /// use std::io::ErrorKind;
+    ///
+    /// use jobtap_core::plugin::ProcessError;
+    ///
+    /// let (program, reason) = ("/etc/prolog".to_owned(), "Permission denied".to_owned());
+    /// let error = ProcessError::Start { program, reason, kind: ErrorKind::PermissionDenied };
+    /// assert_eq!(error.status().and_then(|status| status.exit_code()), Some(126));
+    /// ```
+    #[must_use]
+    pub fn status(&self) -> Option<WaitStatus> {
+        match self {
+            Self::Start { kind: ErrorKind::NotFound, .. } => Some(WaitStatus::from_exit_code(127)),
+            Self::Start { .. } => Some(WaitStatus::from_exit_code(126)),
+            Self::Gone(_) => None,
+        }
+    }
 }
 
 /// Names a process of a plugin.

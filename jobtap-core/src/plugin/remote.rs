@@ -101,15 +101,21 @@ impl RemoteHandle {
         self.work(Work::Commands(commands));
     }
 
-    /// Calls `work` after a while in the host's time.
-    pub(super) fn after(&self, seconds: f64, work: impl FnOnce() + Send + 'static) {
+    /// Calls `work` after a while in the host's time; `due` is told before when that is.
+    pub(super) fn after(
+        &self,
+        seconds: f64,
+        due: impl FnOnce(Timestamp) + Send + 'static,
+        work: impl FnOnce() + Send + 'static,
+    ) -> Timer {
+        let key = next_timer();
         self.work(Work::Call(Box::new(move |_, args| {
-            args.host.push(Command::StartTimer {
-                key: next_timer(),
-                at: args.host.now() + seconds,
-                work: Work::Call(Box::new(move |_, _| work())),
-            });
+            let at = args.host.now() + seconds;
+            due(at);
+            let work = Work::Call(Box::new(move |_, _| work()));
+            args.host.push(Command::StartTimer { key, at, work });
         })));
+        Timer { key, handle: self.clone() }
     }
 
     fn work(&self, work: Work) {

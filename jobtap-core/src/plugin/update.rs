@@ -1,8 +1,10 @@
 //! Changes of a jobspec after submission: what was changed, what a user asks for, and what a plugin
 //! says to it.
 
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::failure::Reject;
 use super::given::IsJobspecPath;
 use super::jobspec_path::JobspecPath;
 use super::service::Cred;
@@ -33,6 +35,25 @@ pub struct UpdateRequest {
     pub key: String,
     /// What it is to become.
     pub value: Value,
+}
+
+impl UpdateRequest {
+    /// The value as the type that the key has.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn duration(request: &UpdateRequest) -> Result<Update, Reject> {
+    ///     let seconds: f64 = request.read()?;
+    ///     Reject::when(seconds > 3600.0, "no more than an hour")?;
+    ///     Ok(Update::allow())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// When it is of another one; in Flux's words, which say no more.
+    pub fn read<V: DeserializeOwned>(&self) -> Result<V, Reject> {
+        V::deserialize(&self.value).map_err(|_| Reject::new("plugin args unpack failed"))
+    }
 }
 
 /// A plugin's yes to an [`UpdateRequest`]. The no is a [`Reject`](super::Reject).

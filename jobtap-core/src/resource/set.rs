@@ -123,6 +123,24 @@ impl ResourceSet {
         self.rank(rank)?.host()
     }
 
+    /// Some ranks of the set with their hosts, as Flux's messages write them: `n[1-2] (rank 1-2)`. A
+    /// host that several of them are on is named once.
+    ///
+    /// ```
+    /// use jobtap_core::resource::{Children, ResourceSet};
+    ///
+    /// let cores = Children::new("0-3".parse()?, Default::default());
+    /// let resources = ResourceSet::uniform(0, &"n[0-7]".parse()?, cores);
+    /// assert_eq!(resources.place(&"1-2,7".parse()?), "n[1-2,7] (rank 1-2,7)");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn place(&self, ranks: &Idset) -> String {
+        let mut hosts = self.with_ranks(ranks).nodelist();
+        hosts.uniq();
+        format!("{hosts} (rank {ranks})")
+    }
+
     /// The ranks of the set that are on one of `hosts`.
     #[must_use]
     pub fn ranks_on(&self, hosts: &Hostlist) -> Idset {

@@ -1,12 +1,13 @@
 //! The processes of plugins in a test: they end well at once, or when and how the test says.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 
 use super::manager::TestManager;
 use crate::job::WaitStatus;
 use crate::plugin::{
     LineSink, OutputLine, PluginKey, Process, ProcessAnswer, ProcessCommand, ProcessEnd,
-    ProcessKey, Stream,
+    ProcessError, ProcessKey, ProcessResult, Stream,
 };
 
 /// What runs, and what ran.
@@ -107,11 +108,26 @@ impl TestManager {
     /// When none runs.
     #[track_caller]
     pub fn end_process(&mut self, program: &str, status: WaitStatus) {
+        self.answer_process(program, Ok(ended(status)));
+    }
+
+    /// The oldest running process of this program turns out not to have started.
+    ///
+    /// # Panics
+    /// When none runs.
+    #[track_caller]
+    pub fn fail_process(&mut self, program: &str, kind: ErrorKind) {
+        let (program, reason) = (program.to_owned(), kind.to_string());
+        self.answer_process(&program.clone(), Err(ProcessError::Start { program, reason, kind }));
+    }
+
+    #[track_caller]
+    fn answer_process(&mut self, program: &str, end: ProcessResult) {
         let of = |running: &Running| running.process.program == program;
         let key = self.processes.running.iter().find(|(_, running)| of(running));
         let key = key.map(|(key, _)| *key);
         match key.and_then(|key| self.processes.running.remove(&key)) {
-            Some(running) => running.answer.send(Ok(ended(status))),
+            Some(running) => running.answer.send(end),
             None => panic!("no process of {program} runs"),
         }
         self.come_to_rest();

@@ -10,6 +10,7 @@ use crate::engine::{
 use crate::job::{JobId, StateSet, Uid};
 use crate::plugin::HandlerStats;
 use crate::queue::Target;
+use crate::resource::ResourceSet;
 
 const OWNER: Cred = Cred { userid: TestJob::OWNER, owner: true };
 
@@ -145,6 +146,16 @@ impl TestManager {
     pub fn remove_plugin(&mut self, pattern: &str) -> Result<(), String> {
         let remove = Some(pattern.to_owned());
         self.ask(Request::Plugins { remove, load: None, conf: None }).map(drop)
+    }
+
+    /// Puts other resources in the place of the instance's own, as a reload of R does, until the next
+    /// restart.
+    ///
+    /// # Errors
+    /// The manager's refusal, such as that jobs hold what is not there any more.
+    pub fn define_resources(&mut self, resources: ResourceSet) -> Result<(), String> {
+        let resources = Box::new(resources);
+        self.ask(Request::Nodes(NodeRequest::Reload { resources, force: false })).map(drop)
     }
 
     /// Loads a plugin by name.

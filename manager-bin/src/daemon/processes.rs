@@ -159,9 +159,10 @@ fn run(
             drop(table);
             tokio::spawn(attend(Arc::clone(shared), key, started, process));
         }
-        Err(reason) => {
+        Err(error) => {
             drop(table);
-            answer.send(Err(ProcessError::Start { program: process.program, reason }));
+            let (reason, kind) = (reason(&process, &error), error.kind());
+            answer.send(Err(ProcessError::Start { program: process.program, reason, kind }));
         }
     }
 }
@@ -175,10 +176,11 @@ struct Started {
 }
 
 impl Started {
-    fn new(process: &Process, lines: Option<LineSink>) -> Result<(Self, Pid), String> {
-        let spawned = Self::spawn(process, lines).map_err(|error| reason(process, &error))?;
+    fn new(process: &Process, lines: Option<LineSink>) -> io::Result<(Self, Pid)> {
+        let spawned = Self::spawn(process, lines)?;
         let pid = spawned.child.id().and_then(|pid| i32::try_from(pid).ok());
-        let group = pid.and_then(Pid::from_raw).ok_or("it has no process id")?;
+        let no_id = || io::Error::other("it has no process id");
+        let group = pid.and_then(Pid::from_raw).ok_or_else(no_id)?;
         Ok((spawned, group))
     }
 
@@ -220,6 +222,7 @@ async fn attend(shared: Arc<Shared>, key: ProcessKey, mut started: Started, proc
     let error = |error: io::Error| ProcessError::Start {
         program,
         reason: format!("its end can't be waited for: {}", system_text(&error)),
+        kind: error.kind(),
     };
     answer.send(status.map_err(error).map(|status| ProcessEnd {
         status: WaitStatus(status.into_raw()),

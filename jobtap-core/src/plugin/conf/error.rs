@@ -58,6 +58,12 @@ impl ReadError {
         &self.fault
     }
 
+    /// Whether it is that a struct doesn't know this key of its own.
+    pub(super) fn is_stray(&self, key: &str) -> bool {
+        let own = matches!(self.path.as_slice(), [Segment::Key(last)] if last == key);
+        own && matches!(self.fault, Fault::UnknownKey(_))
+    }
+
     /// The same mistake, in the value of `key`.
     pub(super) fn under(mut self, key: &str) -> Self {
         self.path.push(Segment::Key(key.to_owned()));

@@ -2,9 +2,10 @@
 //! `queues.NAME.policy.limits`. Each plugin that limits something reads its own keys in both places,
 //! and which of them counts is the same rule for all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
+use serde_json::Value;
 
 /// The limits of kind `L` that the instance's configuration sets (RFC 33).
 ///
@@ -59,13 +60,10 @@ pub struct PolicyLimits<L> {
     queues: BTreeMap<String, Queue<L>>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(bound = "L: Default + Deserialize<'de>")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Queue<L> {
-    #[serde(default)]
     parent: Option<String>,
-    #[serde(default)]
-    policy: Policy<L>,
+    limits: L,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -82,7 +80,16 @@ struct Tables<L> {
     #[serde(default)]
     policy: Policy<L>,
     #[serde(default)]
-    queues: BTreeMap<String, Queue<L>>,
+    queues: BTreeMap<String, QueueTable<L>>,
+}
+
+#[derive(Deserialize)]
+#[serde(bound = "L: Default + Deserialize<'de>")]
+struct QueueTable<L> {
+    #[serde(default)]
+    parent: Option<Value>,
+    #[serde(default)]
+    policy: Policy<L>,
 }
 
 impl<L> TryFrom<Tables<L>> for PolicyLimits<L> {
@@ -90,14 +97,21 @@ impl<L> TryFrom<Tables<L>> for PolicyLimits<L> {
 
     fn try_from(tables: Tables<L>) -> Result<Self, String> {
         let Tables { policy: Policy { limits: general }, queues } = tables;
-        for (name, queue) in &queues {
-            if let Some(parent) =
-                queue.parent.as_ref().filter(|parent| !queues.contains_key(*parent))
-            {
-                return Err(format!("queues.{name}: parent queue '{parent}' is not configured"));
-            }
-        }
-        Ok(Self { general, queues })
+        let names: BTreeSet<String> = queues.keys().cloned().collect();
+        let read = |(name, QueueTable { parent, policy }): (String, QueueTable<L>)| {
+            let parent = match parent {
+                None => None,
+                Some(Value::String(parent)) if names.contains(&parent) => Some(parent),
+                Some(Value::String(parent)) => {
+                    return Err(format!(
+                        "queues.{name}: parent queue '{parent}' is not configured"
+                    ));
+                }
+                Some(_) => return Err(format!("queues.{name}: 'parent' must be a string")),
+            };
+            Ok((name, Queue { parent, limits: policy.limits }))
+        };
+        Ok(Self { general, queues: queues.into_iter().map(read).collect::<Result<_, _>>()? })
     }
 }
 
@@ -107,7 +121,7 @@ impl<L> PolicyLimits<L> {
     pub fn find<T>(&self, queue: Option<&str>, limit: impl Fn(&L) -> Option<T>) -> Option<T> {
         let own = queue.and_then(|name| self.queues.get(name));
         let parent = own.and_then(|own| self.queues.get(own.parent.as_ref()?));
-        let of_queues = [own, parent].into_iter().flatten().map(|queue| &queue.policy.limits);
+        let of_queues = [own, parent].into_iter().flatten().map(|queue| &queue.limits);
         of_queues.chain([&self.general]).find_map(limit)
     }
 }

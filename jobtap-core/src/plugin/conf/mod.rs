@@ -19,7 +19,7 @@ mod tables;
 mod validate;
 
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 pub use self::limits::PolicyLimits;
 use self::read::Strays;
@@ -199,6 +199,22 @@ pub trait ConfTable: Sized {
     /// As of [`read`](ConfTable::read), but for the keys that it doesn't know.
     fn read_among_others(table: &Value) -> Result<Self, ConfError>;
 
+    /// The keys of a table that it doesn't know and [`read`](ConfTable::read) would refuse, for who
+    /// only warns of them, or has words of his own; none of what isn't a table.
+    ///
+    /// ```
+    /// use jobtap_core::plugin::ConfTable;
+    /// use serde_json::json;
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct Settings {
+    ///     max: u8,
+    /// }
+    ///
+    /// assert_eq!(Settings::strays(&json!({"min": 0, "max": "x"})), ["min"]);
+    /// ```
+    fn strays(table: &Value) -> Vec<&str>;
+
     /// What [`read`](ConfTable::read) accepts, as a JSON Schema (draft 2020-12), found by watching
     /// what the type asks of serde.
     ///
@@ -243,6 +259,11 @@ impl<C: DeserializeOwned> ConfTable for C {
         read::read(table, Strays::Accepted).map_err(ConfError::from)
     }
 
+    fn strays(table: &Value) -> Vec<&str> {
+        let keys = table.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
+        keys.filter(|key| read::is_stray::<C>(key)).collect()
+    }
+
     fn schema() -> Value {
         schema::of::<C>()
     }
@@ -271,7 +292,7 @@ impl<P, C: ConfTable> FromInit<P> for Conf<C> {
     fn from_init(args: &InitArgs<'_>) -> Result<Self, ConfError> {
         C::read(args.conf)
             .map(Conf)
-            .map_err(|error| ConfError::new(format!("[plugins.{}]: {error}", args.name)))
+            .map_err(|error| error.in_table(&format!("plugins.{}", args.name)))
     }
 
     fn schema() -> Option<Value> {
@@ -368,6 +389,24 @@ mod tests {
         assert_eq!(init::<InstanceConf<Settings>>(&conf).unwrap().weights, 2);
         let error = init::<InstanceConf<Settings>>(&json!({"weigths": 1})).unwrap_err();
         assert_eq!(error.text(), "missing key \"half_life\"");
+    }
+
+    #[test]
+    fn strays_are_the_keys_that_a_struct_would_refuse() {
+        #[derive(Debug, serde::Deserialize)]
+        #[allow(dead_code)]
+        struct Outer {
+            #[serde(rename = "inner-table", alias = "inner")]
+            table: Settings,
+            list: Vec<Settings>,
+        }
+        let conf = json!({"inner-table": {"no": 1}, "inner": 5, "list": null, "lst": 1, "No": {}});
+        assert_eq!(Outer::strays(&conf), ["lst", "No"]);
+        assert!(Outer::strays(&json!([1])).is_empty());
+        // What takes all keys refuses none.
+        assert!(<Map<String, Value>>::strays(&conf).is_empty());
+        assert!(<Option<std::collections::BTreeMap<String, u8>>>::strays(&conf).is_empty());
+        assert_eq!(<Option<Outer>>::strays(&conf), ["lst", "No"]);
     }
 
     #[test]

@@ -24,6 +24,13 @@ pub(super) fn read<C: DeserializeOwned>(value: &Value, strays: Strays) -> Result
     C::deserialize(Reader::new(value, strays))
 }
 
+/// Whether `C` is a struct that doesn't know this key.
+pub(super) fn is_stray<C: DeserializeOwned>(key: &str) -> bool {
+    let alone = Value::Object([(key.to_owned(), Value::Null)].into_iter().collect());
+    let fault = read::<C>(&alone, Strays::Refused).err();
+    fault.is_some_and(|error| error.is_stray(key))
+}
+
 /// A place in the configuration, to be read from.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reader<'de> {
