@@ -5,6 +5,7 @@
 mod end;
 mod io;
 mod restart;
+mod sharing;
 mod speed;
 mod start;
 
