@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use jobtap_core::resource::{Idset, ResourceSet};
 use serde_json::{Value, json};
 
-use super::listing::{FormArgs, Listing};
+use super::listing::{EmptyArgs, FormArgs, Listing};
 use super::noted::{Maintenance, now};
 use super::refused;
 use super::selection::{NodeArgs, Queues};
@@ -55,12 +55,8 @@ pub(super) struct ListArgs {
     /// States: free, maintenance, allocated, down, up, all
     #[arg(short = 's', long, value_name = "STATE,..")]
     states: Option<String>,
-    /// Leave out states without resources
-    #[arg(long)]
-    skip_empty: bool,
-    /// Show states without resources, also if states are chosen
-    #[arg(long, conflicts_with = "skip_empty")]
-    no_skip_empty: bool,
+    #[command(flatten)]
+    empty: EmptyArgs,
     #[command(flatten)]
     form: FormArgs,
     #[command(flatten)]
@@ -156,7 +152,7 @@ pub(super) async fn run(client: &Client, args: &ListArgs) -> Result<u8, CliError
         let set = resources.in_state(state);
         if !set.is_empty() {
             rows.extend(split(state, &set, &resources.queues, &listing));
-        } else if !args.skip_empty && (state != "maintenance" || args.states.is_some()) {
+        } else if !args.empty.skip_empty && (state != "maintenance" || args.states.is_some()) {
             rows.push(ListRow::empty(state));
         }
     }

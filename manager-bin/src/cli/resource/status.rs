@@ -7,7 +7,7 @@ use jobtap_core::resource::{Idset, ResourceSet};
 use serde_json::{Value, json};
 
 use super::list::resources;
-use super::listing::{FormArgs, Listing, is_utf8};
+use super::listing::{EmptyArgs, FormArgs, Listing, is_utf8};
 use super::noted::{Maintenance, Noted, all_ranks, drained, now};
 use super::refused;
 use super::selection::{NodeArgs, Queues};
@@ -72,12 +72,8 @@ pub(super) struct StatusArgs {
     /// torpid, allocated, housekeeping, all
     #[arg(short = 's', long, value_name = "STATE,..")]
     states: Option<String>,
-    /// Leave out states without nodes, also if states are chosen
-    #[arg(long)]
-    skip_empty: bool,
-    /// Show states without nodes
-    #[arg(long, conflicts_with = "skip_empty")]
-    no_skip_empty: bool,
+    #[command(flatten)]
+    empty: EmptyArgs,
     #[command(flatten)]
     form: FormArgs,
     #[command(flatten)]
@@ -231,8 +227,9 @@ pub(super) async fn run(client: &Client, args: &StatusArgs) -> Result<u8, CliErr
     for state in states.split(',').map(str::trim) {
         let some = nodes.rows(state, &listing);
         let planned = state == "maintenance" || state == "reserved";
-        let kept =
-            (args.no_skip_empty && !planned) || (chosen && !args.skip_empty) || state == "avail";
+        let kept = (args.empty.no_skip_empty && !planned)
+            || (chosen && !args.empty.skip_empty)
+            || state == "avail";
         if some.is_empty() && kept {
             rows.push(nodes.row(state, Idset::new(), None, &listing));
         }
