@@ -170,6 +170,29 @@ fn a_lost_node_ends_its_jobs_and_no_others() {
 }
 
 #[test]
+fn a_job_that_execution_lost_drains_its_nodes_before_it_gives_them_back() {
+    let mut m = cluster().start();
+    let other = m.submit(job(1)).unwrap();
+    let lost = m.submit(job(2)).unwrap();
+    let waits = m.submit(job(2)).unwrap();
+    let (note, reason) = ("job is lost".to_owned(), "its shepherd died".to_owned());
+    m.report(ExecEvent::Lost { id: lost, note: note.clone(), reason: reason.clone() });
+    m.report(ExecEvent::Released { id: lost });
+    m.assert_exception(lost, "exec", "job is lost");
+    m.assert_state(other, State::Run);
+    m.assert_state(waits, State::Sched);
+    assert_eq!(drained(&m)["1-2"]["reason"], "its shepherd died");
+    // Told again, or of a job that ended well, it means nothing.
+    m.undrain_nodes("1-2").unwrap();
+    m.finish(other, 0);
+    for id in [lost, other] {
+        m.report(ExecEvent::Lost { id, note: note.clone(), reason: reason.clone() });
+    }
+    assert_eq!(drained(&m), json!({}));
+    assert_eq!(hosts(&m, waits), "n[1-2]");
+}
+
+#[test]
 fn excluded_nodes_are_not_there() {
     let mut m = cluster().config(json!({"resource": {"exclude": "n[0-1]"}})).start();
     let three = m.submit(job(3)).unwrap();

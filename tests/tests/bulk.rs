@@ -121,3 +121,18 @@ fn jobs_are_found_by_name_and_range_and_canceled() {
         "{over:?}"
     );
 }
+
+#[test]
+fn waiting_for_an_event_that_never_comes_is_a_failure_that_says_so() {
+    let m = Manager::start(jobtap());
+    let fails = |event: &str| {
+        let output = m.jobtap(&format!("submit --wait-event={event} true"));
+        let id = output.stdout.trim_end();
+        let text = format!("{id}: event '{event}' never received\n");
+        assert_eq!((output.code, output.stderr), (1, text));
+    };
+    fails("nosuch");
+    fails("exec.nosuch");
+    let output = m.jobtap("submit --wait-event=finish true");
+    assert_eq!((output.code, output.stderr.as_str()), (0, ""));
+}

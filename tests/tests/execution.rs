@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use jobtap_tests::{Manager, jobtap, run, temporary, until};
@@ -196,4 +197,66 @@ fn input_comes_from_a_file_or_is_at_its_end() {
     let missing = run(m.command(["run", "--input=nosuch", "cat"]).current_dir(here.path()));
     assert_eq!(missing.code, 1);
     assert!(missing.stderr.contains("cannot open input file"), "{missing:?}");
+}
+
+/// The process that started a job's task.
+fn shepherd_of(m: &Manager, id: &str, pids: &Path) -> String {
+    m.wait(id, "start");
+    until("the task has told its parent", || {
+        std::fs::read_to_string(pids).is_ok_and(|text| text.ends_with('\n'))
+    });
+    std::fs::read_to_string(pids).unwrap()
+}
+
+#[test]
+fn a_node_whose_shepherd_dies_with_jobs_is_drained_until_somebody_looked() {
+    let directory = temporary();
+    let mut m = Manager::start_in(
+        jobtap(),
+        &directory.path().join("state"),
+        &["--test-size=2".as_ref(), "--test-hosts=n[0-1]".as_ref()],
+    );
+    let kill = |pid: &str| run(Command::new("kill").args(["-9", pid])).ok();
+    let script = |file: &Path| format!("echo $PPID $$ >{}; exec sleep 600", file.display());
+    let reasons = |m: &Manager| {
+        m.jobtap_args(&["resource", "drain", "-n", "-o", "{state} {reason} {nodelist}"]).ok()
+    };
+
+    // Seen by the manager that is there.
+    let first = directory.path().join("first");
+    let lost = m.submit_args(&["-N1", "sh", "-c", &script(&first)]);
+    let waits = m.submit("-N2 true");
+    let pids = shepherd_of(&m, &lost, &first);
+    let (shepherd, task) = pids.trim().split_once(' ').unwrap();
+    kill(shepherd);
+    m.wait(&lost, "clean");
+    let log = m.jobtap(&format!("job eventlog {lost}")).ok();
+    assert!(
+        log.contains(r#"type="exec" severity=0 note="job is lost: the shepherd ended"#),
+        "{log}"
+    );
+    let node = m.field(&lost, "nodelist");
+    assert_eq!(reasons(&m), format!("drained shepherd lost: jobs may run on {node}"));
+    assert_eq!(m.field(&waits, "state"), "SCHED");
+    let why = m.jobtap(&format!("job why {waits}")).ok();
+    assert!(why.ends_with(&format!("{node} (shepherd lost: jobs may run on)")), "{why}");
+    // The other node is served at once, this one when it is cleaned up.
+    assert_eq!(m.jobtap("run --urgency=20 -N1 true").code, 0);
+    kill(task);
+    m.jobtap(&format!("resource undrain {node}")).ok();
+    m.wait(&waits, "clean");
+    assert_eq!(m.field(&waits, "result"), "COMPLETED");
+
+    // Found by a manager that comes back.
+    let second = directory.path().join("second");
+    let lost = m.submit_args(&["-N1", "sh", "-c", &script(&second)]);
+    let pids = shepherd_of(&m, &lost, &second);
+    let (shepherd, task) = pids.trim().split_once(' ').unwrap();
+    m.kill();
+    kill(shepherd);
+    kill(task);
+    m.start_again();
+    m.wait(&lost, "clean");
+    let node = m.field(&lost, "nodelist");
+    assert_eq!(reasons(&m), format!("drained shepherd lost: jobs may run on {node}"));
 }

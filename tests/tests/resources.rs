@@ -126,3 +126,27 @@ fn a_host_without_an_executor_is_named() {
     m.wait(&simulated, "clean");
     assert_eq!(m.field(&simulated, "result"), "COMPLETED");
 }
+
+#[test]
+fn nodes_that_are_idle_for_a_maintenance_are_listed_with_the_reason() {
+    let (m, _temporary) = cluster();
+    let list = |what: &str, format: &str| {
+        m.jobtap_args(&["resource", what, "-n", "-o", format]).ok().replace('\n', "|")
+    };
+    let usual = "free n[0-2]|allocated|down";
+    assert_eq!(list("list", "{state} {nodelist}"), usual);
+    m.jobtap("resource maintenance add n2 new disks").ok();
+    m.jobtap("resource maintenance add n[0-1] --from 2099-01-02T03:04:05Z firmware").ok();
+    let now = list("list", "{state} {nodelist}");
+    assert_eq!(now, "free n[0-1]|maintenance n2|allocated|down");
+    assert_eq!(m.jobtap("resource info -s free").ok(), "2 Nodes, 8 Cores, 0 GPUs");
+    assert_eq!(m.jobtap("resource info -s maintenance").ok(), "1 Node, 4 Cores, 2 GPUs");
+    // They are still there, so the count of what is available doesn't change.
+    let status = list("status", "{state} {nodelist}");
+    assert_eq!(status, "avail n[0-2]|maintenance n2|reserved n[0-1]");
+    let reasons = list("status", "{state} {reason}");
+    assert_eq!(reasons, "avail|maintenance new disks|reserved from Jan02 03:04: firmware");
+    assert_eq!(m.jobtap("resource status -s reserved -i n0 -no {nodelist}").ok(), "n0");
+    m.jobtap("resource maintenance remove 1").ok();
+    assert_eq!(list("list", "{state} {nodelist}"), usual);
+}

@@ -239,6 +239,15 @@ pub enum ExecEvent {
         /// Type, severity and note.
         exception: Exception,
     },
+    /// The job is lost, and its nodes may be of no use: they are drained, and the job ends.
+    Lost {
+        /// The job.
+        id: JobId,
+        /// For the job's user: the note of the `exec` exception.
+        note: String,
+        /// For the administrator: why the nodes are drained.
+        reason: String,
+    },
     /// All tasks have ended.
     Finished {
         /// The job.

@@ -114,7 +114,7 @@ impl Engine {
             }
             Command::Memo { job, memo } => self.post(job, events::given(now, "memo", Some(memo))),
             Command::Signal { job, signal } => self.signal(job, signal.number()),
-            Command::Drain { ranks, reason } => self.drain_for_plugin(&ranks, &reason),
+            Command::Drain { ranks, reason } => self.drain_for_owner(&ranks, &reason),
             Command::SetFlag { job, flag } => self.post(job, events::set_flags(now, flag.name())),
             command => self.execute_own(plugin, command),
         }

@@ -60,6 +60,7 @@ impl Engine {
                 }
             }
             ExecEvent::Exception { id, exception } => self.exec_exception(id, &exception),
+            ExecEvent::Lost { id, note, reason } => self.lost(id, note, &reason),
             ExecEvent::Finished { id, status } => {
                 if self.is_executing(id) && !self.was_posted(id, "finish") {
                     self.finish(id, status);
@@ -122,6 +123,18 @@ impl Engine {
                 && matches!(record.exec, Exec::Open | Exec::Ending)
                 && !record.is_queued("release")
         })
+    }
+
+    /// Nobody knows what the job left on its nodes. They are drained before the job gives them back.
+    fn lost(&mut self, id: JobId, note: String, reason: &str) {
+        if !self.is_executing(id) {
+            return;
+        }
+        let held = self.jobs.get(&id).and_then(|record| record.held());
+        if let Some(ranks) = held.map(|held| held.ranks()) {
+            self.drain_for_owner(&ranks, reason);
+        }
+        self.exec_exception(id, &Exception { kind: "exec".to_owned(), severity: 0, note });
     }
 
     fn was_posted(&self, id: JobId, name: &str) -> bool {

@@ -365,8 +365,8 @@ impl Engine {
         json!({ "all": r(all), "down": r(&down), "allocated": r(&self.pool.allocated()) })
     }
 
-    /// A node is drained on behalf of a plugin.
-    pub(super) fn drain_for_plugin(&mut self, ranks: &Idset, reason: &str) {
+    /// Nodes are drained on behalf of a plugin or of the execution system; reasons that are there stay.
+    pub(super) fn drain_for_owner(&mut self, ranks: &Idset, reason: &str) {
         let known = ranks.intersection(&self.nodes.inventory.ranks());
         if known.is_empty() {
             let text = format!("drain: {} {ranks} not found: {reason}", rank_word(ranks));

@@ -1,5 +1,6 @@
 //! The commands: a file per command, and what several of them share.
 
+mod attached;
 mod audit;
 mod bench;
 mod build;
@@ -137,7 +138,8 @@ pub fn main() -> ExitCode {
     if arguments.next().is_some_and(|first| first == SHEPHERD_ARGUMENT) {
         return shepherd_main(arguments);
     }
-    match CommandLine::try_parse() {
+    let words = attached::with_equals(&CommandLine::command(), std::env::args_os().collect());
+    match CommandLine::try_parse_from(words) {
         Ok(line) => dispatch(line.command),
         Err(error) => refuse(&error),
     }

@@ -96,7 +96,8 @@ async fn follow(client: &Client, id: JobId, wait: &Wait, sinks: &Sinks) -> Resul
             return Ok(if over { exit_code_of(&ending, 1) } else { 0 });
         }
     }
-    Ok(exit_code_of(&ending, 1))
+    sinks.note(&never_came(id, &wait.event));
+    Ok(exit_code_of(&ending, 1).max(1))
 }
 
 async fn follow_exec(
@@ -115,8 +116,12 @@ async fn follow_exec(
             Err(error) => return Err(error.into()),
         }
     }
-    sinks.note(&format!("{}: event 'exec.{name}' never received", show_id(id)));
+    sinks.note(&never_came(id, &format!("exec.{name}")));
     Ok(1)
+}
+
+fn never_came(id: JobId, event: &str) -> String {
+    format!("{}: event '{event}' never received", show_id(id))
 }
 
 fn tell(id: JobId, event: &EventEntry, first: Timestamp, verbose: u8, sinks: &Sinks) {

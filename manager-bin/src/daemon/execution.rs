@@ -237,6 +237,9 @@ pub(super) fn translate(event: ExecEvent) -> Option<engine::ExecEvent> {
             id: JobId::new(id),
             exception: engine::Exception { kind, severity: i64::from(severity), note },
         },
+        ExecEvent::Lost { id, note, reason } => {
+            engine::ExecEvent::Lost { id: JobId::new(id), note, reason }
+        }
         ExecEvent::Finished { id, status } => {
             engine::ExecEvent::Finished { id: JobId::new(id), status }
         }

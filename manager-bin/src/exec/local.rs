@@ -20,7 +20,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use super::protocol::{Reply, Request, VERSION, decode, encode, encode_data};
-use super::{ExecEvent, Executor, HeldJob, SHEPHERD_ARGUMENT, StartJob, socket};
+use super::{ExecEvent, Executor, HeldJob, SHEPHERD_ARGUMENT, SHEPHERD_LOST, StartJob, socket};
 
 /// A shepherd may go for lack of work while the manager comes: then the next one is asked.
 const ATTEMPTS: u32 = 3;
@@ -194,7 +194,9 @@ impl Link {
             if let Err(note) = self.send(&request)
                 && let Request::Start(job) = request
             {
-                self.report_lost(job.id, note);
+                // Every other job would end like this one.
+                let reason = format!("no job can be started: {note}");
+                self.report_lost(job.id, note, reason);
             }
         }
         let mut state = self.lock();
@@ -269,13 +271,12 @@ impl Link {
         drop(state);
         for id in lost {
             let note = "job is lost: the shepherd ended; processes of the job may still run";
-            self.report_lost(id, note.to_owned());
+            self.report_lost(id, note.to_owned(), SHEPHERD_LOST.to_owned());
         }
     }
 
-    fn report_lost(&self, id: u64, note: String) {
-        let kind = "exec".to_owned();
-        (self.on_event)(ExecEvent::Exception { id, severity: 0, kind, note });
+    fn report_lost(&self, id: u64, note: String, reason: String) {
+        (self.on_event)(ExecEvent::Lost { id, note, reason });
         (self.on_event)(ExecEvent::Released { id, last: true });
     }
 }

@@ -22,6 +22,9 @@ pub use shepherd::shepherd_main;
 /// The hidden first argument that makes the manager's binary a shepherd.
 pub const SHEPHERD_ARGUMENT: &str = "__shepherd";
 
+/// Why nodes are drained whose shepherd died with jobs; as long as a listing shows of a reason.
+const SHEPHERD_LOST: &str = "shepherd lost: jobs may run on";
+
 /// Severity of an exception that tells something and ends nothing.
 const INFORMATIONAL: i32 = 2;
 
@@ -83,7 +86,8 @@ pub struct Seen {
 ///
 /// In order: [`Log`](Self::Log) entries `init` and `starting`, [`Started`](Self::Started), more log
 /// entries, [`Finished`](Self::Finished), [`Released`](Self::Released). A job that could not start
-/// has an [`Exception`](Self::Exception) in place of started and finished. The release always
+/// has an [`Exception`](Self::Exception) in place of started and finished, one that was lost a
+/// [`Lost`](Self::Lost) in place of what hasn't come yet. The release always
 /// comes, and nothing comes after it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
@@ -111,6 +115,16 @@ pub enum ExecEvent {
         /// What failed, for the user.
         note: String,
     },
+    /// The job is lost, and processes of it may be left where nobody looks after them: no other job
+    /// is to start there. In place of an exception that ends the job.
+    Lost {
+        /// The job.
+        id: u64,
+        /// What became of it, for the user.
+        note: String,
+        /// What is wrong with its nodes, for the administrator.
+        reason: String,
+    },
     /// All tasks ended.
     Finished {
         /// The job.
@@ -134,6 +148,7 @@ impl ExecEvent {
             Self::Log { id, .. }
             | Self::Started { id }
             | Self::Exception { id, .. }
+            | Self::Lost { id, .. }
             | Self::Finished { id, .. }
             | Self::Released { id, .. } => id,
         }

@@ -5,6 +5,7 @@
 mod end;
 mod io;
 mod restart;
+mod sharing;
 mod speed;
 mod start;
 
@@ -166,6 +167,7 @@ fn name(event: &ExecEvent) -> String {
         ExecEvent::Log { entry, .. } => entry["name"].as_str().unwrap().to_owned(),
         ExecEvent::Started { .. } => "START".to_owned(),
         ExecEvent::Exception { severity, note, .. } => format!("EXCEPTION {severity} {note}"),
+        ExecEvent::Lost { note, reason, .. } => format!("LOST {note} ({reason})"),
         ExecEvent::Finished { status, .. } => format!("FINISH {status}"),
         ExecEvent::Released { last, .. } => format!("RELEASE {last}"),
     }

@@ -2,10 +2,12 @@
 
 use std::borrow::Cow;
 
+use jiff::tz::TimeZone;
 use jobtap_core::resource::{Idset, ResourceSet};
 use serde_json::{Value, json};
 
-use super::listing::{FormArgs, Listing};
+use super::listing::{EmptyArgs, FormArgs, Listing};
+use super::noted::{Maintenance, now};
 use super::refused;
 use super::selection::{NodeArgs, Queues};
 use crate::cli::format::{FieldValue, Row};
@@ -42,20 +44,19 @@ const HEADINGS: &[(&str, &str)] = &[
     ("rlist", "LIST"),
 ];
 
-const STATES: [&str; 5] = ["up", "down", "allocated", "free", "all"];
+const STATES: [&str; 6] = ["up", "down", "allocated", "free", "maintenance", "all"];
+
+/// What is shown if no states are chosen.
+const USUAL: &str = "free,maintenance,allocated,down";
 
 /// Options of `resource list`.
 #[derive(Debug, clap::Args)]
 pub(super) struct ListArgs {
-    /// States: free, allocated, down, up, all
+    /// States: free, maintenance, allocated, down, up, all
     #[arg(short = 's', long, value_name = "STATE,..")]
     states: Option<String>,
-    /// Leave out states without resources
-    #[arg(long)]
-    skip_empty: bool,
-    /// Show states without resources, also if states are chosen
-    #[arg(long, conflicts_with = "skip_empty")]
-    no_skip_empty: bool,
+    #[command(flatten)]
+    empty: EmptyArgs,
     #[command(flatten)]
     form: FormArgs,
     #[command(flatten)]
@@ -65,7 +66,7 @@ pub(super) struct ListArgs {
 /// Options of `resource info`.
 #[derive(Debug, clap::Args)]
 pub(super) struct InfoArgs {
-    /// States: free, allocated, down, up, all
+    /// States: free, maintenance, allocated, down, up, all
     #[arg(short = 's', long, value_name = "STATE,..", default_value = "all")]
     states: String,
     #[command(flatten)]
@@ -75,7 +76,7 @@ pub(super) struct InfoArgs {
 /// Options of `resource R`.
 #[derive(Debug, clap::Args)]
 pub(super) struct RArgs {
-    /// States: free, allocated, down, up, all
+    /// States: free, maintenance, allocated, down, up, all
     #[arg(short = 's', long, value_name = "STATE,..", default_value = "all")]
     states: String,
     #[command(flatten)]
@@ -87,6 +88,8 @@ struct Resources {
     all: ResourceSet,
     down: ResourceSet,
     allocated: ResourceSet,
+    /// The ranks whose maintenance is under way.
+    maintenance: Idset,
     queues: Queues,
     /// The ranks that are asked for.
     wanted: Idset,
@@ -100,9 +103,12 @@ impl Resources {
             .map_err(|error| refused(&error))?;
         let (all, down) = (resources(&status, "all")?, resources(&status, "down")?);
         let allocated = resources(&status, "allocated")?;
+        let nodes_status =
+            client.rpc("resource.status", json!({})).await.map_err(|error| refused(&error))?;
+        let maintenance = Maintenance::of(&nodes_status, now(), &TimeZone::UTC).ranks_under_way();
         let queues = Queues::fetch(client).await;
         let wanted = nodes.ranks(&all, &queues)?;
-        Ok(Self { all, down, allocated, queues, wanted })
+        Ok(Self { all, down, allocated, maintenance, queues, wanted })
     }
 
     fn in_state(&self, state: &str) -> ResourceSet {
@@ -113,7 +119,8 @@ impl Resources {
             "down" => self.down.clone(),
             // What a job holds of a node that was excluded since is still held.
             "allocated" => self.all.intersection(&self.allocated),
-            _ => up().difference(&self.allocated),
+            "maintenance" => up().difference(&self.allocated).with_ranks(&self.maintenance),
+            _ => up().difference(&self.allocated).without_ranks(&self.maintenance),
         };
         set.with_ranks(&self.wanted)
     }
@@ -135,7 +142,7 @@ fn states(text: &str) -> Result<Vec<&str>, CliError> {
 
 /// Runs `resource list`.
 pub(super) async fn run(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
-    let states = states(args.states.as_deref().unwrap_or("free,allocated,down"))?;
+    let states = states(args.states.as_deref().unwrap_or(USUAL))?;
     let Some(listing) = args.form.listing::<ListRow>("resource-list", FORMATS)? else {
         return Ok(0);
     };
@@ -145,7 +152,7 @@ pub(super) async fn run(client: &Client, args: &ListArgs) -> Result<u8, CliError
         let set = resources.in_state(state);
         if !set.is_empty() {
             rows.extend(split(state, &set, &resources.queues, &listing));
-        } else if !args.skip_empty {
+        } else if !args.empty.skip_empty && (state != "maintenance" || args.states.is_some()) {
             rows.push(ListRow::empty(state));
         }
     }

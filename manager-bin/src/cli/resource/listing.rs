@@ -23,6 +23,17 @@ pub(super) struct FormArgs {
     color: String,
 }
 
+/// Options about states in which nothing is.
+#[derive(Debug, clap::Args)]
+pub(super) struct EmptyArgs {
+    /// Leave out states that are empty
+    #[arg(long)]
+    pub(super) skip_empty: bool,
+    /// Show states that are empty
+    #[arg(long, conflicts_with = "skip_empty")]
+    pub(super) no_skip_empty: bool,
+}
+
 /// A listing in the making.
 pub(super) struct Listing {
     template: Template,

@@ -5,6 +5,7 @@ mod eventlog;
 mod list;
 mod listing;
 mod maintenance;
+mod noted;
 mod offline;
 mod reload;
 mod selection;

@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 
+use jiff::tz::TimeZone;
 use jobtap_core::resource::{Idset, ResourceSet};
 use serde_json::{Value, json};
 
 use super::list::resources;
-use super::listing::{FormArgs, Listing, is_utf8};
+use super::listing::{EmptyArgs, FormArgs, Listing, is_utf8};
+use super::noted::{Maintenance, Noted, all_ranks, drained, now};
 use super::refused;
 use super::selection::{NodeArgs, Queues};
 use crate::cli::format::{FieldValue, Row};
@@ -22,7 +24,7 @@ const FORMATS: &[(&str, &str, &str)] = &[
     ),
     (
         "long",
-        "The default with the reasons of drained nodes",
+        "The default with the reasons of drained and reserved nodes",
         "{state:>12} {color_up}{up:>2}{color_off} {nnodes:>6} +:{reason:<30.30} {nodelist}",
     ),
 ];
@@ -44,7 +46,7 @@ const HEADINGS: &[(&str, &str)] = &[
 ];
 
 /// All states in the order of the listing.
-const STATES: [&str; 11] = [
+const STATES: [&str; 13] = [
     "avail",
     "offline",
     "exclude",
@@ -53,27 +55,25 @@ const STATES: [&str; 11] = [
     "torpid",
     "draining",
     "drained",
+    "maintenance",
+    "reserved",
     "online",
     "drain",
     "all",
 ];
 
 /// What is shown if no states are chosen.
-const USUAL: &str = "avail,offline,exclude,torpid,draining,drained";
+const USUAL: &str = "avail,offline,exclude,torpid,draining,drained,maintenance,reserved";
 
 /// Options of `resource status`.
 #[derive(Debug, clap::Args)]
 pub(super) struct StatusArgs {
-    /// States: online, avail, offline, exclude, drain, draining, drained, torpid, allocated,
-    /// housekeeping, all
+    /// States: online, avail, offline, exclude, drain, draining, drained, maintenance, reserved,
+    /// torpid, allocated, housekeeping, all
     #[arg(short = 's', long, value_name = "STATE,..")]
     states: Option<String>,
-    /// Leave out states without nodes, also if states are chosen
-    #[arg(long)]
-    skip_empty: bool,
-    /// Show states without nodes
-    #[arg(long, conflicts_with = "skip_empty")]
-    no_skip_empty: bool,
+    #[command(flatten)]
+    empty: EmptyArgs,
     #[command(flatten)]
     form: FormArgs,
     #[command(flatten)]
@@ -87,16 +87,9 @@ pub(super) struct Nodes {
     offline: Idset,
     excluded: Idset,
     allocated: Idset,
-    drained: Vec<Drained>,
+    drained: Vec<Noted>,
+    maintenance: Maintenance,
     wanted: Idset,
-}
-
-/// Nodes that were drained together.
-struct Drained {
-    ranks: Idset,
-    reason: String,
-    timestamp: f64,
-    userid: Option<i64>,
 }
 
 impl Nodes {
@@ -109,35 +102,22 @@ impl Nodes {
         };
         let all = resources(&status, "R")?;
         let wanted = nodes.ranks(&all, &Queues::fetch(client).await)?;
-        let drained = status.get("drain").and_then(Value::as_object);
-        let drained = drained.into_iter().flatten().filter_map(|(ranks, about)| {
-            let text = |key| about.get(key).and_then(Value::as_str).unwrap_or_default();
-            Some(Drained {
-                ranks: ranks.parse().ok()?,
-                reason: text("reason").to_owned(),
-                timestamp: about.get("timestamp").and_then(Value::as_f64).unwrap_or_default(),
-                userid: about.get("userid").and_then(Value::as_i64),
-            })
-        });
         Ok(Self {
             online: ranks("online")?,
             offline: ranks("offline")?,
             excluded: ranks("exclude")?,
             allocated: ranks("allocated")?,
-            drained: drained.collect(),
+            drained: drained(&status),
+            maintenance: Maintenance::of(&status, now(), &TimeZone::system()),
             all,
             wanted,
         })
     }
 
-    fn drained_ranks(&self) -> Idset {
-        self.drained.iter().fold(Idset::new(), |all, drained| all.union(&drained.ranks))
-    }
-
     /// The ranks in a state that isn't about drained nodes.
     fn plain(&self, state: &str) -> Idset {
         match state {
-            "avail" => self.online.difference(&self.drained_ranks()).difference(&self.excluded),
+            "avail" => self.online.difference(&all_ranks(&self.drained)).difference(&self.excluded),
             "online" => self.online.clone(),
             "offline" => self.offline.clone(),
             "exclude" => self.excluded.clone(),
@@ -148,34 +128,47 @@ impl Nodes {
         }
     }
 
+    /// The nodes in a state that has reasons; `None` if the state has none.
+    fn noted(&self, state: &str) -> Option<Vec<(&'static str, Idset, &Noted)>> {
+        match state {
+            "maintenance" => Some(whole("maintenance", &self.maintenance.under_way)),
+            "reserved" => Some(whole("reserved", &self.maintenance.to_come)),
+            "drain" | "drained" | "draining" => {
+                let parts = self.drained.iter().flat_map(|noted| {
+                    let (done, busy) = (
+                        noted.ranks.difference(&self.allocated),
+                        noted.ranks.intersection(&self.allocated),
+                    );
+                    [("drained", done, noted), ("draining", busy, noted)]
+                });
+                let wanted = |name: &str| state == "drain" || state == name;
+                Some(parts.filter(|(name, ..)| wanted(name)).collect())
+            }
+            _ => None,
+        }
+    }
+
     /// The rows of a state.
     fn rows(&self, state: &str, listing: &Listing) -> Vec<StatusRow> {
-        if !["drain", "drained", "draining"].contains(&state) {
+        let Some(noted) = self.noted(state) else {
             let ranks = self.plain(state).intersection(&self.wanted);
             return match ranks.is_empty() {
                 true => Vec::new(),
                 false => vec![self.row(state, ranks, None, listing)],
             };
-        }
+        };
         let mut rows: Vec<StatusRow> = Vec::new();
         let reasons = listing.shows("reason") || listing.shows("timestamp");
-        for drained in &self.drained {
-            let ranks = drained.ranks.intersection(&self.wanted);
-            let parts = [
-                ("drained", ranks.difference(&self.allocated)),
-                ("draining", ranks.intersection(&self.allocated)),
-            ];
-            for (name, ranks) in parts.iter().filter(|(name, _)| state == "drain" || state == *name)
-            {
-                for ranks in [ranks.difference(&self.offline), ranks.intersection(&self.offline)] {
-                    if ranks.is_empty() {
-                        continue;
-                    }
-                    let row = self.row(name, ranks, reasons.then_some(drained), listing);
-                    match rows.iter_mut().find(|known| known.is_like(&row)) {
-                        Some(known) => known.add(&row, &self.all),
-                        None => rows.push(row),
-                    }
+        for (name, ranks, noted) in noted {
+            let ranks = ranks.intersection(&self.wanted);
+            for ranks in [ranks.difference(&self.offline), ranks.intersection(&self.offline)] {
+                if ranks.is_empty() {
+                    continue;
+                }
+                let row = self.row(name, ranks, reasons.then_some(noted), listing);
+                match rows.iter_mut().find(|known| known.is_like(&row)) {
+                    Some(known) => known.add(&row, &self.all),
+                    None => rows.push(row),
                 }
             }
         }
@@ -186,7 +179,7 @@ impl Nodes {
         &self,
         state: &str,
         ranks: Idset,
-        drained: Option<&Drained>,
+        noted: Option<&Noted>,
         listing: &Listing,
     ) -> StatusRow {
         let up = !ranks.is_empty() && !ranks.intersects(&self.offline);
@@ -195,9 +188,9 @@ impl Nodes {
             up,
             nodelist: self.all.with_ranks(&ranks).nodelist().to_string(),
             ranks,
-            reason: drained.map(|drained| drained.reason.clone()).unwrap_or_default(),
-            timestamp: drained.map_or(0.0, |drained| drained.timestamp),
-            userid: drained.and_then(|drained| drained.userid),
+            reason: noted.map(|noted| noted.reason.clone()).unwrap_or_default(),
+            timestamp: noted.map_or(0.0, |noted| noted.timestamp),
+            userid: noted.and_then(|noted| noted.userid),
             color: listing.color,
         }
     }
@@ -205,14 +198,10 @@ impl Nodes {
     /// Drained nodes, those that were drained first in front.
     pub(super) fn drain_rows(&self, listing: &Listing) -> Vec<StatusRow> {
         let mut rows = Vec::new();
-        for drained in &self.drained {
-            let ranks = drained.ranks.intersection(&self.wanted);
-            let done = ranks.difference(&self.allocated);
-            let busy = ranks.intersection(&self.allocated);
-            for (state, ranks) in [("drained", done), ("draining", busy)] {
-                if !ranks.is_empty() {
-                    rows.push(self.row(state, ranks, Some(drained), listing));
-                }
+        for (state, ranks, noted) in self.noted("drain").into_iter().flatten() {
+            let ranks = ranks.intersection(&self.wanted);
+            if !ranks.is_empty() {
+                rows.push(self.row(state, ranks, Some(noted), listing));
             }
         }
         rows.sort_by(|a, b| a.timestamp.total_cmp(&b.timestamp));
@@ -237,7 +226,10 @@ pub(super) async fn run(client: &Client, args: &StatusArgs) -> Result<u8, CliErr
     let mut rows = Vec::new();
     for state in states.split(',').map(str::trim) {
         let some = nodes.rows(state, &listing);
-        let kept = args.no_skip_empty || (chosen && !args.skip_empty) || state == "avail";
+        let planned = state == "maintenance" || state == "reserved";
+        let kept = (args.empty.no_skip_empty && !planned)
+            || (chosen && !args.empty.skip_empty)
+            || state == "avail";
         if some.is_empty() && kept {
             rows.push(nodes.row(state, Idset::new(), None, &listing));
         }
@@ -270,6 +262,11 @@ impl StatusRow {
         self.ranks = self.ranks.union(&other.ranks);
         self.nodelist = all.with_ranks(&self.ranks).nodelist().to_string();
     }
+}
+
+/// Nodes with their reasons that are all in one state.
+fn whole<'a>(state: &'static str, noted: &'a [Noted]) -> Vec<(&'static str, Idset, &'a Noted)> {
+    noted.iter().map(|noted| (state, noted.ranks.clone(), noted)).collect()
 }
 
 impl Row for StatusRow {

@@ -144,7 +144,7 @@ impl Job {
                 entries += 1;
                 entries > seen.log_entries
             }
-            ExecEvent::Exception { .. } => {
+            ExecEvent::Exception { .. } | ExecEvent::Lost { .. } => {
                 exceptions += 1;
                 exceptions > seen.exceptions
             }
@@ -281,6 +281,7 @@ mod tests {
             ExecEvent::Log { entry, .. } => entry["name"].as_str().unwrap().to_owned(),
             ExecEvent::Started { .. } => "STARTED".to_owned(),
             ExecEvent::Exception { severity, .. } => format!("EXCEPTION {severity}"),
+            ExecEvent::Lost { .. } => "LOST".to_owned(),
             ExecEvent::Finished { status, .. } => format!("FINISHED {status}"),
             ExecEvent::Released { .. } => "RELEASED".to_owned(),
         };

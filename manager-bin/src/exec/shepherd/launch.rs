@@ -10,7 +10,7 @@ use super::spawn::{Launcher, SpawnError, Spawned};
 use super::taskio::{JobIo, plain};
 use super::{Message, Shepherd, capture};
 use crate::exec::protocol::{Reply, decode_data};
-use crate::exec::{ExecEvent, StartJob};
+use crate::exec::{ExecEvent, SHEPHERD_LOST, StartJob};
 
 impl Shepherd {
     /// Serves a start request. A job is started once, however often it is asked for.
@@ -41,7 +41,7 @@ impl Shepherd {
         let Some(outbox) = self.outbox() else { return };
         if !start.seen.finished {
             let note = "job is lost: the shepherd that ran it is gone".to_owned();
-            let event = ExecEvent::Exception { id, severity: 0, kind: "exec".to_owned(), note };
+            let event = ExecEvent::Lost { id, note, reason: SHEPHERD_LOST.to_owned() };
             let _ = outbox.send(Reply::Event(event));
         }
         let _ = outbox.send(Reply::Event(ExecEvent::Released { id, last: true }));

@@ -4,6 +4,11 @@
 //! neither the end of the manager nor that of a terminal reaches the jobs, and what a job leaves
 //! behind comes to it. Statuses are kept until the manager says that it has recorded them.
 //!
+//! All, because that was measured (`exec/tests/sharing.rs`, the table is in the book's chapter on nodes): a
+//! shepherd for each job launches a tenth of the jobs per second and takes 9 MiB a job, one for each 32
+//! launches as many as one for all but takes 16 times its memory. What kills one shepherd rarely spares
+//! the next, and any loss drains the node, so that smaller shares would save few jobs.
+//!
 //! **It exits by itself** when it holds no job (running, or ended and not acknowledged) and no
 //! manager has been connected for the idle time it was started with (some seconds, so that a manager
 //! that restarts finds it again); or, asked to shut down, as soon as it holds no job; or when its

@@ -69,8 +69,8 @@ fn a_job_that_ended_meanwhile_is_told_until_acknowledged() {
     let forgetful = site.manager();
     assert_eq!(forgetful.executor.held(), []);
     let events = forgetful.run(again(job, Seen::default()));
-    let lost = "EXCEPTION 0 job is lost: the shepherd that ran it is gone";
-    assert_eq!(events, [lost, "RELEASE true"]);
+    let lost = format!("LOST job is lost: the shepherd that ran it is gone ({SHEPHERD_LOST})");
+    assert_eq!(events, [lost.as_str(), "RELEASE true"]);
     forgetful.end();
 }
 
@@ -150,7 +150,7 @@ fn jobs_of_a_dead_shepherd_are_lost_and_the_next_one_works() {
     manager.until(1, has_started);
     assert!(Command::new("kill").args(["-9", pids[0]]).status().unwrap().success());
     let events = manager.to_end(1);
-    assert!(events[0].starts_with("EXCEPTION 0 job is lost: the shepherd ended"), "{events:?}");
+    assert!(events[0].starts_with("LOST job is lost: the shepherd ended"), "{events:?}");
     assert!(Command::new("kill").args(["-9", pids[1]]).status().unwrap().success());
     assert_eq!(manager.status(site.job(2, 1, "true")), 0);
     manager.end();

@@ -1,0 +1,118 @@
+//! Attached values of short options that also stand alone: `-Lalways`, `-rDIR`. The parser takes these
+//! only with a `=` between, since it would otherwise give the word after a bare `-L` to it.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use clap::{Arg, Command};
+
+/// The words of a command line, the program's name first, with the `=` that was left out.
+pub(super) fn with_equals(top: &Command, mut words: Vec<OsString>) -> Vec<OsString> {
+    let mut command = top;
+    let mut at = 1;
+    while let Some(inner) = words.get(at).and_then(|word| command.find_subcommand(word)) {
+        command = inner;
+        at += 1;
+    }
+    if !command.get_arguments().any(may_stand_alone) {
+        return words;
+    }
+    let ends_options = command.get_positionals().any(Arg::is_trailing_var_arg_set);
+    let mut is_value = false;
+    for word in words.iter_mut().skip(at) {
+        if std::mem::take(&mut is_value) {
+            continue;
+        }
+        let bytes = word.as_bytes();
+        match bytes {
+            b"--" => break,
+            [b'-', b'-', ..] => is_value = long_wants_value(command, word),
+            [b'-', _, ..] => match cluster(command, bytes) {
+                Cluster::Flags => {}
+                Cluster::WantsValue => is_value = true,
+                Cluster::Attached(end) => {
+                    let (flags, value) = bytes.split_at(end);
+                    *word = OsString::from_vec([flags, b"=", value].concat());
+                }
+            },
+            _ if ends_options => break,
+            _ => {}
+        }
+    }
+    words
+}
+
+/// Whether an option has a short form and a value that may be missing.
+fn may_stand_alone(arg: &Arg) -> bool {
+    arg.get_short().is_some() && arg.is_require_equals_set()
+}
+
+/// What a word of short options ends with.
+enum Cluster {
+    /// Options that need nothing more.
+    Flags,
+    /// An option whose value is the next word.
+    WantsValue,
+    /// An option that may stand alone, and from here on its value.
+    Attached(usize),
+}
+
+fn cluster(command: &Command, word: &[u8]) -> Cluster {
+    for (end, letter) in (1..).zip(word).skip(1) {
+        let letter = Some(char::from(*letter));
+        let arg = command.get_arguments().find(|arg| arg.get_short() == letter);
+        let Some(arg) = arg.filter(|arg| arg.get_action().takes_values()) else { continue };
+        return match (word.get(end), may_stand_alone(arg)) {
+            (None, false) => Cluster::WantsValue,
+            (Some(next), true) if *next != b'=' => Cluster::Attached(end),
+            _ => Cluster::Flags,
+        };
+    }
+    Cluster::Flags
+}
+
+/// Whether the value of a long option, which may be shortened, is the next word.
+fn long_wants_value(command: &Command, word: &OsStr) -> bool {
+    let name = word.to_str().and_then(|word| word.strip_prefix("--"));
+    let Some(name) = name.filter(|name| !name.contains('=')) else { return false };
+    let long = |arg: &&Arg| arg.get_long().is_some_and(|long| long.starts_with(name));
+    let exact = command.get_arguments().find(|arg| arg.get_long() == Some(name));
+    exact
+        .or_else(|| command.get_arguments().find(long))
+        .is_some_and(|arg| arg.get_action().takes_values() && !arg.is_require_equals_set())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use clap::CommandFactory;
+
+    use super::super::CommandLine;
+    use super::*;
+
+    #[track_caller]
+    fn becomes(line: &str, wanted: &str) {
+        let words = format!("jobtap {line}").split(' ').map(OsString::from).collect();
+        let words = with_equals(&CommandLine::command(), words);
+        let words: Vec<_> = words.iter().skip(1).map(|word| word.to_str().unwrap()).collect();
+        assert_eq!(words.join(" "), wanted);
+    }
+
+    #[test]
+    fn an_attached_value_is_told_from_flags() {
+        becomes("resource list -nLnever", "resource list -nL=never");
+        becomes("resource status -Lalways -o -Lx", "resource status -L=always -o -Lx");
+        becomes("resource list -o{state}L -L=auto -L", "resource list -o{state}L -L=auto -L");
+        becomes("job eventlog -Lnever ID", "job eventlog -L=never ID");
+        becomes("dmesg -HLalways", "dmesg -HL=always");
+        becomes("job eventlog --format text -Lnever ID", "job eventlog --format text -L=never ID");
+    }
+
+    #[test]
+    fn the_words_of_a_command_are_left_alone() {
+        becomes("start -r/a/b ls -rx", "start -r=/a/b ls -rx");
+        becomes("start --conf -rx -rdir -- -rx", "start --conf -rx -r=dir -- -rx");
+        becomes("start --test-s 2 -rdir", "start --test-s 2 -r=dir");
+        becomes("submit -n2 prog -Lalways", "submit -n2 prog -Lalways");
+    }
+}
