@@ -21,10 +21,24 @@ fn plugins_come_and_go_and_comments_stay() {
     site.build("remove submit-hold").ok();
     site.build("add submit-hold").ok();
     assert_eq!(site.read("jobtap-build.toml"), expected);
+    // It was placed by what is left out now, and stays where it was.
+    let all = site.build("explain").ok();
+    let place = |name: &str| all.find(&format!("\n{name} (")).unwrap();
+    assert!(place(".limit-duration") < place(".dependency-singleton"), "{all}");
+    assert!(place(".dependency-singleton") < place(".begin-time"), "{all}");
     let twice = site.build("add deadline=deadline");
     assert!(twice.stderr.contains("plugin \"deadline\" is in the manifest"), "{twice:?}");
     let unknown = site.build("remove prob");
     assert!(unknown.stderr.contains("did you mean \"probe\"?"), "{unknown:?}");
+    for (words, said) in [
+        ("add .depndency-after", "; did you mean \".dependency-after\"?"),
+        ("add ../probe", "../probe: neither NAME@VERSION nor NAME=PATH nor a builtin"),
+        ("add probe@1 -f other.toml", "there is no other.toml: make a manifest with `jobtap new"),
+        ("-f other.toml", "there is no other.toml: make a manifest with `jobtap new"),
+    ] {
+        let refused = site.build(words).stderr;
+        assert!(refused.contains(said), "{words}: {refused}");
+    }
     site.build("remove probe").ok();
     site.build("remove deadline").ok();
     site.build("add .dependency-after").ok();
