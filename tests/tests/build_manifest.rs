@@ -71,3 +71,25 @@ probe (probe 0.1.0, directory+crates)
     let none = site.build("explain dedline");
     assert!(none.stderr.contains("would have no plugin \"dedline\""), "{none:?}");
 }
+
+#[cfg(unix)]
+#[test]
+fn a_compiler_that_is_too_old_is_refused_before_it_compiles() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let site = Site::new();
+    site.write("jobtap-build.toml", TEXT);
+    site.write(
+        "rustc",
+        "#!/bin/sh\necho 'rustc 1.80.0 (051478957 2024-07-21)'\necho 'host: here'\n",
+    );
+    let rustc = site.path("rustc");
+    std::fs::set_permissions(&rustc, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = site.command();
+    command.env("JOBTAP_BUILD_CACHE", jobtap_tests::site::cache()).env("RUSTC", rustc);
+    let output = jobtap_tests::run(command.args(["build", "--offline"]));
+    assert_eq!(output.code, 1, "{output:?}");
+    let said =
+        "rustc 1.80.0 (051478957 2024-07-21) is too old: the SDK 0.1.0 of this program needs";
+    assert!(output.stderr.contains(said), "{output:?}");
+}

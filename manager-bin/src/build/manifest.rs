@@ -135,7 +135,12 @@ impl Manifest {
         let manifest: Manifest = toml::from_str(text).map_err(|error| {
             let offset = error.span().map_or(0, |span| span.start);
             let line = text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1;
-            let message = error.message().to_owned();
+            let message = match in_single_brackets(text) {
+                true => {
+                    "[plugin] is one plugin, and there may be more: write [[plugin]]".to_owned()
+                }
+                false => error.message().to_owned(),
+            };
             BuildError::Manifest { place: place.to_owned(), line, message }
         })?;
         manifest.check()?;
@@ -191,6 +196,12 @@ impl Manifest {
         }
         Ok(())
     }
+}
+
+/// Whether `plugin` is a table, a mistake whose message by the parser says nothing about brackets.
+fn in_single_brackets(text: &str) -> bool {
+    let table: Result<toml::Table, _> = toml::from_str(text);
+    table.is_ok_and(|table| table.get("plugin").is_some_and(toml::Value::is_table))
 }
 
 fn check_source(place: &str, plugin: &PluginEntry) -> Result<(), BuildError> {
@@ -249,6 +260,8 @@ mod tests {
     fn a_mistake_is_named_with_its_line() {
         let text = refusal("[manager]\nname = \"x\"\n\n[[plugin]]\nname = \"a\"\npaht = \".\"\n");
         assert!(text.starts_with("m.toml:6: unknown field `paht`, expected"), "{text}");
+        let text = refusal("[manager]\n[plugin]\nname = \"a\"\n");
+        assert!(text.starts_with("m.toml:2: ") && text.ends_with("write [[plugin]]"), "{text}");
     }
 
     #[test]
