@@ -165,7 +165,7 @@ impl Manifest {
     }
 
     /// What can be said without looking elsewhere.
-    pub(super) fn check(&self) -> Result<(), BuildError> {
+    pub(crate) fn check(&self) -> Result<(), BuildError> {
         let manager = &self.manager;
         check_name("[manager]", &manager.name)?;
         if let Err(error) = semver::Version::parse(&manager.version) {

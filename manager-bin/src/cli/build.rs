@@ -128,7 +128,10 @@ fn make(args: BuildArgs) -> Result<u8, CliError> {
         build::recover(binary, &file)?;
         return Ok(0);
     }
-    let (manifest, options) = read(&args.what, &args.how)?;
+    let (mut manifest, options) = read(&args.what, &args.how)?;
+    if options.lock.is_none() {
+        named_after(&mut manifest, args.output.as_deref());
+    }
     if let Some(directory) = &args.print_crate {
         build::print_crate(&manifest, &options, directory)?;
         return Ok(0);
@@ -151,6 +154,17 @@ fn make(args: BuildArgs) -> Result<u8, CliError> {
         }
     }
     Ok(0)
+}
+
+/// Without a manifest, the manager is called what its file is called, where a crate can be.
+fn named_after(manifest: &mut Manifest, output: Option<&Path>) {
+    let file = output.filter(|file| !file.is_dir()).and_then(Path::file_name);
+    let Some(name) = file.and_then(|name| name.to_str()) else { return };
+    let mut named = manifest.clone();
+    named.manager.name = name.to_owned();
+    if named.check().is_ok() {
+        *manifest = named;
+    }
 }
 
 /// Bytes, as people say them.
