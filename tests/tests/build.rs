@@ -128,11 +128,11 @@ fn a_manager_says_what_it_is_made_of() {
     assert_eq!(answer["manager"]["version"], "2.1.0");
     let version = |binary: &Path, option: &str| run(clean(binary).arg(option)).ok();
     let sdk = version(jobtap_tests::jobtap(), "--version");
-    assert_eq!(sdk.trim(), format!("jobtap {}", answer["sdk"].as_str().unwrap()));
-    let first = format!("custom 2.1.0 ({})\n", sdk.trim());
+    assert_eq!(sdk, format!("jobtap {}", answer["sdk"].as_str().unwrap()));
+    let first = format!("custom 2.1.0 ({sdk})");
     assert_eq!(version(binary, "-V"), first);
-    let plugins = "plugins: see `custom plugin available`\n";
-    assert_eq!(version(binary, "--version"), first + plugins);
+    let plugins = "plugins: see `custom plugin available`";
+    assert_eq!(version(binary, "--version"), format!("{first}\n{plugins}"));
     let plugins = answer["plugins"].as_array().unwrap();
     let deadline = plugins.iter().find(|plugin| plugin["name"] == "deadline").unwrap();
     assert_eq!(deadline["crate"], "deadline");
