@@ -93,3 +93,20 @@ fn a_compiler_that_is_too_old_is_refused_before_it_compiles() {
         "rustc 1.80.0 (051478957 2024-07-21) is too old: the SDK 0.1.0 of this program needs";
     assert!(output.stderr.contains(said), "{output:?}");
 }
+
+#[test]
+fn the_toolchain_of_the_manifest_is_the_one_that_compiles() {
+    // Where rustup is, it tells those that it starts which one they are of.
+    let Ok(toolchain) = std::env::var("RUSTUP_TOOLCHAIN") else { return };
+    let site = Site::new();
+    site.write("jobtap-build.toml", &format!("[manager]\ntoolchain = \"{toolchain}\"\n"));
+    // Elsewhere another one may count; the manifest's is asked for by name.
+    site.write("rust-toolchain.toml", "[toolchain]\nchannel = \"nobody-has-this\"\n");
+    site.build("--print-crate ejected").ok();
+    let file = site.read("ejected/rust-toolchain.toml");
+    assert_eq!(file, format!("[toolchain]\nchannel = \"{toolchain}\"\n"));
+    let mut rustc = std::process::Command::new("rustup");
+    let version = jobtap_tests::run(rustc.args(["run", &toolchain, "rustc", "--version"])).ok();
+    let composition = site.read("ejected/composition.txt");
+    assert!(composition.contains(&format!("\"rustc\":\"{version}\"")), "{version}");
+}
