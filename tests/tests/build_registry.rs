@@ -7,7 +7,7 @@ use serde_json::Value;
 
 const INDEX: &str = "sparse+https://crates.site.example/index/";
 
-const TEXT: &str = "[manager]\nname = \"site-manager\"\n\n[[plugin]]\nname = \"probe\"\nversion = \"0.1\"\nregistry = \"site\"\n";
+const TEXT: &str = "[manager]\nname = \"site-manager\"\n\n[registries]\nsite = \"sparse+https://crates.site.example/index/\"\n\n[[plugin]]\nname = \"probe\"\nversion = \"0.1\"\nregistry = \"site\"\n";
 
 /// What the registry says of `probe`, with a digit for each version.
 fn checksum(digit: &str) -> String {
@@ -18,7 +18,7 @@ fn checksum(digit: &str) -> String {
 fn site() -> Site {
     let site = Site::with_plugins();
     let config = format!(
-        "[registries.site]\nindex = \"{INDEX}\"\n\n[source.site]\nregistry = \"{INDEX}\"\n\
+        "[source.site]\nregistry = \"{INDEX}\"\n\
          replace-with = \"mirror\"\n\n[source.mirror]\ndirectory = \"mirror\"\n"
     );
     site.write(".cargo/config.toml", &config);
@@ -48,6 +48,9 @@ fn the_newest_version_that_fits_is_taken_and_told_with_its_checksum() {
         checksum("3")
     );
     assert!(lock.contains(&entry), "{lock}");
+    // Its index is in the manifest, and so in all that is made of it.
+    let config = site.read("ejected/.cargo/config.toml");
+    assert!(config.contains(&format!("[registries.site]\nindex = \"{INDEX}\"\n")), "{config}");
     // What the binary would say of itself with `plugin available`.
     let text = site.read("ejected/composition.txt");
     let composition: Value = serde_json::from_str(text.split_once('\n').unwrap().1).unwrap();

@@ -1,5 +1,6 @@
 //! `jobtap-build.toml`: what a custom manager is to be made of.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,9 @@ pub struct Manifest {
     /// The plugin crates, in the order in which their plugins are called when nothing else decides.
     #[serde(default, rename = "plugin", skip_serializing_if = "Vec::is_empty")]
     pub plugins: Vec<PluginEntry>,
+    /// Registries and their indices, for those that cargo's configuration doesn't name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub registries: BTreeMap<String, String>,
     /// The manager's configuration, under all that its configuration files say.
     #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
     pub config: toml::Table,
@@ -99,7 +103,8 @@ pub struct PluginEntry {
     /// A directory of crates, as `cargo vendor` makes them; relative to the manifest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<PathBuf>,
-    /// The registry, as cargo's configuration names it; none means crates.io.
+    /// The registry, by its name in [`Manifest::registries`] or in cargo's configuration; none means
+    /// crates.io.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registry: Option<String>,
     /// Features of the crate.
@@ -179,6 +184,9 @@ impl Manifest {
                 "[manager]: `builtins` names all that are linked, `without` those that are not: use one of the two",
             ));
         }
+        for (name, index) in &self.registries {
+            check_registry(name, index)?;
+        }
         for (index, plugin) in self.plugins.iter().enumerate() {
             let place = format!("plugin {:?}", plugin.name);
             check_name(&place, &plugin.name)?;
@@ -202,6 +210,22 @@ impl Manifest {
 fn in_single_brackets(text: &str) -> bool {
     let table: Result<toml::Table, _> = toml::from_str(text);
     table.is_ok_and(|table| table.get("plugin").is_some_and(toml::Value::is_table))
+}
+
+fn check_registry(name: &str, index: &str) -> Result<(), BuildError> {
+    let word = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    // Directories of crates are shown to cargo under such names.
+    if name.is_empty() || !word || name == "crates-io" || name.starts_with("directory-") {
+        return Err(BuildError::refused(format!(
+            "[registries]: {name:?} can't be a registry's name here: letters, digits, - and _, not crates-io nor directory-.."
+        )));
+    }
+    if index.contains("://") {
+        return Ok(());
+    }
+    Err(BuildError::refused(format!(
+        "[registries]: {name}: {index:?} is no index: write its URL, as in \"sparse+https://crates.site.example/\""
+    )))
 }
 
 fn check_source(place: &str, plugin: &PluginEntry) -> Result<(), BuildError> {
@@ -278,6 +302,10 @@ mod tests {
         assert!(text.contains("is no crate's name"), "{text}");
         let text = refusal("[[plugin]]\nname = \"a\"\nversion=\"one\"");
         assert!(text.starts_with("plugin \"a\": version \"one\": "), "{text}");
+        let text = refusal("[registries]\nsite = \"crates.site.example\"");
+        assert!(text.contains("site: \"crates.site.example\" is no index"), "{text}");
+        let text = refusal("[registries]\ncrates-io = \"https://site.example\"");
+        assert!(text.contains("\"crates-io\" can't be a registry's name"), "{text}");
         let text = refusal("[manager]\nbuiltins = []\nwithout = [\".x\"]");
         assert!(text.contains("use one of the two"), "{text}");
     }
@@ -299,7 +327,9 @@ mod tests {
                     ..PluginEntry::default()
                 };
                 let plugins = plugins.into_iter().enumerate().map(plugin).collect();
-                Manifest { manager, plugins, config: toml::Table::new() }
+                let index = "sparse+https://crates.site.example/".to_owned();
+                let registries = BTreeMap::from([("site".to_owned(), index)]);
+                Manifest { manager, plugins, registries, config: toml::Table::new() }
             },
         )
     }

@@ -149,11 +149,9 @@ fn unknown_registry(text: &str, plan: &Plan) -> Option<BuildError> {
     let (name, _) = rest.split_once('`')?;
     let asks = |entry: &&PluginEntry| entry.registry.as_deref() == Some(name);
     let entry = plan.manifest.plugins.iter().find(asks)?;
-    let file = plan.base.join(".cargo/config.toml");
     Some(BuildError::refused(format!(
-        "plugin {:?}: cargo's configuration has no registry {name:?}: correct the name, or write [registries.{name}] with its `index` into {} or your own configuration of cargo's",
+        "plugin {:?}: nobody knows the registry {name:?}: correct the name, or write its index, {name} = \"URL\", into [registries] of the manifest",
         entry.name,
-        file.display()
     )))
 }
 

@@ -19,7 +19,7 @@ pub(super) struct AddArgs {
     /// A version from a registry, a crate's directory, or a builtin
     #[arg(value_name = "NAME@VERSION|NAME=PATH|BUILTIN")]
     plugin: String,
-    /// The registry, as cargo's configuration names it; without it, crates.io
+    /// The registry, by its name in the manifest or in cargo's configuration; without it, crates.io
     #[arg(long, value_name = "NAME")]
     registry: Option<String>,
     /// Take the version from this directory of crates
