@@ -121,10 +121,18 @@ fn as_little_as_possible() {
 
 #[test]
 fn a_manager_says_what_it_is_made_of() {
-    let answer = available(&custom().1);
+    let binary = &custom().1;
+    let answer = available(binary);
     assert_eq!(answer["format"], 1);
     assert_eq!(answer["manager"]["name"], "custom");
     assert_eq!(answer["manager"]["version"], "2.1.0");
+    let version = |binary: &Path, option: &str| run(clean(binary).arg(option)).ok();
+    let sdk = version(jobtap_tests::jobtap(), "--version");
+    assert_eq!(sdk, format!("jobtap {}", answer["sdk"].as_str().unwrap()));
+    let first = format!("custom 2.1.0 ({sdk})");
+    assert_eq!(version(binary, "-V"), first);
+    let plugins = "plugins: see `custom plugin available`";
+    assert_eq!(version(binary, "--version"), format!("{first}\n{plugins}"));
     let plugins = answer["plugins"].as_array().unwrap();
     let deadline = plugins.iter().find(|plugin| plugin["name"] == "deadline").unwrap();
     assert_eq!(deadline["crate"], "deadline");
@@ -142,7 +150,7 @@ fn a_manager_says_what_it_is_made_of() {
         schedulers.iter().find(|scheduler| scheduler["name"] == name).unwrap()["source"].clone()
     };
     assert_eq!((source("shortest"), source("easy")), ("directory+crates".into(), "sdk".into()));
-    let sbom = run(clean(&custom().1).args(["plugin", "available", "--sbom"])).ok();
+    let sbom = run(clean(binary).args(["plugin", "available", "--sbom"])).ok();
     let sbom: Value = serde_json::from_str(&sbom).unwrap();
     assert_eq!((&sbom["bomFormat"], &sbom["specVersion"]), (&"CycloneDX".into(), &"1.6".into()));
     let components = sbom["components"].as_array().unwrap();
@@ -291,5 +299,5 @@ fn it_runs_where_there_is_nothing_else() {
     }
     std::fs::write(path("dev/null"), "").unwrap();
     let job = "--mount-proc /manager start --state-dir /state /manager run /manager --version";
-    assert!(inside(job).ok().starts_with("jobtap "), "the job's output");
+    assert!(inside(job).ok().starts_with("custom 2.1.0 ("), "the job's output");
 }

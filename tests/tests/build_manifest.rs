@@ -21,10 +21,24 @@ fn plugins_come_and_go_and_comments_stay() {
     site.build("remove submit-hold").ok();
     site.build("add submit-hold").ok();
     assert_eq!(site.read("jobtap-build.toml"), expected);
+    // It was placed by what is left out now, and stays where it was.
+    let all = site.build("explain").ok();
+    let place = |name: &str| all.find(&format!("\n{name} (")).unwrap();
+    assert!(place(".limit-duration") < place(".dependency-singleton"), "{all}");
+    assert!(place(".dependency-singleton") < place(".begin-time"), "{all}");
     let twice = site.build("add deadline=deadline");
     assert!(twice.stderr.contains("plugin \"deadline\" is in the manifest"), "{twice:?}");
     let unknown = site.build("remove prob");
     assert!(unknown.stderr.contains("did you mean \"probe\"?"), "{unknown:?}");
+    for (words, said) in [
+        ("add .depndency-after", "; did you mean \".dependency-after\"?"),
+        ("add ../probe", "../probe: neither NAME@VERSION nor NAME=PATH nor a builtin"),
+        ("add probe@1 -f other.toml", "there is no other.toml: make a manifest with `jobtap new"),
+        ("-f other.toml", "there is no other.toml: make a manifest with `jobtap new"),
+    ] {
+        let refused = site.build(words).stderr;
+        assert!(refused.contains(said), "{words}: {refused}");
+    }
     site.build("remove probe").ok();
     site.build("remove deadline").ok();
     site.build("add .dependency-after").ok();
@@ -56,4 +70,43 @@ probe (probe 0.1.0, directory+crates)
     assert!(one.starts_with("deadline (") && !one.contains("probe"), "{one}");
     let none = site.build("explain dedline");
     assert!(none.stderr.contains("would have no plugin \"dedline\""), "{none:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_compiler_that_is_too_old_is_refused_before_it_compiles() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let site = Site::new();
+    site.write("jobtap-build.toml", TEXT);
+    site.write(
+        "rustc",
+        "#!/bin/sh\necho 'rustc 1.80.0 (051478957 2024-07-21)'\necho 'host: here'\n",
+    );
+    let rustc = site.path("rustc");
+    std::fs::set_permissions(&rustc, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = site.command();
+    command.env("JOBTAP_BUILD_CACHE", jobtap_tests::site::cache()).env("RUSTC", rustc);
+    let output = jobtap_tests::run(command.args(["build", "--offline"]));
+    assert_eq!(output.code, 1, "{output:?}");
+    let said =
+        "rustc 1.80.0 (051478957 2024-07-21) is too old: the SDK 0.1.0 of this program needs";
+    assert!(output.stderr.contains(said), "{output:?}");
+}
+
+#[test]
+fn the_toolchain_of_the_manifest_is_the_one_that_compiles() {
+    // Where rustup is, it tells those that it starts which one they are of.
+    let Ok(toolchain) = std::env::var("RUSTUP_TOOLCHAIN") else { return };
+    let site = Site::new();
+    site.write("jobtap-build.toml", &format!("[manager]\ntoolchain = \"{toolchain}\"\n"));
+    // Elsewhere another one may count; the manifest's is asked for by name.
+    site.write("rust-toolchain.toml", "[toolchain]\nchannel = \"nobody-has-this\"\n");
+    site.build("--print-crate ejected").ok();
+    let file = site.read("ejected/rust-toolchain.toml");
+    assert_eq!(file, format!("[toolchain]\nchannel = \"{toolchain}\"\n"));
+    let mut rustc = std::process::Command::new("rustup");
+    let version = jobtap_tests::run(rustc.args(["run", &toolchain, "rustc", "--version"])).ok();
+    let composition = site.read("ejected/composition.txt");
+    assert!(composition.contains(&format!("\"rustc\":\"{version}\"")), "{version}");
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use super::error::BuildError;
+use super::sdk::Sdk;
 
 /// How cargo is to be run.
 #[derive(Debug)]
@@ -61,8 +62,9 @@ impl Cargo {
 
     /// The compiler.
     pub(super) fn rustc(&self) -> Result<Rustc, BuildError> {
+        // Where cargo runs: rustup may have another toolchain for the place where the user is.
         let mut command = self.program("RUSTC", "rustc");
-        let output = run(command.arg("-vV"))?;
+        let output = run(command.arg("-vV").current_dir(&self.directory))?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let host = text.lines().find_map(|line| line.strip_prefix("host: "));
         match (host, text.lines().next()) {
@@ -77,6 +79,38 @@ impl Cargo {
             }
             _ => Err(BuildError::Resolve(String::from_utf8_lossy(&output.stderr).into_owned())),
         }
+    }
+
+    /// Refuses a compiler that the SDK is too new for, and a target that it can't compile for.
+    pub(super) fn check(&self, rustc: &Rustc, sdk: &Sdk, target: &str) -> Result<(), BuildError> {
+        let needed = sdk.rust_version.as_deref().unwrap_or_default();
+        if rustc.is_older_than(needed) {
+            return Err(BuildError::refused(format!(
+                "{} is too old: {} needs {needed} or later; get one with `rustup update`, or name one that you have as `toolchain` in [manager]",
+                rustc.version,
+                sdk.described()
+            )));
+        }
+        if target == rustc.host {
+            return Ok(());
+        }
+        let mut command = self.program("RUSTC", "rustc");
+        command.args(["--print", "target-libdir", "--target", target]);
+        let output = run(command.current_dir(&self.directory))?;
+        if !output.status.success() {
+            return Err(BuildError::refused(format!(
+                "[manager]: target {target:?}: the compiler does not know it; `rustc --print target-list` shows all"
+            )));
+        }
+        let library = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        if Path::new(&library).is_dir() {
+            return Ok(());
+        }
+        let toolchain = self.toolchain.iter().map(|name| format!("--toolchain {name} "));
+        let toolchain: String = toolchain.collect();
+        Err(BuildError::refused(format!(
+            "[manager]: target {target:?}: its standard library is not there: install it with `rustup target add {toolchain}{target}`"
+        )))
     }
 
     /// Cargo's own directory, where it unpacks what it downloads.
@@ -113,6 +147,19 @@ impl Cargo {
     }
 }
 
+impl Rustc {
+    /// Whether it comes before a version, as Cargo.toml has it in `rust-version`.
+    fn is_older_than(&self, needed: &str) -> bool {
+        let numbers = |text: &str| -> Option<(u64, u64)> {
+            let mut parts = text.split('.');
+            Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+        };
+        let own = self.version.split(' ').nth(1).and_then(numbers);
+        // What can't be compared is left to cargo.
+        own.zip(numbers(needed)).is_some_and(|(own, needed)| own < needed)
+    }
+}
+
 /// Runs a command and keeps what it says.
 pub(super) fn run(command: &mut Command) -> Result<Output, BuildError> {
     command.output().map_err(|reason| no_program(command, reason))
@@ -136,4 +183,22 @@ pub(super) fn configs_of(directory: &Path) -> Vec<String> {
     // The nearest one counts most, and is given last.
     files.reverse();
     files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_by_their_numbers() {
+        let older = |version: &str| {
+            let (version, host) = (version.to_owned(), String::new());
+            Rustc { version, host }.is_older_than("1.95")
+        };
+        assert!(older("rustc 1.94.1 (e408947bf 2026-03-25)") && older("rustc 1.9.0"));
+        assert!(!older("rustc 1.95.0 (59807616e 2026-04-14)") && !older("rustc 1.100.0"));
+        // A nightly has what the version of its number will have.
+        assert!(!older("rustc 1.95.0-nightly (59807616e 2026-02-14)"));
+        assert!(!older("another compiler"));
+    }
 }

@@ -91,12 +91,18 @@ pub fn set_builtin(text: &str, name: &str, linked: bool) -> Result<String, Build
     match (found, present) {
         (false, true) => list.push(name),
         (true, false) => list.retain(|value| !is_it(value)),
-        _ if linked => {
-            return Err(BuildError::refused(format!("builtin {name:?} is linked already")));
-        }
+        _ if linked => return Err(not_left_out(&manifest.without, name)),
         _ => return Err(BuildError::refused(format!("builtin {name:?} is left out already"))),
     }
     checked(document)
+}
+
+/// The builtins that there are depend on the SDK, which isn't looked at here: an unknown one can't be
+/// told from one that is linked.
+fn not_left_out(without: &[String], name: &str) -> BuildError {
+    let meant = nearest(name, without.iter().map(String::as_str));
+    let meant = meant.map(|meant| format!("; did you mean {meant:?}?")).unwrap_or_default();
+    BuildError::refused(format!("the manifest leaves out no builtin {name:?}{meant}"))
 }
 
 fn parse(text: &str) -> Result<DocumentMut, BuildError> {
@@ -151,7 +157,10 @@ mod tests {
         let text = add_plugin(TEXT, &entry("a b")).unwrap_err().to_string();
         assert!(text.contains("is no crate's name"), "{text}");
         let text = set_builtin("", ".x", true).unwrap_err().to_string();
-        assert!(text.contains("is linked already"), "{text}");
+        assert_eq!(text, "the manifest leaves out no builtin \".x\"");
+        let text = set_builtin("[manager]\nwithout = [\".history\"]", ".histroy", true);
+        let text = text.unwrap_err().to_string();
+        assert!(text.ends_with("; did you mean \".history\"?"), "{text}");
     }
 
     #[test]

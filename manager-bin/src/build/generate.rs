@@ -257,6 +257,9 @@ fn directories(plan: &Plan) -> Vec<PathBuf> {
 
 fn cargo_config(plan: &Plan, links: &mut BTreeMap<String, PathBuf>) -> String {
     let mut text = String::from("# Made by `jobtap build`.\n");
+    for (name, index) in &plan.manifest.registries {
+        let _ = write!(text, "\n[registries.{name}]\nindex = {}\n", quoted(index));
+    }
     for (index, directory) in directories(plan).into_iter().enumerate() {
         let name = registry_name(&directory, plan);
         let place = format!("{CRATES}/{}", index + 1);

@@ -176,6 +176,7 @@ pub(super) fn prepare(manifest: &Manifest, options: &Options) -> Result<Prepared
     };
     let rustc = cargo.rustc()?;
     let target = manifest.manager.target.clone().unwrap_or_else(|| rustc.host.clone());
+    cargo.check(&rustc, &plan.sdk, &target)?;
     let vendored = options.vendor.as_ref().filter(|vendor| vendor::is_filled(vendor));
     if let Some(vendor) = vendored {
         vendor::apply(&mut cargo, vendor)?;

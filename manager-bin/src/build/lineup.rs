@@ -131,11 +131,25 @@ fn order(plan: &Plan, members: &[Member]) -> Result<Vec<String>, BuildError> {
             });
         }
     }
-    // Builtins keep the order that they have by themselves.
-    let sequence: Vec<&str> = names().filter(|name| !name.starts_with('.')).collect();
+    let others = names().filter(|name| !name.starts_with('.'));
+    let sequence: Vec<&str> = builtins(plan)?.into_iter().chain(others).collect();
     let order = arrange(&places, &sequence);
     let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
     order.map(owned).map_err(|names| BuildError::Cycle(owned(names)))
+}
+
+/// The SDK's dotted builtins in their order, those that are left out too: many are placed only by the
+/// one before them, and would change places when that is gone.
+fn builtins(plan: &Plan) -> Result<Vec<&str>, BuildError> {
+    let dotted = plan.sdk.builtins.iter().filter(|found| found.name.starts_with('.'));
+    let places = dotted.map(|found| Place {
+        name: &found.name,
+        before: found.before.iter().map(String::as_str).collect(),
+        after: found.after.iter().map(String::as_str).collect(),
+    });
+    let places: Vec<Place<'_>> = places.collect();
+    let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
+    arrange(&places, &[]).map_err(|names| BuildError::Cycle(owned(names)))
 }
 
 /// Refuses an order that names what isn't there: it would be ignored without a word.

@@ -1,5 +1,6 @@
 //! `jobtap-build.toml`: what a custom manager is to be made of.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,9 @@ pub struct Manifest {
     /// The plugin crates, in the order in which their plugins are called when nothing else decides.
     #[serde(default, rename = "plugin", skip_serializing_if = "Vec::is_empty")]
     pub plugins: Vec<PluginEntry>,
+    /// Registries and their indices, for those that cargo's configuration doesn't name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub registries: BTreeMap<String, String>,
     /// The manager's configuration, under all that its configuration files say.
     #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
     pub config: toml::Table,
@@ -99,7 +103,8 @@ pub struct PluginEntry {
     /// A directory of crates, as `cargo vendor` makes them; relative to the manifest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<PathBuf>,
-    /// The registry, as cargo's configuration names it; none means crates.io.
+    /// The registry, by its name in [`Manifest::registries`] or in cargo's configuration; none means
+    /// crates.io.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registry: Option<String>,
     /// Features of the crate.
@@ -135,7 +140,12 @@ impl Manifest {
         let manifest: Manifest = toml::from_str(text).map_err(|error| {
             let offset = error.span().map_or(0, |span| span.start);
             let line = text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1;
-            let message = error.message().to_owned();
+            let message = match in_single_brackets(text) {
+                true => {
+                    "[plugin] is one plugin, and there may be more: write [[plugin]]".to_owned()
+                }
+                false => error.message().to_owned(),
+            };
             BuildError::Manifest { place: place.to_owned(), line, message }
         })?;
         manifest.check()?;
@@ -160,7 +170,7 @@ impl Manifest {
     }
 
     /// What can be said without looking elsewhere.
-    pub(super) fn check(&self) -> Result<(), BuildError> {
+    pub(crate) fn check(&self) -> Result<(), BuildError> {
         let manager = &self.manager;
         check_name("[manager]", &manager.name)?;
         if let Err(error) = semver::Version::parse(&manager.version) {
@@ -173,6 +183,9 @@ impl Manifest {
             return Err(BuildError::refused(
                 "[manager]: `builtins` names all that are linked, `without` those that are not: use one of the two",
             ));
+        }
+        for (name, index) in &self.registries {
+            check_registry(name, index)?;
         }
         for (index, plugin) in self.plugins.iter().enumerate() {
             let place = format!("plugin {:?}", plugin.name);
@@ -191,6 +204,28 @@ impl Manifest {
         }
         Ok(())
     }
+}
+
+/// Whether `plugin` is a table, a mistake whose message by the parser says nothing about brackets.
+fn in_single_brackets(text: &str) -> bool {
+    let table: Result<toml::Table, _> = toml::from_str(text);
+    table.is_ok_and(|table| table.get("plugin").is_some_and(toml::Value::is_table))
+}
+
+fn check_registry(name: &str, index: &str) -> Result<(), BuildError> {
+    let word = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    // Directories of crates are shown to cargo under such names.
+    if name.is_empty() || !word || name == "crates-io" || name.starts_with("directory-") {
+        return Err(BuildError::refused(format!(
+            "[registries]: {name:?} can't be a registry's name here: letters, digits, - and _, not crates-io nor directory-.."
+        )));
+    }
+    if index.contains("://") {
+        return Ok(());
+    }
+    Err(BuildError::refused(format!(
+        "[registries]: {name}: {index:?} is no index: write its URL, as in \"sparse+https://crates.site.example/\""
+    )))
 }
 
 fn check_source(place: &str, plugin: &PluginEntry) -> Result<(), BuildError> {
@@ -249,6 +284,8 @@ mod tests {
     fn a_mistake_is_named_with_its_line() {
         let text = refusal("[manager]\nname = \"x\"\n\n[[plugin]]\nname = \"a\"\npaht = \".\"\n");
         assert!(text.starts_with("m.toml:6: unknown field `paht`, expected"), "{text}");
+        let text = refusal("[manager]\n[plugin]\nname = \"a\"\n");
+        assert!(text.starts_with("m.toml:2: ") && text.ends_with("write [[plugin]]"), "{text}");
     }
 
     #[test]
@@ -265,6 +302,10 @@ mod tests {
         assert!(text.contains("is no crate's name"), "{text}");
         let text = refusal("[[plugin]]\nname = \"a\"\nversion=\"one\"");
         assert!(text.starts_with("plugin \"a\": version \"one\": "), "{text}");
+        let text = refusal("[registries]\nsite = \"crates.site.example\"");
+        assert!(text.contains("site: \"crates.site.example\" is no index"), "{text}");
+        let text = refusal("[registries]\ncrates-io = \"https://site.example\"");
+        assert!(text.contains("\"crates-io\" can't be a registry's name"), "{text}");
         let text = refusal("[manager]\nbuiltins = []\nwithout = [\".x\"]");
         assert!(text.contains("use one of the two"), "{text}");
     }
@@ -286,7 +327,9 @@ mod tests {
                     ..PluginEntry::default()
                 };
                 let plugins = plugins.into_iter().enumerate().map(plugin).collect();
-                Manifest { manager, plugins, config: toml::Table::new() }
+                let index = "sparse+https://crates.site.example/".to_owned();
+                let registries = BTreeMap::from([("site".to_owned(), index)]);
+                Manifest { manager, plugins, registries, config: toml::Table::new() }
             },
         )
     }

@@ -57,8 +57,9 @@ pub(super) struct Resolved {
     pub(super) packages: BTreeMap<String, Package>,
     nodes: BTreeMap<String, Node>,
     root: String,
-    /// SHA-256 of packages from registries, by name and version.
-    checksums: BTreeMap<(String, String), String>,
+    /// SHA-256 of packages from registries, by name, version and source: two registries may have other
+    /// crates of one name.
+    checksums: BTreeMap<(String, String, String), String>,
     /// The lock.
     pub(super) lock: String,
 }
@@ -122,7 +123,17 @@ fn failed(text: &str, plan: &Plan, locked: bool) -> BuildError {
             plan.sdk.version
         ));
     }
-    let named = |entry: &&PluginEntry| text.contains(&format!("`{}`", entry.name));
+    if let Some(refusal) = unknown_registry(text, plan) {
+        return refusal;
+    }
+    if text.contains("--offline was specified") {
+        return BuildError::Resolve(format!(
+            "{text}\n--offline: not all of them are at hand; build once without it, or once with --vendor DIR and from then on with the same"
+        ));
+    }
+    let named = |entry: &&PluginEntry| {
+        [" ", "`"].iter().any(|end| text.contains(&format!("`{}{end}", entry.name)))
+    };
     match plan.manifest.plugins.iter().find(named) {
         Some(entry) => BuildError::refused(format!(
             "plugin {:?}: look at its `name`, `version`, `registry` and `features` in the manifest: cargo can't find what they ask for:\n{text}",
@@ -132,12 +143,24 @@ fn failed(text: &str, plan: &Plan, locked: bool) -> BuildError {
     }
 }
 
-fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
+/// A registry that no configuration has: cargo names it, but not who asks for it.
+fn unknown_registry(text: &str, plan: &Plan) -> Option<BuildError> {
+    let (_, rest) = text.split_once("registry index was not found in any configuration: `")?;
+    let (name, _) = rest.split_once('`')?;
+    let asks = |entry: &&PluginEntry| entry.registry.as_deref() == Some(name);
+    let entry = plan.manifest.plugins.iter().find(asks)?;
+    Some(BuildError::refused(format!(
+        "plugin {:?}: nobody knows the registry {name:?}: correct the name, or write its index, {name} = \"URL\", into [registries] of the manifest",
+        entry.name,
+    )))
+}
+
+fn checksums(lock: &str) -> BTreeMap<(String, String, String), String> {
     let table: toml::Table = toml::from_str(lock).unwrap_or_default();
     let packages = table.get("package").and_then(toml::Value::as_array);
     let entry = |package: &toml::Value| {
         let text = |key: &str| Some(package.get(key)?.as_str()?.to_owned());
-        Some(((text("name")?, text("version")?), text("checksum")?))
+        Some(((text("name")?, text("version")?, text("source")?), text("checksum")?))
     };
     packages.into_iter().flatten().filter_map(entry).collect()
 }
@@ -213,7 +236,8 @@ impl Resolved {
 
     /// The checksum of a package in its registry.
     pub(super) fn checksum(&self, package: &Package) -> Option<&String> {
-        self.checksums.get(&(package.name.clone(), package.version.clone()))
+        let source = package.source.clone()?;
+        self.checksums.get(&(package.name.clone(), package.version.clone(), source))
     }
 
     /// The generated crate itself.

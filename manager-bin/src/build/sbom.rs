@@ -4,6 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::generate;
 use super::resolve::{Package, Resolved};
 
 /// The bill of materials. `checksum` gives SHA-256 of packages that no registry has.
@@ -50,7 +51,30 @@ fn purl(name: &str, version: &str) -> String {
 }
 
 fn reference(package: &Package) -> String {
-    purl(&package.name, &package.version)
+    let purl = purl(&package.name, &package.version);
+    match package.source.as_deref().and_then(repository) {
+        Some(url) => format!("{purl}?repository_url={}", encoded(url)),
+        None => purl,
+    }
+}
+
+/// The registry of a package, if it isn't the one that a package URL means when it names none. A
+/// scanner would take the crate for one of the same name there.
+fn repository(source: &str) -> Option<&str> {
+    if source.contains("crates.io-index") || generate::registry_of(source).is_some() {
+        return None;
+    }
+    source.strip_prefix("registry+").or_else(|| source.strip_prefix("sparse+"))
+}
+
+/// As a package URL has it in its qualifiers.
+fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let letter = |byte: u8| match plain(byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    text.bytes().map(letter).collect()
 }
 
 fn component(
@@ -91,4 +115,21 @@ fn depends(reference_of: &str, id: &str, resolved: &Resolved) -> Value {
     on.sort();
     on.dedup();
     json!({ "ref": reference_of, "dependsOn": on })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_of_another_registry_is_not_taken_for_one_of_crates_io() {
+        let other = "sparse+https://crates.site.example/index/";
+        assert_eq!(
+            repository(other).map(encoded).as_deref(),
+            Some("https%3A%2F%2Fcrates.site.example%2Findex%2F")
+        );
+        assert_eq!(repository("registry+file:///index"), Some("file:///index"));
+        assert_eq!(repository("registry+https://github.com/rust-lang/crates.io-index"), None);
+        assert_eq!(repository("sparse+https://directory-1.jobtap.invalid/"), None);
+    }
 }

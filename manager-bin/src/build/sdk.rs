@@ -26,6 +26,8 @@ pub(super) struct Sdk {
     pub(super) root: PathBuf,
     /// Its version.
     pub(super) version: Version,
+    /// The oldest compiler that it needs, as Cargo.toml says it.
+    pub(super) rust_version: Option<String>,
     /// SHA-256 of its packages.
     pub(super) checksum: String,
     /// Its builtin plugins.
@@ -94,13 +96,15 @@ impl Sdk {
         let file = root.join("Cargo.toml");
         let text = std::fs::read_to_string(&file).map_err(BuildError::file(&file))?;
         let table: toml::Table = toml::from_str(&text).unwrap_or_default();
-        let version = table.get("workspace").and_then(|workspace| workspace.get("package"));
-        let version = version.and_then(|package| package.get("version")?.as_str());
-        let version = version.and_then(|text| Version::parse(text).ok()).ok_or_else(|| {
-            BuildError::refused(format!("{}: no workspace.package.version", file.display()))
-        })?;
+        let package = table.get("workspace").and_then(|workspace| workspace.get("package"));
+        let said = |key: &str| package?.get(key)?.as_str();
+        let rust_version = said("rust-version").map(str::to_owned);
+        let version =
+            said("version").and_then(|text| Version::parse(text).ok()).ok_or_else(|| {
+                BuildError::refused(format!("{}: no workspace.package.version", file.display()))
+            })?;
         let builtins = scan::library(&root.join("jobtap-builtins/src/lib.rs"));
-        Ok(Self { root, version, checksum, builtins, embedded })
+        Ok(Self { root, version, rust_version, checksum, builtins, embedded })
     }
 
     /// Copies what a manager is compiled from.

@@ -128,7 +128,10 @@ fn make(args: BuildArgs) -> Result<u8, CliError> {
         build::recover(binary, &file)?;
         return Ok(0);
     }
-    let (manifest, options) = read(&args.what, &args.how)?;
+    let (mut manifest, options) = read(&args.what, &args.how)?;
+    if options.lock.is_none() {
+        named_after(&mut manifest, args.output.as_deref());
+    }
     if let Some(directory) = &args.print_crate {
         build::print_crate(&manifest, &options, directory)?;
         return Ok(0);
@@ -153,6 +156,17 @@ fn make(args: BuildArgs) -> Result<u8, CliError> {
     Ok(0)
 }
 
+/// Without a manifest, the manager is called what its file is called, where a crate can be.
+fn named_after(manifest: &mut Manifest, output: Option<&Path>) {
+    let file = output.filter(|file| !file.is_dir()).and_then(Path::file_name);
+    let Some(name) = file.and_then(|name| name.to_str()) else { return };
+    let mut named = manifest.clone();
+    named.manager.name = name.to_owned();
+    if named.check().is_ok() {
+        *manifest = named;
+    }
+}
+
 /// Bytes, as people say them.
 fn size(bytes: u64) -> String {
     format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000)
@@ -163,11 +177,10 @@ fn read(what: &What, how: &How) -> Result<(Manifest, Options), CliError> {
     let present = Some(PathBuf::from(MANIFEST)).filter(|file| file.is_file());
     let file = what.file.clone().or(present);
     let mut manifest = match &file {
+        Some(file) if !file.exists() => return Err(no_manifest(file)),
         Some(file) => Manifest::read(file)?,
         None if what.with.is_empty() && what.without.is_empty() => {
-            return Err(CliError::usage(format!(
-                "no {MANIFEST} here: make one with `jobtap new manager NAME`, or name plugins with --with"
-            )));
+            return Err(no_manifest(Path::new(MANIFEST)));
         }
         None => Manifest::default(),
     };
@@ -175,7 +188,9 @@ fn read(what: &What, how: &How) -> Result<(Manifest, Options), CliError> {
     let base =
         std::path::absolute(if base.as_os_str().is_empty() { Path::new(".") } else { &base })?;
     for word in &what.with {
-        let entry = with(word)?;
+        let entry = with(word)?.ok_or_else(|| {
+            CliError::usage(format!("--with={word}: neither NAME@VERSION nor NAME=PATH"))
+        })?;
         manifest.plugins.retain(|plugin| plugin.name != entry.name);
         manifest.plugins.push(entry);
     }
@@ -206,21 +221,29 @@ fn read(what: &What, how: &How) -> Result<(Manifest, Options), CliError> {
     Ok((manifest, options))
 }
 
-/// One `--with`: `NAME@VERSION`, or `NAME=PATH`.
-fn with(word: &str) -> Result<PluginEntry, CliError> {
+/// A plugin as options name one: `NAME@VERSION`, or `NAME=PATH`; none, if it is neither.
+fn with(word: &str) -> Result<Option<PluginEntry>, CliError> {
     let split = word.find(['=', '@']).and_then(|at| word.split_at_checked(at));
     let (name, rest) = split.unwrap_or((word, ""));
     let name = name.to_owned();
-    match rest.split_at_checked(1) {
+    Ok(match rest.split_at_checked(1) {
         Some(("=", path)) if !path.is_empty() => {
             // Of the present directory, and not of the manifest's.
             let path = Some(std::path::absolute(path)?);
-            Ok(PluginEntry { name, path, ..PluginEntry::default() })
+            Some(PluginEntry { name, path, ..PluginEntry::default() })
         }
         Some(("@", version)) if !version.is_empty() => {
             let version = Some(version.to_owned());
-            Ok(PluginEntry { name, version, ..PluginEntry::default() })
+            Some(PluginEntry { name, version, ..PluginEntry::default() })
         }
-        _ => Err(CliError::usage(format!("--with={word}: neither NAME@VERSION nor NAME=PATH"))),
-    }
+        _ => None,
+    })
+}
+
+/// What is said where a manifest is needed.
+fn no_manifest(file: &Path) -> CliError {
+    CliError::usage(format!(
+        "there is no {}: make a manifest with `jobtap new manager NAME`, or name one with -f",
+        file.display()
+    ))
 }

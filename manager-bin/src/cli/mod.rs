@@ -50,6 +50,7 @@ mod update;
 mod uptime;
 mod usage;
 mod users;
+mod version;
 mod when;
 
 use std::process::ExitCode;
@@ -62,8 +63,9 @@ use usage::Family;
 /// The program's command line.
 #[derive(Debug, Parser)]
 #[command(
-    name = "jobtap",
-    version,
+    name = version::name(),
+    version = version::short(),
+    long_version = version::long(),
     about = "A job manager whose policy is Rust",
     disable_help_subcommand = true
 )]

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use jobtap_core::plugin::PluginDescriptor;
 
-use super::{MANIFEST, with};
-use crate::build::{self, BuildError, linked};
+use super::{MANIFEST, no_manifest, with};
+use crate::build::{self, BuildError, Manifest, linked};
 use crate::cli::message::CliError;
 
 /// The crate of the builtins.
@@ -19,7 +19,7 @@ pub(super) struct AddArgs {
     /// A version from a registry, a crate's directory, or a builtin
     #[arg(value_name = "NAME@VERSION|NAME=PATH|BUILTIN")]
     plugin: String,
-    /// The registry, as cargo's configuration names it; without it, crates.io
+    /// The registry, by its name in the manifest or in cargo's configuration; without it, crates.io
     #[arg(long, value_name = "NAME")]
     registry: Option<String>,
     /// Take the version from this directory of crates
@@ -59,7 +59,10 @@ pub(super) fn add(args: &AddArgs) -> Result<u8, CliError> {
     if is_builtin(&args.plugin) {
         return change(file, |text| build::set_builtin(text, &args.plugin, true));
     }
-    let mut entry = with(&args.plugin)?;
+    let word = &args.plugin;
+    let mut entry = with(word)?.ok_or_else(|| {
+        CliError::usage(format!("{word}: neither NAME@VERSION nor NAME=PATH nor a builtin"))
+    })?;
     // Of the present directory until now; in the manifest, beginning at it where that is possible.
     let near = |path: PathBuf| -> Result<PathBuf, CliError> { Ok(relative(&path, file)?) };
     entry.path = entry.path.map(near).transpose()?;
@@ -80,6 +83,10 @@ pub(super) fn remove(args: &RemoveArgs) -> Result<u8, CliError> {
 
 /// Not all builtins have a dot; those without are known to a program that has them.
 fn is_builtin(name: &str) -> bool {
+    // A path may begin with dots, too.
+    if name.contains(['/', '=', '@']) {
+        return false;
+    }
     let own = |plugin: &PluginDescriptor| plugin.crate_name == BUILTINS;
     let known = || linked::registry().ok().and_then(|registry| registry.find(name));
     name.starts_with('.') || known().is_some_and(own)
@@ -100,7 +107,12 @@ fn relative(path: &Path, manifest: &Path) -> std::io::Result<PathBuf> {
 
 fn change(file: &Path, edit: impl Fn(&str) -> Result<String, BuildError>) -> Result<u8, CliError> {
     let told = |error: std::io::Error| CliError::failure(format!("{}: {error}", file.display()));
+    if !file.exists() {
+        return Err(no_manifest(file));
+    }
     let text = std::fs::read_to_string(file).map_err(told)?;
+    // Here for its errors, which name the file.
+    Manifest::parse(&file.display().to_string(), &text)?;
     std::fs::write(file, edit(&text)?).map_err(told)?;
     Ok(0)
 }

@@ -1,0 +1,33 @@
+//! What `--version` says: of a manager that `jobtap build` made, its own name and version first, since
+//! its site gave it out under those; then the version of the SDK in it.
+
+use std::sync::OnceLock;
+
+use crate::build;
+
+/// The version of jobtap that this program is compiled from.
+const SDK: &str = env!("CARGO_PKG_VERSION");
+
+/// The program's name.
+pub(super) fn name() -> &'static str {
+    build::own().map_or("jobtap", |own| own.name.as_str())
+}
+
+/// What `-V` says after the name.
+pub(super) fn short() -> &'static str {
+    static TEXT: OnceLock<String> = OnceLock::new();
+    match build::own() {
+        Some(own) => TEXT.get_or_init(|| format!("{} (jobtap {SDK})", own.version)),
+        None => SDK,
+    }
+}
+
+/// What `--version` says after the name: also where the plugins are told.
+pub(super) fn long() -> &'static str {
+    static TEXT: OnceLock<String> = OnceLock::new();
+    match build::own() {
+        Some(own) => TEXT
+            .get_or_init(|| format!("{}\nplugins: see `{} plugin available`", short(), own.name)),
+        None => SDK,
+    }
+}

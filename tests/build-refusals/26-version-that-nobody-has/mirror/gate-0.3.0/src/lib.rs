@@ -1,0 +1,11 @@
+use jobtap_core::prelude::*;
+
+struct Gate;
+
+#[jobtap_plugin(name = "gate")]
+impl Gate {
+    #[init]
+    fn new() -> Self {
+        Self
+    }
+}
