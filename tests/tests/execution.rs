@@ -260,3 +260,29 @@ fn a_node_whose_shepherd_dies_with_jobs_is_drained_until_somebody_looked() {
     let node = m.field(&lost, "nodelist");
     assert_eq!(reasons(&m), format!("drained shepherd lost: jobs may run on {node}"));
 }
+
+#[test]
+fn the_map_of_tasks_is_that_of_the_nodes() {
+    let directory = temporary();
+    let hosts = ["--test-size=2".as_ref(), "--test-hosts=n[0-1]".as_ref()];
+    let m = Manager::start_in(jobtap(), &directory.path().join("state"), &hosts);
+    let id = m.submit("-N2 -n4 true");
+    m.wait(&id, "clean");
+    let map = |words: &str| m.jobtap(&format!("job taskmap {words}"));
+    assert_eq!(map(&id).ok(), "[[0,2,2,1]]");
+    assert_eq!(map(&format!("--to=raw {id}")).ok(), "0-1;2-3");
+    assert_eq!(map(&format!("--to=pmi {id}")).ok(), "(vector,(0,2,2))");
+    assert_eq!(map(&format!("--hostname=2 {id}")).ok(), "n1");
+    assert_eq!(map("--taskids=1 0,2;1,3").ok(), "1,3");
+    assert_eq!(map("--ntasks=1 0,2;1,3").ok(), "2");
+    assert_eq!(map("--nodeid=2 0,2;1,3").ok(), "0");
+    let fails = |words: &str, text: &str| {
+        let output = map(words);
+        assert_eq!((output.code, output.stderr), (1, format!("jobtap-job: {text}\n")));
+    };
+    fails("--nodeid=9 0,2;1,3", "No such task in the map: 9");
+    fails("0;0", "error decoding taskmap: duplicate taskid specified: 0");
+    fails("9999999999", "Unable to get job taskmap: no such job");
+    let held = m.submit("--urgency=hold true");
+    fails(&held, "No taskmap found for job");
+}

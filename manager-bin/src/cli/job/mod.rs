@@ -22,6 +22,7 @@ mod raise;
 mod status;
 mod submit;
 mod target;
+mod taskmap;
 mod timeleft;
 mod urgency;
 mod wait;
@@ -103,6 +104,9 @@ enum JobCommand {
     /// Say what a job waits for, and on whom
     #[command(infer_long_args = true)]
     Why(why::WhyArgs),
+    /// Print which node of a job runs which of its tasks
+    #[command(infer_long_args = true)]
+    Taskmap(taskmap::TaskmapArgs),
     /// Print how long a running job may go on
     #[command(infer_long_args = true)]
     Timeleft(timeleft::TimeleftArgs),
@@ -152,6 +156,7 @@ pub(crate) fn run(args: JobArgs) -> ExitCode {
             JobCommand::Submit(args) => submit::run(&client, &args).await,
             JobCommand::Last(args) => last::run(&client, &args).await,
             JobCommand::Why(args) => why::run(&client, &args).await,
+            JobCommand::Taskmap(args) => taskmap::run(&client, &args).await,
             JobCommand::Timeleft(args) => timeleft::run(&client, &args).await,
             JobCommand::Journal(args) => journal::run(&client, &args).await,
             JobCommand::Stats => list::stats(&client).await,

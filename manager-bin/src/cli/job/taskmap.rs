@@ -1,0 +1,113 @@
+//! `job taskmap`: which node runs which task of a job.
+
+use jobtap_core::eventlog::decode_log;
+use jobtap_core::job::{JobId, TaskMap};
+use jobtap_core::resource::ResourceSet;
+use serde_json::{Value, json};
+
+use super::target::Target;
+use crate::cli::message::CliError;
+use crate::cli::session;
+use crate::client::{Client, RpcError};
+use crate::rpc::errno::EPERM;
+
+/// Options and arguments of `job taskmap`.
+#[derive(Debug, clap::Args)]
+pub(super) struct TaskmapArgs {
+    /// Print the tasks of this node
+    #[arg(long, value_name = "NODE", group = "question")]
+    taskids: Option<usize>,
+    /// Print how many tasks this node has
+    #[arg(long, value_name = "NODE", group = "question")]
+    ntasks: Option<usize>,
+    /// Print the node of this task, counted within the job
+    #[arg(long, value_name = "TASK", group = "question")]
+    nodeid: Option<u64>,
+    /// Print the host of this task
+    #[arg(long, value_name = "TASK", group = "question")]
+    hostname: Option<u64>,
+    /// Print the map as raw or pmi
+    #[arg(long, value_name = "raw|pmi", group = "question", value_parser = ["raw", "pmi"])]
+    to: Option<String>,
+    /// The job, or a map
+    #[arg(value_name = "JOBID|MAP")]
+    subject: String,
+}
+
+/// Runs the command.
+pub(super) async fn run(client: &Client, args: &TaskmapArgs) -> Result<u8, CliError> {
+    let target = Target::parse(&args.subject).ok();
+    let map = match &target {
+        Some(target) => of_job(client, target.id).await?,
+        None => args
+            .subject
+            .parse()
+            .map_err(|error| CliError::failure(format!("error decoding taskmap: {error}")))?,
+    };
+    let text = match (&args.hostname, &target) {
+        (Some(task), Some(target)) => host_of(client, target.id, node_of(&map, *task)?).await?,
+        (Some(_), None) => return Err(CliError::failure("--hostname needs a job id, not a map")),
+        (None, _) => answer(&map, args)?,
+    };
+    session::print(&format!("{text}\n"))?;
+    Ok(0)
+}
+
+fn answer(map: &TaskMap, args: &TaskmapArgs) -> Result<String, CliError> {
+    if let Some(node) = args.taskids.or(args.ntasks) {
+        let tasks = map.tasks();
+        let tasks = tasks
+            .get(node)
+            .ok_or_else(|| CliError::failure(format!("No such node in the map: {node}")))?;
+        return Ok(match args.taskids {
+            Some(_) => tasks.to_string(),
+            None => tasks.len().to_string(),
+        });
+    }
+    if let Some(task) = args.nodeid {
+        return Ok(node_of(map, task)?.to_string());
+    }
+    Ok(match args.to.as_deref() {
+        Some("raw") => map.to_raw(),
+        Some(_) => map.to_pmi(),
+        None => map.to_string(),
+    })
+}
+
+fn node_of(map: &TaskMap, task: u64) -> Result<u64, CliError> {
+    let node = map.node_of(task);
+    node.ok_or_else(|| CliError::failure(format!("No such task in the map: {task}")))
+}
+
+/// What the job's execution said when its tasks were started.
+async fn of_job(client: &Client, id: JobId) -> Result<TaskMap, CliError> {
+    lookup(client, id, "jobspec").await.map_err(|error| {
+        let why = if error.errno == EPERM { error.to_string() } else { "no such job".to_owned() };
+        CliError::failure(format!("Unable to get job taskmap: {why}"))
+    })?;
+    let none = || CliError::failure("No taskmap found for job");
+    // A job that never ran has no such log.
+    let log = lookup(client, id, "guest.exec.eventlog").await.map_err(|_| none())?;
+    let entries = decode_log(&log).map_err(|error| CliError::failure(error.to_string()))?;
+    let start = entries.iter().find(|entry| entry.name == "shell.start").ok_or_else(none)?;
+    let map = start.context.as_ref().and_then(|context| context.get("taskmap"));
+    TaskMap::from_value(map.ok_or_else(none)?)
+        .map_err(|error| CliError::failure(format!("error decoding taskmap: {error}")))
+}
+
+async fn host_of(client: &Client, id: JobId, node: u64) -> Result<String, CliError> {
+    let resources = lookup(client, id, "R").await?;
+    let resources: ResourceSet = resources
+        .parse()
+        .map_err(|error| CliError::failure(format!("the stored R is damaged: {error}")))?;
+    // Nodes are numbered in the order of ranks.
+    let rank = usize::try_from(node).ok().and_then(|node| resources.ranks().iter().nth(node));
+    let host = rank.and_then(|rank| resources.host(rank).map(|host| host.to_string()));
+    host.ok_or_else(|| CliError::failure(format!("R has no node {node}")))
+}
+
+async fn lookup(client: &Client, id: JobId, key: &str) -> Result<String, RpcError> {
+    let payload = json!({ "id": id, "keys": [key], "flags": 0 });
+    let answer = client.rpc("job-info.lookup", payload).await?;
+    Ok(answer.get(key).and_then(Value::as_str).unwrap_or_default().to_owned())
+}
