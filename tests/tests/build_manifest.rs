@@ -110,3 +110,24 @@ fn the_toolchain_of_the_manifest_is_the_one_that_compiles() {
     let composition = site.read("ejected/composition.txt");
     assert!(composition.contains(&format!("\"rustc\":\"{version}\"")), "{version}");
 }
+
+#[test]
+fn a_plugin_that_names_a_checkout_is_built_with_it() {
+    let site = Site::with_plugins();
+    let checkout = jobtap_tests::workspace();
+    let manifest = site.read("deadline/Cargo.toml");
+    let path = checkout.join("jobtap-core");
+    let named = format!("jobtap-core = {{ path = \"{}\" }}", path.display());
+    site.write("deadline/Cargo.toml", &manifest.replace("jobtap-core = \"0.1\"", &named));
+    let explain = "explain deadline --with deadline=deadline";
+    let refused = site.build(explain).stderr;
+    assert!(refused.contains("or build with --sdk "), "{refused}");
+    let told = site.build(&format!("{explain} --sdk {}", checkout.display())).ok();
+    assert!(told.starts_with("deadline (deadline 0.1.0, "), "{told}");
+    // By another name of the same place, too.
+    std::os::unix::fs::symlink(&checkout, site.path("jobtap")).unwrap();
+    let named = "jobtap-core = { path = \"../jobtap/jobtap-core\" }";
+    site.write("deadline/Cargo.toml", &manifest.replace("jobtap-core = \"0.1\"", named));
+    let told = site.build(&format!("{explain} --sdk jobtap")).ok();
+    assert!(told.starts_with("deadline (deadline 0.1.0, "), "{told}");
+}

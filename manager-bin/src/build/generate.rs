@@ -154,18 +154,24 @@ fn cargo_toml(plan: &Plan, links: &mut BTreeMap<String, PathBuf>) -> String {
     let version = &plan.sdk.version;
     let _ = writeln!(text, "# By its version, so that it is the one below for every plugin.");
     let _ = writeln!(text, "jobtap-core = \"={version}\"");
-    text.push_str("jobtap-manager = { path = \"sdk/manager-bin\", default-features = false }\n");
+    let place = |package: &str| match &plan.sdk_in_place {
+        Some(root) => quoted(&root.join(package).display().to_string()),
+        None => quoted(&format!("sdk/{package}")),
+    };
+    let path = place("manager-bin");
+    let _ = writeln!(text, "jobtap-manager = {{ path = {path}, default-features = false }}");
     if !plan.builtins.is_empty() {
-        let features = list(&plan.features);
+        let (path, features) = (place("jobtap-builtins"), list(&plan.features));
         let _ = writeln!(
             text,
-            "jobtap-builtins = {{ path = \"sdk/jobtap-builtins\", default-features = false, features = {features} }}"
+            "jobtap-builtins = {{ path = {path}, default-features = false, features = {features} }}"
         );
     }
     for plugin in &plan.manifest.plugins {
         let _ = writeln!(text, "{}", dependency(plugin, plan, links));
     }
-    text.push_str("\n[patch.crates-io]\njobtap-core = { path = \"sdk/jobtap-core\" }\n");
+    let path = place("jobtap-core");
+    let _ = writeln!(text, "\n[patch.crates-io]\njobtap-core = {{ path = {path} }}");
     // Without debug information the paths of this machine stay out of the binary.
     text.push_str(
         "\n[profile.dev]\ndebug = false\nincremental = false\npanic = \"unwind\"\n\
@@ -284,7 +290,8 @@ pub(super) fn renamed(plan: &Plan, crate_dir: &Path) -> Vec<(PathBuf, &'static s
     let places = (1..=count).map(|number| format!("{CRATES}/{number}"));
     let places = places.chain([VENDOR.to_owned()]).map(|place| crate_dir.join(place));
     let crates = places.map(|place| (place, "/crates"));
-    [(crate_dir.to_path_buf(), "/manager")].into_iter().chain(crates).collect()
+    let sdk = plan.sdk_in_place.iter().map(|root| (root.clone(), "/manager/sdk"));
+    [(crate_dir.to_path_buf(), "/manager")].into_iter().chain(crates).chain(sdk).collect()
 }
 
 fn list(words: &[String]) -> String {

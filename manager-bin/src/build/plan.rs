@@ -18,6 +18,8 @@ pub(super) struct Plan {
     /// What relative paths of the manifest begin at.
     pub(super) base: PathBuf,
     pub(super) sdk: Sdk,
+    /// Where cargo is to see it, if a plugin names it by its path; else it is linked.
+    pub(super) sdk_in_place: Option<PathBuf>,
     /// Features of `jobtap-builtins`.
     pub(super) features: Vec<String>,
     /// The builtins that come with these.
@@ -42,13 +44,14 @@ impl Plan {
                 )));
             }
         }
+        let mut sdk_in_place = None;
         for plugin in &manifest.plugins {
             check_place(plugin, &base)?;
             if let Some(directory) = package_directory(plugin, &base) {
-                requirement::check(plugin, &directory, &sdk)?;
+                sdk_in_place = sdk_in_place.or(requirement::check(plugin, &directory, &sdk)?);
             }
         }
-        Ok(Self { manifest, base, sdk, features, builtins: chosen })
+        Ok(Self { manifest, base, sdk, sdk_in_place, features, builtins: chosen })
     }
 }
 

@@ -3,7 +3,7 @@
 //! Two SDKs in one binary would each have their own list of plugins, and the manager would see one of
 //! them.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::error::BuildError;
 use super::manifest::PluginEntry;
@@ -11,9 +11,14 @@ use super::sdk::Sdk;
 
 const CRATE: &str = "jobtap-core";
 
-/// Refuses a plugin that would bring a second SDK.
-pub(super) fn check(plugin: &PluginEntry, directory: &Path, sdk: &Sdk) -> Result<(), BuildError> {
-    let Some((dependency, declared_in)) = dependency(directory) else { return Ok(()) };
+/// Refuses a plugin that would bring a second SDK. Gives where the plugin itself has the SDK, if it
+/// names that by a path which cargo would take for another one than a link to it.
+pub(super) fn check(
+    plugin: &PluginEntry,
+    directory: &Path,
+    sdk: &Sdk,
+) -> Result<Option<PathBuf>, BuildError> {
+    let Some((dependency, declared_in)) = dependency(directory) else { return Ok(None) };
     let text = dependency.as_str().or_else(|| dependency.get("version")?.as_str());
     let wanted = text.and_then(|text| semver::VersionReq::parse(text).ok());
     if let Some(wanted) = wanted
@@ -26,12 +31,15 @@ pub(super) fn check(plugin: &PluginEntry, directory: &Path, sdk: &Sdk) -> Result
             sdk.version
         )));
     }
-    let Some(path) = dependency.get("path").and_then(toml::Value::as_str) else { return Ok(()) };
+    let Some(path) = dependency.get("path").and_then(toml::Value::as_str) else { return Ok(None) };
+    let seen = seen_by_cargo(&declared_in, path);
     let theirs = declared_in.join(path);
     let theirs = std::fs::canonicalize(&theirs).unwrap_or(theirs);
     let ours = sdk.root.join(CRATE);
     if theirs == std::fs::canonicalize(&ours).unwrap_or(ours) {
-        return Ok(());
+        // A crate of a workspace is seen through a link to that.
+        let linked = workspace_root(directory).is_some() && Path::new(path).is_relative();
+        return Ok(seen.parent().filter(|_| !linked).map(Path::to_path_buf));
     }
     let root = theirs.parent().unwrap_or(&theirs);
     Err(BuildError::Sdk(format!(
@@ -42,6 +50,20 @@ pub(super) fn check(plugin: &PluginEntry, directory: &Path, sdk: &Sdk) -> Result
         sdk.version,
         root.display()
     )))
+}
+
+/// A path of a crate's manifest as cargo has it: without `..`, and with links as they are named.
+fn seen_by_cargo(directory: &Path, path: &str) -> PathBuf {
+    let directory = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_path_buf());
+    let mut seen = PathBuf::new();
+    for part in directory.join(path).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(seen.pop()),
+            part => seen.push(part),
+        }
+    }
+    seen
 }
 
 /// What a crate says of the SDK, and the directory of the manifest that says it.

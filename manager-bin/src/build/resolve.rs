@@ -192,6 +192,9 @@ impl Resolved {
 
     /// Where cargo sees the SDK.
     fn directory(&self, plan: &Plan) -> PathBuf {
+        if let Some(root) = &plan.sdk_in_place {
+            return root.clone();
+        }
         let root = self.packages.get(&self.root).and_then(|root| root.manifest_path.parent());
         root.map_or_else(|| plan.sdk.root.clone(), |root| root.join("sdk"))
     }
