@@ -1,6 +1,9 @@
 //! `module reload job-manager`: the manager starts again without leaving the instance, and jobs go on.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
 use jobtap_tests::{Manager, jobtap, temporary};
 
 #[test]
@@ -47,6 +50,28 @@ fn a_loaded_configuration_stays_in_force_and_state_that_is_temporary_stays_too()
     assert!(out.contains("debug: Scheduling is stopped: away"), "{out}");
     assert!(out.contains("debug SCHED"), "{out}");
     assert!(out.ends_with("done"), "{out}");
+}
+
+#[test]
+fn those_who_follow_all_events_or_write_an_archive_keep_nobody() {
+    let statedir = temporary();
+    let m = Manager::start_in(jobtap(), statedir.path(), &[]);
+    let runs = m.submit("sleep 600");
+    m.wait(&runs, "start");
+    let started = |words: &[&str]| {
+        let mut command = m.command(words);
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        command.spawn().unwrap()
+    };
+    let mut journal = started(&["job", "journal"]);
+    let mut lines = BufReader::new(journal.stdout.take().unwrap());
+    lines.read_line(&mut String::new()).unwrap();
+    let dump = statedir.path().join("dump.tar");
+    let mut dumping = started(&["dump", dump.to_str().unwrap()]);
+    m.jobtap("module reload job-manager").ok();
+    journal.wait().unwrap();
+    dumping.wait().unwrap();
+    assert_eq!(m.field(&runs, "state"), "RUN");
 }
 
 #[test]

@@ -55,7 +55,7 @@ mod when;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::exec::{SHEPHERD_ARGUMENT, shepherd_main};
 use usage::Family;
@@ -140,8 +140,10 @@ pub fn main() -> ExitCode {
     if arguments.next().is_some_and(|first| first == SHEPHERD_ARGUMENT) {
         return shepherd_main(arguments);
     }
-    let words = attached::with_equals(&CommandLine::command(), std::env::args_os().collect());
-    match CommandLine::try_parse_from(words) {
+    let top = CommandLine::command();
+    let words = attached::with_equals(&top, std::env::args_os().collect());
+    let matches = top.try_get_matches_from(words);
+    match matches.and_then(|matches| CommandLine::from_arg_matches(&matches)) {
         Ok(line) => dispatch(line.command),
         Err(error) => refuse(&error),
     }

@@ -32,7 +32,7 @@ use crate::exec::ExecError;
 use crate::rpc::uri;
 use crate::store::StoreError;
 
-/// How often a shutdown looks whether the jobs have ended.
+/// How often is looked whether what is waited for has ended.
 const IDLE_POLL: Duration = Duration::from_millis(20);
 
 /// How many turns of the runtime the last answers have to get onto their sockets.
@@ -214,11 +214,13 @@ impl Daemon {
     pub async fn restart(self) -> Result<Self, StartError> {
         let (mut options, services) = self.stop(false).await;
         options.config = services.configuration.current.lock().await.clone();
-        // Aborted connections have it until their turn comes, and with it the store.
-        while Arc::strong_count(&services) > 1 {
-            tokio::task::yield_now().await;
-        }
+        // Connections that were aborted and a dump that is being written have the store until their
+        // turn comes, or they are done.
+        let store = Arc::downgrade(services.records.store());
         drop(services);
+        while store.strong_count() > 0 {
+            tokio::time::sleep(IDLE_POLL).await;
+        }
         Self::start(options)
     }
 
