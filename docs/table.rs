@@ -48,6 +48,7 @@ pub const CAPABILITIES: &[(&str, Means)] = &[
     ("AllowsDependencyAdd", Calls("`dependency_add`")),
     ("AllowsProlog", Calls("`prolog_start`")),
     ("AllowsEpilog", Calls("`epilog_start`")),
+    ("AllowsKeep", Calls("`keep_resources`")),
     ("AllowsJobspecUpdate", Calls("`jobspec_update`")),
     ("AllowsFatal", Calls("`fail`")),
 ];
@@ -82,7 +83,7 @@ macro_rules! asynchronous {
 asynchronous! {
     ConfUpdate JobCreate JobValidate JobDependency JobNew JobStateDepend JobStatePriority
     JobStateSched JobStateRun JobStateCleanup JobStateInactive JobState JobEvent JobEventAlloc
-    JobEventFinish JobEventClean JobEventAny JobPriorityGet JobUpdateKey JobUpdate JobInactiveAdd
+    JobEventFinish JobEventFree JobEventClean JobEventAny JobPriorityGet JobUpdateKey JobUpdate JobInactiveAdd
     JobDestroy JobInactiveRemove JobAny PluginQuery Unload
 }
 

@@ -135,6 +135,10 @@ impl Host for Bare {
     fn job(&self, _: JobId) -> Option<&Job> {
         None
     }
+    fn freed(&self, _: JobId) -> Option<ResourceSet> {
+        None
+    }
+
     fn data(&self, _: JobId) -> Option<Value> {
         None
     }

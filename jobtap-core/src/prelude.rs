@@ -8,7 +8,7 @@ pub use crate::jobspec::{Dependency, Jobspec};
 pub use crate::plugin::{
     Annotations, CallError, Caller, Child, Conf, ConfError, Cx, Data, EndingJob, EpilogFailed,
     EventName, Exception, HandlerError, Held, InstanceConf, InstanceData, JobFlag, JobRef,
-    JobTopic, JobspecPath, Level, LiveJob, OutputLine, PendingJob, PolicyLimits, PrevState,
+    JobTopic, JobspecPath, Kept, Level, LiveJob, OutputLine, PendingJob, PolicyLimits, PrevState,
     Priority, Process, PrologFailed, QueryData, Reject, Remote, Request, Responder, ServiceError,
     Severity, Stream, Token, Update, UpdateRequest, Updates, UpgradeError,
 };

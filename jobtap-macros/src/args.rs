@@ -28,6 +28,7 @@ pub(crate) enum Load {
     #[default]
     Auto,
     Last,
+    Configured,
     ByName,
 }
 
@@ -232,12 +233,14 @@ fn load(value: &Expr) -> syn::Result<Load> {
     match text.value().as_str() {
         "auto" => Ok(Load::Auto),
         "last" => Ok(Load::Last),
+        "configured" => Ok(Load::Configured),
         "by-name" => Ok(Load::ByName),
         other => Err(syn::Error::new(
             text.span(),
             format!(
                 "`load` can't be {other:?}\nnote: \"auto\" loads a linked plugin at start, \"last\" \
-                 after those that the configuration names, \"by-name\" only when it is named"
+                 after those that the configuration names, \"configured\" when the configuration has \
+                 a table for it, \"by-name\" only when it is named"
             ),
         )),
     }

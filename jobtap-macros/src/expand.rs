@@ -79,6 +79,7 @@ fn descriptor(plugin: &Plugin, own: &[&Path], krate: &TokenStream, p: &TokenStre
     let load = match args.load {
         Load::Auto => quote!(Auto),
         Load::Last => quote!(Last),
+        Load::Configured => quote!(Configured),
         Load::ByName => quote!(ByName),
     };
     let (before, after) = (&args.before, &args.after);

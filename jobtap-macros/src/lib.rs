@@ -29,6 +29,7 @@ use quote::quote;
 /// #[jobtap_plugin(
 ///     name = "fairshare",           // required: what users see
 ///     load = "auto",                // or "last": after those that the configuration names;
+///                                   // or "configured": when there is a table for it;
 ///                                   // or "by-name": linked, but loaded only when named
 ///     before = ["limits"],          // called before these plugins, where they are linked
 ///     after = ["accounts"],         // called after these

@@ -46,6 +46,7 @@ const FAMILIES: &[(&str, &str, &str, &str)] = &[
 const EVENTS: &[(&str, &str)] = &[
     ("alloc", "JobEventAlloc"),
     ("finish", "JobEventFinish"),
+    ("free", "JobEventFree"),
     ("clean", "JobEventClean"),
     ("*", "JobEventAny"),
 ];

@@ -30,12 +30,14 @@ impl Engine {
             let record = jobs.get(&id).filter(|record| record.job.state == State::Sched)?;
             Some(&record.job.jobspec)
         };
-        let holding = &self.holding;
+        let (holding, kept, now) = (&self.holding, &self.kept, self.now.as_secs());
         let running = || {
             let held = holding.iter().filter_map(|id| jobs.get(id)?.held());
-            held.map(|resources| Running { resources, until: resources.expiration() }).collect()
+            let held = held.map(|resources| Running { resources, until: resources.expiration() });
+            let kept = kept.iter().map(|(_, _, resources)| Running { resources, until: Some(now) });
+            held.chain(kept).collect()
         };
-        let (now, pool) = (self.now.as_secs(), &mut self.pool);
+        let pool = &mut self.pool;
         let mut decided = Vec::new();
         lane.with_scheduler(|scheduler, queue| {
             let (jobspec, running, decided) = (&waiting, &running, &mut decided);

@@ -152,6 +152,7 @@ impl Engine {
         self.refuse_awaiting(gone, "was removed");
         self.refuse_services(gone);
         self.kill_processes(&keys);
+        self.give_back_all(&keys);
         let jobs: Vec<JobId> = self.active.iter().copied().collect();
         for id in jobs {
             self.abort_work(id, &keys);

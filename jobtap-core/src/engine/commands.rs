@@ -128,6 +128,8 @@ impl Engine {
             Command::Reopen { job, bracket, description } => {
                 self.opens(plugin, job, bracket, &description);
             }
+            Command::Keep { job } => self.keep(plugin, job),
+            Command::GiveBack { job, ranks } => self.give_back(plugin, job, &ranks),
             Command::SetData { job, value, volatile } => {
                 self.set_data(plugin, job, value, volatile);
             }

@@ -57,6 +57,7 @@ impl Engine {
         self.refuse_awaiting(&gone, "failed");
         self.refuse_services(&gone);
         self.kill_processes(&[key]);
+        self.give_back_all(&[key]);
         let jobs: Vec<JobId> = self.active.iter().copied().collect();
         for id in jobs {
             self.abort_work(id, &[key]);

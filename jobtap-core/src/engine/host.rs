@@ -48,6 +48,10 @@ impl Host for FrameHost<'_> {
         self.engine.seen(id)
     }
 
+    fn freed(&self, id: JobId) -> Option<ResourceSet> {
+        self.engine.freed(id).cloned()
+    }
+
     fn data(&self, id: JobId) -> Option<Value> {
         let written = self.last_own(|command| match command {
             Command::SetData { job, value, .. } if *job == id => Some(value.clone()),
@@ -198,6 +202,10 @@ impl Engine {
                 let early = |state| matches!(state, State::Depend | State::Priority | State::Sched);
                 self.in_state(*job, "urgency", rule, early)
             }
+            Command::Keep { job } => match self.freed(*job) {
+                Some(_) => Ok(()),
+                None => Err(CallError::NothingHeld(*job)),
+            },
             Command::SetFlag { job, .. } => self.alive(*job, "set_flag"),
             Command::Memo { job, .. } => self.alive(*job, "memo"),
             Command::Signal { job, .. } => self.alive(*job, "signal"),

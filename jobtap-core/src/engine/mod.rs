@@ -19,6 +19,7 @@
 //! | `submit`, `requests` | what clients ask for |
 //! | `queues`, `lanes` | queues, and the jobs that wait for resources in them |
 //! | `alloc`, `exec`, `simulated` | resources and execution |
+//! | `kept` | resources that plugins keep after the end of their jobs |
 //! | `nodes`, `node_requests`, `maintenance` | nodes: drained, lost, reserved |
 //! | `waits` | requests that wait for the end of jobs |
 //! | `purge` | inactive jobs that are forgotten |
@@ -44,6 +45,7 @@ mod frames;
 mod held;
 mod host;
 mod jobs;
+mod kept;
 mod lanes;
 mod listing;
 mod maintenance;
@@ -148,6 +150,7 @@ pub struct Engine {
     nodes: nodes::Nodes,
     /// The jobs that hold resources of the pool.
     holding: BTreeSet<JobId>,
+    kept: kept::AllKept,
     timers: Timers,
     effects: Effects,
     /// Jobs that something happened to since the last input.
@@ -191,6 +194,7 @@ impl Engine {
             pool: Pool::new(&setup.resources),
             nodes: nodes::Nodes::new(&setup.resources),
             holding: BTreeSet::new(),
+            kept: kept::AllKept::default(),
             timers: Timers::default(),
             effects: Effects::default(),
             visited: Vec::new(),

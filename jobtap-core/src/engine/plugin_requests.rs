@@ -129,19 +129,24 @@ impl Engine {
             .read_budget()
             .and_then(|()| self.read_purge_limits())
             .and_then(|()| self.read_nodes())
-            .and_then(|()| keys.into_iter().try_for_each(|key| self.show_config(key, None)));
-        if let Err(text) = shown {
-            self.config = before;
-            // It was good before.
-            let _ = self.read_budget();
-            let _ = self.read_purge_limits();
-            let _ = self.read_nodes();
-            return Err(refused(EINVAL, text));
-        }
+            .and_then(|()| keys.into_iter().try_for_each(|key| self.show_config(key, None)))
+            .and_then(|()| self.load_newly_configured(&before));
+        let loaded = match shown {
+            Ok(loaded) => loaded,
+            Err(text) => {
+                self.config = before;
+                // It was good before.
+                let _ = self.read_budget();
+                let _ = self.read_purge_limits();
+                let _ = self.read_nodes();
+                return Err(refused(EINVAL, text));
+            }
+        };
         self.queues.reconfigure(queues);
         self.lanes.replace(lanes);
         self.enqueue_all();
         self.arm_heartbeat();
+        loaded.into_iter().for_each(|key| self.introduce_jobs(key));
         Ok(())
     }
 

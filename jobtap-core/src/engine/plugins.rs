@@ -87,12 +87,13 @@ impl Engine {
     }
 
     /// Loads what loads by itself, then follows `[job-manager] plugins` in its order, then loads what
-    /// comes last.
+    /// the configuration has a table for, and what comes last.
     pub(super) fn load_configured(&mut self) -> Result<(), StartError> {
         self.read_budget().map_err(StartError)?;
         let auto: Vec<_> = self.plugins.registry.auto().collect();
         self.load_unasked(auto)?;
-        let mut last: Vec<_> = self.plugins.registry.last().collect();
+        let configured = self.plugins.registry.configured().filter(|p| asks_for(&self.config, p));
+        let mut last: Vec<_> = configured.chain(self.plugins.registry.last()).collect();
         let directives = self.config.pointer("/job-manager/plugins").cloned();
         let directives = match directives {
             None => Vec::new(),
@@ -119,6 +120,32 @@ impl Engine {
             })?;
         }
         Ok(())
+    }
+
+    /// Loads the plugins for which the configuration has a table now and had none before: others were
+    /// taken out by an administrator. All of them, or none.
+    pub(super) fn load_newly_configured(
+        &mut self,
+        before: &Value,
+    ) -> Result<Vec<PluginKey>, String> {
+        let is_new = |plugin: &Linked| {
+            asks_for(&self.config, plugin)
+                && !asks_for(before, plugin)
+                && self.plugins.stack.find(plugin.name).is_none()
+        };
+        let new: Vec<Linked> = self.plugins.registry.configured().filter(is_new).collect();
+        let mut keys = Vec::new();
+        for plugin in new {
+            match self.load(plugin, plugin.name, None) {
+                Ok(key) => keys.push(key),
+                Err(text) => {
+                    let loaded = self.plugins.stack.remove(|loaded| keys.contains(&loaded.key()));
+                    loaded.into_iter().for_each(|plugin| self.drop_plugin(plugin));
+                    return Err(text);
+                }
+            }
+        }
+        Ok(keys)
     }
 
     pub(super) fn warn_without_priority(&mut self) {
@@ -297,6 +324,12 @@ impl Engine {
             Err(Fault::Panic(text)) => Err(format!("conf.update panicked: {text}")),
         }
     }
+}
+
+/// Whether a configuration has a table for a plugin that is loaded by that.
+fn asks_for(config: &Value, plugin: &PluginDescriptor) -> bool {
+    let has = |of: &str| config.get(of).is_some_and(|of| of.get(plugin.name).is_some());
+    has("plugins") || has("job-manager")
 }
 
 /// Whether a pattern, by which plugins are removed, means this one: an exact name, a glob, or `all`

@@ -8,10 +8,19 @@ use super::nodes::Reserved;
 use super::record::Record;
 use super::why::{reason, span};
 use crate::job::JobId;
-use crate::resource::Idset;
+use crate::resource::{Idset, ResourceSet};
 
 /// How many jobs or nodes a reason names.
 const NAMED: usize = 8;
+
+/// Who has resources that a job could use.
+struct Holder<'a> {
+    name: String,
+    id: JobId,
+    resources: &'a ResourceSet,
+    /// UNIX seconds; none when nobody knows.
+    until: Option<f64>,
+}
 
 impl Engine {
     /// Which jobs must end until there is enough for this one, if no other is started.
@@ -19,26 +28,35 @@ impl Engine {
         let spec = &record.job.jobspec;
         let mut free = self.pool.free().clone();
         let of_use = self.pool.usable_ranks(spec, self.now.as_secs());
-        let held = self.holding.iter().filter_map(|id| Some((*id, self.jobs.get(id)?.held()?)));
-        let mut ending: Vec<_> =
-            held.filter(|(_, resources)| resources.ranks().intersects(&of_use)).collect();
-        ending.sort_by(|a, b| {
-            let end = |resources: Option<f64>| resources.unwrap_or(f64::INFINITY);
-            end(a.1.expiration()).total_cmp(&end(b.1.expiration())).then(a.0.cmp(&b.0))
+        let held = self.holding.iter().filter_map(|id| {
+            let resources = self.jobs.get(id)?.held()?;
+            Some(Holder { name: id.to_string(), id: *id, resources, until: resources.expiration() })
         });
+        // What a plugin keeps comes back when nobody knows, but soon.
+        let kept = self.keepers().map(|(id, plugin, resources)| {
+            let (name, until) = (format!("plugin {plugin} since the end of {id}"), None);
+            Holder { name, id, resources, until }
+        });
+        let mut ending: Vec<Holder<'_>> = held.collect();
+        ending.sort_by(|a, b| {
+            let end = |holder: &Holder<'_>| holder.until.unwrap_or(f64::INFINITY);
+            end(a).total_cmp(&end(b)).then(a.id.cmp(&b.id))
+        });
+        let mut ending: Vec<Holder<'_>> = kept.chain(ending).collect();
+        ending.retain(|holder| holder.resources.ranks().intersects(&of_use));
         let now = self.now.as_secs();
         if self.pool.choose_at(&free, spec, now).is_some() {
             return reason("resources", "there is enough for it; it may not delay those before it");
         }
-        let mut jobs = Vec::new();
-        for (id, resources) in ending {
+        let (mut jobs, mut named) = (Vec::new(), Vec::new());
+        for Holder { name, id, resources, until } in ending {
             free.union_with(resources);
             jobs.push(id);
+            named.push(name);
             if self.pool.choose_at(&free, spec, now).is_some() {
-                let named: Vec<String> = jobs.iter().take(NAMED).map(JobId::to_string).collect();
-                let more = jobs.len().saturating_sub(NAMED);
+                let more = named.len().saturating_sub(NAMED);
+                named.truncate(NAMED);
                 let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-                let until = resources.expiration();
                 let when = match until {
                     Some(until) => format!(", in {} at the latest", span(until, self.now)),
                     None => String::new(),

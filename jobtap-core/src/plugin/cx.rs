@@ -415,7 +415,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 /// Calls that only some topics allow. The bound is on each method and not on the block, since only
 /// then the compiler shows the message of the missing capability.
 impl<T: TopicSet> Cx<'_, T> {
-    fn current(&self) -> Result<JobId, CallError> {
+    pub(super) fn current(&self) -> Result<JobId, CallError> {
         self.call.args.job.map(Job::id).ok_or(CallError::NoCurrentJob)
     }
 

@@ -66,6 +66,9 @@ pub enum Load {
     /// Linked is loaded, after the plugins that the configuration names. One that these replace is
     /// taken out by `{remove = ..}`, as if it were loaded already.
     Last,
+    /// When the configuration has a table for it, `[plugins.NAME]` or `[job-manager.NAME]`, at the start or
+    /// later, after the plugins that the configuration names.
+    Configured,
     /// Only when the configuration or an administrator names it.
     ByName,
 }

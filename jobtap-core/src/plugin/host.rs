@@ -47,6 +47,10 @@ pub trait Host {
     /// A job by id: active, or inactive and not yet purged.
     fn job(&self, id: JobId) -> Option<&Job>;
 
+    /// What a job that ends holds of what is given out by the scheduler; none when it has its resources
+    /// from a plugin.
+    fn freed(&self, id: JobId) -> Option<ResourceSet>;
+
     /// The plugin's data on a job, own writes of this callback included.
     fn data(&self, id: JobId) -> Option<Value>;
 
@@ -228,6 +232,18 @@ pub enum Command {
         ranks: Idset,
         /// Why, unless there is a reason already.
         reason: String,
+    },
+    /// Keep what the job frees from the scheduler.
+    Keep {
+        /// The job.
+        job: JobId,
+    },
+    /// Give back what was kept.
+    GiveBack {
+        /// The job.
+        job: JobId,
+        /// The nodes.
+        ranks: Idset,
     },
     /// Replace the plugin's data on the job.
     SetData {
@@ -467,6 +483,9 @@ pub enum CallError {
         /// The event.
         name: String,
     },
+    /// The job has no resources of the scheduler that could be kept.
+    #[error("job {0} holds nothing that the scheduler gives out")]
+    NothingHeld(JobId),
     /// The jobspec can't be changed at this path.
     #[error("jobspec update of job {job}: {reason}")]
     Jobspec {

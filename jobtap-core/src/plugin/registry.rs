@@ -105,6 +105,11 @@ impl Registry {
         self.plugins().filter(|plugin| plugin.load == Load::Last)
     }
 
+    /// Those that are loaded when the configuration has a table for them, in order.
+    pub fn configured(&self) -> impl Iterator<Item = &'static PluginDescriptor> + '_ {
+        self.plugins().filter(|plugin| plugin.load == Load::Configured)
+    }
+
     /// A plugin by its name.
     pub fn find(&self, name: &str) -> Option<&'static PluginDescriptor> {
         self.plugins().find(|plugin| plugin.name == name)

@@ -198,6 +198,12 @@ capabilities! {
         "an epilog belongs to a job in CLEANUP",
         "start it in `job.state.cleanup`";
 
+    /// What the current job frees may be kept from the scheduler.
+    AllowsKeep:
+        "resources can't be kept from `{Self}`",
+        "a job's resources are kept at the moment at which it frees them",
+        "keep them in `job.event.free`, for jobs that were subscribed to with `cx.subscribe(job)`";
+
     /// The jobspec of the current job may be changed.
     AllowsJobspecUpdate:
         "the jobspec can't be changed from `{Self}`",

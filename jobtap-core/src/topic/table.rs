@@ -91,6 +91,11 @@ event_topics! {
     JobEventFinish = "job.event.finish":
         HasJob HasLiveJob HasEntry ReturnsUnit ReturnsFault AllowsEpilog AllowsFatal;
 
+    /// `job.event.free`: the job gives its resources back to the scheduler. A plugin that has something to
+    /// do on them first keeps them.
+    JobEventFree = "job.event.free":
+        HasJob HasLiveJob HasEntry HasResources ReturnsUnit ReturnsFault AllowsKeep AllowsFatal;
+
     /// `job.event.clean`: the job's last event.
     JobEventClean = "job.event.clean": HasJob HasEntry ReturnsUnit ReturnsFault;
 

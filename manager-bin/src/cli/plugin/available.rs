@@ -112,6 +112,7 @@ fn load(plugin: &PluginDescriptor) -> &'static str {
     match plugin.load {
         Load::Auto => "auto",
         Load::Last => "last",
+        Load::Configured => "configured",
         Load::ByName => "by-name",
     }
 }
