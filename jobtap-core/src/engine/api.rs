@@ -337,6 +337,11 @@ pub enum Write {
         /// The text.
         value: String,
     },
+    /// An instance key is forgotten.
+    RemoveInstance {
+        /// The key.
+        key: String,
+    },
 }
 
 /// The eventlogs that a job has.

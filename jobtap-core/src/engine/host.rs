@@ -49,7 +49,7 @@ impl Host for FrameHost<'_> {
     }
 
     fn freed(&self, id: JobId) -> Option<ResourceSet> {
-        self.engine.freed(id).cloned()
+        self.engine.keepable(id).cloned()
     }
 
     fn data(&self, id: JobId) -> Option<Value> {
@@ -202,7 +202,7 @@ impl Engine {
                 let early = |state| matches!(state, State::Depend | State::Priority | State::Sched);
                 self.in_state(*job, "urgency", rule, early)
             }
-            Command::Keep { job } => match self.freed(*job) {
+            Command::Keep { job } => match self.keepable(*job) {
                 Some(_) => Ok(()),
                 None => Err(CallError::NothingHeld(*job)),
             },

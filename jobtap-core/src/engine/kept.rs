@@ -1,12 +1,21 @@
 //! Resources that plugins keep from the schedulers after their jobs were done with them. To the
 //! schedulers they are in use by somebody who ends soon; to everybody else the job is over.
+//!
+//! What is kept is stored, so that nobody else gets it after a restart before the plugin was asked again.
 
 use std::sync::Arc;
 
-use super::{Engine, Level};
+use super::frames::{Frame, Given, Then};
+use super::notices::Cause;
+use super::work::Work;
+use super::{Engine, Level, Write, events};
 use crate::job::JobId;
-use crate::plugin::PluginKey;
+use crate::plugin::{Handlers, PluginKey};
 use crate::resource::{Idset, ResourceSet};
+use crate::topic::TopicId;
+
+/// Instance keys below which it is stored what is kept: `JOB.PLUGIN` behind it, the value an R.
+pub const KEPT: &str = "jobtap.kept.";
 
 /// What one plugin keeps of one job's resources.
 #[derive(Debug)]
@@ -14,30 +23,39 @@ struct Kept {
     job: JobId,
     plugin: PluginKey,
     resources: ResourceSet,
+    /// The plugin has not said yet since the restart whether it still wants them.
+    doubtful: bool,
 }
 
 /// All that is kept.
 #[derive(Debug, Default)]
-pub(super) struct AllKept(Vec<Kept>);
+pub(super) struct AllKept {
+    all: Vec<Kept>,
+    /// What an earlier run kept, by job and the plugin's name.
+    earlier: Vec<(JobId, String, ResourceSet)>,
+}
 
 impl AllKept {
-    /// What is in use by nobody but is not free, by job. What several plugins keep comes several times.
+    /// What is in use by no job but is not free, by job. What several plugins keep comes several times.
     pub(super) fn iter(&self) -> impl Iterator<Item = (JobId, PluginKey, &ResourceSet)> {
-        self.0.iter().map(|kept| (kept.job, kept.plugin, &kept.resources))
+        self.all.iter().map(|kept| (kept.job, kept.plugin, &kept.resources))
     }
 
-    fn is_kept(&self, job: JobId) -> bool {
-        self.0.iter().any(|kept| kept.job == job)
+    fn of_job(&self, job: JobId) -> impl Iterator<Item = &Kept> {
+        self.all.iter().filter(move |kept| kept.job == job)
+    }
+
+    fn find(&mut self, plugin: PluginKey, job: JobId) -> Option<&mut Kept> {
+        self.all.iter_mut().find(|kept| kept.job == job && kept.plugin == plugin)
     }
 
     /// Takes ranks from a plugin; what of them no other plugin keeps comes back.
     fn give_back(&mut self, plugin: PluginKey, job: JobId, ranks: &Idset) -> Option<ResourceSet> {
-        let own = |kept: &Kept| kept.job == job && kept.plugin == plugin;
-        let kept = self.0.iter_mut().find(|kept| own(kept))?;
+        let kept = self.find(plugin, job)?;
         let mut back = kept.resources.with_ranks(ranks);
         kept.resources = kept.resources.without_ranks(ranks);
-        self.0.retain(|kept| kept.resources.nnodes() > 0);
-        for other in self.0.iter().filter(|kept| kept.job == job && kept.plugin != plugin) {
+        self.all.retain(|kept| kept.resources.nnodes() > 0);
+        for other in self.of_job(job).filter(|kept| kept.plugin != plugin) {
             back.subtract(&other.resources);
         }
         Some(back)
@@ -45,8 +63,12 @@ impl AllKept {
 }
 
 impl Engine {
-    /// What a job that is about to end holds, or held until just now, of the pool.
-    pub(super) fn freed(&self, job: JobId) -> Option<&ResourceSet> {
+    /// What of a job's resources a plugin can keep: what it keeps already, or what the job holds, or held
+    /// until just now, of the pool.
+    pub(super) fn keepable(&self, job: JobId) -> Option<&ResourceSet> {
+        if let Some(kept) = self.kept.of_job(job).next() {
+            return Some(&kept.resources);
+        }
         let record = self.jobs.get(&job)?;
         record.held().filter(|_| !record.bypass && !record.lost_resources)
     }
@@ -54,20 +76,27 @@ impl Engine {
     /// Takes back what a job has just freed: nothing of it can be another job's yet, since
     /// schedulers are asked when all callbacks are over.
     pub(super) fn keep(&mut self, plugin: PluginKey, job: JobId) {
-        let Some(resources) = self.freed(job).cloned() else {
+        if let Some(kept) = self.kept.find(plugin, job) {
+            kept.doubtful = false;
+            return;
+        }
+        let Some(resources) = self.keepable(job).cloned() else {
             return;
         };
-        if !self.kept.is_kept(job) && !self.pool.claim(&resources) {
-            let text = format!("{job}: its resources are not the instance's any more: none is kept");
+        if self.kept.of_job(job).next().is_none() && !self.pool.claim(&resources) {
+            let text =
+                format!("{job}: its resources are not the instance's any more: none is kept");
             return self.log(Level::Debug, text);
         }
-        self.kept.0.push(Kept { job, plugin, resources });
+        self.kept.all.push(Kept { job, plugin, resources, doubtful: false });
+        self.store_kept(plugin, job);
     }
 
     /// Ranks that a plugin kept can be given to jobs again.
     pub(super) fn give_back(&mut self, plugin: PluginKey, job: JobId, ranks: &Idset) {
         if let Some(back) = self.kept.give_back(plugin, job, ranks) {
             self.pool.release(&back);
+            self.store_kept(plugin, job);
         }
     }
 
@@ -80,8 +109,70 @@ impl Engine {
         }
     }
 
+    fn store_kept(&mut self, plugin: PluginKey, job: JobId) {
+        let key = kept_key(job, &self.plugins.name(plugin));
+        let write = match self.kept.find(plugin, job) {
+            Some(kept) => Write::PutInstance { key, value: kept.resources.to_json() },
+            None => Write::RemoveInstance { key },
+        };
+        self.effects.writes.push(write);
+    }
+
     /// Who keeps what, for people.
     pub(super) fn keepers(&self) -> impl Iterator<Item = (JobId, Arc<str>, &ResourceSet)> {
         self.kept.iter().map(|(job, plugin, kept)| (job, self.plugins.name(plugin), kept))
     }
+
+    /// Takes over what a plugin kept when the manager ended: what is stored under [`KEPT`] and this.
+    /// Before [`start`](Self::start).
+    ///
+    /// # Errors
+    /// When it can't be read; then nothing is kept.
+    pub fn restore_kept(&mut self, key: &str, text: &str) -> Result<(), String> {
+        let (job, plugin) = key.split_once('.').ok_or("there is no plugin in its name")?;
+        let job = job.parse().map_err(|error| format!("{job}: {error}"))?;
+        let resources = text.parse().map_err(|error| format!("{job}: {error}"))?;
+        self.kept.earlier.push((job, plugin.to_owned(), resources));
+        Ok(())
+    }
+
+    /// What was kept is kept on, and its plugins are asked whether they still want it.
+    pub(super) fn resume_kept(&mut self) {
+        for (job, name, resources) in std::mem::take(&mut self.kept.earlier) {
+            let plugin = self.plugins.stack.find(&name).map(|plugin| plugin.key());
+            let taken = self.kept.of_job(job).next().is_some();
+            let Some(plugin) = plugin.filter(|_| taken || self.pool.claim(&resources)) else {
+                let key = kept_key(job, &name);
+                self.effects.writes.push(Write::RemoveInstance { key });
+                continue;
+            };
+            self.kept.all.push(Kept { job, plugin, resources, doubtful: true });
+            self.work.push(Work::Unwanted(plugin, job));
+            self.show_freed(plugin, job);
+        }
+    }
+
+    /// Shows a job's `free` again to a plugin that has kept what it freed.
+    fn show_freed(&mut self, plugin: PluginKey, job: JobId) {
+        let entry = Arc::new(events::bare(self.now, "free"));
+        let own = |key: PluginKey| key == plugin;
+        let handlers: Handlers = self.plugins.stack.members(TopicId::JobEvent, &entry.name, own);
+        let given = Given::Cause(Cause::Event(entry));
+        self.stack_frame_of(
+            Frame { given, ..Frame::new(TopicId::JobEvent, job, Then::Notify) },
+            handlers,
+        );
+    }
+
+    /// Gives back what its plugin has not asked to keep any longer.
+    pub(super) fn unwanted(&mut self, plugin: PluginKey, job: JobId) {
+        let doubtful = self.kept.find(plugin, job).filter(|kept| kept.doubtful);
+        if let Some(ranks) = doubtful.map(|kept| kept.resources.ranks()) {
+            self.give_back(plugin, job, &ranks);
+        }
+    }
+}
+
+fn kept_key(job: JobId, plugin: &str) -> String {
+    format!("{KEPT}{}.{plugin}", job.as_u64())
 }

@@ -82,6 +82,7 @@ use serde_json::Value;
 
 pub use api::*;
 pub use commands::INSTANCE_DATA;
+pub use kept::KEPT;
 pub use listing::JobBrief;
 pub use nodes::RESOURCE_LOG;
 pub use plugins::PluginStatus;

@@ -133,6 +133,7 @@ impl Engine {
             self.work.push(Work::Resume(id));
         }
         self.stack_inactive();
+        self.resume_kept();
         self.arm_heartbeat();
         if stop_at_restart(&self.config) == Ok(true) {
             // So that the next start is known to be another one, even after a crash.

@@ -50,6 +50,8 @@ pub(super) enum Work {
     Forget(JobId),
     /// Ask for the priority of each of these jobs.
     Priorities(VecDeque<JobId>),
+    /// See whether a plugin still wants what it kept of a job before the restart.
+    Unwanted(PluginKey, JobId),
     /// Show these jobs to a plugin that was just loaded.
     Introduce(PluginKey, VecDeque<JobId>),
     /// Show these inactive jobs to it.
@@ -79,6 +81,7 @@ impl Engine {
                 Work::Inactive(jobs) => self.next_inactive(jobs),
                 Work::Forget(id) => self.forget(id),
                 Work::Priorities(jobs) => self.next_priority(jobs),
+                Work::Unwanted(plugin, job) => self.unwanted(plugin, job),
                 Work::Introduce(plugin, jobs) => self.next_introduction(plugin, jobs),
                 Work::IntroduceInactive(plugin, jobs) => self.next_past(plugin, jobs),
             }

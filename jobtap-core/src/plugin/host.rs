@@ -47,8 +47,8 @@ pub trait Host {
     /// A job by id: active, or inactive and not yet purged.
     fn job(&self, id: JobId) -> Option<&Job>;
 
-    /// What a job that ends holds of what is given out by the scheduler; none when it has its resources
-    /// from a plugin.
+    /// What a job frees of what is given out by the scheduler; none when it has its resources from a
+    /// plugin.
     fn freed(&self, id: JobId) -> Option<ResourceSet>;
 
     /// The plugin's data on a job, own writes of this callback included.

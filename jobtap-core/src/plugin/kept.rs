@@ -11,7 +11,8 @@ use crate::topic::{AllowsKeep, TopicSet};
 /// Resources that a job has freed and that no other job gets until they are given back. Dropping it
 /// gives back all that is left.
 ///
-/// The host does the same when the plugin is unloaded. After a restart of the manager nothing is kept.
+/// The host does the same when the plugin is unloaded. When the manager ends they stay kept; the plugin's
+/// `job.event.free` is called again at the next start, and what it doesn't keep again then is given back.
 ///
 /// ```
 /// use jobtap_core::prelude::*;

@@ -228,6 +228,9 @@ impl TestManager {
         for (plugin, data) in self.store.instance_data() {
             engine.restore_instance_data(plugin, data);
         }
+        for (key, text) in self.store.kept() {
+            engine.restore_kept(key, text)?;
+        }
         for stored in self.store.jobs() {
             let id = stored.id;
             let explain = |error: RestoreError| format!("job {id} not replayed: {error}");

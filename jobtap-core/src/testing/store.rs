@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::engine::{INSTANCE_DATA, Log, RESOURCE_LOG, StoredJob, Write};
+use crate::engine::{INSTANCE_DATA, KEPT, Log, RESOURCE_LOG, StoredJob, Write};
 use crate::job::JobId;
 
 /// Everything that was committed.
@@ -45,6 +45,9 @@ impl MemoryStore {
                 Write::PutInstance { key, value } => {
                     self.instance.insert(key, value);
                 }
+                Write::RemoveInstance { key } => {
+                    self.instance.remove(&key);
+                }
             }
         }
     }
@@ -69,6 +72,12 @@ impl MemoryStore {
     pub(super) fn instance_data(&self) -> impl Iterator<Item = (&str, &str)> {
         let pairs = self.instance.iter();
         pairs.filter_map(|(key, text)| Some((key.strip_prefix(INSTANCE_DATA)?, text.as_str())))
+    }
+
+    /// What plugins kept of resources, by job and plugin.
+    pub(super) fn kept(&self) -> impl Iterator<Item = (&str, &str)> {
+        let pairs = self.instance.iter();
+        pairs.filter_map(|(key, text)| Some((key.strip_prefix(KEPT)?, text.as_str())))
     }
 
     /// All jobs in id order.

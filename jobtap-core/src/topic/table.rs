@@ -92,9 +92,9 @@ event_topics! {
         HasJob HasLiveJob HasEntry ReturnsUnit ReturnsFault AllowsEpilog AllowsFatal;
 
     /// `job.event.free`: the job gives its resources back to the scheduler. A plugin that has something to
-    /// do on them first keeps them.
-    JobEventFree = "job.event.free":
-        HasJob HasLiveJob HasEntry HasResources ReturnsUnit ReturnsFault AllowsKeep AllowsFatal;
+    /// do on them first keeps them. After a restart it is called again for a job whose resources the
+    /// plugin still kept, which may be over.
+    JobEventFree = "job.event.free": HasJob HasEntry ReturnsUnit ReturnsFault AllowsKeep;
 
     /// `job.event.clean`: the job's last event.
     JobEventClean = "job.event.clean": HasJob HasEntry ReturnsUnit ReturnsFault;

@@ -202,6 +202,7 @@ fn restored(
     }
     restore::nodes(store, &mut engine, log)?;
     restore::instance_data(store, &mut engine)?;
+    restore::kept(store, &mut engine, log)?;
     restore::all(store, files, &mut engine, log)?;
     let mut turn = Turn::default();
     turn.add(engine.start(super::now()), log);

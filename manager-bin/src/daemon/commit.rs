@@ -68,6 +68,7 @@ pub(crate) fn ops(write: Write, ops: &mut Vec<Op>) -> Result<(), KeyError> {
         Write::PutInstance { key, value } => {
             Op::Put { key: Key::instance(&key)?, value: value.into_bytes() }
         }
+        Write::RemoveInstance { key } => Op::Remove { key: Key::instance(&key)? },
     };
     ops.push(op);
     Ok(())

@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use jobtap_core::engine::{Engine, INSTANCE_DATA, Level, RESOURCE_LOG, StoredJob, Write};
+use jobtap_core::engine::{Engine, INSTANCE_DATA, KEPT, Level, RESOURCE_LOG, StoredJob, Write};
 use jobtap_core::job::{Encoding, JobId};
 use serde_json::{Map, Value};
 
@@ -131,6 +131,19 @@ pub(super) fn instance_data(store: &dyn Store, engine: &mut Engine) -> Result<()
             (key.as_str().strip_prefix(INSTANCE_DATA), store.get(&key)?)
         {
             engine.restore_instance_data(plugin, &String::from_utf8_lossy(&value));
+        }
+    }
+    Ok(())
+}
+
+/// Gives the engine what plugins kept of resources.
+pub(super) fn kept(store: &dyn Store, engine: &mut Engine, log: &Log) -> Result<(), StoreError> {
+    for key in store.list(KEPT)? {
+        let (Some(of), Some(text)) = (key.as_str().strip_prefix(KEPT), store.get(&key)?) else {
+            continue;
+        };
+        if let Err(reason) = engine.restore_kept(of, &String::from_utf8_lossy(&text)) {
+            log.write(Level::Error, &format!("{key}: no plugin keeps it any more: {reason}"));
         }
     }
     Ok(())
