@@ -2,7 +2,7 @@
 //!
 //! `use jobtap_builtins as _;` links them. Those whose names begin with a dot are loaded with the
 //! manager and called before all others, so that a site's plugin has the last word; the rest waits
-//! until it is loaded by its name.
+//! until it is loaded by its name, or has a table in the configuration.
 
 #[cfg(feature = "alloc-bypass")]
 mod alloc_bypass;
@@ -20,6 +20,8 @@ mod dependency_singleton;
 mod fairshare;
 #[cfg(feature = "history")]
 mod history;
+#[cfg(feature = "housekeeping")]
+mod housekeeping;
 #[cfg(feature = "licenses")]
 mod licenses;
 #[cfg(feature = "limit-duration")]
@@ -44,6 +46,8 @@ mod submit_hold;
 // Licences need less of it.
 #[cfg_attr(not(feature = "limits"), allow(dead_code))]
 mod tokens;
+#[cfg(any(feature = "housekeeping", feature = "perilog"))]
+mod unpack;
 #[cfg(feature = "update-duration")]
 mod update_duration;
 #[cfg(feature = "update-queue")]
@@ -67,6 +71,8 @@ pub use dependency_singleton::DependencySingleton;
 pub use fairshare::Fairshare;
 #[cfg(feature = "history")]
 pub use history::History;
+#[cfg(feature = "housekeeping")]
+pub use housekeeping::Housekeeping;
 #[cfg(feature = "licenses")]
 pub use licenses::Licenses;
 #[cfg(feature = "limit-duration")]

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use jobtap_core::plugin::{Bracket, Bulk, ConfTable};
+use jobtap_core::plugin::{Bracket, Bulk};
 use jobtap_core::prelude::*;
 use regex::Regex;
 use serde_json::{Value, json};
+
+use crate::unpack::unpack;
 
 /// What is read of the instance's configuration. The tables stay raw: their mistakes have Flux's
 /// texts.
@@ -114,7 +116,7 @@ impl Config {
 impl Script {
     fn new(bracket: Bracket, table: &Value, imp: Option<&str>) -> Result<Self, ConfError> {
         let (word, prolog) = (bracket.word(), bracket == Bracket::Prolog);
-        let keys: ScriptKeys = read(table)?;
+        let keys: ScriptKeys = unpack(table)?;
         let command = match (keys.command, imp) {
             (Some(command @ Value::Array(_)), _) => Vec::<String>::deserialize(command)
                 .ok()
@@ -154,20 +156,10 @@ impl Script {
     }
 }
 
-/// Reads a table in which nothing may be left over.
-fn read<C: ConfTable>(table: &Value) -> Result<C, ConfError> {
-    let strays = C::strays(table);
-    if strays.is_empty() {
-        return C::read(table);
-    }
-    let (count, keys) = (strays.len(), strays.join(", "));
-    Err(ConfError::new(format!("{count} object item(s) left unpacked: {keys}")))
-}
-
 /// Lines that match one of these are not logged; empty ones if nothing is said.
 fn log_ignore(table: &Value) -> Result<Vec<Regex>, ConfError> {
     let wrong = |text: &str| ConfError::new(format!("error parsing log-ignore: {text}"));
-    let keys: LogKeys = read(table)?;
+    let keys: LogKeys = unpack(table)?;
     let Value::Array(entries) = keys.log_ignore.unwrap_or_else(|| json!([r"^\s*$"])) else {
         return Err(wrong("not an array"));
     };
@@ -181,6 +173,8 @@ fn log_ignore(table: &Value) -> Result<Vec<Regex>, ConfError> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use jobtap_core::plugin::ConfTable;
+
     use super::*;
 
     fn read(config: Value) -> Result<Config, String> {

@@ -1,0 +1,176 @@
+//! The configuration of `housekeeping`: Flux's keys and the words in which Flux refuses them.
+
+use jobtap_core::prelude::*;
+use serde_json::Value;
+
+use crate::unpack::unpack;
+
+const PLACE: &str = "job-manager.housekeeping";
+
+/// What is read of the instance's configuration.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Watched {
+    #[serde(rename = "job-manager")]
+    manager: Tables,
+    exec: Exec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Tables {
+    housekeeping: Option<Value>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Exec {
+    imp: Option<String>,
+}
+
+/// `[job-manager.housekeeping]`.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Keys {
+    command: Option<Value>,
+    release_after: Option<Value>,
+    /// For scripts that a runner calls one after the other; here there is one.
+    #[serde(rename = "exit-on-first-error")]
+    _exit_on_first_error: Option<bool>,
+    use_systemd_unit: Option<bool>,
+}
+
+/// What is to be run on each rank after a job.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Script {
+    pub(super) command: Vec<String>,
+    pub(super) release: Release,
+    /// It is the one of `exec.imp`.
+    pub(super) imp: bool,
+    /// A key is said that has no meaning any more.
+    pub(super) systemd: bool,
+}
+
+/// When ranks that are done go back to the scheduler.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Release {
+    /// When all are.
+    Together,
+    /// Each at once.
+    Each,
+    /// All that are done this many seconds after the first one, then each at once.
+    After(f64),
+}
+
+impl Script {
+    /// What the configuration says; `None` if nothing is to be run.
+    pub(super) fn read(watched: &Watched) -> Result<Option<Self>, ConfError> {
+        let Some(table) = &watched.manager.housekeeping else {
+            return Ok(None);
+        };
+        let keys: Keys =
+            unpack(table).map_err(|error| ConfError::new(format!("{PLACE}: {}", error.text())))?;
+        let (command, imp) = match (keys.command, &watched.exec.imp) {
+            (Some(command), _) => (Vec::<String>::deserialize(command).unwrap_or_default(), false),
+            (None, Some(imp)) => ([imp, "run", "housekeeping"].map(str::to_owned).into(), true),
+            (None, None) => {
+                return Err(ConfError::new(format!(
+                    "{PLACE} implies IMP but exec.imp is undefined"
+                )));
+            }
+        };
+        if command.is_empty() {
+            return Err(ConfError::new("error creating housekeeping command"));
+        }
+        let release = match keys.release_after.map(Fsd::deserialize) {
+            None => Release::Together,
+            Some(Ok(after)) if after.as_secs() == 0.0 => Release::Each,
+            Some(Ok(after)) if after.as_secs().is_finite() => Release::After(after.as_secs()),
+            Some(Ok(_)) => Release::Together,
+            Some(Err(_)) => {
+                return Err(ConfError::new(format!("{PLACE}.release-after FSD parse error")));
+            }
+        };
+        Ok(Some(Self { command, release, imp, systemd: keys.use_systemd_unit.is_some() }))
+    }
+
+    /// Seconds, as Flux tells it; -1 for never.
+    pub(super) fn release_after(&self) -> f64 {
+        match self.release {
+            Release::Together => -1.0,
+            Release::Each => 0.0,
+            Release::After(seconds) => seconds,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use jobtap_core::plugin::ConfTable;
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(config: Value) -> Result<Option<Script>, String> {
+        let watched = Watched::read_among_others(&config).unwrap();
+        Script::read(&watched).map_err(|error| error.text().to_owned())
+    }
+
+    fn of(table: Value) -> Result<Option<Script>, String> {
+        read(json!({ "job-manager": { "housekeeping": table } }))
+    }
+
+    #[test]
+    fn without_a_table_there_is_nothing_to_run() {
+        assert_eq!(read(json!({"exec": {"imp": "/usr/libexec/imp"}})), Ok(None));
+    }
+
+    #[test]
+    fn without_a_command_it_is_that_of_the_imp() {
+        let config = json!({"job-manager": {"housekeeping": {}}, "exec": {"imp": "imp"}});
+        let script = read(config).unwrap().unwrap();
+        assert_eq!(script.command, ["imp", "run", "housekeeping"]);
+        assert!(script.imp);
+    }
+
+    #[test]
+    fn ranks_go_back_together_one_by_one_or_in_a_batch_first() {
+        for (said, release) in [
+            (Value::Null, Release::Together),
+            (json!("infinity"), Release::Together),
+            (json!(0), Release::Each),
+            (json!("0s"), Release::Each),
+            (json!("2m"), Release::After(120.0)),
+        ] {
+            let mut table = json!({"command": ["true"]});
+            if !said.is_null() {
+                table["release-after"] = said;
+            }
+            assert_eq!(of(table).unwrap().unwrap().release, release);
+        }
+    }
+
+    #[test]
+    fn mistakes_are_told_in_flux_s_words() {
+        for (table, text) in [
+            (json!({}), "job-manager.housekeeping implies IMP but exec.imp is undefined"),
+            (
+                json!({"command": ["true"], "comand": 1}),
+                "job-manager.housekeeping: 1 object item(s) left unpacked: comand",
+            ),
+            (json!({"command": "true"}), "error creating housekeeping command"),
+            (json!({"command": []}), "error creating housekeeping command"),
+            (json!({"command": ["true", 1]}), "error creating housekeeping command"),
+            (
+                json!({"command": ["true"], "release-after": "x"}),
+                "job-manager.housekeeping.release-after FSD parse error",
+            ),
+            (
+                json!({"command": ["true"], "release-after": -1}),
+                "job-manager.housekeeping.release-after FSD parse error",
+            ),
+            (json!(5), "job-manager.housekeeping: invalid type: integer `5`, expected a table"),
+        ] {
+            assert_eq!(of(table), Err(text.to_owned()));
+        }
+    }
+}
