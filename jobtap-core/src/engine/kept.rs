@@ -123,6 +123,12 @@ impl Engine {
         self.kept.iter().map(|(job, plugin, kept)| (job, self.plugins.name(plugin), kept))
     }
 
+    /// The nodes of which something is kept.
+    pub(super) fn kept_ranks(&self) -> Idset {
+        let ranks = self.kept.iter().map(|(_, _, kept)| kept.ranks());
+        ranks.fold(Idset::new(), |all, ranks| all.union(&ranks))
+    }
+
     /// Takes over what a plugin kept when the manager ended: what is stored under [`KEPT`] and this.
     /// Before [`start`](Self::start).
     ///

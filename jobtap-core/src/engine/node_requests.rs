@@ -353,6 +353,7 @@ impl Engine {
             "exclude": nodes.excluded.to_string(),
             "torpid": "",
             "allocated": self.pool.allocated().ranks().to_string(),
+            "housekeeping": self.kept_ranks().to_string(),
             "drain": nodes.drain_json(),
             "maintenance": self.maintenance_json(),
         })

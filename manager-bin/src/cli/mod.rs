@@ -10,6 +10,7 @@ mod columns;
 mod config;
 mod dmesg;
 mod format;
+mod housekeeping;
 mod ids;
 mod job;
 mod job_fields;
@@ -106,6 +107,8 @@ enum Command {
     PostJobEvent(post_event::PostEventArgs),
     /// Show resources, drain and undrain nodes
     Resource(resource::ResourceArgs),
+    /// List what cleans nodes after jobs, or end it
+    Housekeeping(housekeeping::HousekeepingArgs),
     /// Show or replace the manager's configuration
     Config(config::ConfigArgs),
     /// Look at stored keys, dump and restore them
@@ -176,6 +179,7 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Plugin(args) => plugin::run(args),
         Command::PostJobEvent(args) => post_event::run(args),
         Command::Resource(args) => resource::run(args),
+        Command::Housekeeping(args) => housekeeping::run(args),
         Command::Config(args) => config::run(args),
         Command::Kvs(args) => kvs::run(args),
         Command::Dump(args) => kvs::dump(args),

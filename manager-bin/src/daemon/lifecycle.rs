@@ -119,7 +119,7 @@ impl Daemon {
         let uri = uri::of_path(&options.socket);
         let (failure, failed) = Failure::new();
         let (plugins, stop_plugins) = plugin_runtime()?;
-        let processes = Processes::start(&plugins);
+        let processes = Processes::start(&plugins, &uri);
         let runs = Runs { plugins, processes: processes.clone() };
         let (thread, services) = start_threads(&options, &uri, runs, failure)?;
         let listener = listen(&options.socket)

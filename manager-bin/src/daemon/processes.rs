@@ -26,6 +26,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::capture::{Capture, Lines};
 use crate::rpc::errno::strerror;
+use crate::rpc::uri;
 
 /// What a process has to end by itself when the manager ends.
 const GRACE: Duration = Duration::from_secs(2);
@@ -37,8 +38,9 @@ pub(super) struct Processes {
     shared: Arc<Shared>,
 }
 
-#[derive(Default)]
 struct Shared {
+    /// The manager's address, for those that are started.
+    uri: String,
     table: Mutex<Table>,
     ended: Condvar,
 }
@@ -59,10 +61,11 @@ struct Running {
 }
 
 impl Processes {
-    /// Serves commands on this runtime.
-    pub(super) fn start(runtime: &tokio::runtime::Handle) -> Self {
+    /// Serves commands on this runtime. `uri` is where the processes find the manager.
+    pub(super) fn start(runtime: &tokio::runtime::Handle, uri: &str) -> Self {
         let (commands, inbox) = unbounded_channel();
-        let shared = Arc::<Shared>::default();
+        let (table, ended) = Default::default();
+        let shared = Arc::new(Shared { uri: uri.to_owned(), table, ended });
         runtime.spawn(serve(inbox, Arc::clone(&shared)));
         Self { commands, shared }
     }
@@ -152,7 +155,7 @@ fn run(
     if table.closed {
         return;
     }
-    let started = Started::new(&process, lines);
+    let started = Started::new(&process, &shared.uri, lines);
     match started {
         Ok((started, group)) => {
             table.running.insert(key, Running { plugin, group, answer: Some(answer) });
@@ -176,19 +179,20 @@ struct Started {
 }
 
 impl Started {
-    fn new(process: &Process, lines: Option<LineSink>) -> io::Result<(Self, Pid)> {
-        let spawned = Self::spawn(process, lines)?;
+    fn new(process: &Process, uri: &str, lines: Option<LineSink>) -> io::Result<(Self, Pid)> {
+        let spawned = Self::spawn(process, uri, lines)?;
         let pid = spawned.child.id().and_then(|pid| i32::try_from(pid).ok());
         let no_id = || io::Error::other("it has no process id");
         let group = pid.and_then(Pid::from_raw).ok_or_else(no_id)?;
         Ok((spawned, group))
     }
 
-    fn spawn(process: &Process, lines: Option<LineSink>) -> io::Result<Self> {
+    fn spawn(process: &Process, uri: &str, lines: Option<LineSink>) -> io::Result<Self> {
         let (stdout, out) =
             Capture::pipe(lines.clone().map(|sink| Lines::new(sink, Stream::Stdout)))?;
         let (stderr, err) = Capture::pipe(lines.map(|sink| Lines::new(sink, Stream::Stderr)))?;
         let mut command = Command::new(&process.program);
+        command.env(uri::VARIABLE, uri).env(uri::FLUX_VARIABLE, uri);
         command.args(&process.args).envs(&process.env).stdout(out).stderr(err).process_group(0);
         if let Some(directory) = &process.cwd {
             command.current_dir(directory);

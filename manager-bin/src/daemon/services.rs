@@ -244,6 +244,11 @@ pub(super) fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, R
         "config.get" => owner(cred).map(|()| Call::Config(ConfigCall::Get))?,
         "config.load" => owner(cred).map(|()| Call::Config(ConfigCall::Load(payload.clone())))?,
         "config.reload" => owner(cred).map(|()| Call::Config(ConfigCall::Reload))?,
+        // Flux's name for it.
+        "job-manager.housekeeping-kill" => {
+            let topic = "job-manager.housekeeping.kill".to_owned();
+            Call::Service(Service { topic, payload: payload.clone() })
+        }
         _ if topic.starts_with("job-manager.") => {
             Call::Service(Service { topic: topic.to_owned(), payload: payload.clone() })
         }

@@ -127,7 +127,7 @@ impl Resources {
 }
 
 /// A set of resources of an answer.
-pub(super) fn resources(answer: &Value, key: &str) -> Result<ResourceSet, CliError> {
+pub(in crate::cli) fn resources(answer: &Value, key: &str) -> Result<ResourceSet, CliError> {
     let text = answer.get(key).map(Value::to_string).unwrap_or_default();
     text.parse().map_err(|error| CliError::failure(format!("{key}: {error}")))
 }

@@ -9,7 +9,7 @@ use crate::cli::session;
 
 /// Options about the form of a listing.
 #[derive(Debug, clap::Args)]
-pub(super) struct FormArgs {
+pub(in crate::cli) struct FormArgs {
     /// A format, the name of one, or "help"
     #[arg(short = 'o', long, value_name = "FORMAT")]
     format: Option<String>,
@@ -35,7 +35,7 @@ pub(super) struct EmptyArgs {
 }
 
 /// A listing in the making.
-pub(super) struct Listing {
+pub(in crate::cli) struct Listing {
     template: Template,
     header: bool,
     /// Whether lines are coloured.
@@ -45,7 +45,7 @@ pub(super) struct Listing {
 impl FormArgs {
     /// The listing that the options ask for; `None` when they only ask about formats, which is
     /// answered then.
-    pub(super) fn listing<R: Row>(
+    pub(in crate::cli) fn listing<R: Row>(
         &self,
         command: &'static str,
         formats: &[(&str, &str, &str)],
@@ -82,7 +82,7 @@ impl Listing {
     }
 
     /// Prints the rows.
-    pub(super) fn print<R: Row>(&self, mut rows: Vec<R>) -> Result<(), CliError> {
+    pub(in crate::cli) fn print<R: Row>(&self, mut rows: Vec<R>) -> Result<(), CliError> {
         sort_rows(&mut rows, self.template.sort_keys()).map_err(CliError::failure)?;
         let options = RenderOptions { header: self.header, zone: TimeZone::system() };
         let table = render(&self.template, &rows, &options).map_err(CliError::failure)?;

@@ -13,6 +13,11 @@ mod status;
 
 use std::process::ExitCode;
 
+pub(super) use list::resources;
+pub(super) use listing::FormArgs;
+pub(super) use noted::now;
+pub(super) use selection::included;
+
 use super::message::CliError;
 use super::session;
 use super::usage::Family;

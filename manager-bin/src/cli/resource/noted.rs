@@ -70,7 +70,7 @@ pub(super) fn all_ranks(noted: &[Noted]) -> Idset {
 }
 
 /// Now, in UNIX seconds.
-pub(super) fn now() -> f64 {
+pub(in crate::cli) fn now() -> f64 {
     jiff::Timestamp::now().as_microsecond() as f64 / 1e6
 }
 

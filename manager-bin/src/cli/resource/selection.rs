@@ -41,7 +41,7 @@ impl NodeArgs {
 }
 
 /// Reads a text as ranks, else as hosts.
-pub(super) fn included(text: &str, all: &ResourceSet) -> Result<Idset, CliError> {
+pub(in crate::cli) fn included(text: &str, all: &ResourceSet) -> Result<Idset, CliError> {
     if let Ok(ranks) = text.parse::<Idset>() {
         return Ok(ranks.intersection(&all.ranks()));
     }

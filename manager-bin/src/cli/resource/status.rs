@@ -87,6 +87,7 @@ pub(super) struct Nodes {
     offline: Idset,
     excluded: Idset,
     allocated: Idset,
+    housekeeping: Idset,
     drained: Vec<Noted>,
     maintenance: Maintenance,
     wanted: Idset,
@@ -107,6 +108,7 @@ impl Nodes {
             offline: ranks("offline")?,
             excluded: ranks("exclude")?,
             allocated: ranks("allocated")?,
+            housekeeping: ranks("housekeeping")?,
             drained: drained(&status),
             maintenance: Maintenance::of(&status, now(), &TimeZone::system()),
             all,
@@ -123,7 +125,8 @@ impl Nodes {
             "exclude" => self.excluded.clone(),
             "allocated" => self.allocated.clone(),
             "all" => self.all.ranks(),
-            // Nothing is ever slow to answer on this host, and no cleanup holds nodes.
+            "housekeeping" => self.housekeeping.clone(),
+            // Nothing is ever slow to answer on this host.
             _ => Idset::new(),
         }
     }

@@ -1,0 +1,242 @@
+//! `housekeeping`: the scripts that clean nodes after jobs, listed or ended.
+
+use std::borrow::Cow;
+use std::process::ExitCode;
+
+use jobtap_core::job::JobId;
+use jobtap_core::resource::{Hostlist, Idset, ResourceSet};
+use serde_json::{Value, json};
+
+use super::format::{FieldValue, Row};
+use super::ids::show_id;
+use super::message::CliError;
+use super::resource::{FormArgs, included, now, resources};
+use super::session;
+use super::usage::Family;
+use crate::client::{Client, RpcError};
+use crate::rpc::errno::ENOSYS;
+
+const COMMAND: &str = "housekeeping";
+
+/// The builtin formats: name, description, format.
+const FORMATS: &[(&str, &str, &str)] = &[(
+    "default",
+    "Jobs whose nodes are cleaned",
+    "{id.f58:>12} {nnodes:>6} {pending.nnodes:>7} {runtime!F:>8} {nodelist}",
+)];
+
+const HEADINGS: &[(&str, &str)] = &[
+    ("id", "JOBID"),
+    ("id.f58", "JOBID"),
+    ("id.dec", "JOBID"),
+    ("t_start", "T_START"),
+    ("runtime", "RUNTIME"),
+    ("nnodes", "NNODES"),
+    ("ranks", "RANKS"),
+    ("nodelist", "NODELIST"),
+    ("allocated.nnodes", "NNODES"),
+    ("allocated.ranks", "RANKS"),
+    ("allocated.nodelist", "NODELIST"),
+    ("pending.nnodes", "#ACTIVE"),
+    ("pending.ranks", "ACTIVE_RANKS"),
+    ("pending.nodelist", "ACTIVE_NODES"),
+];
+
+/// Arguments of `housekeeping`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct HousekeepingArgs {
+    #[command(subcommand)]
+    command: HousekeepingCommand,
+}
+
+/// One line per subcommand.
+#[derive(Debug, clap::Subcommand)]
+enum HousekeepingCommand {
+    /// List jobs whose nodes are cleaned
+    List(ListArgs),
+    /// Send a signal to what cleans nodes
+    Kill(KillArgs),
+}
+
+/// Options of `housekeeping list`.
+#[derive(Debug, clap::Args)]
+struct ListArgs {
+    #[command(flatten)]
+    form: FormArgs,
+    /// Only these hosts or ranks
+    #[arg(short = 'i', long, value_name = "HOSTS|RANKS")]
+    include: Option<String>,
+}
+
+/// Options of `housekeeping kill`.
+#[derive(Debug, clap::Args)]
+struct KillArgs {
+    /// On these hosts or ranks
+    #[arg(short = 't', long, value_name = "HOSTS|RANKS")]
+    targets: Option<String>,
+    /// After this job
+    #[arg(short = 'j', long, value_name = "JOBID")]
+    jobid: Option<String>,
+    /// Everywhere
+    #[arg(long)]
+    all: bool,
+    /// The signal's number
+    #[arg(short = 's', long, value_name = "N", default_value_t = 15)]
+    signal: i32,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: HousekeepingArgs) -> ExitCode {
+    session::with_manager(COMMAND, Family::Script, async |client| match args.command {
+        HousekeepingCommand::List(args) => list(&client, &args).await,
+        HousekeepingCommand::Kill(args) => kill(&client, &args).await,
+    })
+}
+
+/// Where nothing is configured nothing answers, and nothing runs.
+fn if_configured(answer: Result<Value, RpcError>) -> Result<Value, CliError> {
+    match answer {
+        Err(error) if error.errno == ENOSYS => Ok(Value::Null),
+        answer => answer.map_err(|error| CliError::failure(error.to_string())),
+    }
+}
+
+async fn nodes(client: &Client) -> Result<ResourceSet, CliError> {
+    let status = client.rpc("resource.status", json!({})).await;
+    resources(&status.map_err(|error| CliError::failure(error.to_string()))?, "R")
+}
+
+async fn list(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
+    let Some(listing) = args.form.listing::<Cleaned>(COMMAND, FORMATS)? else {
+        return Ok(0);
+    };
+    let told = if_configured(client.rpc("job-manager.housekeeping.list", json!({})).await)?;
+    let all = nodes(client).await?;
+    let wanted = args.include.as_deref().map(|text| included(text, &all)).transpose()?;
+    let running = told.get("running").and_then(Value::as_object);
+    let mut rows: Vec<Cleaned> = running
+        .into_iter()
+        .flatten()
+        .filter_map(|(id, run)| Cleaned::of(id.parse().ok()?, run, &all))
+        .collect();
+    rows.retain(|row| {
+        wanted.as_ref().is_none_or(|wanted| row.allocated.ranks().intersects(wanted))
+    });
+    listing.print(rows)?;
+    Ok(0)
+}
+
+async fn kill(client: &Client, args: &KillArgs) -> Result<u8, CliError> {
+    if !args.all && args.jobid.is_none() && args.targets.is_none() {
+        return Err(CliError::failure("specify at least one of --targets, --jobid, or --all"));
+    }
+    if args.all && args.jobid.is_some() {
+        return Err(CliError::failure("do not specify --jobid with --all"));
+    }
+    let mut payload = json!({ "signum": args.signal });
+    if let Some(id) = &args.jobid {
+        let id: JobId = id.parse().map_err(|error| CliError::failure(format!("{error}")))?;
+        payload["jobid"] = id.as_u64().into();
+    }
+    if let Some(targets) = &args.targets {
+        payload["ranks"] = targeted(targets, &nodes(client).await?)?.to_string().into();
+    }
+    if_configured(client.rpc("job-manager.housekeeping-kill", payload).await)?;
+    Ok(0)
+}
+
+/// Reads a text as ranks, else as hosts, each of which must be there.
+fn targeted(text: &str, all: &ResourceSet) -> Result<Idset, CliError> {
+    if let Ok(ranks) = text.parse::<Idset>() {
+        return Ok(ranks);
+    }
+    let hosts: Hostlist = text
+        .parse()
+        .map_err(|_| CliError::failure("--targets must be a valid Idset or Hostlist"))?;
+    let known = all.nodelist();
+    match hosts.iter().find(|host| !known.iter().any(|known| known == *host)) {
+        Some(host) => Err(CliError::failure(format!("didn't find {host} in instance hostlist"))),
+        None => Ok(all.ranks_on(&hosts)),
+    }
+}
+
+/// One line: what is cleaned after one job.
+struct Cleaned {
+    id: JobId,
+    started: f64,
+    allocated: ResourceSet,
+    pending: ResourceSet,
+}
+
+impl Cleaned {
+    fn of(id: JobId, run: &Value, all: &ResourceSet) -> Option<Self> {
+        let part = |key: &str| {
+            let ranks: Idset = run.get(key)?.as_str()?.parse().ok()?;
+            Some(all.with_ranks(&ranks))
+        };
+        let started = run.get("t_start")?.as_f64()?;
+        Some(Self { id, started, allocated: part("allocated")?, pending: part("pending")? })
+    }
+}
+
+impl Row for Cleaned {
+    fn heading(name: &str) -> Option<Cow<'static, str>> {
+        let heading = HEADINGS.iter().find(|(field, _)| *field == name);
+        heading.map(|(_, heading)| Cow::Borrowed(*heading))
+    }
+
+    fn field(&self, name: &str) -> Option<FieldValue> {
+        let (part, what) = match name.split_once('.') {
+            Some(("pending", what)) => (&self.pending, what),
+            Some(("allocated", what)) => (&self.allocated, what),
+            _ => (&self.allocated, name),
+        };
+        match what {
+            "id" | "id.f58" => Some(FieldValue::Text(show_id(self.id))),
+            "id.dec" => Some(FieldValue::Int(self.id.as_u64().into())),
+            "t_start" => Some(FieldValue::Float(self.started)),
+            "runtime" => Some(FieldValue::Float((now() - self.started).max(0.0))),
+            "nnodes" => Some(FieldValue::Int(part.nnodes() as i128)),
+            "ranks" => Some(FieldValue::Text(part.ranks().to_string())),
+            "nodelist" => Some(FieldValue::Text(part.nodelist().to_string())),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn all() -> ResourceSet {
+        let text = r#"{"version":1,"execution":{"R_lite":[{"rank":"0-3","children":{"core":"0"}}],
+            "starttime":0,"expiration":0,"nodelist":["n[0-3]"]}}"#;
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn targets_are_ranks_or_hosts_that_are_there() {
+        assert_eq!(targeted("1-2", &all()).unwrap().to_string(), "1-2");
+        assert_eq!(targeted("n[0,3]", &all()).unwrap().to_string(), "0,3");
+        assert_eq!(targeted("n9", &all()).unwrap_err().text, "didn't find n9 in instance hostlist");
+        assert_eq!(
+            targeted("n[", &all()).unwrap_err().text,
+            "--targets must be a valid Idset or Hostlist"
+        );
+    }
+
+    #[test]
+    fn a_line_tells_what_is_still_at_work() {
+        let run = json!({"t_start": 1.0, "pending": "2-3", "allocated": "1-3"});
+        let row = Cleaned::of(JobId::new(5), &run, &all()).unwrap();
+        let text = |name: &str| match row.field(name) {
+            Some(FieldValue::Text(text)) => text,
+            Some(FieldValue::Int(number)) => number.to_string(),
+            _ => String::new(),
+        };
+        assert_eq!((text("nnodes"), text("pending.nnodes")), ("3".to_owned(), "2".to_owned()));
+        assert_eq!(text("nodelist"), "n[1-3]");
+        assert_eq!(text("id.dec"), "5");
+    }
+}
