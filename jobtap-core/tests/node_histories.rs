@@ -1,5 +1,5 @@
 //! Random histories of several nodes that are drained, lost, found again and reserved while jobs with
-//! plugins that misbehave come and go: no resource is given twice or lost, nothing starts on a node
+//! plugins that misbehave, and one that keeps what they free, come and go: no resource is given twice or lost, nothing starts on a node
 //! that is drained, lost or reserved, no job stays on a lost node, and nothing that could start waits.
 //!
 //! `PROPTEST_CASES` asks for more of them.
@@ -8,6 +8,8 @@
 mod common;
 #[path = "histories/hostile.rs"]
 mod hostile;
+#[path = "node_histories/keeper.rs"]
+mod keeper;
 #[path = "histories/model.rs"]
 #[allow(dead_code)]
 mod model;
@@ -24,6 +26,7 @@ use jobtap_core::engine::{DrainMode, ExecEvent, NodeRequest};
 use jobtap_core::prelude::*;
 use jobtap_core::resource::Children;
 use jobtap_core::testing::{TestJob, TestManager};
+use keeper::Keeper;
 use model::Model;
 use nodes::Nodes;
 use proptest::collection::vec;
@@ -36,8 +39,15 @@ const NODES: u32 = 4;
 const CORES: u32 = 2;
 
 /// Places at which a job can ask for trouble, with how many kinds of it there are.
-const PLACES: &[(&str, u64)] =
-    &[("sched", 5), ("run", 9), ("cleanup", 8), ("event", 9), ("slow-run", 6), ("slow-cleanup", 6)];
+const PLACES: &[(&str, u64)] = &[
+    ("sched", 5),
+    ("run", 9),
+    ("cleanup", 8),
+    ("event", 9),
+    ("slow-run", 6),
+    ("slow-cleanup", 6),
+    ("free", 6),
+];
 
 #[derive(Debug, Clone)]
 struct Asked {
@@ -148,6 +158,7 @@ impl World {
             .plugin::<ByUrgency>()
             .plugin::<Hostile>()
             .plugin::<Slow>()
+            .plugin::<Keeper>()
             .start();
         if hold {
             m.hold_execution();
@@ -192,6 +203,7 @@ impl World {
 
     fn act(&mut self, act: Act) {
         let now = self.m.now().as_secs();
+        let configures = matches!(act, Act::Exclude(_));
         let text = |ranks: Idset| ranks.to_string();
         match act {
             Act::Submit(asked) => self.submit(asked),
@@ -234,6 +246,12 @@ impl World {
         }
         if self.m.is_dead() {
             self.m.crash_and_restart();
+            if configures {
+                // What was started under the new configuration is looked at under the old one.
+                let m = &self.m;
+                let has_started = |id: &JobId| m.job(*id).resources().is_some();
+                self.started.extend(m.jobs().into_iter().filter(has_started));
+            }
         }
     }
 
@@ -303,6 +321,10 @@ impl World {
                 _ => false,
             };
             prop_assert!(!hangs, "nothing holds it: {}", place);
+        }
+        for kept in keeper::kept() {
+            prop_assert!(!used.intersects(&kept), "kept and given away: {}", kept.summary());
+            used.union_with(&kept);
         }
         let free = m.free_resources().unwrap();
         let expected = all().difference(&used).without_ranks(&nodes.down());
