@@ -1,7 +1,9 @@
 //! The configurations of the chapter "Policies that come along" are ones that a manager starts with.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use jobtap_builtins::{Fairshare, Licenses, Limits, Perilog, PreemptNotice, PriorityDefault};
+use jobtap_builtins::{
+    Fairshare, Housekeeping, Licenses, Limits, Perilog, PreemptNotice, PriorityDefault,
+};
 use jobtap_core::testing::{TestJob, TestManager};
 
 const CHAPTER: &str = include_str!("../src/policies.md");
@@ -14,7 +16,7 @@ fn blocks() -> Vec<serde_json::Value> {
 #[test]
 fn every_configuration_is_accepted_and_jobs_go_through() {
     let mut blocks = blocks();
-    assert_eq!(blocks.len(), 6);
+    assert_eq!(blocks.len(), 7);
     // The first loads all, with what the others configure.
     let (first, others) = blocks.split_first_mut().unwrap();
     let all = first.as_object_mut().unwrap();
@@ -26,7 +28,8 @@ fn every_configuration_is_accepted_and_jobs_go_through() {
     for config in blocks {
         let builder = TestManager::new().plugin::<PriorityDefault>().plugin::<Perilog>();
         let builder = builder.plugin::<Fairshare>().plugin::<Limits>().plugin::<Licenses>();
-        let mut m = builder.plugin::<PreemptNotice>().config(config).start();
+        let mut m =
+            builder.plugin::<Housekeeping>().plugin::<PreemptNotice>().config(config).start();
         let id = m.submit(TestJob::new()).unwrap();
         assert!(m.job(id).priority().is_some(), "{:?}", m.events(id));
     }
