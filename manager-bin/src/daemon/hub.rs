@@ -1,11 +1,11 @@
 //! Who watches which job: durable events are handed from the committing thread to the watchers.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jobtap_core::engine::Log;
 use jobtap_core::eventlog::EventEntry;
 use jobtap_core::job::JobId;
+use rustc_hash::FxHashMap;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// A durable event of a watched job.
@@ -22,7 +22,7 @@ pub(super) struct Published {
 /// The watchers, by job.
 #[derive(Debug, Default)]
 pub(super) struct Hub {
-    watchers: Mutex<HashMap<JobId, Vec<UnboundedSender<Published>>>>,
+    watchers: Mutex<FxHashMap<JobId, Vec<UnboundedSender<Published>>>>,
 }
 
 impl Hub {
@@ -62,7 +62,7 @@ impl Hub {
         self.lock().clear();
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<JobId, Vec<UnboundedSender<Published>>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, FxHashMap<JobId, Vec<UnboundedSender<Published>>>> {
         self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -20,7 +20,7 @@ use fjall::{CompressionType, Database, PersistMode};
 
 use super::acked::Acked;
 use super::committer::panic_text;
-use super::layout::{self, Effects, JobScan, Listing, Rows};
+use super::layout::{self, Effects, Ends, JobScan, Listing, Rows};
 use super::lock::{self, Lock};
 use super::rows::{self, Row};
 use super::space::{self, Space};
@@ -53,6 +53,7 @@ pub struct EmbeddedStore {
 struct Commits {
     last: u64,
     acked: Acked,
+    ends: Ends,
     failed: bool,
 }
 
@@ -95,7 +96,12 @@ impl EmbeddedStore {
                 None => StoreError::Lost { path: dir.to_owned(), acked, found: last },
             });
         }
-        let commits = Mutex::new(Commits { last, acked: Acked::create(dir, last)?, failed: false });
+        let commits = Mutex::new(Commits {
+            last,
+            acked: Acked::create(dir, last)?,
+            ends: Ends::default(),
+            failed: false,
+        });
         Ok(Self { engine, commits, cut: cut.and_then(Cut::news), _lock: lock })
     }
 
@@ -238,7 +244,7 @@ impl Store for EmbeddedStore {
             });
         }
         let number = commits.last.saturating_add(1);
-        let made = layout::resolve(&self.engine, ops)
+        let made = layout::resolve(&self.engine, &mut commits.ends, ops)
             .and_then(|effects| self.engine.write(effects, number));
         match &made {
             Ok(()) => {

@@ -1,7 +1,7 @@
 //! What a group commit saves: the events that one job got in all batches of the group become one
 //! record of its log.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use super::{Key, Op};
 
@@ -9,7 +9,7 @@ use super::{Key, Op};
 /// replaces what they were added to. The order of what remains is unchanged.
 pub(super) fn coalesce(ops: Vec<Op>) -> Vec<Op> {
     let mut joined: Vec<Op> = Vec::with_capacity(ops.len());
-    let mut open: HashMap<Key, usize> = HashMap::new();
+    let mut open: FxHashMap<Key, usize> = FxHashMap::default();
     for op in ops {
         match op {
             Op::Append { key, seq, value } => {

@@ -2,7 +2,10 @@
 //! shared by all stores that are such a map, so that they cannot differ.
 
 use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
 use std::ops::{Bound, ControlFlow};
+
+use rustc_hash::FxHashMap;
 
 use super::rows::{self, Row};
 use super::{Key, KeyError, Op, StoreError, StoredEntry, StoredJob};
@@ -18,9 +21,41 @@ pub(super) trait Rows {
     fn contains(&self, name: &[u8]) -> Result<bool, StoreError>;
 }
 
+/// How far logs were written lately, by their rows' names: what comes behind that can't be there yet,
+/// and needs no look at the store, which costs the more the more tables there are.
+#[derive(Default)]
+pub(super) struct Ends(FxHashMap<Vec<u8>, u64>);
+
+/// How many logs are remembered. More of them are seldom written to at the same time.
+const REMEMBERED: usize = 1 << 15;
+
+impl Ends {
+    /// Notes a record, and says whether it is behind all that the log had.
+    fn is_behind(&mut self, log: Vec<u8>, seq: u64) -> bool {
+        if self.0.len() >= REMEMBERED {
+            self.0.clear();
+        }
+        match self.0.entry(log) {
+            Entry::Vacant(entry) => {
+                entry.insert(seq);
+                false
+            }
+            Entry::Occupied(mut last) => {
+                let behind = *last.get() < seq;
+                last.insert(seq.max(*last.get()));
+                behind
+            }
+        }
+    }
+}
+
 /// Works out what `ops`, one after the other, do to the rows: an engine that applies a commit at
 /// one instant must see each row once.
-pub(super) fn resolve(stored: &dyn Rows, ops: Vec<Op>) -> Result<Effects, StoreError> {
+pub(super) fn resolve(
+    stored: &dyn Rows,
+    ends: &mut Ends,
+    ops: Vec<Op>,
+) -> Result<Effects, StoreError> {
     let mut effects = Effects::new();
     for op in ops {
         match op {
@@ -28,7 +63,7 @@ pub(super) fn resolve(stored: &dyn Rows, ops: Vec<Op>) -> Result<Effects, StoreE
                 check_size(&key, value.len())?;
                 effects.insert(rows::of_value(&key), Some(value));
             }
-            Op::Append { key, seq, value } => append(stored, &mut effects, &key, seq, value)?,
+            Op::Append { key, seq, value } => append(stored, ends, &mut effects, &key, seq, value)?,
             Op::Remove { key } => {
                 effects.insert(rows::of_value(&key), None);
                 remove_all(stored, &mut effects, &rows::of_log(&key))?;
@@ -41,6 +76,7 @@ pub(super) fn resolve(stored: &dyn Rows, ops: Vec<Op>) -> Result<Effects, StoreE
 
 fn append(
     stored: &dyn Rows,
+    ends: &mut Ends,
     effects: &mut Effects,
     key: &Key,
     seq: u64,
@@ -55,7 +91,7 @@ fn append(
         }
         Some(removed) => *removed = Some(value),
         None => {
-            if stored.contains(&name)? {
+            if !ends.is_behind(rows::of_log(key), seq) && stored.contains(&name)? {
                 return Err(StoreError::Sequence { key: key.to_string(), seq });
             }
             effects.insert(name, Some(value));
@@ -196,6 +232,33 @@ mod tests {
         }
     }
 
+    /// Has every row there can be.
+    struct Everything;
+
+    impl Rows for Everything {
+        fn names(&self, _: &[u8]) -> Result<Vec<Vec<u8>>, StoreError> {
+            Ok(Vec::new())
+        }
+        fn contains(&self, _: &[u8]) -> Result<bool, StoreError> {
+            Ok(true)
+        }
+    }
+
+    #[test]
+    fn only_what_may_be_there_is_looked_for() {
+        let mut ends = Ends::default();
+        let one = |seq| vec![append_op(7, seq, "x\n")];
+        assert!(resolve(&Everything, &mut ends, one(3)).is_err());
+        resolve(&Nothing, &mut ends, one(4)).unwrap();
+        resolve(&Everything, &mut ends, one(5)).unwrap();
+        for seq in [5, 4] {
+            assert!(resolve(&Everything, &mut ends, one(seq)).is_err());
+        }
+        // The end stays where it was furthest.
+        assert!(resolve(&Everything, &mut ends, one(5)).is_err());
+        assert!(resolve(&Everything, &mut ends, vec![append_op(8, 6, "x\n")]).is_err());
+    }
+
     fn append_op(id: u64, seq: u64, text: &str) -> Op {
         Op::Append { key: Key::eventlog(id), seq, value: text.into() }
     }
@@ -208,7 +271,7 @@ mod tests {
             Op::RemoveJob(1),
             append_op(1, 1, "c"),
         ];
-        let effects = resolve(&Nothing, ops).unwrap();
+        let effects = resolve(&Nothing, &mut Ends::default(), ops).unwrap();
         let values: Vec<_> = effects.into_values().collect();
         assert_eq!(values, [None, Some(b"c".to_vec()), Some(b"b".to_vec())]);
     }

@@ -8,7 +8,7 @@ use std::ops::{ControlFlow, Deref};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, mpsc};
 
-use super::layout::{self, JobScan, Listing, Rows};
+use super::layout::{self, Ends, JobScan, Listing, Rows};
 use super::{Key, Op, Space, Store, StoreError, StoredJob, rows};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -97,7 +97,7 @@ impl Store for MemoryStore {
             return Err(StoreError::io("memory".as_ref(), std::io::Error::other("injected")));
         }
         let mut rows = self.rows.lock().unwrap();
-        for (name, effect) in layout::resolve(&MapRows(&rows), ops.clone())? {
+        for (name, effect) in layout::resolve(&MapRows(&rows), &mut Ends::default(), ops.clone())? {
             match effect {
                 Some(value) => rows.insert(name, value),
                 None => rows.remove(&name),
