@@ -27,7 +27,7 @@ use model::Model;
 use newer::Newer;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use run::{cases, quiet};
+use run::{all_are_over, cases, end_all, quiet};
 use serde_json::json;
 
 const CORES: u32 = 8;
@@ -383,17 +383,9 @@ impl World {
         let _ = self.m.scheduling(true);
         self.m.advance(50.0);
         self.check_patience()?;
-        let _ = self.m.cancel_all();
-        let _ = self.m.remove_plugin("all");
-        self.m.advance(100.0);
-        let _ = self.m.cancel_all();
-        self.m.advance(100.0);
+        end_all(&mut self.m);
         self.check()?;
-        for id in self.m.jobs() {
-            let state = self.m.job(id).state();
-            prop_assert_eq!(state, State::Inactive, "{}: {:?}", id, self.m.events(id));
-        }
-        Ok(())
+        all_are_over(&self.m)
     }
 }
 

@@ -32,7 +32,7 @@ use nodes::Nodes;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use run::{cases, quiet};
+use run::{all_are_over, cases, end_all, quiet};
 use serde_json::{Value, json};
 
 const NODES: u32 = 4;
@@ -370,17 +370,9 @@ impl World {
             let told = self.m.why(id).join("; ");
             prop_assert!(!told.contains("nodes") && !told.contains("maintenance"), "{}", told);
         }
-        let _ = self.m.cancel_all();
-        let _ = self.m.remove_plugin("all");
-        self.m.advance(100.0);
-        let _ = self.m.cancel_all();
-        self.m.advance(100.0);
+        end_all(&mut self.m);
         self.check()?;
-        for id in self.m.jobs() {
-            let state = self.m.job(id).state();
-            prop_assert_eq!(state, State::Inactive, "{}: {:?}", id, self.m.events(id));
-        }
-        Ok(())
+        all_are_over(&self.m)
     }
 }
 

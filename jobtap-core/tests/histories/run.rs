@@ -1,4 +1,8 @@
-//! How random histories are run.
+//! How random histories are run, and how they end.
+
+use jobtap_core::job::State;
+use jobtap_core::testing::TestManager;
+use proptest::prelude::*;
 
 /// Panics on purpose are not to be read by anybody.
 pub(crate) fn quiet() {
@@ -17,4 +21,22 @@ pub(crate) fn quiet() {
 pub(crate) fn cases() -> u32 {
     let asked = std::env::var("PROPTEST_CASES").ok();
     asked.and_then(|text| text.parse().ok()).unwrap_or(200_u32).div_ceil(2)
+}
+
+/// Ends every job, and takes from plugins what they hold.
+pub(crate) fn end_all(m: &mut TestManager) {
+    let _ = m.cancel_all();
+    let _ = m.remove_plugin("all");
+    m.advance(100.0);
+    let _ = m.cancel_all();
+    m.advance(100.0);
+}
+
+/// After that no job may stay.
+pub(crate) fn all_are_over(m: &TestManager) -> Result<(), TestCaseError> {
+    for id in m.jobs() {
+        let state = m.job(id).state();
+        prop_assert_eq!(state, State::Inactive, "{}: {:?}", id, m.events(id));
+    }
+    Ok(())
 }
