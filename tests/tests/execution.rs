@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use jobtap_tests::{Manager, jobtap, run, temporary, until};
@@ -285,4 +285,36 @@ fn the_map_of_tasks_is_that_of_the_nodes() {
     fails("9999999999", "Unable to get job taskmap: no such job");
     let held = m.submit("--urgency=hold true");
     fails(&held, "No taskmap found for job");
+}
+
+#[test]
+fn tools_find_the_tasks_of_a_running_job() {
+    let directory = temporary();
+    let hosts = ["--test-size=2".as_ref(), "--test-hosts=n[0-1]".as_ref()];
+    let m = Manager::start_in(jobtap(), &directory.path().join("state"), &hosts);
+    let own = directory.path().join("pid");
+    let script = format!("echo $$ >{0}.$FLUX_TASK_RANK; exec sleep 600", own.display());
+    let id = m.submit_args(&["-N2", "-n3", "sh", "-c", &script]);
+    m.wait(&id, "start");
+    let pid = |rank: u32| {
+        let file = PathBuf::from(format!("{}.{rank}", own.display()));
+        until("the task has told who it is", || {
+            std::fs::read_to_string(&file).is_ok_and(|text| text.ends_with('\n'))
+        });
+        std::fs::read_to_string(&file).unwrap().trim().to_owned()
+    };
+    let (first, second, third) = (pid(0), pid(1), pid(2));
+    let ask = |words: &str| m.jobtap(&format!("job hostpids {words} {id}"));
+    assert_eq!(ask("").ok(), format!("n0:{first},n0:{second},n1:{third}"));
+    assert_eq!(ask("-d ; -r 1-2 -t 5s").ok(), format!("n0:{second};n1:{third}"));
+    m.jobtap(&format!("cancel {id}")).ok();
+    m.wait(&id, "clean");
+    let fails = |words: &str, text: &str| {
+        let output = m.jobtap(&format!("job hostpids {words}"));
+        assert_eq!((output.code, output.stderr), (1, format!("jobtap-job: {text}\n")));
+    };
+    fails(&id, &format!("hostpids: job {id} is inactive"));
+    fails("9999999999", "9999999999: No such job");
+    let held = m.submit("--urgency=hold true");
+    fails(&format!("-t 0.1s {held}"), "hostpids: timeout waiting for shell.start event");
 }

@@ -25,9 +25,10 @@ use super::processes::Processes;
 use super::pulse::Pulse;
 use super::records::Records;
 use super::reload::{Configuration, warn_of_strangers};
+use super::task_processes::TaskProcesses;
 use super::timers::Timers;
 use super::{Failure, Services, commit, resources, restore};
-use crate::exec::{LocalConfig, LocalExecutor};
+use crate::exec::{ExecEvent, LocalConfig, LocalExecutor};
 use crate::store::{Committer, EmbeddedStore, GuestFiles, Reserve, Store, StoreError};
 
 /// Where plugins' asynchronous work and processes run.
@@ -230,12 +231,16 @@ fn start_execution(
         local.kill_timeout = patience;
     }
     let events = engine.clone();
+    let processes = TaskProcesses::default();
+    let asked = processes.clone();
     let executor = LocalExecutor::connect(local, move |event| {
-        if let Some(event) = execution::translate(event) {
+        if let ExecEvent::Tasks { id, tasks } = &event {
+            asked.told(*id, tasks);
+        } else if let Some(event) = execution::translate(event) {
             events.input(jobtap_core::engine::Input::Exec(event));
         }
     })?;
-    let (execution, inbox) = Execution::new();
+    let (execution, inbox) = Execution::new(processes);
     let parts = execution::Parts {
         executor,
         records,

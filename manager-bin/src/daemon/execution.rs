@@ -10,24 +10,30 @@ use jobtap_core::job::{JobId, Uid};
 use jobtap_core::jobspec::Jobspec;
 use jobtap_core::resource::{Idset, ResourceSet};
 use serde_json::Value;
+use tokio::sync::oneshot;
 
 use super::engine_thread::EngineHandle;
 use super::lookup::current_jobspec;
 use super::placement;
 use super::records::Records;
 use super::submit;
-use crate::exec::{ExecEvent, Executor, LocalExecutor, Seen, StartJob};
+use super::task_processes::TaskProcesses;
+use crate::exec::{ExecEvent, Executor, LocalExecutor, Seen, StartJob, TaskProcess};
 use crate::rpc::RpcError;
 use crate::rpc::errno::{EHOSTUNREACH, ENOENT};
 use crate::rpc::uri;
 
 /// Commands for the executor; they are carried out in order, off the committing thread.
 #[derive(Clone)]
-pub(super) struct Execution(Sender<Message>);
+pub(super) struct Execution {
+    messages: Sender<Message>,
+    processes: TaskProcesses,
+}
 
 enum Message {
     Command(ExecCommand),
     Input { id: JobId, rank: Option<u32>, data: Vec<u8>, eof: bool },
+    Tasks { id: JobId },
     Settle,
     Close { for_good: bool, done: Sender<()> },
 }
@@ -47,32 +53,39 @@ pub(super) struct Parts {
 }
 
 impl Execution {
-    /// A handle, and the end that [`run`] serves.
-    pub(super) fn new() -> (Self, Inbox) {
-        let (sender, receiver) = channel();
-        (Self(sender), Inbox(receiver))
+    /// A handle, and the end that [`run`] serves. What the executor tells of tasks goes to `processes`.
+    pub(super) fn new(processes: TaskProcesses) -> (Self, Inbox) {
+        let (messages, receiver) = channel();
+        (Self { messages, processes }, Inbox(receiver))
     }
 
     /// Hands over a command of the engine.
     pub(super) fn send(&self, command: ExecCommand) {
-        let _ = self.0.send(Message::Command(command));
+        let _ = self.messages.send(Message::Command(command));
     }
 
     /// Passes input to a job's tasks.
     pub(super) fn stdin(&self, id: JobId, rank: Option<u32>, data: Vec<u8>, eof: bool) {
-        let _ = self.0.send(Message::Input { id, rank, data, eof });
+        let _ = self.messages.send(Message::Input { id, rank, data, eof });
+    }
+
+    /// Asks which processes a job's tasks are.
+    pub(super) fn tasks(&self, id: JobId) -> oneshot::Receiver<Vec<TaskProcess>> {
+        let told = self.processes.of(id.as_u64());
+        let _ = self.messages.send(Message::Tasks { id });
+        told
     }
 
     /// Says that all jobs known from before were started again: what else is held is nobody's.
     pub(super) fn settle(&self) {
-        let _ = self.0.send(Message::Settle);
+        let _ = self.messages.send(Message::Settle);
     }
 
     /// Lets go of the executor after everything before; returns when that is done. `for_good` when no
     /// manager will come back for its jobs.
     pub(super) fn close(&self, for_good: bool) {
         let (done, closed) = channel();
-        if self.0.send(Message::Close { for_good, done }).is_ok() {
+        if self.messages.send(Message::Close { for_good, done }).is_ok() {
             let _ = closed.recv();
         }
     }
@@ -106,6 +119,7 @@ fn serve(inbox: &Inbox, parts: &Parts) -> Option<Sender<()>> {
             Message::Input { id, rank, data, eof } => {
                 parts.executor.stdin(id.as_u64(), rank, data, eof);
             }
+            Message::Tasks { id } => parts.executor.tasks(id.as_u64()),
             Message::Settle => {
                 drop_strays(parts, &started);
                 started = Vec::new();
@@ -246,6 +260,6 @@ pub(super) fn translate(event: ExecEvent) -> Option<engine::ExecEvent> {
         ExecEvent::Released { id, last } if last => {
             engine::ExecEvent::Released { id: JobId::new(id) }
         }
-        ExecEvent::Released { .. } => return None,
+        ExecEvent::Released { .. } | ExecEvent::Tasks { .. } => return None,
     })
 }

@@ -35,6 +35,7 @@ mod server;
 mod services;
 pub mod statedir;
 mod submit;
+mod task_processes;
 mod timers;
 mod watch;
 
@@ -171,6 +172,14 @@ impl Services {
                 self.records.main_log(input.id, cred)?;
                 self.execution.stdin(input.id, input.rank, input.data, input.eof);
                 at_once(json!({}))
+            }
+            Call::TaskProcesses(id) => {
+                self.records.main_log(id, cred)?;
+                let told = self.execution.tasks(id);
+                Box::pin(async move {
+                    let tasks = told.await.unwrap_or_default();
+                    Ok(json!({ "tasks": tasks }))
+                })
             }
             Call::Log(backlog) if streaming => {
                 return Ok(Begun::Feed(self.log.follow(backlog)));

@@ -39,6 +39,8 @@ pub(super) enum Call {
     Watch(Watch),
     /// Input for a job's tasks.
     Stdin(Stdin),
+    /// Which processes a job's tasks are.
+    TaskProcesses(JobId),
     /// The events of all jobs.
     Journal(Wanted),
     /// Any stored key, or all of them.
@@ -231,6 +233,7 @@ pub(super) fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, R
         "job-list.job-stats" => Call::Read(Read::Stats),
         "job-info.lookup" => Call::Lookup(lookup(&fields)?),
         "job-info.eventlog-watch" => Call::Watch(watch(&fields)?),
+        "job-exec.proctable" => Call::TaskProcesses(fields.required("id")?),
         "job-exec.stdin" => Call::Stdin(stdin(&fields)?),
         "kvs.lookup" | "kvs.list" | "kvs.dump" => Call::Kvs(KvsCall::decode(&fields, cred)?),
         _ if topic.starts_with("resource.") || topic.starts_with("sched.") => {

@@ -165,6 +165,10 @@ impl Executor for LocalExecutor {
         self.request(Request::Stdin { id, rank, data: encode_data(&data), eof });
     }
 
+    fn tasks(&self, id: u64) {
+        self.request(Request::Tasks { id });
+    }
+
     fn ack(&self, id: u64) {
         self.request(Request::Ack { id });
     }
@@ -191,12 +195,17 @@ impl Link {
 
     fn write_requests(self: &Arc<Self>, requests: &Receiver<Request>) {
         for request in requests {
-            if let Err(note) = self.send(&request)
-                && let Request::Start(job) = request
-            {
-                // Every other job would end like this one.
-                let reason = format!("no job can be started: {note}");
-                self.report_lost(job.id, note, reason);
+            let Err(note) = self.send(&request) else { continue };
+            match request {
+                Request::Start(job) => {
+                    // Every other job would end like this one.
+                    let reason = format!("no job can be started: {note}");
+                    self.report_lost(job.id, note, reason);
+                }
+                Request::Tasks { id } => {
+                    (self.on_event)(ExecEvent::Tasks { id, tasks: Vec::new() });
+                }
+                _ => {}
             }
         }
         let mut state = self.lock();

@@ -82,6 +82,15 @@ pub struct Seen {
     pub finished: bool,
 }
 
+/// The process of one of a job's tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskProcess {
+    /// The task's rank in the job.
+    pub rank: u32,
+    /// Its process id on its host.
+    pub pid: i32,
+}
+
 /// What happens to a job that was handed to an [`Executor`].
 ///
 /// In order: [`Log`](Self::Log) entries `init` and `starting`, [`Started`](Self::Started), more log
@@ -139,6 +148,13 @@ pub enum ExecEvent {
         /// Whether this was the last of the job's resources.
         last: bool,
     },
+    /// Answers [`Executor::tasks`]; comes at any time, and none of the others depends on it.
+    Tasks {
+        /// The job.
+        id: u64,
+        /// The tasks that run, by rank; none of an unknown job.
+        tasks: Vec<TaskProcess>,
+    },
 }
 
 impl ExecEvent {
@@ -150,7 +166,8 @@ impl ExecEvent {
             | Self::Exception { id, .. }
             | Self::Lost { id, .. }
             | Self::Finished { id, .. }
-            | Self::Released { id, .. } => id,
+            | Self::Released { id, .. }
+            | Self::Tasks { id, .. } => id,
         }
     }
 }
@@ -184,6 +201,9 @@ pub trait Executor: Send {
     /// option `input.stdin.type` is `service`): to the one ranked `rank`, or to all. With `eof` the
     /// input ends there.
     fn stdin(&self, id: u64, rank: Option<u32>, data: Vec<u8>, eof: bool);
+
+    /// Asks which processes a job's tasks are; [`ExecEvent::Tasks`] tells.
+    fn tasks(&self, id: u64);
 
     /// Says that the job's end is on durable record: the target may forget the job.
     fn ack(&self, id: u64);

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{ExecEvent, HeldJob, StartJob};
 
 /// Version of the messages. To be raised when an older peer could misread one.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// From the manager.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,6 +27,8 @@ pub(crate) enum Request {
     Cancel { id: u64, signum: i32, kill_timeout: f64 },
     /// Input for a job's tasks.
     Stdin { id: u64, rank: Option<u32>, data: String, eof: bool },
+    /// Which processes a job's tasks are; answered by [`ExecEvent::Tasks`].
+    Tasks { id: u64 },
     /// The job's end is on durable record.
     Ack { id: u64 },
     /// Which jobs are held; answered by [`Reply::List`].
@@ -96,6 +98,7 @@ mod tests {
             (any::<u64>(), any::<Option<u32>>(), any::<Vec<u8>>(), any::<bool>()).prop_map(
                 |(id, rank, data, eof)| Request::Stdin { id, rank, data: encode_data(&data), eof }
             ),
+            any::<u64>().prop_map(|id| Request::Tasks { id }),
             any::<u64>().prop_map(|id| Request::Ack { id }),
             Just(Request::List),
             Just(Request::Shutdown),

@@ -170,6 +170,7 @@ fn name(event: &ExecEvent) -> String {
         ExecEvent::Lost { note, reason, .. } => format!("LOST {note} ({reason})"),
         ExecEvent::Finished { status, .. } => format!("FINISH {status}"),
         ExecEvent::Released { last, .. } => format!("RELEASE {last}"),
+        ExecEvent::Tasks { tasks, .. } => format!("TASKS {}", tasks.len()),
     }
 }
 

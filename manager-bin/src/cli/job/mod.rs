@@ -8,6 +8,7 @@ mod bulk;
 pub(in crate::cli) mod event_print;
 mod event_stream;
 mod eventlog;
+mod hostpids;
 mod id;
 mod info;
 mod journal;
@@ -107,6 +108,9 @@ enum JobCommand {
     /// Print which node of a job runs which of its tasks
     #[command(infer_long_args = true)]
     Taskmap(taskmap::TaskmapArgs),
+    /// Print hosts and process ids of a running job's tasks
+    #[command(infer_long_args = true)]
+    Hostpids(hostpids::HostpidsArgs),
     /// Print how long a running job may go on
     #[command(infer_long_args = true)]
     Timeleft(timeleft::TimeleftArgs),
@@ -157,6 +161,7 @@ pub(crate) fn run(args: JobArgs) -> ExitCode {
             JobCommand::Last(args) => last::run(&client, &args).await,
             JobCommand::Why(args) => why::run(&client, &args).await,
             JobCommand::Taskmap(args) => taskmap::run(&client, &args).await,
+            JobCommand::Hostpids(args) => hostpids::run(&client, &args).await,
             JobCommand::Timeleft(args) => timeleft::run(&client, &args).await,
             JobCommand::Journal(args) => journal::run(&client, &args).await,
             JobCommand::Stats => list::stats(&client).await,

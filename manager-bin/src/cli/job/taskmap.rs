@@ -45,7 +45,9 @@ pub(super) async fn run(client: &Client, args: &TaskmapArgs) -> Result<u8, CliEr
             .map_err(|error| CliError::failure(format!("error decoding taskmap: {error}")))?,
     };
     let text = match (&args.hostname, &target) {
-        (Some(task), Some(target)) => host_of(client, target.id, node_of(&map, *task)?).await?,
+        (Some(task), Some(target)) => {
+            Hosts::of_job(client, target.id).await?.name(node_of(&map, *task)?)?
+        }
         (Some(_), None) => return Err(CliError::failure("--hostname needs a job id, not a map")),
         (None, _) => answer(&map, args)?,
     };
@@ -74,13 +76,13 @@ fn answer(map: &TaskMap, args: &TaskmapArgs) -> Result<String, CliError> {
     })
 }
 
-fn node_of(map: &TaskMap, task: u64) -> Result<u64, CliError> {
+pub(super) fn node_of(map: &TaskMap, task: u64) -> Result<u64, CliError> {
     let node = map.node_of(task);
     node.ok_or_else(|| CliError::failure(format!("No such task in the map: {task}")))
 }
 
 /// What the job's execution said when its tasks were started.
-async fn of_job(client: &Client, id: JobId) -> Result<TaskMap, CliError> {
+pub(super) async fn of_job(client: &Client, id: JobId) -> Result<TaskMap, CliError> {
     lookup(client, id, "jobspec").await.map_err(|error| {
         let why = if error.errno == EPERM { error.to_string() } else { "no such job".to_owned() };
         CliError::failure(format!("Unable to get job taskmap: {why}"))
@@ -95,15 +97,21 @@ async fn of_job(client: &Client, id: JobId) -> Result<TaskMap, CliError> {
         .map_err(|error| CliError::failure(format!("error decoding taskmap: {error}")))
 }
 
-async fn host_of(client: &Client, id: JobId, node: u64) -> Result<String, CliError> {
-    let resources = lookup(client, id, "R").await?;
-    let resources: ResourceSet = resources
-        .parse()
-        .map_err(|error| CliError::failure(format!("the stored R is damaged: {error}")))?;
-    // Nodes are numbered in the order of ranks.
-    let rank = usize::try_from(node).ok().and_then(|node| resources.ranks().iter().nth(node));
-    let host = rank.and_then(|rank| resources.host(rank).map(|host| host.to_string()));
-    host.ok_or_else(|| CliError::failure(format!("R has no node {node}")))
+/// The hosts of a job's nodes, which are numbered in the order of ranks.
+pub(super) struct Hosts(ResourceSet);
+
+impl Hosts {
+    pub(super) async fn of_job(client: &Client, id: JobId) -> Result<Self, CliError> {
+        let resources = lookup(client, id, "R").await?.parse();
+        let damaged = |error| CliError::failure(format!("the stored R is damaged: {error}"));
+        Ok(Self(resources.map_err(damaged)?))
+    }
+
+    pub(super) fn name(&self, node: u64) -> Result<String, CliError> {
+        let rank = usize::try_from(node).ok().and_then(|node| self.0.ranks().iter().nth(node));
+        let host = rank.and_then(|rank| self.0.host(rank).map(|host| host.to_string()));
+        host.ok_or_else(|| CliError::failure(format!("R has no node {node}")))
+    }
 }
 
 async fn lookup(client: &Client, id: JobId, key: &str) -> Result<String, RpcError> {

@@ -94,7 +94,7 @@ pub(super) async fn run(client: &Client, args: &WaitEventArgs) -> Result<u8, Cli
 }
 
 /// The next event, the end of the log, or `None` when the time is up.
-async fn next(
+pub(super) async fn next(
     events: &mut EventStream,
     timeout: Option<Duration>,
 ) -> Option<Option<Result<EventEntry, RpcError>>> {
@@ -104,7 +104,7 @@ async fn next(
     }
 }
 
-fn parse_timeout(text: &str) -> Result<Option<Duration>, CliError> {
+pub(super) fn parse_timeout(text: &str) -> Result<Option<Duration>, CliError> {
     let duration: Fsd = text.parse().map_err(|_| {
         CliError::failure(format!("Invalid argument for option 'timeout': '{text}'"))
     })?;

@@ -151,6 +151,8 @@ impl Job {
             ExecEvent::Started { .. } => !reattach,
             ExecEvent::Finished { .. } => !seen.finished,
             ExecEvent::Released { .. } => true,
+            // It answers a question, and is in no history.
+            ExecEvent::Tasks { .. } => false,
         });
         if let Some(outbox) = &outbox {
             for event in unseen {
@@ -284,6 +286,7 @@ mod tests {
             ExecEvent::Lost { .. } => "LOST".to_owned(),
             ExecEvent::Finished { status, .. } => format!("FINISHED {status}"),
             ExecEvent::Released { .. } => "RELEASED".to_owned(),
+            ExecEvent::Tasks { tasks, .. } => format!("TASKS {}", tasks.len()),
         };
         events.iter().map(name).collect()
     }

@@ -49,8 +49,8 @@ use tokio::time::{Instant, sleep_until};
 
 use self::job::Job;
 use self::spawn::FdLimit;
-use super::HeldJob;
 use super::protocol::{Reply, Request, VERSION};
+use super::{ExecEvent, HeldJob, TaskProcess};
 
 /// How often at most to look whether the state directory is still there.
 const MIN_PATROL: Duration = Duration::from_secs(1);
@@ -224,6 +224,16 @@ impl Shepherd {
         self.jobs.values_mut().for_each(Job::detach);
     }
 
+    fn tell_tasks(&self, id: u64) {
+        let running = self.jobs.get(&id).map(|job| job.running.as_slice()).unwrap_or_default();
+        let process = |(pid, rank): &(Pid, u32)| TaskProcess { rank: *rank, pid: pid.as_raw_pid() };
+        let mut tasks: Vec<TaskProcess> = running.iter().map(process).collect();
+        tasks.sort_by_key(|task| task.rank);
+        if let Some(outbox) = self.outbox() {
+            let _ = outbox.send(Reply::Event(ExecEvent::Tasks { id, tasks }));
+        }
+    }
+
     fn outbox(&self) -> Option<UnboundedSender<Reply>> {
         self.manager.as_ref().map(|manager| manager.outbox.clone())
     }
@@ -243,6 +253,7 @@ impl Shepherd {
                 self.cancel(id, signal, timeout);
             }
             Request::Stdin { id, rank, data, eof } => self.add_input(id, rank, &data, eof),
+            Request::Tasks { id } => self.tell_tasks(id),
             Request::Ack { id } => {
                 if self.jobs.get(&id).is_some_and(Job::ended) {
                     self.jobs.remove(&id);

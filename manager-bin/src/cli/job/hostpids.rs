@@ -1,0 +1,103 @@
+//! `job hostpids`: on which hosts the tasks of a running job are, and as which processes. For debuggers
+//! and other tools that attach to them.
+
+use jobtap_core::job::State;
+use jobtap_core::resource::Idset;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::event_stream::EventStream;
+use super::target::Target;
+use super::taskmap::{self, Hosts};
+use super::wait_event::{next, parse_timeout};
+use crate::cli::message::CliError;
+use crate::cli::session;
+use crate::client::{Client, RpcError};
+use crate::rpc::errno::EPERM;
+
+/// Options and arguments of `job hostpids`.
+#[derive(Debug, clap::Args)]
+pub(super) struct HostpidsArgs {
+    /// What stands between two of them
+    #[arg(short = 'd', long, value_name = "STRING", default_value = ",")]
+    delimiter: String,
+    /// Only these tasks
+    #[arg(short = 'r', long, value_name = "RANKS")]
+    ranks: Option<String>,
+    /// Wait for the start of the job's tasks no longer than this
+    #[arg(short = 't', long, value_name = "FSD")]
+    timeout: Option<String>,
+    /// The job
+    #[arg(value_name = "JOBID")]
+    id: String,
+}
+
+/// A task as the manager tells of it.
+#[derive(Deserialize)]
+struct Process {
+    rank: u32,
+    pid: i32,
+}
+
+/// Runs the command.
+pub(super) async fn run(client: &Client, args: &HostpidsArgs) -> Result<u8, CliError> {
+    let target = Target::parse(&args.id)?;
+    let ranks = args.ranks.as_deref().map(str::parse::<Idset>).transpose();
+    let ranks = ranks.map_err(|error| CliError::failure(format!("hostpids: --ranks: {error}")))?;
+    wait_for_start(client, &target, args).await?;
+    let answer = client.rpc("job-exec.proctable", json!({ "id": target.id })).await;
+    let answer = answer.map_err(refused)?;
+    let tasks = answer.get("tasks").cloned().unwrap_or_default();
+    let tasks: Vec<Process> = serde_json::from_value(tasks)
+        .map_err(|error| CliError::failure(format!("hostpids: {error}")))?;
+    let map = taskmap::of_job(client, target.id).await?;
+    let hosts = Hosts::of_job(client, target.id).await?;
+    let mut pairs = Vec::new();
+    for Process { rank, pid } in tasks {
+        if ranks.as_ref().is_none_or(|ranks| ranks.contains(rank)) {
+            let host = hosts.name(taskmap::node_of(&map, rank.into())?)?;
+            pairs.push(format!("{host}:{pid}"));
+        }
+    }
+    session::print(&format!("{}\n", pairs.join(&args.delimiter)))?;
+    Ok(0)
+}
+
+/// Waits until the job's tasks were started.
+async fn wait_for_start(
+    client: &Client,
+    target: &Target,
+    args: &HostpidsArgs,
+) -> Result<(), CliError> {
+    let timeout = args.timeout.as_deref().map(parse_timeout).transpose()?.flatten();
+    let payload = json!({ "id": target.id, "attrs": ["state"] });
+    let job = client.rpc("job-list.list-id", payload).await;
+    let job = job.map_err(|_| CliError::failure(format!("{}: No such job", target.typed)))?;
+    let state = job.pointer("/job/state").and_then(Value::as_u64);
+    let inactive = || CliError::failure(format!("hostpids: job {} is inactive", target.typed));
+    if state == Some(State::Inactive.value().into()) {
+        return Err(inactive());
+    }
+    let mut log = EventStream::open(client, target.id, "guest.exec.eventlog", true).await?;
+    loop {
+        match next(&mut log, timeout).await {
+            None => {
+                let text = "hostpids: timeout waiting for shell.start event";
+                return Err(CliError::failure(text));
+            }
+            // It ended without a task.
+            Some(None) => return Err(inactive()),
+            Some(Some(event)) if event.as_ref().is_ok_and(|event| event.name == "shell.start") => {
+                return Ok(());
+            }
+            Some(Some(event)) => drop(event.map_err(refused)?),
+        }
+    }
+}
+
+fn refused(error: RpcError) -> CliError {
+    CliError::failure(match error.errno {
+        EPERM => "hostpids: Permission denied".to_owned(),
+        _ => format!("hostpids: {error}"),
+    })
+}

@@ -1,0 +1,36 @@
+//! Clients that ask which processes a job's tasks are, and wait until the executor has told.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustc_hash::FxHashMap;
+use tokio::sync::oneshot;
+
+use crate::exec::TaskProcess;
+
+type Waiting = FxHashMap<u64, Vec<oneshot::Sender<Vec<TaskProcess>>>>;
+
+/// Those who wait, by job; clones are the same.
+#[derive(Clone, Default)]
+pub(super) struct TaskProcesses(Arc<Mutex<Waiting>>);
+
+impl TaskProcesses {
+    /// Waits for the next answer about a job.
+    pub(super) fn of(&self, id: u64) -> oneshot::Receiver<Vec<TaskProcess>> {
+        let (sender, receiver) = oneshot::channel();
+        self.lock().entry(id).or_default().push(sender);
+        receiver
+    }
+
+    /// The executor has told.
+    pub(super) fn told(&self, id: u64, tasks: &[TaskProcess]) {
+        let waiting = self.lock().remove(&id);
+        for sender in waiting.into_iter().flatten() {
+            // Whoever asked may have left.
+            let _ = sender.send(tasks.to_vec());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
