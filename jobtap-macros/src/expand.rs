@@ -7,7 +7,7 @@ use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Path, Type};
+use syn::{Path, Token, Type};
 
 use crate::args::{Load, LoadOrder, PluginArgs};
 use crate::handler::{self, Handler, OnKind, OnTopic};
@@ -26,8 +26,11 @@ pub(crate) fn expand(plugin: &Plugin) -> TokenStream {
     let descriptor = descriptor(plugin, &own, &krate, &p);
     let registered = (!plugin.broken)
         .then(|| quote!(#krate::__jobtap_register!(<#self_ty as #p::Plugin>::DESCRIPTOR);));
+    // A type that isn't known is told of the author's block and of this one; with the same advice, which
+    // is about the place behind `impl`, it is told once.
+    let keyword = Token![impl](plugin.impl_span);
     let implementation = quote_spanned! {self_ty.span()=>
-        impl #p::Plugin for #self_ty {
+        #keyword #p::Plugin for #self_ty {
             const DESCRIPTOR: &'static #p::PluginDescriptor = &#descriptor;
         }
     };

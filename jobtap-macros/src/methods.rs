@@ -226,8 +226,7 @@ fn check_duplicates(handlers: &[Handler], errors: &mut Vec<syn::Error>) {
                 OnKind::Known(found) if found.topic == "service" => {
                     format!("service `{}`", found.key)
                 }
-                OnKind::Known(found) if found.key.is_empty() => format!("`{}`", found.topic),
-                OnKind::Known(found) => format!("`{}`", found.topic.replace('*', &found.key)),
+                OnKind::Known(found) => format!("`{}`", found.name()),
                 OnKind::Own(path) => format!("`{}`", path.to_token_stream()).replace(' ', ""),
             };
             let Some((_, first)) = seen.iter().find(|(other, _)| *other == name) else {

@@ -40,6 +40,8 @@ impl Parse for Arg {
             let message = if key == "role" {
                 "`role` needs a value\nnote: write `role = \"guest\"` or `role = \"owner\"`"
                     .to_owned()
+            } else if key == "guest" || key == "owner" {
+                format!("`{key}` is a role\nnote: write `role = \"{key}\"`")
             } else {
                 format!("a service's name is a string\nnote: write `#[service(\"{key}\")]`")
             };

@@ -8,7 +8,7 @@ use super::bracket::Bracket;
 use super::call::Call;
 use super::event_name::EventName;
 use super::exception::Exception;
-use super::given::{IsEventName, IsHeld, IsJobFlag, IsJobspecPath, IsLiveJob};
+use super::given::{IsEventName, IsHeld, IsJobFlag, IsJobspecPath, IsLiveJob, IsText};
 use super::host::{CallError, Command, Host, JobFlag, Level};
 use super::jobs::{AsJob, AsLiveJob, AsPendingJob, EndingJob, Held, JobRef, LiveJob};
 use super::jobspec_path::JobspecPath;
@@ -18,8 +18,8 @@ use crate::job::{Job, JobId, Timestamp, Uid, Urgency};
 use crate::queue::Queues;
 use crate::resource::{Idset, ResourceSet};
 use crate::topic::{
-    AllowsDependencyAdd, AllowsEpilog, AllowsFatal, AllowsJobspecUpdate, AllowsProlog, HasJob,
-    OwnTopic, TopicSet, WithoutJob,
+    AllowsDependencyAdd, AllowsEpilog, AllowsFatal, AllowsJobspecUpdate, AllowsProlog, OwnTopic,
+    TopicSet, WithoutJob,
 };
 
 /// The context of a handler on topic `T`, or on a tuple of topics in the order of `#[on]`.
@@ -165,11 +165,11 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     ///
     /// # Errors
     /// When the job is past DEPEND.
-    pub fn dependency_add(&self, description: impl Into<String>) -> Result<Held<'a>, CallError>
+    pub fn dependency_add(&self, description: impl IsText) -> Result<Held<'a>, CallError>
     where
         T: AllowsDependencyAdd,
     {
-        self.hold(self.current()?, description.into())
+        self.hold(self.current()?, description.into_text())
     }
 
     /// Adds a dependency to another job, as [`dependency_add`](Self::dependency_add) does to the
@@ -423,22 +423,22 @@ impl<T: TopicSet> Cx<'_, T> {
     ///
     /// # Errors
     /// When the job's start was requested already.
-    pub fn prolog_start(&self, description: impl Into<String>) -> Result<Token, CallError>
+    pub fn prolog_start(&self, description: impl IsText) -> Result<Token, CallError>
     where
         T: AllowsProlog,
     {
-        self.open(self.current()?, Bracket::Prolog, description.into())
+        self.open(self.current()?, Bracket::Prolog, description.into_text())
     }
 
     /// Holds the release of the current job's resources until the token is finished.
     ///
     /// # Errors
     /// When the job isn't in CLEANUP.
-    pub fn epilog_start(&self, description: impl Into<String>) -> Result<Token, CallError>
+    pub fn epilog_start(&self, description: impl IsText) -> Result<Token, CallError>
     where
         T: AllowsEpilog,
     {
-        self.open(self.current()?, Bracket::Epilog, description.into())
+        self.open(self.current()?, Bracket::Epilog, description.into_text())
     }
 
     /// Changes one place of the current job's jobspec. All changes of a callback become one
@@ -480,11 +480,11 @@ impl<T: TopicSet> Cx<'_, T> {
     ///
     /// # Errors
     /// When the job is over, which the topic rules out.
-    pub fn fail(&self, kind: impl Into<String>, note: impl Into<String>) -> Result<(), CallError>
+    pub fn fail(&self, kind: impl IsText, note: impl IsText) -> Result<(), CallError>
     where
-        T: HasJob + AllowsFatal,
+        T: AllowsFatal,
     {
-        let exception = Exception::fatal(kind, note);
+        let exception = Exception::fatal(kind.into_text(), note.into_text());
         self.call.args.host.call(Command::Raise { job: self.current()?, exception })
     }
 }

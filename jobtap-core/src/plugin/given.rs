@@ -59,6 +59,25 @@ impl IsLiveJob for LiveJob<'_> {}
 impl IsLiveJob for PendingJob<'_> {}
 impl IsLiveJob for EndingJob<'_> {}
 
+/// A text: what names a dependency, a prolog or an epilog, and the type of an exception.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a text",
+    label = "a text is asked for: this call is about the handler's own job, which isn't named",
+    note = "leave the job out; about another job are `cx.dependency_add_to`, `cx.epilog_start_of`, `cx.fail_job`"
+)]
+pub trait IsText {
+    /// The text.
+    fn into_text(self) -> String;
+}
+
+// An author who passes a job, as in C, would read of `From` for `String`.
+#[diagnostic::do_not_recommend]
+impl<S: Into<String>> IsText for S {
+    fn into_text(self) -> String {
+        self.into()
+    }
+}
+
 mod sealed {
     use super::Held;
 

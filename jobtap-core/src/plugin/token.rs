@@ -17,7 +17,7 @@ use crate::job::JobId;
 /// take over in `job.new` with [`Cx::prolog_reopen`](super::Cx::prolog_reopen) or
 /// [`Cx::epilog_reopen`](super::Cx::epilog_reopen).
 #[derive(Debug)]
-#[must_use = "dropping it ends the prolog or epilog as failed"]
+#[must_use = "dropped, as by `let _ =`, it ends the prolog or epilog as failed: keep it until `finish`"]
 pub struct Token {
     kind: Bracket,
     job: JobId,

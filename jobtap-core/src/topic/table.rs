@@ -254,7 +254,6 @@ topics! {
 pub struct Later<P = ()>(std::marker::PhantomData<fn(P)>);
 
 impl<P: 'static> TopicSet for Later<P> {}
-impl<P: 'static> AllowsFatal for Later<P> {}
 
 /// Not a topic of `#[on]`: the context of a service under `#[service]`. There is no current job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -268,4 +267,3 @@ impl Topic for Service {
 }
 impl HasRequest for Service {}
 impl ReturnsReply for Service {}
-impl AllowsFatal for Service {}
