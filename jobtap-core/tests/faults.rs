@@ -63,6 +63,14 @@ mod careless {
     }
 
     #[test]
+    fn a_plugin_that_panics_when_it_is_dropped_is_removed_all_the_same() {
+        let mut m = with::<Twice>();
+        m.remove_plugin("twice").unwrap();
+        assert!(m.log().any(|(_, text)| text == "twice: drop: panicked: a bug in drop"));
+        assert_eq!(m.remove_plugin("twice").unwrap_err(), "Failed to find plugin to remove");
+    }
+
+    #[test]
     fn a_dependency_removed_twice_is_removed() {
         let mut m = with::<Twice>();
         let id = m.submit(TestJob::new()).unwrap();
@@ -70,9 +78,7 @@ mod careless {
             id,
             "submit dependency-add validate dependency-remove depend priority alloc start",
         );
-        // The plugin doesn't survive its removal, the manager does.
         m.remove_plugin("twice").unwrap();
-        assert!(m.log().any(|(_, text)| text == "twice: drop: panicked: a bug in drop"));
     }
 
     #[test]

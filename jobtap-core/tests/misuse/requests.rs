@@ -116,6 +116,28 @@ impl Lenient {
     fn new_job(&self) {}
 }
 
+/// Can't be built.
+struct Fragile;
+
+#[jobtap_plugin(name = "fragile", load = "by-name")]
+impl Fragile {
+    #[init]
+    fn new() -> Self {
+        panic!("no licence file")
+    }
+
+    #[on("job.new")]
+    fn new_job(&self) {}
+}
+
+#[test]
+fn a_panic_where_a_plugin_is_built_is_a_load_that_fails() {
+    let mut m = with::<Fragile>();
+    let text = m.load_plugin("fragile", json!({})).unwrap_err();
+    assert_eq!(text, "#[init] panicked: no licence file");
+    m.submit(TestJob::new()).unwrap();
+}
+
 #[test]
 fn no_conf_is_an_empty_one() {
     let mut m = with::<Lenient>();
