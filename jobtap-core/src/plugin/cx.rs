@@ -8,19 +8,15 @@ use super::bracket::Bracket;
 use super::call::Call;
 use super::event_name::EventName;
 use super::exception::Exception;
-use super::given::{IsEventName, IsHeld, IsJobFlag, IsJobspecPath, IsLiveJob, IsText};
+use super::given::{IsEventName, IsHeld, IsJobFlag, IsJobspecPath, IsLiveJob};
 use super::host::{CallError, Command, Host, JobFlag, Level};
 use super::jobs::{AsJob, AsLiveJob, AsPendingJob, EndingJob, Held, JobRef, LiveJob};
 use super::jobspec_path::JobspecPath;
 use super::outcome::Priority;
 use super::token::Token;
-use crate::job::{Job, JobId, Timestamp, Uid, Urgency};
-use crate::queue::Queues;
-use crate::resource::{Idset, ResourceSet};
-use crate::topic::{
-    AllowsDependencyAdd, AllowsEpilog, AllowsFatal, AllowsJobspecUpdate, AllowsProlog, OwnTopic,
-    TopicSet, WithoutJob,
-};
+use crate::job::{Job, JobId, Timestamp, Urgency};
+use crate::resource::Idset;
+use crate::topic::{OwnTopic, TopicSet, WithoutJob};
 
 /// The context of a handler on topic `T`, or on a tuple of topics in the order of `#[on]`.
 ///
@@ -46,52 +42,30 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.call.args.host
     }
 
+    pub(super) fn current_job(&self) -> Option<&'a Job> {
+        self.call.args.job
+    }
+
     /// The time of this callback, UNIX seconds.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn waited(job: &Job, cx: &Cx<'_, JobStateRun>) -> f64 {
+    ///     cx.now() - job.t_submit()
+    /// }
+    /// ```
     pub fn now(&self) -> Timestamp {
         self.call.args.host.now()
     }
 
-    /// The user who owns the instance.
-    ///
-    /// ```
-    /// # use jobtap_core::prelude::*;
-    /// fn validate(job: &Job, cx: &Cx<'_, JobValidate>) -> Result<(), Reject> {
-    ///     match job.jobspec().attribute("alloc-bypass") {
-    ///         Some(_) if job.userid() != cx.owner() => Err(Reject::new("not for guests")),
-    ///         _ => Ok(()),
-    ///     }
-    /// }
-    /// ```
-    pub fn owner(&self) -> Uid {
-        self.call.args.host.owner()
-    }
-
-    /// When the instance's own resources end, and with them every job (RFC 20 `expiration`); `None`
-    /// when they have no end.
-    ///
-    /// ```
-    /// # use jobtap_core::prelude::*;
-    /// fn fits(jobspec: &Jobspec, cx: &Cx<'_, JobValidate>) -> bool {
-    ///     cx.instance_expiration().is_none_or(|end| cx.now() + jobspec.duration() <= end)
-    /// }
-    /// ```
-    pub fn instance_expiration(&self) -> Option<Timestamp> {
-        self.instance_resources().expiration().map(Timestamp::from_secs)
-    }
-
-    /// All resources of the instance (RFC 20), excluded and drained nodes and those in use among them.
-    ///
-    /// ```
-    /// # use jobtap_core::prelude::*;
-    /// fn whole_machine(r: &ResourceSet, cx: &Cx<'_, JobStateRun>) -> bool {
-    ///     r.nnodes() == cx.instance_resources().nnodes()
-    /// }
-    /// ```
-    pub fn instance_resources(&self) -> &'a ResourceSet {
-        self.call.args.host.instance_resources()
-    }
-
     /// A job by its id: an active one, or an inactive one that isn't purged yet.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn state_of(id: JobId, cx: &Cx<'_, Service>) -> Result<String, ServiceError> {
+    ///     Ok(cx.job(id)?.state().to_string())
+    /// }
+    /// ```
     ///
     /// # Errors
     /// [`CallError::UnknownJob`].
@@ -99,50 +73,14 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.call.args.host.job(id).map(JobRef::new).ok_or(CallError::UnknownJob(id))
     }
 
-    /// The instance's queues (RFC 33): which there are, whether they take and start jobs, what they
-    /// require and limit.
-    ///
-    /// ```
-    /// use jobtap_core::prelude::*;
-    ///
-    /// #[derive(Default)]
-    /// struct NightShift;
-    ///
-    /// #[jobtap_plugin(name = "night-shift")]
-    /// impl NightShift {
-    ///     /// Long jobs go to the night, where there is such a queue and it takes them.
-    ///     #[on("job.validate")]
-    ///     fn validate(&self, job: &Job, cx: Cx<'_, JobValidate>) -> Result<(), Reject> {
-    ///         let night = cx.queues().get("night").filter(|queue| queue.is_enabled());
-    ///         if let Some(night) = night
-    ///             && job.jobspec().duration() > 8.0 * 3600.0
-    ///         {
-    ///             cx.jobspec_update(path!("attributes.system.queue"), "night")?;
-    ///             if let Some(constraint) = night.constraint() {
-    ///                 cx.jobspec_update(path!("attributes.system.constraints"), constraint)?;
-    ///             }
-    ///         }
-    ///         Ok(())
-    ///     }
-    /// }
-    ///
-    /// # fn main() -> Result<(), String> {
-    /// use jobtap_core::testing::{TestJob, TestManager};
-    ///
-    /// let mut m = TestManager::new()
-    ///     .plugin::<NightShift>()
-    ///     .config(serde_json::json!({"queues": {"day": {}, "night": {}}}))
-    ///     .start();
-    /// let id = m.submit(TestJob::new().queue("day").duration(36_000.0))?;
-    /// assert_eq!(m.job(id).jobspec().queue(), Some("night"));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn queues(&self) -> &'a Queues {
-        self.call.args.host.queues()
-    }
-
     /// A job by its id, as calls take it: one that was accepted and is not over.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn tell(id: JobId, cx: &Cx<'_, Service>) -> Result<(), ServiceError> {
+    ///     Ok(cx.memo(cx.live(id)?, "from", "the help desk")?)
+    /// }
+    /// ```
     ///
     /// # Errors
     /// [`CallError::UnknownJob`], [`CallError::Over`].
@@ -157,23 +95,17 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.call.args.host.push(Command::RemoveDependency { job, description });
     }
 
-    /// Holds the current job in DEPEND until the same description is removed.
-    ///
-    /// A description names the dependency within its job and works once: adding one that holds
-    /// already, or that was removed before, has no effect. So a handler that is called again after
-    /// a restart just adds again.
-    ///
-    /// # Errors
-    /// When the job is past DEPEND.
-    pub fn dependency_add(&self, description: impl IsText) -> Result<Held<'a>, CallError>
-    where
-        T: AllowsDependencyAdd,
-    {
-        self.hold(self.current()?, description.into_text())
-    }
-
     /// Adds a dependency to another job, as [`dependency_add`](Self::dependency_add) does to the
     /// current one.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn wait(id: JobId, cx: &Cx<'_, Service>) -> Result<(), ServiceError> {
+    ///     let job = cx.live(id)?.pending().ok_or_else(|| ServiceError::invalid("too late"))?;
+    ///     cx.dependency_add_to(job, "data")?;
+    ///     Ok(())
+    /// }
+    /// ```
     ///
     /// # Errors
     /// When the job is past DEPEND.
@@ -185,13 +117,21 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.hold(job.job_id(), description.into())
     }
 
-    fn hold(&self, job: JobId, name: String) -> Result<Held<'a>, CallError> {
+    pub(super) fn hold(&self, job: JobId, name: String) -> Result<Held<'a>, CallError> {
         let description = name.clone();
         self.call.args.host.call(Command::AddDependency { job, description })?;
         Ok(Held { job, description: Cow::Owned(name) })
     }
 
     /// Posts an exception that does not end the job. To end it there is [`fail`](Self::fail).
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn run(job: &Job, cx: Cx<'_, JobStateRun>) -> Result<(), HandlerError> {
+    ///     const NOTE: Severity = Severity::new(7);
+    ///     Ok(cx.raise(job, Exception::new(NOTE, "quota", "90 % of the bank's hours are used"))?)
+    /// }
+    /// ```
     ///
     /// # Errors
     /// When the job is over, which what is taken as a job rules out.
@@ -201,6 +141,14 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     /// Ends a job with a fatal exception of type `kind`, as [`fail`](Self::fail) does the current
     /// one.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn evict(id: JobId, cx: &Cx<'_, Service>) -> Result<(), ServiceError> {
+    ///     cx.fail_job(cx.live(id)?, "evicted", "the machine is needed");
+    ///     Ok(())
+    /// }
+    /// ```
     pub fn fail_job(&self, job: impl IsLiveJob, kind: impl Into<String>, note: impl Into<String>) {
         let exception = Exception::fatal(kind, note);
         self.call.args.host.push(Command::Raise { job: job.job_id(), exception });
@@ -208,6 +156,14 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     /// Sets the urgency of a job that has no resources yet, in the name of the instance's owner: 0
     /// holds it, 31 expedites it, whatever its priority (RFC 30).
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn hold(job: &Job, cx: Cx<'_, JobStateSched>) -> Result<(), HandlerError> {
+    ///     cx.urgency(job, Urgency::HOLD);
+    ///     Ok(())
+    /// }
+    /// ```
     pub fn urgency(&self, job: impl AsPendingJob<T>, urgency: Urgency) {
         self.call.args.host.push(Command::SetUrgency { job: job.job_id(), urgency });
     }
@@ -225,7 +181,12 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.open(job.id(), Bracket::Epilog, description.into())
     }
 
-    fn open(&self, job: JobId, bracket: Bracket, name: String) -> Result<Token, CallError> {
+    pub(super) fn open(
+        &self,
+        job: JobId,
+        bracket: Bracket,
+        name: String,
+    ) -> Result<Token, CallError> {
         let description = name.clone();
         self.call.args.host.call(match bracket {
             Bracket::Prolog => Command::StartProlog { job, description },
@@ -236,6 +197,13 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     /// Leaves a note on a job for its user, which outlives the manager; shown among its annotations
     /// under `user`. Null removes it.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn depend(job: &Job, cx: Cx<'_, JobStateDepend>) -> Result<(), HandlerError> {
+    ///     Ok(cx.memo(job, "licences", "matlab is in use, about an hour")?)
+    /// }
+    /// ```
     ///
     /// # Errors
     /// When the job is over, which what is taken as a job rules out.
@@ -250,6 +218,13 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     }
 
     /// Sets the priority of a job in PRIORITY or SCHED; in other states there is no effect.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn new_job(job: &Job, cx: Cx<'_, JobNew>) -> Result<(), HandlerError> {
+    ///     Ok(cx.reprioritize(job, Priority::new(7))?)
+    /// }
+    /// ```
     ///
     /// # Errors
     /// When the job is over, which what is taken as a job rules out.
@@ -283,6 +258,24 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     /// Delivers this job's events to the plugin's `job.event.*` handlers, until the job is over or
     /// the plugin is unloaded. Subscribing twice is the same as once.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// # #[derive(Default)]
+    /// # struct Starts { started: u64 }
+    /// #[jobtap_plugin(name = "starts")]
+    /// impl Starts {
+    ///     #[on("job.new")]
+    ///     fn new_job(&self, job: &Job, cx: Cx<'_, JobNew>) -> Result<(), HandlerError> {
+    ///         Ok(cx.subscribe(job)?)
+    ///     }
+    ///
+    ///     #[on("job.event.start")]
+    ///     fn started(&mut self) {
+    ///         self.started += 1;
+    ///     }
+    /// }
+    /// ```
     ///
     /// # Errors
     /// When the job is over, which what is taken as a job rules out.
@@ -328,6 +321,13 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     /// Sets a flag of a job.
     ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn run(job: &Job, cx: Cx<'_, JobStateRun>) -> Result<(), HandlerError> {
+    ///     Ok(cx.set_flag(job, JobFlag::Immutable)?) // Its user can't change it any more.
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// When the job is over, which what is taken as a job rules out.
     pub fn set_flag(&self, job: impl AsLiveJob<T>, flag: impl IsJobFlag) -> Result<(), CallError> {
@@ -337,6 +337,14 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     /// Changes one place of another job's jobspec, as [`jobspec_update`](Self::jobspec_update) does
     /// for the current one. `job.validate` is not asked.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn extend(id: JobId, cx: &Cx<'_, Service>) -> Result<(), ServiceError> {
+    ///     let job = cx.live(id)?.pending().ok_or_else(|| ServiceError::invalid("it has begun"))?;
+    ///     Ok(cx.jobspec_update_of(job, path!("attributes.system.duration"), 7200)?)
+    /// }
+    /// ```
     ///
     /// # Errors
     /// When the path goes through something that isn't an object.
@@ -354,6 +362,17 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// Calls a topic of an author's own on all plugins that handle it, in load order, and gives what
     /// they answer. They are called now, within this callback.
     ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// #[topic("site.holiday", answer = bool)]
+    /// struct Holiday;
+    ///
+    /// fn priority(cx: Cx<'_, JobStatePriority>) -> Result<Priority, HandlerError> {
+    ///     let holiday = cx.call(&Holiday)?.contains(&true);
+    ///     Ok(if holiday { Priority::new(100) } else { Priority::UNCHANGED })
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// [`CallError::Reentrant`] when one of them is being called already, this plugin included;
     /// [`CallError::Topic`] when one fails.
@@ -363,6 +382,17 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     }
 
     /// The same for a topic about a job.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// #[topic("site.share", job, answer = f64)]
+    /// struct Share;
+    ///
+    /// fn priority(job: &Job, cx: Cx<'_, JobStatePriority>) -> Result<Priority, HandlerError> {
+    ///     let shares = cx.call_for(job, &Share)?;
+    ///     Ok(Priority::clamped(1e6 * shares.iter().sum::<f64>()))
+    /// }
+    /// ```
     ///
     /// # Errors
     /// Those of [`call`](Self::call).
@@ -377,6 +407,20 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     /// Takes over a prolog of this plugin that was open when the manager ended, or when the plugin
     /// was reloaded. Call it in `job.new`: what isn't taken over has failed after that.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// # #[derive(Default)]
+    /// # struct Gate { open: Vec<Token> }
+    /// # impl Gate {
+    /// fn new_job(&mut self, job: &Job, cx: Cx<'_, JobNew>) {
+    ///     // After a restart; of other jobs there is nothing to take over.
+    ///     if let Ok(token) = cx.prolog_reopen(job, "gate") {
+    ///         self.open.push(token);
+    ///     }
+    /// }
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`CallError::NotOpen`].
@@ -407,84 +451,14 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     }
 
     /// Writes a line to the manager's log, with the plugin's name.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn inactive(job: &Job, cx: Cx<'_, JobStateInactive>) {
+    ///     cx.log(Level::Info, format!("{} is over: {:?}", job.id(), job.result()));
+    /// }
+    /// ```
     pub fn log(&self, level: Level, text: impl Into<String>) {
         self.call.args.host.push(Command::Log { level, text: text.into() });
-    }
-}
-
-/// Calls that only some topics allow. The bound is on each method and not on the block, since only
-/// then the compiler shows the message of the missing capability.
-impl<T: TopicSet> Cx<'_, T> {
-    fn current(&self) -> Result<JobId, CallError> {
-        self.call.args.job.map(Job::id).ok_or(CallError::NoCurrentJob)
-    }
-
-    /// Holds the start of the current job until the token is finished.
-    ///
-    /// # Errors
-    /// When the job's start was requested already.
-    pub fn prolog_start(&self, description: impl IsText) -> Result<Token, CallError>
-    where
-        T: AllowsProlog,
-    {
-        self.open(self.current()?, Bracket::Prolog, description.into_text())
-    }
-
-    /// Holds the release of the current job's resources until the token is finished.
-    ///
-    /// # Errors
-    /// When the job isn't in CLEANUP.
-    pub fn epilog_start(&self, description: impl IsText) -> Result<Token, CallError>
-    where
-        T: AllowsEpilog,
-    {
-        self.open(self.current()?, Bracket::Epilog, description.into_text())
-    }
-
-    /// Changes one place of the current job's jobspec. All changes of a callback become one
-    /// `jobspec-update` event; they are dropped when the handler fails.
-    ///
-    /// ```
-    /// # use jobtap_core::prelude::*;
-    /// fn validate(cx: Cx<'_, JobValidate>) -> Result<(), Reject> {
-    ///     Ok(cx.jobspec_update(path!("attributes.system.queue"), "batch")?)
-    /// }
-    /// ```
-    ///
-    /// # Errors
-    /// When the path goes through something that isn't an object, and in `job.update` and in
-    /// `job.validate` of a user's update when the job is allocated already.
-    pub fn jobspec_update(
-        &self,
-        path: impl IsJobspecPath,
-        value: impl Into<Value>,
-    ) -> Result<(), CallError>
-    where
-        T: AllowsJobspecUpdate,
-    {
-        let path: JobspecPath = path.value();
-        let (job, path) = (self.current()?, path.as_str().to_owned());
-        let updates = [(path, value.into())].into_iter().collect();
-        self.call.args.host.call(Command::UpdateJobspec { job, updates })
-    }
-
-    /// Ends the current job with a fatal exception of type `kind`, at topics where it is accepted and
-    /// not over; elsewhere there is [`fail_job`](Self::fail_job).
-    ///
-    /// ```compile_fail,E0277
-    /// # use jobtap_core::prelude::*;
-    /// fn updated(cx: Cx<'_, JobUpdate>) -> Result<(), HandlerError> {
-    ///     Ok(cx.fail("site", "no")?) // the job may be one that isn't accepted yet
-    /// }
-    /// ```
-    ///
-    /// # Errors
-    /// When the job is over, which the topic rules out.
-    pub fn fail(&self, kind: impl IsText, note: impl IsText) -> Result<(), CallError>
-    where
-        T: AllowsFatal,
-    {
-        let exception = Exception::fatal(kind.into_text(), note.into_text());
-        self.call.args.host.call(Command::Raise { job: self.current()?, exception })
     }
 }

@@ -72,6 +72,20 @@ pub enum Load {
 
 /// In which order the active jobs are introduced to a plugin that is loaded into a running manager:
 /// `#[jobtap_plugin(load_order = "state")]`.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// # #[derive(Default)]
+/// # struct Counts { held: u32 }
+/// /// Jobs that have resources are counted before those that want some.
+/// #[jobtap_plugin(name = "counts", load = "by-name", load_order = "-state")]
+/// impl Counts {
+///     #[on("job.new")]
+///     fn new_job(&mut self, job: &Job) {
+///         self.held += u32::from(job.resources().is_some());
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LoadOrder {
     /// By id.

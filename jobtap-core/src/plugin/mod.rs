@@ -17,6 +17,8 @@ mod bulk;
 mod call;
 mod conf;
 mod cx;
+mod cx_current;
+mod cx_instance;
 mod cx_tasks;
 mod data;
 mod descriptor;

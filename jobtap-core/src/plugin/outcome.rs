@@ -66,6 +66,25 @@ impl From<u32> for Priority {
 }
 
 /// Notes on a job for users to see; merged into those it has. `null` removes a key.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// # #[derive(Default)]
+/// # struct Estimate;
+/// #[jobtap_plugin(name = "estimate")]
+/// impl Estimate {
+///     #[on("job.state.sched")]
+///     fn sched(&self, job: &Job) -> Annotations {
+///         let hours = job.jobspec().duration() / 3600.0;
+///         Annotations::new().with("estimate", serde_json::json!({"hours": hours}))
+///     }
+///
+///     #[on("job.state.run")]
+///     fn run(&self) -> Annotations {
+///         Annotations::new().with("estimate", serde_json::Value::Null) // Takes it away.
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Annotations(Map<String, Value>);
 

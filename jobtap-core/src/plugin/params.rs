@@ -88,6 +88,15 @@ impl<'a, P, T: HasResources> FromTopic<'a, P, T> for ResourceSet {
 ///
 /// `None` when the callback does not come from an event: the job is introduced to a plugin that
 /// was just loaded.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// fn cleanup(job: &Job, prev: PrevState, cx: Cx<'_, JobStateCleanup>) {
+///     if prev.0 != Some(State::Run) {
+///         cx.log(Level::Info, format!("{} never had resources", job.id()));
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrevState(pub Option<State>);
 
@@ -153,6 +162,24 @@ impl<'a, P, T: HasUpdateRequest> FromTopic<'a, P, T> for &'a UpdateRequest {
 }
 
 /// For which topic a wildcard handler (`job.state.*`, `job.*`) is called, with what that topic has.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// # #[derive(Default)]
+/// # struct Trace;
+/// #[jobtap_plugin(name = "trace")]
+/// impl Trace {
+///     #[on("job.*")]
+///     fn any(&self, job: &Job, topic: JobTopic<'_>, cx: Cx<'_, JobAny>) {
+///         let what = match topic {
+///             JobTopic::State(_) => format!("is in {}", job.state()),
+///             JobTopic::Event(entry) => format!("has {}", entry.name),
+///             other => format!("{other:?}"),
+///         };
+///         cx.log(Level::Debug, format!("{} {what}", job.id()));
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum JobTopic<'a> {

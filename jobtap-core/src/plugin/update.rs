@@ -11,6 +11,21 @@ use super::service::Cred;
 
 /// What was changed in a jobspec, for `job.update`: new values by dotted path, as in the context of
 /// the `jobspec-update` event (RFC 21).
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// # #[derive(Default)]
+/// # struct Watch;
+/// #[jobtap_plugin(name = "watch")]
+/// impl Watch {
+///     #[on("job.update")]
+///     fn updated(&self, job: &Job, updates: Updates<'_>, cx: Cx<'_, JobUpdate>) {
+///         if let Some(duration) = updates.get("attributes.system.duration") {
+///             cx.log(Level::Info, format!("{} is to take {duration} s", job.id()));
+///         }
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Updates<'a>(pub(crate) &'a Map<String, Value>);
 
@@ -27,6 +42,14 @@ impl<'a> Updates<'a> {
 }
 
 /// A user's request to change one key of a jobspec, for `job.update.KEY`.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// fn bank(request: &UpdateRequest) -> Result<Update, Reject> {
+///     Reject::when(!request.cred.owner, format!("{} is the owner's to change", request.key))?;
+///     Ok(Update::allow())
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpdateRequest {
     /// Who asks.

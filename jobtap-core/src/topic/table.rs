@@ -251,6 +251,16 @@ topics! {
 
 /// Not a topic of `#[on]`: the context of what comes back to plugin `P` later, from a timer or from
 /// work outside the manager's thread. There is no current job then.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// # #[derive(Default)]
+/// # struct Site;
+/// fn look(site: &mut Site, id: JobId, cx: &Cx<'_, Later<Site>>) -> Result<(), CallError> {
+///     let job = cx.live(id)?;
+///     Ok(cx.memo(job, "site", "seen again")?)
+/// }
+/// ```
 pub struct Later<P = ()>(std::marker::PhantomData<fn(P)>);
 
 impl<P: 'static> TopicSet for Later<P> {}
