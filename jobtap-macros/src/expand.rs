@@ -11,7 +11,7 @@ use syn::{Path, Token, Type};
 
 use crate::args::{Load, LoadOrder, PluginArgs};
 use crate::handler::{self, Handler, OnKind, OnTopic};
-use crate::methods::{Build, Init};
+use crate::methods::{Build, Clash, Init, both};
 use crate::plugin::Plugin;
 
 /// The items to emit after the impl block.
@@ -43,10 +43,16 @@ pub(crate) fn expand(plugin: &Plugin) -> TokenStream {
                 type #alias = <#path as #krate::topic::NamedByPath>::Topic;
             }
         });
-        quote!(const _: () = { #(#aliases)* #implementation };)
+        let differ = differ(plugin, &own, &krate, &p);
+        quote!(const _: () = { #(#aliases)* #differ #implementation };)
     };
+    let clashes = plugin.methods.clashes.iter().map(|Clash { conditions, error }| {
+        let error = error.to_compile_error();
+        quote!(#(#conditions)* #error)
+    });
     quote! {
         #implementation
+        #(#clashes)*
         #data
         #instance_data
         #registered
@@ -76,6 +82,39 @@ fn alias(index: usize, path: &Path) -> Ident {
     Ident::new(&format!("__OwnTopic{index}"), path.span())
 }
 
+/// Two paths may lead to one topic, which only the compiler sees.
+fn differ(plugin: &Plugin, own: &[&Path], krate: &TokenStream, p: &TokenStream) -> TokenStream {
+    let paths = |handler: &Handler| -> Vec<Path> {
+        let paths = handler.topics.iter().filter_map(|topic| match &topic.kind {
+            OnKind::Own(path) => Some(path.clone()),
+            OnKind::Known(_) => None,
+        });
+        paths.collect()
+    };
+    let mut checks = TokenStream::new();
+    let mut earlier: Vec<(&Handler, Path)> = Vec::new();
+    for handler in &plugin.methods.handlers {
+        for later in paths(handler) {
+            let at = later.span();
+            let (krate, p) = (respan(krate, at), respan(p, at));
+            let name = |path: &Path| {
+                let index = own.iter().position(|other| *other == path).unwrap_or_default();
+                let alias = Ident::new(&alias(index, path).to_string(), at);
+                quote_spanned!(at=> <#alias as #krate::topic::Topic>::NAME)
+            };
+            // One path twice is told by the macro itself.
+            for (first, path) in earlier.iter().filter(|(_, path)| *path != later) {
+                let (conditions, one, other) = (both(first, handler), name(path), name(&later));
+                checks.extend(quote_spanned! {at=>
+                    #(#conditions)* const _: () = #p::differ(#one, #other);
+                });
+            }
+            earlier.push((handler, later));
+        }
+    }
+    checks
+}
+
 fn descriptor(plugin: &Plugin, own: &[&Path], krate: &TokenStream, p: &TokenStream) -> TokenStream {
     let args = &plugin.args;
     let name = args.name.as_ref().map_or_else(|| quote!(""), |name| quote!(#name));
@@ -95,8 +134,6 @@ fn descriptor(plugin: &Plugin, own: &[&Path], krate: &TokenStream, p: &TokenStre
     let handlers = &plugin.methods.handlers;
     let entries = handlers.iter().map(|handler| entries(handler, own, krate, p));
     let entries = quote!(&[#(#entries)*]);
-    // Of a broken plugin it was said already which topic has two handlers.
-    let entries = if plugin.broken { entries } else { quote!(#p::distinct(#entries)) };
     quote! {
         #p::PluginDescriptor {
             name: #name,

@@ -40,7 +40,7 @@ pub(crate) fn jobtap_plugin(args: TokenStream, item: TokenStream) -> TokenStream
     let mut methods = methods::take(&mut item_impl, &args, &mut errors);
     if args.doubtful {
         // Handlers would miss what an argument was to declare.
-        methods = Methods { init: Init::Broken, handlers: Vec::new() };
+        methods = Methods { init: Init::Broken, ..Methods::default() };
     }
     let item = if unreadable { without_marks(item) } else { quote!(#item_impl) };
     let expanded = can_be_plugin.then(|| {

@@ -8,15 +8,17 @@ use super::bracket::Bracket;
 use super::call::Call;
 use super::event_name::EventName;
 use super::exception::Exception;
-use super::given::{IsEventName, IsHeld, IsJobFlag, IsJobspecPath, IsLiveJob};
-use super::host::{CallError, Command, Host, JobFlag, Level};
-use super::jobs::{AsJob, AsLiveJob, AsPendingJob, EndingJob, Held, JobRef, LiveJob};
+use super::given::{IsEventName, IsHeld, IsJobFlag, IsJobspecPath, IsLiveJob, IsText};
+use super::host::{CallError, Command, Host, JobFlag};
+use super::jobs::{AsJob, AsLiveJob, AsPendingJob, EndingJob, Held};
 use super::jobspec_path::JobspecPath;
 use super::outcome::Priority;
 use super::token::Token;
-use crate::job::{Job, JobId, Timestamp, Urgency};
-use crate::resource::Idset;
-use crate::topic::{OwnTopic, TopicSet, WithoutJob};
+use crate::job::{Job, JobId, Urgency};
+use crate::topic::{
+    AllowsDependencyAdd, AllowsEpilog, AllowsFatal, AllowsJobspecUpdate, AllowsProlog, OwnTopic,
+    TopicSet, WithoutJob,
+};
 
 /// The context of a handler on topic `T`, or on a tuple of topics in the order of `#[on]`.
 ///
@@ -40,52 +42,6 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     pub(crate) fn host(&self) -> &'a dyn Host {
         self.call.args.host
-    }
-
-    pub(super) fn current_job(&self) -> Option<&'a Job> {
-        self.call.args.job
-    }
-
-    /// The time of this callback, UNIX seconds.
-    ///
-    /// ```
-    /// # use jobtap_core::prelude::*;
-    /// fn waited(job: &Job, cx: &Cx<'_, JobStateRun>) -> f64 {
-    ///     cx.now() - job.t_submit()
-    /// }
-    /// ```
-    pub fn now(&self) -> Timestamp {
-        self.call.args.host.now()
-    }
-
-    /// A job by its id: an active one, or an inactive one that isn't purged yet.
-    ///
-    /// ```
-    /// # use jobtap_core::prelude::*;
-    /// fn state_of(id: JobId, cx: &Cx<'_, Service>) -> Result<String, ServiceError> {
-    ///     Ok(cx.job(id)?.state().to_string())
-    /// }
-    /// ```
-    ///
-    /// # Errors
-    /// [`CallError::UnknownJob`].
-    pub fn job(&self, id: JobId) -> Result<JobRef<'a>, CallError> {
-        self.call.args.host.job(id).map(JobRef::new).ok_or(CallError::UnknownJob(id))
-    }
-
-    /// A job by its id, as calls take it: one that was accepted and is not over.
-    ///
-    /// ```
-    /// # use jobtap_core::prelude::*;
-    /// fn tell(id: JobId, cx: &Cx<'_, Service>) -> Result<(), ServiceError> {
-    ///     Ok(cx.memo(cx.live(id)?, "from", "the help desk")?)
-    /// }
-    /// ```
-    ///
-    /// # Errors
-    /// [`CallError::UnknownJob`], [`CallError::Over`].
-    pub fn live(&self, id: JobId) -> Result<LiveJob<'a>, CallError> {
-        self.job(id)?.live().ok_or(CallError::Over(id))
     }
 
     /// Removes a dependency. When it was the last one the job moves on.
@@ -117,7 +73,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.hold(job.job_id(), description.into())
     }
 
-    pub(super) fn hold(&self, job: JobId, name: String) -> Result<Held<'a>, CallError> {
+    fn hold(&self, job: JobId, name: String) -> Result<Held<'a>, CallError> {
         let description = name.clone();
         self.call.args.host.call(Command::AddDependency { job, description })?;
         Ok(Held { job, description: Cow::Owned(name) })
@@ -181,12 +137,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.open(job.id(), Bracket::Epilog, description.into())
     }
 
-    pub(super) fn open(
-        &self,
-        job: JobId,
-        bracket: Bracket,
-        name: String,
-    ) -> Result<Token, CallError> {
+    fn open(&self, job: JobId, bracket: Bracket, name: String) -> Result<Token, CallError> {
         let description = name.clone();
         self.call.args.host.call(match bracket {
             Bracket::Prolog => Command::StartProlog { job, description },
@@ -234,26 +185,6 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         priority: Priority,
     ) -> Result<(), CallError> {
         self.call.args.host.call(Command::Reprioritize { job: job.job_id(), priority })
-    }
-
-    /// Drains nodes: no new jobs there until an administrator undrains them; jobs that run there go
-    /// on. Nodes that are drained already keep their reason and time. Ranks that the instance
-    /// doesn't have are logged.
-    ///
-    /// ```
-    /// # use jobtap_core::prelude::*;
-    /// fn inspect(job: &Job, r: &ResourceSet, cx: Cx<'_, JobStateRun>) {
-    ///     cx.drain(&r.ranks(), format!("to be inspected after job {}", job.id()));
-    /// }
-    /// ```
-    pub fn drain(&self, ranks: &Idset, reason: impl Into<String>) {
-        let (ranks, reason) = (ranks.clone(), reason.into());
-        self.call.args.host.push(Command::Drain { ranks, reason });
-    }
-
-    /// Asks all plugins again, by `job.priority.get`, for each job in PRIORITY and SCHED.
-    pub fn reprioritize_all(&self) {
-        self.call.args.host.push(Command::ReprioritizeAll);
     }
 
     /// Delivers this job's events to the plugin's `job.event.*` handlers, until the job is over or
@@ -449,16 +380,115 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.call.args.host.call(Command::Reopen { job, bracket, description })?;
         Ok(Token::new(bracket, job, name, self.call.args.host.remote()))
     }
+}
 
-    /// Writes a line to the manager's log, with the plugin's name.
+/// Calls that only some topics allow. The bound is on each method and not on the block, since only
+/// then the compiler shows the message of the missing capability.
+impl<'a, T: TopicSet> Cx<'a, T> {
+    fn current(&self) -> Result<JobId, CallError> {
+        self.call.args.job.map(Job::id).ok_or(CallError::NoCurrentJob)
+    }
+
+    /// Holds the current job in DEPEND until the same description is removed.
+    ///
+    /// A description names the dependency within its job and works once: adding one that holds
+    /// already, or that was removed before, has no effect. So a handler that is called again after
+    /// a restart just adds again.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
-    /// fn inactive(job: &Job, cx: Cx<'_, JobStateInactive>) {
-    ///     cx.log(Level::Info, format!("{} is over: {:?}", job.id(), job.result()));
+    /// fn depend(job: &Job, cx: Cx<'_, JobStateDepend>) -> Result<(), HandlerError> {
+    ///     if job.jobspec().attribute("data").is_some() {
+    ///         cx.dependency_add("data")?;
+    ///     }
+    ///     Ok(())
     /// }
     /// ```
-    pub fn log(&self, level: Level, text: impl Into<String>) {
-        self.call.args.host.push(Command::Log { level, text: text.into() });
+    ///
+    /// # Errors
+    /// When the job is past DEPEND.
+    pub fn dependency_add(&self, description: impl IsText) -> Result<Held<'a>, CallError>
+    where
+        T: AllowsDependencyAdd,
+    {
+        self.hold(self.current()?, description.into_text())
+    }
+
+    /// Holds the start of the current job until the token is finished.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn run(cx: Cx<'_, JobStateRun>, remote: Remote<()>) -> Result<(), HandlerError> {
+    ///     let token = cx.prolog_start("settle")?;
+    ///     remote.at(cx.now() + 5.0, move |_, _| token.finish(0));
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// When the job's start was requested already.
+    pub fn prolog_start(&self, description: impl IsText) -> Result<Token, CallError>
+    where
+        T: AllowsProlog,
+    {
+        self.open(self.current()?, Bracket::Prolog, description.into_text())
+    }
+
+    /// Holds the release of the current job's resources until the token is finished.
+    ///
+    /// # Errors
+    /// When the job isn't in CLEANUP.
+    pub fn epilog_start(&self, description: impl IsText) -> Result<Token, CallError>
+    where
+        T: AllowsEpilog,
+    {
+        self.open(self.current()?, Bracket::Epilog, description.into_text())
+    }
+
+    /// Changes one place of the current job's jobspec. All changes of a callback become one
+    /// `jobspec-update` event; they are dropped when the handler fails.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn validate(cx: Cx<'_, JobValidate>) -> Result<(), Reject> {
+    ///     Ok(cx.jobspec_update(path!("attributes.system.queue"), "batch")?)
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// When the path goes through something that isn't an object, and in `job.update` and in
+    /// `job.validate` of a user's update when the job is allocated already.
+    pub fn jobspec_update(
+        &self,
+        path: impl IsJobspecPath,
+        value: impl Into<Value>,
+    ) -> Result<(), CallError>
+    where
+        T: AllowsJobspecUpdate,
+    {
+        let path: JobspecPath = path.value();
+        let (job, path) = (self.current()?, path.as_str().to_owned());
+        let updates = [(path, value.into())].into_iter().collect();
+        self.call.args.host.call(Command::UpdateJobspec { job, updates })
+    }
+
+    /// Ends the current job with a fatal exception of type `kind`, at topics where it is accepted and
+    /// not over; elsewhere there is [`fail_job`](Self::fail_job).
+    ///
+    /// ```compile_fail,E0277
+    /// # use jobtap_core::prelude::*;
+    /// fn updated(cx: Cx<'_, JobUpdate>) -> Result<(), HandlerError> {
+    ///     Ok(cx.fail("site", "no")?) // the job may be one that isn't accepted yet
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// When the job is over, which the topic rules out.
+    pub fn fail(&self, kind: impl IsText, note: impl IsText) -> Result<(), CallError>
+    where
+        T: AllowsFatal,
+    {
+        let exception = Exception::fatal(kind.into_text(), note.into_text());
+        self.call.args.host.call(Command::Raise { job: self.current()?, exception })
     }
 }

@@ -158,25 +158,15 @@ impl fmt::Debug for HandlerEntry {
     }
 }
 
-/// Passes a plugin's handlers on when each topic has one. The macro sees most of those that have two;
-/// this sees those whose topics go by different paths, or that are compiled in only some builds.
+/// Refuses two handlers of one own topic, at the path by which the second one names it.
 ///
 /// # Panics
-/// When there are two: at compile time, in the code that `#[jobtap_plugin]` makes.
+/// When it is one: at compile time, in the code that `#[jobtap_plugin]` makes.
 #[doc(hidden)]
 #[track_caller]
-pub const fn distinct(handlers: &'static [HandlerEntry]) -> &'static [HandlerEntry] {
-    let mut left = handlers;
-    while let Some((handler, others)) = left.split_first() {
-        let mut rest = others;
-        while let Some((other, others)) = rest.split_first() {
-            assert!(
-                !(same(handler.topic, other.topic) && same(handler.key, other.key)),
-                "two handlers of this plugin have the same topic: do both in one function"
-            );
-            rest = others;
-        }
-        left = others;
-    }
-    handlers
+pub const fn differ(one: &str, other: &str) {
+    assert!(
+        !same(one, other),
+        "two handlers of this plugin have the same topic: do both in one function"
+    );
 }

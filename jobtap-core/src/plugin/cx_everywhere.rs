@@ -1,12 +1,27 @@
-//! What a handler can know of the instance: its owner, resources and queues.
+//! What every topic has: the time, the instance, jobs by their ids, the log, and calls on the
+//! instance.
 
 use super::cx::Cx;
-use crate::job::{Timestamp, Uid};
+use super::host::{CallError, Command, Level};
+use super::jobs::{JobRef, LiveJob};
+use crate::job::{JobId, Timestamp, Uid};
 use crate::queue::Queues;
-use crate::resource::ResourceSet;
+use crate::resource::{Idset, ResourceSet};
 use crate::topic::TopicSet;
 
 impl<'a, T: TopicSet> Cx<'a, T> {
+    /// The time of this callback, UNIX seconds.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn waited(job: &Job, cx: &Cx<'_, JobStateRun>) -> f64 {
+    ///     cx.now() - job.t_submit()
+    /// }
+    /// ```
+    pub fn now(&self) -> Timestamp {
+        self.host().now()
+    }
+
     /// The user who owns the instance.
     ///
     /// ```
@@ -88,5 +103,67 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// ```
     pub fn queues(&self) -> &'a Queues {
         self.host().queues()
+    }
+
+    /// A job by its id: an active one, or an inactive one that isn't purged yet.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn state_of(id: JobId, cx: &Cx<'_, Service>) -> Result<String, ServiceError> {
+    ///     Ok(cx.job(id)?.state().to_string())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`CallError::UnknownJob`].
+    pub fn job(&self, id: JobId) -> Result<JobRef<'a>, CallError> {
+        self.host().job(id).map(JobRef::new).ok_or(CallError::UnknownJob(id))
+    }
+
+    /// A job by its id, as calls take it: one that was accepted and is not over.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn tell(id: JobId, cx: &Cx<'_, Service>) -> Result<(), ServiceError> {
+    ///     Ok(cx.memo(cx.live(id)?, "from", "the help desk")?)
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`CallError::UnknownJob`], [`CallError::Over`].
+    pub fn live(&self, id: JobId) -> Result<LiveJob<'a>, CallError> {
+        self.job(id)?.live().ok_or(CallError::Over(id))
+    }
+
+    /// Drains nodes: no new jobs there until an administrator undrains them; jobs that run there go
+    /// on. Nodes that are drained already keep their reason and time. Ranks that the instance
+    /// doesn't have are logged.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn inspect(job: &Job, r: &ResourceSet, cx: Cx<'_, JobStateRun>) {
+    ///     cx.drain(&r.ranks(), format!("to be inspected after job {}", job.id()));
+    /// }
+    /// ```
+    pub fn drain(&self, ranks: &Idset, reason: impl Into<String>) {
+        let (ranks, reason) = (ranks.clone(), reason.into());
+        self.host().push(Command::Drain { ranks, reason });
+    }
+
+    /// Asks all plugins again, by `job.priority.get`, for each job in PRIORITY and SCHED.
+    pub fn reprioritize_all(&self) {
+        self.host().push(Command::ReprioritizeAll);
+    }
+
+    /// Writes a line to the manager's log, with the plugin's name.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn inactive(job: &Job, cx: Cx<'_, JobStateInactive>) {
+    ///     cx.log(Level::Info, format!("{} is over: {:?}", job.id(), job.result()));
+    /// }
+    /// ```
+    pub fn log(&self, level: Level, text: impl Into<String>) {
+        self.host().push(Command::Log { level, text: text.into() });
     }
 }
