@@ -308,6 +308,11 @@ mod faulted {
             Ok(())
         }
 
+        #[on("job.update.attributes.system.duration")]
+        fn duration(&self) -> Update {
+            panic!("at an update")
+        }
+
         #[on("job.state.priority")]
         fn priority(&self) -> Priority {
             Priority::new(77)
@@ -354,6 +359,22 @@ mod faulted {
         m.assert_state(held, State::Priority);
         m.remove_plugin("unsound").unwrap();
         m.assert_state(held, State::Sched);
+    }
+
+    #[test]
+    fn who_asks_for_an_update_is_not_told_of_a_submission() {
+        let mut m = with::<Unsound>();
+        m.scheduling(false).unwrap();
+        let id = m.submit(TestJob::new()).unwrap();
+        let update =
+            |m: &mut TestManager| m.update(id, "attributes.system.duration", 60).unwrap_err();
+        let text = "plugin unsound failed; what was asked is refused, please report it";
+        assert_eq!(update(&mut m), text);
+        breaks(&mut m);
+        breaks(&mut m);
+        let text = "plugin unsound has failed repeatedly: what it decides about is refused until an \
+                    administrator reloads it";
+        assert_eq!(update(&mut m), text);
     }
 
     #[test]
