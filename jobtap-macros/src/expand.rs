@@ -29,7 +29,10 @@ pub(crate) fn expand(plugin: &Plugin) -> TokenStream {
     // A type that isn't known is told of the author's block and of this one; with the same advice, which
     // is about the place behind `impl`, it is told once.
     let keyword = Token![impl](plugin.impl_span);
+    // A path to a renamed SDK begins in the author's own scope, where the prelude has the same names.
+    let quiet = plugin.args.krate.as_ref().map(|_| quote!(#[allow(unused_qualifications)]));
     let implementation = quote_spanned! {self_ty.span()=>
+        #quiet
         #keyword #p::Plugin for #self_ty {
             const DESCRIPTOR: &'static #p::PluginDescriptor = &#descriptor;
         }
@@ -44,7 +47,7 @@ pub(crate) fn expand(plugin: &Plugin) -> TokenStream {
             }
         });
         let differ = differ(plugin, &own, &krate, &p);
-        quote!(const _: () = { #(#aliases)* #differ #implementation };)
+        quote!(#quiet const _: () = { #(#aliases)* #differ #implementation };)
     };
     let clashes = plugin.methods.clashes.iter().map(|Clash { conditions, error }| {
         let error = error.to_compile_error();
