@@ -95,6 +95,19 @@ fn a_mistake_in_the_conf_names_its_place() {
     assert!(text.starts_with("[plugins.strict]: limit: invalid type"), "{text}");
 }
 
+#[test]
+fn a_plugin_without_a_configuration_of_its_own_is_given_none() {
+    let mut m = manager();
+    m.remove_plugin("by-urgency").unwrap();
+    let text = m.load_plugin("by-urgency", json!({"limit": 3})).unwrap_err();
+    let refused = "[plugins.by-urgency]: unknown key \"limit\": this plugin takes no configuration";
+    assert_eq!(text, refused);
+    m.load_plugin("by-urgency", json!({})).unwrap();
+    let config = json!({"plugins": {"by-urgency": {"limit": 3}}});
+    let error = TestManager::new().plugin::<ByUrgency>().config(config).try_start().err().unwrap();
+    assert!(error.contains(refused), "{error}");
+}
+
 /// Every setting has a default.
 #[derive(Default, Deserialize)]
 struct Optional {
