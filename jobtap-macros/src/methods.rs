@@ -8,6 +8,7 @@ use crate::args::PluginArgs;
 use crate::context;
 use crate::expand;
 use crate::handler::{self, Handler, OnKind, OnTopic};
+use crate::params;
 use crate::policy::Policy;
 use crate::service;
 
@@ -154,12 +155,20 @@ fn take_init(method: &ImplItemFn, mark: &Attribute, errors: &mut Vec<syn::Error>
              `InstanceConf<C>` or `Remote<Self>`, and return `Self` or `Result<Self, ConfError>`",
         ));
     }
+    let params = handler::typed_params(method);
+    if let Some(second) = params.iter().filter(|param| params::is_named(param, "Conf")).nth(1) {
+        errors.push(syn::Error::new_spanned(
+            second,
+            "`#[init]` takes one `Conf`\nnote: a plugin has one table; put all its settings into one \
+             struct",
+        ));
+    }
     if errors.len() > before {
         return Init::Broken;
     }
     Init::Function(Box::new(Build {
         ident: method.sig.ident.clone(),
-        params: handler::typed_params(method),
+        params,
         output: handler::output_type(method),
     }))
 }

@@ -52,6 +52,12 @@ pub(crate) fn check(
     }
 }
 
+/// Whether a type is written by this name, whatever leads to it.
+pub(crate) fn is_named(written: &Type, name: &str) -> bool {
+    let Type::Path(path) = written else { return false };
+    path.path.segments.last().is_some_and(|last| last.ident == name)
+}
+
 /// Whether this is one of the handler's topics, which is what is asked.
 fn is_own(path: &TypePath, topics: &[OnTopic]) -> bool {
     topics.iter().any(|topic| matches!(&topic.kind, OnKind::Own(own) if *own == path.path))

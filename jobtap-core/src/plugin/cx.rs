@@ -8,7 +8,7 @@ use super::bracket::Bracket;
 use super::call::Call;
 use super::event_name::EventName;
 use super::exception::Exception;
-use super::given::{IsEventName, IsHeld, IsJobFlag, IsJobspecPath, IsLiveJob, IsText};
+use super::given::{IsEventName, IsHeld, IsJobFlag, IsJobspecPath, IsJson, IsLiveJob, IsText};
 use super::host::{CallError, Command, Host, JobFlag};
 use super::jobs::{AsJob, AsLiveJob, AsPendingJob, EndingJob, Held};
 use super::jobspec_path::JobspecPath;
@@ -162,9 +162,9 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         &self,
         job: impl AsLiveJob<T>,
         key: impl Into<String>,
-        value: impl Into<Value>,
+        value: impl IsJson,
     ) -> Result<(), CallError> {
-        let memo = [(key.into(), value.into())].into_iter().collect();
+        let memo = [(key.into(), value.into_json())].into_iter().collect();
         self.call.args.host.call(Command::Memo { job: job.job_id(), memo })
     }
 
@@ -237,10 +237,10 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         &self,
         job: impl AsLiveJob<T>,
         name: impl IsEventName,
-        context: impl Into<Value>,
+        context: impl IsJson,
     ) -> Result<(), CallError> {
         let (job, name): (_, EventName) = (job.job_id(), name.value());
-        let context = match context.into() {
+        let context = match context.into_json() {
             Value::Null => None,
             Value::Object(context) => Some(context),
             _ => {
@@ -283,10 +283,10 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         &self,
         job: impl AsPendingJob<T>,
         path: impl IsJobspecPath,
-        value: impl Into<Value>,
+        value: impl IsJson,
     ) -> Result<(), CallError> {
         let path: JobspecPath = path.value();
-        let updates = [(path.as_str().to_owned(), value.into())].into_iter().collect();
+        let updates = [(path.as_str().to_owned(), value.into_json())].into_iter().collect();
         self.call.args.host.call(Command::UpdateJobspec { job: job.job_id(), updates })
     }
 
@@ -461,14 +461,14 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     pub fn jobspec_update(
         &self,
         path: impl IsJobspecPath,
-        value: impl Into<Value>,
+        value: impl IsJson,
     ) -> Result<(), CallError>
     where
         T: AllowsJobspecUpdate,
     {
         let path: JobspecPath = path.value();
         let (job, path) = (self.current()?, path.as_str().to_owned());
-        let updates = [(path, value.into())].into_iter().collect();
+        let updates = [(path, value.into_json())].into_iter().collect();
         self.call.args.host.call(Command::UpdateJobspec { job, updates })
     }
 

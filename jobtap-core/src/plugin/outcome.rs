@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::asyncs::{EpilogFailed, PrologFailed};
 use super::failure::{ConfError, Failure, HandlerError, Reject};
+use super::given::IsJson;
 use super::query::QueryData;
 use super::update::Update;
 use crate::job::{PRIORITY_MAX, PRIORITY_MIN};
@@ -95,8 +96,8 @@ impl Annotations {
     }
 
     /// With one more note.
-    pub fn with(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.0.insert(key.into(), value.into());
+    pub fn with(mut self, key: impl Into<String>, value: impl IsJson) -> Self {
+        self.0.insert(key.into(), value.into_json());
         self
     }
 

@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::failure::Reject;
-use super::given::IsJobspecPath;
+use super::given::{IsJobspecPath, IsJson};
 use super::jobspec_path::JobspecPath;
 use super::service::Cred;
 
@@ -125,9 +125,9 @@ impl Update {
 
     /// One more change that comes with it. It overrides what the user asked for at that path, and no
     /// plugin is asked for it.
-    pub fn also(mut self, path: impl IsJobspecPath, value: impl Into<Value>) -> Self {
+    pub fn also(mut self, path: impl IsJobspecPath, value: impl IsJson) -> Self {
         let path: JobspecPath = path.value();
-        self.further.insert(path.as_str().to_owned(), value.into());
+        self.further.insert(path.as_str().to_owned(), value.into_json());
         self
     }
 
