@@ -56,8 +56,16 @@ fn exists(reference: &str) -> bool {
     // A test binary may have modules in a folder of its name.
     let modules = fs::read_dir(file.with_extension("")).into_iter().flatten();
     let mut files = modules.map(|file| file.unwrap().path()).chain([file]);
-    let declared = if test.is_empty() { String::new() } else { format!("fn {test}(") };
-    files.any(|file| fs::read_to_string(file).is_ok_and(|text| text.contains(&declared)))
+    files.any(|file| {
+        fs::read_to_string(file).is_ok_and(|text| test.is_empty() || tests(&text, test))
+    })
+}
+
+/// Whether a function of this name is there, and is a test.
+fn tests(text: &str, name: &str) -> bool {
+    let Some((before, _)) = text.split_once(&format!("fn {name}(")) else { return false };
+    let marks = before.lines().rev().map(str::trim).filter(|line| !line.is_empty());
+    marks.take_while(|line| line.starts_with(['#', '/'])).any(|line| line == "#[test]")
 }
 
 /// Those that a text names and that aren't there.

@@ -1,4 +1,7 @@
 //! What a plugin crate wants in scope: `use jobtap_core::prelude::*;`.
+//!
+//! `Deserialize` and `Serialize` are serde's. What they derive names that crate, so who derives them has
+//! it in the own `Cargo.toml`: `cargo add serde --features derive`.
 
 pub use serde::{Deserialize, Serialize};
 

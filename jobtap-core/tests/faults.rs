@@ -63,6 +63,14 @@ mod careless {
     }
 
     #[test]
+    fn a_plugin_that_panics_when_it_is_dropped_is_removed_all_the_same() {
+        let mut m = with::<Twice>();
+        m.remove_plugin("twice").unwrap();
+        assert!(m.log().any(|(_, text)| text == "twice: drop: panicked: a bug in drop"));
+        assert_eq!(m.remove_plugin("twice").unwrap_err(), "Failed to find plugin to remove");
+    }
+
+    #[test]
     fn a_dependency_removed_twice_is_removed() {
         let mut m = with::<Twice>();
         let id = m.submit(TestJob::new()).unwrap();
@@ -70,9 +78,7 @@ mod careless {
             id,
             "submit dependency-add validate dependency-remove depend priority alloc start",
         );
-        // The plugin doesn't survive its removal, the manager does.
         m.remove_plugin("twice").unwrap();
-        assert!(m.log().any(|(_, text)| text == "twice: drop: panicked: a bug in drop"));
     }
 
     #[test]
@@ -302,6 +308,11 @@ mod faulted {
             Ok(())
         }
 
+        #[on("job.update.attributes.system.duration")]
+        fn duration(&self) -> Update {
+            panic!("at an update")
+        }
+
         #[on("job.state.priority")]
         fn priority(&self) -> Priority {
             Priority::new(77)
@@ -348,6 +359,22 @@ mod faulted {
         m.assert_state(held, State::Priority);
         m.remove_plugin("unsound").unwrap();
         m.assert_state(held, State::Sched);
+    }
+
+    #[test]
+    fn who_asks_for_an_update_is_not_told_of_a_submission() {
+        let mut m = with::<Unsound>();
+        m.scheduling(false).unwrap();
+        let id = m.submit(TestJob::new()).unwrap();
+        let update =
+            |m: &mut TestManager| m.update(id, "attributes.system.duration", 60).unwrap_err();
+        let text = "plugin unsound failed; what was asked is refused, please report it";
+        assert_eq!(update(&mut m), text);
+        breaks(&mut m);
+        breaks(&mut m);
+        let text = "plugin unsound has failed repeatedly: what it decides about is refused until an \
+                    administrator reloads it";
+        assert_eq!(update(&mut m), text);
     }
 
     #[test]

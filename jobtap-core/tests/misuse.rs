@@ -402,6 +402,13 @@ mod events {
     }
 
     #[test]
+    #[should_panic(expected = "this event belongs to the job manager")]
+    fn a_name_of_the_managers_outside_of_a_const_panics() {
+        let name = String::from("alloc");
+        EventName::new(Box::leak(name.into_boxed_str()));
+    }
+
+    #[test]
     fn the_context_of_an_event_is_an_object_or_nothing() {
         let mut m = with::<Talks>();
         m.submit(TestJob::new()).unwrap();

@@ -5,7 +5,7 @@ use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, ExprArray, ExprLit, Ident, Lit, LitStr, Path, Token, Type};
 
-use crate::suggest;
+use crate::{suggest, values};
 
 /// What the author wrote, as far as it could be read.
 #[derive(Default)]
@@ -68,8 +68,8 @@ impl Parse for Arg {
         }
         input.parse::<Token![=]>()?;
         let value = match key.to_string().as_str() {
-            "data" | "instance_data" => Value::Type(input.parse()?),
-            "crate" => Value::Path(input.call(Path::parse_mod_style)?),
+            "data" | "instance_data" => Value::Type(values::type_of(&key, input)?),
+            "crate" => Value::Path(values::crate_of(&key, input)?),
             _ => Value::Expr(input.parse()?),
         };
         Ok(Arg { key, value })

@@ -43,8 +43,8 @@ pub(crate) fn check(param: &Type, topics: &[OnTopic], errors: &mut Vec<syn::Erro
     ));
 }
 
-/// Puts a topic into every context that is written without one, which was reported: the compiler
-/// would only say once more that one is missing.
+/// Puts a topic into every context that is written without one, or with a list of them, which was
+/// reported: the compiler would only say once more that one is missing or too many.
 pub(crate) fn complete(method: &mut ImplItemFn, topic: &TokenStream) {
     for input in &mut method.sig.inputs {
         let FnArg::Typed(param) = input else { continue };
@@ -52,7 +52,7 @@ pub(crate) fn complete(method: &mut ImplItemFn, topic: &TokenStream) {
         let Some(last) = path.path.segments.last_mut().filter(|last| last.ident == "Cx") else {
             continue;
         };
-        if written(last).is_none() {
+        if written(last).is_none() || types(&last.arguments) > 1 {
             last.arguments = PathArguments::AngleBracketed(parse_quote!(<'_, #topic>));
         }
     }
@@ -98,6 +98,11 @@ fn written(context: &PathSegment) -> Option<Vec<String>> {
         _ => Some(String::new()),
     });
     names.collect()
+}
+
+fn types(arguments: &PathArguments) -> usize {
+    let PathArguments::AngleBracketed(arguments) = arguments else { return 0 };
+    arguments.args.iter().filter(|a| matches!(a, GenericArgument::Type(_))).count()
 }
 
 fn all_known(names: &[String]) -> bool {

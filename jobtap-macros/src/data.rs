@@ -8,7 +8,7 @@ use syn::spanned::Spanned;
 use syn::{DeriveInput, Ident, LitInt, Path, Token};
 
 use crate::args;
-use crate::suggest;
+use crate::{suggest, values};
 
 #[derive(Default)]
 struct DataArgs {
@@ -71,8 +71,14 @@ impl Parse for Arg {
                     )
                 })?,
             ),
-            "crate" => Arg::Crate(key, input.call(Path::parse_mod_style)?),
-            _ => Arg::Upgrade(key, input.parse()?),
+            "crate" => {
+                let krate = values::crate_of(&key, input)?;
+                Arg::Crate(key, krate)
+            }
+            _ => {
+                let upgrade = values::function_of(&key, input)?;
+                Arg::Upgrade(key, upgrade)
+            }
         })
     }
 }

@@ -7,11 +7,11 @@ use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Path, Type};
+use syn::{Path, Token, Type};
 
 use crate::args::{Load, LoadOrder, PluginArgs};
 use crate::handler::{self, Handler, OnKind, OnTopic};
-use crate::methods::{Build, Init};
+use crate::methods::{Build, Clash, Init, both};
 use crate::plugin::Plugin;
 
 /// The items to emit after the impl block.
@@ -26,8 +26,14 @@ pub(crate) fn expand(plugin: &Plugin) -> TokenStream {
     let descriptor = descriptor(plugin, &own, &krate, &p);
     let registered = (!plugin.broken)
         .then(|| quote!(#krate::__jobtap_register!(<#self_ty as #p::Plugin>::DESCRIPTOR);));
+    // A type that isn't known is told of the author's block and of this one; with the same advice, which
+    // is about the place behind `impl`, it is told once.
+    let keyword = Token![impl](plugin.impl_span);
+    // A path to a renamed SDK begins in the author's own scope, where the prelude has the same names.
+    let quiet = plugin.args.krate.as_ref().map(|_| quote!(#[allow(unused_qualifications)]));
     let implementation = quote_spanned! {self_ty.span()=>
-        impl #p::Plugin for #self_ty {
+        #quiet
+        #keyword #p::Plugin for #self_ty {
             const DESCRIPTOR: &'static #p::PluginDescriptor = &#descriptor;
         }
     };
@@ -40,10 +46,16 @@ pub(crate) fn expand(plugin: &Plugin) -> TokenStream {
                 type #alias = <#path as #krate::topic::NamedByPath>::Topic;
             }
         });
-        quote!(const _: () = { #(#aliases)* #implementation };)
+        let differ = differ(plugin, &own, &krate, &p);
+        quote!(#quiet const _: () = { #(#aliases)* #differ #implementation };)
     };
+    let clashes = plugin.methods.clashes.iter().map(|Clash { conditions, error }| {
+        let error = error.to_compile_error();
+        quote!(#(#conditions)* #error)
+    });
     quote! {
         #implementation
+        #(#clashes)*
         #data
         #instance_data
         #registered
@@ -73,6 +85,39 @@ fn alias(index: usize, path: &Path) -> Ident {
     Ident::new(&format!("__OwnTopic{index}"), path.span())
 }
 
+/// Two paths may lead to one topic, which only the compiler sees.
+fn differ(plugin: &Plugin, own: &[&Path], krate: &TokenStream, p: &TokenStream) -> TokenStream {
+    let paths = |handler: &Handler| -> Vec<Path> {
+        let paths = handler.topics.iter().filter_map(|topic| match &topic.kind {
+            OnKind::Own(path) => Some(path.clone()),
+            OnKind::Known(_) => None,
+        });
+        paths.collect()
+    };
+    let mut checks = TokenStream::new();
+    let mut earlier: Vec<(&Handler, Path)> = Vec::new();
+    for handler in &plugin.methods.handlers {
+        for later in paths(handler) {
+            let at = later.span();
+            let (krate, p) = (respan(krate, at), respan(p, at));
+            let name = |path: &Path| {
+                let index = own.iter().position(|other| *other == path).unwrap_or_default();
+                let alias = Ident::new(&alias(index, path).to_string(), at);
+                quote_spanned!(at=> <#alias as #krate::topic::Topic>::NAME)
+            };
+            // One path twice is told by the macro itself.
+            for (first, path) in earlier.iter().filter(|(_, path)| *path != later) {
+                let (conditions, one, other) = (both(first, handler), name(path), name(&later));
+                checks.extend(quote_spanned! {at=>
+                    #(#conditions)* const _: () = #p::differ(#one, #other);
+                });
+            }
+            earlier.push((handler, later));
+        }
+    }
+    checks
+}
+
 fn descriptor(plugin: &Plugin, own: &[&Path], krate: &TokenStream, p: &TokenStream) -> TokenStream {
     let args = &plugin.args;
     let name = args.name.as_ref().map_or_else(|| quote!(""), |name| quote!(#name));
@@ -93,8 +138,6 @@ fn descriptor(plugin: &Plugin, own: &[&Path], krate: &TokenStream, p: &TokenStre
     let handlers = &plugin.methods.handlers;
     let entries = handlers.iter().map(|handler| entries(handler, own, krate, p));
     let entries = quote!(&[#(#entries)*]);
-    // Of a broken plugin it was said already which topic has two handlers.
-    let entries = if plugin.broken { entries } else { quote!(#p::distinct(#entries)) };
     quote! {
         #p::PluginDescriptor {
             name: #name,

@@ -7,10 +7,11 @@ use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::visit_mut::VisitMut;
 use syn::{
-    Attribute, FnArg, GenericArgument, GenericParam, Generics, Ident, ImplItemFn, Lifetime, LitStr,
-    Meta, Path, PathArguments, Receiver, ReceiverKind, ReturnType, Safety, Token, Type,
+    Attribute, Expr, FnArg, GenericArgument, GenericParam, Generics, Ident, ImplItemFn, Lifetime,
+    LitStr, Meta, Path, PathArguments, Receiver, ReceiverKind, ReturnType, Safety, Token, Type,
 };
 
+use crate::args;
 use crate::params;
 use crate::policy::{Policy, Setting};
 use crate::topics::{self, Found};
@@ -61,7 +62,15 @@ impl Parse for OnArg {
             return Ok(OnArg::Setting(input.parse()?));
         }
         if input.peek(Ident) || input.peek(Token![::]) || input.peek(Token![crate]) {
-            return Ok(OnArg::Path(input.parse()?));
+            let path: Path = input.parse()?;
+            if input.peek(Token![!]) {
+                return Err(syn::Error::new_spanned(
+                    path,
+                    "a topic's name is written out\nnote: `#[on]` is read before the macros inside of \
+                     it; write the string that this one makes",
+                ));
+            }
+            return Ok(OnArg::Path(path));
         }
         Err(input.error(
             "a topic is expected\nnote: write its name as a string, `#[on(\"job.validate\")]`, \
@@ -76,9 +85,16 @@ pub(crate) fn parse_on(
     policy: &mut Policy,
     errors: &mut Vec<syn::Error>,
 ) -> Vec<OnTopic> {
-    let Meta::List(list) = &attribute.meta else {
-        errors.push(no_topic(attribute));
-        return Vec::new();
+    let list = match &attribute.meta {
+        Meta::List(list) => list,
+        Meta::NameValue(written) => {
+            errors.push(not_in_brackets(attribute, &written.value));
+            return Vec::new();
+        }
+        Meta::Path(_) => {
+            errors.push(no_topic(attribute));
+            return Vec::new();
+        }
     };
     if let Some(error) = bare_topic(&list.tokens) {
         errors.push(error);
@@ -92,7 +108,8 @@ pub(crate) fn parse_on(
             return Vec::new();
         }
     };
-    if !args.iter().any(|arg| !matches!(arg, OnArg::Setting(_))) {
+    let names_none = |arg: &OnArg| matches!(arg, OnArg::Setting(s) if s.topic().is_none());
+    if args.iter().all(names_none) {
         errors.push(no_topic(attribute));
     }
     let mut topics = Vec::new();
@@ -122,6 +139,16 @@ fn managers_own(path: &Path) -> Option<syn::Error> {
         path,
         format!("a topic of the manager is named by its string\nnote: write `#[on({string:?})]`"),
     ))
+}
+
+/// `#[on = "job.new"]`.
+fn not_in_brackets(attribute: &Attribute, value: &Expr) -> syn::Error {
+    let topic = args::string(value, "a topic").map(|topic| topic.value());
+    let topic = topic.unwrap_or_else(|_| "job.validate".to_owned());
+    syn::Error::new_spanned(
+        attribute,
+        format!("`#[on]` takes its topics in brackets\nnote: write `#[on({topic:?})]`"),
+    )
 }
 
 fn no_topic(attribute: &Attribute) -> syn::Error {
@@ -161,16 +188,15 @@ pub(crate) fn take(
     }
     policy.check(is_async, &topics, errors);
     if is_async {
-        errors.extend(refuse_several(&topics));
+        let idle = topics.iter().filter_map(refuse_async);
+        let before = errors.len();
+        errors.extend(idle);
+        if errors.len() == before {
+            errors.extend(refuse_several(&topics));
+        }
     }
     let output = output_type(method);
-    if let Some(Type::ImplTrait(output)) = &output {
-        errors.push(syn::Error::new_spanned(
-            output,
-            "a handler's return type must be named\nnote: write the type itself, such as \
-             `Priority` or `Result<(), Reject>`",
-        ));
-    }
+    errors.extend(output.as_ref().and_then(refuse_output));
     if errors.len() > before {
         return None;
     }
@@ -186,6 +212,51 @@ pub(crate) fn take(
         service: None,
         conditions: method.attrs.iter().filter(|a| a.path().is_ident("cfg")).cloned().collect(),
     })
+}
+
+/// What no topic takes, as far as it is seen by how it is written.
+fn refuse_output(output: &Type) -> Option<syn::Error> {
+    let message = match output {
+        Type::ImplTrait(_) => {
+            "a handler's return type must be named\nnote: write the type itself, \
+                               such as `Priority` or `Result<(), Reject>`"
+                .to_owned()
+        }
+        Type::Path(path) => {
+            let error = &path.path.segments.last()?.ident;
+            if !ERRORS.iter().any(|known| error == known) {
+                return None;
+            }
+            format!(
+                "a handler can't return an error alone\nnote: it would always fail; write \
+                 `Result<(), {error}>`, and `Err({error}::new(..))` where it does"
+            )
+        }
+        _ => return None,
+    };
+    Some(syn::Error::new_spanned(output, message))
+}
+
+/// The errors of the SDK.
+const ERRORS: [&str; 6] =
+    ["ConfError", "EpilogFailed", "HandlerError", "PrologFailed", "Reject", "ServiceError"];
+
+/// Nothing waits for the work of an `async` handler but at some topics. A service waits, too.
+fn refuse_async(topic: &OnTopic) -> Option<syn::Error> {
+    let message = match &topic.kind {
+        OnKind::Known(found) if found.waits() || found.topic == "service" => return None,
+        OnKind::Known(found) => format!(
+            "a handler of `{}` can't be `async`\nnote: nothing waits for it; `async` works on \
+             `job.validate`, `job.dependency.SCHEME`, `job.state.depend`, `.priority`, `.run` and \
+             `.cleanup`; elsewhere start the work through `Remote<Self>`",
+            found.name()
+        ),
+        OnKind::Own(_) => "a handler of a topic of your own can't be `async`\nnote: who asks gets the \
+                           answer within the callback; answer with what is known, and start work that \
+                           takes time through `Remote<Self>`"
+            .to_owned(),
+    };
+    Some(syn::Error::new(topic.span, message))
 }
 
 /// What an `async` handler's answer is for depends on its topic.

@@ -7,6 +7,7 @@
 mod args;
 mod context;
 mod data;
+mod elsewhere;
 mod expand;
 #[cfg(test)]
 mod expansions;
@@ -19,6 +20,7 @@ mod policy;
 mod service;
 mod suggest;
 mod topics;
+mod values;
 
 use proc_macro::TokenStream;
 use quote::quote;

@@ -7,7 +7,8 @@ use syn::{Attribute, Ident, ImplItem, ImplItemFn, ItemImpl, Meta, Type};
 use crate::args::PluginArgs;
 use crate::context;
 use crate::expand;
-use crate::handler::{self, Handler, OnKind};
+use crate::handler::{self, Handler, OnKind, OnTopic};
+use crate::params;
 use crate::policy::Policy;
 use crate::service;
 
@@ -16,6 +17,15 @@ use crate::service;
 pub(crate) struct Methods {
     pub(crate) init: Init,
     pub(crate) handlers: Vec<Handler>,
+    /// Two handlers of one topic, in builds where both are compiled.
+    pub(crate) clashes: Vec<Clash>,
+}
+
+/// A mistake of some builds.
+pub(crate) struct Clash {
+    /// The conditions of these builds.
+    pub(crate) conditions: Vec<Attribute>,
+    pub(crate) error: syn::Error,
 }
 
 /// How the plugin is built.
@@ -61,7 +71,7 @@ pub(crate) fn take(
             _ => {}
         }
     }
-    check_duplicates(&methods.handlers, errors);
+    methods.clashes = check_duplicates(&methods.handlers, errors);
     methods
 }
 
@@ -145,12 +155,20 @@ fn take_init(method: &ImplItemFn, mark: &Attribute, errors: &mut Vec<syn::Error>
              `InstanceConf<C>` or `Remote<Self>`, and return `Self` or `Result<Self, ConfError>`",
         ));
     }
+    let params = handler::typed_params(method);
+    if let Some(second) = params.iter().filter(|param| params::is_named(param, "Conf")).nth(1) {
+        errors.push(syn::Error::new_spanned(
+            second,
+            "`#[init]` takes one `Conf`\nnote: a plugin has one table; put all its settings into one \
+             struct",
+        ));
+    }
     if errors.len() > before {
         return Init::Broken;
     }
     Init::Function(Box::new(Build {
         ident: method.sig.ident.clone(),
-        params: handler::typed_params(method),
+        params,
         output: handler::output_type(method),
     }))
 }
@@ -214,31 +232,43 @@ fn is_named(attribute: &Attribute, name: &str) -> bool {
     attribute.path().segments.last().is_some_and(|segment| segment.ident == name)
 }
 
-/// Two handlers for one topic: Flux calls only the first, without a word.
-fn check_duplicates(handlers: &[Handler], errors: &mut Vec<syn::Error>) {
+/// Two handlers for one topic: Flux calls only the first, without a word. Gives those of which one
+/// may not be compiled.
+fn check_duplicates(handlers: &[Handler], errors: &mut Vec<syn::Error>) -> Vec<Clash> {
     let mut seen: Vec<(String, &Handler)> = Vec::new();
+    let mut clashes = Vec::new();
     for handler in handlers {
         for topic in &handler.topics {
-            let name = match &topic.kind {
-                OnKind::Known(found) if found.topic == "service" && found.key.is_empty() => {
-                    "the service without a name".to_owned()
+            let name = shown(topic);
+            let firsts = seen.iter().filter(|(other, _)| *other == name);
+            for (_, first) in firsts {
+                let error = syn::Error::new(topic.span, twice(&name, first, handler));
+                if first.conditions.is_empty() && handler.conditions.is_empty() {
+                    errors.push(error);
+                    break;
                 }
-                OnKind::Known(found) if found.topic == "service" => {
-                    format!("service `{}`", found.key)
-                }
-                OnKind::Known(found) if found.key.is_empty() => format!("`{}`", found.topic),
-                OnKind::Known(found) => format!("`{}`", found.topic.replace('*', &found.key)),
-                OnKind::Own(path) => format!("`{}`", path.to_token_stream()).replace(' ', ""),
-            };
-            let Some((_, first)) = seen.iter().find(|(other, _)| *other == name) else {
-                seen.push((name, handler));
-                continue;
-            };
-            // One of them may not be compiled: what is left is checked then.
-            if first.conditions.is_empty() && handler.conditions.is_empty() {
-                errors.push(syn::Error::new(topic.span, twice(&name, first, handler)));
+                clashes.push(Clash { conditions: both(first, handler), error });
             }
+            seen.push((name, handler));
         }
+    }
+    clashes
+}
+
+/// The conditions under which both are compiled.
+pub(crate) fn both(first: &Handler, second: &Handler) -> Vec<Attribute> {
+    first.conditions.iter().chain(&second.conditions).cloned().collect()
+}
+
+/// A topic as messages name it.
+fn shown(topic: &OnTopic) -> String {
+    match &topic.kind {
+        OnKind::Known(found) if found.topic == "service" && found.key.is_empty() => {
+            "the service without a name".to_owned()
+        }
+        OnKind::Known(found) if found.topic == "service" => format!("service `{}`", found.key),
+        OnKind::Known(found) => format!("`{}`", found.name()),
+        OnKind::Own(path) => format!("`{}`", path.to_token_stream()).replace(' ', ""),
     }
 }
 

@@ -8,7 +8,7 @@ use syn::punctuated::Punctuated;
 use syn::{DeriveInput, Ident, LitStr, Path, Token, Type};
 
 use crate::args;
-use crate::suggest;
+use crate::{suggest, values};
 
 #[derive(Default)]
 struct TopicArgs {
@@ -53,6 +53,11 @@ impl Parse for Arg {
             };
             return Err(syn::Error::new(key.span(), message));
         }
+        if key == "job" && input.peek(Token![=]) {
+            let message =
+                "`job` takes no value\nnote: write `#[topic(\"my-plugin.question\", job)]`";
+            return Err(syn::Error::new(key.span(), message));
+        }
         if key == "job" {
             return Ok(Arg::Job);
         }
@@ -62,9 +67,11 @@ impl Parse for Arg {
         }
         input.parse::<Token![=]>()?;
         if key == "answer" {
-            return Ok(Arg::Answer(key, input.parse()?));
+            let answer = values::type_of(&key, input)?;
+            return Ok(Arg::Answer(key, answer));
         }
-        Ok(Arg::Crate(key, input.call(Path::parse_mod_style)?))
+        let krate = values::crate_of(&key, input)?;
+        Ok(Arg::Crate(key, krate))
     }
 }
 
@@ -105,14 +112,10 @@ fn read(tokens: TokenStream, errors: &mut Vec<syn::Error>) -> TopicArgs {
                 errors.extend(check_name(&name).err());
                 read.name = Some(name);
             }
-            Arg::Answer(_, Type::Reference(borrowed)) if borrowed.lifetime.is_none() => {
-                errors.push(syn::Error::new_spanned(
-                    borrowed,
-                    "an answer can't borrow\nnote: it is handed to the plugin that asked; take an \
-                     owned type, such as `String` for `&str`",
-                ));
-            }
-            Arg::Answer(_, kind) => read.answer = Some(kind),
+            Arg::Answer(_, kind) => match values::borrowed(&kind) {
+                Some(error) => errors.push(error),
+                None => read.answer = Some(kind),
+            },
             Arg::Job => read.job = true,
             Arg::Crate(_, path) => read.krate = Some(path),
         }

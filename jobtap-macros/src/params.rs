@@ -1,6 +1,7 @@
 //! The parameters of a handler, as far as their types can be judged by how they are written.
 
-use syn::{FnArg, ImplItemFn, Type, TypeReference};
+use quote::ToTokens;
+use syn::{FnArg, ImplItemFn, Type, TypePath, TypeReference};
 
 use crate::context;
 use crate::handler::{OnKind, OnTopic};
@@ -40,27 +41,49 @@ pub(crate) fn check(
         )),
         Type::Reference(reference) => errors.extend(check_reference(reference, topics)),
         Type::Path(path) if is_async => errors.extend(context::refuse_in_async(path)),
+        Type::Path(path) if is_own(path, topics) => {
+            let topic = path.to_token_stream().to_string().replace(' ', "");
+            errors.push(syn::Error::new_spanned(
+                path,
+                format!("a handler borrows what is asked\nnote: write `&{topic}`"),
+            ));
+        }
         _ => context::check(param, topics, errors),
     }
 }
 
+/// Whether a type is written by this name, whatever leads to it.
+pub(crate) fn is_named(written: &Type, name: &str) -> bool {
+    let Type::Path(path) = written else { return false };
+    path.path.segments.last().is_some_and(|last| last.ident == name)
+}
+
+/// Whether this is one of the handler's topics, which is what is asked.
+fn is_own(path: &TypePath, topics: &[OnTopic]) -> bool {
+    topics.iter().any(|topic| matches!(&topic.kind, OnKind::Own(own) if *own == path.path))
+}
+
 fn check_reference(reference: &TypeReference, topics: &[OnTopic]) -> Option<syn::Error> {
-    if reference.mutability.is_some() {
-        return Some(syn::Error::new_spanned(
+    // An own topic is taken by reference, whatever its name.
+    let own = topics.iter().any(|topic| matches!(topic.kind, OnKind::Own(_)));
+    if let Type::Path(path) = &*reference.elem
+        && let Some(last) = path.path.segments.last().filter(|_| !own)
+        && BY_VALUE.iter().any(|name| last.ident == name)
+    {
+        let (name, and) = match &reference.mutability {
+            Some(_) => (&last.ident, "&mut"),
+            None => (&last.ident, "&"),
+        };
+        let message =
+            format!("a handler takes `{name}` by value\nnote: write it without the `{and}`");
+        return Some(syn::Error::new_spanned(reference, message));
+    }
+    reference.mutability.is_some().then(|| {
+        syn::Error::new_spanned(
             reference,
             "a handler can't change its parameters in place\nnote: take `&Job` and the like; what \
              may be changed is changed with `cx`, as in `cx.jobspec_update(path, value)`",
-        ));
-    }
-    // An own topic is taken by reference, whatever its name.
-    if topics.iter().any(|topic| matches!(topic.kind, OnKind::Own(_))) {
-        return None;
-    }
-    let Type::Path(path) = &*reference.elem else { return None };
-    let name = path.path.segments.last()?.ident.to_string();
-    BY_VALUE.contains(&name.as_str()).then(|| {
-        let message = format!("a handler takes `{name}` by value\nnote: write it without the `&`");
-        syn::Error::new_spanned(reference, message)
+        )
     })
 }
 

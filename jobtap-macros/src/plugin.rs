@@ -16,6 +16,8 @@ use crate::methods::{self, Init, Methods};
 /// A whole plugin, ready to be expanded.
 pub(crate) struct Plugin {
     pub(crate) args: PluginArgs,
+    /// Where the author's own block begins.
+    pub(crate) impl_span: Span,
     pub(crate) self_ty: Type,
     pub(crate) methods: Methods,
     /// A mistake was reported: the plugin is checked further, and not registered.
@@ -38,12 +40,12 @@ pub(crate) fn jobtap_plugin(args: TokenStream, item: TokenStream) -> TokenStream
     let mut methods = methods::take(&mut item_impl, &args, &mut errors);
     if args.doubtful {
         // Handlers would miss what an argument was to declare.
-        methods = Methods { init: Init::Broken, handlers: Vec::new() };
+        methods = Methods { init: Init::Broken, ..Methods::default() };
     }
     let item = if unreadable { without_marks(item) } else { quote!(#item_impl) };
     let expanded = can_be_plugin.then(|| {
-        let self_ty = (*item_impl.self_ty).clone();
-        expand::expand(&Plugin { args, self_ty, methods, broken: !errors.is_empty() })
+        let (impl_span, self_ty) = (item_impl.impl_token.span, (*item_impl.self_ty).clone());
+        expand::expand(&Plugin { args, impl_span, self_ty, methods, broken: !errors.is_empty() })
     });
     with_errors(&quote!(#item #expanded), &errors)
 }

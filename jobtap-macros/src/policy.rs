@@ -6,7 +6,7 @@ use syn::{Expr, Ident, Token};
 
 use crate::args;
 use crate::handler::{OnKind, OnTopic};
-use crate::suggest;
+use crate::{suggest, topics};
 
 /// One `key = value` of `#[on]`.
 pub(crate) struct Setting {
@@ -23,6 +23,15 @@ impl Parse for Setting {
             return Err(syn::Error::new_spanned(key, message));
         }
         Ok(Self { key, value: input.parse()? })
+    }
+}
+
+impl Setting {
+    /// The topic that was written as a setting.
+    pub(crate) fn topic(&self) -> Option<String> {
+        let known = KEYS.iter().any(|key| self.key == *key);
+        let text = args::string(&self.value, "").ok().filter(|_| !known)?.value();
+        topics::find(&text).is_ok().then_some(text)
     }
 }
 
@@ -43,6 +52,10 @@ const KEYS: &[&str] = &["on_restart", "timeout", "on_cancel"];
 impl Policy {
     /// Takes over one setting.
     pub(crate) fn set(&mut self, setting: Setting) -> syn::Result<()> {
+        if let Some(topic) = setting.topic() {
+            let message = format!("a topic stands without a key\nnote: write `#[on({topic:?})]`");
+            return Err(syn::Error::new(setting.key.span(), message));
+        }
         let Setting { key, value } = setting;
         if self.keys.contains(&key) {
             return Err(args::twice(&key));

@@ -3,10 +3,11 @@
 use proc_macro2::Span;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
-use syn::{Attribute, ImplItemFn, LitStr, Meta, Token};
+use syn::{Attribute, ImplItemFn, LitStr, Meta, Token, Type};
 
 use crate::args;
 use crate::handler::{self, Handler, OnKind, OnTopic};
+use crate::params;
 use crate::policy::Policy;
 use crate::suggest;
 use crate::topics::Found;
@@ -40,6 +41,8 @@ impl Parse for Arg {
             let message = if key == "role" {
                 "`role` needs a value\nnote: write `role = \"guest\"` or `role = \"owner\"`"
                     .to_owned()
+            } else if key == "guest" || key == "owner" {
+                format!("`{key}` is a role\nnote: write `role = \"{key}\"`")
             } else {
                 format!("a service's name is a string\nnote: write `#[service(\"{key}\")]`")
             };
@@ -119,6 +122,21 @@ fn role(value: &syn::Expr) -> syn::Result<bool> {
     }
 }
 
+/// A `Responder` is the answer to come: what is returned beside it would go nowhere.
+fn refuse_two_answers(method: &ImplItemFn) -> Option<syn::Error> {
+    let params = handler::typed_params(method);
+    params.iter().find(|param| params::is_named(param, "Responder"))?;
+    let output = handler::output_type(method)?;
+    let answer = handler::result_types(&output).map_or(&output, |(answer, _)| answer);
+    if matches!(answer, Type::Tuple(unit) if unit.elems.is_empty()) {
+        return None;
+    }
+    let message = "a service with a `Responder` returns no answer\nnote: send it by the `Responder`, \
+                   and return nothing or `Result<(), ServiceError>`; or return it and take no \
+                   `Responder`";
+    Some(syn::Error::new_spanned(answer, message))
+}
+
 /// A service as a handler of its own topic.
 pub(crate) fn take(
     method: &ImplItemFn,
@@ -127,6 +145,7 @@ pub(crate) fn take(
 ) -> Option<Handler> {
     let found = Found { type_name: "Service", topic: "service", key: service.name };
     let topic = OnTopic { span: service.span, kind: OnKind::Known(found) };
+    errors.extend(refuse_two_answers(method));
     let mut handler = handler::take(method, vec![topic], Policy::default(), errors)?;
     handler.service = Some(service.guest);
     Some(handler)

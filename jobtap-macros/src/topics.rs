@@ -1,6 +1,6 @@
 //! The topics that `#[on]` knows by their strings; their types are in `jobtap_core::topic`.
 
-use crate::suggest;
+use crate::{elsewhere, suggest};
 
 /// A topic of the job manager as `#[on]` found it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,11 +51,27 @@ const EVENTS: &[(&str, &str)] = &[
     ("*", "JobEventAny"),
 ];
 
-/// What looks like a topic of Flux and isn't called, and what serves instead.
-const ELSEWHERE: &[(&str, &str)] = &[(
-    "job.state.new",
-    "NEW is the state before a job is accepted: handle `job.validate`, or `job.new` once it is",
-)];
+/// Where something waits for an `async` handler: the types with `jobtap_core::plugin::AsyncTopic`.
+const WAITING: &[&str] = &[
+    "JobDependency",
+    "JobStateCleanup",
+    "JobStateDepend",
+    "JobStatePriority",
+    "JobStateRun",
+    "JobValidate",
+];
+
+impl Found {
+    /// The topic as its author wrote it.
+    pub(crate) fn name(&self) -> String {
+        if self.key.is_empty() { self.topic.to_owned() } else { self.topic.replace('*', &self.key) }
+    }
+
+    /// Whether something waits for an `async` handler.
+    pub(crate) fn waits(&self) -> bool {
+        WAITING.contains(&self.type_name)
+    }
+}
 
 /// Whether `name` is the type of a topic.
 pub(crate) fn is_type(name: &str) -> bool {
@@ -100,7 +116,7 @@ pub(crate) fn find(name: &str) -> Result<Found, String> {
         let type_name = own.map_or(*type_name, |(_, own)| own);
         return Ok(Found { type_name, topic, key: key.to_owned() });
     }
-    if let Some((_, instead)) = ELSEWHERE.iter().find(|(topic, _)| *topic == name) {
+    if let Some(instead) = elsewhere::serves(name) {
         return Err(format!("jobtap has no topic `{name}`\nnote: {instead}"));
     }
     if name.contains(['*', '?', '[']) {
@@ -112,7 +128,8 @@ pub(crate) fn find(name: &str) -> Result<Found, String> {
         ));
     }
     let known = TOPICS.iter().map(|(topic, _)| *topic).chain(FAMILIES.iter().map(|f| f.1));
-    Err(match suggest::nearest(name, known.clone()) {
+    let meant = suggest::nearest(name, known.clone()).map(str::to_owned);
+    Err(match meant.or_else(|| elsewhere::short_for(name, known.clone())) {
         Some(meant) => format!("no topic is named `{name}`; did you mean `{meant}`?"),
         None => format!(
             "no topic is named `{name}`\nnote: the topics are {}",
@@ -143,7 +160,8 @@ mod tests {
     #[test]
     fn a_misspelt_topic_is_answered_with_the_one_meant() {
         assert!(find("job.state.runs").unwrap_err().contains("did you mean `job.state.run`?"));
-        assert!(find("prolog").unwrap_err().contains("the topics are"));
+        assert!(find("validate").unwrap_err().contains("did you mean `job.validate`?"));
+        assert!(find("weather").unwrap_err().contains("the topics are"));
     }
 
     #[test]

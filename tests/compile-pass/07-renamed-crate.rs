@@ -1,4 +1,5 @@
 //! The SDK under another name; each attribute can be told.
+#![deny(unused_qualifications)]
 use jobtap_core as jt;
 use jt::prelude::*;
 

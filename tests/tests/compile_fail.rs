@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 /// Fixtures of several mistakes, or of one that the compiler tells beside another.
-const SEVERAL: [&str; 3] = ["026", "134", "138"];
+const SEVERAL: [&str; 4] = ["026", "134", "138", "177"];
 
 #[test]
 fn mistakes_are_compile_errors_that_teach() {

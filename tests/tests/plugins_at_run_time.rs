@@ -180,6 +180,9 @@ fn handlers_are_counted_and_a_slow_one_is_logged() {
     assert_eq!((&validate["calls"], &validate["handler"]), (&json!(1), &json!("validate")));
     // Nanoseconds.
     assert!(validate["p50"].as_u64().unwrap() >= 500_000_000);
+    assert_eq!(validate["histogram"], json!([{"below": validate["p50"], "calls": 1}]));
+    let timed = m.jobtap("plugin stats probe --histogram").ok();
+    assert!(timed.lines().any(|line| line.contains("job.validate") && line.ends_with(" 1")));
     let (status, log) = m.stop();
     assert!(status.success());
     let slow = "probe: job.validate: job ";

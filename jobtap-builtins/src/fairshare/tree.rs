@@ -56,7 +56,7 @@ impl Tree {
         }
         let mut root = node(ROOT.to_owned(), 1.0, 0.0, Vec::new());
         root.members = below(ROOT, settings, &mut members);
-        root.usage = root.members.iter().map(|member| member.usage).sum();
+        root.usage = usage_of(&root.members);
         let mut tree = Self { root, accounts: BTreeMap::new() };
         let total = tree.root.usage;
         (tree.root.due, tree.root.used) = (1.0, if total > 0.0 { 1.0 } else { 0.0 });
@@ -85,10 +85,15 @@ fn below(parent: &str, settings: &Settings, users: &mut BTreeMap<&str, Vec<Node>
     for (name, bank) in banks {
         let mut members = users.remove(name.as_str()).unwrap_or_default();
         members.extend(below(name, settings, users));
-        let usage = members.iter().map(|member| member.usage).sum();
+        let usage = usage_of(&members);
         nodes.push(node(name.clone(), bank.shares, usage, members));
     }
     nodes
+}
+
+/// From a zero on, since the sum of nothing is a negative one, and is shown so.
+fn usage_of(members: &[Node]) -> f64 {
+    members.iter().fold(0.0, |sum, member| sum + member.usage)
 }
 
 impl Node {
@@ -150,6 +155,12 @@ mod tests {
     fn factor(usage: &[(&str, u32, f64)], bank: &str, user: u32) -> f64 {
         let usage = usage.iter().map(|(bank, user, used)| (account(bank, *user), *used)).collect();
         Tree::new(&settings(), &usage).account(&account(bank, user)).unwrap().factor
+    }
+
+    #[test]
+    fn what_nobody_used_is_a_plain_zero() {
+        let tree = Tree::new(&settings(), &BTreeMap::new());
+        assert!(!json!(tree.root).to_string().contains("-0.0"), "{}", json!(tree.root));
     }
 
     #[test]

@@ -196,8 +196,11 @@ impl Engine {
             }
             Fault::Panic(text) => {
                 self.note_panic(bound.plugin());
-                let refusal =
-                    format!("plugin {plugin} failed; the job was not accepted, please report it");
+                let so = match self.is_accepted(frame.job) {
+                    true => "what was asked is refused",
+                    false => "the job was not accepted",
+                };
+                let refusal = format!("plugin {plugin} failed; {so}, please report it");
                 (refusal, Some(format!("panicked: {text}")))
             }
             Fault::Busy => (String::new(), Some("called while it is being called".to_owned())),
@@ -229,10 +232,13 @@ impl Engine {
         if frame.topic.on_failure() == OnFailure::Reject && !bound.watches() {
             frame.progress.called += 1;
             frame.stop();
+            let so = match self.is_accepted(frame.job) {
+                true => "what it decides about is refused",
+                false => "no job is accepted",
+            };
+            let plugin = bound.instance().name();
             frame.refusal = Some(format!(
-                "plugin {} has failed repeatedly: no job is accepted until an administrator \
-                 reloads it",
-                bound.instance().name()
+                "plugin {plugin} has failed repeatedly: {so} until an administrator reloads it"
             ));
         } else if frame.topic == TopicId::JobStatePriority && !bound.watches() {
             frame.progress.outcome.merge(Outcome::priority(Priority::Unavailable));

@@ -265,6 +265,13 @@ impl Engine {
         let sink = Arc::clone(&self.plugins.sink);
         let remote = RemoteHandle::new(key, Arc::clone(&name), sink);
         let conf = self.plugin_conf(descriptor.name, conf)?;
+        let key_of = |conf: &Value| conf.as_object()?.keys().next().cloned();
+        if let Some(stray) = key_of(&conf).filter(|_| (descriptor.schema)().is_none()) {
+            return Err(format!(
+                "[plugins.{}]: unknown key {stray:?}: this plugin takes no configuration",
+                descriptor.name
+            ));
+        }
         let args = InitArgs {
             name: descriptor.name,
             conf: &conf,

@@ -17,6 +17,17 @@ use crate::resource::ResourceSet;
 /// A job's present state: identity, jobspec, urgency, priority, resources (RFC 21).
 ///
 /// Not `Clone`: a copy would outlive what it says. [`JobInfo`] is one that is none.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// fn score(job: &Job) -> f64 {
+///     let waited = job.jobspec().duration() / 3600.0;
+///     match job.jobspec().queue() {
+///         Some("debug") => 1e6,
+///         _ => f64::from(job.urgency().value()) * 1000.0 - waited,
+///     }
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Job {
     pub(crate) id: JobId,
@@ -201,6 +212,21 @@ impl Job {
 }
 
 /// An owned copy of what a [`Job`] holds, for asynchronous handlers, which outlive the callback.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// # #[derive(Default)]
+/// # struct Scratch;
+/// #[jobtap_plugin(name = "scratch")]
+/// impl Scratch {
+///     #[on("job.state.run")]
+///     async fn prepare(job: JobInfo, remote: Remote<Self>) -> Result<(), PrologFailed> {
+///         let make = Process::new("make-scratch").arg(job.userid.to_string());
+///         let done = remote.run_process(make).await?;
+///         done.success().map_err(|how| PrologFailed::new(format!("job {}: {how}", job.id)))
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone)]
 pub struct JobInfo {
     /// The job's id.

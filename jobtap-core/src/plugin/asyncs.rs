@@ -39,10 +39,40 @@ use crate::topic::{
 };
 
 /// A prolog that failed: ends the job with a fatal exception of type `prolog` and this note.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// # #[derive(Default)]
+/// # struct Nodes;
+/// #[jobtap_plugin(name = "nodes")]
+/// impl Nodes {
+///     #[on("job.state.run", timeout = "2m")]
+///     async fn check(r: ResourceSet, remote: Remote<Self>) -> Result<(), PrologFailed> {
+///         let hosts = r.nodelist().to_string();
+///         let done = remote.run_process(Process::new("check-nodes").arg(&hosts)).await?;
+///         done.success().map_err(|how| PrologFailed::new(format!("one of {hosts} is ill: {how}")))
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrologFailed(String);
 
 /// An epilog that failed: a fatal exception of type `epilog` with this note.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// # #[derive(Default)]
+/// # struct Scratch;
+/// #[jobtap_plugin(name = "scratch")]
+/// impl Scratch {
+///     #[on("job.state.cleanup", on_restart = "rerun")]
+///     async fn scrub(job: JobInfo, remote: Remote<Self>) -> Result<(), EpilogFailed> {
+///         let scrub = Process::new("scrub-scratch").arg(job.id.to_string());
+///         let done = remote.run_process(scrub).await?;
+///         done.success().map_err(|how| EpilogFailed::new(how.to_string()))
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EpilogFailed(String);
 

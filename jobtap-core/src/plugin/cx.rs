@@ -8,18 +8,16 @@ use super::bracket::Bracket;
 use super::call::Call;
 use super::event_name::EventName;
 use super::exception::Exception;
-use super::given::{IsEventName, IsHeld, IsJobFlag, IsJobspecPath, IsLiveJob};
-use super::host::{CallError, Command, Host, JobFlag, Level};
-use super::jobs::{AsJob, AsLiveJob, AsPendingJob, EndingJob, Held, JobRef, LiveJob};
+use super::given::{IsEventName, IsHeld, IsJobFlag, IsJobspecPath, IsJson, IsLiveJob, IsText};
+use super::host::{CallError, Command, Host, JobFlag};
+use super::jobs::{AsJob, AsLiveJob, AsPendingJob, EndingJob, Held};
 use super::jobspec_path::JobspecPath;
 use super::outcome::Priority;
 use super::token::Token;
-use crate::job::{Job, JobId, Timestamp, Uid, Urgency};
-use crate::queue::Queues;
-use crate::resource::{Idset, ResourceSet};
+use crate::job::{Job, JobId, Urgency};
 use crate::topic::{
-    AllowsDependencyAdd, AllowsEpilog, AllowsFatal, AllowsJobspecUpdate, AllowsProlog, HasJob,
-    OwnTopic, TopicSet, WithoutJob,
+    AllowsDependencyAdd, AllowsEpilog, AllowsFatal, AllowsJobspecUpdate, AllowsProlog, OwnTopic,
+    TopicSet, WithoutJob,
 };
 
 /// The context of a handler on topic `T`, or on a tuple of topics in the order of `#[on]`.
@@ -46,110 +44,6 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.call.args.host
     }
 
-    /// The time of this callback, UNIX seconds.
-    pub fn now(&self) -> Timestamp {
-        self.call.args.host.now()
-    }
-
-    /// The user who owns the instance.
-    ///
-    /// ```
-    /// # use jobtap_core::prelude::*;
-    /// fn validate(job: &Job, cx: &Cx<'_, JobValidate>) -> Result<(), Reject> {
-    ///     match job.jobspec().attribute("alloc-bypass") {
-    ///         Some(_) if job.userid() != cx.owner() => Err(Reject::new("not for guests")),
-    ///         _ => Ok(()),
-    ///     }
-    /// }
-    /// ```
-    pub fn owner(&self) -> Uid {
-        self.call.args.host.owner()
-    }
-
-    /// When the instance's own resources end, and with them every job (RFC 20 `expiration`); `None`
-    /// when they have no end.
-    ///
-    /// ```
-    /// # use jobtap_core::prelude::*;
-    /// fn fits(jobspec: &Jobspec, cx: &Cx<'_, JobValidate>) -> bool {
-    ///     cx.instance_expiration().is_none_or(|end| cx.now() + jobspec.duration() <= end)
-    /// }
-    /// ```
-    pub fn instance_expiration(&self) -> Option<Timestamp> {
-        self.instance_resources().expiration().map(Timestamp::from_secs)
-    }
-
-    /// All resources of the instance (RFC 20), excluded and drained nodes and those in use among them.
-    ///
-    /// ```
-    /// # use jobtap_core::prelude::*;
-    /// fn whole_machine(r: &ResourceSet, cx: &Cx<'_, JobStateRun>) -> bool {
-    ///     r.nnodes() == cx.instance_resources().nnodes()
-    /// }
-    /// ```
-    pub fn instance_resources(&self) -> &'a ResourceSet {
-        self.call.args.host.instance_resources()
-    }
-
-    /// A job by its id: an active one, or an inactive one that isn't purged yet.
-    ///
-    /// # Errors
-    /// [`CallError::UnknownJob`].
-    pub fn job(&self, id: JobId) -> Result<JobRef<'a>, CallError> {
-        self.call.args.host.job(id).map(JobRef::new).ok_or(CallError::UnknownJob(id))
-    }
-
-    /// The instance's queues (RFC 33): which there are, whether they take and start jobs, what they
-    /// require and limit.
-    ///
-    /// ```
-    /// use jobtap_core::prelude::*;
-    ///
-    /// #[derive(Default)]
-    /// struct NightShift;
-    ///
-    /// #[jobtap_plugin(name = "night-shift")]
-    /// impl NightShift {
-    ///     /// Long jobs go to the night, where there is such a queue and it takes them.
-    ///     #[on("job.validate")]
-    ///     fn validate(&self, job: &Job, cx: Cx<'_, JobValidate>) -> Result<(), Reject> {
-    ///         let night = cx.queues().get("night").filter(|queue| queue.is_enabled());
-    ///         if let Some(night) = night
-    ///             && job.jobspec().duration() > 8.0 * 3600.0
-    ///         {
-    ///             cx.jobspec_update(path!("attributes.system.queue"), "night")?;
-    ///             if let Some(constraint) = night.constraint() {
-    ///                 cx.jobspec_update(path!("attributes.system.constraints"), constraint)?;
-    ///             }
-    ///         }
-    ///         Ok(())
-    ///     }
-    /// }
-    ///
-    /// # fn main() -> Result<(), String> {
-    /// use jobtap_core::testing::{TestJob, TestManager};
-    ///
-    /// let mut m = TestManager::new()
-    ///     .plugin::<NightShift>()
-    ///     .config(serde_json::json!({"queues": {"day": {}, "night": {}}}))
-    ///     .start();
-    /// let id = m.submit(TestJob::new().queue("day").duration(36_000.0))?;
-    /// assert_eq!(m.job(id).jobspec().queue(), Some("night"));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn queues(&self) -> &'a Queues {
-        self.call.args.host.queues()
-    }
-
-    /// A job by its id, as calls take it: one that was accepted and is not over.
-    ///
-    /// # Errors
-    /// [`CallError::UnknownJob`], [`CallError::Over`].
-    pub fn live(&self, id: JobId) -> Result<LiveJob<'a>, CallError> {
-        self.job(id)?.live().ok_or(CallError::Over(id))
-    }
-
     /// Removes a dependency. When it was the last one the job moves on.
     pub fn dependency_remove(&self, held: impl IsHeld) {
         let Held { job, description } = held.held();
@@ -157,23 +51,17 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.call.args.host.push(Command::RemoveDependency { job, description });
     }
 
-    /// Holds the current job in DEPEND until the same description is removed.
-    ///
-    /// A description names the dependency within its job and works once: adding one that holds
-    /// already, or that was removed before, has no effect. So a handler that is called again after
-    /// a restart just adds again.
-    ///
-    /// # Errors
-    /// When the job is past DEPEND.
-    pub fn dependency_add(&self, description: impl Into<String>) -> Result<Held<'a>, CallError>
-    where
-        T: AllowsDependencyAdd,
-    {
-        self.hold(self.current()?, description.into())
-    }
-
     /// Adds a dependency to another job, as [`dependency_add`](Self::dependency_add) does to the
     /// current one.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn wait(id: JobId, cx: &Cx<'_, Service>) -> Result<(), ServiceError> {
+    ///     let job = cx.live(id)?.pending().ok_or_else(|| ServiceError::invalid("too late"))?;
+    ///     cx.dependency_add_to(job, "data")?;
+    ///     Ok(())
+    /// }
+    /// ```
     ///
     /// # Errors
     /// When the job is past DEPEND.
@@ -193,6 +81,14 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     /// Posts an exception that does not end the job. To end it there is [`fail`](Self::fail).
     ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn run(job: &Job, cx: Cx<'_, JobStateRun>) -> Result<(), HandlerError> {
+    ///     const NOTE: Severity = Severity::new(7);
+    ///     Ok(cx.raise(job, Exception::new(NOTE, "quota", "90 % of the bank's hours are used"))?)
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// When the job is over, which what is taken as a job rules out.
     pub fn raise(&self, job: impl AsLiveJob<T>, exception: Exception) -> Result<(), CallError> {
@@ -201,6 +97,14 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     /// Ends a job with a fatal exception of type `kind`, as [`fail`](Self::fail) does the current
     /// one.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn evict(id: JobId, cx: &Cx<'_, Service>) -> Result<(), ServiceError> {
+    ///     cx.fail_job(cx.live(id)?, "evicted", "the machine is needed");
+    ///     Ok(())
+    /// }
+    /// ```
     pub fn fail_job(&self, job: impl IsLiveJob, kind: impl Into<String>, note: impl Into<String>) {
         let exception = Exception::fatal(kind, note);
         self.call.args.host.push(Command::Raise { job: job.job_id(), exception });
@@ -208,6 +112,14 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     /// Sets the urgency of a job that has no resources yet, in the name of the instance's owner: 0
     /// holds it, 31 expedites it, whatever its priority (RFC 30).
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn hold(job: &Job, cx: Cx<'_, JobStateSched>) -> Result<(), HandlerError> {
+    ///     cx.urgency(job, Urgency::HOLD);
+    ///     Ok(())
+    /// }
+    /// ```
     pub fn urgency(&self, job: impl AsPendingJob<T>, urgency: Urgency) {
         self.call.args.host.push(Command::SetUrgency { job: job.job_id(), urgency });
     }
@@ -237,19 +149,33 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// Leaves a note on a job for its user, which outlives the manager; shown among its annotations
     /// under `user`. Null removes it.
     ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn depend(job: &Job, cx: Cx<'_, JobStateDepend>) -> Result<(), HandlerError> {
+    ///     Ok(cx.memo(job, "licences", "matlab is in use, about an hour")?)
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// When the job is over, which what is taken as a job rules out.
     pub fn memo(
         &self,
         job: impl AsLiveJob<T>,
         key: impl Into<String>,
-        value: impl Into<Value>,
+        value: impl IsJson,
     ) -> Result<(), CallError> {
-        let memo = [(key.into(), value.into())].into_iter().collect();
+        let memo = [(key.into(), value.into_json())].into_iter().collect();
         self.call.args.host.call(Command::Memo { job: job.job_id(), memo })
     }
 
     /// Sets the priority of a job in PRIORITY or SCHED; in other states there is no effect.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn new_job(job: &Job, cx: Cx<'_, JobNew>) -> Result<(), HandlerError> {
+    ///     Ok(cx.reprioritize(job, Priority::new(7))?)
+    /// }
+    /// ```
     ///
     /// # Errors
     /// When the job is over, which what is taken as a job rules out.
@@ -261,28 +187,26 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.call.args.host.call(Command::Reprioritize { job: job.job_id(), priority })
     }
 
-    /// Drains nodes: no new jobs there until an administrator undrains them; jobs that run there go
-    /// on. Nodes that are drained already keep their reason and time. Ranks that the instance
-    /// doesn't have are logged.
+    /// Delivers this job's events to the plugin's `job.event.*` handlers, until the job is over or
+    /// the plugin is unloaded. Subscribing twice is the same as once.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
-    /// fn inspect(job: &Job, r: &ResourceSet, cx: Cx<'_, JobStateRun>) {
-    ///     cx.drain(&r.ranks(), format!("to be inspected after job {}", job.id()));
+    /// # #[derive(Default)]
+    /// # struct Starts { started: u64 }
+    /// #[jobtap_plugin(name = "starts")]
+    /// impl Starts {
+    ///     #[on("job.new")]
+    ///     fn new_job(&self, job: &Job, cx: Cx<'_, JobNew>) -> Result<(), HandlerError> {
+    ///         Ok(cx.subscribe(job)?)
+    ///     }
+    ///
+    ///     #[on("job.event.start")]
+    ///     fn started(&mut self) {
+    ///         self.started += 1;
+    ///     }
     /// }
     /// ```
-    pub fn drain(&self, ranks: &Idset, reason: impl Into<String>) {
-        let (ranks, reason) = (ranks.clone(), reason.into());
-        self.call.args.host.push(Command::Drain { ranks, reason });
-    }
-
-    /// Asks all plugins again, by `job.priority.get`, for each job in PRIORITY and SCHED.
-    pub fn reprioritize_all(&self) {
-        self.call.args.host.push(Command::ReprioritizeAll);
-    }
-
-    /// Delivers this job's events to the plugin's `job.event.*` handlers, until the job is over or
-    /// the plugin is unloaded. Subscribing twice is the same as once.
     ///
     /// # Errors
     /// When the job is over, which what is taken as a job rules out.
@@ -313,10 +237,10 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         &self,
         job: impl AsLiveJob<T>,
         name: impl IsEventName,
-        context: impl Into<Value>,
+        context: impl IsJson,
     ) -> Result<(), CallError> {
         let (job, name): (_, EventName) = (job.job_id(), name.value());
-        let context = match context.into() {
+        let context = match context.into_json() {
             Value::Null => None,
             Value::Object(context) => Some(context),
             _ => {
@@ -328,6 +252,13 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     /// Sets a flag of a job.
     ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn run(job: &Job, cx: Cx<'_, JobStateRun>) -> Result<(), HandlerError> {
+    ///     Ok(cx.set_flag(job, JobFlag::Immutable)?) // Its user can't change it any more.
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// When the job is over, which what is taken as a job rules out.
     pub fn set_flag(&self, job: impl AsLiveJob<T>, flag: impl IsJobFlag) -> Result<(), CallError> {
@@ -338,21 +269,40 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// Changes one place of another job's jobspec, as [`jobspec_update`](Self::jobspec_update) does
     /// for the current one. `job.validate` is not asked.
     ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn extend(id: JobId, cx: &Cx<'_, Service>) -> Result<(), ServiceError> {
+    ///     let job = cx.live(id)?.pending().ok_or_else(|| ServiceError::invalid("it has begun"))?;
+    ///     Ok(cx.jobspec_update_of(job, path!("attributes.system.duration"), 7200)?)
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// When the path goes through something that isn't an object.
     pub fn jobspec_update_of(
         &self,
         job: impl AsPendingJob<T>,
         path: impl IsJobspecPath,
-        value: impl Into<Value>,
+        value: impl IsJson,
     ) -> Result<(), CallError> {
         let path: JobspecPath = path.value();
-        let updates = [(path.as_str().to_owned(), value.into())].into_iter().collect();
+        let updates = [(path.as_str().to_owned(), value.into_json())].into_iter().collect();
         self.call.args.host.call(Command::UpdateJobspec { job: job.job_id(), updates })
     }
 
     /// Calls a topic of an author's own on all plugins that handle it, in load order, and gives what
     /// they answer. They are called now, within this callback.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// #[topic("site.holiday", answer = bool)]
+    /// struct Holiday;
+    ///
+    /// fn priority(cx: Cx<'_, JobStatePriority>) -> Result<Priority, HandlerError> {
+    ///     let holiday = cx.call(&Holiday)?.contains(&true);
+    ///     Ok(if holiday { Priority::new(100) } else { Priority::UNCHANGED })
+    /// }
+    /// ```
     ///
     /// # Errors
     /// [`CallError::Reentrant`] when one of them is being called already, this plugin included;
@@ -363,6 +313,17 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     }
 
     /// The same for a topic about a job.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// #[topic("site.share", job, answer = f64)]
+    /// struct Share;
+    ///
+    /// fn priority(job: &Job, cx: Cx<'_, JobStatePriority>) -> Result<Priority, HandlerError> {
+    ///     let shares = cx.call_for(job, &Share)?;
+    ///     Ok(Priority::clamped(1e6 * shares.iter().sum::<f64>()))
+    /// }
+    /// ```
     ///
     /// # Errors
     /// Those of [`call`](Self::call).
@@ -377,6 +338,20 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     /// Takes over a prolog of this plugin that was open when the manager ended, or when the plugin
     /// was reloaded. Call it in `job.new`: what isn't taken over has failed after that.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// # #[derive(Default)]
+    /// # struct Gate { open: Vec<Token> }
+    /// # impl Gate {
+    /// fn new_job(&mut self, job: &Job, cx: Cx<'_, JobNew>) {
+    ///     // After a restart; of other jobs there is nothing to take over.
+    ///     if let Ok(token) = cx.prolog_reopen(job, "gate") {
+    ///         self.open.push(token);
+    ///     }
+    /// }
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`CallError::NotOpen`].
@@ -405,40 +380,69 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.call.args.host.call(Command::Reopen { job, bracket, description })?;
         Ok(Token::new(bracket, job, name, self.call.args.host.remote()))
     }
-
-    /// Writes a line to the manager's log, with the plugin's name.
-    pub fn log(&self, level: Level, text: impl Into<String>) {
-        self.call.args.host.push(Command::Log { level, text: text.into() });
-    }
 }
 
 /// Calls that only some topics allow. The bound is on each method and not on the block, since only
 /// then the compiler shows the message of the missing capability.
-impl<T: TopicSet> Cx<'_, T> {
+impl<'a, T: TopicSet> Cx<'a, T> {
     pub(super) fn current(&self) -> Result<JobId, CallError> {
         self.call.args.job.map(Job::id).ok_or(CallError::NoCurrentJob)
     }
 
+    /// Holds the current job in DEPEND until the same description is removed.
+    ///
+    /// A description names the dependency within its job and works once: adding one that holds
+    /// already, or that was removed before, has no effect. So a handler that is called again after
+    /// a restart just adds again.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn depend(job: &Job, cx: Cx<'_, JobStateDepend>) -> Result<(), HandlerError> {
+    ///     if job.jobspec().attribute("data").is_some() {
+    ///         cx.dependency_add("data")?;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// When the job is past DEPEND.
+    pub fn dependency_add(&self, description: impl IsText) -> Result<Held<'a>, CallError>
+    where
+        T: AllowsDependencyAdd,
+    {
+        self.hold(self.current()?, description.into_text())
+    }
+
     /// Holds the start of the current job until the token is finished.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn run(cx: Cx<'_, JobStateRun>, remote: Remote<()>) -> Result<(), HandlerError> {
+    ///     let token = cx.prolog_start("settle")?;
+    ///     remote.at(cx.now() + 5.0, move |_, _| token.finish(0));
+    ///     Ok(())
+    /// }
+    /// ```
     ///
     /// # Errors
     /// When the job's start was requested already.
-    pub fn prolog_start(&self, description: impl Into<String>) -> Result<Token, CallError>
+    pub fn prolog_start(&self, description: impl IsText) -> Result<Token, CallError>
     where
         T: AllowsProlog,
     {
-        self.open(self.current()?, Bracket::Prolog, description.into())
+        self.open(self.current()?, Bracket::Prolog, description.into_text())
     }
 
     /// Holds the release of the current job's resources until the token is finished.
     ///
     /// # Errors
     /// When the job isn't in CLEANUP.
-    pub fn epilog_start(&self, description: impl Into<String>) -> Result<Token, CallError>
+    pub fn epilog_start(&self, description: impl IsText) -> Result<Token, CallError>
     where
         T: AllowsEpilog,
     {
-        self.open(self.current()?, Bracket::Epilog, description.into())
+        self.open(self.current()?, Bracket::Epilog, description.into_text())
     }
 
     /// Changes one place of the current job's jobspec. All changes of a callback become one
@@ -457,14 +461,14 @@ impl<T: TopicSet> Cx<'_, T> {
     pub fn jobspec_update(
         &self,
         path: impl IsJobspecPath,
-        value: impl Into<Value>,
+        value: impl IsJson,
     ) -> Result<(), CallError>
     where
         T: AllowsJobspecUpdate,
     {
         let path: JobspecPath = path.value();
         let (job, path) = (self.current()?, path.as_str().to_owned());
-        let updates = [(path, value.into())].into_iter().collect();
+        let updates = [(path, value.into_json())].into_iter().collect();
         self.call.args.host.call(Command::UpdateJobspec { job, updates })
     }
 
@@ -480,11 +484,11 @@ impl<T: TopicSet> Cx<'_, T> {
     ///
     /// # Errors
     /// When the job is over, which the topic rules out.
-    pub fn fail(&self, kind: impl Into<String>, note: impl Into<String>) -> Result<(), CallError>
+    pub fn fail(&self, kind: impl IsText, note: impl IsText) -> Result<(), CallError>
     where
-        T: HasJob + AllowsFatal,
+        T: AllowsFatal,
     {
-        let exception = Exception::fatal(kind, note);
+        let exception = Exception::fatal(kind.into_text(), note.into_text());
         self.call.args.host.call(Command::Raise { job: self.current()?, exception })
     }
 }

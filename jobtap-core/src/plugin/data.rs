@@ -149,6 +149,36 @@ impl<E: std::error::Error> From<E> for UpgradeError {
 ///
 /// It is stored under `job.<id>.data.<plugin>` (RFC 16) in the same commit as the events of the
 /// callback that wrote it, and is back after a restart. A job without data reads as `D::default()`.
+///
+/// ```
+/// use jobtap_core::prelude::*;
+/// # use jobtap_core::testing::{TestJob, TestManager};
+///
+/// /// How often a job was asked for its priority, restarts included.
+/// #[derive(Default, Serialize, Deserialize)]
+/// struct Asked(u32);
+///
+/// #[derive(Default)]
+/// struct Aging;
+///
+/// #[jobtap_plugin(name = "aging", data = Asked)]
+/// impl Aging {
+///     #[on("job.state.priority", "job.priority.get")]
+///     fn priority(&self, asked: Data<'_, Asked>) -> Result<Priority, HandlerError> {
+///         let asked = asked.update(|asked| {
+///             asked.0 += 1;
+///             asked.0
+///         })?;
+///         Ok(Priority::new(100 * asked))
+///     }
+/// }
+/// # let mut m = TestManager::new().plugin::<Aging>().start();
+/// # m.hold_scheduling().unwrap();
+/// # let id = m.submit(TestJob::new()).unwrap();
+/// # m.assert_priority(id, 100);
+/// # m.crash_and_restart();
+/// # m.assert_priority(id, 200);
+/// ```
 pub struct Data<'a, D> {
     host: &'a dyn Host,
     job: JobId,
@@ -158,6 +188,41 @@ pub struct Data<'a, D> {
 /// A plugin's data on the instance: what belongs to no job, such as usage by user.
 ///
 /// Stored in the same commit as the events of the callback that wrote it, and back after a restart.
+///
+/// ```
+/// use jobtap_core::prelude::*;
+/// # use jobtap_core::testing::{TestJob, TestManager};
+/// # use std::collections::BTreeMap;
+///
+/// #[derive(Default, Serialize, Deserialize)]
+/// struct Ran(BTreeMap<Uid, u64>);
+///
+/// #[derive(Default)]
+/// struct Counts;
+///
+/// #[jobtap_plugin(name = "counts", instance_data = Ran)]
+/// impl Counts {
+///     #[on("job.state.inactive")]
+///     fn over(&self, job: &Job, ran: InstanceData<'_, Ran>) -> Result<(), HandlerError> {
+///         Ok(ran.update(|ran| *ran.0.entry(job.userid()).or_default() += 1)?)
+///     }
+///
+///     #[service("of")]
+///     fn of(&self, user: Request<Uid>, ran: InstanceData<'_, Ran>) -> Result<u64, ServiceError> {
+///         Ok(ran.get()?.0.get(&user).copied().unwrap_or_default())
+///     }
+/// #
+/// #     #[on("job.state.priority")]
+/// #     fn priority(&self) -> Priority {
+/// #         Priority::new(1)
+/// #     }
+/// }
+/// # let mut m = TestManager::new().plugin::<Counts>().start();
+/// # let id = m.submit(TestJob::new()).unwrap();
+/// # m.finish(id, 0);
+/// # m.crash_and_restart();
+/// # assert_eq!(m.call_service("counts.of", serde_json::json!(1000)).unwrap(), 1);
+/// ```
 pub struct InstanceData<'a, D> {
     host: &'a dyn Host,
     form: DataForm<D>,

@@ -75,6 +75,20 @@ pub enum Load {
 
 /// In which order the active jobs are introduced to a plugin that is loaded into a running manager:
 /// `#[jobtap_plugin(load_order = "state")]`.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// # #[derive(Default)]
+/// # struct Counts { held: u32 }
+/// /// Jobs that have resources are counted before those that want some.
+/// #[jobtap_plugin(name = "counts", load = "by-name", load_order = "-state")]
+/// impl Counts {
+///     #[on("job.new")]
+///     fn new_job(&mut self, job: &Job) {
+///         self.held += u32::from(job.resources().is_some());
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LoadOrder {
     /// By id.
@@ -147,25 +161,15 @@ impl fmt::Debug for HandlerEntry {
     }
 }
 
-/// Passes a plugin's handlers on when each topic has one. The macro sees most of those that have two;
-/// this sees those whose topics go by different paths, or that are compiled in only some builds.
+/// Refuses two handlers of one own topic, at the path by which the second one names it.
 ///
 /// # Panics
-/// When there are two: at compile time, in the code that `#[jobtap_plugin]` makes.
+/// When it is one: at compile time, in the code that `#[jobtap_plugin]` makes.
 #[doc(hidden)]
 #[track_caller]
-pub const fn distinct(handlers: &'static [HandlerEntry]) -> &'static [HandlerEntry] {
-    let mut left = handlers;
-    while let Some((handler, others)) = left.split_first() {
-        let mut rest = others;
-        while let Some((other, others)) = rest.split_first() {
-            assert!(
-                !(same(handler.topic, other.topic) && same(handler.key, other.key)),
-                "two handlers of this plugin have the same topic: do both in one function"
-            );
-            rest = others;
-        }
-        left = others;
-    }
-    handlers
+pub const fn differ(one: &str, other: &str) {
+    assert!(
+        !same(one, other),
+        "two handlers of this plugin have the same topic: do both in one function"
+    );
 }

@@ -63,6 +63,16 @@ impl<E: std::error::Error> From<E> for Reject {
 /// A fault in a handler of a state topic: it is logged with plugin and topic, and the job goes on.
 ///
 /// Any error converts with `?`.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// fn run(r: &ResourceSet) -> Result<(), HandlerError> {
+///     if r.nnodes() > 1000 {
+///         return Err(HandlerError::new("more nodes than the switch can tell apart"));
+///     }
+///     Ok(())
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HandlerError(String);
 
@@ -86,6 +96,23 @@ impl<E: std::error::Error> From<E> for HandlerError {
 
 /// A configuration that a plugin can't work with. From `#[init]` it fails the load, from
 /// `conf.update` the reload; the text goes to who asked.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// #[derive(Deserialize)]
+/// struct Settings {
+///     low: u64,
+///     high: u64,
+/// }
+///
+/// fn check(settings: &Settings) -> Result<(), ConfError> {
+///     if settings.low > settings.high {
+///         return Err(ConfError::new("low is above high: exchange them"));
+///     }
+///     Ok(())
+/// }
+/// assert!(check(&Settings { low: 2, high: 1 }).is_err());
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfError(String);
 

@@ -1,6 +1,8 @@
 //! What calls ask for by a type of its own, where Flux takes a text: with the compile error for an
 //! author who passes one.
 
+use serde_json::Value;
+
 use super::event_name::EventName;
 use super::host::JobFlag;
 use super::jobs::{EndingJob, Held, Identified, LiveJob, PendingJob};
@@ -58,6 +60,43 @@ pub trait IsLiveJob: Identified {}
 impl IsLiveJob for LiveJob<'_> {}
 impl IsLiveJob for PendingJob<'_> {}
 impl IsLiveJob for EndingJob<'_> {}
+
+/// A text: what names a dependency, a prolog or an epilog, and the type of an exception.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a text",
+    label = "a text is asked for: this call is about the handler's own job, which isn't named",
+    note = "leave the job out; about another job are `cx.dependency_add_to`, `cx.epilog_start_of`, `cx.fail_job`"
+)]
+pub trait IsText {
+    /// The text.
+    fn into_text(self) -> String;
+}
+
+// An author who passes a job, as in C, would read of `From` for `String`.
+#[diagnostic::do_not_recommend]
+impl<S: Into<String>> IsText for S {
+    fn into_text(self) -> String {
+        self.into()
+    }
+}
+
+/// A value as JSON has it: all that can be made a [`serde_json::Value`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a JSON value",
+    label = "a text, a number, a bool, a list or a `serde_json::Value` is asked for",
+    note = "write `serde_json::json!(..)`, or `serde_json::to_value(&it)?` for what is `Serialize`; a duration is its seconds"
+)]
+pub trait IsJson {
+    /// The value.
+    fn into_json(self) -> Value;
+}
+
+#[diagnostic::do_not_recommend]
+impl<V: Into<Value>> IsJson for V {
+    fn into_json(self) -> Value {
+        self.into()
+    }
+}
 
 mod sealed {
     use super::Held;

@@ -415,6 +415,17 @@ impl Level {
 }
 
 /// Why a call can't have an effect.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// fn find(id: JobId, cx: &Cx<'_, Service>) -> Result<String, ServiceError> {
+///     match cx.live(id) {
+///         Ok(job) => Ok(job.state().to_string()),
+///         Err(CallError::Over(_)) => Ok("over".to_owned()),
+///         Err(other) => Err(other.into()), // "there is no job ƒ3"
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
     /// No such job, or it was purged.

@@ -34,14 +34,42 @@ use crate::topic::{HasLiveJob, HasPendingJob, TopicSet};
 pub struct JobRef<'a>(&'a Job);
 
 /// A job that was accepted and is not over, as [`Cx::live`](super::Cx::live) gives it for an id.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// fn hurry(id: JobId, cx: &Cx<'_, Service>) -> Result<(), ServiceError> {
+///     let job = cx.live(id)?; // or: "job ƒ3 is over, or not accepted yet"
+///     Ok(cx.reprioritize(job, Priority::new(1_000_000))?)
+/// }
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct LiveJob<'a>(&'a Job);
 
 /// A live job that has no resources yet: its jobspec can still be changed.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// fn to_night(id: JobId, cx: &Cx<'_, Service>) -> Result<(), ServiceError> {
+///     match cx.live(id)?.pending() {
+///         Some(job) => Ok(cx.jobspec_update_of(job, path!("attributes.system.queue"), "night")?),
+///         None => Err(ServiceError::invalid("it has its resources already")),
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct PendingJob<'a>(&'a Job);
 
 /// A job in CLEANUP: an epilog can still hold its resources.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// fn scrub(id: JobId, cx: &Cx<'_, Later>) -> Result<(), CallError> {
+///     if let Some(job) = cx.live(id)?.ending() {
+///         cx.epilog_start_of(job, "scrub")?.finish(0);
+///     }
+///     Ok(())
+/// }
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct EndingJob<'a>(&'a Job);
 

@@ -36,6 +36,11 @@ impl JobspecPath {
     #[track_caller]
     pub const fn new(path: &'static str) -> Self {
         assert!(
+            !has_empty_element(path.as_bytes()),
+            "a part of this path is empty: write names with one dot between them, as in \
+             \"attributes.system.duration\""
+        );
+        assert!(
             leads_inside(path.as_bytes()),
             "this path leads elsewhere: only `attributes`, `resources` and `tasks` of a jobspec can \
              be changed, as in \"attributes.system.duration\""

@@ -141,6 +141,22 @@ pub struct HandlerStats {
 }
 
 impl HandlerStats {
+    /// The timed calls by duration: the upper bound of each bucket in nanoseconds, and how many calls
+    /// were in it; without the empty ones.
+    ///
+    /// ```
+    /// # use jobtap_core::plugin::HandlerStats;
+    /// fn slow(stats: &HandlerStats) -> u32 {
+    ///     let over_a_millisecond = stats.histogram().filter(|(below, _)| *below > 2_000_000);
+    ///     over_a_millisecond.map(|(_, calls)| calls).sum()
+    /// }
+    /// ```
+    pub fn histogram(&self) -> impl Iterator<Item = (u64, u32)> {
+        let buckets = self.samples.iter().enumerate();
+        let timed = buckets.filter(|(_, calls)| **calls > 0);
+        timed.map(|(bucket, calls)| (1 << (bucket + 1), *calls))
+    }
+
     /// The upper bound in nanoseconds of the bucket that holds this part of the timed calls, such as
     /// 0.5 for the median; `None` when none was timed.
     pub fn quantile(&self, part: f64) -> Option<u64> {
@@ -185,6 +201,7 @@ mod tests {
         let stats = meter.stats(String::new(), "");
         assert_eq!(stats.quantile(0.5), Some(16));
         assert_eq!(stats.quantile(1.0), Some(8192));
+        assert_eq!(stats.histogram().collect::<Vec<_>>(), [(16, 3), (8192, 1)]);
         assert_eq!(Meter::new().stats(String::new(), "").quantile(0.5), None);
     }
 

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::asyncs::{EpilogFailed, PrologFailed};
 use super::failure::{ConfError, Failure, HandlerError, Reject};
+use super::given::IsJson;
 use super::query::QueryData;
 use super::update::Update;
 use crate::job::{PRIORITY_MAX, PRIORITY_MIN};
@@ -66,6 +67,25 @@ impl From<u32> for Priority {
 }
 
 /// Notes on a job for users to see; merged into those it has. `null` removes a key.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// # #[derive(Default)]
+/// # struct Estimate;
+/// #[jobtap_plugin(name = "estimate")]
+/// impl Estimate {
+///     #[on("job.state.sched")]
+///     fn sched(&self, job: &Job) -> Annotations {
+///         let hours = job.jobspec().duration() / 3600.0;
+///         Annotations::new().with("estimate", serde_json::json!({"hours": hours}))
+///     }
+///
+///     #[on("job.state.run")]
+///     fn run(&self) -> Annotations {
+///         Annotations::new().with("estimate", serde_json::Value::Null) // Takes it away.
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Annotations(Map<String, Value>);
 
@@ -76,8 +96,8 @@ impl Annotations {
     }
 
     /// With one more note.
-    pub fn with(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.0.insert(key.into(), value.into());
+    pub fn with(mut self, key: impl Into<String>, value: impl IsJson) -> Self {
+        self.0.insert(key.into(), value.into_json());
         self
     }
 

@@ -37,7 +37,8 @@ use crate::topic::{
 #[diagnostic::on_unimplemented(
     message = "a handler of `{T}` can't take `{Self}`",
     label = "not a parameter of this topic",
-    note = "where the topic has them, a handler takes `&Job`, `&Jobspec`, `&ResourceSet`, `PrevState`, `&EventEntry`, `&Dependency`, `Updates`, `&UpdateRequest`, `InstanceConf<C>`, `Data<'_, D>`, `InstanceData<'_, D>`, `Remote<Self>`, and `Cx<'_, T>` with `T` as in `#[on]`"
+    note = "id, user, state and result of the job are methods of `&Job`; other jobs are looked up with `cx.job(id)`",
+    note = "where the topic has them, a handler takes `&Job`, `&Jobspec`, `&ResourceSet`, `PrevState`, `&EventEntry`, `&Dependency`, `Updates`, `&UpdateRequest`, `InstanceConf<C>`, `Data<'_, D>`, `InstanceData<'_, D>`, `Remote<Self>`, and `Cx<'_, T>` with `T` as in `#[on]`; a service takes `Request<Q>`, `Caller` and `Responder<R>`"
 )]
 pub trait FromTopic<'a, P, T: TopicSet>: Sized {
     /// Takes the parameter out of a call.
@@ -87,6 +88,15 @@ impl<'a, P, T: HasResources> FromTopic<'a, P, T> for ResourceSet {
 ///
 /// `None` when the callback does not come from an event: the job is introduced to a plugin that
 /// was just loaded.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// fn cleanup(job: &Job, prev: PrevState, cx: Cx<'_, JobStateCleanup>) {
+///     if prev.0 != Some(State::Run) {
+///         cx.log(Level::Info, format!("{} never had resources", job.id()));
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrevState(pub Option<State>);
 
@@ -152,6 +162,24 @@ impl<'a, P, T: HasUpdateRequest> FromTopic<'a, P, T> for &'a UpdateRequest {
 }
 
 /// For which topic a wildcard handler (`job.state.*`, `job.*`) is called, with what that topic has.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// # #[derive(Default)]
+/// # struct Trace;
+/// #[jobtap_plugin(name = "trace")]
+/// impl Trace {
+///     #[on("job.*")]
+///     fn any(&self, job: &Job, topic: JobTopic<'_>, cx: Cx<'_, JobAny>) {
+///         let what = match topic {
+///             JobTopic::State(_) => format!("is in {}", job.state()),
+///             JobTopic::Event(entry) => format!("has {}", entry.name),
+///             other => format!("{other:?}"),
+///         };
+///         cx.log(Level::Debug, format!("{} {what}", job.id()));
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum JobTopic<'a> {

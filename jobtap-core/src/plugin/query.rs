@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::failure::HandlerError;
+use super::given::IsJson;
 
 /// The answer to `jobtap plugin query NAME`: keys beside the `name` and `path` that the manager
 /// fills in.
@@ -24,8 +25,8 @@ impl QueryData {
     }
 
     /// With one more key.
-    pub fn with(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.0.insert(key.into(), value.into());
+    pub fn with(mut self, key: impl Into<String>, value: impl IsJson) -> Self {
+        self.0.insert(key.into(), value.into_json());
         self
     }
 

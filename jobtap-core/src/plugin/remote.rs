@@ -132,6 +132,48 @@ impl fmt::Debug for RemoteHandle {
 /// A `Send` handle to plugin `P` on the manager's thread.
 ///
 /// A handler takes it as a parameter: `remote: Remote<Self>`.
+///
+/// ```
+/// use jobtap_core::prelude::*;
+/// # use jobtap_core::testing::{TestJob, TestManager};
+///
+/// #[derive(Default)]
+/// struct Patience {
+///     warned: u32,
+/// }
+///
+/// #[jobtap_plugin(name = "patience")]
+/// impl Patience {
+///     #[on("job.state.sched")]
+///     fn waits(&self, job: &Job, cx: Cx<'_, JobStateSched>, remote: Remote<Self>) {
+///         let id = job.id();
+///         remote.at(cx.now() + 3600.0, move |patience, cx| {
+///             // An hour later: the job may have been started, or be gone.
+///             if let Ok(job) = cx.live(id)
+///                 && job.state() == State::Sched
+///             {
+///                 patience.warned += 1;
+///                 let _ = cx.memo(job, "patience", "an hour in the queue");
+///             }
+///         });
+///     }
+///
+///     #[service("warned")]
+///     fn warned(&self) -> u32 {
+///         self.warned
+///     }
+/// #
+/// #     #[on("job.state.priority")]
+/// #     fn priority(&self) -> Priority {
+/// #         Priority::new(1)
+/// #     }
+/// }
+/// # let mut m = TestManager::new().plugin::<Patience>().start();
+/// # m.submit(TestJob::new().ntasks(4)).unwrap();
+/// # m.submit(TestJob::new()).unwrap();
+/// # m.advance(3601.0);
+/// # assert_eq!(m.call_service("patience.warned", serde_json::json!({})).unwrap(), 1);
+/// ```
 pub struct Remote<P> {
     handle: RemoteHandle,
     plugin: PhantomData<fn(P)>,
@@ -171,11 +213,40 @@ impl<P: 'static> Remote<P> {
     }
 
     /// Runs `work` with the plugin on the manager's thread, some time soon.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// # #[derive(Default)]
+    /// # struct Site { seen: u32 }
+    /// fn from_a_thread(remote: Remote<Site>) {
+    ///     std::thread::spawn(move || {
+    ///         let found = 3; // What takes a while.
+    ///         remote.run(move |site, cx| {
+    ///             site.seen += found;
+    ///             cx.log(Level::Info, format!("{} seen", site.seen));
+    ///         });
+    ///     });
+    /// }
+    /// ```
     pub fn run(&self, work: impl FnOnce(&mut P, Cx<'_, Later<P>>) + Send + 'static) {
         self.handle.work(call(work));
     }
 
     /// Runs `work` with the plugin on the manager's thread and waits for what it returns.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// # #[derive(Default)]
+    /// # struct Site { weight: f64 }
+    /// # #[jobtap_plugin(name = "site")]
+    /// # impl Site {
+    /// #[on("job.state.priority")]
+    /// async fn priority(job: JobInfo, remote: Remote<Self>) -> Result<Priority, HandlerError> {
+    ///     let weight = remote.call(|site, _cx| site.weight).await?;
+    ///     Ok(Priority::clamped(weight * f64::from(job.urgency.value())))
+    /// }
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Gone`] when that can't happen any more.
@@ -201,6 +272,19 @@ impl<P: 'static> Remote<P> {
 
     /// Waits, in the host's time. In tests that time is virtual.
     ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// # #[derive(Default)]
+    /// # struct Site;
+    /// # #[jobtap_plugin(name = "site")]
+    /// # impl Site {
+    /// #[on("job.state.run")]
+    /// async fn settle(remote: Remote<Self>) -> Result<(), PrologFailed> {
+    ///     Ok(remote.sleep(5.0).await?)
+    /// }
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`Gone`] when the plugin was unloaded meanwhile.
     pub async fn sleep(&self, seconds: f64) -> Result<(), Gone> {
@@ -213,6 +297,23 @@ impl<P: 'static> Remote<P> {
     }
 
     /// Waits for `work`, but no longer than this in the host's time.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// # #[derive(Default)]
+    /// # struct Site;
+    /// # #[jobtap_plugin(name = "site")]
+    /// # impl Site {
+    /// #[on("job.state.run")]
+    /// async fn check(remote: Remote<Self>) -> Result<(), PrologFailed> {
+    ///     let check = remote.run_process(Process::new("check-node"));
+    ///     match remote.timeout(30.0, check).await {
+    ///         Ok(done) => done?.success().map_err(|how| PrologFailed::new(how.to_string())),
+    ///         Err(_slow) => Ok(()), // Better a node that wasn't checked than a job that waits.
+    ///     }
+    /// }
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`TimedOut`]; `work` is dropped then.
@@ -313,6 +414,31 @@ pub(super) fn call<P: 'static>(
 }
 
 /// A timer of a plugin. It goes on when this handle is dropped, and ends with the plugin.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// #[derive(Default)]
+/// struct Reminder {
+///     timers: std::collections::HashMap<JobId, Timer>,
+/// }
+/// # use jobtap_core::plugin::Timer;
+///
+/// #[jobtap_plugin(name = "reminder")]
+/// impl Reminder {
+///     #[on("job.state.run")]
+///     fn run(&mut self, job: &Job, cx: Cx<'_, JobStateRun>, remote: Remote<Self>) {
+///         let timer = remote.at(cx.now() + 60.0, |_, cx| cx.log(Level::Info, "a minute in RUN"));
+///         self.timers.insert(job.id(), timer);
+///     }
+///
+///     #[on("job.state.cleanup")]
+///     fn ends(&mut self, job: &Job) {
+///         if let Some(timer) = self.timers.remove(&job.id()) {
+///             timer.cancel();
+///         }
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Timer {
     key: TimerKey,

@@ -56,6 +56,14 @@ const ENODATA: i32 = 61;
 const EIO: i32 = 5;
 
 /// Who sent a request.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// fn all_or_own(caller: Caller, of: Uid) -> bool {
+///     caller.owner || caller.userid == of
+/// }
+/// assert!(all_or_own(Caller { userid: Uid(7), owner: false }, Uid(7)));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cred {
     /// The user.
@@ -96,6 +104,35 @@ pub struct ServiceRequest {
 }
 
 /// The payload of a request, as the service's own type.
+///
+/// ```
+/// use jobtap_core::prelude::*;
+/// # use jobtap_core::testing::TestManager;
+///
+/// #[derive(Deserialize)]
+/// struct SetLimit {
+///     tasks: u64,
+/// }
+///
+/// #[derive(Default)]
+/// struct Limit {
+///     tasks: u64,
+/// }
+///
+/// #[jobtap_plugin(name = "limit")]
+/// impl Limit {
+///     #[service("set")]
+///     fn set(&mut self, request: Request<SetLimit>) -> Result<u64, ServiceError> {
+///         if request.tasks == 0 {
+///             return Err(ServiceError::invalid("a limit of 0 tasks lets nobody in"));
+///         }
+///         Ok(std::mem::replace(&mut self.tasks, request.tasks))
+///     }
+/// }
+/// # let mut m = TestManager::new().plugin::<Limit>().start();
+/// # assert_eq!(m.call_service("limit.set", serde_json::json!({"tasks": 4})).unwrap(), 0);
+/// # assert!(m.call_service("limit.set", serde_json::json!({"tasks": -1})).is_err());
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request<Q>(Q);
 
@@ -115,6 +152,17 @@ impl<Q> std::ops::Deref for Request<Q> {
 }
 
 /// A refusal by a service: an errno, and a sentence for who asked.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// fn may(caller: Caller, of: Uid) -> Result<(), ServiceError> {
+///     match caller.owner || caller.userid == of {
+///         true => Ok(()),
+///         false => Err(ServiceError::denied("others' jobs are not yours to ask about")),
+///     }
+/// }
+/// assert_eq!(may(Caller { userid: Uid(7), owner: false }, Uid(8)).unwrap_err().errno, 1);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceError {
     /// As in errno.h.
@@ -206,6 +254,38 @@ impl<'a, P, T: HasRequest, R: Serialize> FromTopic<'a, P, T> for Responder<R> {
 /// Answers a request later: at once or from anywhere, once or many times.
 ///
 /// Dropping it ends the answer: of a stream in the regular way, of a single answer with an error.
+///
+/// ```
+/// use jobtap_core::prelude::*;
+/// # use jobtap_core::testing::TestManager;
+///
+/// /// Tells clients of each job.
+/// #[derive(Default)]
+/// struct News {
+///     readers: Vec<Responder<JobId>>,
+/// }
+///
+/// #[jobtap_plugin(name = "news")]
+/// impl News {
+///     #[service("read")]
+///     fn read(&mut self, reader: Responder<JobId>) {
+///         self.readers.push(reader);
+///     }
+///
+///     #[on("job.new")]
+///     fn new_job(&mut self, job: &Job) -> Result<(), HandlerError> {
+///         for reader in &mut self.readers {
+///             reader.send(&job.id()).map_err(|error| HandlerError::new(error.text))?;
+///         }
+///         Ok(())
+///     }
+/// }
+/// # use jobtap_core::testing::TestJob;
+/// # let mut m = TestManager::new().plugin::<News>().start();
+/// # let stream = m.open_stream("news.read", serde_json::json!({}));
+/// # m.submit(TestJob::new()).unwrap();
+/// # assert_eq!(m.read_stream(stream).0.len(), 1);
+/// ```
 #[derive(Debug)]
 #[must_use = "dropping it ends the answer"]
 pub struct Responder<R> {

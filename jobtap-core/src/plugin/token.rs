@@ -16,8 +16,43 @@ use crate::job::JobId;
 /// unloaded, and, at the next start, for what was open when the manager ended and the plugin doesn't
 /// take over in `job.new` with [`Cx::prolog_reopen`](super::Cx::prolog_reopen) or
 /// [`Cx::epilog_reopen`](super::Cx::epilog_reopen).
+///
+/// ```
+/// use jobtap_core::prelude::*;
+/// # use jobtap_core::testing::{TestJob, TestManager};
+///
+/// #[derive(Default)]
+/// struct Gate {
+///     open: Vec<Token>,
+/// }
+///
+/// #[jobtap_plugin(name = "gate")]
+/// impl Gate {
+///     #[on("job.state.run")]
+///     fn run(&mut self, cx: Cx<'_, JobStateRun>) -> Result<(), HandlerError> {
+///         self.open.push(cx.prolog_start("gate")?);
+///         Ok(())
+///     }
+///
+///     #[service("lift")]
+///     fn lift(&mut self) {
+///         for token in self.open.drain(..) {
+///             token.finish(0);
+///         }
+///     }
+/// #
+/// #     #[on("job.state.priority")]
+/// #     fn priority(&self) -> Priority {
+/// #         Priority::new(1)
+/// #     }
+/// }
+/// # let mut m = TestManager::new().plugin::<Gate>().start();
+/// # let id = m.submit(TestJob::new()).unwrap();
+/// # m.call_service("gate.lift", serde_json::json!({})).unwrap();
+/// # m.assert_events(id, "submit validate depend priority alloc prolog-start prolog-finish start");
+/// ```
 #[derive(Debug)]
-#[must_use = "dropping it ends the prolog or epilog as failed"]
+#[must_use = "dropped, as by `let _ =`, it ends the prolog or epilog as failed: keep it until `finish`"]
 pub struct Token {
     kind: Bracket,
     job: JobId,

@@ -5,12 +5,27 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::failure::Reject;
-use super::given::IsJobspecPath;
+use super::given::{IsJobspecPath, IsJson};
 use super::jobspec_path::JobspecPath;
 use super::service::Cred;
 
 /// What was changed in a jobspec, for `job.update`: new values by dotted path, as in the context of
 /// the `jobspec-update` event (RFC 21).
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// # #[derive(Default)]
+/// # struct Watch;
+/// #[jobtap_plugin(name = "watch")]
+/// impl Watch {
+///     #[on("job.update")]
+///     fn updated(&self, job: &Job, updates: Updates<'_>, cx: Cx<'_, JobUpdate>) {
+///         if let Some(duration) = updates.get("attributes.system.duration") {
+///             cx.log(Level::Info, format!("{} is to take {duration} s", job.id()));
+///         }
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Updates<'a>(pub(crate) &'a Map<String, Value>);
 
@@ -27,6 +42,14 @@ impl<'a> Updates<'a> {
 }
 
 /// A user's request to change one key of a jobspec, for `job.update.KEY`.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// fn bank(request: &UpdateRequest) -> Result<Update, Reject> {
+///     Reject::when(!request.cred.owner, format!("{} is the owner's to change", request.key))?;
+///     Ok(Update::allow())
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpdateRequest {
     /// Who asks.
@@ -102,9 +125,9 @@ impl Update {
 
     /// One more change that comes with it. It overrides what the user asked for at that path, and no
     /// plugin is asked for it.
-    pub fn also(mut self, path: impl IsJobspecPath, value: impl Into<Value>) -> Self {
+    pub fn also(mut self, path: impl IsJobspecPath, value: impl IsJson) -> Self {
         let path: JobspecPath = path.value();
-        self.further.insert(path.as_str().to_owned(), value.into());
+        self.further.insert(path.as_str().to_owned(), value.into_json());
         self
     }
 

@@ -102,6 +102,9 @@ impl Hostlist {
     }
 
     /// Appends one host. The name is taken literally: brackets and separators are refused.
+    ///
+    /// # Errors
+    /// [`HostlistError::Name`].
     pub fn push(&mut self, name: &str) -> Result<(), HostlistError> {
         if name.is_empty() || name.contains(['[', ']', ',']) || !is_name_text(name) {
             return Err(HostlistError::Name(name.to_owned()));

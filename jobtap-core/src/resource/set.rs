@@ -48,6 +48,9 @@ impl ResourceSet {
     }
 
     /// One host as rank 0, with these cores.
+    ///
+    /// # Errors
+    /// A host's name that none can have.
     pub fn single_host(host: &str, cores: Idset) -> Result<Self, HostlistError> {
         let mut hosts = Hostlist::new();
         hosts.push(host)?;
@@ -192,6 +195,9 @@ impl ResourceSet {
 
     /// Sets both times, in seconds since the UNIX epoch, where 0 means unset as in RFC 20. Refused
     /// when the end is not after the start, or a time is negative or not finite.
+    ///
+    /// # Errors
+    /// The refusal; the set is as it was.
     pub fn set_times(&mut self, starttime: f64, expiration: f64) -> Result<(), ResourceError> {
         let start = time_at("execution.starttime", starttime)?;
         let end = time_at("execution.expiration", expiration)?;
@@ -203,6 +209,9 @@ impl ResourceSet {
     }
 
     /// Sets the end alone, as a `resource-update` event does; 0 means no end.
+    ///
+    /// # Errors
+    /// Those of [`set_times`](Self::set_times).
     pub fn set_expiration(&mut self, expiration: f64) -> Result<(), ResourceError> {
         self.set_times(self.starttime.unwrap_or_default(), expiration)
     }
@@ -225,6 +234,9 @@ impl ResourceSet {
     }
 
     /// Gives a property to ranks of the set.
+    ///
+    /// # Errors
+    /// A name that no property can have (RFC 20), and ranks that the set lacks.
     pub fn set_property(&mut self, name: &str, ranks: &Idset) -> Result<(), ResourceError> {
         check_property_name(name)?;
         let unknown = ranks.difference(&self.ranks());

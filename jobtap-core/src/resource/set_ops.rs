@@ -23,6 +23,9 @@ impl ResourceSet {
     }
 
     /// As [`ResourceSet::union_with`], but refused when a resource is there already.
+    ///
+    /// # Errors
+    /// [`ResourceError::Overlap`]; the set is as it was.
     pub fn append(&mut self, other: &Self) -> Result<(), ResourceError> {
         let common = self.map.intersection(&other.map);
         if !common.runs.is_empty() {

@@ -12,7 +12,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 impl ResourceSet {
-    /// Reads R from a JSON value.
+    /// Reads R (RFC 20, version 1) from a JSON value.
+    ///
+    /// # Errors
+    /// What is missing or wrong, with its place.
     pub fn from_value(value: &Value) -> Result<Self, ResourceError> {
         let r = object(value, "")?;
         let version = integer(member(r, "", "version")?, "version")?;

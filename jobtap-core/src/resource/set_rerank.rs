@@ -28,6 +28,9 @@ impl ResourceSet {
 
     /// Numbers ranks by the order of `hosts`: the host at index i becomes rank i. Every rank needs
     /// its host in the list, and the list no more than these.
+    ///
+    /// # Errors
+    /// Too few or too many hosts, or one that the set lacks.
     pub fn rerank(&self, hosts: &Hostlist) -> Result<Self, ResourceError> {
         let (given, nodes) = (hosts.len(), self.nnodes());
         if given < nodes {

@@ -7,6 +7,15 @@ use crate::job::{Flags, Uid, Urgency};
 use crate::jobspec::{Dependency, Jobspec, JobspecBuilder};
 
 /// A job to submit: one task of one core by the owner, which runs until the test ends it.
+///
+/// ```
+/// use jobtap_core::testing::TestJob;
+///
+/// let large = TestJob::new().nodes(2).ntasks(8).duration(3600.0).queue("batch");
+/// let short = TestJob::new().user(1001).urgency(31).run_for(10.0);
+/// let later = TestJob::new().dependency("afterok:ƒ2").attribute("bank", "physics");
+/// # let _ = (large, short, later);
+/// ```
 #[derive(Debug, Clone)]
 pub struct TestJob {
     builder: JobspecBuilder,

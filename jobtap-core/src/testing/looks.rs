@@ -20,7 +20,7 @@ impl TestManager {
     pub fn job(&self, id: JobId) -> &Job {
         match self.engine().and_then(|engine| engine.job(id)) {
             Some(job) => job,
-            None => panic!("there is no job {id}"),
+            None => panic!("{}", self.missing(id)),
         }
     }
 
@@ -123,6 +123,15 @@ impl TestManager {
         let reasons = answer.get("reasons").and_then(Value::as_array);
         let text = |reason: &Value| reason.get("text").and_then(Value::as_str).map(str::to_owned);
         reasons.into_iter().flatten().filter_map(text).collect()
+    }
+
+    /// Why a job isn't found.
+    fn missing(&self, id: JobId) -> String {
+        if self.is_dead() {
+            return "the manager is dead: `crash_and_restart()` brings it back".to_owned();
+        }
+        let jobs: Vec<String> = self.jobs().iter().map(JobId::to_string).collect();
+        format!("there is no job {id}, only these: {}", jobs.join(" "))
     }
 
     /// What a failed assertion shows.

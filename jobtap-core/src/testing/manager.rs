@@ -141,6 +141,30 @@ impl TestManagerBuilder {
 }
 
 /// A manager in memory and in virtual time.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// # use jobtap_core::testing::{TestJob, TestManager};
+/// #[derive(Default)]
+/// struct Fifo;
+/// #[jobtap_plugin(name = "fifo")]
+/// impl Fifo {
+///     #[on("job.state.priority", "job.priority.get")]
+///     fn priority(&self, job: &Job) -> Priority {
+///         Priority::clamped(2e9 - job.t_submit().as_secs())
+///     }
+/// }
+///
+/// let mut m = TestManager::new().plugin::<Fifo>().cores(1).start();
+/// let first = m.submit(TestJob::new().run_for(60.0)).unwrap();
+/// m.advance(1.0);
+/// let second = m.submit(TestJob::new()).unwrap();
+/// m.assert_state(second, State::Sched);
+/// m.crash_and_restart();
+/// m.advance(60.0);
+/// m.assert_state(first, State::Inactive);
+/// m.assert_state(second, State::Run);
+/// ```
 pub struct TestManager {
     engine: Option<Engine>,
     remote: Arc<Queue>,

@@ -37,8 +37,8 @@ capabilities! {
 
     /// The job has resources whenever this topic fires: `&ResourceSet` can be taken.
     HasResources:
-        "a job has no resources yet in `{Self}`",
-        "resources are known from `job.state.run` on",
+        "a job may have no resources in `{Self}`",
+        "only `job.state.run` and `job.event.alloc` are sure that it has some",
         "take `Option<&ResourceSet>` for a job that may have some, or handle `job.state.run`";
 
     /// The topic comes with a change of state: `PrevState` can be taken.
@@ -57,7 +57,7 @@ capabilities! {
     HasEntry:
         "there is no event entry in `{Self}`",
         "only `job.event.*` topics come with an event",
-        "subscribe to the job with `cx.subscribe(job)` and handle `job.event.NAME`";
+        "take `Option<&EventEntry>` in `job.state.*`; else subscribe to the job with `cx.subscribe(job)` and handle `job.event.NAME`";
 
     /// The topic is about one dependency: `&Dependency` can be taken.
     HasDependency:
@@ -129,7 +129,7 @@ capabilities! {
     ReturnsVerdict:
         "a job can't be rejected in `{Self}`",
         "not a gate: the job was accepted before, or isn't there yet",
-        "reject in `job.create`, `job.validate`, `job.dependency.SCHEME` or `job.update.KEY`; end an accepted job with `cx.fail(kind, note)`";
+        "reject in `job.create`, `job.validate`, `job.dependency.SCHEME` or `job.update.KEY`; end an accepted job with `cx.fail(kind, note)`; a topic of your own fails with `HandlerError`";
 
     /// A handler may fail with a `HandlerError`, which is logged; the job goes on.
     ReturnsFault:
@@ -184,7 +184,7 @@ capabilities! {
     AllowsDependencyAdd:
         "a dependency can't be added from `{Self}`",
         "the job may be past DEPEND",
-        "add dependencies in `job.validate`, `job.dependency.SCHEME` or, at the last, `job.state.depend`";
+        "add dependencies in `job.validate`, `job.dependency.SCHEME` or, at the last, `job.state.depend`; to another job: `cx.dependency_add_to(pending, description)`";
 
     /// A prolog may be started for the current job.
     AllowsProlog:
@@ -196,7 +196,7 @@ capabilities! {
     AllowsEpilog:
         "an epilog can't be started from `{Self}`",
         "an epilog belongs to a job in CLEANUP",
-        "start it in `job.state.cleanup`";
+        "start it in `job.state.cleanup`; for another job: `cx.epilog_start_of(ending, description)`";
 
     /// What the current job frees may be kept from the scheduler.
     AllowsKeep:
@@ -208,11 +208,11 @@ capabilities! {
     AllowsJobspecUpdate:
         "the jobspec can't be changed from `{Self}`",
         "a plugin may change a jobspec only until the job is allocated",
-        "change it in `job.validate`, or in `job.state.depend`, `.priority` or `.sched`";
+        "change it in `job.validate`, or in `job.state.depend`, `.priority` or `.sched`; of another job: `cx.jobspec_update_of(pending, path, value)`";
 
     /// A fatal exception may be raised on the current job.
     AllowsFatal:
         "the current job can't be ended by an exception in `{Self}`",
-        "the job may not be accepted yet, or be over",
-        "return `Err(Reject::new(..))` in a gate; elsewhere end what is live: `cx.fail_job(cx.live(job.id())?, kind, note)`";
+        "there may be no job, or it may not be accepted yet, or be over",
+        "return `Err(Reject::new(..))` in a gate; elsewhere end what is live: `cx.fail_job(cx.live(id)?, kind, note)`";
 }

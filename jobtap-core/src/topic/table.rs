@@ -256,10 +256,19 @@ topics! {
 
 /// Not a topic of `#[on]`: the context of what comes back to plugin `P` later, from a timer or from
 /// work outside the manager's thread. There is no current job then.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// # #[derive(Default)]
+/// # struct Site;
+/// fn look(site: &mut Site, id: JobId, cx: &Cx<'_, Later<Site>>) -> Result<(), CallError> {
+///     let job = cx.live(id)?;
+///     Ok(cx.memo(job, "site", "seen again")?)
+/// }
+/// ```
 pub struct Later<P = ()>(std::marker::PhantomData<fn(P)>);
 
 impl<P: 'static> TopicSet for Later<P> {}
-impl<P: 'static> AllowsFatal for Later<P> {}
 
 /// Not a topic of `#[on]`: the context of a service under `#[service]`. There is no current job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -273,4 +282,3 @@ impl Topic for Service {
 }
 impl HasRequest for Service {}
 impl ReturnsReply for Service {}
-impl AllowsFatal for Service {}

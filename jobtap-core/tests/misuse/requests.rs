@@ -95,6 +95,19 @@ fn a_mistake_in_the_conf_names_its_place() {
     assert!(text.starts_with("[plugins.strict]: limit: invalid type"), "{text}");
 }
 
+#[test]
+fn a_plugin_without_a_configuration_of_its_own_is_given_none() {
+    let mut m = manager();
+    m.remove_plugin("by-urgency").unwrap();
+    let text = m.load_plugin("by-urgency", json!({"limit": 3})).unwrap_err();
+    let refused = "[plugins.by-urgency]: unknown key \"limit\": this plugin takes no configuration";
+    assert_eq!(text, refused);
+    m.load_plugin("by-urgency", json!({})).unwrap();
+    let config = json!({"plugins": {"by-urgency": {"limit": 3}}});
+    let error = TestManager::new().plugin::<ByUrgency>().config(config).try_start().err().unwrap();
+    assert!(error.contains(refused), "{error}");
+}
+
 /// Every setting has a default.
 #[derive(Default, Deserialize)]
 struct Optional {
@@ -114,6 +127,28 @@ impl Lenient {
 
     #[on("job.new")]
     fn new_job(&self) {}
+}
+
+/// Can't be built.
+struct Fragile;
+
+#[jobtap_plugin(name = "fragile", load = "by-name")]
+impl Fragile {
+    #[init]
+    fn new() -> Self {
+        panic!("no licence file")
+    }
+
+    #[on("job.new")]
+    fn new_job(&self) {}
+}
+
+#[test]
+fn a_panic_where_a_plugin_is_built_is_a_load_that_fails() {
+    let mut m = with::<Fragile>();
+    let text = m.load_plugin("fragile", json!({})).unwrap_err();
+    assert_eq!(text, "#[init] panicked: no licence file");
+    m.submit(TestJob::new()).unwrap();
 }
 
 #[test]

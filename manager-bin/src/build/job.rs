@@ -86,6 +86,7 @@ pub(super) struct Prepared {
 /// # Errors
 /// What was refused before compiling, the crates that don't compile, or what is wrong with the binary.
 pub fn build(manifest: &Manifest, options: &Options, output: &Path) -> Result<Built, BuildError> {
+    check_output(output)?;
     let prepared = prepare(manifest, options)?;
     let Prepared { plan, resolved, composition, .. } = &prepared;
     if let Some(lock) = options.lock.as_ref().filter(|_| !options.keep_lock) {
@@ -120,6 +121,19 @@ pub fn build(manifest: &Manifest, options: &Options, output: &Path) -> Result<Bu
     let size = std::fs::metadata(&output).map_err(BuildError::file(&output))?.len();
     let composition = prepared.composition;
     Ok(Built { binary: output, size, composition, verified })
+}
+
+/// Compiling takes minutes: better to hear of a misspelt directory before.
+fn check_output(output: &Path) -> Result<(), BuildError> {
+    let output = std::path::absolute(output).map_err(BuildError::file(output))?;
+    match output.parent() {
+        Some(directory) if !directory.is_dir() => Err(BuildError::refused(format!(
+            "{}: there is no directory {}: make it first",
+            output.display(),
+            directory.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Writes the crate that [`build`] compiles, with copies of all that isn't in a registry, and its lock.
@@ -327,4 +341,19 @@ fn renamed(prepared: &Prepared) -> Vec<(PathBuf, &'static str)> {
 /// A compiler's flags that give these names.
 fn naming(flag: &str, renamed: &[(PathBuf, &'static str)]) -> Vec<String> {
     renamed.iter().map(|(from, to)| format!("{flag}={}={to}", from.display())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_directory_that_is_not_there_is_named_before_anything_is_compiled() {
+        let directory = tempfile::tempdir().unwrap();
+        let text = check_output(&directory.path().join("bin/manager")).unwrap_err().to_string();
+        assert!(text.ends_with("/bin: make it first"), "{text}");
+        check_output(&directory.path().join("manager")).unwrap();
+        check_output(directory.path()).unwrap();
+    }
 }

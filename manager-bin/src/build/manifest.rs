@@ -256,13 +256,27 @@ pub(super) fn check_name(place: &str, name: &str) -> Result<(), BuildError> {
     if name.starts_with("jobtap-") && super::sdk::CRATES.contains(&name) {
         return Err(BuildError::refused(format!("{place}: {name:?} is a crate of the SDK")));
     }
-    if first && rest {
-        return Ok(());
+    if !(first && rest) {
+        return Err(BuildError::refused(format!(
+            "{place}: {name:?} is no crate's name: a letter, then letters, digits, - and _"
+        )));
     }
-    Err(BuildError::refused(format!(
-        "{place}: {name:?} is no crate's name: a letter, then letters, digits, - and _"
-    )))
+    if KEYWORDS.contains(&name) {
+        return Err(BuildError::refused(format!(
+            "{place}: {name:?} is a keyword of Rust, and the manager's code names its crates"
+        )));
+    }
+    Ok(())
 }
+
+/// Those of edition 2024, and those that it reserves.
+const KEYWORDS: &[&str] = &[
+    "Self", "abstract", "as", "async", "await", "become", "box", "break", "const", "continue",
+    "crate", "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if",
+    "impl", "in", "let", "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub",
+    "ref", "return", "self", "static", "struct", "super", "trait", "true", "try", "type", "typeof",
+    "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
+];
 
 #[cfg(test)]
 mod tests {
@@ -300,6 +314,8 @@ mod tests {
         assert!(text.contains("plugin \"a_b\" is there twice"), "{text}");
         let text = refusal("[[plugin]]\nname = \"a b\"\npath=\".\"");
         assert!(text.contains("is no crate's name"), "{text}");
+        let text = refusal("[[plugin]]\nname = \"match\"\npath=\".\"");
+        assert!(text.contains("is a keyword of Rust"), "{text}");
         let text = refusal("[[plugin]]\nname = \"a\"\nversion=\"one\"");
         assert!(text.starts_with("plugin \"a\": version \"one\": "), "{text}");
         let text = refusal("[registries]\nsite = \"crates.site.example\"");

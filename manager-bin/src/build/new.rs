@@ -38,6 +38,10 @@ const MANAGER: &[(&str, &str)] = &[
 /// A name that no crate can have, a directory that is there already, or one that can't be written.
 pub fn new_plugin(name: &str, directory: &Path) -> Result<(), BuildError> {
     check(name, directory)?;
+    if name == "all" {
+        let text = "the new crate: \"all\" means every plugin, so none can have it as its name";
+        return Err(BuildError::refused(text));
+    }
     let sdk = Sdk::unpacked_into(&directory.join("sdk"), PLUGIN_PACKAGES)?;
     let version = sdk.version.to_string();
     let words = [("plugin-name", name), ("PluginName", &camel(name)), ("sdk-version", &version)];
@@ -132,6 +136,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let text = new_plugin("limits", directory.path()).unwrap_err().to_string();
         assert!(text.contains("is there already"), "{text}");
+        let text = new_plugin("all", &directory.path().join("all")).unwrap_err().to_string();
+        assert!(text.contains("means every plugin"), "{text}");
         let text = new_manager("2", &directory.path().join("2")).unwrap_err().to_string();
         assert!(text.contains("is no crate's name"), "{text}");
     }

@@ -21,7 +21,8 @@ pub(super) fn list(engine: &Engine, linked: &[&'static str]) -> Value {
     json!({ "plugins": names, "details": details, "linked": linked })
 }
 
-/// `job-manager.jobtap-stats`: times are upper bounds in nanoseconds, null where no call was timed.
+/// `job-manager.jobtap-stats`: times are upper bounds in nanoseconds, null where no call was timed;
+/// `histogram` lists how many timed calls took less than that, and as long as half of it at least.
 pub(super) fn stats(plugins: Vec<(String, Vec<HandlerStats>)>) -> Value {
     let plugins: Value = plugins
         .into_iter()
@@ -38,6 +39,8 @@ fn handler(stats: &HandlerStats) -> Value {
         "topic": stats.topic, "handler": stats.method, "calls": stats.calls,
         "errors": stats.errors, "panics": stats.panics,
         "p50": stats.quantile(0.5), "p99": stats.quantile(0.99),
+        "histogram": stats.histogram().map(|(below, calls)| json!({"below": below, "calls": calls}))
+            .collect::<Value>(),
     })
 }
 

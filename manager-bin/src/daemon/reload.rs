@@ -92,6 +92,9 @@ pub(super) fn warn_of_strangers(config: &Value, linked: &[&'static str], log: &L
 }
 
 fn strangers(config: &Value, linked: &[&'static str]) -> Vec<String> {
+    if config.get("plugins").is_some_and(|plugins| !plugins.is_object()) {
+        return vec!["plugins must be a table, with one table a plugin: [plugins.NAME]".to_owned()];
+    }
     let tables = config.get("plugins").and_then(Value::as_object);
     let unknown = tables.into_iter().flatten().filter(|(name, _)| !linked.contains(&name.as_str()));
     unknown
@@ -123,5 +126,7 @@ mod tests {
                     mean \"deadline\"?";
         assert_eq!(found, [text]);
         assert!(strangers(&json!({}), &[]).is_empty());
+        let found = strangers(&json!({"plugins": 3}), &[]);
+        assert!(found.iter().any(|text| text.starts_with("plugins must be a table")), "{found:?}");
     }
 }

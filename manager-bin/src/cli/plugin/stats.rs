@@ -14,6 +14,9 @@ pub(super) struct StatsArgs {
     /// Print JSON; times are in nanoseconds
     #[arg(long)]
     json: bool,
+    /// Show how many of the timed calls took how long; one call in 64 is timed
+    #[arg(long, conflicts_with = "json")]
+    histogram: bool,
     /// Only of this one; by default of all
     #[arg(value_name = "PLUGIN")]
     plugin: Option<String>,
@@ -30,6 +33,14 @@ const COLUMNS: [Column; 8] = [
     Column("P99", Side::Right),
 ];
 
+const HISTOGRAM: [Column; 5] = [
+    Column("PLUGIN", Side::Left),
+    Column("TOPIC", Side::Left),
+    Column("HANDLER", Side::Left),
+    Column("TIME", Side::Right),
+    Column("TIMED", Side::Right),
+];
+
 /// Runs the command.
 pub(super) async fn run(client: &Client, args: &StatsArgs) -> Result<u8, CliError> {
     let payload = json!({ "name": args.plugin });
@@ -40,20 +51,39 @@ pub(super) async fn run(client: &Client, args: &StatsArgs) -> Result<u8, CliErro
             return Err(explain(client, error, name, Among::Loaded).await);
         }
     };
-    let text = if args.json { format!("{answer}\n") } else { table(&COLUMNS, rows(&answer)) };
+    let text = match (args.json, args.histogram) {
+        (true, _) => format!("{answer}\n"),
+        (false, true) => table(&HISTOGRAM, rows(&answer, buckets)),
+        (false, false) => table(&COLUMNS, rows(&answer, |name, handler| vec![row(name, handler)])),
+    };
     session::print(&text)?;
     Ok(0)
 }
 
-fn rows(answer: &Value) -> impl Iterator<Item = Vec<String>> {
-    let list = |value: &Value, key: &str| {
-        value.get(key).and_then(Value::as_array).cloned().unwrap_or_default()
-    };
+fn list(value: &Value, key: &str) -> Vec<Value> {
+    value.get(key).and_then(Value::as_array).cloned().unwrap_or_default()
+}
+
+/// The rows that each handler of each plugin has.
+fn rows(
+    answer: &Value,
+    of: impl Fn(&str, &Value) -> Vec<Vec<String>>,
+) -> impl Iterator<Item = Vec<String>> {
     list(answer, "plugins").into_iter().flat_map(move |plugin| {
-        let name = plugin.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let handlers = list(&plugin, "handlers").into_iter();
-        handlers.map(move |handler| row(&name, &handler))
+        let name = plugin.get("name").and_then(Value::as_str).unwrap_or_default();
+        list(&plugin, "handlers").iter().flat_map(|handler| of(name, handler)).collect::<Vec<_>>()
     })
+}
+
+/// One row for each duration that calls of a handler had.
+fn buckets(plugin: &str, handler: &Value) -> Vec<Vec<String>> {
+    let text = |key: &str| handler.get(key).and_then(Value::as_str).unwrap_or("-").to_owned();
+    let bucket = |bucket: Value| {
+        let number = |key: &str| bucket.get(key).and_then(Value::as_u64).unwrap_or(0);
+        let (time, calls) = (duration(number("below")), number("calls").to_string());
+        vec![plugin.to_owned(), text("topic"), text("handler"), time, calls]
+    };
+    list(handler, "histogram").into_iter().map(bucket).collect()
 }
 
 fn row(plugin: &str, handler: &Value) -> Vec<String> {
@@ -107,7 +137,19 @@ mod tests {
             {"topic": "job.new", "handler": "seen", "calls": 64, "errors": 1, "panics": 0,
              "p50": 512, "p99": null},
         ]}, {"name": "b", "handlers": []}]});
-        let rows: Vec<String> = rows(&answer).map(|row| row.join(" ")).collect();
+        let rows = rows(&answer, |name, handler| vec![row(name, handler)]);
+        let rows: Vec<String> = rows.map(|row| row.join(" ")).collect();
         assert_eq!(rows, ["a job.new seen 64 1 0 <512ns -"]);
+    }
+
+    #[test]
+    fn each_duration_of_a_handler_has_a_row() {
+        let answer = json!({"plugins": [{"name": "a", "handlers": [
+            {"topic": "job.new", "handler": "seen",
+             "histogram": [{"below": 512, "calls": 3}, {"below": 2048, "calls": 1}]},
+            {"topic": "unload", "handler": "goes", "histogram": []},
+        ]}]});
+        let rows: Vec<String> = rows(&answer, buckets).map(|row| row.join(" ")).collect();
+        assert_eq!(rows, ["a job.new seen <512ns 3", "a job.new seen <2.0us 1"]);
     }
 }

@@ -1,0 +1,18 @@
+//! Who asks by an own topic gets the answer at once.
+use jobtap_core::prelude::*;
+
+#[topic("accounts.share", answer = f64)]
+struct ShareOf;
+
+#[derive(Default)]
+struct Site;
+
+#[jobtap_plugin(name = "site")]
+impl Site {
+    #[on(ShareOf)]
+    async fn share(_job: JobInfo) -> f64 {
+        1.0
+    }
+}
+
+fn main() {}

@@ -1,0 +1,13 @@
+//! The attribute takes a list.
+use jobtap_core::prelude::*;
+
+#[derive(Default)]
+struct Site;
+
+#[jobtap_plugin(name = "site")]
+impl Site {
+    #[on = "job.new"]
+    fn new_job(&self, _job: &Job) {}
+}
+
+fn main() {}

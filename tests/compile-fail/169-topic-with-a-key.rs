@@ -1,0 +1,13 @@
+//! A topic needs no key; settings have one.
+use jobtap_core::prelude::*;
+
+#[derive(Default)]
+struct Site;
+
+#[jobtap_plugin(name = "site")]
+impl Site {
+    #[on(topic = "job.new")]
+    fn new_job(&self, _job: &Job) {}
+}
+
+fn main() {}

@@ -1,0 +1,20 @@
+//! What is asked belongs to who asks.
+use jobtap_core::prelude::*;
+
+#[topic("accounts.share", answer = f64)]
+struct ShareOf {
+    user: u32,
+}
+
+#[derive(Default)]
+struct Site;
+
+#[jobtap_plugin(name = "site")]
+impl Site {
+    #[on(ShareOf)]
+    fn share(&self, question: ShareOf) -> f64 {
+        f64::from(question.user)
+    }
+}
+
+fn main() {}

@@ -1,0 +1,15 @@
+//! Every job would be rejected.
+use jobtap_core::prelude::*;
+
+#[derive(Default)]
+struct Site;
+
+#[jobtap_plugin(name = "site")]
+impl Site {
+    #[on("job.validate")]
+    fn validate(&self, _job: &Job) -> Reject {
+        Reject::new("no more than 4 tasks here")
+    }
+}
+
+fn main() {}

@@ -1,0 +1,16 @@
+//! What a service returns is its answer, if nothing else is.
+use jobtap_core::prelude::*;
+
+#[derive(Default)]
+struct Site;
+
+#[jobtap_plugin(name = "site")]
+impl Site {
+    #[service("count")]
+    fn count(&self, mut responder: Responder<u32>) -> Result<u32, ServiceError> {
+        responder.send(&3)?;
+        Ok(4)
+    }
+}
+
+fn main() {}
