@@ -133,14 +133,18 @@ impl Engine {
         self.complete(id, simulated.started.then_some(signum));
     }
 
+    /// As a real execution's last report, the release comes when all is done that `finish` caused.
     fn complete(&mut self, id: JobId, status: Option<i32>) {
-        if let Some(status) = status {
-            self.finish(id, status);
-        }
-        let status = Value::from(status.unwrap_or(0));
-        self.exec_entry(id, events::with(self.now, "complete", [("status", status)]));
+        let context = [("status", Value::from(status.unwrap_or(0)))];
+        self.exec_entry(id, events::with(self.now, "complete", context));
         self.exec_log(id, &["done"]);
-        self.post(id, events::release(self.now));
+        let Some(status) = status else {
+            return self.post(id, events::release(self.now));
+        };
+        if let Some(record) = self.jobs.get_mut(&id) {
+            record.release_due = true;
+        }
+        self.finish(id, status);
     }
 
     /// Entries of `guest.exec.eventlog`.
