@@ -45,10 +45,7 @@ fn is_alive(pid: &str) -> bool {
 #[test]
 fn a_plugin_is_loaded_with_its_configuration_and_tells_of_itself() {
     let m = Manager::start_with(probe_manager(), "[plugins.probe]\ngreeting = \"hello\"\n");
-    refused(
-        m.jobtap("plugin query probe"),
-        "probe-manager-jobtap: ERROR: probe not found: it is linked but not loaded",
-    );
+    refused(m.jobtap("plugin query probe"), "probe-manager-jobtap: ERROR: probe: plugin not found");
     refused(
         m.jobtap("plugin load prob"),
         "probe-manager-jobtap: ERROR: prob not found; did you mean \"probe\"?",
@@ -251,7 +248,10 @@ fn a_new_configuration_is_taken_as_a_whole_or_not_at_all() {
     let before = shown(&m);
     m.signal("HUP");
     until("the plugin has seen the new configuration", || shown(&m) != before);
-    refused(m.jobtap("config reload"), "probe-manager-config: reload: not on a Friday");
+    refused(
+        m.jobtap("config reload"),
+        "probe-manager-config: reload: error updating job-manager: not on a Friday",
+    );
     assert_eq!(color(&m), "red");
     assert_eq!(m.jobtap("config get site").ok(), "{\"color\":\"red\"}");
 
@@ -259,7 +259,8 @@ fn a_new_configuration_is_taken_as_a_whole_or_not_at_all() {
     let refusal = m.jobtap("config reload").stderr;
     assert!(refusal.contains("config.toml:"), "{refusal}");
     let (_, log) = m.stop();
-    let line = "the new configuration is refused, the old one stays: not on a Friday";
+    let line = "the new configuration is refused, the old one stays: error updating job-manager: \
+                not on a Friday";
     assert!(log.contains(line), "{log}");
 }
 

@@ -69,9 +69,7 @@ pub(crate) fn run(args: ConfigArgs) -> ExitCode {
         match args.command {
             ConfigCommand::Get(args) => get(&args).await,
             ConfigCommand::Load(args) => {
-                let config =
-                    read(&args).map_err(|text| CliError::failure(format!("load: {text}")))?;
-                change("load", "config.load", config).await
+                change("load", "config.load", read(&args).map_err(CliError::failure)?).await
             }
             ConfigCommand::Reload => change("reload", "config.reload", json!({})).await,
         }
@@ -87,12 +85,12 @@ async fn change(what: &str, topic: &str, payload: Value) -> Result<u8, CliError>
 
 fn read(args: &LoadArgs) -> Result<Value, String> {
     if let Some(path) = &args.path {
-        return config::load(path).map_err(|error| error.to_string());
+        return config::load(path).map_err(|error| format!("Error parsing config: {error}"));
     }
     let mut text = String::new();
     let read = std::io::stdin().lock().read_to_string(&mut text);
     read.map_err(|error| format!("stdin: {error}"))?;
-    config::parse("stdin", &text).map_err(|error| error.to_string())
+    config::parse("stdin", &text).map_err(|error| format!("TOML parse error: {error}"))
 }
 
 async fn get(args: &GetArgs) -> Result<u8, CliError> {

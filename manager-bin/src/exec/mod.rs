@@ -86,7 +86,8 @@ pub struct Seen {
 ///
 /// In order: [`Log`](Self::Log) entries `init` and `starting`, [`Started`](Self::Started), more log
 /// entries, [`Finished`](Self::Finished), [`Released`](Self::Released). A job that could not start
-/// has an [`Exception`](Self::Exception) in place of started and finished, one that was lost a
+/// has an [`Exception`](Self::Exception) in place of started and finished, one whose command can't be
+/// run has it between them; one that was lost a
 /// [`Lost`](Self::Lost) in place of what hasn't come yet. The release always
 /// comes, and nothing comes after it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

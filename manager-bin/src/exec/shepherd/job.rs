@@ -120,13 +120,17 @@ impl Job {
         self.emit(ExecEvent::Exception { id, severity: 0, kind, note });
     }
 
-    /// Records that the tasks run.
+    /// Records that the job's execution has begun.
     pub(super) fn started(&mut self) {
         self.emit(ExecEvent::Started { id: self.id });
         let service = format!("shell-{}", self.id);
         let leader = self.nodes.first().map_or(0, |node| node.rank);
         let init = json!({"service": service, "leader-rank": leader, "size": self.nodes.len()});
         self.log("shell.init", Some(init));
+    }
+
+    /// Records that the tasks run.
+    pub(super) fn tasks_started(&mut self) {
         let taskmap = json!({"version": 1, "map": taskmap(&self.nodes)});
         self.log("shell.start", Some(json!({"taskmap": taskmap})));
     }
@@ -184,12 +188,13 @@ impl Job {
         });
     }
 
-    /// Records a task that never ran because its command can't be.
-    pub(super) fn task_not_run(&mut self, rank: u32, exit_code: i32) {
-        self.task_ended(rank, exit_code, |context| {
-            context.insert("wait_status".to_owned(), (exit_code << 8).into());
-            context.insert("signaled".to_owned(), 0.into());
-        });
+    /// Records that the job's command can't be run: it began and failed at once, with the exit code
+    /// that a shell has for it.
+    pub(super) fn command_failed(&mut self, exit_code: i32, note: String) {
+        self.started();
+        self.status = self.status.max(exit_code << 8);
+        let (id, kind) = (self.id, "exec".to_owned());
+        self.emit(ExecEvent::Exception { id, severity: 0, kind, note });
     }
 
     /// The first task that ends and the first that fails are told; the rest would only swell the log.
@@ -295,6 +300,10 @@ mod tests {
         job
     }
 
+    fn task_ended(job: &mut Job, code: i32) {
+        job.task_ended(0, code, |_| {});
+    }
+
     fn seen_by(job: &mut Job, reattach: bool, seen: Seen) -> Vec<String> {
         let (outbox, mut inbox) = unbounded_channel();
         job.attach(Some(outbox), reattach, seen);
@@ -309,8 +318,9 @@ mod tests {
     fn a_job_ends_with_the_highest_status_of_its_tasks() {
         let mut job = job(3);
         job.started();
+        job.tasks_started();
         for code in [0, 126, 3] {
-            job.task_not_run(0, code);
+            task_ended(&mut job, code);
         }
         assert!(job.end_if_done());
         assert!(!job.end_if_done(), "only once");
@@ -337,11 +347,22 @@ mod tests {
     }
 
     #[test]
+    fn a_job_whose_command_cannot_be_run_began_and_failed() {
+        let mut job = job(1);
+        job.command_failed(127, "no".to_owned());
+        job.end_if_done();
+        let expected = "init starting STARTED shell.init EXCEPTION 0 shell-exit complete \
+                        FINISHED 32512 done RELEASED";
+        assert_eq!(names(&job.history).join(" "), expected);
+    }
+
+    #[test]
     fn a_canceled_job_does_not_count_as_a_success() {
         let mut job = job(1);
         job.started();
+        job.tasks_started();
         job.cancel = Some(Cancel::new(Duration::ZERO));
-        job.task_not_run(0, 0);
+        task_ended(&mut job, 0);
         job.end_if_done();
         assert!(names(&job.history).contains(&"FINISHED 256".to_owned()));
     }
@@ -350,6 +371,7 @@ mod tests {
     fn a_manager_gets_what_it_has_not_seen() {
         let mut job = job(1);
         job.started();
+        job.tasks_started();
         let seen = Seen { log_entries: 3, ..Seen::default() };
         assert_eq!(seen_by(&mut job, true, seen), ["shell.start", "reattach"]);
         assert_eq!(
@@ -357,7 +379,7 @@ mod tests {
             "init starting STARTED shell.init shell.start reattach"
         );
         job.inform("x".to_owned());
-        job.task_not_run(0, 1);
+        task_ended(&mut job, 1);
         job.end_if_done();
         let seen = Seen { log_entries: 9, exceptions: 1, finished: true };
         assert_eq!(seen_by(&mut job, true, seen), ["RELEASED"]);

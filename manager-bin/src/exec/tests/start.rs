@@ -99,14 +99,18 @@ fn a_command_that_cannot_be_run_fails_as_in_a_shell() {
     let manager = site.manager();
     fs::write(site.path("data"), "text").unwrap();
     let cases = [
-        (1, "nosuch", 127, "nosuch: No such file or directory\n"),
-        (2, "./data", 126, "./data: Permission denied\n"),
-        (3, "./state", 126, "./state: Permission denied\n"),
+        (1, "nosuch", 127, "nosuch: No such file or directory"),
+        (2, "./data", 126, "./data: Permission denied"),
+        (3, "./state", 126, "./state: Permission denied"),
     ];
     for (id, command, code, message) in cases {
         let job = StartJob { command: vec![command.to_owned()], ..site.job(id, 2, "") };
-        assert_eq!(manager.status(job), code << 8);
-        assert_eq!(site.output(id, "stderr", 1), message);
+        let events = manager.run(job);
+        assert_eq!(events[..4], ["init", "starting", "START", "shell.init"]);
+        let note = format!("start failed: {message}");
+        assert!(events[4].starts_with("EXCEPTION 0 task 0 (host "), "{events:?}");
+        assert!(events[4].ends_with(&note), "{events:?}");
+        assert!(events.contains(&format!("FINISH {}", code << 8)), "{events:?}");
     }
     manager.end();
 }
