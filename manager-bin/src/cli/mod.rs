@@ -52,6 +52,7 @@ mod usage;
 mod users;
 mod version;
 mod when;
+mod when_words;
 
 use std::process::ExitCode;
 

@@ -26,6 +26,9 @@ use crate::rpc::uri;
 
 const COMMAND: &str = "start";
 
+/// Environment variable, in Flux's name, with which running jobs outlive the instance's command.
+const DISABLE_JOB_CLEANUP: &str = "FLUX_DISABLE_JOB_CLEANUP";
+
 /// Options and arguments of `start`.
 #[derive(Debug, clap::Args)]
 #[command(infer_long_args = true)]
@@ -122,7 +125,8 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
             Err(error) => break Err(error),
         }
     };
-    if outcome.is_ok() {
+    let keep = recovery || std::env::var_os(DISABLE_JOB_CLEANUP).is_some();
+    if outcome.is_ok() && child.is_some() && !keep {
         finish(&daemon).await?;
     }
     daemon.shutdown().await.map_err(CliError::failure)?;
@@ -327,7 +331,7 @@ async fn supervise(daemon: &Daemon, child: &mut Child) -> Result<Asked, CliError
     }
 }
 
-/// Waits for running jobs to end where nobody will pick them up; a signal ends the patience.
+/// Ends running jobs with the command that the instance was for; a signal ends the patience.
 async fn finish(daemon: &Daemon) -> Result<(), CliError> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
