@@ -9,6 +9,7 @@ mod cancel;
 mod columns;
 mod config;
 mod dmesg;
+mod exec_override;
 mod format;
 mod ids;
 mod job;
@@ -105,6 +106,8 @@ enum Command {
     Plugin(plugin::PluginArgs),
     /// Write an event of one's own into a job's log
     PostJobEvent(post_event::PostEventArgs),
+    /// Begin or end a simulated job that waits for it
+    JobExecOverride(exec_override::OverrideArgs),
     /// Show resources, drain and undrain nodes
     Resource(resource::ResourceArgs),
     /// Show or replace the manager's configuration
@@ -176,6 +179,7 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Update(args) => update::run(args),
         Command::Plugin(args) => plugin::run(args),
         Command::PostJobEvent(args) => post_event::run(args),
+        Command::JobExecOverride(args) => exec_override::run(args),
         Command::Resource(args) => resource::run(args),
         Command::Config(args) => config::run(args),
         Command::Kvs(args) => kvs::run(args),

@@ -231,6 +231,11 @@ pub(super) fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, R
         "job-list.job-stats" => Call::Read(Read::Stats),
         "job-info.lookup" => Call::Lookup(lookup(&fields)?),
         "job-info.eventlog-watch" => Call::Watch(watch(&fields)?),
+        "job-exec.override" => Call::Engine(Request::Override {
+            id: fields.required("jobid")?,
+            event: fields.required("event")?,
+            status: fields.optional("status")?,
+        }),
         "job-exec.stdin" => Call::Stdin(stdin(&fields)?),
         "kvs.lookup" | "kvs.list" | "kvs.dump" => Call::Kvs(KvsCall::decode(&fields, cred)?),
         _ if topic.starts_with("resource.") || topic.starts_with("sched.") => {
