@@ -20,6 +20,7 @@ mod job_row;
 mod job_row_tests;
 mod jobs;
 mod jobs_fetch;
+mod jobs_inner;
 mod jobs_query;
 mod jobs_source;
 #[cfg(test)]
