@@ -202,7 +202,7 @@ fn a_jobs_duration_is_changed_as_far_as_the_plugin_allows() {
     m.wait(&id, "start");
     assert_eq!(
         m.jobtap(&format!("update -n {id} duration=2m name=x")).ok(),
-        "{\"attributes.system.duration\":120.0,\"attributes.system.job.name\":\"x\"}"
+        "{\"attributes.system.duration\": 120.0, \"attributes.system.job.name\": \"x\"}"
     );
     let done = m.jobtap(&format!("update -v {id} duration=+5m"));
     assert_eq!(
@@ -280,9 +280,11 @@ fn a_configuration_is_loaded_from_stdin() {
     assert_eq!(load("{\"site\": {\"color\": \"green\"}}").0, 0);
     assert_eq!(m.jobtap("config get site.color").ok(), "green");
     let veto = load("{\"site\": {\"veto\": \"no\"}}");
-    assert_eq!(veto, (1, "probe-manager-config: load: no\n".to_owned()));
+    let refusal = "probe-manager-config: load: error updating job-manager: no\n";
+    assert_eq!(veto, (1, refusal.to_owned()));
     let wrong = load("[site]\ncolor = red\n");
-    assert!(wrong.0 == 1 && wrong.1.starts_with("probe-manager-config: load: stdin:2: "));
+    let refusal = "probe-manager-config: TOML parse error: stdin:2: ";
+    assert!(wrong.0 == 1 && wrong.1.starts_with(refusal), "{wrong:?}");
     assert_eq!(m.jobtap("config get site.color").ok(), "green");
 }
 
