@@ -43,6 +43,7 @@ mod submit;
 mod submit_args;
 mod submit_caller;
 mod submit_env;
+mod submit_files;
 mod submit_log;
 mod submit_rlimit;
 mod submit_setattr;

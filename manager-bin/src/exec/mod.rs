@@ -48,6 +48,12 @@ pub struct StartJob {
     pub env: Vec<(String, String)>,
     /// `attributes.system.shell.options` of the jobspec, or null.
     pub shell_options: serde_json::Value,
+    /// Files that come with the job, by name (RFC 37); `attributes.system.files`, or null.
+    #[serde(default)]
+    pub files: serde_json::Value,
+    /// The job's own directory, where it has one; the target's to say.
+    #[serde(skip)]
+    pub tmpdir: Option<PathBuf>,
     /// The job's name, for `{{name}}` in paths of output files.
     pub name: String,
     /// The allocated resources (R, RFC 20).

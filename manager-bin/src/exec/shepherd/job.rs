@@ -10,6 +10,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 
 use super::input::JobInput;
+use super::jobdir::JobDir;
 use super::spawn::place;
 use super::timestamp;
 use crate::exec::protocol::Reply;
@@ -50,6 +51,7 @@ pub(super) struct Job {
     /// Work to stop when the job ends.
     pub(super) pumps: Vec<AbortHandle>,
     pub(super) input: Option<JobInput>,
+    pub(super) dir: Option<JobDir>,
     pub(super) cancel: Option<Cancel>,
     status: i32,
     told_exit: bool,
@@ -70,6 +72,7 @@ impl Job {
             open_streams: 0,
             pumps: Vec::new(),
             input: None,
+            dir: None,
             cancel: None,
             status: 0,
             told_exit: false,
@@ -239,6 +242,7 @@ impl Job {
         self.emit(ExecEvent::Released { id, last: true });
         self.stop_pumps();
         self.input = None;
+        self.dir = None;
         self.ended = true;
         true
     }

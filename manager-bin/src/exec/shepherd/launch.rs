@@ -5,6 +5,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::input::JobInput;
 use super::job::Job;
+use super::jobdir::JobDir;
 use super::reap::kill_group;
 use super::spawn::{Launcher, SpawnError, Spawned};
 use super::taskio::{JobIo, plain};
@@ -54,6 +55,9 @@ impl Shepherd {
             return Err(format!("cannot run a job of user {} as user {own}", start.userid));
         }
         let Self { nonce, limits, state_dir, tasks, inbox, .. } = self;
+        job.dir = JobDir::make(state_dir, start)?;
+        let tmpdir = job.dir.as_ref().map(|dir| dir.path().to_owned());
+        let start = &StartJob { tmpdir, ..start.clone() };
         let launcher = Launcher::new(start, nonce, limits);
         launcher.check()?;
         let io = JobIo::prepare(start, state_dir)?;

@@ -149,3 +149,17 @@ fn what_the_job_needs_and_lacks_is_named() {
     }
     manager.end();
 }
+
+#[test]
+fn tags_are_filled_in_where_the_job_names_its_files() {
+    let site = Site::new();
+    let manager = site.manager();
+    let script = "echo {{taskid}} $WHERE; cat {{tmpdir}}/f; test -d $FLUX_JOB_TMPDIR && echo there";
+    let mut job = site.job(1, 2, script);
+    job.shell_options = json!({"env-expand": {"WHERE": "{{size}} tasks"}});
+    job.files = json!({"f": {"mode": 0o100600, "encoding": "utf-8", "data": "text\n"}});
+    assert_eq!(manager.status(job), 0);
+    assert_eq!(site.output(1, "stdout", 1), "1 2 tasks\ntext\nthere\n");
+    assert_eq!(fs::read_dir(site.path("state").join("tmp")).unwrap().count(), 0);
+    manager.end();
+}
