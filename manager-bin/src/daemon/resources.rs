@@ -154,7 +154,8 @@ struct Hosts {
 /// All entries together; a host may be named by several of them.
 fn configured(entries: &Value) -> Result<Hosts, ResourceError> {
     let config = |what: String| ResourceError::Config(what);
-    let entries = entries.as_array().ok_or_else(|| config("resource config must be an array".into()))?;
+    let entries =
+        entries.as_array().ok_or_else(|| config("resource config must be an array".into()))?;
     let mut hosts = Hosts::default();
     for (index, entry) in entries.iter().enumerate() {
         let entry = Entry::deserialize(entry)

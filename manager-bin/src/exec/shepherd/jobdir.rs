@@ -1,5 +1,5 @@
-//! The directory that a job has for itself while it runs, with the files that came with it (RFC 37).
-//! Jobs that have no use for one don't pay for it.
+//! The directory that a job has for itself while it runs (`FLUX_JOB_TMPDIR`), with the files that came
+//! with it (RFC 37).
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -24,15 +24,18 @@ const PERMISSIONS: u64 = 0o7777;
 pub(super) struct JobDir(PathBuf);
 
 impl JobDir {
-    /// Makes the directory if the job uses one, and puts its files there. The error is for the user.
+    /// Makes the directory and puts the job's files there. The error is for the user; a job that has
+    /// no visible use for a directory does without.
     pub(super) fn make(state_dir: &Path, job: &StartJob) -> Result<Option<Self>, String> {
-        if !is_used(job) {
-            return Ok(None);
-        }
         let name = JobId::new(job.id).encode(Encoding::DotHex);
         let dir = Self(state_dir.join("tmp").join(name));
-        fs::create_dir_all(dir.path())
-            .map_err(|error| format!("cannot make {}: {}", dir.path().display(), plain(&error)))?;
+        match fs::create_dir_all(dir.path()) {
+            Ok(()) => {}
+            Err(_) if !is_used(job) => return Ok(None),
+            Err(error) => {
+                return Err(format!("cannot make {}: {}", dir.path().display(), plain(&error)));
+            }
+        }
         for (name, file) in job.files.as_object().into_iter().flatten() {
             dir.put(name, file).map_err(|text| format!("file {name}: {text}"))?;
         }
@@ -122,11 +125,12 @@ mod tests {
     }
 
     #[test]
-    fn a_job_without_a_use_for_it_has_none() {
+    fn who_names_a_directory_that_cannot_be_made_fails() {
         let state = tempfile::tempdir().unwrap();
+        fs::write(state.path().join("tmp"), "in the way").unwrap();
         assert!(JobDir::make(state.path(), &job(Value::Null)).unwrap().is_none());
         let named = StartJob { command: vec!["{{tmpdir}}/x".to_owned()], ..job(Value::Null) };
-        assert!(JobDir::make(state.path(), &named).unwrap().is_some());
+        assert!(JobDir::make(state.path(), &named).unwrap_err().starts_with("cannot make "));
     }
 
     #[test]
