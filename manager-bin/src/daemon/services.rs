@@ -91,6 +91,8 @@ pub(super) enum Read {
     AllocQuery,
     /// `job-manager.getinfo`.
     Info,
+    /// `job-manager.stats-get`: how much there is of what the manager keeps.
+    ManagerStats,
     /// `job-manager.jobtap` without change: the loaded plugins.
     Plugins,
     /// `job-manager.jobtap-stats`: of one plugin or of all.
@@ -224,6 +226,7 @@ pub(super) fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, R
         "job-manager.events-journal" => Call::Journal(Wanted::decode(&fields, cred)?),
         "job-manager.uptime" => Call::Uptime,
         "job-manager.restart" => owner(cred).map(|()| Call::Restart)?,
+        "job-manager.stats-get" => Call::Read(Read::ManagerStats),
         "job-manager.getinfo" => Call::Read(Read::Info),
         "job-list.list" => Call::Read(Read::List(payload.clone())),
         "job-list.list-id" => Call::Read(Read::ListId(fields.required("id")?)),
