@@ -54,6 +54,7 @@ mod uptime;
 mod usage;
 mod users;
 mod version;
+mod watch;
 mod when;
 mod when_words;
 
@@ -99,6 +100,8 @@ enum Command {
     Pgrep(pgrep::PgrepArgs),
     /// Cancel jobs by name or in a range of ids
     Pkill(pgrep::PkillArgs),
+    /// Copy the output of jobs until they are done
+    Watch(watch::WatchArgs),
     /// Look at the queue, start or stop it
     Queue(queue::QueueArgs),
     /// Change a job after its submission
@@ -177,6 +180,7 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Cancel(args) => cancel::run(args),
         Command::Pgrep(args) => pgrep::grep(args),
         Command::Pkill(args) => pgrep::kill(args),
+        Command::Watch(args) => watch::run(args),
         Command::Queue(args) => queue::run(args),
         Command::Update(args) => update::run(args),
         Command::Plugin(args) => plugin::run(args),
