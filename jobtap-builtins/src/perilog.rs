@@ -189,7 +189,7 @@ impl Perilog {
             };
             remote.run(move |_, cx| {
                 let place = cx.instance_resources().place(&Idset::from(rank));
-                cx.log(level, format!("{id}: {word}: {place}: {stream}: {}", line.text));
+                cx.log_of(id, level, format!("{word}: {place}: {stream}: {}", line.text));
             });
         }
     }
@@ -203,11 +203,11 @@ impl Perilog {
         let (word, resources) = (script.bracket.word(), cx.instance_resources());
         for (rank, error) in end.errors() {
             let place = resources.place(&Idset::from(rank));
-            cx.log(Level::Error, format!("{id}: {word}: {place}: {error}"));
+            cx.log_of(id, Level::Error, format!("{word}: {place}: {error}"));
         }
         if !end.killed.is_empty() {
-            let text = format!("{id}: timed out waiting for SIGTERM to terminate {word}");
-            cx.log(Level::Error, text);
+            let text = format!("timed out waiting for SIGTERM to terminate {word}");
+            cx.log_of(id, Level::Error, text);
         }
         let status = end.status().as_raw();
         if let Some(trouble) = Trouble::of(&script, end) {

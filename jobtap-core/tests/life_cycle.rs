@@ -79,6 +79,32 @@ fn mock_exceptions_come_before_and_after_the_start() {
 }
 
 #[test]
+fn a_job_in_override_mode_begins_and_ends_when_it_is_told() {
+    let mut m = manager();
+    let waits = TestJob::new().attribute("exec.test.override", 1);
+    let id = m.submit(waits.clone()).unwrap();
+    m.assert_events(id, "submit validate depend priority alloc");
+    assert_eq!(m.override_execution(id, "finish", Some(0)).unwrap_err(), "Job not running");
+    m.override_execution(id, "start", None).unwrap();
+    assert_eq!(m.override_execution(id, "start", None).unwrap_err(), "Job already running");
+    assert_eq!(m.override_execution(id, "pause", None).unwrap_err(), "Invalid event");
+    m.advance(1000.0);
+    m.override_execution(id, "finish", Some(256)).unwrap();
+    m.assert_events(id, WHOLE);
+    assert_eq!(m.job(id).result(), Some(JobResult::Failed));
+    assert_eq!(m.override_execution(id, "start", None).unwrap_err(), "Job not found");
+    // Its own run time counts from the start.
+    let id = m.submit(waits.run_for(10.0)).unwrap();
+    m.advance(60.0);
+    m.override_execution(id, "start", None).unwrap();
+    m.advance(10.1);
+    m.assert_events(id, WHOLE);
+    let other = m.submit(TestJob::new().run_for(10.0)).unwrap();
+    let refused = m.override_execution(other, "finish", None).unwrap_err();
+    assert_eq!(refused, "Job not in exec override mode");
+}
+
+#[test]
 fn cancel_works_in_every_state() {
     let mut m = manager();
     // SCHED: held by urgency 0.

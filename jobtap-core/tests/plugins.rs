@@ -79,6 +79,19 @@ mod brackets {
     }
 
     #[test]
+    fn the_release_of_a_simulated_job_comes_after_what_its_end_caused() {
+        let mut m = with::<Brackets>();
+        let id =
+            m.submit(TestJob::new().attribute("exec.test", json!({"run_duration": 2}))).unwrap();
+        m.advance(20.0);
+        m.assert_events(
+            id,
+            "submit validate depend priority alloc prolog-start prolog-finish start finish \
+             epilog-start release epilog-finish free clean",
+        );
+    }
+
+    #[test]
     fn a_job_cancelled_in_its_prolog_waits_for_it_and_never_starts() {
         let mut m = with::<Brackets>();
         let id = m.submit(TestJob::new()).unwrap();

@@ -247,7 +247,14 @@ mod purge {
         let cases = [
             (json!({"inactive-age-limit": "x"}), "job-manager.inactive-age-limit: invalid FSD"),
             (json!({"inactive-num-limit": -2}), "job-manager.inactive-num-limit: must be >= 0"),
-            (json!({"inactive-num-limit": "2"}), "job-manager.inactive-num-limit: must be >= 0"),
+            (
+                json!({"inactive-num-limit": "2"}),
+                "job-manager.max-inactive-*: Expected integer, got string",
+            ),
+            (
+                json!({"inactive-age-limit": 5}),
+                "job-manager.max-inactive-*: Expected string, got integer",
+            ),
         ];
         for (table, text) in cases {
             let config = json!({ "job-manager": table });

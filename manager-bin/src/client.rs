@@ -26,8 +26,8 @@ pub enum ClientError {
     #[error("no manager here: JOBTAP_URI is not set; start one with `jobtap start`")]
     NoUri,
     /// An address that is not understood.
-    #[error("JOBTAP_URI: {0}")]
-    BadUri(String),
+    #[error("{0}: {1}")]
+    BadUri(&'static str, String),
     /// The socket is missing or dead.
     #[error("no manager listens at {}: it has ended, or JOBTAP_URI is old", .0.display())]
     NothingListens(PathBuf),
@@ -92,12 +92,20 @@ pub struct Stream {
 impl Client {
     /// Connects to the manager that `JOBTAP_URI` (or else `FLUX_URI`) names.
     pub async fn connect() -> Result<Self, ClientError> {
-        let address = [uri::VARIABLE, uri::FLUX_VARIABLE]
-            .into_iter()
-            .filter_map(|name| std::env::var(name).ok())
-            .find(|value| !value.is_empty())
-            .ok_or(ClientError::NoUri)?;
-        Self::connect_to(&uri::to_path(&address).map_err(ClientError::BadUri)?).await
+        let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let (ours, flux) = (set(uri::VARIABLE), set(uri::FLUX_VARIABLE));
+        // What is no address at all is told, not passed over for the other one.
+        if let Some(flux) = flux.as_ref().filter(|address| !address.contains("://")) {
+            let text = format!("the address '{flux}' is not understood: write local://PATH");
+            return Err(ClientError::BadUri(uri::FLUX_VARIABLE, text));
+        }
+        let (name, address) = match (ours, flux) {
+            (Some(address), _) => (uri::VARIABLE, address),
+            (None, Some(address)) => (uri::FLUX_VARIABLE, address),
+            (None, None) => return Err(ClientError::NoUri),
+        };
+        let path = uri::to_path(&address).map_err(|text| ClientError::BadUri(name, text))?;
+        Self::connect_to(&path).await
     }
 
     /// Connects to the manager that listens on this socket.

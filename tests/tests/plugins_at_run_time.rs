@@ -45,10 +45,7 @@ fn is_alive(pid: &str) -> bool {
 #[test]
 fn a_plugin_is_loaded_with_its_configuration_and_tells_of_itself() {
     let m = Manager::start_with(probe_manager(), "[plugins.probe]\ngreeting = \"hello\"\n");
-    refused(
-        m.jobtap("plugin query probe"),
-        "probe-manager-jobtap: ERROR: probe not found: it is linked but not loaded",
-    );
+    refused(m.jobtap("plugin query probe"), "probe-manager-jobtap: ERROR: probe: plugin not found");
     refused(
         m.jobtap("plugin load prob"),
         "probe-manager-jobtap: ERROR: prob not found; did you mean \"probe\"?",
@@ -208,7 +205,7 @@ fn a_jobs_duration_is_changed_as_far_as_the_plugin_allows() {
     m.wait(&id, "start");
     assert_eq!(
         m.jobtap(&format!("update -n {id} duration=2m name=x")).ok(),
-        "{\"attributes.system.duration\":120.0,\"attributes.system.job.name\":\"x\"}"
+        "{\"attributes.system.duration\": 120.0, \"attributes.system.job.name\": \"x\"}"
     );
     let done = m.jobtap(&format!("update -v {id} duration=+5m"));
     assert_eq!(
@@ -254,7 +251,10 @@ fn a_new_configuration_is_taken_as_a_whole_or_not_at_all() {
     let before = shown(&m);
     m.signal("HUP");
     until("the plugin has seen the new configuration", || shown(&m) != before);
-    refused(m.jobtap("config reload"), "probe-manager-config: reload: not on a Friday");
+    refused(
+        m.jobtap("config reload"),
+        "probe-manager-config: reload: error updating job-manager: not on a Friday",
+    );
     assert_eq!(color(&m), "red");
     assert_eq!(m.jobtap("config get site").ok(), "{\"color\":\"red\"}");
 
@@ -262,7 +262,8 @@ fn a_new_configuration_is_taken_as_a_whole_or_not_at_all() {
     let refusal = m.jobtap("config reload").stderr;
     assert!(refusal.contains("config.toml:"), "{refusal}");
     let (_, log) = m.stop();
-    let line = "the new configuration is refused, the old one stays: not on a Friday";
+    let line = "the new configuration is refused, the old one stays: error updating job-manager: \
+                not on a Friday";
     assert!(log.contains(line), "{log}");
 }
 
@@ -282,9 +283,11 @@ fn a_configuration_is_loaded_from_stdin() {
     assert_eq!(load("{\"site\": {\"color\": \"green\"}}").0, 0);
     assert_eq!(m.jobtap("config get site.color").ok(), "green");
     let veto = load("{\"site\": {\"veto\": \"no\"}}");
-    assert_eq!(veto, (1, "probe-manager-config: load: no\n".to_owned()));
+    let refusal = "probe-manager-config: load: error updating job-manager: no\n";
+    assert_eq!(veto, (1, refusal.to_owned()));
     let wrong = load("[site]\ncolor = red\n");
-    assert!(wrong.0 == 1 && wrong.1.starts_with("probe-manager-config: load: stdin:2: "));
+    let refusal = "probe-manager-config: TOML parse error: stdin:2: ";
+    assert!(wrong.0 == 1 && wrong.1.starts_with(refusal), "{wrong:?}");
     assert_eq!(m.jobtap("config get site.color").ok(), "green");
 }
 

@@ -116,7 +116,7 @@ fn a_configuration_with_a_mistake_is_refused_as_a_whole() {
     let m = Manager::start_with(jobtap(), QUEUES);
     let refused = load(&m, "[queues.one]\n[queues.two]\nparent = \"x\"\n");
     let text = "error parsing [queues.two] config table: parent queue 'x' is not configured";
-    fails(&refused, &format!("jobtap-config: load: {text}"));
+    fails(&refused, &format!("jobtap-config: load: error updating job-manager: {text}"));
     assert_eq!(m.jobtap("queue list -n -o {queue}").ok(), "day\ndebug\nnight");
     assert_eq!(load(&m, "[queues.one]\n").code, 0);
     assert_eq!(m.jobtap("queue list -n -o {queue}").ok(), "one");

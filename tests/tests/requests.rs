@@ -171,3 +171,15 @@ fn drain_and_idle_wait_for_jobs() {
     fails(&guest(&m, "queue drain"), 1, text);
     fails(&m.jobtap("queue drain -t x"), 1, "jobtap-queue: ERROR: invalid Flux standard duration");
 }
+
+#[test]
+fn the_manager_counts_what_it_keeps() {
+    let m = Manager::start(jobtap());
+    let done = m.submit("true");
+    m.wait(&done, "clean");
+    m.submit("--urgency=hold true");
+    assert_eq!(m.jobtap("module stats -p active_jobs job-manager").ok(), "1");
+    assert_eq!(m.jobtap("module stats --parse=inactive_jobs job-manager").ok(), "1");
+    let refused = m.jobtap("module stats -p nosuch job-manager");
+    assert_eq!((refused.code, refused.stdout.as_str()), (1, ""));
+}

@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 
-use jobtap_tests::{Manager, jobtap};
+use jobtap_tests::{Manager, clean, jobtap, run, temporary};
 use serde_json::{Value, json};
 
 /// A connection as the commands have it: a line a request, a line an answer.
@@ -49,4 +49,32 @@ fn who_waits_for_jobs_is_answered_when_the_manager_ends() {
     let unloading = json!([38, "job-manager is unloading"]);
     assert_eq!(last[..2], [unloading.clone(), unloading]);
     assert_eq!(last[2], json!([11, "the manager is shutting down"]));
+}
+
+/// What a script prints in an instance on this state.
+fn instance(statedir: &std::path::Path, keep: bool, script: &str) -> String {
+    let mut command = clean(jobtap());
+    if keep {
+        command.env("FLUX_DISABLE_JOB_CLEANUP", "1");
+    }
+    let option = format!("-Sstatedir={}", statedir.display());
+    run(command.args(["start", &option, "sh", "-c", script])).ok()
+}
+
+#[test]
+fn what_runs_is_canceled_when_the_command_of_the_instance_ends() {
+    let statedir = temporary();
+    let long = "--setattr=exec.test.run_duration=1h";
+    let begin = format!(
+        "jobtap submit {long} --wait-event=start true; jobtap submit --urgency=hold true >/dev/null"
+    );
+    let id = instance(statedir.path(), true, &begin);
+    let state = "jobtap jobs -ano {status} --sort=id";
+    assert_eq!(instance(statedir.path(), false, state), "RUN\nSCHED");
+    assert_eq!(instance(statedir.path(), false, state), "CANCELED\nSCHED");
+    let names = format!("jobtap job eventlog -f json {} | jq -r .name | paste -sd ' '", id.trim());
+    assert_eq!(
+        instance(statedir.path(), false, &names),
+        "submit validate depend priority alloc start exception finish release free clean"
+    );
 }

@@ -358,7 +358,7 @@ fn output_is_logged_but_for_what_is_ignored() {
     }
     m.process_prints("pro", Stream::Stderr, "no space");
     let log: Vec<_> = m.log().map(|(level, text)| (level.name(), text.to_owned())).collect();
-    let place = format!("perilog: {id}: prolog: testhost0 (rank 0)");
+    let place = format!("{id}: prolog: testhost0 (rank 0)");
     let [.., out, err] = &log[..] else { panic!("{log:?}") };
     assert_eq!(*out, ("info", format!("{place}: stdout: hello")));
     assert_eq!(*err, ("err", format!("{place}: stderr: no space")));

@@ -72,6 +72,15 @@ pub enum Request {
         /// The signal's number.
         signum: i64,
     },
+    /// `job-exec.override`: begins or ends a simulated job that was submitted to wait for this.
+    Override {
+        /// The job.
+        id: JobId,
+        /// `start` or `finish`.
+        event: String,
+        /// The wait status of `finish`; 0 if not said.
+        status: Option<i32>,
+    },
     /// `job-manager.killall`: answer `{"count","errors"}`.
     KillAll {
         /// Only count.

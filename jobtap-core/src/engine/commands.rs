@@ -148,6 +148,7 @@ impl Engine {
             Command::StartTimer { key, at, work } => self.start_plugin_timer(plugin, key, at, work),
             Command::CancelTimer { key } => self.timers.cancel(key),
             Command::Spawn(task) => self.effects.after.push(Effect::Spawn(task)),
+            Command::LogOf { job, level, text } => self.log(level, format!("{job}: {text}")),
             Command::Log { level, text } => {
                 let name = self.plugins.name(plugin);
                 self.log(level, format!("{name}: {text}"));

@@ -10,6 +10,7 @@ use super::requests::{owner_only, refused};
 use super::work::Work;
 use super::{Engine, Level};
 use crate::job::{Fsd, JobId, State, Timestamp};
+use crate::queue::kind;
 use crate::topic::TopicId;
 
 const ENOENT: i32 = 2;
@@ -157,7 +158,8 @@ impl Engine {
         let age = match value(AGE_LIMIT) {
             None => None,
             Some(value) => {
-                let fsd: Result<Fsd, _> = serde_json::from_value(value);
+                let text = value.as_str().ok_or_else(|| wrong_type("string", &value))?;
+                let fsd: Result<Fsd, _> = text.parse();
                 Some(fsd.map_err(|_| format!("{AGE_LIMIT}: invalid FSD"))?.as_secs())
             }
         };
@@ -165,6 +167,9 @@ impl Engine {
             None => None,
             // As in a request, and as Flux takes it.
             Some(value) if value.as_i64() == Some(-1) => None,
+            Some(value) if !(value.is_i64() || value.is_u64()) => {
+                return Err(wrong_type("integer", &value));
+            }
             Some(value) => {
                 let count = value.as_u64().and_then(|count| usize::try_from(count).ok());
                 Some(count.ok_or_else(|| format!("{NUM_LIMIT}: must be >= 0"))?)
@@ -198,4 +203,8 @@ impl Engine {
         self.inactive.heartbeat = None;
         self.arm_heartbeat();
     }
+}
+
+fn wrong_type(wanted: &str, value: &Value) -> String {
+    format!("job-manager.max-inactive-*: Expected {wanted}, got {}", kind(value))
 }

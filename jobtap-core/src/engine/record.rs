@@ -65,6 +65,8 @@ pub(super) struct Record {
     /// After a restart: what it holds is not, or no longer, ours to give.
     pub(super) lost_resources: bool,
     pub(super) exec: Exec,
+    /// A simulated execution is over; its release is posted when no other event waits.
+    pub(super) release_due: bool,
     pub(super) simulated: Option<Box<Simulated>>,
     /// Ends the job when its time is up.
     pub(super) expiry: Option<TimerId>,
@@ -140,6 +142,7 @@ impl Record {
             remaining: None,
             lost_resources: false,
             exec: Exec::Idle,
+            release_due: false,
             simulated: None,
             expiry: None,
             subscribers: ThinVec::new(),

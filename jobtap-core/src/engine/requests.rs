@@ -51,6 +51,9 @@ impl Engine {
                 self.raise_all(cred, dry_run, userid, states, &exception)
             }
             Request::Kill { id, signum } => self.kill(cred, id, signum).map(|()| json!({})),
+            Request::Override { id, event, status } => {
+                self.override_simulation(cred, id, &event, status).map(|()| json!({}))
+            }
             Request::KillAll { dry_run, userid, signum } => {
                 self.kill_all(cred, dry_run, userid, signum)
             }

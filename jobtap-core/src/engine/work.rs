@@ -6,11 +6,12 @@
 //! worked on before the poster goes on.
 
 use std::collections::VecDeque;
+use std::mem::take;
 use std::sync::Arc;
 
 use super::api::{Effect, Log, Write};
 use super::callback::Queued;
-use super::events::NOT_LOGGED;
+use super::events::{self, NOT_LOGGED};
 use super::frames::{Frame, Given, Then};
 use super::notices::{Cause, Notice};
 use super::record::Applied;
@@ -107,7 +108,8 @@ impl Engine {
         let Some(record) = self.jobs.get_mut(&id) else {
             return;
         };
-        let Some(mut entry) = record.queue.pop_front() else {
+        let release = || take(&mut record.release_due).then(|| events::release(self.now));
+        let Some(mut entry) = record.queue.pop_front().or_else(release) else {
             record.busy = false;
             return self.visit(id);
         };

@@ -426,7 +426,7 @@ mod tests {
         assert_eq!(refused(shape("core=4")), "the shape has no slot for the tasks");
         assert_eq!(
             refused(shape("slot=1-4/core")),
-            "resources[0]: resource count must be an integer for type 'slot' (got 'str')"
+            "resource count must be an integer for type 'slot' (got 'str')"
         );
     }
 

@@ -8,9 +8,9 @@ use thiserror::Error;
 
 /// Why a jobspec, a part of one, or an update of one was refused.
 ///
-/// The `Display` text is the message for the submitter. It holds Flux's own words where Flux has a
-/// message for the case, with the JSON path of the place in front unless the words already begin
-/// with it.
+/// The `Display` text is the message for the submitter: Flux's own words where Flux has a message for
+/// the case, so that what looks for them finds them; else the JSON path of the place and what is
+/// expected there. [`path`](Self::path) names the place in either case.
 ///
 /// ```
 /// use jobtap_core::jobspec::Jobspec;
@@ -18,10 +18,9 @@ use thiserror::Error;
 /// let refused = Jobspec::parse(
 ///     r#"{"version":1, "resources":[{"type":"slot","count":0}], "tasks":[], "attributes":{}}"#,
 /// );
-/// assert_eq!(
-///     refused.unwrap_err().to_string(),
-///     "resources[0]: node, slot, or core count must be > 0",
-/// );
+/// let refused = refused.unwrap_err();
+/// assert_eq!(refused.to_string(), "node, slot, or core count must be > 0");
+/// assert_eq!(refused.path(), "resources[0]");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -30,11 +29,11 @@ pub enum JobspecError {
     #[error("invalid JSON: {0}")]
     Json(String),
     /// The JSON is not a version 1 jobspec (RFC 25).
-    #[error("{}", located(.path, .text))]
+    #[error("{text}")]
     Invalid {
         /// JSON path of the place, e.g. `resources[0].with[0]`; empty for the whole document.
         path: String,
-        /// What is wrong there.
+        /// The message for the submitter.
         text: String,
     },
     /// The `resources` section doesn't say how much is asked for.
@@ -66,7 +65,7 @@ impl JobspecError {
         }
     }
 
-    /// What is wrong, without the place.
+    /// What is wrong; of an update, without the path.
     #[must_use]
     pub fn text(&self) -> &str {
         match self {
@@ -105,8 +104,14 @@ impl<'a> Place<'a> {
         Self::Index(self, index)
     }
 
-    /// The refusal of this place.
-    pub(super) fn refuse(&self, text: impl Into<String>) -> JobspecError {
+    /// The refusal of this place in our own words, which begin with the place.
+    pub(super) fn refuse(&self, text: impl AsRef<str>) -> JobspecError {
+        let path = self.to_string();
+        JobspecError::Invalid { text: located(&path, text.as_ref()), path }
+    }
+
+    /// The refusal of this place in the words that Flux has for it.
+    pub(super) fn says(&self, text: impl Into<String>) -> JobspecError {
         JobspecError::Invalid { path: self.to_string(), text: text.into() }
     }
 
@@ -155,11 +160,12 @@ mod tests {
             "attributes.system.duration must be a number"
         );
         assert_eq!(duration.refuse("no").to_string(), "attributes.system.duration: no");
+        assert_eq!(duration.says("no").to_string(), "no");
         assert_eq!(Place::Root.refuse("Missing key (tasks)").to_string(), "Missing key (tasks)");
         let resources = Place::Root.key("resources");
         let first = resources.index(0);
         let with = first.key("with");
         assert_eq!(with.index(2).refuse("x").path(), "resources[0].with[2]");
-        assert_eq!(with.index(2).refuse("x").text(), "x");
+        assert_eq!(with.index(2).says("x").path(), "resources[0].with[2]");
     }
 }

@@ -23,11 +23,11 @@ const KEYS: [&str; 4] = ["resources", "tasks", "attributes", "version"];
 pub(super) fn validate(jobspec: &Value) -> Result<Counts, JobspecError> {
     let root = Place::Root;
     let Value::Object(top) = jobspec else {
-        return Err(root.refuse("jobspec must be a mapping"));
+        return Err(root.says("jobspec must be a mapping"));
     };
     let [resources, tasks, attributes, version] = required(top, KEYS, &root)?;
     if let Some(extra) = top.keys().find(|key| !KEYS.contains(&key.as_str())) {
-        return Err(root.refuse(format!("Extraneous key ({extra})")));
+        return Err(root.says(format!("Extraneous key ({extra})")));
     }
     let resources_at = root.key("resources");
     let Value::Array(resources) = resources else {
@@ -69,7 +69,7 @@ fn required<'v, const N: usize>(
     at: &Place<'_>,
 ) -> Result<[&'v Value; N], JobspecError> {
     if let Some(missing) = keys.iter().find(|key| !object.contains_key(**key)) {
-        return Err(at.refuse(format!("Missing key ({missing})")));
+        return Err(at.says(format!("Missing key ({missing})")));
     }
     Ok(keys.map(|key| object.get(key).unwrap_or(&Value::Null)))
 }

@@ -88,7 +88,7 @@ const CANONICAL: &[(&str, &str, &str)] = &[
            "operand":1},"label":"default","with":[{"type":"node","count":1}]}],"tasks":[{"command":[
            "flux","start"],"slot":"default","count":{"per_slot":1}}],"attributes":{"system":{
            "duration":3600.0,"cwd":"/home/flux","environment":{"HOME":"/home/flux"}}}}"#,
-        "resources[0]: resource count must be an integer for type 'slot' (got 'dict')",
+        "resource count must be an integer for type 'slot' (got 'dict')",
     ),
     (
         "spec_14/use_case_1.3",
@@ -144,7 +144,7 @@ const CANONICAL: &[(&str, &str, &str)] = &[
            "with":[{"type":"node","count":1}]}],"tasks":[{"command":["flux","start"],
            "slot":"default","count":{"per_slot":1}}],"attributes":{"system":{"duration":3600.0,
            "cwd":"/home/flux","environment":{"HOME":"/home/flux"}}}}"#,
-        "resources[0]: resource count must be an integer for type 'slot' (got 'str')",
+        "resource count must be an integer for type 'slot' (got 'str')",
     ),
     (
         "spec_14/use_case_2.1",

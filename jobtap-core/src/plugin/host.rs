@@ -324,6 +324,15 @@ pub enum Command {
         /// The message; the host adds the plugin's name.
         text: String,
     },
+    /// Write to the manager's log about a job.
+    LogOf {
+        /// The job, whose id the host puts in front.
+        job: JobId,
+        /// How grave.
+        level: Level,
+        /// The message.
+        text: String,
+    },
 }
 
 /// Flags of a job that a plugin can set (RFC 21 `set-flags`).

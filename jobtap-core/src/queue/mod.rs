@@ -28,3 +28,4 @@ pub(crate) use checkpoint::VERSION;
 pub use error::{QueueConfigError, QueueError};
 pub use policy::{JobSize, Limits, Policy};
 pub use queues::{Queue, Queues};
+pub(crate) use table::kind;

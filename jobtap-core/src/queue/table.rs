@@ -68,7 +68,7 @@ impl<'a> Table<'a> {
 }
 
 /// The kind of a JSON value in the words of the library that Flux reads it with.
-pub(super) fn kind(value: &Value) -> &'static str {
+pub(crate) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(true) => "true",

@@ -93,6 +93,20 @@ impl TestManager {
         self.ask(Request::Urgency { id, urgency }).map(drop)
     }
 
+    /// Begins (`start`) or ends (`finish`, with a wait status) a simulated job that was submitted with
+    /// `exec.test.override`.
+    ///
+    /// # Errors
+    /// The manager's refusal.
+    pub fn override_execution(
+        &mut self,
+        id: JobId,
+        event: &str,
+        status: Option<i32>,
+    ) -> Result<(), String> {
+        self.ask(Request::Override { id, event: event.to_owned(), status }).map(drop)
+    }
+
     /// Drains nodes, given by ranks or hosts: no new jobs there.
     ///
     /// # Errors

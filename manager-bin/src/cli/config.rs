@@ -32,6 +32,10 @@ enum ConfigCommand {
     Load(LoadArgs),
     /// Read the files and options of the manager's start again
     Reload,
+    /// Change one value
+    Set(SetArgs),
+    /// Take one value away
+    Unset(UnsetArgs),
 }
 
 /// Options and arguments of `config get`.
@@ -63,17 +67,39 @@ struct LoadArgs {
     path: Option<PathBuf>,
 }
 
+/// Options and arguments of `config set`.
+#[derive(Debug, clap::Args)]
+struct SetArgs {
+    /// What VALUE is, as for get; without, JSON or else a string
+    #[arg(short = 't', long = "type", value_name = "TYPE")]
+    kind: Option<String>,
+    /// Dotted name
+    #[arg(value_name = "KEY")]
+    key: String,
+    /// What it becomes
+    #[arg(value_name = "VALUE", allow_hyphen_values = true)]
+    value: String,
+}
+
+/// Arguments of `config unset`.
+#[derive(Debug, clap::Args)]
+struct UnsetArgs {
+    /// Dotted name
+    #[arg(value_name = "KEY")]
+    key: String,
+}
+
 /// Runs the command.
 pub(crate) fn run(args: ConfigArgs) -> ExitCode {
     session::run(COMMAND, Family::Compiled, async {
         match args.command {
             ConfigCommand::Get(args) => get(&args).await,
             ConfigCommand::Load(args) => {
-                let config =
-                    read(&args).map_err(|text| CliError::failure(format!("load: {text}")))?;
-                change("load", "config.load", config).await
+                change("load", "config.load", read(&args).map_err(CliError::failure)?).await
             }
             ConfigCommand::Reload => change("reload", "config.reload", json!({})).await,
+            ConfigCommand::Set(args) => set(&args).await,
+            ConfigCommand::Unset(args) => unset(&args).await,
         }
     })
 }
@@ -85,14 +111,47 @@ async fn change(what: &str, topic: &str, payload: Value) -> Result<u8, CliError>
     Ok(0)
 }
 
+async fn set(args: &SetArgs) -> Result<u8, CliError> {
+    let kind: Kind = args.kind.as_deref().unwrap_or("any").parse()?;
+    let value = kind.read(&args.value).ok_or_else(|| {
+        CliError::failure(format!("{} does not have the requested type", args.key))
+    })?;
+    let nested = config::nest(&args.key, value)
+        .ok_or_else(|| CliError::failure(format!("set: {} is not a dotted name", args.key)))?;
+    let mut whole = Client::connect().await?.rpc("config.get", json!({})).await?;
+    config::merge(&mut whole, nested);
+    change("set", "config.load", whole).await
+}
+
+async fn unset(args: &UnsetArgs) -> Result<u8, CliError> {
+    let mut whole = Client::connect().await?.rpc("config.get", json!({})).await?;
+    if !remove(&mut whole, &args.key) {
+        return Err(CliError::failure(format!("{} is not set", args.key)));
+    }
+    change("unset", "config.load", whole).await
+}
+
+/// Takes the value at a dotted name out; whether there was one.
+fn remove(config: &mut Value, key: &str) -> bool {
+    let (table, name) = match key.rsplit_once('.') {
+        Some((path, name)) => {
+            let pointer = format!("/{}", path.replace('.', "/"));
+            (config.pointer_mut(&pointer), name)
+        }
+        None => (Some(config), key),
+    };
+    let table = table.and_then(Value::as_object_mut);
+    table.is_some_and(|table| table.shift_remove(name).is_some())
+}
+
 fn read(args: &LoadArgs) -> Result<Value, String> {
     if let Some(path) = &args.path {
-        return config::load(path).map_err(|error| error.to_string());
+        return config::load(path).map_err(|error| format!("Error parsing config: {error}"));
     }
     let mut text = String::new();
     let read = std::io::stdin().lock().read_to_string(&mut text);
     read.map_err(|error| format!("stdin: {error}"))?;
-    config::parse("stdin", &text).map_err(|error| error.to_string())
+    config::parse("stdin", &text).map_err(|error| format!("TOML parse error: {error}"))
 }
 
 async fn get(args: &GetArgs) -> Result<u8, CliError> {
@@ -155,6 +214,17 @@ impl std::str::FromStr for Kind {
 }
 
 impl Kind {
+    /// What the text means as this kind, if it can.
+    fn read(self, text: &str) -> Option<Value> {
+        let plain = || Value::String(text.to_owned());
+        let value = match self {
+            Kind::Text | Kind::Fsd | Kind::FsdInteger | Kind::FsdReal => plain(),
+            Kind::Any => serde_json::from_str(text).unwrap_or_else(|_| plain()),
+            _ => serde_json::from_str(text).ok()?,
+        };
+        self.show(&value).map(|_| value)
+    }
+
     /// The value as it is printed, if it is of this kind.
     fn show(self, value: &Value) -> Option<String> {
         let fsd = || value.as_str().and_then(|text| text.parse::<Fsd>().ok());
@@ -200,6 +270,25 @@ mod tests {
         assert_eq!(show("fsd-real", json!("0.5s")).unwrap(), "0.5");
         assert_eq!(show("fsd", json!("soon")), None);
         assert_eq!("nosuch".parse::<Kind>().unwrap_err().text, "Unknown type: nosuch");
+    }
+
+    #[test]
+    fn a_text_becomes_a_value_of_the_kind_that_is_asked_for() {
+        let read = |kind: &str, text: &str| kind.parse::<Kind>().unwrap().read(text);
+        assert_eq!(read("any", "5"), Some(json!(5)));
+        assert_eq!(read("any", "5m"), Some(json!("5m")));
+        assert_eq!(read("string", "5"), Some(json!("5")));
+        assert_eq!(read("integer", "5.5"), None);
+        assert_eq!(read("fsd", "soon"), None);
+        assert_eq!(read("array", "[1]"), Some(json!([1])));
+    }
+
+    #[test]
+    fn a_value_is_taken_out_by_its_name() {
+        let mut config = json!({"a": {"b": 1, "c": 2}, "d": 3});
+        assert!(remove(&mut config, "a.b") && remove(&mut config, "d"));
+        assert!(!remove(&mut config, "a.x") && !remove(&mut config, "x.y"));
+        assert_eq!(config, json!({"a": {"c": 2}}));
     }
 
     #[test]

@@ -73,6 +73,33 @@ const HEADINGS: &[(&str, &str)] = &[
     ("sched.resource_summary", "RESOURCES"),
 ];
 
+/// Fields of jobs that are managers themselves: empty for all others.
+const INSTANCE_HEADINGS: &[(&str, &str)] = &[
+    ("stats.total", "NJOBS"),
+    ("utilization", "CORE%"),
+    ("gpu_utilization", "GPU%"),
+    ("progress", "PROG"),
+    ("resources.all.nnodes", "NODES"),
+    ("resources.all.ncores", "CORES"),
+    ("resources.all.ngpus", "GPUS"),
+];
+
+/// The heading of `instance.NAME`.
+fn instance_heading(name: &str) -> Option<&'static str> {
+    if let Some((_, heading)) = INSTANCE_HEADINGS.iter().find(|(field, _)| *field == name) {
+        return Some(heading);
+    }
+    let (which, what) = name.strip_prefix("resources.")?.split_once('.')?;
+    let heading = match which {
+        "up" => "UP",
+        "down" => "DOWN",
+        "allocated" => "USED",
+        "free" => "FREE",
+        _ => return None,
+    };
+    matches!(what, "nnodes" | "ncores" | "ngpus").then_some(heading)
+}
+
 impl Row for JobRow<'_> {
     fn heading(name: &str) -> Option<Cow<'static, str>> {
         let (annotation, plain) = match name.strip_prefix("annotations.") {
@@ -85,6 +112,9 @@ impl Row for JobRow<'_> {
         };
         if let Some((_, heading)) = HEADINGS.iter().find(listed) {
             return Some(Cow::Borrowed(heading));
+        }
+        if let Some(rest) = name.strip_prefix("instance.") {
+            return instance_heading(rest).map(Cow::Borrowed);
         }
         let of_plugin = annotation || plain.starts_with("sched.") || plain.starts_with("user.");
         let whole = plain.split('.').all(|key| !key.is_empty());

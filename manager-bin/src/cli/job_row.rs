@@ -106,11 +106,18 @@ impl<'a> JobRow<'a> {
 
     /// The parameters of the terminal's colour code for the line of this job, if it has a colour.
     pub(super) fn color(&self) -> Option<&'static str> {
-        self.outcome().map(|result| match result {
-            JobResult::Completed => "01;32",
-            JobResult::Failed | JobResult::Timeout => "01;31",
-            JobResult::Canceled => "37",
-        })
+        match self.outcome() {
+            Some(JobResult::Completed) => Some("01;32"),
+            Some(JobResult::Failed | JobResult::Timeout) => Some("01;31"),
+            Some(JobResult::Canceled) => Some("37"),
+            None => self.inner_manager().map(|_| "01;34"),
+        }
+    }
+
+    /// The address of the manager that runs as this job.
+    pub(super) fn inner_manager(&self) -> Option<&str> {
+        let uri = self.annotation("user.uri")?.as_str()?;
+        (self.state == Some(State::Run)).then_some(uri)
     }
 
     /// Seconds between allocation and end, or until now.

@@ -271,10 +271,23 @@ fn headings_follow_the_reference() {
         ("sched.resource_summary", "RESOURCES"),
         ("user.keep", "USER.KEEP"),
         ("annotations.name", "NAME"),
+        ("instance.stats.total", "NJOBS"),
+        ("instance.resources.all.ncores", "CORES"),
+        ("instance.resources.allocated.nnodes", "USED"),
     ] {
         assert_eq!(heading(name).as_deref(), Some(expected), "{name}");
     }
-    for unknown in ["", "nope", "id.nope", "exception", "exception_type", "annotations.", "user."] {
+    for unknown in [
+        "",
+        "nope",
+        "id.nope",
+        "instance.nope",
+        "instance.resources.up.x",
+        "exception",
+        "exception_type",
+        "annotations.",
+        "user.",
+    ] {
         assert_eq!(heading(unknown), None, "{unknown}");
     }
 }

@@ -11,6 +11,7 @@ use super::format::{RenderOptions, Template, parse_sort_keys, render, sort_rows}
 use super::ids::IdStyle;
 use super::job_row::{JobRow, Viewpoint};
 use super::jobs_fetch::{JobSource, fetch, print_stats};
+use super::jobs_inner::Look;
 use super::message::{CliError, Prog, Streams};
 use super::named_formats::NamedFormats;
 use super::users::Users;
@@ -105,6 +106,18 @@ pub(crate) struct JobsArgs {
     /// Print a line of statistics before the list
     #[arg(long)]
     pub(super) stats: bool,
+    /// Also list the jobs of jobs that are managers themselves
+    #[arg(short = 'R', long)]
+    pub(super) recursive: bool,
+    /// Go down so many levels, as --recursive does
+    #[arg(short = 'L', long, value_name = "N")]
+    pub(super) level: Option<usize>,
+    /// Also go into managers of other users, as --recursive does
+    #[arg(long)]
+    pub(super) recurse_all: bool,
+    /// How many managers are asked at a time; they are asked one by one
+    #[arg(long, value_name = "N", hide = true)]
+    pub(super) threads: Option<usize>,
     /// Print only the line of statistics; the exit code tells if any job is active
     #[arg(long)]
     pub(super) stats_only: bool,
@@ -146,6 +159,11 @@ impl JobsArgs {
     /// The names of `--queue`.
     pub(super) fn queues(&self) -> Option<Vec<&str>> {
         self.queue.as_ref().map(|queues| queues.split(',').collect())
+    }
+
+    /// Whether the jobs of inner managers are wanted too.
+    pub(super) fn recurses(&self) -> bool {
+        self.recursive || self.recurse_all || self.level.is_some()
     }
 
     /// Whether an option selects jobs.
@@ -239,33 +257,48 @@ pub(super) async fn execute<S: JobSource>(
     }
     let template = Template::parse::<JobRow<'_>>(setting.formats.resolve(chosen)?)
         .map_err(CliError::failure)?;
-    let mut rows = Vec::new();
-    let mut code = 0;
     if args.from_stdin {
-        rows = super::jobs_fetch::read_rows(streams.input, &setting.view)?;
-    } else {
-        let source = connect().await?;
-        if args.stats || args.stats_only {
-            let active = print_stats(&source, args.queues().as_deref(), streams).await?;
-            if args.stats_only {
-                return Ok(u8::from(!active));
-            }
+        let mut rows = super::jobs_fetch::read_rows(streams.input, &setting.view)?;
+        sort(args, &template, &mut rows)?;
+        let text = match args.json {
+            true => json_text(args, rows.iter().map(JobRow::to_json).collect()),
+            false => table_text(args, setting, &template, &rows)?,
+        };
+        streams.print(&text)?;
+        return Ok(0);
+    }
+    let source = connect().await?;
+    if args.stats || args.stats_only {
+        let active = print_stats(&source, args.queues().as_deref(), streams).await?;
+        if args.stats_only {
+            return Ok(u8::from(!active));
         }
-        let fetched = fetch(args, setting, &source, streams).await?;
-        code = u8::from(fetched.none_found);
-        rows.extend(fetched.rows);
     }
+    let fetched = fetch(args, setting, &source, streams).await?;
+    let mut rows = fetched.rows;
+    sort(args, &template, &mut rows)?;
+    let look = Look { args, setting, template: &template };
+    if args.json {
+        let jobs = look.whole_json(&source, &rows, 0, streams).await?;
+        streams.print(&json_text(args, jobs))?;
+    } else {
+        streams.print(&table_text(args, setting, &template, &rows)?)?;
+        look.print_inner(&source, &rows, "", 0, streams).await?;
+    }
+    Ok(u8::from(fetched.none_found))
+}
+
+/// Puts jobs into the order that the options or the format ask for.
+pub(super) fn sort(
+    args: &JobsArgs,
+    template: &Template,
+    rows: &mut [JobRow<'_>],
+) -> Result<(), CliError> {
     match &args.sort {
-        Some(sort) => sort_rows(&mut rows, &parse_sort_keys(sort)),
-        None => sort_rows(&mut rows, template.sort_keys()),
+        Some(sort) => sort_rows(rows, &parse_sort_keys(sort)),
+        None => sort_rows(rows, template.sort_keys()),
     }
-    .map_err(CliError::failure)?;
-    let text = match args.json {
-        true => json_text(args, &rows),
-        false => table_text(args, setting, &template, &rows)?,
-    };
-    streams.print(&text)?;
-    Ok(code)
+    .map_err(CliError::failure)
 }
 
 /// The answer to `-o help` and `-o get-config=NAME`.
@@ -279,15 +312,14 @@ fn format_help(chosen: &str, setting: &Setting) -> Result<Option<String>, CliErr
 }
 
 /// `{"jobs":[..]}`, or the bare object for a single id.
-fn json_text(args: &JobsArgs, rows: &[JobRow<'_>]) -> String {
-    let mut jobs: Vec<Value> = rows.iter().map(JobRow::to_json).collect();
+fn json_text(args: &JobsArgs, mut jobs: Vec<Value>) -> String {
     match args.jobids.len() {
         1 => jobs.pop().map_or_else(String::new, |job| format!("{job}\n")),
         _ => format!("{}\n", serde_json::json!({"jobs": jobs})),
     }
 }
 
-fn table_text(
+pub(super) fn table_text(
     args: &JobsArgs,
     setting: &Setting,
     template: &Template,

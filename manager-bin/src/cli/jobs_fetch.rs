@@ -23,6 +23,11 @@ pub(crate) struct SourceError {
 pub(crate) trait JobSource {
     /// Asks `topic`.
     async fn rpc(&self, topic: &str, payload: Value) -> Result<Value, SourceError>;
+
+    /// The service of the manager at another address; none if nobody answers there.
+    async fn inner(&self, uri: &str) -> Option<Self>
+    where
+        Self: Sized;
 }
 
 /// Jobs, and whether none of the ids asked for is a job's.
@@ -40,7 +45,7 @@ pub(super) async fn fetch<'a>(
 ) -> Result<Fetched<'a>, CliError> {
     let mut warn = |text: &str| writeln!(streams.err, "{}", setting.prog.warning(COMMAND, text));
     if !args.jobids.is_empty() {
-        if args.filtered() {
+        if args.filtered() && !args.recurses() {
             warn("Filtering options ignored with jobid list")?;
         }
         return fetch_ids(args, setting, source, streams).await;

@@ -9,11 +9,16 @@ use super::jobs_fetch::{JobSource, SourceError};
 use super::session;
 use super::usage::Family;
 use crate::client::Client;
+use crate::rpc::uri::to_path;
 
 impl JobSource for Client {
     async fn rpc(&self, topic: &str, payload: Value) -> Result<Value, SourceError> {
         let answer = Client::rpc(self, topic, payload).await;
         answer.map_err(|error| SourceError { errno: error.errno, text: error.to_string() })
+    }
+
+    async fn inner(&self, uri: &str) -> Option<Self> {
+        Client::connect_to(&to_path(uri).ok()?).await.ok()
     }
 }
 

@@ -25,10 +25,17 @@ fn parse(words: &[&str]) -> Result<JobsArgs, clap::Error> {
 #[derive(Default)]
 struct Service {
     jobs: Vec<Value>,
+    /// Of the manager that runs as one of the jobs.
+    inner: Option<Box<Service>>,
     requests: RefCell<Vec<(String, Value)>>,
 }
 
-impl JobSource for &Service {
+impl<'s> JobSource for &'s Service {
+    async fn inner(&self, uri: &str) -> Option<Self> {
+        let service: &'s Service = self;
+        service.inner.as_deref().filter(|_| uri == "local:///inner")
+    }
+
     async fn rpc(&self, topic: &str, payload: Value) -> Result<Value, SourceError> {
         self.requests.borrow_mut().push((topic.to_owned(), payload.clone()));
         match topic {
@@ -329,4 +336,24 @@ fn the_last_of_repeated_options_counts() {
     assert!(args.no_header);
     assert!(parse(&["--suppress-header"]).unwrap().no_header);
     assert!(parse(&["--no-head"]).is_err(), "long options must be whole");
+}
+
+#[test]
+fn jobs_of_jobs_are_listed_below_the_way_to_them() {
+    let manager = |id: u64| {
+        let uri = json!({"user": {"uri": "local:///inner"}});
+        active(16, json!({"id": id, "annotations": uri}))
+    };
+    let deepest = service(numbered(&[3]));
+    let middle = Service { inner: Some(Box::new(deepest)), ..service(vec![manager(2)]) };
+    let outer = Service { inner: Some(Box::new(middle)), ..service(vec![manager(1)]) };
+    let list = |words: &[&str]| run(&outer, &[words, &["-o", "{id.dec}"]].concat()).out;
+    assert_eq!(list(&[]), "JOBID\n1\n");
+    assert_eq!(list(&["-R"]), "JOBID\n1\n\nf2:\n2\n\nf2/f3:\n3\n");
+    assert_eq!(list(&["-n", "--color=always"]), "\x1b[01;34m1\x1b[0;0m\n");
+    assert_eq!(list(&["-n", "-L1"]), "1\n\nf2:\n2\n");
+    let whole: Value = serde_json::from_str(&run(&outer, &["-R", "--json"]).out).unwrap();
+    assert_eq!(whole.pointer("/jobs/0/jobs/0/jobs/0/id"), Some(&json!(3)));
+    let others = service(vec![active(16, json!({"userid": 7, "id": 1}))]);
+    assert_eq!(run(&others, &["-R", "-n", "-o", "{id.dec}"]).out, "1\n");
 }

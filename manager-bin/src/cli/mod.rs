@@ -9,6 +9,7 @@ mod cancel;
 mod columns;
 mod config;
 mod dmesg;
+mod exec_override;
 mod format;
 mod housekeeping;
 mod ids;
@@ -20,6 +21,7 @@ mod job_row;
 mod job_row_tests;
 mod jobs;
 mod jobs_fetch;
+mod jobs_inner;
 mod jobs_query;
 mod jobs_source;
 #[cfg(test)]
@@ -42,6 +44,7 @@ mod submit;
 mod submit_args;
 mod submit_caller;
 mod submit_env;
+mod submit_files;
 mod submit_log;
 mod submit_rlimit;
 mod submit_setattr;
@@ -52,7 +55,9 @@ mod uptime;
 mod usage;
 mod users;
 mod version;
+mod watch;
 mod when;
+mod when_words;
 
 use std::process::ExitCode;
 
@@ -96,6 +101,8 @@ enum Command {
     Pgrep(pgrep::PgrepArgs),
     /// Cancel jobs by name or in a range of ids
     Pkill(pgrep::PkillArgs),
+    /// Copy the output of jobs until they are done
+    Watch(watch::WatchArgs),
     /// Look at the queue, start or stop it
     Queue(queue::QueueArgs),
     /// Change a job after its submission
@@ -105,6 +112,8 @@ enum Command {
     Plugin(plugin::PluginArgs),
     /// Write an event of one's own into a job's log
     PostJobEvent(post_event::PostEventArgs),
+    /// Begin or end a simulated job that waits for it
+    JobExecOverride(exec_override::OverrideArgs),
     /// Show resources, drain and undrain nodes
     Resource(resource::ResourceArgs),
     /// List what cleans nodes after jobs, or end it
@@ -174,10 +183,12 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Cancel(args) => cancel::run(args),
         Command::Pgrep(args) => pgrep::grep(args),
         Command::Pkill(args) => pgrep::kill(args),
+        Command::Watch(args) => watch::run(args),
         Command::Queue(args) => queue::run(args),
         Command::Update(args) => update::run(args),
         Command::Plugin(args) => plugin::run(args),
         Command::PostJobEvent(args) => post_event::run(args),
+        Command::JobExecOverride(args) => exec_override::run(args),
         Command::Resource(args) => resource::run(args),
         Command::Housekeeping(args) => housekeeping::run(args),
         Command::Config(args) => config::run(args),

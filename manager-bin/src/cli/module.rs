@@ -42,6 +42,25 @@ pub(crate) struct ModuleArgs {
 enum ModuleCommand {
     /// Start the manager again, on the jobs that it has: `module reload job-manager`
     Reload(ReloadArgs),
+    /// Show how much there is of what a module keeps
+    Stats(StatsArgs),
+}
+
+/// Options of `module stats`.
+#[derive(Debug, clap::Args)]
+struct StatsArgs {
+    /// Print this number alone; a dotted name leads into objects
+    #[arg(short = 'p', long, value_name = "OBJ.NAME")]
+    parse: Option<String>,
+    /// Print it as int or double
+    #[arg(short = 't', long = "type", value_name = "TYPE", value_parser = ["int", "double"])]
+    kind: Option<String>,
+    /// Multiply it by this
+    #[arg(short = 's', long, value_name = "N", default_value_t = 1.0)]
+    scale: f64,
+    /// job-manager
+    #[arg(value_name = "MODULE")]
+    module: String,
 }
 
 /// Options of `module reload`.
@@ -60,8 +79,41 @@ struct ReloadArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: ModuleArgs) -> ExitCode {
-    let ModuleCommand::Reload(args) = args.command;
-    session::with_manager(COMMAND, Family::Compiled, async |client| reload(client, args).await)
+    session::with_manager(COMMAND, Family::Compiled, async |client| match args.command {
+        ModuleCommand::Reload(args) => reload(client, args).await,
+        ModuleCommand::Stats(args) => stats(&client, &args).await,
+    })
+}
+
+async fn stats(client: &Client, args: &StatsArgs) -> Result<u8, CliError> {
+    let name = &*args.module;
+    if name != MANAGER {
+        let text = format!("stats {name}: only {MANAGER} counts what it keeps");
+        return Err(CliError::failure(text));
+    }
+    let all = client.rpc("job-manager.stats-get", json!({})).await?;
+    let text = match &args.parse {
+        None => all.to_string(),
+        Some(path) => one(&all, path, args)
+            .ok_or_else(|| CliError::failure(format!("stats {name}: there is no number {path}")))?,
+    };
+    session::print(&format!("{text}\n"))?;
+    Ok(0)
+}
+
+/// One of the numbers as it is asked for; anything else as it is.
+fn one(all: &Value, path: &str, args: &StatsArgs) -> Option<String> {
+    let found = path.split('.').try_fold(all, |value, key| value.get(key))?;
+    let Some(number) = found.as_f64() else {
+        return Some(found.to_string());
+    };
+    let scaled = number * args.scale;
+    Some(match args.kind.as_deref() {
+        Some("int") => format!("{:.0}", scaled.trunc()),
+        Some(_) => format!("{scaled:.6}"),
+        None if args.scale == 1.0 => found.to_string(),
+        None => scaled.to_string(),
+    })
 }
 
 async fn reload(client: Client, args: ReloadArgs) -> Result<u8, CliError> {
@@ -102,4 +154,26 @@ async fn restart(client: Client) -> Result<u8, CliError> {
 /// When the manager was started.
 async fn since(client: &Client) -> Option<f64> {
     client.rpc("job-manager.uptime", json!({})).await.ok()?.get("starttime")?.as_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_number_is_found_by_its_name() {
+        let all = json!({"journal": {"listeners": 2}, "active_jobs": 3});
+        let args = |kind: Option<&str>, scale| StatsArgs {
+            parse: None,
+            kind: kind.map(str::to_owned),
+            scale,
+            module: MANAGER.to_owned(),
+        };
+        let one = |path: &str, kind, scale| one(&all, path, &args(kind, scale));
+        assert_eq!(one("journal.listeners", None, 1.0).unwrap(), "2");
+        assert_eq!(one("active_jobs", Some("int"), 0.5).unwrap(), "1");
+        assert_eq!(one("active_jobs", Some("double"), 1.0).unwrap(), "3.000000");
+        assert_eq!(one("nosuch", None, 1.0), None);
+    }
 }

@@ -5,12 +5,13 @@ use std::process::ExitCode;
 use serde_json::json;
 
 use super::ids::show_id;
-use super::job::{Attach, Interrupt, Output, Target, attach};
+use super::job::{Attach, Interrupt, Output, Target, attach, tasks};
 use super::message::CliError;
 use super::session;
 use super::submit::{print_jobspec, submission, submitted_id};
 use super::submit_args::SubmitArgs;
 use super::submit_caller::Caller;
+use super::submit_values::is_task_set;
 use super::usage::Family;
 use crate::client::Client;
 
@@ -35,6 +36,9 @@ async fn submit_and_attach(args: RunCommand) -> Result<u8, CliError> {
     for note in args.job.notes() {
         session::note(note);
     }
+    let mut args = args;
+    let input_tasks = args.job.input.take_if(|input| is_task_set(input));
+    let stdin_ranks = input_tasks.as_deref().map_or(Ok(Vec::new()), tasks)?;
     let mut payload = submission(&args.job, &Caller::current()?)?.payload;
     let input = take_input(&mut payload);
     if args.job.dry_run {
@@ -55,7 +59,7 @@ async fn submit_and_attach(args: RunCommand) -> Result<u8, CliError> {
         output: Output { label: args.job.label_io, quiet: false },
         read_only: false,
         input,
-        stdin_ranks: Vec::new(),
+        stdin_ranks,
         tail: None,
         interrupt: Interrupt::CancelFirst,
     };

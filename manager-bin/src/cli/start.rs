@@ -6,10 +6,12 @@ use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
+use std::time::Duration;
 
 use jobtap_core::engine::Level;
+use jobtap_core::job::JobId;
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -18,6 +20,7 @@ use super::session;
 use super::start_options::{TestOptions, broker_attributes};
 use super::usage::Family;
 use crate::archive;
+use crate::client::Client;
 use crate::daemon::config::Source;
 use crate::daemon::resources::TestSize;
 use crate::daemon::statedir::{StateDir, fresh_directory};
@@ -25,6 +28,12 @@ use crate::daemon::{Daemon, Options};
 use crate::rpc::uri;
 
 const COMMAND: &str = "start";
+
+/// How long a manager that has another one as a job may take to hear of it.
+const OUTER_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Environment variable, in Flux's name, with which running jobs outlive the instance's command.
+const DISABLE_JOB_CLEANUP: &str = "FLUX_DISABLE_JOB_CLEANUP";
 
 /// Options and arguments of `start`.
 #[derive(Debug, clap::Args)]
@@ -107,6 +116,7 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
     let options =
         Options { source, config, statedir, socket, log_level, test_size, dump, recovery };
     let mut daemon = Daemon::start(options).map_err(CliError::failure)?;
+    announce(&daemon).await;
     let mut child = match foreground {
         true => None,
         false => Some(spawn(&daemon, &rundir, &command)?),
@@ -122,7 +132,8 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
             Err(error) => break Err(error),
         }
     };
-    if outcome.is_ok() {
+    let keep = recovery || std::env::var_os(DISABLE_JOB_CLEANUP).is_some();
+    if outcome.is_ok() && child.is_some() && !keep {
         finish(&daemon).await?;
     }
     daemon.shutdown().await.map_err(CliError::failure)?;
@@ -327,7 +338,20 @@ async fn supervise(daemon: &Daemon, child: &mut Child) -> Result<Asked, CliError
     }
 }
 
-/// Waits for running jobs to end where nobody will pick them up; a signal ends the patience.
+/// Notes the address of a manager that is itself a job on that job, for those who look for its jobs.
+async fn announce(daemon: &Daemon) {
+    let id = ["JOBTAP_JOB_ID", "FLUX_JOB_ID"].iter().find_map(|name| std::env::var(name).ok());
+    let Some(Ok(id)) = id.map(|id| id.parse::<JobId>()) else { return };
+    let noted = async {
+        let outer = Client::connect().await.ok()?;
+        let payload = json!({ "id": id, "memo": { "uri": daemon.uri() } });
+        outer.rpc("job-manager.memo", payload).await.ok()
+    };
+    // Without the note it works all the same.
+    let _ = tokio::time::timeout(OUTER_PATIENCE, noted).await;
+}
+
+/// Ends running jobs with the command that the instance was for; a signal ends the patience.
 async fn finish(daemon: &Daemon) -> Result<(), CliError> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

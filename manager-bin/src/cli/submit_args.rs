@@ -18,7 +18,7 @@ use super::message::system_text;
 use super::submit_caller::Caller;
 use super::submit_env::EnvRules;
 use super::submit_values::{begin_time, is_task_set, substitute_cc, time_limit, warning};
-use super::{submit_env, submit_rlimit, submit_setattr};
+use super::{submit_env, submit_files, submit_rlimit, submit_setattr};
 
 /// Why options don't make a job. The text follows `PROG-COMMAND: ERROR: `.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -59,6 +59,8 @@ pub(crate) enum ArgError {
     Requires { query: String, error: Box<QueryError> },
     #[error("failed to set {key} to {value}")]
     SetAttr { key: String, value: String },
+    #[error("--add-file: invalid permissions '{0}': use an octal number such as 0755")]
+    Permissions(String),
     #[error("{text}: '{name}'")]
     File { name: String, text: String },
     #[error(transparent)]
@@ -156,6 +158,9 @@ pub(crate) struct SubmitArgs {
     /// Put the task's rank before each line of output
     #[arg(short = 'l', long)]
     pub(crate) label_io: bool,
+    /// A file that the job finds in its own directory, {{tmpdir}} (repeatable)
+    #[arg(long, value_name = "[NAME[:PERM]=]PATH")]
+    pub(crate) add_file: Vec<String>,
     /// Working directory of the job
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<String>,
@@ -221,7 +226,7 @@ pub(crate) struct Texts<'a> {
     /// Options that have one value.
     pub(crate) single: Vec<(&'static str, &'a mut String)>,
     /// Options that may be repeated, and the words of the command.
-    pub(crate) lists: [(&'static str, &'a mut Vec<String>); 8],
+    pub(crate) lists: [(&'static str, &'a mut Vec<String>); 9],
 }
 
 impl CopyArgs {
@@ -287,6 +292,7 @@ impl SubmitArgs {
             ("--flags=", &mut self.flags),
             ("--env=", &mut self.env.0),
             ("--rlimit=", &mut self.rlimit),
+            ("--add-file=", &mut self.add_file),
             ("", &mut self.command),
         ];
         Texts { single: single.collect(), lists }
@@ -325,6 +331,10 @@ impl SubmitArgs {
         builder = self.environment(builder, caller)?;
         builder = self.io(builder)?;
         builder = self.shell(builder, caller)?;
+        if !self.add_file.is_empty() {
+            let files = submit_files::files(&self.add_file, caller)?;
+            builder = builder.attribute("files", files.into())?;
+        }
         for setting in &self.setattr {
             builder = submit_setattr::set_attribute(builder, setting, caller)?;
         }

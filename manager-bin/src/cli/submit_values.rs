@@ -1,10 +1,12 @@
 //! The texts of single options: counts, time limits, signals, start times, sets of tasks and `{cc}`.
 
+use jiff::tz::TimeZone;
 use jobtap_core::job::{Fsd, Signal};
 use jobtap_core::jobspec::Dependency;
 use serde_json::{Value, json};
 
 use super::submit_args::ArgError;
+use super::when::parse_when;
 
 /// A count; a negative one counts as 0, which is refused where a count is needed.
 ///
@@ -49,20 +51,14 @@ pub(crate) fn warning(option: &str) -> Result<Value, ArgError> {
     Ok(json!({ "signum": signum, "timeleft": timeleft.as_secs() }))
 }
 
-/// The dependency that holds a job until `+FSD` from now, or until a time in seconds since the epoch.
+/// The dependency that holds a job until a time, in one of the forms of [`parse_when`].
 ///
 /// # Errors
 /// [`ArgError::Datetime`] for anything else.
 pub(crate) fn begin_time(text: &str, now: f64) -> Result<Dependency, ArgError> {
     let invalid = || ArgError::Datetime(text.to_owned());
-    let epoch = match text.strip_prefix('+') {
-        Some(delay) => now + delay.parse::<Fsd>().map_err(|_| invalid())?.as_secs(),
-        None => text.parse().map_err(|_| invalid())?,
-    };
-    if !epoch.is_finite() || epoch < 0.0 {
-        return Err(invalid());
-    }
-    let value = if text.starts_with('+') { format!("{epoch:.3}") } else { text.to_owned() };
+    let epoch = parse_when(text, now, &TimeZone::system()).filter(|epoch| *epoch >= 0.0);
+    let value = format!("{:.3}", epoch.ok_or_else(invalid)?);
     Ok(Dependency { scheme: "begin-time".to_owned(), value, options: Default::default() })
 }
 

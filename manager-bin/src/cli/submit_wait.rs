@@ -36,6 +36,12 @@ impl Wait {
         let watch = args.watch.then_some(Output { label, quiet: false });
         Some(Self { event, exec, watch, verbose })
     }
+
+    /// The end of the job, with its output until then.
+    pub(super) fn with_output(verbose: u8, label: bool) -> Self {
+        let watch = Some(Output { label, quiet: false });
+        Self { event: "clean".to_owned(), exec: false, watch, verbose }
+    }
 }
 
 /// Waits for a job; returns the exit code that stands for it.

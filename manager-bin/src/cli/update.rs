@@ -1,8 +1,10 @@
 //! `update`: changes a job's jobspec after submission, as far as the manager's plugins allow.
 
+use std::io;
 use std::process::ExitCode;
 
 use jobtap_core::job::{Fsd, JobId};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::ids::show_id;
@@ -56,7 +58,7 @@ pub(crate) fn run(args: UpdateArgs) -> ExitCode {
             updates.insert(key, value);
         }
         if args.dry_run {
-            session::print(&format!("{}\n", Value::Object(updates)))?;
+            session::print(&format!("{}\n", spaced(&Value::Object(updates))?))?;
             return Ok(0u8);
         }
         let client = Client::connect().await?;
@@ -148,6 +150,40 @@ impl Duration {
     }
 }
 
+/// One line of JSON with a blank after each comma and colon, as Flux prints the changes.
+fn spaced(value: &Value) -> Result<String, CliError> {
+    let mut text = Vec::new();
+    value
+        .serialize(&mut serde_json::Serializer::with_formatter(&mut text, Spaced))
+        .map_err(CliError::failure)?;
+    String::from_utf8(text).map_err(CliError::failure)
+}
+
+/// Separators followed by a blank.
+struct Spaced;
+
+impl serde_json::ser::Formatter for Spaced {
+    fn begin_array_value<W: io::Write + ?Sized>(
+        &mut self,
+        w: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        if first { Ok(()) } else { w.write_all(b", ") }
+    }
+
+    fn begin_object_key<W: io::Write + ?Sized>(
+        &mut self,
+        w: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        self.begin_array_value(w, first)
+    }
+
+    fn begin_object_value<W: io::Write + ?Sized>(&mut self, w: &mut W) -> io::Result<()> {
+        w.write_all(b": ")
+    }
+}
+
 /// A string without its quotes, all else as JSON.
 fn bare(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
@@ -168,6 +204,13 @@ mod tests {
         assert_eq!(path("queue"), "attributes.system.queue");
         assert_eq!(path("attributes.user.x"), "attributes.user.x");
         assert_eq!(path("job.name"), "attributes.system.job.name");
+    }
+
+    #[test]
+    fn a_dry_run_shows_the_changes_as_flux_does() {
+        let changes = json!({"attributes.system.duration": 60.0, "a": [1, {"b": "x"}]});
+        let text = r#"{"attributes.system.duration": 60.0, "a": [1, {"b": "x"}]}"#;
+        assert_eq!(spaced(&changes).unwrap(), text);
     }
 
     #[test]

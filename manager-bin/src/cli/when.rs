@@ -1,15 +1,17 @@
-//! Points in time as users type them: `--since=-8h`, `--since=2024-05-01`.
+//! Points in time as users type them: `--since=-8h`, `--begin-time="tomorrow 10am"`.
 
+use jiff::Timestamp;
 use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, Zoned};
 use jobtap_core::job::Fsd;
+
+use super::when_words::in_words;
 
 /// The seconds since the epoch that `text` means, seen at `now` in `zone`.
 ///
 /// Accepted are seconds since the epoch, `now`, `-DURATION` and `+DURATION` from now, and dates:
 /// `YYYY-MM-DD`, `YYYY-MM-DD HH:MM[:SS]`, with `T` in the place of the blank or with an offset from UTC, and
-/// `HH:MM[:SS]` for today.
+/// `HH:MM[:SS]` for today; else words, see [`words`](super::when_words).
 pub(crate) fn parse_when(text: &str, now: f64, zone: &TimeZone) -> Option<f64> {
     let text = text.trim();
     if text == "now" {
@@ -29,15 +31,15 @@ pub(crate) fn parse_when(text: &str, now: f64, zone: &TimeZone) -> Option<f64> {
     if let Ok(time) = text.parse::<Timestamp>() {
         return Some(seconds(time));
     }
-    let civil = match text.parse::<DateTime>() {
-        Ok(civil) => civil,
-        Err(_) => today(now, zone)?.date().to_datetime(text.parse::<Time>().ok()?),
+    let now = Timestamp::from_microsecond((now * 1e6) as i64).ok()?.to_zoned(zone.clone());
+    let civil = if let Ok(civil) = text.parse::<DateTime>() {
+        civil
+    } else if let Ok(time) = text.parse::<Time>() {
+        now.date().to_datetime(time)
+    } else {
+        return Some(seconds(in_words(text, &now)?.timestamp()));
     };
     Some(seconds(civil.to_zoned(zone.clone()).ok()?.timestamp()))
-}
-
-fn today(now: f64, zone: &TimeZone) -> Option<Zoned> {
-    Some(Timestamp::from_microsecond((now * 1e6) as i64).ok()?.to_zoned(zone.clone()))
 }
 
 fn seconds(time: Timestamp) -> f64 {
@@ -71,6 +73,12 @@ mod tests {
         assert_eq!(utc("21:00"), Some(1_699_995_600.0));
         let east = TimeZone::fixed(jiff::tz::offset(2));
         assert_eq!(parse_when("2023-11-14 23:02", NOW, &east), Some(1_699_995_720.0));
+    }
+
+    #[test]
+    fn words_are_understood() {
+        assert_eq!(utc("tomorrow"), Some(1_700_006_400.0));
+        assert_eq!(utc("in 10 minutes"), Some(NOW + 600.0));
     }
 
     #[test]

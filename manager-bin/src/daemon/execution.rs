@@ -193,6 +193,8 @@ fn start_job(parts: &Parts, id: JobId, userid: Uid, reattach: bool) -> Result<St
         cwd: jobspec.cwd().map_or_else(|| PathBuf::from("/"), PathBuf::from),
         env: environment(parts, id)?,
         shell_options: jobspec.attribute("system.shell.options").cloned().unwrap_or(Value::Null),
+        files: jobspec.attribute("system.files").cloned().unwrap_or(Value::Null),
+        tmpdir: None,
         name: jobspec.display_name().to_owned(),
         resources: serde_json::from_str(&resources)
             .map_err(|error| RpcError::proto(format!("the stored R is damaged: {error}")))?,

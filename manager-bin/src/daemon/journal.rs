@@ -101,6 +101,11 @@ impl Journal {
         self.count.store(followers.len(), Ordering::Release);
     }
 
+    /// How many follow.
+    pub(super) fn listeners(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
     /// Ends all streams: the manager ends.
     pub(super) fn close(&self) {
         self.lock().clear();

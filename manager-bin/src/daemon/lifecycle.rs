@@ -166,19 +166,12 @@ impl Daemon {
         });
     }
 
-    /// Stops scheduling, cancels what runs, and waits until nothing does; only where the state is
-    /// temporary, otherwise running jobs go on and the next start picks them up.
+    /// Stops scheduling, cancels what runs, and waits until nothing does. Without this running jobs go
+    /// on where the state stays, and the next start picks them up.
     pub async fn finish_jobs(&self) {
-        if !self.options.statedir.is_temporary() {
-            return;
-        }
         let cred = Cred { userid: self.services.owner, owner: true };
         let engine = &self.services.engine;
-        let exception = Exception {
-            kind: "cancel".into(),
-            severity: 0,
-            note: "the manager is shutting down".into(),
-        };
+        let exception = Exception { kind: "cancel".into(), severity: 0, note: String::new() };
         let (target, reason) = (Target::all(), None);
         let stop = Request::QueueStart { target, start: false, reason, nocheckpoint: true };
         let cancel = Request::RaiseAll {

@@ -223,6 +223,7 @@ impl Services {
 
     fn reader(&self, cred: Cred, read: Read) -> impl FnOnce(&Engine) -> RpcResult + Send + 'static {
         let linked = self.configuration.linked.clone();
+        let listeners = self.journal.listeners();
         move |engine| match read {
             Read::List(payload) => engine.list(&payload, cred).map_err(refusal),
             Read::ListId(id) => engine.list_id(id, cred).map_err(refusal),
@@ -235,6 +236,7 @@ impl Services {
             Read::QueueOverview => Ok(engine.queue_overview()),
             Read::AllocQuery => Ok(engine.alloc_query()),
             Read::Info => Ok(engine.getinfo()),
+            Read::ManagerStats => Ok(manager_stats(engine, listeners)),
             Read::Plugins => Ok(plugin_reads::list(engine, &linked)),
             Read::PluginStats(name) => {
                 engine.plugin_stats(name.as_deref()).map(plugin_reads::stats).map_err(refusal)
@@ -245,4 +247,19 @@ impl Services {
             }
         }
     }
+}
+
+/// The answer to `job-manager.stats-get`.
+fn manager_stats(engine: &Engine, listeners: usize) -> Value {
+    let (stats, info) = (engine.job_stats(), engine.getinfo());
+    let jobs = |state: &str| {
+        stats.pointer(&format!("/job_states/{state}")).and_then(Value::as_u64).unwrap_or(0)
+    };
+    let inactive = jobs("inactive");
+    json!({
+        "journal": { "listeners": listeners },
+        "active_jobs": jobs("total").saturating_sub(inactive),
+        "inactive_jobs": inactive,
+        "max_jobid": info.get("max_jobid"),
+    })
 }

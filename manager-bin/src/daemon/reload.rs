@@ -68,12 +68,17 @@ impl Configuration {
         check(&config).map_err(|text| RpcError::new(EINVAL, text))?;
         let mut current = self.current.lock().await;
         let request = Request::Configure { config: config.clone() };
-        answered(self.engine.request(cred, request)).await?;
+        answered(self.engine.request(cred, request)).await.map_err(of_the_manager)?;
         warn_of_strangers(&config, &self.linked, &self.log);
         *current = config;
         self.log.write(Level::Info, "a new configuration is in force");
         Ok(json!({}))
     }
+}
+
+/// Says, as Flux does, which module a new configuration failed at; all that can refuse one is ours.
+fn of_the_manager(error: RpcError) -> RpcError {
+    RpcError { text: format!("error updating job-manager: {}", error.text), ..error }
 }
 
 /// Refuses what the next start would refuse of the daemon's own settings.

@@ -154,7 +154,8 @@ struct Hosts {
 /// All entries together; a host may be named by several of them.
 fn configured(entries: &Value) -> Result<Hosts, ResourceError> {
     let config = |what: String| ResourceError::Config(what);
-    let entries = entries.as_array().ok_or_else(|| config("config must be an array".into()))?;
+    let entries =
+        entries.as_array().ok_or_else(|| config("resource config must be an array".into()))?;
     let mut hosts = Hosts::default();
     for (index, entry) in entries.iter().enumerate() {
         let entry = Entry::deserialize(entry)
@@ -318,7 +319,7 @@ mod tests {
     #[test]
     fn a_table_that_makes_no_sense_is_named() {
         for (config, text) in [
-            (json!(7), "[resource]: config must be an array"),
+            (json!(7), "[resource]: resource config must be an array"),
             (json!([{"hosts": "", "cores": "0"}]), "[resource]: no hosts configured"),
             (json!([{"hosts": "x"}]), "[resource]: resource.config: x assigned no resources"),
             (json!([{"hosts": "x", "core": "0"}]), "[resource]: config entry 1: unknown field"),

@@ -93,6 +93,8 @@ pub(super) enum Read {
     AllocQuery,
     /// `job-manager.getinfo`.
     Info,
+    /// `job-manager.stats-get`: how much there is of what the manager keeps.
+    ManagerStats,
     /// `job-manager.jobtap` without change: the loaded plugins.
     Plugins,
     /// `job-manager.jobtap-stats`: of one plugin or of all.
@@ -226,6 +228,7 @@ pub(super) fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, R
         "job-manager.events-journal" => Call::Journal(Wanted::decode(&fields, cred)?),
         "job-manager.uptime" => Call::Uptime,
         "job-manager.restart" => owner(cred).map(|()| Call::Restart)?,
+        "job-manager.stats-get" => Call::Read(Read::ManagerStats),
         "job-manager.getinfo" => Call::Read(Read::Info),
         "job-list.list" => Call::Read(Read::List(payload.clone())),
         "job-list.list-id" => Call::Read(Read::ListId(fields.required("id")?)),
@@ -234,6 +237,11 @@ pub(super) fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, R
         "job-info.lookup" => Call::Lookup(lookup(&fields)?),
         "job-info.eventlog-watch" => Call::Watch(watch(&fields)?),
         "job-exec.proctable" => Call::TaskProcesses(fields.required("id")?),
+        "job-exec.override" => Call::Engine(Request::Override {
+            id: fields.required("jobid")?,
+            event: fields.required("event")?,
+            status: fields.optional("status")?,
+        }),
         "job-exec.stdin" => Call::Stdin(stdin(&fields)?),
         "kvs.lookup" | "kvs.list" | "kvs.dump" => Call::Kvs(KvsCall::decode(&fields, cred)?),
         _ if topic.starts_with("resource.") || topic.starts_with("sched.") => {

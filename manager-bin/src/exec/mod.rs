@@ -48,6 +48,12 @@ pub struct StartJob {
     pub env: Vec<(String, String)>,
     /// `attributes.system.shell.options` of the jobspec, or null.
     pub shell_options: serde_json::Value,
+    /// Files that come with the job, by name (RFC 37); `attributes.system.files`, or null.
+    #[serde(default)]
+    pub files: serde_json::Value,
+    /// The job's own directory, where it has one; the target's to say.
+    #[serde(skip)]
+    pub tmpdir: Option<PathBuf>,
     /// The job's name, for `{{name}}` in paths of output files.
     pub name: String,
     /// The allocated resources (R, RFC 20).
@@ -95,7 +101,8 @@ pub struct TaskProcess {
 ///
 /// In order: [`Log`](Self::Log) entries `init` and `starting`, [`Started`](Self::Started), more log
 /// entries, [`Finished`](Self::Finished), [`Released`](Self::Released). A job that could not start
-/// has an [`Exception`](Self::Exception) in place of started and finished, one that was lost a
+/// has an [`Exception`](Self::Exception) in place of started and finished, one whose command can't be
+/// run has it between them; one that was lost a
 /// [`Lost`](Self::Lost) in place of what hasn't come yet. The release always
 /// comes, and nothing comes after it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

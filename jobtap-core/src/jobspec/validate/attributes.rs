@@ -42,10 +42,10 @@ fn check_duration(system: &Map<String, Value>, at: &Place<'_>) -> Result<(), Job
     let duration = system.get("duration").ok_or_else(|| required_key(&at_duration))?;
     let duration = duration.as_f64().ok_or_else(|| at_duration.must("a number"))?;
     if duration < 0.0 {
-        return Err(at_duration.refuse("duration must not be negative"));
+        return Err(at_duration.says("duration must not be negative"));
     }
     if !duration.is_finite() {
-        return Err(at_duration.refuse("duration must be a normal, finite value"));
+        return Err(at_duration.says("duration must be a normal, finite value"));
     }
     match system.get("preemptible-after") {
         Some(after) if after.as_f64().is_none_or(|after| after < 0.0) => {
@@ -91,14 +91,14 @@ fn check_dependencies(dependencies: &Value, at: &Place<'_>) -> Result<(), Jobspe
     for (index, entry) in entries.iter().enumerate() {
         let at = at.index(index);
         let Value::Object(entry) = entry else {
-            return Err(at.refuse("dependency must be a mapping"));
+            return Err(at.says("dependency must be a mapping"));
         };
         let [scheme, value] = required(entry, ["scheme", "value"], &at)?;
         if !scheme.is_string() {
-            return Err(at.refuse("dependency scheme must be a string"));
+            return Err(at.says("dependency scheme must be a string"));
         }
         if !value.is_string() {
-            return Err(at.refuse("dependency value must be a string"));
+            return Err(at.says("dependency value must be a string"));
         }
     }
     Ok(())

@@ -78,36 +78,36 @@ fn check_count(vertex: &Value, at: &Place<'_>) -> Result<(), JobspecError> {
         _ => return Ok(()),
     };
     let kind = kind(vertex);
-    Err(at.refuse(format!("resource count must be an integer for type '{kind}' (got '{got}')")))
+    Err(at.says(format!("resource count must be an integer for type '{kind}' (got '{got}')")))
 }
 
 /// The rules that hold for a vertex of any type, and for all below it.
 fn check_vertex(vertex: &Value, at: &Place<'_>) -> Result<(), JobspecError> {
     let Value::Object(vertex) = vertex else {
-        return Err(at.refuse("resource must be a mapping"));
+        return Err(at.says("resource must be a mapping"));
     };
     let kind = match vertex.get("type") {
-        None => return Err(at.refuse("type is a required key for resources")),
+        None => return Err(at.says("type is a required key for resources")),
         Some(Value::String(kind)) => kind.as_str(),
-        Some(_) => return Err(at.refuse("type must be a string")),
+        Some(_) => return Err(at.says("type must be a string")),
     };
     match vertex.get("count") {
-        None => return Err(at.refuse("count is a required key for resources")),
+        None => return Err(at.says("count is a required key for resources")),
         Some(Value::Number(count)) if !count.is_f64() => {
             let count = count.as_i64().unwrap_or(i64::MAX);
             if count < 1 && matches!(kind, "node" | "slot" | "core") {
-                return Err(at.refuse("node, slot, or core count must be > 0"));
+                return Err(at.says("node, slot, or core count must be > 0"));
             }
             if count < 0 {
-                return Err(at.refuse("count must be >= 0"));
+                return Err(at.says("count must be >= 0"));
             }
         }
         Some(Value::String(_) | Value::Object(_)) => {}
-        Some(_) => return Err(at.refuse("count must be an int or mapping")),
+        Some(_) => return Err(at.says("count must be an int or mapping")),
     }
     check_members(vertex, at)?;
     if kind == "slot" && !vertex.contains_key("label") {
-        return Err(at.refuse("slots must have labels"));
+        return Err(at.says("slots must have labels"));
     }
     match vertex.get("with") {
         None => Ok(()),
@@ -121,11 +121,11 @@ fn check_vertex(vertex: &Value, at: &Place<'_>) -> Result<(), JobspecError> {
 
 fn check_members(vertex: &Map<String, Value>, at: &Place<'_>) -> Result<(), JobspecError> {
     if vertex.get("exclusive").is_some_and(|value| !value.is_boolean()) {
-        return Err(at.refuse("exclusive must be a boolean"));
+        return Err(at.says("exclusive must be a boolean"));
     }
     for key in ["id", "unit", "label"] {
         if vertex.get(key).is_some_and(|value| !value.is_string()) {
-            return Err(at.refuse(format!("{key} must be a string")));
+            return Err(at.says(format!("{key} must be a string")));
         }
     }
     Ok(())

@@ -17,15 +17,15 @@ pub(super) fn check<'v>(
     };
     let at = at.index(0);
     let Value::Object(task) = task else {
-        return Err(at.refuse("task must be a mapping"));
+        return Err(at.says("task must be a mapping"));
     };
     let [command, slot, count] = required(task, ["command", "slot", "count"], &at)?;
     match command {
         Value::Array(words) if words.is_empty() => {
-            return Err(at.refuse("command array cannot have length of zero"));
+            return Err(at.says("command array cannot have length of zero"));
         }
         Value::Array(words) if words.iter().all(Value::is_string) => {}
-        _ => return Err(at.refuse("command must be a list of strings")),
+        _ => return Err(at.says("command must be a list of strings")),
     }
     match slot {
         Value::String(slot) if slot == label => {}
@@ -33,7 +33,7 @@ pub(super) fn check<'v>(
             let text = format!("slot '{slot}' is not the label of a slot in resources");
             return Err(at.refuse(text));
         }
-        _ => return Err(at.refuse("slot must be a string")),
+        _ => return Err(at.says("slot must be a string")),
     }
     check_count(count, &at)?;
     Ok(task)
@@ -41,18 +41,18 @@ pub(super) fn check<'v>(
 
 fn check_count(count: &Value, at: &Place<'_>) -> Result<(), JobspecError> {
     let Value::Object(count) = count else {
-        return Err(at.refuse("count must be a mapping"));
+        return Err(at.says("count must be a mapping"));
     };
     let mut members = count.iter();
     let (Some((key, value)), None) = (members.next(), members.next()) else {
-        return Err(at.refuse("count must have exactly one key set"));
+        return Err(at.says("count must have exactly one key set"));
     };
     match (key.as_str(), value.as_u64()) {
         ("total", Some(1..)) | ("per_slot", Some(1)) => Ok(()),
         ("per_slot", Some(2..)) => Err(at.refuse("count per_slot must be 1")),
-        ("total" | "per_slot", _) => Err(at.refuse(format!("count {key} must be > 0"))),
-        ("per_resource", _) => Err(at.refuse("count per_slot or total must be set")),
-        _ => Err(at.refuse("count per_slot, per_resource, or total must be set")),
+        ("total" | "per_slot", _) => Err(at.says(format!("count {key} must be > 0"))),
+        ("per_resource", _) => Err(at.says("count per_slot or total must be set")),
+        _ => Err(at.says("count per_slot, per_resource, or total must be set")),
     }
 }
 

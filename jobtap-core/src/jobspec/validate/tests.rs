@@ -70,51 +70,36 @@ fn top_level() {
 
 #[test]
 fn vertices() {
-    assert_eq!(with(NODE, json!(3)), "resources[0]: resource must be a mapping");
-    assert_eq!(
-        without(CORE, "type"),
-        "resources[0].with[0].with[0]: type is a required key for resources"
-    );
-    assert_eq!(with(&format!("{NODE}/type"), json!(1)), "resources[0]: type must be a string");
-    assert_eq!(
-        without(SLOT, "count"),
-        "resources[0].with[0]: count is a required key for resources"
-    );
+    assert_eq!(with(NODE, json!(3)), "resource must be a mapping");
+    assert_eq!(without(CORE, "type"), "type is a required key for resources");
+    assert_eq!(with(&format!("{NODE}/type"), json!(1)), "type must be a string");
+    assert_eq!(without(SLOT, "count"), "count is a required key for resources");
     for bad in [json!(null), json!([1]), json!(1.5), json!(true)] {
-        assert_eq!(
-            with(&format!("{NODE}/count"), bad),
-            "resources[0]: count must be an int or mapping"
-        );
+        assert_eq!(with(&format!("{NODE}/count"), bad), "count must be an int or mapping");
     }
     for pointer in [NODE, SLOT, CORE] {
         let text = with(&format!("{pointer}/count"), json!(0));
-        assert!(text.ends_with(": node, slot, or core count must be > 0"), "{text}");
+        assert_eq!(text, "node, slot, or core count must be > 0");
     }
-    assert_eq!(
-        with("/resources/0/with/0/with/1/count", json!(-1)),
-        "resources[0].with[0].with[1]: count must be >= 0"
-    );
+    assert_eq!(with("/resources/0/with/0/with/1/count", json!(-1)), "count must be >= 0");
     assert_eq!(
         with(&format!("{NODE}/count"), json!("2-4")),
-        "resources[0]: resource count must be an integer for type 'node' (got 'str')"
+        "resource count must be an integer for type 'node' (got 'str')"
     );
     assert_eq!(
         with(&format!("{SLOT}/count"), json!({"min": 1})),
-        "resources[0].with[0]: resource count must be an integer for type 'slot' (got 'dict')"
+        "resource count must be an integer for type 'slot' (got 'dict')"
     );
     assert_eq!(
         refusal(|spec| spec["resources"][0]["exclusive"] = json!(1)),
-        "resources[0]: exclusive must be a boolean"
+        "exclusive must be a boolean"
     );
-    assert_eq!(
-        refusal(|spec| spec["resources"][0]["unit"] = json!(1)),
-        "resources[0]: unit must be a string"
-    );
+    assert_eq!(refusal(|spec| spec["resources"][0]["unit"] = json!(1)), "unit must be a string");
     assert_eq!(
         refusal(|spec| spec["resources"][0]["with"] = json!({})),
         "resources[0]: with must be a sequence"
     );
-    assert_eq!(without(SLOT, "label"), "resources[0].with[0]: slots must have labels");
+    assert_eq!(without(SLOT, "label"), "slots must have labels");
 }
 
 #[test]
@@ -166,44 +151,35 @@ fn exclusive_is_allowed_on_node_and_slot() {
 #[test]
 fn tasks() {
     assert_eq!(with("/tasks", json!([])), "tasks must have exactly one entry");
-    assert_eq!(with("/tasks/0", json!(1)), "tasks[0]: task must be a mapping");
+    assert_eq!(with("/tasks/0", json!(1)), "task must be a mapping");
     for key in ["command", "slot", "count"] {
-        assert_eq!(without("/tasks/0", key), format!("tasks[0]: Missing key ({key})"));
+        assert_eq!(without("/tasks/0", key), format!("Missing key ({key})"));
     }
     let count = |value| with("/tasks/0/count", value);
-    assert_eq!(count(json!(1)), "tasks[0]: count must be a mapping");
-    assert_eq!(count(json!({})), "tasks[0]: count must have exactly one key set");
-    assert_eq!(
-        count(json!({"per_slot": 1, "total": 1})),
-        "tasks[0]: count must have exactly one key set"
-    );
-    assert_eq!(
-        count(json!({"x": 1})),
-        "tasks[0]: count per_slot, per_resource, or total must be set"
-    );
+    assert_eq!(count(json!(1)), "count must be a mapping");
+    assert_eq!(count(json!({})), "count must have exactly one key set");
+    assert_eq!(count(json!({"per_slot": 1, "total": 1})), "count must have exactly one key set");
+    assert_eq!(count(json!({"x": 1})), "count per_slot, per_resource, or total must be set");
     assert_eq!(
         count(json!({"per_resource": {"type": "node", "count": 1}})),
-        "tasks[0]: count per_slot or total must be set"
+        "count per_slot or total must be set"
     );
-    assert_eq!(count(json!({"total": 0})), "tasks[0]: count total must be > 0");
-    assert_eq!(count(json!({"total": "3"})), "tasks[0]: count total must be > 0");
-    assert_eq!(count(json!({"per_slot": -1})), "tasks[0]: count per_slot must be > 0");
+    assert_eq!(count(json!({"total": 0})), "count total must be > 0");
+    assert_eq!(count(json!({"total": "3"})), "count total must be > 0");
+    assert_eq!(count(json!({"per_slot": -1})), "count per_slot must be > 0");
     assert_eq!(count(json!({"per_slot": 2})), "tasks[0]: count per_slot must be 1");
     assert_eq!(
         count(json!({"total": 1})),
         "tasks[0]: count total must not be less than the number of nodes (2)"
     );
-    assert_eq!(with("/tasks/0/slot", json!(1)), "tasks[0]: slot must be a string");
+    assert_eq!(with("/tasks/0/slot", json!(1)), "slot must be a string");
     assert_eq!(
         with("/tasks/0/slot", json!("x")),
         "tasks[0]: slot 'x' is not the label of a slot in resources"
     );
-    assert_eq!(
-        with("/tasks/0/command", json!([])),
-        "tasks[0]: command array cannot have length of zero"
-    );
+    assert_eq!(with("/tasks/0/command", json!([])), "command array cannot have length of zero");
     for bad in [json!("app"), json!(["app", 1]), json!(null)] {
-        assert_eq!(with("/tasks/0/command", bad), "tasks[0]: command must be a list of strings");
+        assert_eq!(with("/tasks/0/command", bad), "command must be a list of strings");
     }
 }
 
@@ -218,10 +194,7 @@ fn attributes() {
     for bad in [json!("1h"), json!(true), json!(null)] {
         assert_eq!(system("duration", bad), "attributes.system.duration must be a number");
     }
-    assert_eq!(
-        system("duration", json!(-0.5)),
-        "attributes.system.duration: duration must not be negative"
-    );
+    assert_eq!(system("duration", json!(-0.5)), "duration must not be negative");
     assert_eq!(
         system("preemptible-after", json!(-1)),
         "attributes.system.preemptible-after must be a number >= 0"
@@ -260,50 +233,39 @@ fn unknown_attributes_and_variables_that_are_unset_pass() {
 fn dependencies() {
     let list = |value| system("dependencies", value);
     assert_eq!(list(json!({})), "attributes.system.dependencies must be a list");
-    let place = "attributes.system.dependencies[0]: ";
-    assert_eq!(list(json!([1])), format!("{place}dependency must be a mapping"));
-    assert_eq!(list(json!([{"value": "x"}])), format!("{place}Missing key (scheme)"));
-    assert_eq!(list(json!([{"scheme": "x"}])), format!("{place}Missing key (value)"));
-    assert_eq!(
-        list(json!([{"scheme": 1, "value": ""}])),
-        format!("{place}dependency scheme must be a string")
-    );
-    assert_eq!(
-        list(json!([{"scheme": "x", "value": 1}])),
-        format!("{place}dependency value must be a string")
-    );
+    assert_eq!(list(json!([1])), "dependency must be a mapping");
+    assert_eq!(list(json!([{"value": "x"}])), "Missing key (scheme)");
+    assert_eq!(list(json!([{"scheme": "x"}])), "Missing key (value)");
+    assert_eq!(list(json!([{"scheme": 1, "value": ""}])), "dependency scheme must be a string");
+    assert_eq!(list(json!([{"scheme": "x", "value": 1}])), "dependency value must be a string");
 }
 
 #[test]
 fn constraints() {
     let text = |value| system("constraints", value);
-    let place = "attributes.system.constraints: ";
-    assert_eq!(text(json!([])), format!("{place}constraints must be a mapping"));
-    assert_eq!(text(json!({"x": []})), format!("{place}unknown constraint operator 'x'"));
+    assert_eq!(text(json!([])), "constraints must be a mapping");
+    assert_eq!(text(json!({"x": []})), "unknown constraint operator 'x'");
     assert_eq!(
         text(json!({"properties": ["a"], "ranks": ["0"]})),
-        format!("{place}constraint must only contain 1 element")
+        "constraint must only contain 1 element"
     );
-    assert_eq!(
-        text(json!({"properties": "a"})),
-        format!("{place}properties value must be an array")
-    );
-    assert_eq!(text(json!({"properties": [1]})), format!("{place}non-string property specified"));
+    assert_eq!(text(json!({"properties": "a"})), "properties value must be an array");
+    assert_eq!(text(json!({"properties": [1]})), "non-string property specified");
     for bad in ["a&b", "a|b", "a'", "(a", "!a", "a^b", "^^a", "^"] {
         assert_eq!(
             text(json!({"properties": [bad]})),
-            format!("{place}invalid character in property '{bad}'"),
+            format!("invalid character in property '{bad}'"),
         );
     }
-    assert_eq!(text(json!({"or": 1})), format!("{place}or operator value must be an array"));
+    assert_eq!(text(json!({"or": 1})), "or operator value must be an array");
     assert_eq!(
         text(json!({"and": [{"properties": ["a"]}, {"not": [{"y": []}]}]})),
-        "attributes.system.constraints.and[1].not[0]: unknown constraint operator 'y'"
+        "unknown constraint operator 'y'"
     );
     let hosts = text(json!({"hostlist": ["h[1-"]}));
-    assert!(hosts.starts_with(&format!("{place}host constraint contains invalid hosts: ")));
+    assert!(hosts.starts_with("host constraint contains invalid hosts: "));
     let ranks = text(json!({"ranks": ["5,1-3"]}));
-    assert!(ranks.starts_with(&format!("{place}invalid idset '5,1-3' in [\"5,1-3\"]: ")));
+    assert!(ranks.starts_with("invalid idset '5,1-3' in [\"5,1-3\"]: "));
     for constraint in [
         json!({}),
         json!({"properties": ["^a", "b-c"]}),

@@ -137,7 +137,7 @@ pub(in crate::cli) async fn attach(
 }
 
 /// The tasks that `--stdin-ranks` names; `all` is the same as none.
-fn tasks(text: &str) -> Result<Vec<u32>, CliError> {
+pub(in crate::cli) fn tasks(text: &str) -> Result<Vec<u32>, CliError> {
     if text == "all" {
         return Ok(Vec::new());
     }

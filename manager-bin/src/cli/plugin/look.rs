@@ -68,10 +68,8 @@ fn long<'a>(plugins: impl Iterator<Item = &'a Value>) -> String {
 /// Runs `plugin query`.
 pub(super) async fn query(client: &Client, args: &QueryArgs) -> Result<u8, CliError> {
     let payload = json!({ "name": args.plugin });
-    match client.rpc("job-manager.jobtap-query", payload).await {
-        Ok(answer) => session::print(&format!("{answer}\n"))?,
-        Err(error) => return Err(explain(client, error, &args.plugin, Among::Loaded).await),
-    }
+    let answer = client.rpc("job-manager.jobtap-query", payload).await?;
+    session::print(&format!("{answer}\n"))?;
     Ok(0)
 }
 

@@ -111,11 +111,8 @@ async fn load(client: &Client, args: &LoadArgs) -> Result<u8, CliError> {
     let Err(error) = client.rpc(TOPIC, payload).await else {
         return Ok(0);
     };
-    let (name, among) = match &args.remove {
-        Some(remove) if error.text.ends_with("to remove") => (remove, Among::Loaded),
-        _ => (&args.plugin, Among::Linked),
-    };
-    Err(explain(client, error, name, among).await)
+    // As Flux has it, also when nothing matched `--remove`.
+    Err(explain(client, error, &args.plugin, Among::Linked).await)
 }
 
 async fn remove(client: &Client, args: &RemoveArgs) -> Result<u8, CliError> {

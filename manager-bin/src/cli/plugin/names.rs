@@ -47,9 +47,6 @@ fn unknown(name: &str, among: Among, plugins: &Value) -> String {
         let names = plugins.get(key).and_then(Value::as_array);
         names.into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>()
     };
-    if among == Among::Loaded && known("linked").contains(&wanted) {
-        return format!("{name} not found: it is linked but not loaded");
-    }
     match nearest(wanted, known(among.key())) {
         Some(meant) => format!("{name} not found; did you mean {meant:?}?"),
         None => format!("{name} not found"),
@@ -68,10 +65,7 @@ mod tests {
             "deadlin.so not found; did you mean \"deadline\"?"
         );
         assert_eq!(unknown("prob", Among::Loaded, &plugins), "prob not found");
-        assert_eq!(
-            unknown("probe", Among::Loaded, &plugins),
-            "probe not found: it is linked but not loaded"
-        );
+        assert_eq!(unknown("probe", Among::Loaded, &plugins), "probe not found");
         assert_eq!(unknown("x", Among::Linked, &Value::Null), "x not found");
     }
 }

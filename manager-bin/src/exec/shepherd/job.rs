@@ -10,6 +10,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 
 use super::input::JobInput;
+use super::jobdir::JobDir;
 use super::spawn::place;
 use super::timestamp;
 use crate::exec::protocol::Reply;
@@ -50,6 +51,7 @@ pub(super) struct Job {
     /// Work to stop when the job ends.
     pub(super) pumps: Vec<AbortHandle>,
     pub(super) input: Option<JobInput>,
+    pub(super) dir: Option<JobDir>,
     pub(super) cancel: Option<Cancel>,
     status: i32,
     told_exit: bool,
@@ -70,6 +72,7 @@ impl Job {
             open_streams: 0,
             pumps: Vec::new(),
             input: None,
+            dir: None,
             cancel: None,
             status: 0,
             told_exit: false,
@@ -120,13 +123,17 @@ impl Job {
         self.emit(ExecEvent::Exception { id, severity: 0, kind, note });
     }
 
-    /// Records that the tasks run.
+    /// Records that the job's execution has begun.
     pub(super) fn started(&mut self) {
         self.emit(ExecEvent::Started { id: self.id });
         let service = format!("shell-{}", self.id);
         let leader = self.nodes.first().map_or(0, |node| node.rank);
         let init = json!({"service": service, "leader-rank": leader, "size": self.nodes.len()});
         self.log("shell.init", Some(init));
+    }
+
+    /// Records that the tasks run.
+    pub(super) fn tasks_started(&mut self) {
         let taskmap = json!({"version": 1, "map": taskmap(&self.nodes)});
         self.log("shell.start", Some(json!({"taskmap": taskmap})));
     }
@@ -186,12 +193,13 @@ impl Job {
         });
     }
 
-    /// Records a task that never ran because its command can't be.
-    pub(super) fn task_not_run(&mut self, rank: u32, exit_code: i32) {
-        self.task_ended(rank, exit_code, |context| {
-            context.insert("wait_status".to_owned(), (exit_code << 8).into());
-            context.insert("signaled".to_owned(), 0.into());
-        });
+    /// Records that the job's command can't be run: it began and failed at once, with the exit code
+    /// that a shell has for it.
+    pub(super) fn command_failed(&mut self, exit_code: i32, note: String) {
+        self.started();
+        self.status = self.status.max(exit_code << 8);
+        let (id, kind) = (self.id, "exec".to_owned());
+        self.emit(ExecEvent::Exception { id, severity: 0, kind, note });
     }
 
     /// The first task that ends and the first that fails are told; the rest would only swell the log.
@@ -236,6 +244,7 @@ impl Job {
         self.emit(ExecEvent::Released { id, last: true });
         self.stop_pumps();
         self.input = None;
+        self.dir = None;
         self.ended = true;
         true
     }
@@ -298,6 +307,10 @@ mod tests {
         job
     }
 
+    fn task_ended(job: &mut Job, code: i32) {
+        job.task_ended(0, code, |_| {});
+    }
+
     fn seen_by(job: &mut Job, reattach: bool, seen: Seen) -> Vec<String> {
         let (outbox, mut inbox) = unbounded_channel();
         job.attach(Some(outbox), reattach, seen);
@@ -312,8 +325,9 @@ mod tests {
     fn a_job_ends_with_the_highest_status_of_its_tasks() {
         let mut job = job(3);
         job.started();
+        job.tasks_started();
         for code in [0, 126, 3] {
-            job.task_not_run(0, code);
+            task_ended(&mut job, code);
         }
         assert!(job.end_if_done());
         assert!(!job.end_if_done(), "only once");
@@ -340,11 +354,22 @@ mod tests {
     }
 
     #[test]
+    fn a_job_whose_command_cannot_be_run_began_and_failed() {
+        let mut job = job(1);
+        job.command_failed(127, "no".to_owned());
+        job.end_if_done();
+        let expected = "init starting STARTED shell.init EXCEPTION 0 shell-exit complete \
+                        FINISHED 32512 done RELEASED";
+        assert_eq!(names(&job.history).join(" "), expected);
+    }
+
+    #[test]
     fn a_canceled_job_does_not_count_as_a_success() {
         let mut job = job(1);
         job.started();
+        job.tasks_started();
         job.cancel = Some(Cancel::new(Duration::ZERO));
-        job.task_not_run(0, 0);
+        task_ended(&mut job, 0);
         job.end_if_done();
         assert!(names(&job.history).contains(&"FINISHED 256".to_owned()));
     }
@@ -353,6 +378,7 @@ mod tests {
     fn a_manager_gets_what_it_has_not_seen() {
         let mut job = job(1);
         job.started();
+        job.tasks_started();
         let seen = Seen { log_entries: 3, ..Seen::default() };
         assert_eq!(seen_by(&mut job, true, seen), ["shell.start", "reattach"]);
         assert_eq!(
@@ -360,7 +386,7 @@ mod tests {
             "init starting STARTED shell.init shell.start reattach"
         );
         job.inform("x".to_owned());
-        job.task_not_run(0, 1);
+        task_ended(&mut job, 1);
         job.end_if_done();
         let seen = Seen { log_entries: 9, exceptions: 1, finished: true };
         assert_eq!(seen_by(&mut job, true, seen), ["RELEASED"]);

@@ -5,6 +5,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::input::JobInput;
 use super::job::Job;
+use super::jobdir::JobDir;
 use super::reap::kill_group;
 use super::spawn::{Launcher, SpawnError, Spawned};
 use super::taskio::{JobIo, plain};
@@ -54,6 +55,9 @@ impl Shepherd {
             return Err(format!("cannot run a job of user {} as user {own}", start.userid));
         }
         let Self { nonce, limits, state_dir, tasks, inbox, .. } = self;
+        job.dir = JobDir::make(state_dir, start)?;
+        let tmpdir = job.dir.as_ref().map(|dir| dir.path().to_owned());
+        let start = &StartJob { tmpdir, ..start.clone() };
         let launcher = Launcher::new(start, nonce, limits);
         launcher.check()?;
         let io = JobIo::prepare(start, state_dir)?;
@@ -66,7 +70,6 @@ impl Shepherd {
             }
             job.input = Some(input);
         }
-        let mut not_run = Vec::new();
         for rank in 0..start.ntasks {
             match launcher.spawn(rank, &io, job.group) {
                 Ok(spawned) => {
@@ -78,17 +81,18 @@ impl Shepherd {
                 }
                 Err(SpawnError::System(text)) => return Err(format!("task {rank}: {text}")),
                 Err(SpawnError::Command { exit_code, message }) => {
-                    io.complain(rank, &message)
-                        .map_err(|error| format!("task {rank}: {message} ({})", plain(&error)))?;
-                    not_run.push((rank, exit_code));
+                    io.announce().map_err(cannot_write)?;
+                    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+                    let note = format!("task {rank} (host {host}): start failed: {message}");
+                    job.command_failed(exit_code, note);
+                    kill_group(job);
+                    return Ok(());
                 }
             }
         }
-        io.announce().map_err(|error| format!("cannot write output: {}", plain(&error)))?;
+        io.announce().map_err(cannot_write)?;
         job.started();
-        for (rank, exit_code) in not_run {
-            job.task_not_run(rank, exit_code);
-        }
+        job.tasks_started();
         Ok(())
     }
 
@@ -103,6 +107,10 @@ impl Shepherd {
             job.inform(format!("input lost: {}", plain(&error)));
         }
     }
+}
+
+fn cannot_write(error: std::io::Error) -> String {
+    format!("cannot write output: {}", plain(&error))
 }
 
 fn cannot_keep(error: std::io::Error) -> String {

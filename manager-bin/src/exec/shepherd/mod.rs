@@ -22,6 +22,7 @@ mod capture;
 mod connection;
 mod input;
 mod job;
+mod jobdir;
 mod launch;
 mod lines;
 mod options;

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
 
 use super::taskio::{Capture, JobIo, TaskIo, plain};
-use super::template::f58_for;
+use super::template::{f58_for, render};
 use crate::exec::{NodeTasks, StartJob};
 
 /// Where programs are looked for when the job's environment has no `PATH`.
@@ -54,6 +54,9 @@ impl<'a> Launcher<'a> {
             env.push((format!("{prefix}_JOB_ID"), id.clone()));
             env.push((format!("{prefix}_JOB_SIZE"), job.ntasks.to_string()));
             env.push((format!("{prefix}_JOB_NNODES"), nnodes.to_string()));
+            if let Some(dir) = &job.tmpdir {
+                env.push((format!("{prefix}_JOB_TMPDIR"), dir.display().to_string()));
+            }
         }
         Self { job, program: find_program(job), env, limits }
     }
@@ -80,7 +83,7 @@ impl<'a> Launcher<'a> {
         io: &JobIo,
         group: Option<Pid>,
     ) -> Result<Spawned, SpawnError> {
-        let name = self.job.command.first().map_or("", String::as_str);
+        let name = &program_name(self.job);
         let program = self.program.as_ref().map_err(|errno| refused(name, &(*errno).into()))?;
         let mut command = Command::new(program);
         command.arg0(name);
@@ -105,16 +108,18 @@ impl<'a> Launcher<'a> {
     ) -> io::Result<Spawned> {
         let TaskIo { stdin, stdout, stderr, captures, input } = io.task(rank)?;
         let local = place(&self.job.nodes, rank).local.to_string();
-        let rank = rank.to_string();
+        let number = rank.to_string();
+        let job = self.job;
         command
-            .args(self.job.command.iter().skip(1))
+            .args(job.command.iter().skip(1).map(|word| render(word, job, rank)))
             .current_dir(&self.job.cwd)
             .env_clear()
             .envs(self.job.env.iter().map(|(name, value)| (name, value)))
             .envs(self.env.iter().map(|(name, value)| (name, value)))
-            .env("FLUX_TASK_RANK", &rank)
+            .envs(expanded(job).map(|(name, text)| (name, render(text, job, rank))))
+            .env("FLUX_TASK_RANK", &number)
             .env("FLUX_TASK_LOCAL_ID", &local)
-            .env("JOBTAP_TASK_RANK", &rank)
+            .env("JOBTAP_TASK_RANK", &number)
             .env("JOBTAP_TASK_LOCAL_ID", &local)
             .process_group(Pid::as_raw(group))
             .stdin(stdin)
@@ -148,21 +153,32 @@ pub(super) fn place(nodes: &[NodeTasks], rank: u32) -> Place {
     Place { node: 0, local: rank }
 }
 
+/// Variables of the environment that are texts with tags (shell option `env-expand`).
+fn expanded(job: &StartJob) -> impl Iterator<Item = (&String, &str)> {
+    let texts = job.shell_options.get("env-expand").and_then(serde_json::Value::as_object);
+    texts.into_iter().flatten().filter_map(|(name, text)| Some((name, text.as_str()?)))
+}
+
+/// The first word of the command; all tasks run the same program.
+fn program_name(job: &StartJob) -> String {
+    job.command.first().map_or_else(String::new, |word| render(word, job, 0))
+}
+
 /// Where the command is, by the job's own `PATH`. Looked up here, because the search that comes with
 /// starting a process goes by the shepherd's.
 fn find_program(job: &StartJob) -> Result<PathBuf, Errno> {
-    let name = job.command.first().map_or("", String::as_str);
+    let name = program_name(job);
     if name.is_empty() {
         return Err(Errno::NOENT);
     }
     if name.contains('/') {
-        return Ok(job.cwd.join(name));
+        return Ok(job.cwd.join(&name));
     }
     let path = job.env.iter().find(|(variable, _)| variable == "PATH");
     let path = path.map_or(DEFAULT_PATH, |(_, value)| value.as_str());
     let mut outcome = Err(Errno::NOENT);
     for dir in path.split(':') {
-        let candidate = job.cwd.join(dir).join(name);
+        let candidate = job.cwd.join(dir).join(&name);
         if !candidate.is_file() {
             continue;
         }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{self, PipeReader, PipeWriter, Write};
+use std::io::{self, PipeReader, PipeWriter};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -117,19 +117,6 @@ impl JobIo {
             (None, false) => (Stdio::null(), None),
         };
         Ok(TaskIo { stdin, stdout, stderr, captures, input })
-    }
-
-    /// Writes a line to the standard error of a task that couldn't be started.
-    pub(super) fn complain(&self, rank: u32, text: &str) -> io::Result<()> {
-        let line = format!("{text}\n");
-        match self.files.get(&(Stream::Stderr.name(), rank)) {
-            Some(file) => (&**file).write_all(line.as_bytes()),
-            None => {
-                let mut log = lock(&self.log);
-                log.data(Stream::Stderr, rank, line.as_bytes());
-                log.flush()
-            }
-        }
     }
 
     /// Writes the head of the output log, for readers that come before any output.

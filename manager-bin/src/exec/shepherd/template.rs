@@ -1,4 +1,4 @@
-//! Names with `{{tags}}`, as users give them for output files.
+//! Texts with `{{tags}}`, as users give them for output files, in commands and in the environment.
 
 use jobtap_core::job::{Encoding, JobId};
 
@@ -46,6 +46,7 @@ fn value(tag: &str, job: &StartJob, rank: u32) -> Option<String> {
     Some(match tag {
         "id" | "jobid" | "id.f58" => f58_for(job),
         "name" => job.name.clone(),
+        "tmpdir" => job.tmpdir.as_ref()?.display().to_string(),
         "size" => job.ntasks.to_string(),
         "nnodes" => job.nodes.len().max(1).to_string(),
         "node.id" | "node.index" => place(&job.nodes, rank).node.to_string(),

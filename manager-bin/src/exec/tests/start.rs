@@ -68,9 +68,10 @@ fn tasks_have_the_environment_of_the_job_and_their_own() {
     names.sort_unstable();
     // The shell adds PWD, and some shells more.
     names.retain(|name| !["PWD", "OLDPWD", "SHLVL", "_"].contains(name));
-    let expected = "FLUX_F58_FORCE_ASCII FLUX_JOB_ID FLUX_JOB_NNODES FLUX_JOB_SIZE \
+    let expected = "FLUX_F58_FORCE_ASCII FLUX_JOB_ID FLUX_JOB_NNODES FLUX_JOB_SIZE FLUX_JOB_TMPDIR \
                     FLUX_TASK_LOCAL_ID FLUX_TASK_RANK JOBTAP_JOB_ID JOBTAP_JOB_NNODES \
-                    JOBTAP_JOB_SIZE JOBTAP_JOB_TOKEN JOBTAP_TASK_LOCAL_ID JOBTAP_TASK_RANK MINE PATH";
+                    JOBTAP_JOB_SIZE JOBTAP_JOB_TMPDIR JOBTAP_JOB_TOKEN JOBTAP_TASK_LOCAL_ID \
+                    JOBTAP_TASK_RANK MINE PATH";
     assert_eq!(names.join(" "), expected);
     for line in ["MINE=a b", "FLUX_JOB_ID=f3", "FLUX_TASK_RANK=0", "JOBTAP_JOB_SIZE=1"] {
         assert!(output.lines().any(|found| found == line), "{line} in {output}");
@@ -99,14 +100,18 @@ fn a_command_that_cannot_be_run_fails_as_in_a_shell() {
     let manager = site.manager();
     fs::write(site.path("data"), "text").unwrap();
     let cases = [
-        (1, "nosuch", 127, "nosuch: No such file or directory\n"),
-        (2, "./data", 126, "./data: Permission denied\n"),
-        (3, "./state", 126, "./state: Permission denied\n"),
+        (1, "nosuch", 127, "nosuch: No such file or directory"),
+        (2, "./data", 126, "./data: Permission denied"),
+        (3, "./state", 126, "./state: Permission denied"),
     ];
     for (id, command, code, message) in cases {
         let job = StartJob { command: vec![command.to_owned()], ..site.job(id, 2, "") };
-        assert_eq!(manager.status(job), code << 8);
-        assert_eq!(site.output(id, "stderr", 1), message);
+        let events = manager.run(job);
+        assert_eq!(events[..4], ["init", "starting", "START", "shell.init"]);
+        let note = format!("start failed: {message}");
+        assert!(events[4].starts_with("EXCEPTION 0 task 0 (host "), "{events:?}");
+        assert!(events[4].ends_with(&note), "{events:?}");
+        assert!(events.contains(&format!("FINISH {}", code << 8)), "{events:?}");
     }
     manager.end();
 }
@@ -143,5 +148,19 @@ fn what_the_job_needs_and_lacks_is_named() {
         assert!(events[2].starts_with(&format!("EXCEPTION 0 {note}")), "{events:?}");
         assert_eq!(events[3..], ["done", "RELEASE true"]);
     }
+    manager.end();
+}
+
+#[test]
+fn tags_are_filled_in_where_the_job_names_its_files() {
+    let site = Site::new();
+    let manager = site.manager();
+    let script = "echo {{taskid}} $WHERE; cat {{tmpdir}}/f; test -d $FLUX_JOB_TMPDIR && echo there";
+    let mut job = site.job(1, 2, script);
+    job.shell_options = json!({"env-expand": {"WHERE": "{{size}} tasks"}});
+    job.files = json!({"f": {"mode": 0o100600, "encoding": "utf-8", "data": "text\n"}});
+    assert_eq!(manager.status(job), 0);
+    assert_eq!(site.output(1, "stdout", 1), "1 2 tasks\ntext\nthere\n");
+    assert_eq!(fs::read_dir(site.path("state").join("tmp")).unwrap().count(), 0);
     manager.end();
 }

@@ -1,0 +1,107 @@
+//! `jobs --recursive`: the jobs of jobs that are managers themselves, found by the address that such
+//! a manager notes on its job (`user.uri`).
+
+use std::pin::Pin;
+
+use serde_json::Value;
+
+use super::format::Template;
+use super::job_row::JobRow;
+use super::jobs::{JobsArgs, Setting, sort, table_text};
+use super::jobs_fetch::{JobSource, fetch, print_stats};
+use super::message::{CliError, Streams};
+
+/// Work that goes into managers within managers, to a depth that nobody knows before.
+type Deep<'f, T> = Pin<Box<dyn Future<Output = Result<T, CliError>> + 'f>>;
+
+/// What is wanted of each manager.
+pub(super) struct Look<'a> {
+    pub(super) args: &'a JobsArgs,
+    pub(super) setting: &'a Setting,
+    pub(super) template: &'a Template,
+}
+
+impl Look<'_> {
+    /// Prints the jobs of the managers among `rows`, each under the path of job ids that leads there.
+    pub(super) fn print_inner<'f, S: JobSource>(
+        &'f self,
+        source: &'f S,
+        rows: &'f [JobRow<'_>],
+        path: &'f str,
+        level: usize,
+        streams: &'f mut Streams<'_>,
+    ) -> Deep<'f, ()> {
+        Box::pin(async move {
+            for row in rows {
+                let Some(inner) = self.manager_of(source, row, level).await else { continue };
+                let id = self.setting.view.ids.show(row.id);
+                let path = if path.is_empty() { id } else { format!("{path}/{id}") };
+                streams.print(&format!("\n{path}:\n"))?;
+                let args = self.inner_args();
+                if args.stats {
+                    print_stats(&inner, args.queues().as_deref(), streams).await?;
+                }
+                let rows = self.rows_of(&args, &inner, streams).await?;
+                streams.print(&table_text(&args, self.setting, self.template, &rows)?)?;
+                self.print_inner(&inner, &rows, &path, level + 1, streams).await?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The jobs as JSON, those that are managers with their own ones as member `jobs`.
+    pub(super) fn whole_json<'f, S: JobSource>(
+        &'f self,
+        source: &'f S,
+        rows: &'f [JobRow<'_>],
+        level: usize,
+        streams: &'f mut Streams<'_>,
+    ) -> Deep<'f, Vec<Value>> {
+        Box::pin(async move {
+            let mut jobs = Vec::new();
+            for row in rows {
+                let mut job = row.to_json();
+                if let Some(inner) = self.manager_of(source, row, level).await {
+                    let rows = self.rows_of(&self.inner_args(), &inner, streams).await?;
+                    let within = self.whole_json(&inner, &rows, level + 1, streams).await?;
+                    if let Some(job) = job.as_object_mut() {
+                        job.insert("jobs".to_owned(), Value::Array(within));
+                    }
+                }
+                jobs.push(job);
+            }
+            Ok(jobs)
+        })
+    }
+
+    async fn rows_of(
+        &self,
+        args: &JobsArgs,
+        source: &impl JobSource,
+        streams: &mut Streams<'_>,
+    ) -> Result<Vec<JobRow<'_>>, CliError> {
+        let mut rows = fetch(args, self.setting, source, streams).await?.rows;
+        sort(args, self.template, &mut rows)?;
+        Ok(rows)
+    }
+
+    /// The manager that runs as this job, if it is to be looked into and answers.
+    async fn manager_of<S: JobSource>(
+        &self,
+        source: &S,
+        row: &JobRow<'_>,
+        level: usize,
+    ) -> Option<S> {
+        let wanted = self.args.recurses() && self.args.level.is_none_or(|deepest| level < deepest);
+        let own = self.args.recurse_all || row.userid() == Some(self.setting.uid);
+        if !wanted || !own {
+            return None;
+        }
+        source.inner(row.inner_manager()?).await
+    }
+
+    /// Ids belong to the manager that they were given for, and one header is enough.
+    fn inner_args(&self) -> JobsArgs {
+        JobsArgs { jobids: Vec::new(), no_header: true, ..self.args.clone() }
+    }
+}

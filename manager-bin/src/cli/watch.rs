@@ -1,0 +1,133 @@
+//! `watch`: copies the output of jobs that were submitted already, until they are done.
+
+use std::process::ExitCode;
+
+use jobtap_core::job::JobId;
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use super::jobs::{FORMATS, JobArg, JobsArgs, Setting};
+use super::jobs_query::Query;
+use super::message::CliError;
+use super::session;
+use super::submit_log::Sinks;
+use super::submit_wait::{Wait, wait_for};
+use super::usage::Family;
+use crate::client::Client;
+
+const COMMAND: &str = "watch";
+
+/// How many jobs are watched if no option tells.
+const DEFAULT_COUNT: u64 = 1000;
+
+/// Options and arguments of `watch`.
+#[derive(Debug, clap::Args)]
+#[command(args_override_self = true)]
+pub(crate) struct WatchArgs {
+    /// Watch all jobs that are pending or running
+    #[arg(short = 'a', long)]
+    active: bool,
+    /// Watch all jobs, also those that are over
+    #[arg(short = 'A', long)]
+    all: bool,
+    /// Watch at most this many jobs
+    #[arg(short = 'c', long, value_name = "N")]
+    count: Option<u64>,
+    /// Watch jobs in these states or with these results
+    #[arg(short = 'f', long, value_name = "LIST")]
+    filter: Option<String>,
+    /// Watch jobs that were active after this time
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
+    since: Option<String>,
+    /// Put the task's rank before each line
+    #[arg(short = 'l', long)]
+    label_io: bool,
+    /// Say more on stderr (repeatable)
+    #[arg(short = 'v', long, action = clap::ArgAction::Count)]
+    verbose: u8,
+    /// Watch these jobs
+    #[arg(value_name = "JOBID")]
+    jobids: Vec<JobArg>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: WatchArgs) -> ExitCode {
+    session::run(COMMAND, Family::Script, watch(args))
+}
+
+async fn watch(args: WatchArgs) -> Result<u8, CliError> {
+    let setting = Setting::current(COMMAND, FORMATS)?;
+    let mut ids: Vec<JobId> = args.jobids.iter().map(|job| job.id).collect();
+    let client = Client::connect().await?;
+    if let Some(wanted) = selection(&args)? {
+        let query = Query::from_args(&wanted, setting.uid, &setting.view)?;
+        let limit = args.count.unwrap_or(DEFAULT_COUNT);
+        let answer = client.rpc("job-list.list", query.payload(limit)).await?;
+        let jobs = answer.get("jobs").and_then(Value::as_array).into_iter().flatten();
+        let listed = jobs.filter_map(|job| job.get("id").and_then(Value::as_u64)).map(JobId::new);
+        ids.extend(listed);
+    }
+    if ids.is_empty() {
+        session::note(&setting.prog.info(COMMAND, "No matching jobs"));
+        return Ok(0);
+    }
+    let wait = Wait::with_output(args.verbose, args.label_io);
+    let mut waiting = JoinSet::new();
+    for id in ids {
+        waiting.spawn(wait_for(client.clone(), id, wait.clone(), Sinks::default()));
+    }
+    let mut highest = 0;
+    while let Some(code) = waiting.join_next().await {
+        highest = highest.max(code.map_err(CliError::failure)??);
+    }
+    Ok(highest)
+}
+
+/// The options as those of `jobs` that select the same; none if only ids are given.
+fn selection(args: &WatchArgs) -> Result<Option<JobsArgs>, CliError> {
+    let selects = args.active
+        || args.all
+        || args.count.is_some()
+        || args.filter.is_some()
+        || args.since.is_some();
+    if !selects {
+        let text = "At least one job selection option is required";
+        return if args.jobids.is_empty() { Err(CliError::failure(text)) } else { Ok(None) };
+    }
+    let active = args.active.then(|| "active".to_owned());
+    Ok(Some(JobsArgs {
+        all: args.all || !args.active,
+        filter: args.filter.clone().or(active),
+        since: args.since.clone(),
+        ..JobsArgs::default()
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: WatchArgs,
+    }
+
+    fn select(words: &[&str]) -> Result<Option<JobsArgs>, CliError> {
+        let words = [&["watch"], words].concat();
+        selection(&Command::try_parse_from(words).unwrap().args)
+    }
+
+    #[test]
+    fn something_must_be_selected() {
+        let text = "At least one job selection option is required";
+        assert_eq!(select(&["-v"]).unwrap_err().text, text);
+        assert!(select(&["f1"]).unwrap().is_none());
+        let active = select(&["-a"]).unwrap().unwrap();
+        assert_eq!((active.all, active.filter.as_deref()), (false, Some("active")));
+        assert!(select(&["-c", "1"]).unwrap().unwrap().all);
+    }
+}

@@ -1,0 +1,227 @@
+//! Points in time in words: `tomorrow 10am`, `noon next monday`, `in 10 minutes`, `Jan 1 2030`.
+//!
+//! A day, a time of the day, or both in either order; a day alone begins at midnight, a time alone is
+//! today's. Or a distance from now.
+
+use jiff::civil::{Date, Time, Weekday, time};
+use jiff::{ToSpan, Zoned};
+
+/// Words that change nothing.
+const FILLERS: [&str; 6] = ["at", "on", "next", "this", "of", "the"];
+
+const DAYS: [(&str, Weekday); 7] = [
+    ("monday", Weekday::Monday),
+    ("tuesday", Weekday::Tuesday),
+    ("wednesday", Weekday::Wednesday),
+    ("thursday", Weekday::Thursday),
+    ("friday", Weekday::Friday),
+    ("saturday", Weekday::Saturday),
+    ("sunday", Weekday::Sunday),
+];
+
+const MONTHS: [&str; 12] = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+];
+
+/// Names of units and their seconds.
+const UNITS: [(&[&str], i64); 5] = [
+    (&["s", "sec", "secs", "second", "seconds"], 1),
+    (&["m", "min", "mins", "minute", "minutes"], 60),
+    (&["h", "hr", "hrs", "hour", "hours"], 3600),
+    (&["d", "day", "days"], 86400),
+    (&["w", "wk", "week", "weeks"], 604_800),
+];
+
+/// The time that the words mean; none if one of them isn't understood.
+pub(super) fn in_words(text: &str, now: &Zoned) -> Option<Zoned> {
+    let text = text.to_lowercase();
+    let words: Vec<&str> = text
+        .split(|c: char| c.is_whitespace() || c == ',')
+        .filter(|word| !word.is_empty() && !FILLERS.contains(word))
+        .collect();
+    distance(&words, now).or_else(|| day_and_time(&words, now))
+}
+
+/// `in 10 minutes`, `10 minutes`, `10 minutes from now`, `2 hours ago`.
+fn distance(words: &[&str], now: &Zoned) -> Option<Zoned> {
+    let (count, unit, sign) = match words {
+        ["in", count, unit] | [count, unit] | [count, unit, "from", "now"] => (count, unit, 1),
+        [count, unit, "ago"] => (count, unit, -1),
+        _ => return None,
+    };
+    let count: i64 = match *count {
+        "a" | "an" | "one" => 1,
+        count => count.parse::<u32>().ok()?.into(),
+    };
+    let (_, seconds) = UNITS.iter().find(|(names, _)| names.contains(unit))?;
+    now.checked_add((sign * count * seconds).seconds()).ok()
+}
+
+fn day_and_time(words: &[&str], now: &Zoned) -> Option<Zoned> {
+    let (mut day, mut at) = (None, None);
+    let mut rest = words;
+    while let [first, after @ ..] = rest {
+        rest = after;
+        if let (None, Some(found)) = (at, time_of_day(first)) {
+            at = Some(found);
+        } else if let (None, Some(found)) = (day, named_day(first, now)) {
+            day = Some(found);
+        } else if let (None, Some((found, after))) = (day, day_of_month(first, after, now)) {
+            (day, rest) = (Some(found), after);
+        } else {
+            return None;
+        }
+    }
+    if day.is_none() && at.is_none() {
+        return None;
+    }
+    let day = day.unwrap_or_else(|| now.date());
+    day.to_datetime(at.unwrap_or(Time::midnight())).to_zoned(now.time_zone().clone()).ok()
+}
+
+/// `noon`, `10am`, `10:30pm`, `22:30`.
+fn time_of_day(word: &str) -> Option<Time> {
+    match word {
+        "noon" => return Some(time(12, 0, 0, 0)),
+        "midnight" => return Some(Time::midnight()),
+        _ => {}
+    }
+    let half = |suffix: &str, offset: i8| Some((word.strip_suffix(suffix)?, offset));
+    let Some((clock, offset)) = half("am", 0).or_else(|| half("pm", 12)) else {
+        return word.contains(':').then(|| word.parse().ok()).flatten();
+    };
+    let mut parts = clock.split(':').map(str::parse::<i8>);
+    let hour = parts.next()?.ok().filter(|hour| (1..=12).contains(hour))? % 12 + offset;
+    let minute = parts.next().unwrap_or(Ok(0)).ok()?;
+    let second = parts.next().unwrap_or(Ok(0)).ok()?;
+    if parts.next().is_some() {
+        return None;
+    }
+    Time::new(hour, minute, second, 0).ok()
+}
+
+/// `today`, `tomorrow`, a day of the week (the next one after today), `2030-01-31`, `1/31/2030`.
+fn named_day(word: &str, now: &Zoned) -> Option<Date> {
+    let today = now.date();
+    match word {
+        "today" => return Some(today),
+        "tomorrow" => return today.tomorrow().ok(),
+        "yesterday" => return today.yesterday().ok(),
+        _ => {}
+    }
+    if let Some((_, weekday)) = DAYS.iter().find(|(name, _)| is_short_for(word, name)) {
+        return today.nth_weekday(1, *weekday).ok();
+    }
+    if let [month, day, year] = word.split('/').collect::<Vec<_>>().as_slice() {
+        return Date::new(year.parse().ok()?, month.parse().ok()?, day.parse().ok()?).ok();
+    }
+    word.parse().ok()
+}
+
+/// `jan 31`, `31 jan`, with a year or the next such day; and the words after it.
+fn day_of_month<'a, 'b>(
+    first: &str,
+    rest: &'b [&'a str],
+    now: &Zoned,
+) -> Option<(Date, &'b [&'a str])> {
+    let (second, rest) = rest.split_first()?;
+    let (month, day) = match (month(first), month(second)) {
+        (Some(month), _) => (month, *second),
+        (None, Some(month)) => (month, first),
+        (None, None) => return None,
+    };
+    let day = ["st", "nd", "rd", "th"].iter().find_map(|end| day.strip_suffix(end)).unwrap_or(day);
+    let day = day.parse().ok()?;
+    let year = rest.first().filter(|word| word.len() == 4).and_then(|word| word.parse().ok());
+    if let Some(year) = year {
+        return Some((Date::new(year, month, day).ok()?, rest.get(1..)?));
+    }
+    let today = now.date();
+    let found = Date::new(today.year(), month, day).ok()?;
+    let found = if found < today { found.checked_add(1.year()).ok()? } else { found };
+    Some((found, rest))
+}
+
+fn month(word: &str) -> Option<i8> {
+    (1..).zip(MONTHS).find_map(|(number, name)| is_short_for(word, name).then_some(number))
+}
+
+/// At least three letters of the name's beginning.
+fn is_short_for(word: &str, name: &str) -> bool {
+    word.len() >= 3 && name.starts_with(word)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use jiff::civil::date;
+    use jiff::tz::TimeZone;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What the words mean on Tuesday, 14 November 2023, 21:02:39.
+    fn seen(text: &str) -> Option<String> {
+        let now = date(2023, 11, 14).at(21, 2, 39, 0).to_zoned(TimeZone::UTC).unwrap();
+        in_words(text, &now).map(|time| time.strftime("%F %T").to_string())
+    }
+
+    #[test]
+    fn days_and_times_in_either_order() {
+        for (text, expected) in [
+            ("tomorrow", "2023-11-15 00:00:00"),
+            ("noon tomorrow", "2023-11-15 12:00:00"),
+            ("Tomorrow at 5:30pm", "2023-11-15 17:30:00"),
+            ("next monday", "2023-11-20 00:00:00"),
+            ("tue 8am", "2023-11-21 08:00:00"),
+            ("midnight", "2023-11-14 00:00:00"),
+            ("12am today", "2023-11-14 00:00:00"),
+            ("Jan 1 2030 10:00", "2030-01-01 10:00:00"),
+            ("1 January 2030", "2030-01-01 00:00:00"),
+            ("jan 2nd, 9pm", "2024-01-02 21:00:00"),
+            ("dec 24", "2023-12-24 00:00:00"),
+            ("2030-01-31 10pm", "2030-01-31 22:00:00"),
+            ("1/31/2030", "2030-01-31 00:00:00"),
+        ] {
+            assert_eq!(seen(text).as_deref(), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn distances_from_now() {
+        for (text, expected) in [
+            ("in 10 minutes", "2023-11-14 21:12:39"),
+            ("an hour from now", "2023-11-14 22:02:39"),
+            ("2 days ago", "2023-11-12 21:02:39"),
+            ("3 weeks", "2023-12-05 21:02:39"),
+        ] {
+            assert_eq!(seen(text).as_deref(), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_rest_is_not_understood() {
+        for text in ["", "soon", "nonsense", "at", "13pm", "tomorrow today", "10", "jan", "jan 40"]
+        {
+            assert_eq!(seen(text), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_words_panic(text in "[a-z0-9:/, -]{0,24}") {
+            let _ = seen(&text);
+        }
+    }
+}
