@@ -6,10 +6,11 @@ use serde_json::Value;
 
 use super::bracket::Bracket;
 use super::call::Call;
+use super::call_error::CallError;
 use super::event_name::EventName;
 use super::exception::Exception;
 use super::given::{IsEventName, IsHeld, IsJobFlag, IsJobspecPath, IsJson, IsLiveJob, IsText};
-use super::host::{CallError, Command, Host, JobFlag};
+use super::host::{Command, Host, JobFlag};
 use super::jobs::{AsJob, AsLiveJob, AsPendingJob, EndingJob, Held};
 use super::jobspec_path::JobspecPath;
 use super::outcome::Priority;

@@ -1,10 +1,11 @@
 //! The context's calls that reach a job's tasks, or end the job and clean up after it.
 
 use super::bracket::Bracket;
+use super::call_error::CallError;
 use super::cx::Cx;
 use super::exception::Exception;
 use super::given::IsLiveJob;
-use super::host::{CallError, Command};
+use super::host::Command;
 use super::jobs::AsLiveJob;
 use super::token::Token;
 use crate::job::Signal;

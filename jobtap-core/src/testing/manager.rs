@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
+use super::builder::TestManagerBuilder;
 use super::exec::Execution;
 use super::job::TestJob;
 use super::processes::Processes;
@@ -15,130 +16,11 @@ use crate::engine::{
     RestoreError, Setup, TimerId,
 };
 use crate::job::{JobId, Timestamp, WaitStatus};
-use crate::plugin::{Plugin, PluginDescriptor, Registry, RemoteCall, RemoteSink, Ticks};
-use crate::resource::{Children, Hostlist, HostlistError, Idset, ResourceSet};
-use crate::sched::SchedulerDescriptor;
+use crate::plugin::{Plugin, Registry, RemoteCall, RemoteSink, Ticks};
+use crate::resource::ResourceSet;
 
 /// When virtual time begins.
 const EPOCH: f64 = 1_700_000_000.0;
-
-/// What a manager under test is made of.
-#[derive(Debug, Clone)]
-pub struct TestManagerBuilder {
-    plugins: Vec<&'static PluginDescriptor>,
-    schedulers: Vec<&'static SchedulerDescriptor>,
-    config: Value,
-    cores: u32,
-    hosts: u32,
-    lifetime: Option<f64>,
-    resources: Option<ResourceSet>,
-    ticks: Ticks,
-}
-
-impl TestManagerBuilder {
-    /// Loads a plugin.
-    pub fn plugin<P: Plugin>(self) -> Self {
-        self.descriptor(P::DESCRIPTOR)
-    }
-
-    /// Loads a plugin by its descriptor, as a registry has it.
-    pub fn descriptor(mut self, descriptor: &'static PluginDescriptor) -> Self {
-        self.plugins.push(descriptor);
-        self
-    }
-
-    /// Adds a scheduler to those that the configuration can name.
-    pub fn scheduler(mut self, descriptor: &'static SchedulerDescriptor) -> Self {
-        self.schedulers.push(descriptor);
-        self
-    }
-
-    /// The instance's configuration; a plugin's own is under `plugins.NAME`.
-    pub fn config(mut self, config: Value) -> Self {
-        self.config = config;
-        self
-    }
-
-    /// How many cores its one host has; 4 if not said.
-    pub fn cores(mut self, cores: u32) -> Self {
-        self.cores = cores;
-        self
-    }
-
-    /// How many hosts it has, `testhost0` and so on, each with [`cores`](Self::cores); if not said, one
-    /// that is called `testhost`.
-    pub fn hosts(mut self, hosts: u32) -> Self {
-        self.hosts = hosts;
-        self
-    }
-
-    /// Its resources end this many seconds after its first start.
-    pub fn lifetime(mut self, seconds: f64) -> Self {
-        self.lifetime = Some(seconds);
-        self
-    }
-
-    /// All its resources, in place of one host.
-    pub fn resources(mut self, resources: ResourceSet) -> Self {
-        self.resources = Some(resources);
-        self
-    }
-
-    fn all_resources(&self) -> Result<ResourceSet, HostlistError> {
-        let cores = Idset::from(0..=self.cores.saturating_sub(1));
-        match (&self.resources, self.hosts.checked_sub(1)) {
-            (Some(resources), _) => Ok(resources.clone()),
-            (None, None) => ResourceSet::single_host("testhost", cores),
-            (None, Some(last)) => {
-                let hosts: Hostlist = format!("testhost[0-{last}]").parse()?;
-                Ok(ResourceSet::uniform(0, &hosts, Children::new(cores, Idset::new())))
-            }
-        }
-    }
-
-    /// The clocks by which handlers are metered; they stand still if not said.
-    pub fn ticks(mut self, ticks: Ticks) -> Self {
-        self.ticks = ticks;
-        self
-    }
-
-    /// Starts it.
-    ///
-    /// # Errors
-    /// What the manager would refuse to start with, such as a plugin's configuration.
-    pub fn try_start(self) -> Result<TestManager, String> {
-        let mut manager = TestManager {
-            engine: None,
-            remote: Arc::default(),
-            store: MemoryStore::default(),
-            tasks: Tasks::default(),
-            now: Timestamp::from_secs(EPOCH),
-            timers: BTreeMap::new(),
-            replies: BTreeMap::new(),
-            streams: BTreeMap::new(),
-            processes: Processes::default(),
-            next_reply: 0,
-            execution: Execution::default(),
-            fuse: None,
-            log: Vec::new(),
-            setup: self,
-        };
-        manager.boot()?;
-        Ok(manager)
-    }
-
-    /// Starts it.
-    ///
-    /// # Panics
-    /// Where [`try_start`](Self::try_start) gives an error.
-    #[track_caller]
-    pub fn start(self) -> TestManager {
-        match self.try_start() {
-            Ok(manager) => manager,
-            Err(error) => panic!("the manager doesn't start: {error}"),
-        }
-    }
-}
 
 /// A manager in memory and in virtual time.
 ///
@@ -225,6 +107,28 @@ impl TestManager {
             resources: None,
             ticks: Ticks::default(),
         }
+    }
+
+    /// The first start of a manager.
+    pub(super) fn boot_first(setup: TestManagerBuilder) -> Result<Self, String> {
+        let mut manager = Self {
+            engine: None,
+            remote: Arc::default(),
+            store: MemoryStore::default(),
+            tasks: Tasks::default(),
+            now: Timestamp::from_secs(EPOCH),
+            timers: BTreeMap::new(),
+            replies: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            processes: Processes::default(),
+            next_reply: 0,
+            execution: Execution::default(),
+            fuse: None,
+            log: Vec::new(),
+            setup,
+        };
+        manager.boot()?;
+        Ok(manager)
     }
 
     fn boot(&mut self) -> Result<(), String> {

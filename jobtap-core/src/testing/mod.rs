@@ -34,6 +34,7 @@
 //! manager.assert_state(job, State::Inactive);
 //! ```
 
+mod builder;
 mod exec;
 mod job;
 mod looks;
@@ -44,6 +45,7 @@ mod requests;
 mod store;
 mod tasks;
 
+pub use builder::TestManagerBuilder;
 pub use job::TestJob;
-pub use manager::{TestManager, TestManagerBuilder};
+pub use manager::TestManager;
 pub use requests::TestStream;
