@@ -104,7 +104,7 @@ impl Script {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use jobtap_core::plugin::ConfTable;
     use serde_json::json;
 

@@ -133,14 +133,13 @@ async fn kill(client: &Client, args: &KillArgs) -> Result<u8, CliError> {
     if args.all && args.jobid.is_some() {
         return Err(CliError::failure("do not specify --jobid with --all"));
     }
-    let mut payload = json!({ "signum": args.signal });
-    if let Some(id) = &args.jobid {
-        let id: JobId = id.parse().map_err(|error| CliError::failure(format!("{error}")))?;
-        payload["jobid"] = id.as_u64().into();
-    }
-    if let Some(targets) = &args.targets {
-        payload["ranks"] = targeted(targets, &nodes(client).await?)?.to_string().into();
-    }
+    let job = args.jobid.as_deref().map(str::parse::<JobId>).transpose();
+    let job = job.map_err(|error| CliError::failure(error.to_string()))?;
+    let ranks = match &args.targets {
+        Some(targets) => Some(targeted(targets, &nodes(client).await?)?.to_string()),
+        None => None,
+    };
+    let payload = json!({ "signum": args.signal, "jobid": job, "ranks": ranks });
     if_configured(client.rpc("job-manager.housekeeping-kill", payload).await)?;
     Ok(0)
 }
