@@ -248,7 +248,7 @@ mod waiting {
         assert_eq!(m.job(asked).priority(), Some(16));
         m.remove_plugin("by-urgency").unwrap();
         let last = m.log().last().unwrap().1;
-        assert!(last.starts_with("no loaded plugin handles job.state.priority"), "{last}");
+        assert!(last.starts_with("no loaded plugin decides priorities"), "{last}");
         let waits = m.submit(TestJob::new()).unwrap();
         m.assert_state(waits, State::Priority);
         m.load_plugin("slow", json!({})).unwrap();

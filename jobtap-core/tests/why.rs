@@ -77,6 +77,26 @@ fn waiting_jobs_are_told_who_goes_first_and_who_holds_what_they_need() {
     assert_eq!(m.why(second), ["it was ended by exception cancel"]);
 }
 
+/// Is told when a job has left DEPEND, and decides nothing.
+#[derive(Default)]
+struct LooksOn;
+
+#[jobtap_plugin(name = "looks-on")]
+impl LooksOn {
+    #[on("job.state.priority")]
+    fn left_depend(&self) -> Result<(), HandlerError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn who_only_looks_on_is_not_named_as_one_who_gives_priorities() {
+    let mut m = TestManager::new().plugin::<LooksOn>().start();
+    m.assert_logged("no loaded plugin decides priorities in job.state.priority");
+    let id = m.submit(TestJob::new()).unwrap();
+    assert!(m.why(id)[0].starts_with("no loaded plugin sets priorities"), "{:?}", m.why(id));
+}
+
 #[test]
 fn without_a_priority_it_says_who_could_give_one() {
     let mut m = TestManager::new().plugin::<ByUrgency>().start();

@@ -243,6 +243,7 @@ fn entries(handler: &Handler, own: &[&Path], krate: &TokenStream, p: &TokenStrea
     } else {
         quote!(#p::Option::None)
     };
+    let answers = handler::answers(handler.output.as_ref());
     let conditions = &handler.conditions;
     let entries = handler.topics.iter().zip(&topics).map(|(topic, topic_type)| {
         let key = match &topic.kind {
@@ -261,6 +262,7 @@ fn entries(handler: &Handler, own: &[&Path], krate: &TokenStream, p: &TokenStrea
                 key: #key,
                 method: #method,
                 role: #p::Role::#role,
+                answers: #answers,
                 policy: #policy,
                 call: #call,
             },

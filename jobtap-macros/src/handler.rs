@@ -293,6 +293,13 @@ pub(crate) fn output_type(method: &ImplItemFn) -> Option<Type> {
     }
 }
 
+/// Whether something is returned, as far as the type is written.
+pub(crate) fn answers(output: Option<&Type>) -> bool {
+    let Some(output) = output else { return false };
+    let value = result_types(output).map_or(output, |(value, _)| value);
+    !matches!(value, Type::Tuple(unit) if unit.elems.is_empty())
+}
+
 /// The two types of a `Result`, as far as it is written as one.
 pub(crate) fn result_types(output: &Type) -> Option<(&Type, &Type)> {
     let Type::Path(path) = output else { return None };

@@ -3,7 +3,7 @@
 use proc_macro2::Span;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
-use syn::{Attribute, ImplItemFn, LitStr, Meta, Token, Type};
+use syn::{Attribute, ImplItemFn, LitStr, Meta, Token};
 
 use crate::args;
 use crate::handler::{self, Handler, OnKind, OnTopic};
@@ -127,10 +127,10 @@ fn refuse_two_answers(method: &ImplItemFn) -> Option<syn::Error> {
     let params = handler::typed_params(method);
     params.iter().find(|param| params::is_named(param, "Responder"))?;
     let output = handler::output_type(method)?;
-    let answer = handler::result_types(&output).map_or(&output, |(answer, _)| answer);
-    if matches!(answer, Type::Tuple(unit) if unit.elems.is_empty()) {
+    if !handler::answers(Some(&output)) {
         return None;
     }
+    let answer = handler::result_types(&output).map_or(&output, |(answer, _)| answer);
     let message = "a service with a `Responder` returns no answer\nnote: send it by the `Responder`, \
                    and return nothing or `Result<(), ServiceError>`; or return it and take no \
                    `Responder`";

@@ -149,9 +149,11 @@ impl Engine {
     }
 
     pub(super) fn warn_without_priority(&mut self) {
-        if !self.plugins.stack.handles(TopicId::JobStatePriority) {
-            let text = "no loaded plugin handles job.state.priority: jobs will wait in PRIORITY \
-                        until one does";
+        // Some only look on there: a job has left DEPEND.
+        let handlers = self.plugins.stack.handlers(TopicId::JobStatePriority);
+        if !handlers.is_some_and(|list| list.iter().any(|bound| bound.entry().answers)) {
+            let text = "no loaded plugin decides priorities in job.state.priority: jobs will wait in \
+                        PRIORITY until one does";
             self.log(Level::Warning, text);
         }
     }

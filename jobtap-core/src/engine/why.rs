@@ -81,7 +81,9 @@ impl Engine {
             }
         }
         if reasons.is_empty() {
-            let names: Vec<&str> = handlers.iter().map(|b| &**b.instance().name()).collect();
+            // Others only look on.
+            let decide = handlers.iter().filter(|bound| bound.entry().answers);
+            let names: Vec<&str> = decide.map(|bound| &**bound.instance().name()).collect();
             let text = if names.is_empty() {
                 "no loaded plugin sets priorities: load .priority-default or another one".to_owned()
             } else {

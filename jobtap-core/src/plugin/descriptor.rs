@@ -134,6 +134,9 @@ pub struct HandlerEntry {
     pub method: &'static str,
     /// Who may call it, if it is a service.
     pub role: Role,
+    /// Whether it returns something, as far as its return type is written: one that returns `()` only
+    /// looks on.
+    pub answers: bool,
     /// How its work is treated, if it is asynchronous.
     pub policy: Option<AsyncPolicy>,
     /// Calls it.

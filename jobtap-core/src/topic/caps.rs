@@ -128,7 +128,7 @@ capabilities! {
     /// A handler may refuse the job: `Result<(), Reject>`.
     ReturnsVerdict:
         "a job can't be rejected in `{Self}`",
-        "not a gate: the job was accepted before, or isn't there yet",
+        "not a gate: nothing is accepted or refused here",
         "reject in `job.create`, `job.validate`, `job.dependency.SCHEME` or `job.update.KEY`; end an accepted job with `cx.fail(kind, note)`; a topic of your own fails with `HandlerError`";
 
     /// A handler may fail with a `HandlerError`, which is logged; the job goes on.
