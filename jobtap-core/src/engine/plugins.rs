@@ -251,6 +251,11 @@ impl Engine {
             refused.into_iter().for_each(|plugin| self.drop_plugin(plugin));
             return Err(text);
         }
+        for service in descriptor.handlers.iter().filter(|handler| handler.topic == "service") {
+            let topic = service_topic(descriptor.name, service.key);
+            let text = format!("jobtap plugin {listed} registered method {topic}");
+            self.log(Level::Debug, text);
+        }
         Ok(key)
     }
 
@@ -333,6 +338,13 @@ impl Engine {
             Err(Fault::Panic(text)) => Err(format!("conf.update panicked: {text}")),
         }
     }
+}
+
+/// What clients ask for to reach a service.
+fn service_topic(plugin: &str, method: &str) -> String {
+    let plugin = plugin.strip_prefix('.').unwrap_or(plugin);
+    let dot = if method.is_empty() { "" } else { "." };
+    format!("job-manager.{plugin}{dot}{method}")
 }
 
 /// Whether a configuration has a table for a plugin that is loaded by that.

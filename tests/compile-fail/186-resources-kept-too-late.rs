@@ -1,0 +1,18 @@
+//! What a job had may be another job's once it is over.
+use jobtap_core::prelude::*;
+
+#[derive(Default)]
+struct Site {
+    kept: Vec<Kept>,
+}
+
+#[jobtap_plugin(name = "site")]
+impl Site {
+    #[on("job.state.inactive")]
+    fn over(&mut self, cx: Cx<'_, JobStateInactive>) -> Result<(), HandlerError> {
+        self.kept.push(cx.keep_resources()?);
+        Ok(())
+    }
+}
+
+fn main() {}
