@@ -9,7 +9,7 @@ use super::call::Call;
 use super::event_name::EventName;
 use super::exception::Exception;
 use super::given::{IsEventName, IsHeld, IsJobFlag, IsJobspecPath, IsLiveJob};
-use super::host::{CallError, Command, Host, JobFlag, Level};
+use super::host::{CallError, Command, Host, JobFlag};
 use super::jobs::{AsJob, AsLiveJob, AsPendingJob, EndingJob, Held, JobRef, LiveJob};
 use super::jobspec_path::JobspecPath;
 use super::outcome::Priority;
@@ -404,32 +404,6 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         let description = name.clone();
         self.call.args.host.call(Command::Reopen { job, bracket, description })?;
         Ok(Token::new(bracket, job, name, self.call.args.host.remote()))
-    }
-
-    /// Writes a line to the manager's log, with the plugin's name.
-    pub fn log(&self, level: Level, text: impl Into<String>) {
-        self.call.args.host.push(Command::Log { level, text: text.into() });
-    }
-
-    /// Writes a line about a job to the manager's log, with the job's id in the place of the plugin's
-    /// name: for what is of the job's doing, such as the output of what runs for it.
-    ///
-    /// ```
-    /// use jobtap_core::prelude::*;
-    ///
-    /// #[derive(Default)]
-    /// struct Watch;
-    ///
-    /// #[jobtap_plugin(name = "watch")]
-    /// impl Watch {
-    ///     #[on("job.state.run")]
-    ///     fn run(&self, job: &Job, cx: Cx<'_, JobStateRun>) {
-    ///         cx.log_of(job.id(), Level::Info, "runs");
-    ///     }
-    /// }
-    /// ```
-    pub fn log_of(&self, job: JobId, level: Level, text: impl Into<String>) {
-        self.call.args.host.push(Command::LogOf { job, level, text: text.into() });
     }
 }
 

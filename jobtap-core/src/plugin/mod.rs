@@ -17,6 +17,7 @@ mod bulk;
 mod call;
 mod conf;
 mod cx;
+mod cx_log;
 mod cx_tasks;
 mod data;
 mod descriptor;
