@@ -46,6 +46,16 @@ fn nothing_is_loaded_that_is_not_named() {
 }
 
 #[test]
+fn a_builtin_can_be_loaded_over_itself() {
+    let mut m = manager(&[]);
+    m.load_plugin(".priority-default", Value::Null).unwrap();
+    let id = m.submit(TestJob::new()).unwrap();
+    m.assert_state(id, State::Run);
+    m.remove_plugin(".priority-default").unwrap();
+    assert!(m.remove_plugin(".priority-default").is_err(), "it was there once");
+}
+
+#[test]
 fn every_job_is_held_and_goes_when_it_is_let() {
     let mut m = manager(&["submit-hold.so"]);
     let id = m.submit(TestJob::new()).unwrap();

@@ -93,6 +93,7 @@ fn dmesg_shows_follows_and_forgets_the_log() {
     let text = m.jobtap("dmesg").ok();
     let line = text.lines().next().unwrap();
     assert!(line.contains("Z job-manager.info[0]: restart: 0 jobs"), "{line}");
+    assert!(text.contains("job-manager.info[0]: restart: 0 running jobs"), "{text}");
     assert!(m.jobtap("dmesg -H").ok().starts_with('['));
     let refused = m.jobtap("dmesg -d");
     let expected = "jobtap-dmesg: --delta can only be used with --human\n";

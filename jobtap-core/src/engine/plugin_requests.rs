@@ -42,6 +42,10 @@ impl Engine {
             self.remove_plugins(pattern)?;
         }
         if let Some(name) = load {
+            // A builtin can be loaded over itself, as in Flux, where it is there twice then.
+            if name.starts_with('.') && self.loaded(name).is_ok() {
+                return self.reload_plugin(name, conf);
+            }
             let key = self.load_named(name, conf)?;
             self.introduce_jobs(key);
         }

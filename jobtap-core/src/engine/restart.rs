@@ -123,6 +123,11 @@ impl Engine {
         self.ids = crate::job::IdGenerator::new(self.max_jobid);
         let jobs: Vec<JobId> = self.active.iter().rev().copied().collect();
         self.log(Level::Info, format!("restart: {} jobs", self.jobs.len()));
+        let runs = |id: &&JobId| self.jobs.get(id).is_some_and(|r| r.job.state.is_running());
+        let running = jobs.iter().filter(runs).count();
+        self.log(Level::Info, format!("restart: {running} running jobs"));
+        let newest = self.max_jobid.unwrap_or(JobId::new(0));
+        self.log(Level::Debug, format!("restart: max_jobid={newest}"));
         // The stack gives back the last first, so the lowest id goes on top.
         for id in jobs {
             if let Some(record) = self.jobs.get_mut(&id) {

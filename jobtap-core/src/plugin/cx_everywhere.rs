@@ -3,7 +3,7 @@
 
 use super::call_error::CallError;
 use super::cx::Cx;
-use super::host::{Command, Level};
+use super::host::Command;
 use super::jobs::{JobRef, LiveJob};
 use crate::job::{JobId, Timestamp, Uid};
 use crate::queue::Queues;
@@ -154,38 +154,5 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// Asks all plugins again, by `job.priority.get`, for each job in PRIORITY and SCHED.
     pub fn reprioritize_all(&self) {
         self.host().push(Command::ReprioritizeAll);
-    }
-
-    /// Writes a line to the manager's log, with the plugin's name.
-    ///
-    /// ```
-    /// # use jobtap_core::prelude::*;
-    /// fn inactive(job: &Job, cx: Cx<'_, JobStateInactive>) {
-    ///     cx.log(Level::Info, format!("{} is over: {:?}", job.id(), job.result()));
-    /// }
-    /// ```
-    pub fn log(&self, level: Level, text: impl Into<String>) {
-        self.host().push(Command::Log { level, text: text.into() });
-    }
-
-    /// Writes a line about a job to the manager's log, with the job's id in the place of the plugin's
-    /// name: for what is of the job's doing, such as the output of what runs for it.
-    ///
-    /// ```
-    /// use jobtap_core::prelude::*;
-    ///
-    /// #[derive(Default)]
-    /// struct Watch;
-    ///
-    /// #[jobtap_plugin(name = "watch")]
-    /// impl Watch {
-    ///     #[on("job.state.run")]
-    ///     fn run(&self, job: &Job, cx: Cx<'_, JobStateRun>) {
-    ///         cx.log_of(job.id(), Level::Info, "runs");
-    ///     }
-    /// }
-    /// ```
-    pub fn log_of(&self, job: JobId, level: Level, text: impl Into<String>) {
-        self.host().push(Command::LogOf { job, level, text: text.into() });
     }
 }

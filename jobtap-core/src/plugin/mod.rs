@@ -19,6 +19,7 @@ mod call_error;
 mod conf;
 mod cx;
 mod cx_everywhere;
+mod cx_log;
 mod cx_tasks;
 mod data;
 mod descriptor;

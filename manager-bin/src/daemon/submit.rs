@@ -3,8 +3,8 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use jobtap_core::engine::{Cred, Submission};
-use jobtap_core::job::{Uid, Urgency};
-use jobtap_core::jobspec::Jobspec;
+use jobtap_core::job::{Flags, Uid, Urgency};
+use jobtap_core::jobspec::{Jobspec, JobspecError};
 use serde_json::Value;
 
 use super::services::Fields;
@@ -32,10 +32,26 @@ pub(super) fn decode(payload: &Value, cred: Cred) -> Result<Submission, RpcError
     };
     let value: Value = serde_json::from_str(&text)
         .map_err(|error| RpcError::new(EINVAL, format!("jobspec: invalid JSON: {error}")))?;
-    // Flux's validator is a process beside its ingest service, and refuses with this.
-    let jobspec =
-        Jobspec::from_value(value).map_err(|error| RpcError::new(EPERM, error.to_string()))?;
+    let unvalidated =
+        cred.owner && Flags::try_from(flags).is_ok_and(|flags| flags.contains(Flags::NOVALIDATE));
+    let jobspec = Jobspec::from_value(value).map_err(|error| match unvalidated {
+        true => RpcError::new(EINVAL, managers_words(&error)),
+        // Flux's validator is a process beside its ingest service, and refuses with this.
+        false => RpcError::new(EPERM, error.to_string()),
+    })?;
     Ok(Submission { jobspec, signed, urgency, flags })
+}
+
+/// The refusal of who asked for no validation: what can't be read is refused all the same, and of
+/// dependencies in the words of the job manager, to which Flux leaves them then.
+fn managers_words(error: &JobspecError) -> String {
+    match error.path().strip_prefix("attributes.system.dependencies") {
+        Some("") => "dependencies object must be an array".to_owned(),
+        Some(entry) if !error.text().contains("value") => {
+            format!("dependency{entry} missing string scheme")
+        }
+        _ => error.to_string(),
+    }
 }
 
 /// The token that Flux makes of an unsigned jobspec: header, jobspec, mechanism `none`.
@@ -109,6 +125,31 @@ mod tests {
         assert!(error.text.starts_with("jobspec: invalid JSON: "), "{}", error.text);
         let error = decode(&json!({}), OWNER).unwrap_err();
         assert_eq!(error.text, "job-ingest.submit: 'jobspec' is missing");
+    }
+
+    #[test]
+    fn without_validation_the_job_manager_refuses_what_it_cannot_read() {
+        let refused = |dependencies: Value, flags: u32| {
+            let jobspec = json!({
+                "version": 1,
+                "resources": [{"type": "slot", "count": 1, "label": "task",
+                               "with": [{"type": "core", "count": 1}]}],
+                "tasks": [{"command": ["true"], "slot": "task", "count": {"per_slot": 1}}],
+                "attributes": {"system": {"duration": 0, "dependencies": dependencies}},
+            });
+            let error = decode(&json!({ "jobspec": jobspec, "flags": flags }), OWNER).unwrap_err();
+            (error.errno, error.text)
+        };
+        let novalidate = Flags::NOVALIDATE.bits();
+        let array = "dependencies object must be an array".to_owned();
+        assert_eq!(refused(json!({}), novalidate), (EINVAL, array));
+        let scheme = "dependency[1] missing string scheme".to_owned();
+        let good = json!({"scheme": "x", "value": ""});
+        for bad in [json!(5), json!({"value": ""}), json!({"scheme": 1, "value": ""})] {
+            assert_eq!(refused(json!([good, bad]), novalidate), (EINVAL, scheme.clone()));
+        }
+        let list = "attributes.system.dependencies must be a list".to_owned();
+        assert_eq!(refused(json!({}), 0), (EPERM, list));
     }
 
     #[test]

@@ -26,8 +26,14 @@ pub(super) struct TaskmapArgs {
     /// Print the host of this task
     #[arg(long, value_name = "TASK", group = "question")]
     hostname: Option<u64>,
-    /// Print the map as raw or pmi
-    #[arg(long, value_name = "raw|pmi", group = "question", value_parser = ["raw", "pmi"])]
+    /// Print the map as raw or pmi, or a line for each task with its node's number (multiline) or name
+    /// (hosts)
+    #[arg(
+        long,
+        value_name = "raw|pmi|multiline|hosts",
+        group = "question",
+        value_parser = ["raw", "pmi", "multiline", "hosts"]
+    )]
     to: Option<String>,
     /// The job, or a map
     #[arg(value_name = "JOBID|MAP")]
@@ -44,12 +50,21 @@ pub(super) async fn run(client: &Client, args: &TaskmapArgs) -> Result<u8, CliEr
             .parse()
             .map_err(|error| CliError::failure(format!("error decoding taskmap: {error}")))?,
     };
-    let text = match (&args.hostname, &target) {
-        (Some(task), Some(target)) => {
+    let text = match (&args.hostname, args.to.as_deref(), &target) {
+        (Some(task), _, Some(target)) => {
             Hosts::of_job(client, target.id).await?.name(node_of(&map, *task)?)?
         }
-        (Some(_), None) => return Err(CliError::failure("--hostname needs a job id, not a map")),
-        (None, _) => answer(&map, args)?,
+        (Some(_), _, None) => {
+            return Err(CliError::failure("--hostname needs a job id, not a map"));
+        }
+        (None, Some("hosts"), Some(target)) => {
+            let hosts = Hosts::of_job(client, target.id).await?;
+            lines(&map, |node| hosts.name(node))?
+        }
+        (None, Some("hosts"), None) => {
+            return Err(CliError::failure("--to=hosts needs a job id, not a map"));
+        }
+        (None, ..) => answer(&map, args)?,
     };
     session::print(&format!("{text}\n"))?;
     Ok(0)
@@ -71,9 +86,21 @@ fn answer(map: &TaskMap, args: &TaskmapArgs) -> Result<String, CliError> {
     }
     Ok(match args.to.as_deref() {
         Some("raw") => map.to_raw(),
+        Some("multiline") => lines(map, |node| Ok(node.to_string()))?,
         Some(_) => map.to_pmi(),
         None => map.to_string(),
     })
+}
+
+/// A line for each task, with what `show` makes of its node.
+fn lines(
+    map: &TaskMap,
+    show: impl Fn(u64) -> Result<String, CliError>,
+) -> Result<String, CliError> {
+    let tasks = map.tasks().iter().map(|tasks| tasks.len() as u64).sum();
+    let line = |task| Ok(format!("{task}: {}", show(node_of(map, task)?)?));
+    let lines: Result<Vec<String>, CliError> = (0..tasks).map(line).collect();
+    Ok(lines?.join("\n"))
 }
 
 pub(super) fn node_of(map: &TaskMap, task: u64) -> Result<u64, CliError> {
@@ -118,4 +145,17 @@ async fn lookup(client: &Client, id: JobId, key: &str) -> Result<String, RpcErro
     let payload = json!({ "id": id, "keys": [key], "flags": 0 });
     let answer = client.rpc("job-info.lookup", payload).await?;
     Ok(answer.get(key).and_then(Value::as_str).unwrap_or_default().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn each_task_has_a_line() {
+        let map: TaskMap = "[[0,2,1,2]]".parse().unwrap();
+        let text = lines(&map, |node| Ok(format!("n{node}"))).unwrap();
+        assert_eq!(text, "0: n0\n1: n1\n2: n0\n3: n1");
+    }
 }
