@@ -21,9 +21,11 @@ fn cluster(directory: &TempDir, script: &str) -> Manager {
     Manager::start_in(jobtap(), &directory.path().join("state"), &options)
 }
 
-/// A script that waits on each rank for a file named by it.
+/// A script that waits on each rank for a file named by it, and not longer than its directory is there:
+/// what a killed manager leaves is nobody's.
 fn held_up(go: &Path) -> String {
-    format!("until [ -e {}.$JOBTAP_RANK ]; do sleep 0.05; done", go.display())
+    let (go, directory) = (go.display(), go.parent().unwrap().display());
+    format!("until [ -e {go}.$JOBTAP_RANK ] || [ ! -d {directory} ]; do sleep 0.05; done")
 }
 
 fn let_go(go: &Path, rank: u32) {
