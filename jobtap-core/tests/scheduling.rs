@@ -8,7 +8,7 @@ use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestJob, TestManager};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const CORES: u64 = 4;
 
@@ -199,6 +199,30 @@ proptest! {
     }
 
     #[test]
+    fn jobs_in_strict_order_start_when_they_were_told(
+        jobs in vec((1..=CORES, 1..30u32, 0..4u32), 1..14),
+    ) {
+        let mut m = manager("fifo");
+        let mut ids = Vec::new();
+        for (cores, limit, wait) in jobs {
+            m.advance(f64::from(wait));
+            ids.push(m.submit(job(cores, f64::from(limit))).unwrap());
+        }
+        let told: Vec<Option<f64>> = ids.iter().map(|id| {
+            m.listed(*id).pointer("/annotations/sched/t_estimate").and_then(Value::as_f64)
+        }).collect();
+        let waiting = ids.iter().filter(|id| m.job(**id).state() == State::Sched).count();
+        prop_assert_eq!(told.iter().flatten().count(), waiting.min(8));
+        m.advance(1000.0);
+        for (id, told) in ids.iter().zip(told) {
+            let log = m.eventlog(*id);
+            let alloc = log.iter().find(|entry| entry.name == "alloc").unwrap();
+            let late = told.map(|told| (alloc.timestamp.as_secs() - told).abs());
+            prop_assert!(late.is_none_or(|late| late < 0.1), "{}: {:?}", id, late);
+        }
+    }
+
+    #[test]
     fn cores_are_given_once_and_the_first_job_is_never_delayed(
         policy in proptest::sample::select(&["easy", "conservative", "fifo"][..]),
         jobs in vec((1..=CORES, 1..30u32, 0.1..1.0f64, 0..10u32), 1..25),
@@ -224,4 +248,38 @@ proptest! {
             }
         }
     }
+}
+
+/// When jobs will probably start, in seconds from now, as listings tell.
+fn estimates(m: &TestManager, jobs: &[JobId]) -> Vec<Option<f64>> {
+    let estimate = |id: &JobId| {
+        let listed = m.listed(*id);
+        let start = listed.pointer("/annotations/sched/t_estimate")?.as_f64()?;
+        Some(start - m.now().as_secs())
+    };
+    jobs.iter().map(estimate).collect()
+}
+
+#[test]
+fn a_listing_tells_when_jobs_will_probably_start() {
+    let mut m = TestManager::new().plugin::<ByUrgency>().cores(4).start();
+    let job = |cores: u64, duration: f64| TestJob::new().ntasks(cores).duration(duration);
+    m.submit(job(3, 100.0)).unwrap();
+    m.submit(job(1, 300.0)).unwrap();
+    let waits = [job(2, 50.0), job(4, 10.0), job(1, 0.0), job(1, 10.0)];
+    let waits: Vec<JobId> = waits.into_iter().map(|job| m.submit(job).unwrap()).collect();
+    // The last one waits behind a job of which nobody knows how long it takes.
+    assert_eq!(estimates(&m, &waits), [Some(100.0), Some(300.0), Some(310.0), None]);
+    m.advance(30.0);
+    assert_eq!(estimates(&m, &waits[..1]), [Some(70.0)]);
+    m.scheduling(false).unwrap();
+    assert_eq!(estimates(&m, &waits[..1]), [None]);
+}
+
+#[test]
+fn nothing_is_told_where_jobs_have_no_end() {
+    let mut m = TestManager::new().plugin::<ByUrgency>().cores(1).start();
+    m.submit(TestJob::new()).unwrap();
+    let waits = m.submit(TestJob::new().duration(10.0)).unwrap();
+    assert_eq!(estimates(&m, &[waits]), [None]);
 }

@@ -1,12 +1,17 @@
 //! Giving out resources: the scheduler decides, the engine does it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
+use super::jobs::Jobs;
+use super::kept::AllKept;
 use super::{Effects, Engine, Level, events};
 use crate::job::{JobId, State, Timestamp};
 use crate::plugin::JobFlag;
 use crate::resource::ResourceSet;
-use crate::sched::{Answer, Decision, Running, Turn};
+use crate::sched::{Answer, Decision, Running, Turn, estimate};
 
 impl Engine {
     /// Lets the schedulers decide what starts; says whether anything was decided.
@@ -31,12 +36,7 @@ impl Engine {
             Some(&record.job.jobspec)
         };
         let (holding, kept, now) = (&self.holding, &self.kept, self.now.as_secs());
-        let running = || {
-            let held = holding.iter().filter_map(|id| jobs.get(id)?.held());
-            let held = held.map(|resources| Running { resources, until: resources.expiration() });
-            let kept = kept.iter().map(|(_, _, resources)| Running { resources, until: Some(now) });
-            held.chain(kept).collect()
-        };
+        let running = || running(jobs, holding, kept, now);
         let pool = &mut self.pool;
         let mut decided = Vec::new();
         lane.with_scheduler(|scheduler, queue| {
@@ -106,5 +106,35 @@ impl Engine {
                 self.post(id, events::set_flags(self.now, flag));
             }
         }
+    }
+}
+
+/// What is in use, and until when.
+fn running<'a>(
+    jobs: &'a Jobs,
+    holding: &BTreeSet<JobId>,
+    kept: &'a AllKept,
+    now: f64,
+) -> Vec<Running<'a>> {
+    let held = holding.iter().filter_map(|id| jobs.get(id)?.held());
+    let held = held.map(|resources| Running { resources, until: resources.expiration() });
+    // Nobody knows when it comes back, but soon.
+    let kept = kept.iter().map(|(_, _, resources)| Running { resources, until: Some(now) });
+    held.chain(kept).collect()
+}
+
+impl Engine {
+    /// When the next jobs of each queue will probably start, UNIX seconds: Flux's annotation
+    /// `sched.t_estimate`. Looked for when somebody wants to see it.
+    pub(super) fn start_estimates(&self) -> FxHashMap<JobId, f64> {
+        let now = self.now.as_secs();
+        let mut all = FxHashMap::default();
+        for queue in self.lanes.waiting() {
+            let running = running(&self.jobs, &self.holding, &self.kept, now);
+            let waiting =
+                queue.iter().filter_map(|id| Some((id, &self.jobs.get(&id)?.job.jobspec)));
+            all.extend(estimate(&self.pool, now, running, waiting));
+        }
+        all
     }
 }

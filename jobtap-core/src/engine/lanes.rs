@@ -88,6 +88,12 @@ impl Lanes {
         }
     }
 
+    /// The jobs that wait in each lane that is at work.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &AllocQueue> {
+        let well = self.0.iter().filter(|lane| matches!(lane.health, Health::Well));
+        well.map(|lane| &lane.waiting)
+    }
+
     /// Whether no job waits.
     pub(super) fn is_empty(&self) -> bool {
         self.0.iter().all(|lane| lane.waiting.is_empty())

@@ -1,8 +1,10 @@
 //! What clients read: jobs with their attributes, statistics.
 
+use rustc_hash::FxHashMap;
 use serde_json::{Map, Value, json};
 
 use super::Engine;
+use super::annotations;
 use super::api::{Cred, RequestError};
 use super::record::{Record, field};
 use super::selection::Selection;
@@ -169,10 +171,30 @@ impl Engine {
             self.jobs.active().filter(|record| selection.matches(record)).collect();
         chosen.sort_by(|a, b| order(a).partial_cmp(&order(b)).unwrap_or(std::cmp::Ordering::Equal));
         chosen.truncate(selection.at_most());
-        let mut jobs: Vec<Value> = chosen.into_iter().map(Record::attributes).collect();
+        let mut jobs = self.shown(&chosen);
         let left = selection.at_most() - jobs.len();
         jobs.extend(self.list_over(&selection).take(left));
         Ok(json!({ "jobs": jobs }))
+    }
+
+    /// Active jobs with what is known of them, and when they will probably start.
+    fn shown(&self, records: &[&Record]) -> Vec<Value> {
+        let waits = |record: &&Record| record.job.state == State::Sched;
+        let estimates = match records.iter().any(waits) {
+            true => self.start_estimates(),
+            false => FxHashMap::default(),
+        };
+        let shown = |record: &&Record| {
+            let mut attributes = record.attributes();
+            if let (Some(start), Some(map)) =
+                (estimates.get(&record.job.id), attributes.as_object_mut())
+            {
+                let sched = json!({ "sched": { "t_estimate": start } });
+                annotations::merge(map, &[("annotations".to_owned(), sched)].into_iter().collect());
+            }
+            attributes
+        };
+        records.iter().map(shown).collect()
     }
 
     /// The jobs that are over, the last to end first: unfolded one by one, and only as many as are
@@ -196,7 +218,7 @@ impl Engine {
     pub fn list_id(&self, id: JobId, _cred: Cred) -> Result<Value, RequestError> {
         match self.jobs.get(&id) {
             Some(record) if record.unaccepted.is_none() => {
-                Ok(json!({ "job": record.attributes() }))
+                Ok(json!({ "job": self.shown(&[record]).pop() }))
             }
             _ => Err(RequestError { errno: 2, text: String::new() }),
         }

@@ -3,6 +3,7 @@
 mod asked;
 mod choice;
 mod conservative;
+mod estimate;
 mod maintenance;
 mod policies;
 mod pool;
@@ -11,6 +12,7 @@ mod registry;
 mod turn;
 
 pub use conservative::Conservative;
+pub(crate) use estimate::estimate;
 pub use maintenance::Maintenance;
 pub use policies::{Easy, Fifo, Reservation};
 pub use pool::{Answer, Pool};

@@ -152,6 +152,15 @@ impl TestManager {
         self.store.ids().collect()
     }
 
+    /// A job as listings have it (`job-list.list-id`); null when there is no such job, or the manager is
+    /// dead.
+    pub fn listed(&self, id: JobId) -> Value {
+        let cred = Cred { userid: TestJob::OWNER, owner: true };
+        let answer = self.engine().map(|engine| engine.list_id(id, cred));
+        let job = answer.and_then(Result::ok).and_then(|answer| answer.get("job").cloned());
+        job.unwrap_or_default()
+    }
+
     /// The answer to `job-list.job-stats`; null while the manager is dead.
     pub fn job_stats(&self) -> Value {
         self.engine().map(Engine::job_stats).unwrap_or_default()
