@@ -1,13 +1,13 @@
 //! `housekeeping` with real scripts: nodes that wait for them, the commands that list and end them, and a
 //! manager that is killed in the middle.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
 use std::fs;
 use std::path::Path;
 
 use jobtap_core::job::JobId;
 use jobtap_tests::{Manager, jobtap, temporary, until};
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// Three nodes of one core, on which this script is run after jobs.
@@ -58,6 +58,10 @@ fn nodes_wait_for_the_script_which_can_be_listed_and_ended() {
         listed(&m, "{id.f58} {nnodes} {pending.nnodes} {nodelist}"),
         format!("{id} 3 3 n[0-2]")
     );
+    let stats = m.jobtap("module stats job-manager").ok();
+    let stats: Value = serde_json::from_str(&stats).unwrap();
+    let running = stats.pointer("/housekeeping/running").and_then(Value::as_object).unwrap();
+    assert_eq!(running.values().next().map(|run| &run["pending"]), Some(&json!("0-2")));
     let state = "resource status -s housekeeping -no {state}:{nodelist}";
     assert_eq!(m.jobtap(state).ok(), "housekeeping:n[0-2]");
     assert_eq!(m.jobtap("resource list -s free -no {nnodes}").ok(), "0");

@@ -150,6 +150,7 @@ impl Services {
             Call::Stream(request) => {
                 return Ok(Begun::Stream(self.engine.stream(cred, request)));
             }
+            Call::Read(Read::ManagerStats) => self.manager_stats(cred),
             Call::Read(read) => Box::pin(answered(self.engine.read(self.reader(cred, read)))),
             Call::Config(call) => Box::pin(Arc::clone(&self.configuration).call(cred, call)),
             Call::Service(services::Service { topic, payload }) => {
@@ -200,6 +201,24 @@ impl Services {
                 at_once(json!({ "starttime": self.audit.since(), "owner": self.owner }))
             }
         }))
+    }
+
+    /// `job-manager.stats-get`, of which a part is a plugin's to tell.
+    fn manager_stats(&self, cred: Cred) -> Answer {
+        let stats = answered(self.engine.read(self.reader(cred, Read::ManagerStats)));
+        let topic = "job-manager.housekeeping.list".to_owned();
+        let request = Request::Service { topic, payload: json!({}), streaming: false };
+        let mut housekeeping = self.engine.stream(cred, request);
+        Box::pin(async move {
+            let mut stats = stats.await?;
+            // Where it isn't configured nobody answers, and nothing runs.
+            let none = || json!({ "running": {}, "config": {} });
+            let told = housekeeping.next().await.unwrap_or_else(|_| none());
+            if let Some(stats) = stats.as_object_mut() {
+                stats.insert("housekeeping".to_owned(), told);
+            }
+            Ok(stats)
+        })
     }
 
     fn follow_journal(
