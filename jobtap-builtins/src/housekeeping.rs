@@ -9,7 +9,8 @@
 //! ```
 //!
 //! The table loads it. A script that fails is logged, and its rank goes back all the same: one that
-//! must not be used drains it. What runs when the manager ends begins again at the next start.
+//! must not be used drains it. What runs when the manager ends begins again at the next start. What a
+//! manager that was killed had started may still run then: a script must cope with that.
 
 mod conf;
 mod run;

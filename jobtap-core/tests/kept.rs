@@ -134,6 +134,37 @@ fn ranks_come_back_when_all_who_keep_them_have_given_them_back() {
 }
 
 #[test]
+fn two_who_keep_different_parts_have_them_after_a_restart() {
+    let mut m = cluster().plugin::<Other>().start();
+    let first = m.submit(job(3)).unwrap();
+    m.finish(first, 0);
+    give_back(&mut m, "1-2");
+    m.crash_and_restart();
+    let (next, more) = (m.submit(job(2)).unwrap(), m.submit(job(1)).unwrap());
+    m.assert_state(next, State::Sched);
+    // Now only the first one keeps something, which is its part and no more.
+    m.call_service("other.give-back", json!({})).unwrap();
+    assert_eq!(hosts(&m, next), "n[1-2]");
+    m.assert_state(more, State::Sched);
+    give_back(&mut m, "0-2");
+    assert_eq!(hosts(&m, more), "n0");
+}
+
+#[test]
+fn what_is_left_of_the_resources_is_kept() {
+    let mut m = cluster().start();
+    let first = m.submit(job(3)).unwrap();
+    m.finish(first, 0);
+    let node = Children::new(Idset::from(0..=1), Idset::new());
+    m.set_resources(ResourceSet::uniform(0, &"n[0-1]".parse().unwrap(), node));
+    m.crash_and_restart();
+    let next = m.submit(job(2)).unwrap();
+    m.assert_state(next, State::Sched);
+    give_back(&mut m, "0-2");
+    assert_eq!(hosts(&m, next), "n[0-1]");
+}
+
+#[test]
 fn nothing_stays_kept_for_a_plugin_that_is_gone() {
     for gone in ["removed", "reloaded", "faulted"] {
         let (mut m, _) = kept();

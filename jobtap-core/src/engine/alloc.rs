@@ -3,15 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
-
 use super::jobs::Jobs;
 use super::kept::AllKept;
 use super::{Effects, Engine, Level, events};
 use crate::job::{JobId, State, Timestamp};
 use crate::plugin::JobFlag;
 use crate::resource::ResourceSet;
-use crate::sched::{Answer, Decision, Running, Turn, estimate};
+use crate::sched::{Answer, Decision, Running, Turn};
 
 impl Engine {
     /// Lets the schedulers decide what starts; says whether anything was decided.
@@ -110,7 +108,7 @@ impl Engine {
 }
 
 /// What is in use, and until when.
-fn running<'a>(
+pub(super) fn running<'a>(
     jobs: &'a Jobs,
     holding: &BTreeSet<JobId>,
     kept: &'a AllKept,
@@ -121,20 +119,4 @@ fn running<'a>(
     // Nobody knows when it comes back, but soon.
     let kept = kept.iter().map(|(_, _, resources)| Running { resources, until: Some(now) });
     held.chain(kept).collect()
-}
-
-impl Engine {
-    /// When the next jobs of each queue will probably start, UNIX seconds: Flux's annotation
-    /// `sched.t_estimate`. Looked for when somebody wants to see it.
-    pub(super) fn start_estimates(&self) -> FxHashMap<JobId, f64> {
-        let now = self.now.as_secs();
-        let mut all = FxHashMap::default();
-        for queue in self.lanes.waiting() {
-            let running = running(&self.jobs, &self.holding, &self.kept, now);
-            let waiting =
-                queue.iter().filter_map(|id| Some((id, &self.jobs.get(&id)?.job.jobspec)));
-            all.extend(estimate(&self.pool, now, running, waiting));
-        }
-        all
-    }
 }

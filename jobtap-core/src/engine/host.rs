@@ -49,7 +49,7 @@ impl Host for FrameHost<'_> {
     }
 
     fn freed(&self, id: JobId) -> Option<ResourceSet> {
-        self.engine.keepable(id).cloned()
+        self.engine.keepable(self.instance.get().key(), id)
     }
 
     fn data(&self, id: JobId) -> Option<Value> {
@@ -202,10 +202,6 @@ impl Engine {
                 let early = |state| matches!(state, State::Depend | State::Priority | State::Sched);
                 self.in_state(*job, "urgency", rule, early)
             }
-            Command::Keep { job } => match self.keepable(*job) {
-                Some(_) => Ok(()),
-                None => Err(CallError::NothingHeld(*job)),
-            },
             Command::SetFlag { job, .. } => self.alive(*job, "set_flag"),
             Command::Memo { job, .. } => self.alive(*job, "memo"),
             Command::Signal { job, .. } => self.alive(*job, "signal"),

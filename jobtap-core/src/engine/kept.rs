@@ -45,6 +45,13 @@ impl AllKept {
         self.all.iter().filter(move |kept| kept.job == job)
     }
 
+    /// What is kept of a job by any plugin.
+    fn together(&self, job: JobId) -> ResourceSet {
+        let mut all = ResourceSet::new();
+        self.of_job(job).for_each(|kept| all.union_with(&kept.resources));
+        all
+    }
+
     fn find(&mut self, plugin: PluginKey, job: JobId) -> Option<&mut Kept> {
         self.all.iter_mut().find(|kept| kept.job == job && kept.plugin == plugin)
     }
@@ -63,33 +70,43 @@ impl AllKept {
 }
 
 impl Engine {
-    /// What of a job's resources a plugin can keep: what it keeps already, or what the job holds, or held
-    /// until just now, of the pool.
-    pub(super) fn keepable(&self, job: JobId) -> Option<&ResourceSet> {
-        if let Some(kept) = self.kept.of_job(job).next() {
-            return Some(&kept.resources);
+    /// What of a job's resources a plugin can keep: what it keeps already; else what the job held until
+    /// just now of what the instance still has. Nothing of it can be another job's yet, since schedulers
+    /// are asked when all callbacks are over.
+    pub(super) fn keepable(&self, plugin: PluginKey, job: JobId) -> Option<ResourceSet> {
+        if let Some(own) = self.kept.of_job(job).find(|kept| kept.plugin == plugin) {
+            return Some(own.resources.clone());
         }
         let record = self.jobs.get(&job)?;
-        record.held().filter(|_| !record.bypass && !record.lost_resources)
+        let held = record.held().filter(|_| !record.bypass && !record.lost_resources)?;
+        Some(self.claimable(job, held)).filter(|resources| !resources.is_empty())
     }
 
-    /// Takes back what a job has just freed: nothing of it can be another job's yet, since
-    /// schedulers are asked when all callbacks are over.
+    /// What of a set is free, or kept of the same job already.
+    fn claimable(&self, job: JobId, wanted: &ResourceSet) -> ResourceSet {
+        let mut can = self.pool.unheld_of(wanted);
+        can.union_with(&wanted.intersection(&self.kept.together(job)));
+        can
+    }
+
+    /// From now on a plugin keeps this of a job's resources: what of it others don't keep is taken.
+    fn take(&mut self, plugin: PluginKey, job: JobId, resources: ResourceSet, doubtful: bool) {
+        let rest = resources.difference(&self.kept.together(job));
+        if !self.pool.claim(&rest) {
+            let text = format!("{job}: {} can't be kept: in use", rest.summary());
+            return self.log(Level::Error, text);
+        }
+        self.kept.all.push(Kept { job, plugin, resources, doubtful });
+        self.store_kept(plugin, job);
+    }
+
+    /// A plugin keeps what a job has just freed.
     pub(super) fn keep(&mut self, plugin: PluginKey, job: JobId) {
         if let Some(kept) = self.kept.find(plugin, job) {
             kept.doubtful = false;
-            return;
+        } else if let Some(resources) = self.keepable(plugin, job) {
+            self.take(plugin, job, resources, false);
         }
-        let Some(resources) = self.keepable(job).cloned() else {
-            return;
-        };
-        if self.kept.of_job(job).next().is_none() && !self.pool.claim(&resources) {
-            let text =
-                format!("{job}: its resources are not the instance's any more: none is kept");
-            return self.log(Level::Debug, text);
-        }
-        self.kept.all.push(Kept { job, plugin, resources, doubtful: false });
-        self.store_kept(plugin, job);
     }
 
     /// Ranks that a plugin kept can be given to jobs again.
@@ -144,15 +161,16 @@ impl Engine {
 
     /// What was kept is kept on, and its plugins are asked whether they still want it.
     pub(super) fn resume_kept(&mut self) {
-        for (job, name, resources) in std::mem::take(&mut self.kept.earlier) {
+        for (job, name, stored) in std::mem::take(&mut self.kept.earlier) {
+            let resources = self.claimable(job, &stored);
             let plugin = self.plugins.stack.find(&name).map(|plugin| plugin.key());
-            let taken = self.kept.of_job(job).next().is_some();
-            let Some(plugin) = plugin.filter(|_| taken || self.pool.claim(&resources)) else {
+            let Some(plugin) = plugin.filter(|_| !resources.is_empty()) else {
+                self.log(Level::Error, format!("{name} keeps nothing of {job} any more"));
                 let key = kept_key(job, &name);
                 self.effects.writes.push(Write::RemoveInstance { key });
                 continue;
             };
-            self.kept.all.push(Kept { job, plugin, resources, doubtful: true });
+            self.take(plugin, job, resources, true);
             self.work.push(Work::Unwanted(plugin, job));
             self.show_freed(plugin, job);
         }
@@ -174,6 +192,8 @@ impl Engine {
     pub(super) fn unwanted(&mut self, plugin: PluginKey, job: JobId) {
         let doubtful = self.kept.find(plugin, job).filter(|kept| kept.doubtful);
         if let Some(ranks) = doubtful.map(|kept| kept.resources.ranks()) {
+            let name = self.plugins.name(plugin);
+            self.log(Level::Warning, format!("{name} has not kept {job}'s resources on"));
             self.give_back(plugin, job, &ranks);
         }
     }

@@ -1,6 +1,5 @@
 //! What clients read: jobs with their attributes, statistics.
 
-use rustc_hash::FxHashMap;
 use serde_json::{Map, Value, json};
 
 use super::Engine;
@@ -179,16 +178,11 @@ impl Engine {
 
     /// Active jobs with what is known of them, and when they will probably start.
     fn shown(&self, records: &[&Record]) -> Vec<Value> {
-        let waits = |record: &&Record| record.job.state == State::Sched;
-        let estimates = match records.iter().any(waits) {
-            true => self.start_estimates(),
-            false => FxHashMap::default(),
-        };
         let shown = |record: &&Record| {
             let mut attributes = record.attributes();
-            if let (Some(start), Some(map)) =
-                (estimates.get(&record.job.id), attributes.as_object_mut())
-            {
+            let waits = record.job.state == State::Sched;
+            let start = if waits { self.start_estimate(record.job.id) } else { None };
+            if let (Some(start), Some(map)) = (start, attributes.as_object_mut()) {
                 let sched = json!({ "sched": { "t_estimate": start } });
                 annotations::merge(map, &[("annotations".to_owned(), sched)].into_iter().collect());
             }

@@ -19,6 +19,7 @@
 //! | `submit`, `requests` | what clients ask for |
 //! | `queues`, `lanes` | queues, and the jobs that wait for resources in them |
 //! | `alloc`, `exec`, `simulated` | resources and execution |
+//! | `estimates` | when jobs will probably start |
 //! | `kept` | resources that plugins keep after the end of their jobs |
 //! | `nodes`, `node_requests`, `maintenance` | nodes: drained, lost, reserved |
 //! | `waits` | requests that wait for the end of jobs |
@@ -38,6 +39,7 @@ mod api;
 mod arrivals;
 mod callback;
 mod commands;
+mod estimates;
 mod events;
 mod exec;
 mod faulted;
@@ -152,6 +154,7 @@ pub struct Engine {
     /// The jobs that hold resources of the pool.
     holding: BTreeSet<JobId>,
     kept: kept::AllKept,
+    estimates: estimates::Estimates,
     timers: Timers,
     effects: Effects,
     /// Jobs that something happened to since the last input.
@@ -196,6 +199,7 @@ impl Engine {
             nodes: nodes::Nodes::new(&setup.resources),
             holding: BTreeSet::new(),
             kept: kept::AllKept::default(),
+            estimates: estimates::Estimates::default(),
             timers: Timers::default(),
             effects: Effects::default(),
             visited: Vec::new(),

@@ -48,8 +48,8 @@ pub trait Host {
     /// A job by id: active, or inactive and not yet purged.
     fn job(&self, id: JobId) -> Option<&Job>;
 
-    /// What a job frees of what is given out by the scheduler; none when it has its resources from a
-    /// plugin.
+    /// What this plugin can keep of what a job frees: what the scheduler gives out; none when the job has
+    /// its resources from a plugin.
     fn freed(&self, id: JobId) -> Option<ResourceSet>;
 
     /// The plugin's data on a job, own writes of this callback included.

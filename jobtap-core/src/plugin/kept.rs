@@ -13,7 +13,8 @@ use crate::topic::{AllowsKeep, TopicSet};
 /// gives back all that is left.
 ///
 /// The host does the same when the plugin is unloaded. When the manager ends they stay kept; the plugin's
-/// `job.event.free` is called again at the next start, and what it doesn't keep again then is given back.
+/// `job.event.free` is called again at the next start, and what it doesn't keep again then is given back; so is what
+/// was kept of a job that was purged meanwhile.
 ///
 /// ```
 /// use jobtap_core::prelude::*;
@@ -114,15 +115,15 @@ impl<T: TopicSet> Cx<'_, T> {
     /// ```
     ///
     /// # Errors
-    /// [`CallError::NothingHeld`] for a job that has its resources from a plugin (`alloc-bypass`), or
-    /// has lost them.
+    /// [`CallError::NothingHeld`] for a job that has its resources from a plugin (`alloc-bypass`), has lost
+    /// them, or had some that aren't the instance's any more.
     pub fn keep_resources(&self) -> Result<Kept, CallError>
     where
         T: AllowsKeep,
     {
         let job = self.current()?;
-        self.host().call(Command::Keep { job })?;
         let resources = self.host().freed(job).ok_or(CallError::NothingHeld(job))?;
+        self.host().push(Command::Keep { job });
         Ok(Kept { job, resources, remote: self.host().remote() })
     }
 }

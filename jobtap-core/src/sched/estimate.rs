@@ -11,20 +11,33 @@ use crate::resource::ResourceSet;
 /// For how many jobs; as many as Flux's simple scheduler looks at.
 const DEPTH: usize = 8;
 
-/// How often resources are chosen at the most, so that a look costs little on any cluster.
+/// How often resources are chosen, and how many ends of jobs are looked at, for one queue: so that a look
+/// costs the same on any cluster.
 const TRIES: usize = 64;
+const STEPS: usize = 1024;
+
+/// What runs, the first to end in front. What nobody knows the end of isn't there.
+pub(crate) struct Ends<'a>(Vec<(f64, &'a ResourceSet)>);
+
+impl<'a> Ends<'a> {
+    pub(crate) fn new(now: f64, running: Vec<Running<'a>>) -> Self {
+        let ending = |running: Running<'a>| Some((running.until?.max(now), running.resources));
+        let mut ends: Vec<_> = running.into_iter().filter_map(ending).collect();
+        ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+        ends.truncate(STEPS);
+        Self(ends)
+    }
+}
 
 /// The start of the next jobs, UNIX seconds, as far as it is known. Behind a job without time limit, or
 /// one that waits for such a job, nothing is.
 pub(crate) fn estimate<'a>(
     pool: &Pool,
     now: f64,
-    running: Vec<Running<'_>>,
+    running: &Ends<'_>,
     waiting: impl Iterator<Item = (JobId, &'a Jobspec)>,
 ) -> Vec<(JobId, f64)> {
-    let ending = |running: Running<'_>| Some((running.until?.max(now), running.resources.clone()));
-    let mut ends = Ends(running.into_iter().filter_map(ending).collect());
-    ends.0.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let (mut running, mut started) = (running.0.iter().peekable(), Started::default());
     let (mut at, mut free, mut tries) = (now, pool.free().clone(), 0);
     let mut starts = Vec::new();
     for (id, jobspec) in waiting.take(DEPTH) {
@@ -35,11 +48,19 @@ pub(crate) fn estimate<'a>(
                     break resources;
                 }
             }
-            let Some((end, resources)) = ends.0.pop().filter(|_| tries < TRIES) else {
+            if tries >= TRIES {
                 return starts;
-            };
-            at = end;
-            free.union_with(&resources);
+            }
+            let runs_until = running.peek().map(|(end, _)| *end);
+            if let Some((end, resources)) = started.pop_before(runs_until) {
+                at = end;
+                free.union_with(&resources);
+            } else if let Some((end, resources)) = running.next() {
+                at = *end;
+                free.union_with(resources);
+            } else {
+                return starts;
+            }
         };
         starts.push((id, at));
         let duration = jobspec.duration();
@@ -47,17 +68,20 @@ pub(crate) fn estimate<'a>(
             return starts;
         }
         free.subtract(&resources);
-        ends.add(at + duration, resources);
+        started.0.push((at + duration, resources));
     }
     starts
 }
 
-/// What becomes free when, the last first.
-struct Ends(Vec<(f64, ResourceSet)>);
+/// The few jobs that the simulation has started.
+#[derive(Default)]
+struct Started(Vec<(f64, ResourceSet)>);
 
-impl Ends {
-    fn add(&mut self, at: f64, resources: ResourceSet) {
-        let place = self.0.partition_point(|(end, _)| *end > at);
-        self.0.insert(place, (at, resources));
+impl Started {
+    /// The one that ends first, if it ends before a time.
+    fn pop_before(&mut self, time: Option<f64>) -> Option<(f64, ResourceSet)> {
+        let ends = self.0.iter().enumerate().map(|(index, (end, _))| (*end, index));
+        let (end, index) = ends.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        time.is_none_or(|time| end < time).then(|| self.0.swap_remove(index))
     }
 }

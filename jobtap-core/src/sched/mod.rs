@@ -12,7 +12,7 @@ mod registry;
 mod turn;
 
 pub use conservative::Conservative;
-pub(crate) use estimate::estimate;
+pub(crate) use estimate::{Ends, estimate};
 pub use maintenance::Maintenance;
 pub use policies::{Easy, Fifo, Reservation};
 pub use pool::{Answer, Pool};

@@ -296,6 +296,11 @@ impl Pool {
         }
     }
 
+    /// What of a set no job holds, on nodes that are up or not.
+    pub fn unheld_of(&self, set: &ResourceSet) -> ResourceSet {
+        self.unheld.intersection(set)
+    }
+
     /// Takes what a restored job holds; `false` when some of it is not free, or not ours.
     pub fn claim(&mut self, held: &ResourceSet) -> bool {
         if !held.is_subset(&self.unheld) {

@@ -279,11 +279,11 @@ pub(super) async fn execute<S: JobSource>(
     sort(args, &template, &mut rows)?;
     let look = Look { args, setting, template: &template };
     if args.json {
-        let jobs = look.whole_json(&source, &rows, 0, streams).await?;
+        let jobs = look.whole_json(&source, &rows, &[], streams).await?;
         streams.print(&json_text(args, jobs))?;
     } else {
         streams.print(&table_text(args, setting, &template, &rows)?)?;
-        look.print_inner(&source, &rows, "", 0, streams).await?;
+        look.print_inner(&source, &rows, "", &[], streams).await?;
     }
     Ok(u8::from(fetched.none_found))
 }

@@ -14,6 +14,9 @@ use super::message::{CliError, Streams};
 /// Work that goes into managers within managers, to a depth that nobody knows before.
 type Deep<'f, T> = Pin<Box<dyn Future<Output = Result<T, CliError>> + 'f>>;
 
+/// The addresses of the managers on the way to one. Anybody can note any address on a job of his.
+type Way<'f> = &'f [&'f str];
+
 /// What is wanted of each manager.
 pub(super) struct Look<'a> {
     pub(super) args: &'a JobsArgs,
@@ -28,12 +31,12 @@ impl Look<'_> {
         source: &'f S,
         rows: &'f [JobRow<'_>],
         path: &'f str,
-        level: usize,
+        way: Way<'f>,
         streams: &'f mut Streams<'_>,
     ) -> Deep<'f, ()> {
         Box::pin(async move {
             for row in rows {
-                let Some(inner) = self.manager_of(source, row, level).await else { continue };
+                let Some(inner) = self.manager_of(source, row, way).await else { continue };
                 let id = self.setting.view.ids.show(row.id);
                 let path = if path.is_empty() { id } else { format!("{path}/{id}") };
                 streams.print(&format!("\n{path}:\n"))?;
@@ -43,7 +46,8 @@ impl Look<'_> {
                 }
                 let rows = self.rows_of(&args, &inner, streams).await?;
                 streams.print(&table_text(&args, self.setting, self.template, &rows)?)?;
-                self.print_inner(&inner, &rows, &path, level + 1, streams).await?;
+                let way = farther(way, row.inner_manager());
+                self.print_inner(&inner, &rows, &path, &way, streams).await?;
             }
             Ok(())
         })
@@ -54,16 +58,17 @@ impl Look<'_> {
         &'f self,
         source: &'f S,
         rows: &'f [JobRow<'_>],
-        level: usize,
+        way: Way<'f>,
         streams: &'f mut Streams<'_>,
     ) -> Deep<'f, Vec<Value>> {
         Box::pin(async move {
             let mut jobs = Vec::new();
             for row in rows {
                 let mut job = row.to_json();
-                if let Some(inner) = self.manager_of(source, row, level).await {
+                if let Some(inner) = self.manager_of(source, row, way).await {
                     let rows = self.rows_of(&self.inner_args(), &inner, streams).await?;
-                    let within = self.whole_json(&inner, &rows, level + 1, streams).await?;
+                    let way = farther(way, row.inner_manager());
+                    let within = self.whole_json(&inner, &rows, &way, streams).await?;
                     if let Some(job) = job.as_object_mut() {
                         job.insert("jobs".to_owned(), Value::Array(within));
                     }
@@ -90,18 +95,24 @@ impl Look<'_> {
         &self,
         source: &S,
         row: &JobRow<'_>,
-        level: usize,
+        way: Way<'_>,
     ) -> Option<S> {
+        let level = way.len();
         let wanted = self.args.recurses() && self.args.level.is_none_or(|deepest| level < deepest);
         let own = self.args.recurse_all || row.userid() == Some(self.setting.uid);
         if !wanted || !own {
             return None;
         }
-        source.inner(row.inner_manager()?).await
+        let uri = row.inner_manager().filter(|uri| !way.contains(uri))?;
+        source.inner(uri).await
     }
 
     /// Ids belong to the manager that they were given for, and one header is enough.
     fn inner_args(&self) -> JobsArgs {
         JobsArgs { jobids: Vec::new(), no_header: true, ..self.args.clone() }
     }
+}
+
+fn farther<'f>(way: Way<'f>, next: Option<&'f str>) -> Vec<&'f str> {
+    way.iter().copied().chain(next).collect()
 }

@@ -33,7 +33,7 @@ struct Service {
 impl<'s> JobSource for &'s Service {
     async fn inner(&self, uri: &str) -> Option<Self> {
         let service: &'s Service = self;
-        service.inner.as_deref().filter(|_| uri == "local:///inner")
+        service.inner.as_deref().filter(|_| uri.starts_with("local:///inner"))
     }
 
     async fn rpc(&self, topic: &str, payload: Value) -> Result<Value, SourceError> {
@@ -341,7 +341,7 @@ fn the_last_of_repeated_options_counts() {
 #[test]
 fn jobs_of_jobs_are_listed_below_the_way_to_them() {
     let manager = |id: u64| {
-        let uri = json!({"user": {"uri": "local:///inner"}});
+        let uri = json!({"user": {"uri": format!("local:///inner/{id}")}});
         active(16, json!({"id": id, "annotations": uri}))
     };
     let deepest = service(numbered(&[3]));
@@ -356,4 +356,14 @@ fn jobs_of_jobs_are_listed_below_the_way_to_them() {
     assert_eq!(whole.pointer("/jobs/0/jobs/0/jobs/0/id"), Some(&json!(3)));
     let others = service(vec![active(16, json!({"userid": 7, "id": 1}))]);
     assert_eq!(run(&others, &["-R", "-n", "-o", "{id.dec}"]).out, "1\n");
+}
+
+#[test]
+fn a_circle_of_managers_is_gone_through_once() {
+    let same =
+        |id: u64| active(16, json!({"id": id, "annotations": {"user": {"uri": "local:///inner"}}}));
+    let again = Service { inner: Some(Box::new(service(vec![]))), ..service(vec![same(1)]) };
+    let once = Service { inner: Some(Box::new(again)), ..service(vec![same(1)]) };
+    let listed = run(&once, &["-R", "-n", "-o", "{id.dec}"]).out;
+    assert_eq!(listed, "1\n\nf2:\n1\n");
 }

@@ -26,7 +26,7 @@ pub(crate) fn parse_when(text: &str, now: f64, zone: &TimeZone) -> Option<f64> {
     if text.starts_with(|c: char| c.is_ascii_digit())
         && let Ok(seconds) = text.parse::<f64>()
     {
-        return Some(seconds);
+        return Some(seconds).filter(|seconds| seconds.is_finite());
     }
     if let Ok(time) = text.parse::<Timestamp>() {
         return Some(seconds(time));

@@ -42,7 +42,7 @@ mod watch;
 use std::any::Any;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use jobtap_core::engine::{Cred, Engine, Request};
 use jobtap_core::job::{Timestamp, Uid};
@@ -55,7 +55,7 @@ pub(crate) use commit::ops as store_ops;
 pub use lifecycle::{Daemon, Options, StartError};
 pub(crate) use submit::wrap as token;
 
-use crate::rpc::errno::ENOSPC;
+use crate::rpc::errno::{ENOSPC, ENOSYS, ETIMEDOUT};
 use crate::rpc::{RpcError, RpcResult};
 use crate::store::Reserve;
 use engine_thread::{EngineHandle, answered, refusal};
@@ -110,6 +110,9 @@ pub struct Services {
     reserve: Reserve,
     restart: Notify,
 }
+
+/// How long an executor has to say which processes it runs: one that dies meanwhile says nothing.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// An answer that will come.
 type Answer = Pin<Box<dyn Future<Output = RpcResult> + Send>>;
@@ -176,9 +179,10 @@ impl Services {
             }
             Call::TaskProcesses(id) => {
                 self.records.main_log(id, cred)?;
-                let told = self.execution.tasks(id);
+                let told = tokio::time::timeout(PATIENCE, self.execution.tasks(id));
                 Box::pin(async move {
-                    let tasks = told.await.unwrap_or_default();
+                    let silent = |_| RpcError::new(ETIMEDOUT, "the shepherd doesn't answer");
+                    let tasks = told.await.map_err(silent)?.unwrap_or_default();
                     Ok(json!({ "tasks": tasks }))
                 })
             }
@@ -212,8 +216,10 @@ impl Services {
         Box::pin(async move {
             let mut stats = stats.await?;
             // Where it isn't configured nobody answers, and nothing runs.
-            let none = || json!({ "running": {}, "config": {} });
-            let told = housekeeping.next().await.unwrap_or_else(|_| none());
+            let told = match housekeeping.next().await {
+                Err(error) if error.errno == ENOSYS => json!({ "running": {}, "config": {} }),
+                told => told?,
+            };
             if let Some(stats) = stats.as_object_mut() {
                 stats.insert("housekeeping".to_owned(), told);
             }

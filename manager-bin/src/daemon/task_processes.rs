@@ -17,7 +17,13 @@ impl TaskProcesses {
     /// Waits for the next answer about a job.
     pub(super) fn of(&self, id: u64) -> oneshot::Receiver<Vec<TaskProcess>> {
         let (sender, receiver) = oneshot::channel();
-        self.lock().entry(id).or_default().push(sender);
+        let mut waiting = self.lock();
+        // Those who gave up leave nothing behind.
+        waiting.retain(|_, senders| {
+            senders.retain(|sender| !sender.is_closed());
+            !senders.is_empty()
+        });
+        waiting.entry(id).or_default().push(sender);
         receiver
     }
 

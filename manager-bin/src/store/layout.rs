@@ -21,8 +21,9 @@ pub(super) trait Rows {
     fn contains(&self, name: &[u8]) -> Result<bool, StoreError>;
 }
 
-/// How far logs were written lately, by their rows' names: what comes behind that can't be there yet,
-/// and needs no look at the store, which costs the more the more tables there are.
+/// How far the logs go that were begun lately, by their rows' names: what comes behind that can't be
+/// there, and needs no look at the store, which costs the more the more tables there are. Of a log that
+/// was there before nobody knows here how far it goes.
 #[derive(Default)]
 pub(super) struct Ends(FxHashMap<Vec<u8>, u64>);
 
@@ -30,21 +31,24 @@ pub(super) struct Ends(FxHashMap<Vec<u8>, u64>);
 const REMEMBERED: usize = 1 << 15;
 
 impl Ends {
-    /// Notes a record, and says whether it is behind all that the log had.
-    fn is_behind(&mut self, log: Vec<u8>, seq: u64) -> bool {
+    /// Whether a record is behind all that its log has.
+    fn is_behind(&self, log: &[u8], seq: u64) -> bool {
+        self.0.get(log).is_some_and(|last| *last < seq)
+    }
+
+    /// A record is new.
+    fn note(&mut self, log: Vec<u8>, seq: u64) {
         if self.0.len() >= REMEMBERED {
             self.0.clear();
         }
         match self.0.entry(log) {
-            Entry::Vacant(entry) => {
-                entry.insert(seq);
-                false
-            }
             Entry::Occupied(mut last) => {
-                let behind = *last.get() < seq;
                 last.insert(seq.max(*last.get()));
-                behind
             }
+            Entry::Vacant(entry) if seq == 0 => {
+                entry.insert(seq);
+            }
+            Entry::Vacant(_) => {}
         }
     }
 }
@@ -91,9 +95,11 @@ fn append(
         }
         Some(removed) => *removed = Some(value),
         None => {
-            if !ends.is_behind(rows::of_log(key), seq) && stored.contains(&name)? {
+            let log = rows::of_log(key);
+            if !ends.is_behind(&log, seq) && stored.contains(&name)? {
                 return Err(StoreError::Sequence { key: key.to_string(), seq });
             }
+            ends.note(log, seq);
             effects.insert(name, Some(value));
         }
     }
@@ -247,16 +253,17 @@ mod tests {
     #[test]
     fn only_what_may_be_there_is_looked_for() {
         let mut ends = Ends::default();
-        let one = |seq| vec![append_op(7, seq, "x\n")];
-        assert!(resolve(&Everything, &mut ends, one(3)).is_err());
-        resolve(&Nothing, &mut ends, one(4)).unwrap();
-        resolve(&Everything, &mut ends, one(5)).unwrap();
-        for seq in [5, 4] {
-            assert!(resolve(&Everything, &mut ends, one(seq)).is_err());
+        let one = |id, seq| vec![append_op(id, seq, "x\n")];
+        assert!(resolve(&Everything, &mut ends, one(7, 0)).is_err());
+        resolve(&Nothing, &mut ends, one(7, 0)).unwrap();
+        resolve(&Everything, &mut ends, one(7, 1)).unwrap();
+        resolve(&Everything, &mut ends, one(7, 3)).unwrap();
+        for seq in [3, 2, 0] {
+            assert!(resolve(&Everything, &mut ends, one(7, seq)).is_err());
         }
-        // The end stays where it was furthest.
-        assert!(resolve(&Everything, &mut ends, one(5)).is_err());
-        assert!(resolve(&Everything, &mut ends, vec![append_op(8, 6, "x\n")]).is_err());
+        // One that was begun earlier may go on behind what is appended.
+        resolve(&Nothing, &mut ends, one(8, 4)).unwrap();
+        assert!(resolve(&Everything, &mut ends, one(8, 5)).is_err());
     }
 
     fn append_op(id: u64, seq: u64, text: &str) -> Op {

@@ -17,6 +17,7 @@ type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 #[derive(Default)]
 pub(crate) struct MemoryStore {
     rows: Mutex<Map>,
+    ends: Mutex<Ends>,
     commits: Mutex<Vec<Vec<Op>>>,
     failing: AtomicBool,
     held: Mutex<Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>>,
@@ -96,8 +97,8 @@ impl Store for MemoryStore {
         if failing {
             return Err(StoreError::io("memory".as_ref(), std::io::Error::other("injected")));
         }
-        let mut rows = self.rows.lock().unwrap();
-        for (name, effect) in layout::resolve(&MapRows(&rows), &mut Ends::default(), ops.clone())? {
+        let (mut rows, mut ends) = (self.rows.lock().unwrap(), self.ends.lock().unwrap());
+        for (name, effect) in layout::resolve(&MapRows(&rows), &mut ends, ops.clone())? {
             match effect {
                 Some(value) => rows.insert(name, value),
                 None => rows.remove(&name),

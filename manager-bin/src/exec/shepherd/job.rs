@@ -244,7 +244,9 @@ impl Job {
         self.emit(ExecEvent::Released { id, last: true });
         self.stop_pumps();
         self.input = None;
-        self.dir = None;
+        if let Some(dir) = self.dir.take() {
+            dir.remove();
+        }
         self.ended = true;
         true
     }

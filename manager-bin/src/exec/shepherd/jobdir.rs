@@ -1,10 +1,11 @@
 //! The directory that a job has for itself while it runs (`FLUX_JOB_TMPDIR`), with the files that came
 //! with it (RFC 37).
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
+use std::thread::{Builder, JoinHandle};
 
 use jobtap_core::job::{Encoding, JobId};
 use serde_json::Value;
@@ -16,10 +17,13 @@ use crate::exec::protocol::decode_data;
 /// The tag by which commands and names of files refer to the directory.
 const TAG: &str = "{{tmpdir}}";
 
-/// The permission bits of a file's mode.
-const PERMISSIONS: u64 = 0o7777;
+/// The bits of a file's mode that count: who may read, write and execute it.
+const PERMISSIONS: u64 = 0o777;
 
-/// The directory; it is removed with this value.
+/// The directory of all of them, below the manager's state.
+const ALL: &str = "tmp";
+
+/// The directory; what nobody removes is removed when the next shepherd starts.
 #[derive(Debug)]
 pub(super) struct JobDir(PathBuf);
 
@@ -28,8 +32,8 @@ impl JobDir {
     /// no visible use for a directory does without.
     pub(super) fn make(state_dir: &Path, job: &StartJob) -> Result<Option<Self>, String> {
         let name = JobId::new(job.id).encode(Encoding::DotHex);
-        let dir = Self(state_dir.join("tmp").join(name));
-        match fs::create_dir_all(dir.path()) {
+        let dir = Self(state_dir.join(ALL).join(name));
+        match private_dir(dir.path()) {
             Ok(()) => {}
             Err(_) if !is_used(job) => return Ok(None),
             Err(error) => {
@@ -55,7 +59,7 @@ impl JobDir {
         let content = content(file)?;
         let mode = file.get("mode").and_then(Value::as_u64).unwrap_or(0o600) & PERMISSIONS;
         let write = || {
-            path.parent().map_or(Ok(()), fs::create_dir_all)?;
+            path.parent().map_or(Ok(()), private_dir)?;
             let mode = u32::try_from(mode).unwrap_or(0o600);
             let mut file =
                 OpenOptions::new().write(true).create_new(true).mode(mode).open(&path)?;
@@ -65,11 +69,41 @@ impl JobDir {
     }
 }
 
-impl Drop for JobDir {
-    /// What of it can't be removed stays: the job is over, and nobody is there to be told.
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+impl JobDir {
+    /// Removes it with all that the job left there, off this thread, which other jobs wait for. What
+    /// can't be removed stays: the job is over, and nobody is there to be told.
+    pub(super) fn remove(self) -> Option<JoinHandle<()>> {
+        match fs::remove_dir(self.path()) {
+            Ok(()) => None,
+            Err(_) => in_the_background(vec![self.0]),
+        }
     }
+
+    /// Removes what shepherds that were killed have left. Before the first job.
+    pub(super) fn sweep(state_dir: &Path) -> Option<JoinHandle<()>> {
+        let aside = state_dir.join(format!("{ALL}.{}", std::process::id()));
+        // The directories of the jobs to come are made anew.
+        let _ = fs::rename(state_dir.join(ALL), aside);
+        let entries = fs::read_dir(state_dir).ok()?.filter_map(Result::ok);
+        let left = |name: &str| name.strip_prefix(ALL).is_some_and(|rest| rest.starts_with('.'));
+        let left = entries.filter(|entry| entry.file_name().to_str().is_some_and(left));
+        let left: Vec<PathBuf> = left.map(|entry| entry.path()).collect();
+        if left.is_empty() { None } else { in_the_background(left) }
+    }
+}
+
+fn in_the_background(directories: Vec<PathBuf>) -> Option<JoinHandle<()>> {
+    let remove = move || {
+        for directory in directories {
+            let _ = fs::remove_dir_all(directory);
+        }
+    };
+    Builder::new().name("remove-tmpdir".to_owned()).spawn(remove).ok()
+}
+
+/// Makes a directory that is nobody else's, with those above it.
+fn private_dir(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// Whether the job has files, or names its directory.
@@ -108,7 +142,7 @@ mod tests {
     fn files_are_there_as_long_as_the_job() {
         let state = tempfile::tempdir().unwrap();
         let files = json!({
-            "text": {"mode": 0o100755, "encoding": "utf-8", "data": "a b"},
+            "text": {"mode": 0o104755, "encoding": "utf-8", "data": "a b"},
             "sub/bytes": {"mode": 0o100600, "encoding": "base64", "data": "/w=="},
             "conf.json": {"mode": 0o100644, "data": {"x": 1}},
         });
@@ -118,10 +152,22 @@ mod tests {
         assert_eq!(read("sub/bytes"), [0xff]);
         assert_eq!(read("conf.json"), b"{\"x\":1}");
         let mode = fs::metadata(dir.path().join("text")).unwrap().permissions().mode();
-        assert_eq!(mode & 0o700, 0o700);
+        assert_eq!(mode & 0o7700, 0o700);
         let path = dir.path().to_owned();
-        drop(dir);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+        dir.remove().unwrap().join().unwrap();
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_a_killed_shepherd_left_is_removed() {
+        let state = tempfile::tempdir().unwrap();
+        let old = JobDir::make(state.path(), &job(json!({"a": {"data": 1}}))).unwrap().unwrap();
+        let sweep = JobDir::sweep(state.path()).unwrap();
+        let new = JobDir::make(state.path(), &job(json!({"b": {"data": 1}}))).unwrap().unwrap();
+        sweep.join().unwrap();
+        assert!(!old.path().join("a").exists() && new.path().join("b").exists());
+        assert_eq!(fs::read_dir(state.path()).unwrap().count(), 1);
     }
 
     #[test]

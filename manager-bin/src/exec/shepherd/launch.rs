@@ -15,21 +15,21 @@ use crate::exec::{ExecEvent, SHEPHERD_LOST, StartJob};
 
 impl Shepherd {
     /// Serves a start request. A job is started once, however often it is asked for.
-    pub(super) fn start_or_attach(&mut self, start: &StartJob) {
+    pub(super) fn start_or_attach(&mut self, mut start: StartJob) {
         let outbox = self.outbox();
         if let Some(known) = self.jobs.get_mut(&start.id) {
             known.attach(outbox, start.reattach, start.seen);
             return;
         }
         if start.reattach {
-            self.report_lost(start);
+            self.report_lost(&start);
             return;
         }
         self.shutdown = false;
-        let mut job = Job::new(start, outbox);
+        let mut job = Job::new(&start, outbox);
         job.log("init", None);
         job.log("starting", None);
-        if let Err(note) = self.launch(start, &mut job) {
+        if let Err(note) = self.launch(&mut start, &mut job) {
             job.fail(note);
             kill_group(&job);
         }
@@ -49,15 +49,14 @@ impl Shepherd {
     }
 
     /// Starts all tasks. The error is for the user.
-    fn launch(&mut self, start: &StartJob, job: &mut Job) -> Result<(), String> {
+    fn launch(&mut self, start: &mut StartJob, job: &mut Job) -> Result<(), String> {
         let own = rustix::process::geteuid().as_raw();
         if start.userid != own {
             return Err(format!("cannot run a job of user {} as user {own}", start.userid));
         }
         let Self { nonce, limits, state_dir, tasks, inbox, .. } = self;
         job.dir = JobDir::make(state_dir, start)?;
-        let tmpdir = job.dir.as_ref().map(|dir| dir.path().to_owned());
-        let start = &StartJob { tmpdir, ..start.clone() };
+        start.tmpdir = job.dir.as_ref().map(|dir| dir.path().to_owned());
         let launcher = Launcher::new(start, nonce, limits);
         launcher.check()?;
         let io = JobIo::prepare(start, state_dir)?;

@@ -146,6 +146,7 @@ impl Shepherd {
         idle_time: Duration,
     ) -> io::Result<()> {
         let listener = UnixListener::from_std(listener)?;
+        jobdir::JobDir::sweep(&self.state_dir);
         let mut children = signal(SignalKind::child())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut connections = 0;
@@ -243,7 +244,7 @@ impl Shepherd {
         match request {
             // Taken care of by the connection.
             Request::Hello { .. } => {}
-            Request::Start(job) => self.start_or_attach(&job),
+            Request::Start(job) => self.start_or_attach(*job),
             Request::Signal { id, signum } => match Signal::from_named_raw(signum) {
                 Some(signal) => self.signal(id, signal),
                 None => eprintln!("shepherd: job {id}: signal {signum} can't be sent"),
