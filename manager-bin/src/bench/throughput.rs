@@ -20,6 +20,13 @@ const IN_FLIGHT: u64 = 512;
 /// How often it is looked whether all jobs have ended.
 const POLL: Duration = Duration::from_millis(20);
 
+/// A size is measured until this many jobs went through, so that chance counts as little for few jobs
+/// as for many...
+const ENOUGH: u64 = 100_000;
+
+/// ...but not more often than this.
+const MOST_RUNS: u64 = 9;
+
 /// What was measured.
 #[derive(Debug, Clone, Copy)]
 pub struct Throughput {
@@ -41,6 +48,24 @@ impl Throughput {
     pub fn cpu_micros(&self) -> f64 {
         self.cpu * 1e6 / self.jobs.max(1) as f64
     }
+}
+
+/// How often a size is measured: an odd number, so that there is a median.
+pub fn runs(jobs: u64) -> u64 {
+    (ENOUGH / jobs.max(1)).clamp(1, MOST_RUNS).div_ceil(2) * 2 - 1
+}
+
+/// The median of [`runs`] measurements.
+///
+/// # Errors
+/// As [`measure`].
+pub async fn median(jobs: u64) -> Result<Throughput, BenchError> {
+    let mut measured = vec![measure(jobs).await?];
+    for _ in 1..runs(jobs) {
+        measured.push(measure(jobs).await?);
+    }
+    measured.sort_by_key(|one| one.elapsed);
+    Ok(measured.swap_remove(measured.len() / 2))
 }
 
 /// Sends jobs through a fresh manager.

@@ -73,17 +73,20 @@ fn memory(jobs: u64) -> Result<(), CliError> {
 }
 
 async fn throughput(sizes: &[u64]) -> Result<(), CliError> {
-    session::print("submit to inactive, simulated execution, each event durable:\n")?;
     session::print(
-        "      JOBS   SECONDS    JOBS/S    US/JOB CPU-US/JOB   US/JOB : FIRST  CPU : FIRST\n",
+        "submit to inactive, simulated execution, each event durable; medians of runs:\n",
+    )?;
+    session::print(
+        "      JOBS  RUNS   SECONDS    JOBS/S    US/JOB CPU-US/JOB   US/JOB : FIRST  CPU : FIRST\n",
     )?;
     let mut first = None;
     for size in sizes {
-        let measured = throughput::measure(*size).await?;
+        let measured = throughput::median(*size).await?;
         let base = *first.get_or_insert(measured);
         session::print(&format!(
-            "{:>10} {:>9.2} {:>9.0} {:>9.1} {:>10.1} {:>16.2} {:>12.2}\n",
+            "{:>10} {:>5} {:>9.2} {:>9.0} {:>9.1} {:>10.1} {:>16.2} {:>12.2}\n",
             measured.jobs,
+            throughput::runs(*size),
             measured.elapsed.as_secs_f64(),
             1e6 / measured.micros(),
             measured.micros(),
@@ -121,6 +124,13 @@ fn number(text: &str) -> Result<u64, String> {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
+
+    #[test]
+    fn few_jobs_are_measured_several_times() {
+        for (jobs, runs) in [(1, 9), (10_000, 9), (20_000, 5), (50_000, 1), (1_000_000, 1)] {
+            assert_eq!(throughput::runs(jobs), runs, "{jobs}");
+        }
+    }
 
     #[test]
     fn a_count_may_be_short() {
