@@ -25,6 +25,7 @@ use crate::daemon::config::Source;
 use crate::daemon::resources::TestSize;
 use crate::daemon::statedir::{StateDir, fresh_directory};
 use crate::daemon::{Daemon, Options};
+use crate::open_files::OpenFiles;
 use crate::rpc::uri;
 
 const COMMAND: &str = "start";
@@ -374,13 +375,11 @@ fn spawn(daemon: &Daemon, rundir: &RunDir, command: &[OsString]) -> Result<Child
         path.push(":");
         path.push(inherited);
     }
-    Command::new(program)
-        .args(arguments)
-        .env("PATH", path)
-        .env(uri::VARIABLE, daemon.uri())
-        .env(uri::FLUX_VARIABLE, daemon.uri())
-        .spawn()
-        .map_err(|error| cannot_run(Path::new(program), &error))
+    let mut command = Command::new(program);
+    command.args(arguments).env("PATH", path);
+    command.env(uri::VARIABLE, daemon.uri()).env(uri::FLUX_VARIABLE, daemon.uri());
+    let child = OpenFiles::of_this_process().lowered(|| command.spawn());
+    child.map_err(|error| cannot_run(Path::new(program), &error))
 }
 
 /// The command with its arguments: a shell if none is given, and a shell's command line if it is one

@@ -29,6 +29,7 @@ use super::statedir::StateDir;
 use super::{Failure, Services, server};
 use crate::archive::{self, ArchiveError};
 use crate::exec::ExecError;
+use crate::open_files::OpenFiles;
 use crate::rpc::uri;
 use crate::store::StoreError;
 
@@ -117,6 +118,7 @@ impl Daemon {
     /// Starts everything; on return the manager is ready. Must be called within a tokio runtime.
     pub fn start(options: Options) -> Result<Self, StartError> {
         let uri = uri::of_path(&options.socket);
+        let room = OpenFiles::of_this_process().connections();
         let (failure, failed) = Failure::new();
         let (plugins, stop_plugins) = plugin_runtime()?;
         let processes = Processes::start(&plugins, &uri);
@@ -124,7 +126,7 @@ impl Daemon {
         let (thread, services) = start_threads(&options, &uri, runs, failure)?;
         let listener = listen(&options.socket)
             .map_err(|reason| StartError::Socket { path: options.socket.clone(), reason })?;
-        let server = tokio::spawn(server::serve(listener, Arc::clone(&services)));
+        let server = tokio::spawn(server::serve(listener, Arc::clone(&services), room));
         Ok(Self {
             uri,
             services,

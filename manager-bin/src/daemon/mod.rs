@@ -24,6 +24,7 @@ mod merge;
 mod nodes;
 mod placement;
 mod plugin_reads;
+mod process_queue;
 mod processes;
 mod pulse;
 mod records;

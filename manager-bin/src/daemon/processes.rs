@@ -6,6 +6,8 @@
 //!
 //! The end of a process is the end of the program that was started. What it leaves behind in the
 //! background is neither waited for nor ended.
+//!
+//! Only as many run at once as the limit of open files has room for; the others wait for their turn.
 
 use std::collections::HashMap;
 use std::io;
@@ -25,11 +27,25 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::capture::{Capture, Lines};
+use super::process_queue::ProcessQueue;
+use crate::open_files::OpenFiles;
 use crate::rpc::errno::strerror;
 use crate::rpc::uri;
 
 /// What a process has to end by itself when the manager ends.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// Signals that end no process; any other one ends what has not begun yet.
+const PASSING: [Signal; 8] = [
+    Signal::CHILD,
+    Signal::CONT,
+    Signal::STOP,
+    Signal::TSTP,
+    Signal::TTIN,
+    Signal::TTOU,
+    Signal::URG,
+    Signal::WINCH,
+];
 
 /// Runs them; clones are the same.
 #[derive(Clone)]
@@ -49,8 +65,15 @@ struct Shared {
 struct Table {
     /// A process is here exactly as long as its id is its own: it is reaped under the lock.
     running: HashMap<ProcessKey, Running>,
+    waiting: ProcessQueue<Waiting>,
     /// The manager ends: nothing is started any more.
     closed: bool,
+}
+
+struct Waiting {
+    process: Process,
+    lines: Option<LineSink>,
+    answer: ProcessAnswer,
 }
 
 struct Running {
@@ -79,6 +102,7 @@ impl Processes {
     pub(super) fn close(&self) {
         let mut table = self.shared.lock();
         table.closed = true;
+        let unstarted = std::mem::take(&mut table.waiting);
         table.signal_all(Signal::TERM);
         let waited = self
             .shared
@@ -86,6 +110,8 @@ impl Processes {
             .wait_timeout_while(table, GRACE, |table| !table.running.is_empty())
             .unwrap_or_else(PoisonError::into_inner);
         waited.0.signal_all(Signal::KILL);
+        drop(waited);
+        drop(unstarted);
     }
 }
 
@@ -93,7 +119,8 @@ async fn serve(mut inbox: UnboundedReceiver<(PluginKey, ProcessCommand)>, shared
     while let Some((plugin, command)) = inbox.recv().await {
         match command {
             ProcessCommand::Run { key, process, lines, answer } => {
-                run(&shared, plugin, key, process, lines, answer);
+                shared.lock().waiting.push(plugin, key, Waiting { process, lines, answer });
+                start_waiting(&shared);
             }
             ProcessCommand::Signal { key, signum } => shared.signal(key, signum),
             ProcessCommand::KillAll => shared.kill_all(plugin),
@@ -107,10 +134,17 @@ impl Shared {
     }
 
     fn signal(&self, key: ProcessKey, signum: i32) {
-        if let Some(running) = self.lock().running.get(&key)
-            && let Some(signal) = Signal::from_named_raw(signum)
-        {
+        let Some(signal) = Signal::from_named_raw(signum) else { return };
+        let mut table = self.lock();
+        if let Some(running) = table.running.get(&key) {
             running.signal(signal);
+        } else if !PASSING.contains(&signal)
+            && let Some(waiting) = table.waiting.take(key)
+        {
+            drop(table);
+            let status = WaitStatus::from_signal(signum);
+            let (stdout, stderr) = Default::default();
+            waiting.answer.send(Ok(ProcessEnd { status, stdout, stderr }));
         }
     }
 
@@ -123,9 +157,10 @@ impl Shared {
                 running.answer.take()
             })
             .collect();
+        let unstarted = table.waiting.take_all(plugin);
         drop(table);
         // Wakes those who wait, who may send commands of their own.
-        drop(unanswered);
+        drop((unanswered, unstarted));
     }
 }
 
@@ -142,21 +177,28 @@ impl Running {
     }
 }
 
+/// Starts what waits, as far as there is room.
+fn start_waiting(shared: &Arc<Shared>) {
+    let room = OpenFiles::of_this_process().processes();
+    let mut table = shared.lock();
+    while !table.closed && table.running.len() < room {
+        let Table { running, waiting, .. } = &mut *table;
+        let of = |plugin| running.values().filter(|running| running.plugin == plugin).count();
+        let Some((plugin, key, next)) = waiting.next(of) else { return };
+        run(table, shared, (plugin, key), next);
+        table = shared.lock();
+    }
+}
+
 /// Starts a process, and a task that waits for its end.
 fn run(
+    mut table: MutexGuard<'_, Table>,
     shared: &Arc<Shared>,
-    plugin: PluginKey,
-    key: ProcessKey,
-    process: Process,
-    lines: Option<LineSink>,
-    answer: ProcessAnswer,
+    (plugin, key): (PluginKey, ProcessKey),
+    waiting: Waiting,
 ) {
-    let mut table = shared.lock();
-    if table.closed {
-        return;
-    }
-    let started = Started::new(&process, &shared.uri, lines);
-    match started {
+    let Waiting { process, lines, answer } = waiting;
+    match Started::new(&process, &shared.uri, lines) {
         Ok((started, group)) => {
             table.running.insert(key, Running { plugin, group, answer: Some(answer) });
             drop(table);
@@ -184,6 +226,7 @@ impl Started {
         let pid = spawned.child.id().and_then(|pid| i32::try_from(pid).ok());
         let no_id = || io::Error::other("it has no process id");
         let group = pid.and_then(Pid::from_raw).ok_or_else(no_id)?;
+        OpenFiles::of_this_process().give(group);
         Ok((spawned, group))
     }
 
@@ -220,6 +263,7 @@ async fn attend(shared: Arc<Shared>, key: ProcessKey, mut started: Started, proc
         }
     };
     let (status, running) = ended;
+    start_waiting(&shared);
     let Some(answer) = running.and_then(|running| running.answer) else {
         return;
     };

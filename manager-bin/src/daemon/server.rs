@@ -4,7 +4,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use jobtap_core::engine::Cred;
+use jobtap_core::engine::{Cred, Level};
 use jobtap_core::job::Uid;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use super::Services;
 use super::audit;
 use super::watch;
+use crate::open_files::OpenFiles;
 use crate::rpc::errno::{EINVAL, EPERM};
 use crate::rpc::message::{Answer, Request, decode, encode};
 use crate::rpc::{HELLO, MAX_LINE, PROTOCOL, RpcError, RpcResult};
@@ -29,11 +30,22 @@ const ROLE_OWNER: u32 = 1;
 /// What is left to do for a request after it was taken in.
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Serves all connections until it is dropped.
-pub(super) async fn serve(listener: UnixListener, services: Arc<Services>) {
+/// Serves connections until it is dropped, at most `room` at once; who comes then waits until one
+/// ends.
+pub(super) async fn serve(listener: UnixListener, services: Arc<Services>, room: usize) {
     let mut connections = JoinSet::new();
+    let mut told = false;
     loop {
         while connections.try_join_next().is_some() {}
+        if connections.len() >= room {
+            if !told {
+                services.log.write(Level::Warning, &full(room));
+            }
+            told = true;
+            connections.join_next().await;
+            continue;
+        }
+        told = told && connections.len() > room / 2;
         match listener.accept().await {
             Ok((socket, _)) => {
                 connections.spawn(connection(socket, Arc::clone(&services)));
@@ -42,6 +54,14 @@ pub(super) async fn serve(listener: UnixListener, services: Arc<Services>) {
             Err(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
         }
     }
+}
+
+fn full(room: usize) -> String {
+    let limit = OpenFiles::of_this_process().own();
+    format!(
+        "{room} connections are as many as the limit of {limit} open files has room for: others \
+         wait until one ends (raise LimitNOFILE, or ulimit -n)"
+    )
 }
 
 async fn connection(socket: UnixStream, services: Arc<Services>) {

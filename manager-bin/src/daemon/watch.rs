@@ -1,12 +1,14 @@
 //! `job-info.eventlog-watch`: a job's eventlog or output, first what is stored, then what comes.
 
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jobtap_core::engine::{Cred, Log};
 use jobtap_core::job::JobId;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::hub::{Hub, Published};
@@ -14,7 +16,7 @@ use super::merge::{Position, Step};
 use super::records::{MainLog, Records};
 use super::services::{Path, Watch};
 use crate::rpc::RpcError;
-use crate::rpc::errno::{ENODATA, ENOENT, EPIPE};
+use crate::rpc::errno::{EIO, ENODATA, ENOENT, EPIPE};
 
 /// The output of a running job is looked at again after this time, doubled up to [`SLOWEST_POLL`] while nothing comes.
 const FASTEST_POLL: Duration = Duration::from_millis(10);
@@ -131,22 +133,21 @@ impl<S: Sink> Watcher<'_, S> {
     async fn file(&mut self, main: MainLog, key: &str) -> Result<(), RpcError> {
         let mut over = main.is_inactive();
         let mut started = over || main.has("start");
-        let mut tail = None;
+        let no_file = || RpcError::new(ENOENT, "");
+        let mut tail = Tail::new(self.records.file(self.id, key).ok_or_else(no_file)?);
         let mut pause = FASTEST_POLL;
         loop {
-            if started && tail.is_none() {
-                tail = Tail::open(self.records, self.id, key).await;
-            }
             // Whether the job was over before the file was read: then this was all of it.
             let last = over;
             let mut grew = false;
-            while let Some(line) = next_line(&mut tail).await {
-                self.show(&line).await?;
+            while started && let Some(lines) = tail.next().await? {
+                for line in lines.split_inclusive('\n') {
+                    self.show(line).await?;
+                }
                 grew = true;
             }
             if last {
-                let missing = tail.is_none();
-                return if missing { Err(RpcError::new(ENOENT, "")) } else { Ok(()) };
+                return if tail.found { Ok(()) } else { Err(no_file()) };
             }
             pause = if grew { FASTEST_POLL } else { (pause * 2).min(SLOWEST_POLL) };
             let waiting = async {
@@ -188,27 +189,57 @@ fn ends(log: Log, line: &str) -> bool {
             .is_ok_and(|event| event.get("name").and_then(Value::as_str) == Some(name))
 }
 
-/// Reads whole lines of a growing file.
+/// Reads a growing file in whole lines. It is open only while it is read: more may wait for output
+/// than files may be open.
 struct Tail {
-    file: BufReader<tokio::fs::File>,
-    partial: Vec<u8>,
+    path: PathBuf,
+    read: u64,
+    found: bool,
 }
+
+/// About as much is read at once.
+const PIECE: usize = 256 * 1024;
 
 impl Tail {
-    async fn open(records: &Records, id: JobId, key: &str) -> Option<Self> {
-        let file = tokio::fs::File::open(records.file(id, key)?).await.ok()?;
-        Some(Self { file: BufReader::new(file), partial: Vec::new() })
+    fn new(path: PathBuf) -> Self {
+        Self { path, read: 0, found: false }
+    }
+
+    /// The lines that are there as a whole beyond those read before, or the first of them.
+    async fn next(&mut self) -> Result<Option<String>, RpcError> {
+        let (path, from) = (self.path.clone(), self.read);
+        let read = tokio::task::spawn_blocking(move || whole_lines(&path, from)).await;
+        match read.unwrap_or_else(|error| Err(io::Error::other(error))) {
+            Ok(lines) => {
+                self.found = true;
+                self.read += lines.len() as u64;
+                let text = Some(lines).filter(|lines| !lines.is_empty());
+                Ok(text.map(|lines| String::from_utf8_lossy(&lines).into_owned()))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(unreadable(&error)),
+        }
     }
 }
 
-/// The next line that is there as a whole. A line that is still being written is kept for later.
-async fn next_line(tail: &mut Option<Tail>) -> Option<String> {
-    let tail = tail.as_mut()?;
-    tail.file.read_until(b'\n', &mut tail.partial).await.ok()?;
-    if tail.partial.last() != Some(&b'\n') {
-        return None;
+fn whole_lines(path: &std::path::Path, from: u64) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(from))?;
+    let mut file = BufReader::new(file);
+    let mut lines = Vec::new();
+    while lines.len() < PIECE {
+        let whole = lines.len();
+        let read = file.read_until(b'\n', &mut lines)?;
+        if read == 0 || lines.last() != Some(&b'\n') {
+            // What is still being written is read again when it is whole.
+            lines.truncate(whole);
+            break;
+        }
     }
-    let line = String::from_utf8_lossy(&tail.partial).into_owned();
-    tail.partial.clear();
-    Some(line)
+    Ok(lines)
+}
+
+fn unreadable(error: &io::Error) -> RpcError {
+    let errno = error.raw_os_error().unwrap_or(EIO);
+    RpcError::new(errno, format!("the job's file can't be read: {error}"))
 }

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use super::protocol::{Reply, Request, VERSION, decode, encode, encode_data};
 use super::{ExecEvent, Executor, HeldJob, SHEPHERD_ARGUMENT, SHEPHERD_LOST, StartJob, socket};
+use crate::open_files::OpenFiles;
 
 /// A shepherd may go for lack of work while the manager comes: then the next one is asked.
 const ATTEMPTS: u32 = 3;
@@ -326,6 +327,7 @@ fn start_shepherd(config: &LocalConfig) -> io::Result<()> {
         .arg(SHEPHERD_ARGUMENT)
         .arg(&config.state_dir)
         .arg(config.idle_time.as_millis().to_string())
+        .arg(OpenFiles::of_this_process().found().to_string())
         .current_dir("/")
         .stdin(Stdio::from(listener))
         .stdout(Stdio::null())

@@ -25,6 +25,7 @@ use super::lock::{self, Lock};
 use super::rows::{self, Row};
 use super::space::{self, Space};
 use super::{Key, Op, Store, StoreError, StoredJob};
+use crate::open_files::OpenFiles;
 use keyspaces::Keyspaces;
 pub use tail::Cut;
 
@@ -345,6 +346,7 @@ fn open_database(dir: &Path, path: &Path) -> Result<Database, StoreError> {
         let opened = guarded(dir, || {
             Database::builder(path)
                 .cache_size(CACHE)
+                .max_cached_files(Some(OpenFiles::of_this_process().tables()))
                 .max_journaling_size(JOURNALS)
                 .worker_threads(WORKERS)
                 // Big jobspecs and outputs are text: fewer bytes to sync.

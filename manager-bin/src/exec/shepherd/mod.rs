@@ -49,9 +49,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
 
 use self::job::Job;
-use self::spawn::FdLimit;
 use super::protocol::{Reply, Request, VERSION};
 use super::{ExecEvent, HeldJob, TaskProcess};
+use crate::open_files::OpenFiles;
 
 /// How often at most to look whether the state directory is still there.
 const MIN_PATROL: Duration = Duration::from_secs(1);
@@ -82,7 +82,7 @@ struct Shepherd {
     state_dir: PathBuf,
     /// Tells processes started by this shepherd from those of another, by their environment.
     nonce: String,
-    limits: FdLimit,
+    limits: OpenFiles,
     inbox: UnboundedSender<Message>,
     manager: Option<Manager>,
     jobs: BTreeMap<u64, Job>,
@@ -100,8 +100,9 @@ fn timestamp() -> f64 {
 
 /// Runs the shepherd until it has nothing left to do.
 ///
-/// `arguments` follow [`SHEPHERD_ARGUMENT`](super::SHEPHERD_ARGUMENT): the state directory, and the
-/// idle time in milliseconds. Standard input is the listening socket, standard error the log.
+/// `arguments` follow [`SHEPHERD_ARGUMENT`](super::SHEPHERD_ARGUMENT): the state directory, the idle
+/// time in milliseconds, and the tasks' limit of open files, -1 for none. Standard input is the
+/// listening socket, standard error the log.
 pub fn shepherd_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match start(arguments.into_iter()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -113,9 +114,13 @@ pub fn shepherd_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode 
 }
 
 fn start(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
-    let usage = || io::Error::new(io::ErrorKind::InvalidInput, "usage: STATEDIR IDLE-MILLISECONDS");
+    let usage = || {
+        let text = "usage: STATEDIR IDLE-MILLISECONDS OPEN-FILES";
+        io::Error::new(io::ErrorKind::InvalidInput, text)
+    };
     let state_dir = PathBuf::from(arguments.next().ok_or_else(usage)?);
     let idle = arguments.next().and_then(|text| text.to_str()?.parse().ok()).ok_or_else(usage)?;
+    let files = arguments.next().and_then(|text| text.to_str()?.parse().ok()).ok_or_else(usage)?;
     // Refused only to a leader of a process group, which has its own session or was started by hand.
     let _ = rustix::process::setsid();
     let own = rustix::process::getpid();
@@ -126,7 +131,7 @@ fn start(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
     let shepherd = Shepherd {
         state_dir,
         nonce: format!("{}-{:x}", own.as_raw_pid(), timestamp().to_bits()),
-        limits: FdLimit::raise(),
+        limits: OpenFiles::in_place_of_the_manager(files),
         inbox,
         manager: None,
         jobs: BTreeMap::new(),

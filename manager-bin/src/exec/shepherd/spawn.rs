@@ -7,11 +7,12 @@ use std::process::Command;
 
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::Pid;
 
 use super::taskio::{Capture, JobIo, TaskIo, plain};
 use super::template::{f58_for, render};
 use crate::exec::{NodeTasks, StartJob};
+use crate::open_files::OpenFiles;
 
 /// Where programs are looked for when the job's environment has no `PATH`.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
@@ -41,12 +42,12 @@ pub(super) struct Launcher<'a> {
     job: &'a StartJob,
     program: Result<PathBuf, Errno>,
     env: Vec<(String, String)>,
-    limits: &'a FdLimit,
+    limits: &'a OpenFiles,
 }
 
 impl<'a> Launcher<'a> {
     /// Looks the command up. `nonce` tells this shepherd from all others.
-    pub(super) fn new(job: &'a StartJob, nonce: &str, limits: &'a FdLimit) -> Self {
+    pub(super) fn new(job: &'a StartJob, nonce: &str, limits: &'a OpenFiles) -> Self {
         let id = f58_for(job);
         let nnodes = job.nodes.len().max(1);
         let mut env = vec![(TOKEN.to_owned(), format!("{nonce}.{}", job.id))];
@@ -199,38 +200,6 @@ fn refused(name: &str, error: &io::Error) -> SpawnError {
         }
         Some(Errno::NOENT) => SpawnError::Command { exit_code: 127, message },
         _ => SpawnError::Command { exit_code: 126, message },
-    }
-}
-
-/// The number of open files that processes are allowed: the shepherd needs some for every task, the
-/// tasks are to get what the manager was started with.
-#[derive(Clone, Debug)]
-pub(super) struct FdLimit {
-    tasks: Rlimit,
-    shepherd: Rlimit,
-}
-
-impl FdLimit {
-    /// Raises the shepherd's own limit as far as it goes.
-    pub(super) fn raise() -> Self {
-        let tasks = getrlimit(Resource::Nofile);
-        let shepherd = Rlimit { current: tasks.maximum, maximum: tasks.maximum };
-        match setrlimit(Resource::Nofile, shepherd) {
-            Ok(()) => Self { tasks, shepherd },
-            Err(_) => Self { shepherd: tasks, tasks },
-        }
-    }
-
-    /// Runs `start` under the limit that a process started by it is to inherit.
-    fn lowered<T>(&self, start: impl FnOnce() -> T) -> T {
-        let set = |limit: &Rlimit| setrlimit(Resource::Nofile, *limit);
-        let lowered = self.tasks != self.shepherd && set(&self.tasks).is_ok();
-        let outcome = start();
-        // Raising a soft limit to the hard one, which is unchanged, isn't refused.
-        if lowered && let Err(error) = set(&self.shepherd) {
-            eprintln!("shepherd: cannot raise the limit of open files: {error}");
-        }
-        outcome
     }
 }
 

@@ -1,0 +1,92 @@
+//! A manager that may open few files: it serves as many connections and runs as many processes as it has
+//! room for, one after the other, and nothing of it is lost.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use jobtap_tests::{Manager, clean, jobtap, run, temporary, until};
+use serde_json::json;
+use tempfile::TempDir;
+
+/// A program that is jobtap, started as one that may open 64 files and allow itself 128.
+fn limited(directory: &TempDir) -> PathBuf {
+    let program = directory.path().join("limited");
+    let exe = jobtap().display();
+    let script = format!("#!/bin/sh\nulimit -Sn 64 && ulimit -Hn 128 && exec {exe} \"$@\"\n");
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    program
+}
+
+/// A manager with so many nodes, on which this script is run after jobs.
+fn cluster(directory: &TempDir, nodes: u32, script: &str) -> Manager {
+    let command = json!(["sh", "-c", script]);
+    let last = nodes - 1;
+    let hosts = format!(
+        "[resource]\nnoverify = true\nconfig = [{{ hosts = \"n[0-{last}]\", cores = \"0\" }}]\n"
+    );
+    let table = format!("[job-manager.housekeeping]\ncommand = {command}\n");
+    let file = directory.path().join("config.toml");
+    fs::write(&file, format!("{hosts}{table}")).unwrap();
+    let size = format!("--test-size={nodes}");
+    let options = [size.as_ref(), "--config-path".as_ref(), file.as_os_str()];
+    Manager::start_in(&limited(directory), &directory.path().join("state"), &options)
+}
+
+#[test]
+fn who_comes_when_there_is_no_room_waits_until_somebody_goes() {
+    let directory = temporary();
+    let state = directory.path().join("state");
+    let m = Manager::start_in(&limited(&directory), &state, &[]);
+    let connect = |_| UnixStream::connect(state.join("local-0")).unwrap();
+    let connections: Vec<UnixStream> = (0..60).map(connect).collect();
+    let mut late = m.command(["submit", "true"]).stdout(Stdio::piped()).spawn().unwrap();
+    drop(connections);
+    assert!(late.wait().unwrap().success());
+    let log = m.jobtap("dmesg").ok();
+    let text = "48 connections are as many as the limit of 128 open files has room for";
+    assert!(log.contains(text), "{log}");
+}
+
+#[test]
+fn processes_of_plugins_wait_for_their_turn() {
+    let directory = temporary();
+    let there = directory.path().display();
+    let script = format!(
+        "cd {there}; echo > running.$JOBTAP_RANK; ls | grep -c running >> counts; \
+         rm running.$JOBTAP_RANK"
+    );
+    let m = cluster(&directory, 100, &script);
+    m.wait(&m.submit("-N100 true"), "clean");
+    until("all scripts have run", || m.jobtap("housekeeping list -no {id}").ok().is_empty());
+    let counts = fs::read_to_string(directory.path().join("counts")).unwrap();
+    let counts: Vec<u32> = counts.lines().map(|count| count.parse().unwrap()).collect();
+    assert_eq!(counts.len(), 100);
+    assert!(counts.iter().all(|count| *count <= 8), "{counts:?}");
+    let log = m.jobtap("dmesg").ok();
+    assert!(!log.contains(".err["), "{log}");
+}
+
+#[test]
+fn a_process_that_has_not_begun_can_be_ended() {
+    let directory = temporary();
+    let there = directory.path().display();
+    let m = cluster(&directory, 20, &format!("while [ -d {there} ]; do sleep 0.05; done"));
+    m.wait(&m.submit("-N20 true"), "clean");
+    let listed = || m.jobtap("housekeeping list -no {pending.nnodes}").ok();
+    assert_eq!(listed(), "20");
+    m.jobtap("housekeeping kill --all").ok();
+    until("nothing is left", || listed().is_empty());
+}
+
+#[test]
+fn what_the_manager_starts_has_the_limit_that_it_was_started_with() {
+    let directory = temporary();
+    let script = "jobtap run sh -c 'ulimit -Sn'; ulimit -Sn";
+    let mut start = clean(&limited(&directory));
+    assert_eq!(run(start.args(["start", "sh", "-c", script])).ok(), "64\n64");
+}
