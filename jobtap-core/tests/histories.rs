@@ -121,7 +121,7 @@ fn act() -> impl Strategy<Value = Act> {
         2 => (which.clone(), prop_oneof![Just(0), Just(31), 0..32i64])
             .prop_map(|(job, urgency)| Act::Urgency(job, urgency)),
         4 => (which.clone(), 0..2u8).prop_map(|(job, code)| Act::Finish(job, code)),
-        2 => (which.clone(), 0..5u8).prop_map(|(job, what)| Act::Report(job, what)),
+        2 => (which.clone(), 0..6u8).prop_map(|(job, what)| Act::Report(job, what)),
         3 => (which.clone(), 0..7u8).prop_map(|(job, how)| Act::Update(job, how)),
         1 => which.clone().prop_map(Act::Purge),
         1 => (0..6i64).prop_map(Act::PurgeOver),
@@ -267,6 +267,7 @@ impl World {
             1 => ExecEvent::Finished { id, status: 256 },
             2 => ExecEvent::Released { id },
             3 => ExecEvent::Exception { id, exception },
+            4 => ExecEvent::Reattached { id },
             _ => return self.m.started(id),
         });
     }

@@ -241,6 +241,11 @@ pub enum ExecEvent {
         /// The job.
         id: JobId,
     },
+    /// A job that was handed over again after a restart is found: what it did meanwhile follows.
+    Reattached {
+        /// The job.
+        id: JobId,
+    },
     /// Something went wrong in execution.
     Exception {
         /// The job.
@@ -254,6 +259,16 @@ pub enum ExecEvent {
         id: JobId,
         /// For the job's user: the note of the `exec` exception.
         note: String,
+        /// For the administrator: why the nodes are drained.
+        reason: String,
+    },
+    /// The job doesn't end although it was killed time and again: its nodes are drained, and it goes
+    /// on to be killed.
+    Unkillable {
+        /// The job.
+        id: JobId,
+        /// Where processes of it are left.
+        ranks: Idset,
         /// For the administrator: why the nodes are drained.
         reason: String,
     },
@@ -446,11 +461,11 @@ pub enum ExecCommand {
         /// The signal's number.
         signum: i32,
     },
-    /// End the job: this signal first, then SIGKILL until nothing is left.
+    /// End the job: this signal first, then SIGKILL or what stands for it until nothing is left.
     Cancel {
         /// The job.
         id: JobId,
-        /// SIGTERM, or SIGALRM when its time is up.
+        /// `exec.term-signal` (SIGTERM), or SIGALRM when its time is up.
         signum: i32,
     },
     /// The job's end is durable: its status may be forgotten.

@@ -15,11 +15,6 @@ use crate::resource::Idset;
 
 const SIGUSR1: i32 = 10;
 const SIGALRM: i32 = 14;
-const SIGTERM: i32 = 15;
-
-/// A start that comes this much of the duration late moves the end too, so that a slow prolog
-/// doesn't eat the job's time.
-const MAX_START_DELAY: f64 = 0.25;
 
 /// The time before a job's end at which it is warned, in seconds, if it doesn't say more.
 const WARNING: f64 = 60.0;
@@ -33,10 +28,14 @@ impl Engine {
         record.exec = Exec::Open;
         let userid = record.job.userid;
         let simulated = record.job.jobspec.attribute("exec.test").is_some();
-        if !reattach {
+        if reattach {
+            self.reattach_begins(id);
+        } else {
             self.post_debug(id, "debug.start-request");
         }
         if simulated {
+            // Nobody else is to find it.
+            self.reattached(id);
             self.simulate(id, reattach);
         } else {
             let start = ExecCommand::Start { id, userid, reattach };
@@ -59,8 +58,11 @@ impl Engine {
                     self.post(id, events::bare(self.now, "start"));
                 }
             }
+            ExecEvent::Reattached { id } if self.is_executing(id) => self.reattached(id),
+            ExecEvent::Reattached { .. } => {}
             ExecEvent::Exception { id, exception } => self.exec_exception(id, &exception),
             ExecEvent::Lost { id, note, reason } => self.lost(id, note, &reason),
+            ExecEvent::Unkillable { id, ranks, reason } => self.unkillable(id, &ranks, &reason),
             ExecEvent::Finished { id, status } => {
                 if self.is_executing(id) && !self.was_posted(id, "finish") {
                     self.finish(id, status);
@@ -137,6 +139,35 @@ impl Engine {
         self.exec_exception(id, &Exception { kind: "exec".to_owned(), severity: 0, note });
     }
 
+    /// What can't be killed keeps the job from giving its nodes back, and no other job is to join it
+    /// on those that it shares.
+    fn unkillable(&mut self, id: JobId, ranks: &Idset, reason: &str) {
+        if !self.is_executing(id) {
+            return;
+        }
+        let held = self.jobs.get(&id).and_then(|record| record.held());
+        let left = held.map(|held| held.ranks().intersection(ranks)).unwrap_or_default();
+        if !left.is_empty() {
+            self.drain_for_owner(&left, reason);
+        }
+    }
+
+    fn reattach_begins(&mut self, id: JobId) {
+        if let Some(record) = self.jobs.get_mut(&id) {
+            record.reattaching = true;
+        }
+        self.post_debug(id, "debug.exec-reattach-start");
+    }
+
+    fn reattached(&mut self, id: JobId) {
+        let Some(record) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        if std::mem::take(&mut record.reattaching) {
+            self.post_debug(id, "debug.exec-reattach-finish");
+        }
+    }
+
     fn was_posted(&self, id: JobId, name: &str) -> bool {
         self.jobs.get(&id).is_some_and(|record| record.is_posted(name))
     }
@@ -167,7 +198,8 @@ impl Engine {
     pub(super) fn execution_follows(&mut self, id: JobId, entry: &EventEntry, ended: bool) {
         if ended {
             let timeout = field(entry, "type").and_then(|kind| kind.as_str()) == Some("timeout");
-            self.end_execution(id, if timeout { SIGALRM } else { SIGTERM });
+            let signum = if timeout { SIGALRM } else { self.exec.term_signal.number() };
+            self.end_execution(id, signum);
         } else {
             self.arm_expiry(id, entry.timestamp);
         }
@@ -200,7 +232,7 @@ impl Engine {
             return;
         };
         let delay = started.as_secs() - from;
-        let late = delay > (expiration - from) * MAX_START_DELAY;
+        let late = delay > (expiration - from) * self.exec.max_start_delay;
         let at = Timestamp::from_secs(if late { expiration + delay } else { expiration });
         let warning = warning(&record.job.jobspec);
         let timer = self.expire_at(id, at);
@@ -252,9 +284,11 @@ impl Engine {
             self.post(id, events::release(self.now));
             return;
         }
+        self.reattach_begins(id);
         let start = ExecCommand::Start { id, userid, reattach: true };
         self.effects.after.push(Effect::Exec(start));
-        let cancel = ExecCommand::Cancel { id, signum: SIGTERM };
+        let signum = self.exec.term_signal.number();
+        let cancel = ExecCommand::Cancel { id, signum };
         self.effects.after.push(Effect::Exec(cancel));
     }
 }

@@ -18,7 +18,7 @@
 //! | `actions` | what the manager does in each state |
 //! | `submit`, `requests` | what clients ask for |
 //! | `queues`, `lanes` | queues, and the jobs that wait for resources in them |
-//! | `alloc`, `exec`, `simulated` | resources and execution |
+//! | `alloc`, `exec`, `exec_config`, `simulated` | resources and execution |
 //! | `estimates` | when jobs will probably start |
 //! | `kept` | resources that plugins keep after the end of their jobs |
 //! | `nodes`, `node_requests`, `maintenance` | nodes: drained, lost, reserved |
@@ -42,6 +42,7 @@ mod commands;
 mod estimates;
 mod events;
 mod exec;
+mod exec_config;
 mod faulted;
 mod frames;
 mod held;
@@ -96,6 +97,7 @@ use crate::queue::Queues;
 use crate::resource::ResourceSet;
 use crate::sched::Pool;
 use crate::topic::TopicId;
+use exec_config::ExecConfig;
 use frames::Frame;
 use jobs::Jobs;
 use lanes::Lanes;
@@ -149,6 +151,7 @@ pub struct Engine {
     submitters: FxHashMap<JobId, ReplyTo>,
     queues: Queues,
     lanes: Lanes,
+    exec: ExecConfig,
     pool: Pool,
     nodes: nodes::Nodes,
     /// The jobs that hold resources of the pool.
@@ -177,6 +180,7 @@ impl Engine {
         let queues = Queues::read(&setup.config).map_err(|error| StartError(error.to_string()))?;
         let lanes = Lanes::new(&queues, &setup.registry).map_err(StartError)?;
         queues::stop_at_restart(&setup.config)?;
+        let exec = ExecConfig::read(&setup.config).map_err(StartError)?;
         let mut engine = Self {
             owner: setup.owner,
             config: setup.config,
@@ -195,6 +199,7 @@ impl Engine {
             submitters: FxHashMap::default(),
             queues,
             lanes,
+            exec,
             pool: Pool::new(&setup.resources),
             nodes: nodes::Nodes::new(&setup.resources),
             holding: BTreeSet::new(),

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use serde_json::{Map, Value, json};
 
 use super::callback::{Callback, Subject};
+use super::exec_config::ExecConfig;
 use super::lanes::Lanes;
 use super::queues::stop_at_restart;
 use super::requests::refused;
@@ -127,6 +128,7 @@ impl Engine {
         let lanes =
             Lanes::new(&queues, &self.plugins.registry).map_err(|text| refused(EINVAL, text))?;
         stop_at_restart(&config).map_err(|error| refused(EINVAL, error.0))?;
+        let exec = ExecConfig::read(&config).map_err(|text| refused(EINVAL, text))?;
         let before = std::mem::replace(&mut self.config, config);
         let keys: Vec<_> = self.plugins.stack.plugins().iter().map(|p| p.key()).collect();
         let shown = self
@@ -148,6 +150,7 @@ impl Engine {
         };
         self.queues.reconfigure(queues);
         self.lanes.replace(lanes);
+        self.exec = exec;
         self.enqueue_all();
         self.arm_heartbeat();
         loaded.into_iter().for_each(|key| self.introduce_jobs(key));

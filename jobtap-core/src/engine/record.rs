@@ -65,6 +65,8 @@ pub(super) struct Record {
     /// After a restart: what it holds is not, or no longer, ours to give.
     pub(super) lost_resources: bool,
     pub(super) exec: Exec,
+    /// It was handed to the execution system again, which hasn't confirmed it yet.
+    pub(super) reattaching: bool,
     /// A simulated execution is over; its release is posted when no other event waits.
     pub(super) release_due: bool,
     pub(super) simulated: Option<Box<Simulated>>,
@@ -142,6 +144,7 @@ impl Record {
             remaining: None,
             lost_resources: false,
             exec: Exec::Idle,
+            reattaching: false,
             release_due: false,
             simulated: None,
             expiry: None,

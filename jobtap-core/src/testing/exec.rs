@@ -54,6 +54,9 @@ impl Execution {
         }
         let ended = *self.jobs.entry(id).or_insert(None);
         let mut reports = Vec::new();
+        if reattach {
+            reports.push(ExecEvent::Reattached { id });
+        }
         if !self.hold {
             reports.push(ExecEvent::Started { id });
         }

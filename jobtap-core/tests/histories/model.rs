@@ -104,6 +104,10 @@ impl Model {
                 self.bypass |= flags.contains("alloc-bypass");
             }
             "newer.seen" | "debug.alloc-request" | "debug.start-request" => {}
+            // Of a job that ends too: what is left of it is found and reported.
+            "debug.exec-reattach-start" | "debug.exec-reattach-finish" => {
+                self.within(&[Run, Cleanup])?;
+            }
             "memo" => self.within(&[Depend, Priority, Sched, Run, Cleanup])?,
             "resource-update" => self.within(&[Run, Cleanup])?,
             // While it runs a user may ask for more time.

@@ -1,0 +1,79 @@
+//! The keys of `[exec]` that the engine goes by; those about processes are the executor's.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::job::Signal;
+
+/// Percents of the duration, if `exec.max-start-delay-percent` isn't said.
+const MAX_START_DELAY: f64 = 25.0;
+
+/// How jobs are ended, and how late they may start.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct ExecConfig {
+    /// Comes first when a job is ended, unless its time is up.
+    pub(super) term_signal: Signal,
+    /// A start that comes more than this part of the duration late moves the end too, so that a
+    /// slow prolog doesn't eat the job's time.
+    pub(super) max_start_delay: f64,
+}
+
+impl ExecConfig {
+    /// Reads the keys; the error names the one that is wrong.
+    pub(super) fn read(config: &Value) -> Result<Self, String> {
+        let value = |key| config.get("exec").and_then(|table| table.get(key));
+        let term_signal = match value("term-signal") {
+            None => Signal::TERM,
+            Some(signal) => {
+                Signal::deserialize(signal).map_err(|error| format!("exec.term-signal: {error}"))?
+            }
+        };
+        let percent = match value("max-start-delay-percent") {
+            None => MAX_START_DELAY,
+            Some(percent) => {
+                percent.as_f64().filter(|percent| *percent >= 0.0).ok_or_else(|| {
+                    format!("exec.max-start-delay-percent: must be a number from 0, not {percent}")
+                })?
+            }
+        };
+        Ok(Self { term_signal, max_start_delay: percent / 100.0 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_said_is_as_in_flux() {
+        let defaults = ExecConfig { term_signal: Signal::TERM, max_start_delay: 0.25 };
+        for config in [json!({}), json!({"exec": {"imp": "/usr/libexec/imp"}})] {
+            assert_eq!(ExecConfig::read(&config), Ok(defaults));
+        }
+    }
+
+    #[test]
+    fn signals_are_names_or_numbers() {
+        for signal in [json!("SIGINT"), json!("INT"), json!(2), json!("2")] {
+            let config = json!({"exec": {"term-signal": signal, "max-start-delay-percent": 50}});
+            let read = ExecConfig::read(&config).unwrap();
+            assert_eq!((read.term_signal.number(), read.max_start_delay), (2, 0.5));
+        }
+    }
+
+    #[test]
+    fn a_bad_value_is_refused_by_its_key() {
+        for (key, values) in [
+            ("term-signal", [json!("SIGNONE"), json!(0), json!(65), json!(true)]),
+            ("max-start-delay-percent", [json!(-1), json!("25"), json!(null), json!([25])]),
+        ] {
+            for value in values {
+                let text = ExecConfig::read(&json!({"exec": {key: value}})).unwrap_err();
+                assert!(text.starts_with(&format!("exec.{key}: ")), "{text}");
+            }
+        }
+    }
+}
