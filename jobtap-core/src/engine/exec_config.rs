@@ -28,6 +28,9 @@ impl ExecConfig {
                 Signal::deserialize(signal).map_err(|error| format!("exec.term-signal: {error}"))?
             }
         };
+        if term_signal.is_real_time() {
+            return Err(format!("exec.term-signal: {term_signal} is a real-time signal"));
+        }
         let percent = match value("max-start-delay-percent") {
             None => MAX_START_DELAY,
             Some(percent) => {
@@ -67,7 +70,7 @@ mod tests {
     #[test]
     fn a_bad_value_is_refused_by_its_key() {
         for (key, values) in [
-            ("term-signal", [json!("SIGNONE"), json!(0), json!(65), json!(true)]),
+            ("term-signal", [json!("SIGNONE"), json!(0), json!(40), json!(true)]),
             ("max-start-delay-percent", [json!(-1), json!("25"), json!(null), json!([25])]),
         ] {
             for value in values {

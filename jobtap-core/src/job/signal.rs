@@ -46,6 +46,12 @@ impl Signal {
     pub const fn number(self) -> i32 {
         self.0
     }
+
+    /// Whether it is one of those above the named ones, which programs give a meaning of their own.
+    #[must_use]
+    pub const fn is_real_time(self) -> bool {
+        self.0 > 31
+    }
 }
 
 impl fmt::Display for Signal {
@@ -110,6 +116,7 @@ mod tests {
         for number in 1..=64 {
             let signal = Signal::from_number(number).unwrap();
             assert_eq!(signal.to_string().parse(), Ok(signal));
+            assert_eq!(signal.to_string().starts_with("SIG"), !signal.is_real_time());
             let json = serde_json::to_string(&signal).unwrap();
             assert_eq!(serde_json::from_str::<Signal>(&json).unwrap(), signal);
             assert_eq!(serde_json::from_str::<Signal>(&number.to_string()).unwrap(), signal);

@@ -4,13 +4,10 @@
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use jobtap_core::engine::{Cred, Engine, Level, Setup};
-use jobtap_core::job::{Fsd, Uid};
+use jobtap_core::job::Uid;
 use jobtap_core::resource::Idset;
-use serde::Deserialize;
-use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 
 use super::audit::Audit;
@@ -28,7 +25,7 @@ use super::reload::{Configuration, warn_of_strangers};
 use super::task_processes::TaskProcesses;
 use super::timers::Timers;
 use super::{Failure, Services, commit, resources, restore};
-use crate::exec::{ExecEvent, LocalConfig, LocalExecutor};
+use crate::exec::{ExecEvent, KillPolicy, LocalConfig, LocalExecutor};
 use crate::store::{Committer, EmbeddedStore, GuestFiles, Reserve, Store, StoreError};
 
 /// Where plugins' asynchronous work and processes run.
@@ -85,7 +82,7 @@ pub(super) fn start_threads(
     let recovery = options.recovery;
     let boot = Boot { setup, store, effector, pulse, log: Arc::clone(&log), recovery };
     let thread = boot.run(messages)?;
-    let configuration = configuration(options, &engine, &log, linked);
+    let configuration = configuration(options, &engine, &execution, &log, linked);
     let reserve = Reserve::default();
     let audit = Audit::open(records.store().as_ref(), engine.clone(), &options.config)?;
     audit.start(Cred { userid: owner, owner: true });
@@ -116,12 +113,14 @@ fn open_store(path: &Path, log: &Log) -> Result<Arc<dyn Store>, StoreError> {
 fn configuration(
     options: &Options,
     engine: &EngineHandle,
+    execution: &Execution,
     log: &Arc<Log>,
     linked: Vec<&'static str>,
 ) -> Arc<Configuration> {
     Arc::new(Configuration {
         source: options.source.clone(),
         engine: engine.clone(),
+        execution: execution.clone(),
         log: Arc::clone(log),
         linked,
         current: tokio::sync::Mutex::new(options.config.clone()),
@@ -210,16 +209,6 @@ fn restored(
     Ok((engine, turn))
 }
 
-/// `exec.kill-timeout`, if it is said.
-pub(super) fn kill_timeout(config: &Value) -> Result<Option<Duration>, StartError> {
-    let Some(patience) = config.pointer("/exec/kill-timeout") else {
-        return Ok(None);
-    };
-    let invalid = || StartError::KillTimeout(patience.to_string());
-    let patience = Fsd::deserialize(patience).map_err(|_| invalid())?;
-    patience.to_duration().map(Some).ok_or_else(invalid)
-}
-
 fn start_execution(
     options: &Options,
     engine: &EngineHandle,
@@ -227,9 +216,7 @@ fn start_execution(
     uri: &str,
 ) -> Result<Execution, StartError> {
     let mut local = LocalConfig::new(options.statedir.path().to_path_buf())?;
-    if let Some(patience) = kill_timeout(&options.config)? {
-        local.kill_timeout = patience;
-    }
+    local.kill = KillPolicy::read(&options.config)?;
     let events = engine.clone();
     let processes = TaskProcesses::default();
     let asked = processes.clone();

@@ -18,7 +18,7 @@ use super::placement;
 use super::records::Records;
 use super::submit;
 use super::task_processes::TaskProcesses;
-use crate::exec::{ExecEvent, Executor, LocalExecutor, Seen, StartJob, TaskProcess};
+use crate::exec::{ExecEvent, Executor, KillPolicy, LocalExecutor, Seen, StartJob, TaskProcess};
 use crate::rpc::RpcError;
 use crate::rpc::errno::{EHOSTUNREACH, ENOENT};
 use crate::rpc::uri;
@@ -34,6 +34,7 @@ enum Message {
     Command(ExecCommand),
     Input { id: JobId, rank: Option<u32>, data: Vec<u8>, eof: bool },
     Tasks { id: JobId },
+    SetKill(KillPolicy),
     Settle,
     Close { for_good: bool, done: Sender<()> },
 }
@@ -76,6 +77,11 @@ impl Execution {
         told
     }
 
+    /// Has the jobs that are canceled from now on killed in this way.
+    pub(super) fn set_kill(&self, kill: KillPolicy) {
+        let _ = self.messages.send(Message::SetKill(kill));
+    }
+
     /// Says that all jobs known from before were started again: what else is held is nobody's.
     pub(super) fn settle(&self) {
         let _ = self.messages.send(Message::Settle);
@@ -95,13 +101,13 @@ impl Execution {
 pub(super) struct Inbox(Receiver<Message>);
 
 /// Serves commands until all handles are gone.
-pub(super) fn run(inbox: &Inbox, parts: Parts) {
-    let done = serve(inbox, &parts);
+pub(super) fn run(inbox: &Inbox, mut parts: Parts) {
+    let done = serve(inbox, &mut parts);
     drop(parts);
     drop(done);
 }
 
-fn serve(inbox: &Inbox, parts: &Parts) -> Option<Sender<()>> {
+fn serve(inbox: &Inbox, parts: &mut Parts) -> Option<Sender<()>> {
     let mut started = Vec::new();
     while let Ok(message) = inbox.0.recv() {
         match message {
@@ -120,6 +126,7 @@ fn serve(inbox: &Inbox, parts: &Parts) -> Option<Sender<()>> {
                 parts.executor.stdin(id.as_u64(), rank, data, eof);
             }
             Message::Tasks { id } => parts.executor.tasks(id.as_u64()),
+            Message::SetKill(kill) => parts.executor.set_kill(kill),
             Message::Settle => {
                 drop_strays(parts, &started);
                 started = Vec::new();
@@ -248,6 +255,7 @@ pub(super) fn translate(event: ExecEvent) -> Option<engine::ExecEvent> {
             let entry = EventEntry::decode(&format!("{entry}\n")).ok()?;
             engine::ExecEvent::Log { id: JobId::new(id), entry }
         }
+        ExecEvent::Reattached { id } => engine::ExecEvent::Reattached { id: JobId::new(id) },
         ExecEvent::Started { id } => engine::ExecEvent::Started { id: JobId::new(id) },
         ExecEvent::Exception { id, severity, kind, note } => engine::ExecEvent::Exception {
             id: JobId::new(id),
@@ -255,6 +263,9 @@ pub(super) fn translate(event: ExecEvent) -> Option<engine::ExecEvent> {
         },
         ExecEvent::Lost { id, note, reason } => {
             engine::ExecEvent::Lost { id: JobId::new(id), note, reason }
+        }
+        ExecEvent::Unkillable { id, ranks, reason } => {
+            engine::ExecEvent::Unkillable { id: JobId::new(id), ranks, reason }
         }
         ExecEvent::Finished { id, status } => {
             engine::ExecEvent::Finished { id: JobId::new(id), status }

@@ -28,7 +28,7 @@ use super::resources::{ResourceError, TestSize};
 use super::statedir::StateDir;
 use super::{Failure, Services, server};
 use crate::archive::{self, ArchiveError};
-use crate::exec::ExecError;
+use crate::exec::{ExecError, KillPolicyError};
 use crate::open_files::OpenFiles;
 use crate::rpc::uri;
 use crate::store::StoreError;
@@ -83,9 +83,9 @@ pub enum StartError {
     /// The executor can't be had.
     #[error(transparent)]
     Exec(#[from] ExecError),
-    /// `exec.kill-timeout` is no duration.
-    #[error("exec.kill-timeout: invalid FSD {0}")]
-    KillTimeout(String),
+    /// How jobs are killed can't be told from the configuration.
+    #[error(transparent)]
+    Kill(#[from] KillPolicyError),
     /// The socket can't be made.
     #[error("can't listen at {}: {reason}", path.display())]
     Socket {

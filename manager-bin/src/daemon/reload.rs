@@ -11,10 +11,11 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use super::audit;
-use super::boot::kill_timeout;
 use super::config::{ConfigError, Source};
 use super::engine_thread::{EngineHandle, answered};
+use super::execution::Execution;
 use super::log::{Log, ring_size};
+use crate::exec::KillPolicy;
 use crate::rpc::errno::{EINVAL, EIO};
 use crate::rpc::{RpcError, RpcResult};
 
@@ -33,6 +34,7 @@ pub(super) enum ConfigCall {
 pub(super) struct Configuration {
     pub(super) source: Source,
     pub(super) engine: EngineHandle,
+    pub(super) execution: Execution,
     pub(super) log: Arc<Log>,
     /// The names of all linked plugins.
     pub(super) linked: Vec<&'static str>,
@@ -65,10 +67,11 @@ impl Configuration {
         if !config.is_object() {
             return Err(RpcError::new(EINVAL, "the configuration must be a table"));
         }
-        check(&config).map_err(|text| RpcError::new(EINVAL, text))?;
+        let kill = check(&config).map_err(|text| RpcError::new(EINVAL, text))?;
         let mut current = self.current.lock().await;
         let request = Request::Configure { config: config.clone() };
         answered(self.engine.request(cred, request)).await.map_err(of_the_manager)?;
+        self.execution.set_kill(kill);
         warn_of_strangers(&config, &self.linked, &self.log);
         *current = config;
         self.log.write(Level::Info, "a new configuration is in force");
@@ -81,11 +84,13 @@ fn of_the_manager(error: RpcError) -> RpcError {
     RpcError { text: format!("error updating job-manager: {}", error.text), ..error }
 }
 
-/// Refuses what the next start would refuse of the daemon's own settings.
-fn check(config: &Value) -> Result<(), String> {
-    kill_timeout(config).map_err(|error| error.to_string())?;
+/// Refuses what the next start would refuse of the daemon's own settings; gives what is in force at
+/// once.
+fn check(config: &Value) -> Result<KillPolicy, String> {
+    let kill = KillPolicy::read(config).map_err(|error| error.to_string())?;
     ring_size(config).map_err(|error| error.to_string())?;
-    audit::limit(config).map_err(|error| error.to_string()).map(drop)
+    audit::limit(config).map_err(|error| error.to_string())?;
+    Ok(kill)
 }
 
 /// A table for a plugin that isn't there is most likely a slip, but no reason not to start: hosts may
@@ -117,8 +122,13 @@ mod tests {
 
     #[test]
     fn what_the_next_start_would_refuse_is_refused() {
-        assert_eq!(check(&json!({"audit": {"max-events": 5}})), Ok(()));
-        for bad in [json!({"audit": {"max-events": 0}}), json!({"log": {"ring-size": "x"}})] {
+        let good = json!({"audit": {"max-events": 5}});
+        assert_eq!(check(&good), Ok(KillPolicy::default()));
+        for bad in [
+            json!({"audit": {"max-events": 0}}),
+            json!({"log": {"ring-size": "x"}}),
+            json!({"exec": {"kill-signal": "SIGNONE"}}),
+        ] {
             assert!(check(&bad).is_err(), "{bad}");
         }
     }

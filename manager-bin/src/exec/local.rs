@@ -20,7 +20,9 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use super::protocol::{Reply, Request, VERSION, decode, encode, encode_data};
-use super::{ExecEvent, Executor, HeldJob, SHEPHERD_ARGUMENT, SHEPHERD_LOST, StartJob, socket};
+use super::{
+    ExecEvent, Executor, HeldJob, KillPolicy, SHEPHERD_ARGUMENT, SHEPHERD_LOST, StartJob, socket,
+};
 use crate::open_files::OpenFiles;
 
 /// A shepherd may go for lack of work while the manager comes: then the next one is asked.
@@ -65,19 +67,19 @@ pub struct LocalConfig {
     pub state_dir: PathBuf,
     /// The program that becomes the shepherd, with arguments to precede [`SHEPHERD_ARGUMENT`].
     pub program: Vec<OsString>,
-    /// How long a canceled job has before SIGKILL (`exec.kill-timeout`).
-    pub kill_timeout: Duration,
+    /// How canceled jobs are killed.
+    pub kill: KillPolicy,
     /// How long a shepherd without jobs waits for a manager.
     pub idle_time: Duration,
 }
 
 impl LocalConfig {
-    /// For the running program, with the default times (5 s and 5 s).
+    /// For the running program, with the default times.
     pub fn new(state_dir: PathBuf) -> io::Result<Self> {
         Ok(Self {
             state_dir,
             program: vec![std::env::current_exe()?.into_os_string()],
-            kill_timeout: Duration::from_secs(5),
+            kill: KillPolicy::default(),
             idle_time: Duration::from_secs(5),
         })
     }
@@ -85,7 +87,7 @@ impl LocalConfig {
 
 /// Runs jobs on this machine through a shepherd. Dropping it leaves shepherd and jobs alone.
 pub struct LocalExecutor {
-    kill_timeout: Duration,
+    kill: KillPolicy,
     held: Vec<HeldJob>,
     requests: Option<Sender<Request>>,
     writer: Option<JoinHandle<()>>,
@@ -119,7 +121,7 @@ impl LocalExecutor {
         let failed = |source| ExecError::Start { dir: dir.clone(), source };
         // The shepherd's working directory is another.
         config.state_dir = config.state_dir.canonicalize().map_err(failed)?;
-        let kill_timeout = config.kill_timeout;
+        let kill = config.kill;
         let (stream, held) = open_connection(&config)?;
         let link = Arc::new(Link {
             config,
@@ -132,7 +134,12 @@ impl LocalExecutor {
             .name("exec-requests".to_owned())
             .spawn(move || link.write_requests(&receiver))
             .map_err(failed)?;
-        Ok(Self { kill_timeout, held, requests: Some(requests), writer: Some(writer) })
+        Ok(Self { kill, held, requests: Some(requests), writer: Some(writer) })
+    }
+
+    /// Kills the jobs that are canceled from now on in another way.
+    pub fn set_kill(&mut self, kill: KillPolicy) {
+        self.kill = kill;
     }
 
     /// Asks the shepherd to exit as soon as it holds no job.
@@ -158,8 +165,7 @@ impl Executor for LocalExecutor {
     }
 
     fn cancel(&self, id: u64, first_signal: i32) {
-        let kill_timeout = self.kill_timeout.as_secs_f64();
-        self.request(Request::Cancel { id, signum: first_signal, kill_timeout });
+        self.request(Request::Cancel { id, signum: first_signal, kill: self.kill });
     }
 
     fn stdin(&self, id: u64, rank: Option<u32>, data: Vec<u8>, eof: bool) {

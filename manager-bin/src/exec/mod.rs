@@ -5,6 +5,7 @@
 //! the ranks that are on this host: it leaves the processes to a *shepherd*, a process that survives the manager, so that a
 //! manager may be upgraded or crash without its jobs noticing.
 
+mod kill;
 mod local;
 mod protocol;
 mod shepherd;
@@ -14,8 +15,10 @@ mod tests;
 
 use std::path::PathBuf;
 
+use jobtap_core::resource::Idset;
 use serde::{Deserialize, Serialize};
 
+pub use kill::{KillPolicy, KillPolicyError};
 pub use local::{ExecError, LocalConfig, LocalExecutor};
 pub use shepherd::shepherd_main;
 
@@ -99,6 +102,8 @@ pub struct TaskProcess {
 
 /// What happens to a job that was handed to an [`Executor`].
 ///
+/// A job that is picked up has [`Reattached`](Self::Reattached) first, then what was missed.
+///
 /// In order: [`Log`](Self::Log) entries `init` and `starting`, [`Started`](Self::Started), more log
 /// entries, [`Finished`](Self::Finished), [`Released`](Self::Released). A job that could not start
 /// has an [`Exception`](Self::Exception) in place of started and finished, one whose command can't be
@@ -114,6 +119,11 @@ pub enum ExecEvent {
         id: u64,
         /// `{"timestamp", "name", "context"?}`.
         entry: serde_json::Value,
+    },
+    /// A job that was to be picked up is there.
+    Reattached {
+        /// The job.
+        id: u64,
     },
     /// All tasks run.
     Started {
@@ -139,6 +149,16 @@ pub enum ExecEvent {
         /// What became of it, for the user.
         note: String,
         /// What is wrong with its nodes, for the administrator.
+        reason: String,
+    },
+    /// The job is still there after all that [`KillPolicy`] says was done: no other job is to start
+    /// on these nodes. It may end yet.
+    Unkillable {
+        /// The job.
+        id: u64,
+        /// Where tasks of it are left.
+        ranks: Idset,
+        /// What is wrong with the nodes, for the administrator.
         reason: String,
     },
     /// All tasks ended.
@@ -169,9 +189,11 @@ impl ExecEvent {
     pub fn id(&self) -> u64 {
         match *self {
             Self::Log { id, .. }
+            | Self::Reattached { id }
             | Self::Started { id }
             | Self::Exception { id, .. }
             | Self::Lost { id, .. }
+            | Self::Unkillable { id, .. }
             | Self::Finished { id, .. }
             | Self::Released { id, .. }
             | Self::Tasks { id, .. } => id,
@@ -199,8 +221,8 @@ pub trait Executor: Send {
     /// Sends a signal to all processes of a job.
     fn signal(&self, id: u64, signum: i32);
 
-    /// Ends a job: `first_signal` (SIGTERM, or SIGALRM for a job whose time is up), then after the
-    /// kill timeout SIGKILL, again and again. Goes on when the manager dies. Once is enough; more
+    /// Ends a job: `first_signal` (SIGTERM, or SIGALRM for a job whose time is up), then what the
+    /// [`KillPolicy`] says, again and again. Goes on when the manager dies. Once is enough; more
     /// often does nothing.
     fn cancel(&self, id: u64, first_signal: i32);
 

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-use super::{ExecEvent, HeldJob, StartJob};
+use super::{ExecEvent, HeldJob, KillPolicy, StartJob};
 
 /// Version of the messages. To be raised when an older peer could misread one.
 pub(crate) const VERSION: u32 = 2;
@@ -23,8 +23,13 @@ pub(crate) enum Request {
     Start(Box<StartJob>),
     /// Signal a job's processes.
     Signal { id: u64, signum: i32 },
-    /// End a job: `signum` now, SIGKILL after `kill_timeout` seconds and so on.
-    Cancel { id: u64, signum: i32, kill_timeout: f64 },
+    /// End a job: `signum` now, then as `kill` says.
+    Cancel {
+        id: u64,
+        signum: i32,
+        #[serde(flatten)]
+        kill: KillPolicy,
+    },
     /// Input for a job's tasks.
     Stdin { id: u64, rank: Option<u32>, data: String, eof: bool },
     /// Which processes a job's tasks are; answered by [`ExecEvent::Tasks`].
@@ -77,6 +82,7 @@ pub(crate) fn decode_data(data: &str) -> Result<Vec<u8>, base64::DecodeError> {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+    use jobtap_core::job::Signal;
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -97,6 +103,17 @@ mod tests {
             (any::<u64>(), any::<i32>()).prop_map(|(id, signum)| Request::Signal { id, signum }),
             (any::<u64>(), any::<Option<u32>>(), any::<Vec<u8>>(), any::<bool>()).prop_map(
                 |(id, rank, data, eof)| Request::Stdin { id, rank, data: encode_data(&data), eof }
+            ),
+            (any::<u64>(), 1..=64i64, any::<u32>(), any::<Option<u32>>()).prop_map(
+                |(id, signal, max_kill_count, limit)| {
+                    let kill = KillPolicy {
+                        kill_signal: Signal::from_number(signal).unwrap(),
+                        max_kill_count,
+                        max_kill_timeout: limit.map(f64::from),
+                        ..KillPolicy::default()
+                    };
+                    Request::Cancel { id, signum: 15, kill }
+                }
             ),
             any::<u64>().prop_map(|id| Request::Tasks { id }),
             any::<u64>().prop_map(|id| Request::Ack { id }),
@@ -148,10 +165,14 @@ mod tests {
     fn the_form_on_the_wire_is_fixed() {
         let line = |request| String::from_utf8(encode(&request).unwrap()).unwrap();
         assert_eq!(line(Request::Hello { version: 1 }), "{\"op\":\"hello\",\"version\":1}\n");
+        let cancel = Request::Cancel { id: 3, signum: 15, kill: KillPolicy::default() };
         assert_eq!(
-            line(Request::Cancel { id: 3, signum: 15, kill_timeout: 5.0 }),
-            "{\"op\":\"cancel\",\"id\":3,\"signum\":15,\"kill_timeout\":5.0}\n"
+            line(cancel.clone()),
+            "{\"op\":\"cancel\",\"id\":3,\"signum\":15,\"kill_timeout\":5.0,\
+             \"kill_signal\":\"SIGKILL\",\"max_kill_count\":8}\n"
         );
+        let older = b"{\"op\":\"cancel\",\"id\":3,\"signum\":15,\"kill_timeout\":5.0}\n";
+        assert_eq!(decode::<Request>(older).unwrap(), cancel);
         let event = Reply::Event(ExecEvent::Released { id: 3, last: true });
         assert_eq!(
             String::from_utf8(encode(&event).unwrap()).unwrap(),

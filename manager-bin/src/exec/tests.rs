@@ -15,6 +15,7 @@ use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use jobtap_core::job::Signal;
 use serde_json::{Value, json};
 
 use super::*;
@@ -35,9 +36,20 @@ fn shepherd_process() {
 /// A manager's state directory, a place for the jobs' files, and what managers have in common.
 struct Site {
     dir: tempfile::TempDir,
-    kill_timeout: Duration,
+    kill: KillPolicy,
     idle_time: Duration,
 }
+
+/// Kills at once.
+const IMPATIENT: KillPolicy = KillPolicy {
+    kill_timeout: 0.001,
+    kill_signal: Signal::KILL,
+    max_kill_count: 8,
+    max_kill_timeout: None,
+};
+
+/// Kills at once, and gives up soon, by a signal that jobs can ignore.
+const FUTILE: KillPolicy = KillPolicy { kill_signal: Signal::TERM, max_kill_count: 2, ..IMPATIENT };
 
 /// One life of a manager.
 struct Manager {
@@ -49,8 +61,8 @@ impl Site {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("state")).unwrap();
-        let kill_timeout = Duration::from_secs(60);
-        Self { dir, kill_timeout, idle_time: Duration::from_secs(60) }
+        let kill = KillPolicy { kill_timeout: 60.0, ..KillPolicy::default() };
+        Self { dir, kill, idle_time: Duration::from_secs(60) }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -63,7 +75,7 @@ impl Site {
         let config = LocalConfig {
             state_dir: self.path("state"),
             program: std::iter::once(program).chain(test.map(Into::into)).collect(),
-            kill_timeout: self.kill_timeout,
+            kill: self.kill,
             idle_time: self.idle_time,
         };
         let (sender, events) = channel();
@@ -168,6 +180,8 @@ fn name(event: &ExecEvent) -> String {
         ExecEvent::Started { .. } => "START".to_owned(),
         ExecEvent::Exception { severity, note, .. } => format!("EXCEPTION {severity} {note}"),
         ExecEvent::Lost { note, reason, .. } => format!("LOST {note} ({reason})"),
+        ExecEvent::Unkillable { ranks, reason, .. } => format!("UNKILLABLE {ranks} {reason}"),
+        ExecEvent::Reattached { .. } => "REATTACHED".to_owned(),
         ExecEvent::Finished { status, .. } => format!("FINISH {status}"),
         ExecEvent::Released { last, .. } => format!("RELEASE {last}"),
         ExecEvent::Tasks { tasks, .. } => format!("TASKS {}", tasks.len()),

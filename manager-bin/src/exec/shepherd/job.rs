@@ -2,8 +2,8 @@
 //!
 //! Every event is kept: a manager that comes back gets what it has not seen.
 
-use std::time::Duration;
-
+use jobtap_core::job::JobId;
+use jobtap_core::resource::Idset;
 use rustix::process::{Pid, WaitStatus};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
@@ -14,7 +14,7 @@ use super::jobdir::JobDir;
 use super::spawn::place;
 use super::timestamp;
 use crate::exec::protocol::Reply;
-use crate::exec::{ExecEvent, INFORMATIONAL, NodeTasks, Seen, StartJob};
+use crate::exec::{ExecEvent, INFORMATIONAL, KillPolicy, NodeTasks, Seen, StartJob};
 
 /// The wait status of a job that was canceled although its tasks ended well.
 const CANCELED: i32 = 1 << 8;
@@ -22,16 +22,18 @@ const CANCELED: i32 = 1 << 8;
 /// How far the end of a job that was canceled has come.
 #[derive(Debug)]
 pub(super) struct Cancel {
-    pub(super) kill_timeout: Duration,
-    /// How often SIGKILL was sent.
+    pub(super) policy: KillPolicy,
+    /// How often the kill signal was sent.
     pub(super) kills: u32,
     /// Whether a round has passed since the tasks were gone.
     pub(super) draining: bool,
+    /// Whether it was told that the job can't be killed.
+    given_up: bool,
 }
 
 impl Cancel {
-    pub(super) fn new(kill_timeout: Duration) -> Self {
-        Self { kill_timeout, kills: 0, draining: false }
+    pub(super) fn new(policy: KillPolicy) -> Self {
+        Self { policy, kills: 0, draining: false, given_up: false }
     }
 }
 
@@ -116,6 +118,21 @@ impl Job {
         self.emit(ExecEvent::Exception { id, severity: INFORMATIONAL, kind, note });
     }
 
+    /// Says, once, that the job can't be killed, and where tasks of it are left.
+    pub(super) fn give_up(&mut self) {
+        let Some(cancel) = &mut self.cancel else {
+            return;
+        };
+        if self.ended || self.running.is_empty() || std::mem::replace(&mut cancel.given_up, true) {
+            return;
+        }
+        let node = |(_, rank): &(Pid, u32)| self.nodes.get(place(&self.nodes, *rank).node);
+        let ranks: Idset = self.running.iter().filter_map(node).map(|node| node.rank).collect();
+        let id = self.id;
+        let reason = format!("unkillable user processes for job {}", JobId::new(id));
+        self.emit(ExecEvent::Unkillable { id, ranks, reason });
+    }
+
     /// Records that the job can't be started. It ends when what was started of it is gone.
     pub(super) fn fail(&mut self, note: String) {
         self.failed = true;
@@ -145,6 +162,10 @@ impl Job {
         reattach: bool,
         seen: Seen,
     ) {
+        if let Some(outbox) = outbox.as_ref().filter(|_| reattach) {
+            let _ = outbox.send(Reply::Event(ExecEvent::Reattached { id: self.id }));
+        }
+        let ended = self.ended;
         let (mut entries, mut exceptions) = (0, 0);
         let unseen = self.history.iter().filter(|event| match event {
             ExecEvent::Log { .. } => {
@@ -158,8 +179,10 @@ impl Job {
             ExecEvent::Started { .. } => !reattach,
             ExecEvent::Finished { .. } => !seen.finished,
             ExecEvent::Released { .. } => true,
-            // It answers a question, and is in no history.
-            ExecEvent::Tasks { .. } => false,
+            // Whatever was done about it: what is left is still there.
+            ExecEvent::Unkillable { .. } => !ended,
+            // They answer something, and are in no history.
+            ExecEvent::Tasks { .. } | ExecEvent::Reattached { .. } => false,
         });
         if let Some(outbox) = &outbox {
             for event in unseen {
@@ -295,6 +318,8 @@ mod tests {
             ExecEvent::Started { .. } => "STARTED".to_owned(),
             ExecEvent::Exception { severity, .. } => format!("EXCEPTION {severity}"),
             ExecEvent::Lost { .. } => "LOST".to_owned(),
+            ExecEvent::Unkillable { ranks, .. } => format!("UNKILLABLE {ranks}"),
+            ExecEvent::Reattached { .. } => "REATTACHED".to_owned(),
             ExecEvent::Finished { status, .. } => format!("FINISHED {status}"),
             ExecEvent::Released { .. } => "RELEASED".to_owned(),
             ExecEvent::Tasks { tasks, .. } => format!("TASKS {}", tasks.len()),
@@ -370,7 +395,7 @@ mod tests {
         let mut job = job(1);
         job.started();
         job.tasks_started();
-        job.cancel = Some(Cancel::new(Duration::ZERO));
+        job.cancel = Some(Cancel::new(KillPolicy::default()));
         task_ended(&mut job, 0);
         job.end_if_done();
         assert!(names(&job.history).contains(&"FINISHED 256".to_owned()));
@@ -382,7 +407,7 @@ mod tests {
         job.started();
         job.tasks_started();
         let seen = Seen { log_entries: 3, ..Seen::default() };
-        assert_eq!(seen_by(&mut job, true, seen), ["shell.start", "reattach"]);
+        assert_eq!(seen_by(&mut job, true, seen), ["REATTACHED", "shell.start", "reattach"]);
         assert_eq!(
             seen_by(&mut job, false, Seen::default()).join(" "),
             "init starting STARTED shell.init shell.start reattach"
@@ -391,11 +416,11 @@ mod tests {
         task_ended(&mut job, 1);
         job.end_if_done();
         let seen = Seen { log_entries: 9, exceptions: 1, finished: true };
-        assert_eq!(seen_by(&mut job, true, seen), ["RELEASED"]);
+        assert_eq!(seen_by(&mut job, true, seen), ["REATTACHED", "RELEASED"]);
         let seen = Seen { log_entries: 8, exceptions: 0, finished: false };
         assert_eq!(
             seen_by(&mut job, true, seen),
-            ["EXCEPTION 2", "FINISHED 256", "done", "RELEASED"]
+            ["REATTACHED", "EXCEPTION 2", "FINISHED 256", "done", "RELEASED"]
         );
     }
 }

@@ -70,6 +70,8 @@ enum Message {
     OutputLost { id: u64, note: String },
     /// A canceled job's time to end by itself is over.
     KillRound { id: u64 },
+    /// A job has been killed for as long as it should be.
+    GiveUp { id: u64 },
 }
 
 /// The connection that events go to.
@@ -216,6 +218,7 @@ impl Shepherd {
                 }
             }
             Message::KillRound { id } => self.kill_round(id),
+            Message::GiveUp { id } => self.give_up(id),
         }
     }
 
@@ -254,10 +257,9 @@ impl Shepherd {
                 Some(signal) => self.signal(id, signal),
                 None => eprintln!("shepherd: job {id}: signal {signum} can't be sent"),
             },
-            Request::Cancel { id, signum, kill_timeout } => {
+            Request::Cancel { id, signum, kill } => {
                 let signal = Signal::from_named_raw(signum).unwrap_or(Signal::TERM);
-                let timeout = Duration::try_from_secs_f64(kill_timeout).unwrap_or(Duration::ZERO);
-                self.cancel(id, signal, timeout);
+                self.cancel(id, signal, kill);
             }
             Request::Stdin { id, rank, data, eof } => self.add_input(id, rank, &data, eof),
             Request::Tasks { id } => self.tell_tasks(id),

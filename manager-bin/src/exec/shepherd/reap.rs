@@ -2,20 +2,11 @@
 
 use std::time::Duration;
 
-use jobtap_core::job::JobId;
 use rustix::process::{Pid, Signal, WaitOptions, getpgid, kill_process, kill_process_group, wait};
 
 use super::job::{Cancel, Job};
 use super::{Message, Shepherd};
-
-/// The kill timeout where no manager says it.
-const KILL_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// SIGKILL is repeated after twice the time that passed before the last, up to this.
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-
-/// After so many SIGKILLs the user is told.
-const MAX_KILL_COUNT: u32 = 8;
+use crate::exec::KillPolicy;
 
 impl Shepherd {
     /// Reaps whatever has ended: tasks, and strangers that came here when their parents died.
@@ -78,31 +69,31 @@ impl Shepherd {
     }
 
     /// Begins to end a job.
-    pub(super) fn cancel(&mut self, id: u64, first: Signal, kill_timeout: Duration) {
+    pub(super) fn cancel(&mut self, id: u64, first: Signal, policy: KillPolicy) {
         let Some(job) = self.jobs.get_mut(&id) else {
             return;
         };
         if job.ended() || job.cancel.is_some() {
             return;
         }
-        job.cancel = Some(Cancel::new(kill_timeout));
+        job.cancel = Some(Cancel::new(policy));
         self.signal(id, first);
-        self.kill_after(id, kill_timeout);
+        self.after(policy.patience(), Message::KillRound { id });
     }
 
     /// Begins to end all jobs.
     pub(super) fn cancel_all(&mut self) {
         let ids: Vec<u64> = self.jobs.keys().copied().collect();
         for id in ids {
-            self.cancel(id, Signal::TERM, KILL_TIMEOUT);
+            self.cancel(id, Signal::TERM, KillPolicy::default());
         }
     }
 
-    fn kill_after(&self, id: u64, pause: Duration) {
+    fn after(&self, pause: Duration, message: Message) {
         let inbox = self.inbox.clone();
         tokio::spawn(async move {
             tokio::time::sleep(pause).await;
-            let _ = inbox.send(Message::KillRound { id });
+            let _ = inbox.send(message);
         });
     }
 
@@ -114,22 +105,31 @@ impl Shepherd {
         let Some(cancel) = &mut job.cancel else {
             return;
         };
-        cancel.kills += 1;
+        let policy = cancel.policy;
+        cancel.kills = cancel.kills.saturating_add(1);
         let kills = cancel.kills;
-        let factor = 2u32.saturating_pow(kills.min(16));
-        let pause = cancel.kill_timeout.saturating_mul(factor).min(LONGEST_PAUSE);
         if job.running.is_empty() && std::mem::replace(&mut cancel.draining, true) {
             // All that can be told to be the job's was killed a round ago.
             job.stop_pumps();
             self.end_if_done(id);
             return;
         }
-        if kills == MAX_KILL_COUNT {
-            let id = JobId::new(id);
-            job.inform(format!("unkillable user processes for job {id}"));
+        if kills > policy.max_kill_count {
+            job.give_up();
         }
-        self.signal(id, Signal::KILL);
-        self.kill_after(id, pause);
+        let signal = Signal::from_named_raw(policy.kill_signal.number()).unwrap_or(Signal::KILL);
+        self.signal(id, signal);
+        self.after(policy.pause_after(kills), Message::KillRound { id });
+        if let Some(limit) = policy.limit().filter(|_| kills == 1) {
+            self.after(limit, Message::GiveUp { id });
+        }
+    }
+
+    /// Says that a job can't be killed; it is killed on.
+    pub(super) fn give_up(&mut self, id: u64) {
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.give_up();
+        }
     }
 }
 

@@ -23,7 +23,7 @@ fn cancel_ends_a_job_by_the_first_signal() {
 
 #[test]
 fn a_job_that_ignores_the_signal_is_killed() {
-    let site = Site { kill_timeout: Duration::from_millis(1), ..Site::new() };
+    let site = Site { kill: IMPATIENT, ..Site::new() };
     let manager = site.manager();
     let ready = site.fifo("ready");
     manager.executor.start(site.job(1, 1, "trap '' TERM; echo >ready; sleep 600; sleep 600"));
@@ -32,6 +32,52 @@ fn a_job_that_ignores_the_signal_is_killed() {
     assert_eq!(status(&manager.to_end(1)), 137 << 8);
     manager.executor.ack(1);
     manager.end();
+}
+
+#[test]
+fn another_signal_can_stand_for_sigkill_from_one_job_to_the_next() {
+    let site = Site { kill: IMPATIENT, ..Site::new() };
+    let mut manager = site.manager();
+    let names = [(1, "SIGUSR2"), (2, "SIGINT"), (3, "SIGKILL")];
+    for (id, name) in names {
+        let kill_signal: Signal = name.parse().unwrap();
+        manager.executor.set_kill(KillPolicy { kill_signal, ..IMPATIENT });
+        let ready = site.fifo(name);
+        let script = format!("trap '' TERM; echo >{name}; exec sleep 600");
+        manager.executor.start(site.job(id, 1, &script));
+        fs::read(ready).unwrap();
+        manager.executor.cancel(id, SIGTERM);
+        assert_eq!(status(&manager.to_end(id)), (128 + kill_signal.number()) << 8);
+        manager.executor.ack(id);
+    }
+    manager.end();
+}
+
+#[test]
+fn a_job_that_cannot_be_killed_is_told_once_with_the_ranks_that_are_left() {
+    let in_time = KillPolicy { max_kill_count: u32::MAX, max_kill_timeout: Some(0.001), ..FUTILE };
+    for kill in [FUTILE, in_time] {
+        let site = Site { kill, ..Site::new() };
+        let manager = site.manager();
+        let ready = site.fifo("ready");
+        let script =
+            "[ $FLUX_TASK_RANK = 0 ] || { trap '' TERM; echo >ready; sleep 600; sleep 600; }";
+        let nodes = [3, 5].map(|rank| NodeTasks { rank, ntasks: 1 });
+        manager.executor.start(StartJob { nodes: nodes.into(), ..site.job(1, 2, script) });
+        fs::read(ready).unwrap();
+        manager.until(1, |event| name(event) == "shell.task-exit");
+        manager.executor.cancel(1, SIGTERM);
+        let told = |event: &ExecEvent| matches!(event, ExecEvent::Unkillable { .. });
+        let until = manager.until(1, told);
+        let last = until.last().map(String::as_str);
+        assert_eq!(last, Some("UNKILLABLE 5 unkillable user processes for job ƒ2"));
+        manager.executor.signal(1, 9);
+        let rest = manager.to_end(1);
+        assert_eq!(status(&rest), 137 << 8);
+        assert!(!rest.iter().any(|event| event.starts_with("UNKILLABLE")), "{rest:?}");
+        manager.executor.ack(1);
+        manager.end();
+    }
 }
 
 #[test]

@@ -30,7 +30,10 @@ fn a_job_that_runs_is_picked_up() {
     let seen = Seen { log_entries: 2, ..Seen::default() };
     second.executor.start(again(job, seen));
     let reattached = |event: &ExecEvent| name(event) == "reattach";
-    assert_eq!(second.until(1, reattached), ["shell.init", "shell.start", "reattach"]);
+    assert_eq!(
+        second.until(1, reattached),
+        ["REATTACHED", "shell.init", "shell.start", "reattach"]
+    );
     fs::write(go, "x\n").unwrap();
     let rest = "shell.task-exit shell-exit complete FINISH_1280 done RELEASE_true";
     assert_eq!(second.to_end(1).join(" "), rest.replace('_', " "));
@@ -52,8 +55,15 @@ fn a_job_that_ended_meanwhile_is_told_until_acknowledged() {
     wait_ended(&site, 1);
 
     let seen = Seen { log_entries: 4, ..Seen::default() };
-    let missed =
-        ["shell.task-exit", "shell-exit", "complete", "FINISH 1280", "done", "RELEASE true"];
+    let missed = [
+        "REATTACHED",
+        "shell.task-exit",
+        "shell-exit",
+        "complete",
+        "FINISH 1280",
+        "done",
+        "RELEASE true",
+    ];
     for _ in 0..2 {
         let manager = site.manager();
         manager.executor.start(again(job.clone(), seen));
@@ -62,7 +72,7 @@ fn a_job_that_ended_meanwhile_is_told_until_acknowledged() {
     let last = site.manager();
     let seen = Seen { log_entries: 8, finished: true, ..Seen::default() };
     last.executor.start(again(job.clone(), seen));
-    assert_eq!(last.to_end(1), ["RELEASE true"]);
+    assert_eq!(last.to_end(1), ["REATTACHED", "RELEASE true"]);
     last.executor.ack(1);
     drop(last);
 
@@ -96,7 +106,7 @@ fn a_job_whose_start_was_not_recorded_is_not_started_twice() {
 
 #[test]
 fn cancel_goes_on_without_a_manager() {
-    let site = Site { kill_timeout: Duration::from_millis(1), ..Site::new() };
+    let site = Site { kill: IMPATIENT, ..Site::new() };
     let ready = site.fifo("ready");
     let job = site.job(1, 1, "trap '' TERM; echo >ready; sleep 600; sleep 600");
     let first = site.manager();
@@ -110,6 +120,32 @@ fn cancel_goes_on_without_a_manager() {
     assert_eq!(status(&second.to_end(1)), 137 << 8);
     second.executor.ack(1);
     second.end();
+}
+
+#[test]
+fn what_cannot_be_killed_is_told_to_the_next_manager_too() {
+    let site = Site { kill: FUTILE, ..Site::new() };
+    let ready = site.fifo("ready");
+    let job = site.job(1, 1, "trap '' TERM; echo >ready; sleep 600; sleep 600");
+    let first = site.manager();
+    first.executor.start(job.clone());
+    fs::read(ready).unwrap();
+    first.executor.cancel(1, 15);
+    let told = |event: &ExecEvent| matches!(event, ExecEvent::Unkillable { .. });
+    first.until(1, told);
+    drop(first);
+    let second = site.manager();
+    second.executor.start(again(job.clone(), Seen::default()));
+    second.until(1, told);
+    second.executor.signal(1, 9);
+    second.to_end(1);
+    drop(second);
+    let third = site.manager();
+    third.executor.start(again(job, Seen::default()));
+    let events = third.to_end(1);
+    assert!(!events.iter().any(|event| event.starts_with("UNKILLABLE")), "{events:?}");
+    third.executor.ack(1);
+    third.end();
 }
 
 #[test]
