@@ -264,12 +264,13 @@ impl Job {
             self.emit(ExecEvent::Finished { id, status });
         }
         self.log("done", None);
-        self.emit(ExecEvent::Released { id, last: true });
         self.stop_pumps();
         self.input = None;
+        // Whoever hears of the release finds nothing of the job any more.
         if let Some(dir) = self.dir.take() {
             dir.remove();
         }
+        self.emit(ExecEvent::Released { id, last: true });
         self.ended = true;
         true
     }
