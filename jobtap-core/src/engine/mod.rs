@@ -46,6 +46,7 @@ mod faulted;
 mod frames;
 mod held;
 mod host;
+mod ingest;
 mod jobs;
 mod kept;
 mod lanes;
@@ -97,6 +98,7 @@ use crate::resource::ResourceSet;
 use crate::sched::Pool;
 use crate::topic::TopicId;
 use frames::Frame;
+use ingest::Ingest;
 use jobs::Jobs;
 use lanes::Lanes;
 use notices::{Cause, Notice};
@@ -147,6 +149,7 @@ pub struct Engine {
     instance_data: FxHashMap<String, Value>,
     /// Answers owed to submitters.
     submitters: FxHashMap<JobId, ReplyTo>,
+    ingest: Ingest,
     queues: Queues,
     lanes: Lanes,
     pool: Pool,
@@ -177,6 +180,7 @@ impl Engine {
         let queues = Queues::read(&setup.config).map_err(|error| StartError(error.to_string()))?;
         let lanes = Lanes::new(&queues, &setup.registry).map_err(StartError)?;
         queues::stop_at_restart(&setup.config)?;
+        let ingest = Ingest::read(&setup.config).map_err(StartError)?;
         let mut engine = Self {
             owner: setup.owner,
             config: setup.config,
@@ -193,6 +197,7 @@ impl Engine {
             services: FxHashMap::default(),
             instance_data: FxHashMap::default(),
             submitters: FxHashMap::default(),
+            ingest,
             queues,
             lanes,
             pool: Pool::new(&setup.resources),
