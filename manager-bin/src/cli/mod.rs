@@ -53,7 +53,7 @@ mod submit_wait;
 mod update;
 mod uptime;
 mod usage;
-mod users;
+
 mod version;
 mod watch;
 mod when;

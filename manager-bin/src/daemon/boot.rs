@@ -21,6 +21,7 @@ use super::hub::Hub;
 use super::journal::Journal;
 use super::lifecycle::{Options, StartError};
 use super::log::{Log, ring_size};
+use super::privacy::Privacy;
 use super::processes::Processes;
 use super::pulse::Pulse;
 use super::records::Records;
@@ -85,7 +86,7 @@ pub(super) fn start_threads(
     let recovery = options.recovery;
     let boot = Boot { setup, store, effector, pulse, log: Arc::clone(&log), recovery };
     let thread = boot.run(messages)?;
-    let configuration = configuration(options, &engine, &log, linked);
+    let configuration = configuration(options, &engine, &log, linked)?;
     let reserve = Reserve::default();
     let audit = Audit::open(records.store().as_ref(), engine.clone(), &options.config)?;
     audit.start(Cred { userid: owner, owner: true });
@@ -98,6 +99,7 @@ pub(super) fn start_threads(
         audit,
         execution,
         log,
+        privacy: Arc::clone(&configuration.privacy),
         configuration,
         reserve,
         restart: Notify::new(),
@@ -118,14 +120,17 @@ fn configuration(
     engine: &EngineHandle,
     log: &Arc<Log>,
     linked: Vec<&'static str>,
-) -> Arc<Configuration> {
-    Arc::new(Configuration {
+) -> Result<Arc<Configuration>, StartError> {
+    let privacy = Arc::new(Privacy::default());
+    privacy.configure(&options.config).map_err(StartError::Access)?;
+    Ok(Arc::new(Configuration {
         source: options.source.clone(),
         engine: engine.clone(),
         log: Arc::clone(log),
         linked,
+        privacy,
         current: tokio::sync::Mutex::new(options.config.clone()),
-    })
+    }))
 }
 
 /// What the engine's thread needs to come up.

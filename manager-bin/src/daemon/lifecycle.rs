@@ -86,6 +86,9 @@ pub enum StartError {
     /// `exec.kill-timeout` is no duration.
     #[error("exec.kill-timeout: invalid FSD {0}")]
     KillTimeout(String),
+    /// `[access]` can't be understood.
+    #[error("{0}")]
+    Access(String),
     /// The socket can't be made.
     #[error("can't listen at {}: {reason}", path.display())]
     Socket {

@@ -24,6 +24,7 @@ mod merge;
 mod nodes;
 mod placement;
 mod plugin_reads;
+mod privacy;
 mod process_queue;
 mod processes;
 mod pulse;
@@ -108,6 +109,7 @@ pub struct Services {
     execution: execution::Execution,
     log: Arc<log::Log>,
     configuration: Arc<reload::Configuration>,
+    privacy: Arc<privacy::Privacy>,
     reserve: Reserve,
     restart: Notify,
 }

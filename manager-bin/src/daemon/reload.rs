@@ -10,11 +10,11 @@ use jobtap_core::suggest::nearest;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use super::audit;
 use super::boot::kill_timeout;
 use super::config::{ConfigError, Source};
 use super::engine_thread::{EngineHandle, answered};
 use super::log::{Log, ring_size};
+use super::{audit, privacy};
 use crate::rpc::errno::{EINVAL, EIO};
 use crate::rpc::{RpcError, RpcResult};
 
@@ -36,6 +36,7 @@ pub(super) struct Configuration {
     pub(super) log: Arc<Log>,
     /// The names of all linked plugins.
     pub(super) linked: Vec<&'static str>,
+    pub(super) privacy: Arc<privacy::Privacy>,
     /// Held while a new one is tried, so that the last one accepted is the one in force.
     pub(super) current: Mutex<Value>,
 }
@@ -70,6 +71,7 @@ impl Configuration {
         let request = Request::Configure { config: config.clone() };
         answered(self.engine.request(cred, request)).await.map_err(of_the_manager)?;
         warn_of_strangers(&config, &self.linked, &self.log);
+        self.privacy.configure(&config).map_err(|text| RpcError::new(EINVAL, text))?;
         *current = config;
         self.log.write(Level::Info, "a new configuration is in force");
         Ok(json!({}))
@@ -85,7 +87,8 @@ fn of_the_manager(error: RpcError) -> RpcError {
 fn check(config: &Value) -> Result<(), String> {
     kill_timeout(config).map_err(|error| error.to_string())?;
     ring_size(config).map_err(|error| error.to_string())?;
-    audit::limit(config).map_err(|error| error.to_string()).map(drop)
+    audit::limit(config).map_err(|error| error.to_string())?;
+    privacy::check(config)
 }
 
 /// A table for a plugin that isn't there is most likely a slip, but no reason not to start: hosts may
