@@ -10,6 +10,7 @@ mod boot;
 mod capture;
 mod commit;
 pub mod config;
+mod config_keys;
 mod effects;
 mod engine_thread;
 mod execution;

@@ -12,6 +12,7 @@ use tokio::sync::Mutex;
 
 use super::boot::kill_timeout;
 use super::config::{ConfigError, Source};
+use super::config_keys::doubtful;
 use super::engine_thread::{EngineHandle, answered};
 use super::log::{Log, ring_size};
 use super::{audit, privacy};
@@ -91,10 +92,10 @@ fn check(config: &Value) -> Result<(), String> {
     privacy::check(config)
 }
 
-/// A table for a plugin that isn't there is most likely a slip, but no reason not to start: hosts may
-/// share a configuration and not the plugins.
+/// A table for a plugin that isn't there, or a key that is nearly one of the manager's, is most likely a
+/// slip, but no reason not to start: hosts may share a configuration and not the plugins.
 pub(super) fn warn_of_strangers(config: &Value, linked: &[&'static str], log: &Log) {
-    for text in strangers(config, linked) {
+    for text in strangers(config, linked).into_iter().chain(doubtful(config)) {
         log.write(Level::Warning, &text);
     }
 }
