@@ -9,6 +9,7 @@ mod cancel;
 mod columns;
 mod config;
 mod dmesg;
+mod enclosing;
 mod exec_override;
 mod format;
 mod housekeeping;

@@ -48,7 +48,8 @@ pub(super) fn start_threads(
     failure: Failure,
 ) -> Result<(JoinHandle<()>, Arc<Services>), StartError> {
     let owner = Uid::new(rustix::process::geteuid().as_raw());
-    let inventory = resources::discover(&options.config, &options.test_size)?;
+    let inventory =
+        resources::discover(&options.config, &options.test_size, options.given.as_ref())?;
     let registry = crate::build::linked::registry()?;
     let linked: Vec<&'static str> = registry.plugins().map(|plugin| plugin.name).collect();
     let log = Log::new(options.log_level).with_size(ring_size(&options.config)?);
