@@ -11,10 +11,13 @@ use jobtap_core::testing::{TestJob, TestManager, TestManagerBuilder};
 use serde_json::{Value, json};
 
 /// Four nodes of two cores.
-fn cluster() -> TestManagerBuilder {
+fn nodes() -> ResourceSet {
     let node = Children::new(Idset::from(0..=1), Idset::new());
-    let nodes = ResourceSet::uniform(0, &"n[0-3]".parse().unwrap(), node);
-    TestManager::new().plugin::<ByUrgency>().resources(nodes)
+    ResourceSet::uniform(0, &"n[0-3]".parse().unwrap(), node)
+}
+
+fn cluster() -> TestManagerBuilder {
+    TestManager::new().plugin::<ByUrgency>().resources(nodes())
 }
 
 /// A job of whole nodes.
@@ -326,4 +329,29 @@ fn a_plugin_drains_nodes() {
     assert_eq!(drained(&m)["0"]["reason"], "to be inspected");
     let names: Vec<String> = m.resource_log().iter().map(|e| e.name.to_string()).collect();
     assert_eq!(names, ["restart", "resource-define", "drain", "undrain", "drain"]);
+}
+
+#[test]
+fn jobs_without_an_end_live_as_long_as_the_instance_whose_end_may_move() {
+    let mut m = cluster().lifetime(1000.0).start();
+    let start = m.now().as_secs();
+    let ends = |m: &TestManager, id| m.job(id).resources().and_then(ResourceSet::expiration);
+    let unlimited = m.submit(job(1)).unwrap();
+    let limited = m.submit(job(1).duration(5000.0)).unwrap();
+    let before = (Some(start + 1000.0), Some(start + 5000.0));
+    assert_eq!((ends(&m, unlimited), ends(&m, limited)), before);
+    let mut instance = nodes();
+    instance.set_expiration(start + 2000.0).unwrap();
+    m.define_resources(instance.clone()).unwrap();
+    let after = (Some(start + 2000.0), Some(start + 5000.0));
+    assert_eq!((ends(&m, unlimited), ends(&m, limited)), after);
+    m.assert_logged("resource expiration updated from ");
+    m.assert_logged(&format!("updated expiration of {unlimited} from "));
+    m.crash_and_restart();
+    m.advance(1999.0);
+    m.assert_state(unlimited, State::Run);
+    m.advance(1.0);
+    m.assert_exception(unlimited, "timeout", "resource allocation expired");
+    instance.set_expiration(start + 1.0).unwrap();
+    assert_eq!(m.define_resources(instance).unwrap_err(), "R has expired");
 }

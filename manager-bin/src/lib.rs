@@ -21,6 +21,7 @@ pub mod exec;
 mod open_files;
 pub mod rpc;
 pub mod store;
+mod users;
 
 pub use cli::{main, main_of};
 

@@ -214,8 +214,8 @@ fn a_jobs_duration_is_changed_as_far_as_the_plugin_allows() {
     );
     done.ok();
     assert!(m.events(&id).ends_with("jobspec-update resource-update"));
-    let left: f64 = m.jobtap(&format!("job timeleft {id}")).ok().parse().unwrap();
-    assert!((600.0..=900.0).contains(&left), "{left}");
+    let left = || m.jobtap(&format!("job timeleft {id}")).ok().parse::<f64>().unwrap();
+    assert!((600.0..=900.0).contains(&left()), "{}", left());
     let error = |words: &str, text: &str| {
         let line = format!("probe-manager-update: ERROR: {text}");
         refused(m.jobtap(&format!("update {words}")), &line);
@@ -229,7 +229,8 @@ fn a_jobs_duration_is_changed_as_far_as_the_plugin_allows() {
     error("123 duration=1m", "unknown job id");
     assert_eq!(m.jobtap(&format!("update {id}")).code, 2);
     // Time that is up by the new duration ends the job.
-    m.jobtap(&format!("update {id} duration=0.5s")).ok();
+    let soon = 900.0 - left() + 3.0;
+    m.jobtap(&format!("update {id} duration={soon}s")).ok();
     m.wait(&id, "clean");
     assert_eq!(m.field(&id, "result"), "TIMEOUT");
 }

@@ -183,3 +183,30 @@ fn the_manager_counts_what_it_keeps() {
     let refused = m.jobtap("module stats -p nosuch job-manager");
     assert_eq!((refused.code, refused.stdout.as_str()), (1, ""));
 }
+
+#[test]
+fn in_private_mode_a_guest_sees_only_what_is_his_own() {
+    let m = Manager::start_with(jobtap(), "[exec.testexec]\nallow-guests = true\n");
+    let theirs = m.submit(&format!("{LONG} true"));
+    let own = guest(&m, &format!("submit {LONG} true")).ok();
+    let listed = || guest(&m, "jobs -Ano {id.f58}").ok();
+    assert_eq!(listed().lines().count(), 2);
+    m.jobtap("config set access.private-mode true").ok();
+    assert_eq!(listed(), own);
+    guest(&m, &format!("cancel {own}")).ok();
+    let denied = "Operation not permitted";
+    for id in [theirs.as_str(), "f2345"] {
+        for words in ["job eventlog", "job memo ID a=1", "job urgency ID 7", "job why"] {
+            let words = match words.contains("ID") {
+                true => words.replace("ID", id),
+                false => format!("{words} {id}"),
+            };
+            let output = guest(&m, &words);
+            assert!(output.code == 1 && output.stderr.contains(denied), "{words}: {output:?}");
+        }
+    }
+    assert!(guest(&m, "job stats").stderr.contains(denied));
+    assert_eq!(m.jobtap("jobs -Ano {id.f58}").ok().lines().count(), 1);
+    m.jobtap("config set access.roles.admin.users [77]").ok();
+    assert_eq!(listed(), theirs);
+}

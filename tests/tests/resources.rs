@@ -150,3 +150,23 @@ fn nodes_that_are_idle_for_a_maintenance_are_listed_with_the_reason() {
     m.jobtap("resource maintenance remove 1").ok();
     assert_eq!(list("list", "{state} {nodelist}"), usual);
 }
+
+#[test]
+fn a_manager_that_is_a_job_has_what_the_job_has() {
+    let (m, _temporary) = cluster();
+    let exe = jobtap().to_str().unwrap();
+    let inner = |options: &[&str], script: &str| {
+        let line = [&["run"], options, &[exe, "start", "sh", "-c", script]].concat();
+        m.jobtap_args(&line).ok()
+    };
+    let list = "jobtap resource list -s free -no '{nnodes} {ncores} {nodelist}'";
+    assert_eq!(inner(&["-n1", "-c2", "--requires=hosts:n1"], list), "1 2 n1");
+    assert_eq!(inner(&["-N1", "-n1", "-x", "--requires=hosts:n0"], list), "1 4 n0");
+    // It ends with its job, and its command is no task of that.
+    let end = "jobtap run -t1h true 2>&1; printenv FLUX_JOB_ID || echo none";
+    let said = inner(&["-n1", "-t10m"], end);
+    assert!(said.contains("exceeds remaining instance lifetime"), "{said}");
+    assert!(said.ends_with("none"), "{said}");
+    let test = format!("{exe} start -s2 jobtap resource list -s free -no '{{nnodes}}'");
+    assert_eq!(m.jobtap_args(&["run", "-n1", "sh", "-c", &test]).ok(), "2");
+}

@@ -47,6 +47,7 @@ mod faulted;
 mod frames;
 mod held;
 mod host;
+mod ingest;
 mod jobs;
 mod kept;
 mod lanes;
@@ -99,6 +100,7 @@ use crate::sched::Pool;
 use crate::topic::TopicId;
 use exec_config::ExecConfig;
 use frames::Frame;
+use ingest::Ingest;
 use jobs::Jobs;
 use lanes::Lanes;
 use notices::{Cause, Notice};
@@ -149,6 +151,7 @@ pub struct Engine {
     instance_data: FxHashMap<String, Value>,
     /// Answers owed to submitters.
     submitters: FxHashMap<JobId, ReplyTo>,
+    ingest: Ingest,
     queues: Queues,
     lanes: Lanes,
     exec: ExecConfig,
@@ -181,6 +184,7 @@ impl Engine {
         let lanes = Lanes::new(&queues, &setup.registry).map_err(StartError)?;
         queues::stop_at_restart(&setup.config)?;
         let exec = ExecConfig::read(&setup.config).map_err(StartError)?;
+        let ingest = Ingest::read(&setup.config).map_err(StartError)?;
         let mut engine = Self {
             owner: setup.owner,
             config: setup.config,
@@ -197,6 +201,7 @@ impl Engine {
             services: FxHashMap::default(),
             instance_data: FxHashMap::default(),
             submitters: FxHashMap::default(),
+            ingest,
             queues,
             lanes,
             exec,

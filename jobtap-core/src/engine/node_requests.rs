@@ -211,6 +211,11 @@ impl Engine {
             let text = format!("jobs hold {}, which is not there", missing.summary());
             return Err(refused(EBUSY, text));
         }
+        let end = resources.expiration();
+        if end.is_some_and(|end| end <= self.now.as_secs()) {
+            return Err(refused(EINVAL, "R has expired"));
+        }
+        let before = self.nodes.inventory.expiration();
         self.nodes.inventory = resources.clone();
         let ranks = resources.ranks();
         self.nodes.drained.retain(|rank, _| ranks.contains(*rank));
@@ -219,7 +224,26 @@ impl Engine {
         self.pool.set_inventory(resources, &self.nodes.excluded);
         let define = [("method", json!("reload")), ("ranks", json!(ranks.to_string()))];
         self.post_node_event(events::with(self.now, "resource-define", define));
+        if end != before {
+            self.instance_ends(before.unwrap_or(0.0), end.unwrap_or(0.0));
+        }
         Ok(())
+    }
+
+    /// The end of the instance has moved (0: there is none), and with it the end of jobs that have none
+    /// of their own.
+    fn instance_ends(&mut self, before: f64, end: f64) {
+        let by = |from: f64| ((end - from) * 100.0).round() / 100.0;
+        let moved = |from: f64| format!("from {from:.2} to {end:.2} ({:+})", by(from));
+        self.log(Level::Info, format!("resource expiration updated {}", moved(before)));
+        for id in self.active.clone() {
+            let Some(record) = self.jobs.get(&id) else { continue };
+            let unlimited = record.job.state == State::Run && record.job.jobspec.duration() == 0.0;
+            let Some(resources) = record.job.resources().filter(|_| unlimited) else { continue };
+            let theirs = resources.expiration().unwrap_or(0.0);
+            self.post(id, events::with(self.now, "resource-update", [("expiration", json!(end))]));
+            self.log(Level::Info, format!("updated expiration of {id} {}", moved(theirs)));
+        }
     }
 
     /// Nodes are gone: no new jobs there, and those that are there end.

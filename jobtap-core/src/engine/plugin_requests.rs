@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::callback::{Callback, Subject};
 use super::exec_config::ExecConfig;
+use super::ingest::Ingest;
 use super::lanes::Lanes;
 use super::queues::stop_at_restart;
 use super::requests::refused;
@@ -129,6 +130,7 @@ impl Engine {
             Lanes::new(&queues, &self.plugins.registry).map_err(|text| refused(EINVAL, text))?;
         stop_at_restart(&config).map_err(|error| refused(EINVAL, error.0))?;
         let exec = ExecConfig::read(&config).map_err(|text| refused(EINVAL, text))?;
+        let ingest = Ingest::read(&config).map_err(|text| refused(EINVAL, text))?;
         let before = std::mem::replace(&mut self.config, config);
         let keys: Vec<_> = self.plugins.stack.plugins().iter().map(|p| p.key()).collect();
         let shown = self
@@ -148,6 +150,7 @@ impl Engine {
                 return Err(refused(EINVAL, text));
             }
         };
+        self.ingest = ingest;
         self.queues.reconfigure(queues);
         self.lanes.replace(lanes);
         self.exec = exec;

@@ -10,7 +10,6 @@ use crate::jobspec::Jobspec;
 use crate::queue::{JobSize, Limits, Queue, QueueError, Queues, Target};
 use crate::resource::{Constraint, ResourceSet};
 
-const EPERM: i32 = 1;
 const EINVAL: i32 = 22;
 
 /// Whether queues that were started are stopped at a restart.
@@ -37,18 +36,11 @@ impl Engine {
         &self.queues
     }
 
-    /// What the job's queue makes of a submission: defaults and required properties, then whether it
-    /// takes jobs.
-    pub(super) fn queued(&self, mut jobspec: Jobspec) -> Result<Jobspec, RequestError> {
-        let off = self.config.pointer("/ingest/frobnicator/disable") == Some(&Value::Bool(true));
-        if !off {
-            let changes = self.queues.adjust(&jobspec);
-            let changes = changes.map_err(|error| refused(EPERM, error.to_string()))?;
-            if !changes.is_empty() {
-                let changed = jobspec.update_all(&changes);
-                changed.map_err(|error| refused(EPERM, error.to_string()))?;
-            }
-        }
+    /// What the job's queue makes of a submission: defaults and required properties, then the checks
+    /// that the configuration asks for, and whether the queue takes jobs.
+    pub(super) fn queued(&self, jobspec: Jobspec, flags: Flags) -> Result<Jobspec, RequestError> {
+        let jobspec = self.frobnicated(jobspec)?;
+        self.validated(&jobspec, flags)?;
         self.queues.lookup(jobspec.queue())?.admits()?;
         Ok(jobspec)
     }

@@ -44,7 +44,7 @@ impl Engine {
     /// `job-ingest.submit`.
     pub(super) fn submit(&mut self, reply: ReplyTo, cred: Cred, submission: Submission) {
         match self.admit(cred, &submission) {
-            Ok((urgency, flags)) => match self.create(submission) {
+            Ok((urgency, flags)) => match self.create(submission, flags) {
                 Ok(id) => {
                     self.submitters.insert(id, reply);
                     self.work.push(Work::Submit(id, Step::Create));
@@ -76,8 +76,8 @@ impl Engine {
     }
 
     /// Makes the record, in state NEW; its writes are held back.
-    fn create(&mut self, submission: Submission) -> Result<JobId, RequestError> {
-        let jobspec = self.queued(submission.jobspec)?;
+    fn create(&mut self, submission: Submission, flags: Flags) -> Result<JobId, RequestError> {
+        let jobspec = self.queued(submission.jobspec, flags)?;
         // Whole milliseconds since the start; the generator continues where the last run ended.
         let elapsed = ((self.now - self.started_at) * 1000.0).max(0.0) as u64;
         let id = self.ids.next(elapsed).map_err(|error| invalid(error.to_string()))?;

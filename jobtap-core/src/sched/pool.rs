@@ -166,7 +166,11 @@ impl Pool {
         };
         chosen.set_nslots(counts.nslots);
         let duration = jobspec.duration();
-        let expiration = if duration > 0.0 && duration.is_finite() { now + duration } else { 0.0 };
+        let expiration = match duration > 0.0 && duration.is_finite() {
+            true => now + duration,
+            // A job without end lives as long as the instance does.
+            false => self.inventory.expiration().filter(|end| *end > now).unwrap_or(0.0),
+        };
         // Refused only when the times contradict each other, which they can't: now <= expiration.
         if chosen.set_times(now, expiration).is_err() {
             return Answer::Never("the job's duration is out of range".to_owned());

@@ -44,7 +44,7 @@ impl Offline {
     pub(super) fn new(store: Option<Arc<dyn Store>>) -> Result<Self, BenchError> {
         let host = resources::hostname();
         let config = config(&host);
-        let found = resources::discover(&config, &TestSize::default())
+        let found = resources::discover(&config, &TestSize::default(), None)
             .map_err(crate::daemon::StartError::from)?;
         let started = now();
         let setup = Setup {

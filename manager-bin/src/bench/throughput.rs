@@ -120,6 +120,7 @@ impl Manager {
             socket,
             log_level,
             test_size: TestSize::default(),
+            given: None,
             dump: None,
             recovery: false,
         })?;

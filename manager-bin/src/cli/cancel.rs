@@ -9,8 +9,8 @@ use super::ids::show_id;
 use super::message::{CliError, Prog, plural};
 use super::session;
 use super::usage::Family;
-use super::users::Users;
 use crate::client::Client;
+use crate::users::Users;
 
 const COMMAND: &str = "cancel";
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::format::fsd;
 use super::ids::IdStyle;
-use super::users::Users;
+use crate::users::Users;
 
 /// From where jobs are looked at: the same job reads differently at another time, in another zone,
 /// by another locale.

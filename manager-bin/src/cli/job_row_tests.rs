@@ -9,7 +9,7 @@ use super::format::{RenderOptions, Row, Template, render};
 use super::ids::IdStyle;
 use super::job_row::{JobRow, Viewpoint};
 use super::jobs::Setting;
-use super::users::Users;
+use crate::users::Users;
 
 const NOW: f64 = 1_700_000_000.0; // 2023-11-14 22:13:20 UTC
 

@@ -9,6 +9,7 @@ mod cancel;
 mod columns;
 mod config;
 mod dmesg;
+mod enclosing;
 mod exec_override;
 mod format;
 mod housekeeping;
@@ -53,7 +54,7 @@ mod submit_wait;
 mod update;
 mod uptime;
 mod usage;
-mod users;
+
 mod version;
 mod watch;
 mod when;

@@ -6,21 +6,19 @@ use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
-use std::time::Duration;
 
 use jobtap_core::engine::Level;
-use jobtap_core::job::JobId;
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::enclosing::{self, Enclosing};
 use super::message::{CliError, Prog, system_text};
 use super::session;
 use super::start_options::{TestOptions, broker_attributes};
 use super::usage::Family;
 use crate::archive;
-use crate::client::Client;
 use crate::daemon::config::Source;
 use crate::daemon::resources::TestSize;
 use crate::daemon::statedir::{StateDir, fresh_directory};
@@ -29,9 +27,6 @@ use crate::open_files::OpenFiles;
 use crate::rpc::uri;
 
 const COMMAND: &str = "start";
-
-/// How long a manager that has another one as a job may take to hear of it.
-const OUTER_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Environment variable, in Flux's name, with which running jobs outlive the instance's command.
 const DISABLE_JOB_CLEANUP: &str = "FLUX_DISABLE_JOB_CLEANUP";
@@ -114,10 +109,17 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
         socket = rundir.path.join("local-0");
     }
     let Plan { source, config, log_level, test_size, command, dump, recovery, .. } = plan;
+    let enclosing = Enclosing::find().await;
+    let given = match &enclosing {
+        Some(job) => job.resources().await,
+        None => None,
+    };
     let options =
-        Options { source, config, statedir, socket, log_level, test_size, dump, recovery };
+        Options { source, config, statedir, socket, log_level, test_size, given, dump, recovery };
     let mut daemon = Daemon::start(options).map_err(CliError::failure)?;
-    announce(&daemon).await;
+    if let Some(job) = enclosing {
+        job.announce(daemon.uri()).await;
+    }
     let mut child = match foreground {
         true => None,
         false => Some(spawn(&daemon, &rundir, &command)?),
@@ -339,19 +341,6 @@ async fn supervise(daemon: &Daemon, child: &mut Child) -> Result<Asked, CliError
     }
 }
 
-/// Notes the address of a manager that is itself a job on that job, for those who look for its jobs.
-async fn announce(daemon: &Daemon) {
-    let id = ["JOBTAP_JOB_ID", "FLUX_JOB_ID"].iter().find_map(|name| std::env::var(name).ok());
-    let Some(Ok(id)) = id.map(|id| id.parse::<JobId>()) else { return };
-    let noted = async {
-        let outer = Client::connect().await.ok()?;
-        let payload = json!({ "id": id, "memo": { "uri": daemon.uri() } });
-        outer.rpc("job-manager.memo", payload).await.ok()
-    };
-    // Without the note it works all the same.
-    let _ = tokio::time::timeout(OUTER_PATIENCE, noted).await;
-}
-
 /// Ends running jobs with the command that the instance was for; a signal ends the patience.
 async fn finish(daemon: &Daemon) -> Result<(), CliError> {
     let mut terminate = signal(SignalKind::terminate())?;
@@ -377,6 +366,9 @@ fn spawn(daemon: &Daemon, rundir: &RunDir, command: &[OsString]) -> Result<Child
     }
     let mut command = Command::new(program);
     command.args(arguments).env("PATH", path);
+    enclosing::variables().for_each(|name| {
+        command.env_remove(name);
+    });
     command.env(uri::VARIABLE, daemon.uri()).env(uri::FLUX_VARIABLE, daemon.uri());
     let child = OpenFiles::of_this_process().lowered(|| command.spawn());
     child.map_err(|error| cannot_run(Path::new(program), &error))

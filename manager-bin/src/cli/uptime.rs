@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use super::message::CliError;
 use super::session;
 use super::usage::Family;
-use super::users::Users;
 use crate::client::Client;
+use crate::users::Users;
 
 /// Options of `uptime`.
 #[derive(Debug, clap::Args)]

@@ -18,6 +18,7 @@ use super::hub::Hub;
 use super::journal::Journal;
 use super::lifecycle::{Options, StartError};
 use super::log::{Log, ring_size};
+use super::privacy::Privacy;
 use super::processes::Processes;
 use super::pulse::Pulse;
 use super::records::Records;
@@ -44,7 +45,8 @@ pub(super) fn start_threads(
     failure: Failure,
 ) -> Result<(JoinHandle<()>, Arc<Services>), StartError> {
     let owner = Uid::new(rustix::process::geteuid().as_raw());
-    let inventory = resources::discover(&options.config, &options.test_size)?;
+    let inventory =
+        resources::discover(&options.config, &options.test_size, options.given.as_ref())?;
     let registry = crate::build::linked::registry()?;
     let linked: Vec<&'static str> = registry.plugins().map(|plugin| plugin.name).collect();
     let log = Log::new(options.log_level).with_size(ring_size(&options.config)?);
@@ -82,7 +84,7 @@ pub(super) fn start_threads(
     let recovery = options.recovery;
     let boot = Boot { setup, store, effector, pulse, log: Arc::clone(&log), recovery };
     let thread = boot.run(messages)?;
-    let configuration = configuration(options, &engine, &execution, &log, linked);
+    let configuration = configuration(options, &engine, &execution, &log, linked)?;
     let reserve = Reserve::default();
     let audit = Audit::open(records.store().as_ref(), engine.clone(), &options.config)?;
     audit.start(Cred { userid: owner, owner: true });
@@ -95,6 +97,7 @@ pub(super) fn start_threads(
         audit,
         execution,
         log,
+        privacy: Arc::clone(&configuration.privacy),
         configuration,
         reserve,
         restart: Notify::new(),
@@ -116,15 +119,18 @@ fn configuration(
     execution: &Execution,
     log: &Arc<Log>,
     linked: Vec<&'static str>,
-) -> Arc<Configuration> {
-    Arc::new(Configuration {
+) -> Result<Arc<Configuration>, StartError> {
+    let privacy = Arc::new(Privacy::default());
+    privacy.configure(&options.config).map_err(StartError::Access)?;
+    Ok(Arc::new(Configuration {
         source: options.source.clone(),
         engine: engine.clone(),
         execution: execution.clone(),
         log: Arc::clone(log),
         linked,
+        privacy,
         current: tokio::sync::Mutex::new(options.config.clone()),
-    })
+    }))
 }
 
 /// What the engine's thread needs to come up.

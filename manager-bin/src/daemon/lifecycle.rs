@@ -12,6 +12,7 @@ use std::time::Duration;
 use jobtap_core::engine::{Cred, Exception, Level, Request};
 use jobtap_core::job::{State, StateSet};
 use jobtap_core::queue::Target;
+use jobtap_core::resource::ResourceSet;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde_json::Value;
 use tokio::net::UnixListener;
@@ -55,6 +56,8 @@ pub struct Options {
     pub dump: Option<PathBuf>,
     /// So many ranks on this host.
     pub test_size: TestSize,
+    /// The resources that it has as a job of another manager.
+    pub given: Option<ResourceSet>,
     /// Schedule nothing before somebody starts a queue.
     pub recovery: bool,
 }
@@ -86,6 +89,9 @@ pub enum StartError {
     /// How jobs are killed can't be told from the configuration.
     #[error(transparent)]
     Kill(#[from] KillPolicyError),
+    /// `[access]` can't be understood.
+    #[error("{0}")]
+    Access(String),
     /// The socket can't be made.
     #[error("can't listen at {}: {reason}", path.display())]
     Socket {

@@ -10,6 +10,7 @@ mod boot;
 mod capture;
 mod commit;
 pub mod config;
+mod config_keys;
 mod effects;
 mod engine_thread;
 mod execution;
@@ -24,6 +25,7 @@ mod merge;
 mod nodes;
 mod placement;
 mod plugin_reads;
+mod privacy;
 mod process_queue;
 mod processes;
 mod pulse;
@@ -108,6 +110,7 @@ pub struct Services {
     execution: execution::Execution,
     log: Arc<log::Log>,
     configuration: Arc<reload::Configuration>,
+    privacy: Arc<privacy::Privacy>,
     reserve: Reserve,
     restart: Notify,
 }

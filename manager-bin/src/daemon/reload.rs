@@ -10,11 +10,12 @@ use jobtap_core::suggest::nearest;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use super::audit;
 use super::config::{ConfigError, Source};
+use super::config_keys::doubtful;
 use super::engine_thread::{EngineHandle, answered};
 use super::execution::Execution;
 use super::log::{Log, ring_size};
+use super::{audit, privacy};
 use crate::exec::KillPolicy;
 use crate::rpc::errno::{EINVAL, EIO};
 use crate::rpc::{RpcError, RpcResult};
@@ -38,6 +39,7 @@ pub(super) struct Configuration {
     pub(super) log: Arc<Log>,
     /// The names of all linked plugins.
     pub(super) linked: Vec<&'static str>,
+    pub(super) privacy: Arc<privacy::Privacy>,
     /// Held while a new one is tried, so that the last one accepted is the one in force.
     pub(super) current: Mutex<Value>,
 }
@@ -73,6 +75,7 @@ impl Configuration {
         answered(self.engine.request(cred, request)).await.map_err(of_the_manager)?;
         self.execution.set_kill(kill);
         warn_of_strangers(&config, &self.linked, &self.log);
+        self.privacy.configure(&config).map_err(|text| RpcError::new(EINVAL, text))?;
         *current = config;
         self.log.write(Level::Info, "a new configuration is in force");
         Ok(json!({}))
@@ -90,13 +93,14 @@ fn check(config: &Value) -> Result<KillPolicy, String> {
     let kill = KillPolicy::read(config).map_err(|error| error.to_string())?;
     ring_size(config).map_err(|error| error.to_string())?;
     audit::limit(config).map_err(|error| error.to_string())?;
+    privacy::check(config)?;
     Ok(kill)
 }
 
-/// A table for a plugin that isn't there is most likely a slip, but no reason not to start: hosts may
-/// share a configuration and not the plugins.
+/// A table for a plugin that isn't there, or a key that is nearly one of the manager's, is most likely a
+/// slip, but no reason not to start: hosts may share a configuration and not the plugins.
 pub(super) fn warn_of_strangers(config: &Value, linked: &[&'static str], log: &Log) {
-    for text in strangers(config, linked) {
+    for text in strangers(config, linked).into_iter().chain(doubtful(config)) {
         log.write(Level::Warning, &text);
     }
 }

@@ -78,14 +78,24 @@ pub fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// What the instance configuration, this host and `--test-size` give.
+/// What the instance configuration, this host and `--test-size` give. Where they say nothing, what the
+/// manager was `given` as a job.
 ///
 /// # Errors
 /// When the table can't be understood, or promises cores of this host that it doesn't have.
-pub fn discover(config: &Value, test: &TestSize) -> Result<Inventory, ResourceError> {
+pub fn discover(
+    config: &Value,
+    test: &TestSize,
+    given: Option<&ResourceSet>,
+) -> Result<Inventory, ResourceError> {
     let table = config.get("resource").cloned().unwrap_or_else(|| json!({}));
     let table: ResourceTable =
         serde_json::from_value(table).map_err(|error| ResourceError::Config(error.to_string()))?;
+    if let (None, None, Some(given)) = (&table.config, test.size, given) {
+        let resources = numbered_anew(given)?;
+        let local = resources.ranks();
+        return Ok(Inventory { resources, local });
+    }
     let here = hostname();
     let cores = available_cores(table.norestrict)?;
     let resources = match &table.config {
@@ -104,6 +114,25 @@ pub fn discover(config: &Value, test: &TestSize) -> Result<Inventory, ResourceEr
     };
     let local = local_ranks(&resources, &here, test);
     Ok(Inventory { resources, local })
+}
+
+/// A part of another instance's resources as the whole of one: its ranks begin at 0.
+fn numbered_anew(given: &ResourceSet) -> Result<ResourceSet, ResourceError> {
+    let mut hosts = Hosts::default();
+    for (rank, part) in (0u32..).zip(given.iter()) {
+        hosts.names.push(part.host().unwrap_or_default());
+        hosts.children.push(part.children().clone());
+        for (name, holders) in given.properties() {
+            if holders.contains(part.rank()) {
+                hosts.properties.entry(name).or_default().insert(rank);
+            }
+        }
+    }
+    let mut resources = hosts.build()?;
+    resources
+        .set_expiration(given.expiration().unwrap_or(0.0))
+        .map_err(|error| ResourceError::Config(error.to_string()))?;
+    Ok(resources)
 }
 
 /// The ranks that this host serves: those of its name, and those that it was told to pretend.
@@ -281,7 +310,7 @@ mod tests {
     use super::*;
 
     fn found(config: Value) -> Result<ResourceSet, String> {
-        discover(&config, &TestSize::default())
+        discover(&config, &TestSize::default(), None)
             .map(|inventory| inventory.resources)
             .map_err(|error| error.to_string())
     }
@@ -345,15 +374,34 @@ mod tests {
     #[test]
     fn a_test_size_makes_ranks_of_this_host() {
         let test = TestSize { size: Some(3), hosts: None };
-        let found = discover(&json!({}), &test).unwrap();
+        let found = discover(&json!({}), &test, None).unwrap();
         assert_eq!(found.resources.nnodes(), 3);
         assert_eq!(found.resources.host(2).unwrap(), hostname());
         assert_eq!(found.local.to_string(), "0-2");
         let test = TestSize { size: Some(2), hosts: Some("x[1-2]".into()) };
-        let found = discover(&json!({}), &test).unwrap();
+        let found = discover(&json!({}), &test, None).unwrap();
         assert_eq!(found.resources.nodelist().to_string(), "x[1-2]");
         let test = TestSize { size: Some(2), hosts: Some("x1".into()) };
-        let error = discover(&json!({}), &test).unwrap_err();
+        let error = discover(&json!({}), &test, None).unwrap_err();
         assert_eq!(error.to_string(), "--test-hosts: 1 hosts for --test-size=2");
+    }
+
+    #[test]
+    fn what_a_manager_was_given_as_a_job_is_all_it_has_unless_something_else_is_said() {
+        let node = Children::new(Idset::from(2..=3), Idset::new());
+        let mut given = ResourceSet::uniform(5, &"n[5-6]".parse().unwrap(), node);
+        given.set_property("fast", &Idset::from(6..=6)).unwrap();
+        given.set_times(100.0, 900.0).unwrap();
+        let discovered = |config, test: &TestSize| discover(&config, test, Some(&given)).unwrap();
+        let own = discovered(json!({}), &TestSize::default());
+        assert_eq!(own.resources.summary(), "rank[0-1]/core[2-3]");
+        assert_eq!(own.resources.nodelist().to_string(), "n[5-6]");
+        assert_eq!(own.resources.properties()["fast"].to_string(), "1");
+        assert_eq!(own.resources.expiration(), Some(900.0));
+        assert_eq!(own.local.to_string(), "0-1");
+        let test = TestSize { size: Some(1), hosts: None };
+        assert_eq!(discovered(json!({}), &test).resources.nodelist().to_string(), hostname());
+        let config = json!({"resource": {"config": [{"hosts": "x", "cores": "0"}]}});
+        assert_eq!(discovered(config, &TestSize::default()).resources.summary(), "rank0/core0");
     }
 }

@@ -93,8 +93,10 @@ async fn connection(socket: UnixStream, services: Arc<Services>) {
 }
 
 /// Starts on a request: its place among the engine's inputs is that of its line on the connection.
-fn take_in(services: &Arc<Services>, cred: Cred, request: Request, answers: Answers) -> Work {
-    let call = super::services::decode(&request.topic, &request.payload, cred);
+fn take_in(services: &Arc<Services>, cred: Cred, mut request: Request, answers: Answers) -> Work {
+    let Request { topic, payload, .. } = &mut request;
+    let admitted = services.privacy.admit(cred, topic, payload, &services.records);
+    let call = admitted.and_then(|()| super::services::decode(topic, payload, cred));
     match call.and_then(|call| services.begin(cred, call, request.stream)) {
         Err(error) => Box::pin(async move { answers.last(Err(error)).await }),
         Ok(super::Begun::One(work)) => {

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::say;
 use crate::cli::message::{CliError, plural};
-use crate::cli::users::Users;
 use crate::client::Client;
+use crate::users::Users;
 
 /// Stands for all users in the requests.
 const ALL_USERS: i64 = -1;

@@ -9,9 +9,9 @@ use super::event_stream::EventStream;
 use super::target::Target;
 use crate::cli::message::CliError;
 use crate::cli::session;
-use crate::cli::users::Users;
 use crate::client::Client;
 use crate::rpc::errno::strerror;
+use crate::users::Users;
 
 /// Options of `job list`.
 #[derive(Debug, clap::Args)]

@@ -1,0 +1,210 @@
+//! `[ingest]` of the configuration: which changes and checks a submission meets before the plugins see
+//! it (Flux's frobnicator and validator plugins).
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::Engine;
+use super::api::RequestError;
+use super::requests::refused;
+use crate::job::Flags;
+use crate::jobspec::Jobspec;
+use crate::suggest::nearest;
+
+const EPERM: i32 = 1;
+
+/// The path of the one change that the frobnicator `constraints` makes.
+const CONSTRAINTS: &str = "attributes.system.constraints";
+const FROBNICATORS: [&str; 2] = ["defaults", "constraints"];
+/// `jobspec` and `schema` are what decoding a jobspec does anyhow.
+const VALIDATORS: [&str; 4] = ["jobspec", "schema", "feasibility", "require-instance"];
+
+/// What the configuration says.
+#[derive(Debug)]
+pub(super) struct Ingest {
+    defaults: bool,
+    constraints: bool,
+    feasibility: bool,
+    require_instance: Option<RequireInstance>,
+}
+
+impl Default for Ingest {
+    fn default() -> Self {
+        let (feasibility, require_instance) = Default::default();
+        Self { defaults: true, constraints: true, feasibility, require_instance }
+    }
+}
+
+/// From which size on a job must be an instance; every job if nothing is said.
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+#[serde(default)]
+struct RequireInstance {
+    minnodes: Option<u64>,
+    mincores: Option<u64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Table {
+    frobnicator: Stage,
+    validator: Stage,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+struct Stage {
+    disable: bool,
+    plugins: Option<Vec<String>>,
+    require_instance: RequireInstance,
+}
+
+impl Stage {
+    /// Those of `known` that run; `usual` ones if nothing is said.
+    fn chosen(&self, of: &str, usual: &[&str], known: &[&str]) -> Result<Vec<String>, String> {
+        let usual = || usual.iter().map(|name| (*name).to_owned()).collect();
+        let names = self.plugins.clone().unwrap_or_else(usual);
+        match names.iter().find(|name| !known.contains(&name.as_str())) {
+            Some(name) => {
+                let meant = nearest(name, known.iter().copied());
+                let meant = meant.map(|name| format!(", did you mean {name:?}?"));
+                let (meant, known) = (meant.unwrap_or_default(), known.join(", "));
+                let text = "there is no plugin";
+                Err(format!("ingest.{of}.plugins: {text} {name:?}{meant} (one of {known})"))
+            }
+            None if self.disable => Ok(Vec::new()),
+            None => Ok(names),
+        }
+    }
+}
+
+impl Ingest {
+    /// Reads `config`, the whole configuration.
+    ///
+    /// # Errors
+    /// A plugin that nobody knows, and values of a wrong type, with the key.
+    pub(super) fn read(config: &Value) -> Result<Self, String> {
+        let table = config.get("ingest").cloned().unwrap_or_else(|| json!({}));
+        let table = Table::deserialize(table).map_err(|error| format!("ingest: {error}"))?;
+        let (frobnicator, validator) = (table.frobnicator, table.validator);
+        let changes = frobnicator.chosen("frobnicator", &FROBNICATORS, &FROBNICATORS)?;
+        let checks = validator.chosen("validator", &["jobspec"], &VALIDATORS)?;
+        let has = |list: &[String], name: &str| list.iter().any(|chosen| chosen == name);
+        let require = has(&checks, "require-instance").then_some(validator.require_instance);
+        Ok(Self {
+            defaults: has(&changes, "defaults"),
+            constraints: has(&changes, "constraints"),
+            feasibility: has(&checks, "feasibility"),
+            require_instance: require,
+        })
+    }
+}
+
+impl RequireInstance {
+    fn check(self, jobspec: &Jobspec) -> Result<(), String> {
+        let counts = jobspec.counts();
+        let least = |least: Option<u64>, size: u64| least.is_some_and(|least| size >= least);
+        let concerned = (self.minnodes.is_none() && self.mincores.is_none())
+            || least(self.minnodes, counts.nnodes)
+            || least(self.mincores, counts.ncores());
+        if !concerned || is_instance(jobspec) {
+            return Ok(());
+        }
+        let text = "Direct job submission disabled for this instance: submit a job that is an instance \
+                    itself, as `jobtap start COMMAND`";
+        Err(text.to_owned())
+    }
+}
+
+/// Whether the job is an instance of its own, by its command or by a script of `flux batch`.
+fn is_instance(jobspec: &Jobspec) -> bool {
+    let word = |index: usize| jobspec.command().nth(index).unwrap_or_default();
+    let program = word(0).rsplit('/').next().unwrap_or_default();
+    let starts = ["jobtap", "flux"].contains(&program) && ["start", "broker"].contains(&word(1));
+    starts || jobspec.attribute("batch").is_some()
+}
+
+impl Engine {
+    /// What the queue and the policy make of a jobspec.
+    pub(super) fn frobnicated(&self, mut jobspec: Jobspec) -> Result<Jobspec, RequestError> {
+        let mut changes = match (self.ingest.defaults, jobspec.queue()) {
+            (true, _) => self.queues.adjust(&jobspec),
+            // Nobody has put the job into the default queue.
+            (false, None) => Ok(Map::new()),
+            (false, Some(_)) => self.queues.adjust(&jobspec).or_else(|_| Ok(Map::new())),
+        }
+        .map_err(|error| refused(EPERM, error.to_string()))?;
+        changes.retain(|path, _| match path == CONSTRAINTS {
+            true => self.ingest.constraints,
+            false => self.ingest.defaults,
+        });
+        if !changes.is_empty() {
+            let changed = jobspec.update_all(&changes);
+            changed.map_err(|error| refused(EPERM, error.to_string()))?;
+        }
+        Ok(jobspec)
+    }
+
+    /// The checks that the configuration asks for; the instance's owner may do without.
+    pub(super) fn validated(&self, jobspec: &Jobspec, flags: Flags) -> Result<(), RequestError> {
+        if flags.contains(Flags::NOVALIDATE) {
+            return Ok(());
+        }
+        let require = self.ingest.require_instance;
+        require
+            .map_or(Ok(()), |require| require.check(jobspec))
+            .and_then(|()| match self.ingest.feasibility {
+                true => self.pool.feasible(jobspec),
+                false => Ok(()),
+            })
+            .map_err(|text| refused(EPERM, text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use super::*;
+    use crate::jobspec::JobspecBuilder;
+
+    fn refusal(table: Value) -> String {
+        Ingest::read(&json!({ "ingest": table })).unwrap_err()
+    }
+
+    #[test]
+    fn what_is_misspelt_is_refused_with_its_key() {
+        let text = refusal(json!({"validator": {"plugins": ["feasability"]}}));
+        assert_eq!(
+            text,
+            "ingest.validator.plugins: there is no plugin \"feasability\", did you mean \
+             \"feasibility\"? (one of jobspec, schema, feasibility, require-instance)"
+        );
+        let text = refusal(json!({"frobnicator": {"disable": "yes"}}));
+        assert!(text.starts_with("ingest: "), "{text}");
+    }
+
+    #[test]
+    fn disabled_checks_are_none() {
+        let table = json!({"validator": {"disable": true, "plugins": ["feasibility"]}});
+        assert!(!Ingest::read(&json!({ "ingest": table })).unwrap().feasibility);
+    }
+
+    #[test]
+    fn jobs_from_a_size_on_must_be_instances() {
+        let checked = |least: Value, command: &[&str], ntasks: u64| {
+            let require = RequireInstance::deserialize(least).unwrap();
+            let builder = JobspecBuilder::new(command.iter().copied()).ntasks(ntasks);
+            require.check(&builder.build().unwrap()).is_ok()
+        };
+        for (least, command, ntasks, ok) in [
+            (json!({}), &["hostname"][..], 1, false),
+            (json!({}), &["/usr/bin/flux", "start", "x"], 1, true),
+            (json!({}), &["jobtap", "start"], 1, true),
+            (json!({}), &["jobtap", "run"], 1, false),
+            (json!({"mincores": 4}), &["hostname"], 3, true),
+            (json!({"mincores": 4}), &["hostname"], 4, false),
+            (json!({"minnodes": 1, "mincores": 9}), &["hostname"], 8, true),
+        ] {
+            assert_eq!(checked(least.clone(), command, ntasks), ok, "{least} {command:?} {ntasks}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Keys of the configuration that don't do what was probably meant: above all misspelt ones.
+//!
+//! Any table may have keys that only a plugin reads, or only another program that shares the file. So an
+//! unknown key is no error; one that is near to a known one gets a warning.
+
+use jobtap_core::suggest::nearest;
+use serde_json::Value;
+
+/// The manager's tables with their keys, and those of Flux that have no meaning here.
+const TABLES: [(&str, &[&str]); 12] = [
+    (
+        "",
+        &[
+            "access",
+            "audit",
+            "exec",
+            "ingest",
+            "job-manager",
+            "log",
+            "plugins",
+            "policy",
+            "queues",
+            "resource",
+            "archive",
+            "bootstrap",
+            "kvs",
+            "sched-simple",
+            "systemd",
+            "tbon",
+        ],
+    ),
+    ("access", &["allow-guest-user", "allow-root-owner", "private-mode", "roles"]),
+    ("access.roles.admin", &["groups", "users"]),
+    ("audit", &["max-events"]),
+    (
+        "exec",
+        &[
+            "barrier-timeout",
+            "imp",
+            "job-shell",
+            "kill-signal",
+            "kill-timeout",
+            "max-kill-count",
+            "max-kill-timeout",
+            "max-start-delay-percent",
+            "method",
+            "service",
+            "shell-exit-timeout",
+            "term-signal",
+            "testexec",
+        ],
+    ),
+    ("exec.testexec", &["allow-guests"]),
+    ("ingest", &["batch-count", "buffer-size", "frobnicator", "validator"]),
+    ("ingest.frobnicator", &["args", "disable", "plugins"]),
+    ("ingest.validator", &["args", "disable", "plugins", "require-instance"]),
+    (
+        "job-manager",
+        &[
+            "epilog",
+            "housekeeping",
+            "inactive-age-limit",
+            "inactive-num-limit",
+            "perilog",
+            "plugin-panic-limit",
+            "plugin-time-budget",
+            "plugins",
+            "prolog",
+            "stop-queues-on-restart",
+        ],
+    ),
+    ("log", &["ring-size"]),
+    (
+        "resource",
+        &["config", "exclude", "maintenance", "norestrict", "noverify", "path", "scheduling"],
+    ),
+];
+
+/// Keys of Flux that promise access which nobody gets here.
+const WITHOUT_EFFECT: [(&str, &str); 2] = [
+    ("/access/allow-guest-user", "only the owner can connect to a manager"),
+    ("/access/roles/admin/groups", "groups are not looked up here: name the users"),
+];
+
+/// Warnings of keys that don't do what was probably meant.
+pub(super) fn doubtful(config: &Value) -> Vec<String> {
+    let mut texts = misspelt(config);
+    for (pointer, why) in WITHOUT_EFFECT {
+        let set = |value: &Value| ![Value::Bool(false), Value::Null].contains(value);
+        if config.pointer(pointer).is_some_and(set) {
+            let key = pointer.trim_start_matches('/').replace('/', ".");
+            texts.push(format!("{key} has no effect: {why}"));
+        }
+    }
+    texts
+}
+
+/// A warning for each key that is near to one of the manager's.
+fn misspelt(config: &Value) -> Vec<String> {
+    TABLES.iter().flat_map(|(table, known)| misspelt_in(config, table, known)).collect()
+}
+
+fn misspelt_in(config: &Value, table: &str, known: &[&str]) -> Vec<String> {
+    let found =
+        table.split('.').filter(|key| !key.is_empty()).try_fold(config, |at, key| at.get(key));
+    let keys = found.and_then(Value::as_object).into_iter().flatten().map(|(key, _)| key);
+    let place = |key: &str| match table {
+        "" => key.to_owned(),
+        table => format!("{table}.{key}"),
+    };
+    keys.filter(|key| !known.contains(&key.as_str()))
+        .filter_map(|key| {
+            let meant = nearest(key, known.iter().copied())?;
+            let (key, meant) = (place(key), place(meant));
+            Some(format!("{key}: the manager knows no such key; did you mean {meant}?"))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_near_to_a_known_key_is_named_with_it() {
+        let config = json!({
+            "polcy": {},
+            "job-manager": {"inactive-age-limt": "1h", "plugins": [], "mine": 1},
+            "ingest": {"validator": {"plugin": []}},
+            "site": {"users": 3},
+        });
+        let texts = [
+            "polcy: the manager knows no such key; did you mean policy?",
+            "ingest.validator.plugin: the manager knows no such key; did you mean \
+             ingest.validator.plugins?",
+            "job-manager.inactive-age-limt: the manager knows no such key; did you mean \
+             job-manager.inactive-age-limit?",
+        ];
+        assert_eq!(misspelt(&config), texts);
+        assert!(misspelt(&json!({"job-manager": 7})).is_empty());
+    }
+
+    #[test]
+    fn access_that_nobody_gets_is_told() {
+        let config = |allow: bool| json!({"access": {"allow-guest-user": allow}});
+        let text = "access.allow-guest-user has no effect: only the owner can connect to a manager";
+        assert_eq!(doubtful(&config(true)), [text]);
+        assert!(doubtful(&config(false)).is_empty());
+    }
+
+    #[test]
+    fn no_known_key_is_taken_for_another() {
+        for (table, known) in TABLES {
+            let keys = known.iter().map(|key| ((*key).to_owned(), json!(1))).collect();
+            let nested = table
+                .rsplit('.')
+                .filter(|key| !key.is_empty())
+                .fold(Value::Object(keys), |inner, key| json!({ key: inner }));
+            assert_eq!(misspelt(&nested), Vec::<String>::new());
+        }
+    }
+}
