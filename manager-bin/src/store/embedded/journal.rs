@@ -44,6 +44,9 @@ pub(super) struct Batch {
 impl Batch {
     /// This batch when it is the one that follows `previous`.
     fn after(self, previous: Option<Self>) -> Option<Self> {
+        if self.seqno >= TOO_MANY_BATCHES {
+            return None;
+        }
         let Some(previous) = previous else { return Some(self) };
         (self.seqno > previous.seqno && self.is_numbered_after(Some(previous)))
             .then_some(Self { commit: self.commit.or(previous.commit), ..self })
@@ -74,8 +77,6 @@ pub(super) enum Rest {
 pub(super) struct Contents {
     /// The last whole batch, here or before.
     pub(super) last: Option<Batch>,
-    /// The one before it, when it is here.
-    before: Option<Batch>,
     /// Where it ends.
     pub(super) end: u64,
     /// Where the zeros begin that end the file.
@@ -91,46 +92,39 @@ pub(super) fn read(file: &File, mut last: Option<Batch>) -> io::Result<Contents>
     source.rewind()?;
     let mut reader = Reader::new(source, length);
     let mut end = 0;
-    let mut before = None;
     let rest = loop {
         if end == length {
             break Rest::Nothing;
         }
-        (before, last) = match reader.batch().map(|batch| batch.after(last)) {
-            Ok(Some(batch)) => (last, Some(batch)),
+        last = match reader.batch().map(|batch| batch.after(last)) {
+            Ok(Some(batch)) => Some(batch),
             Ok(None) | Err(Stop::Damage) => break Rest::Torn,
             Err(Stop::OutOfBytes) => break Rest::Unfinished,
             Err(Stop::Io(err)) => return Err(err),
         };
         end = reader.at;
     };
-    Ok(Contents { last, before, end, length, rest })
+    Ok(Contents { last, end, length, rest })
 }
 
-/// Whether what is damaged had become durable: then there may be a whole batch behind it, which was
+/// Whether what is damaged had become durable: then there may be a whole batch in it, which was
 /// written later. Every byte is tried, since nothing says where a batch begins.
+///
+/// One that begins at the damage itself and is whole, but doesn't follow the last one by its
+/// numbers, is no torn commit either: no checksum covers the engine's number, but what a power loss
+/// takes is sectors, and one that holds a byte of that number holds a byte of what is beside it.
+/// Either number may be the damaged one, and it may be that of the batch before, which is durable.
 pub(super) fn was_durable(file: &File, contents: &Contents) -> io::Result<bool> {
     let size = contents.length.saturating_sub(contents.end);
     let mut rest = vec![0; usize::try_from(size).map_err(|_| ErrorKind::OutOfMemory)?];
     file.read_exact_at(&mut rest, contents.end)?;
     for (at, _) in rest.iter().enumerate().filter(|(_, byte)| **byte == START) {
         let candidate = rest.get(at..).unwrap_or_default();
-        let found = Reader::new(candidate, candidate.len() as u64).batch();
-        // At the place itself it may be the damaged one, whole but for the engine's number.
-        if found.is_ok_and(|batch| at > 0 || contents.is_outrun_by(batch)) {
+        if Reader::new(candidate, candidate.len() as u64).batch().is_ok() {
             return Ok(true);
         }
     }
     Ok(false)
-}
-
-impl Contents {
-    /// Whether a whole batch at the end shows that the damage is not its own: by our number, or by the
-    /// engine's, which follows that of the batch before the last one.
-    fn is_outrun_by(&self, batch: Batch) -> bool {
-        !batch.is_numbered_after(self.last)
-            || self.before.is_some_and(|before| batch.seqno > before.seqno)
-    }
 }
 
 /// Whether no commit has ever been made durable in a database that has this journal alone.
@@ -202,9 +196,7 @@ impl<R: BufRead> Reader<R> {
         self.tag(END)?;
         let checksum = u64::from_le_bytes(self.bytes()?);
         match self.bytes()? {
-            END_MAGIC if checksum == found && seqno < TOO_MANY_BATCHES => {
-                Ok(Batch { seqno, commit })
-            }
+            END_MAGIC if checksum == found => Ok(Batch { seqno, commit }),
             _ => Err(Stop::Damage),
         }
     }
@@ -377,6 +369,18 @@ pub(super) mod tests {
         bytes.truncate(start * 2);
         let contents = read(&file(&bytes), None).unwrap();
         assert!(!was_durable(&file(&bytes), &contents).unwrap());
+    }
+
+    /// A wrong number of the engine's is in this batch or in the one before, which is durable.
+    #[test]
+    fn a_whole_batch_with_a_wrong_number_was_durable() {
+        let first = encoded(5, 1, &[]);
+        for seqno in [0, 4, 5, TOO_MANY_BATCHES, u64::MAX] {
+            let bytes = file(&[first.clone(), encoded(seqno, 2, &[])].concat());
+            let contents = read(&bytes, None).unwrap();
+            assert_eq!((contents.end, contents.rest), (first.len() as u64, Rest::Torn));
+            assert!(was_durable(&bytes, &contents).unwrap(), "{seqno}");
+        }
     }
 
     #[test]
