@@ -100,7 +100,7 @@ impl EmbeddedStore {
         let commits = Mutex::new(Commits {
             last,
             acked: Acked::create(dir, last)?,
-            ends: Ends::default(),
+            ends: Ends::behind(engine.newest_job()?),
             failed: false,
         });
         Ok(Self { engine, commits, cut: cut.and_then(Cut::news), _lock: lock })
@@ -154,6 +154,14 @@ impl Engine {
         let row = self.row(rows::COMMITS)?;
         row.and_then(|bytes| Some(u64::from_be_bytes(bytes.try_into().ok()?)))
             .ok_or_else(|| self.damaged("it doesn't say its number of commits"))
+    }
+
+    fn newest_job(&self) -> Result<Option<u64>, StoreError> {
+        let Some(last) = self.guarded(|| self.rows.last_of_jobs())? else { return Ok(None) };
+        match rows::parse(&last).and_then(|row| row.job) {
+            Some(id) => Ok(Some(id)),
+            None => Err(self.damaged(&format!("the row {} is no job's", last.escape_ascii()))),
+        }
     }
 
     /// Writes the rows as commit `number` and waits for the disk.

@@ -24,28 +24,48 @@ pub(super) trait Rows {
 /// How far the logs go that were begun lately, by their rows' names: what comes behind that can't be
 /// there, and needs no look at the store, which costs the more the more tables there are. Of a log that
 /// was there before nobody knows here how far it goes.
-#[derive(Default)]
-pub(super) struct Ends(FxHashMap<Vec<u8>, u64>);
+pub(super) struct Ends {
+    logs: FxHashMap<Vec<u8>, u64>,
+    /// The job with the highest id that has a record.
+    newest: Option<u64>,
+    /// All logs of jobs with a higher id are among those above; without one, all jobs' are.
+    forgotten: Option<u64>,
+}
 
 /// How many logs are remembered. More of them are seldom written to at the same time.
 const REMEMBERED: usize = 1 << 15;
 
 impl Ends {
+    /// Those of a store in which no job has a higher id than `newest`.
+    pub(super) fn behind(newest: Option<u64>) -> Self {
+        Self { logs: FxHashMap::default(), newest, forgotten: newest }
+    }
+
     /// Whether a record is behind all that its log has.
-    fn is_behind(&self, log: &[u8], seq: u64) -> bool {
-        self.0.get(log).is_some_and(|last| *last < seq)
+    fn is_behind(&self, key: &Key, log: &[u8], seq: u64) -> bool {
+        match self.logs.get(log) {
+            Some(last) => *last < seq,
+            None => self.is_known(key),
+        }
+    }
+
+    fn is_known(&self, key: &Key) -> bool {
+        key.job_id().is_some_and(|id| self.forgotten.is_none_or(|forgotten| forgotten < id))
     }
 
     /// A record is new.
-    fn note(&mut self, log: Vec<u8>, seq: u64) {
-        if self.0.len() >= REMEMBERED {
-            self.0.clear();
+    fn note(&mut self, key: &Key, log: Vec<u8>, seq: u64) {
+        if self.logs.len() >= REMEMBERED {
+            self.logs.clear();
+            self.forgotten = self.newest;
         }
-        match self.0.entry(log) {
+        self.newest = self.newest.max(key.job_id());
+        let begins = seq == 0 || self.is_known(key);
+        match self.logs.entry(log) {
             Entry::Occupied(mut last) => {
                 last.insert(seq.max(*last.get()));
             }
-            Entry::Vacant(entry) if seq == 0 => {
+            Entry::Vacant(entry) if begins => {
                 entry.insert(seq);
             }
             Entry::Vacant(_) => {}
@@ -96,10 +116,10 @@ fn append(
         Some(removed) => *removed = Some(value),
         None => {
             let log = rows::of_log(key);
-            if !ends.is_behind(&log, seq) && stored.contains(&name)? {
+            if !ends.is_behind(key, &log, seq) && stored.contains(&name)? {
                 return Err(StoreError::Sequence { key: key.to_string(), seq });
             }
-            ends.note(log, seq);
+            ends.note(key, log, seq);
             effects.insert(name, Some(value));
         }
     }
@@ -252,7 +272,7 @@ mod tests {
 
     #[test]
     fn only_what_may_be_there_is_looked_for() {
-        let mut ends = Ends::default();
+        let mut ends = Ends::behind(Some(8));
         let one = |id, seq| vec![append_op(id, seq, "x\n")];
         assert!(resolve(&Everything, &mut ends, one(7, 0)).is_err());
         resolve(&Nothing, &mut ends, one(7, 0)).unwrap();
@@ -264,6 +284,24 @@ mod tests {
         // One that was begun earlier may go on behind what is appended.
         resolve(&Nothing, &mut ends, one(8, 4)).unwrap();
         assert!(resolve(&Everything, &mut ends, one(8, 5)).is_err());
+        // Of a new job nothing is there but what was appended.
+        resolve(&Everything, &mut ends, one(9, 2)).unwrap();
+        resolve(&Everything, &mut ends, one(9, 3)).unwrap();
+        assert!(resolve(&Everything, &mut ends, one(9, 3)).is_err());
+    }
+
+    #[test]
+    fn a_forgotten_log_is_looked_for() {
+        let mut ends = Ends::behind(None);
+        for id in 0..=REMEMBERED as u64 {
+            resolve(&Nothing, &mut ends, vec![append_op(id, 0, "x\n")]).unwrap();
+        }
+        for id in [0, REMEMBERED as u64] {
+            assert!(resolve(&Everything, &mut ends, vec![append_op(id, 0, "x\n")]).is_err());
+        }
+        assert!(resolve(&Everything, &mut ends, vec![append_op(0, 1, "x\n")]).is_err());
+        let newest = REMEMBERED as u64 + 1;
+        resolve(&Everything, &mut ends, vec![append_op(newest, 0, "x\n")]).unwrap();
     }
 
     fn append_op(id: u64, seq: u64, text: &str) -> Op {
@@ -278,7 +316,7 @@ mod tests {
             Op::RemoveJob(1),
             append_op(1, 1, "c"),
         ];
-        let effects = resolve(&Nothing, &mut Ends::default(), ops).unwrap();
+        let effects = resolve(&Nothing, &mut Ends::behind(None), ops).unwrap();
         let values: Vec<_> = effects.into_values().collect();
         assert_eq!(values, [None, Some(b"c".to_vec()), Some(b"b".to_vec())]);
     }

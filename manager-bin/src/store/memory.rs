@@ -42,6 +42,12 @@ impl Hold {
     }
 }
 
+impl Default for Ends {
+    fn default() -> Self {
+        Self::behind(None)
+    }
+}
+
 impl MemoryStore {
     /// Every commit that begins from now on fails.
     pub(crate) fn fail_from_now(&self) {

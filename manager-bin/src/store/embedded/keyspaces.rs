@@ -73,6 +73,12 @@ impl Keyspaces {
         }
     }
 
+    /// The name of the last row of all jobs.
+    pub(super) fn last_of_jobs(&self) -> fjall::Result<Option<Vec<u8>>> {
+        let last = self.jobs.last_key_value().map(fjall::Guard::key).transpose()?;
+        Ok(last.map(|name| name.to_vec()))
+    }
+
     /// Where the rows are whose names begin with `prefix`, in the order of the names.
     pub(super) fn parts(&self, prefix: &[u8]) -> Vec<Part<'_>> {
         let start = Bound::Included(prefix.to_vec());
