@@ -4,8 +4,10 @@
 //! The manager raises its limit as far as it may, and so does the shepherd. What they start gets the
 //! limit that the manager found.
 
+use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
+use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 
 /// The most that the store has use for.
@@ -24,18 +26,19 @@ pub(crate) struct OpenFiles {
     raised: Rlimit,
 }
 
+static LIMIT: OnceLock<OpenFiles> = OnceLock::new();
+
 impl OpenFiles {
     /// Raises the limit on the first call. The limit is the process's, whatever is started in it.
     pub(crate) fn of_this_process() -> &'static Self {
-        static LIMIT: OnceLock<OpenFiles> = OnceLock::new();
         LIMIT.get_or_init(|| Self::raise(getrlimit(Resource::Nofile)))
     }
 
-    /// Raises the limit of a process that starts others in the manager's place; `found` is what the
-    /// manager [found](Self::found).
-    pub(crate) fn in_place_of_the_manager(found: i64) -> Self {
+    /// Raises the limit of this process, which starts others in the manager's place; `found` is what
+    /// the manager [found](Self::found).
+    pub(crate) fn in_place_of_the_manager(found: i64) -> &'static Self {
         let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-        Self::raise(Rlimit { current: u64::try_from(found).ok(), maximum })
+        LIMIT.get_or_init(|| Self::raise(Rlimit { current: u64::try_from(found).ok(), maximum }))
     }
 
     fn raise(found: Rlimit) -> Self {
@@ -54,6 +57,15 @@ impl OpenFiles {
     /// How many files may be open.
     pub(crate) fn own(&self) -> u64 {
         self.raised.current.unwrap_or(u64::MAX)
+    }
+
+    /// Moves a file that stays open to a number that processes don't have, if there is one: a process
+    /// is started under its own limit and can be given only files whose numbers are below that.
+    pub(crate) fn apart<F: From<OwnedFd> + Into<OwnedFd>>(&self, file: F) -> F {
+        let file = file.into();
+        let first = self.found.current.and_then(|limit| i32::try_from(limit).ok());
+        let moved = first.and_then(|first| fcntl_dupfd_cloexec(&file, first).ok());
+        F::from(moved.unwrap_or(file))
     }
 
     /// Starts a process under the limit that was found. Meanwhile it is the limit of all threads.

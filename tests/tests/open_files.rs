@@ -5,7 +5,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use jobtap_tests::{Manager, clean, jobtap, run, temporary, until};
@@ -14,27 +14,37 @@ use tempfile::TempDir;
 
 /// A program that is jobtap, started as one that may open 64 files and allow itself 128.
 fn limited(directory: &TempDir) -> PathBuf {
+    limited_to(directory, 128)
+}
+
+/// A program that is jobtap, started as one that may open 64 files and allow itself `hard`.
+fn limited_to(directory: &TempDir, hard: u32) -> PathBuf {
     let program = directory.path().join("limited");
     let exe = jobtap().display();
-    let script = format!("#!/bin/sh\nulimit -Sn 64 && ulimit -Hn 128 && exec {exe} \"$@\"\n");
+    let script = format!("#!/bin/sh\nulimit -Sn 64 && ulimit -Hn {hard} && exec {exe} \"$@\"\n");
     fs::write(&program, script).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     program
 }
 
-/// A manager with so many nodes, on which this script is run after jobs.
-fn cluster(directory: &TempDir, nodes: u32, script: &str) -> Manager {
-    let command = json!(["sh", "-c", script]);
-    let last = nodes - 1;
+/// A manager with so many nodes with so many cores each, and more of a configuration.
+fn cluster(directory: &TempDir, program: &Path, nodes: u32, cores: &str, more: &str) -> Manager {
+    let node = nodes - 1;
     let hosts = format!(
-        "[resource]\nnoverify = true\nconfig = [{{ hosts = \"n[0-{last}]\", cores = \"0\" }}]\n"
+        "[resource]\nnoverify = true\nconfig = [{{ hosts = \"n[0-{node}]\", cores = \"{cores}\" }}]\n"
     );
-    let table = format!("[job-manager.housekeeping]\ncommand = {command}\n");
     let file = directory.path().join("config.toml");
-    fs::write(&file, format!("{hosts}{table}")).unwrap();
+    fs::write(&file, format!("{hosts}{more}")).unwrap();
     let size = format!("--test-size={nodes}");
     let options = [size.as_ref(), "--config-path".as_ref(), file.as_os_str()];
-    Manager::start_in(&limited(directory), &directory.path().join("state"), &options)
+    Manager::start_in(program, &directory.path().join("state"), &options)
+}
+
+/// One that may open few files and runs this script on nodes after jobs.
+fn housekeeping(directory: &TempDir, nodes: u32, script: &str) -> Manager {
+    let command = json!(["sh", "-c", script]);
+    let table = format!("[job-manager.housekeeping]\ncommand = {command}\n");
+    cluster(directory, &limited(directory), nodes, "0", &table)
 }
 
 #[test]
@@ -60,7 +70,7 @@ fn processes_of_plugins_wait_for_their_turn() {
         "cd {there}; echo > running.$JOBTAP_RANK; ls | grep -c running >> counts; \
          rm running.$JOBTAP_RANK"
     );
-    let m = cluster(&directory, 100, &script);
+    let m = housekeeping(&directory, 100, &script);
     m.wait(&m.submit("-N100 true"), "clean");
     until("all scripts have run", || m.jobtap("housekeeping list -no {id}").ok().is_empty());
     let counts = fs::read_to_string(directory.path().join("counts")).unwrap();
@@ -75,7 +85,7 @@ fn processes_of_plugins_wait_for_their_turn() {
 fn a_process_that_has_not_begun_can_be_ended() {
     let directory = temporary();
     let there = directory.path().display();
-    let m = cluster(&directory, 20, &format!("while [ -d {there} ]; do sleep 0.05; done"));
+    let m = housekeeping(&directory, 20, &format!("while [ -d {there} ]; do sleep 0.05; done"));
     m.wait(&m.submit("-N20 true"), "clean");
     let listed = || m.jobtap("housekeeping list -no {pending.nnodes}").ok();
     assert_eq!(listed(), "20");
@@ -89,4 +99,24 @@ fn what_the_manager_starts_has_the_limit_that_it_was_started_with() {
     let script = "jobtap run sh -c 'ulimit -Sn'; ulimit -Sn";
     let mut start = clean(&limited(&directory));
     assert_eq!(run(start.args(["start", "sh", "-c", script])).ok(), "64\n64");
+}
+
+#[test]
+fn jobs_run_with_more_tasks_than_a_task_may_open_files() {
+    let directory = temporary();
+    let m = cluster(&directory, &limited_to(&directory, 1024), 1, "0-199", "");
+    let there = directory.path().display();
+    let files = m.submit(&format!("--cc=1-70 --output={there}/{{{{id}}}}.out sleep 100"));
+    files.lines().for_each(|job| m.wait(job, "start"));
+    let limits = m.jobtap_args(&["run", "-n100", "sh", "-c", "ulimit -Sn"]).ok();
+    assert_eq!(limits.lines().collect::<Vec<_>>(), ["64"; 100]);
+}
+
+#[test]
+fn a_job_with_more_tasks_than_there_is_room_for_is_refused_with_the_cure() {
+    let directory = temporary();
+    let m = cluster(&directory, &limited(&directory), 1, "0-199", "");
+    let refused = m.jobtap("run -n200 sleep 100");
+    let text = "Too many open files: raise the hard limit of open files (ulimit -Hn)";
+    assert!(refused.stderr.contains(text), "{}", refused.stderr);
 }

@@ -18,6 +18,7 @@ use tokio::task::AbortHandle;
 use super::output::private;
 use super::timestamp;
 use crate::exec::protocol::{decode_data, encode_data};
+use crate::open_files::OpenFiles;
 
 /// The rank that stands for all tasks.
 const ALL: &str = "all";
@@ -100,7 +101,8 @@ impl JobInput {
     /// Serves the task ranked `rank`, whose input is read from the other end of `pipe`.
     pub(super) fn serve(&self, rank: u32, pipe: PipeWriter) -> io::Result<AbortHandle> {
         let mut pipe = Sender::from_owned_fd(OwnedFd::from(pipe))?;
-        let mut entries = BufReader::new(File::open(&self.path)?);
+        let file = OpenFiles::of_this_process().apart(File::open(&self.path)?);
+        let mut entries = BufReader::new(file);
         let mut grown = self.grown.subscribe();
         let rank = rank.to_string();
         let task = tokio::spawn(async move {

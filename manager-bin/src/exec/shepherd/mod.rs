@@ -84,7 +84,7 @@ struct Shepherd {
     state_dir: PathBuf,
     /// Tells processes started by this shepherd from those of another, by their environment.
     nonce: String,
-    limits: OpenFiles,
+    limits: &'static OpenFiles,
     inbox: UnboundedSender<Message>,
     manager: Option<Manager>,
     jobs: BTreeMap<u64, Job>,

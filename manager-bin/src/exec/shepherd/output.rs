@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::options::Stream;
 use super::timestamp;
+use crate::open_files::OpenFiles;
 
 /// Entries are collected until [`flush`](Self::flush), which writes whole lines or none.
 pub(super) struct OutputLog {
@@ -45,7 +46,8 @@ pub(super) fn private(path: &Path) -> io::Result<File> {
     if let Some(dir) = path.parent() {
         std::fs::create_dir_all(dir)?;
     }
-    File::options().write(true).create(true).truncate(true).mode(0o600).open(path)
+    let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    Ok(OpenFiles::of_this_process().apart(file))
 }
 
 impl OutputLog {

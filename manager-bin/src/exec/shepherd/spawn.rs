@@ -193,7 +193,11 @@ fn find_program(job: &StartJob) -> Result<PathBuf, Errno> {
 
 /// Tells a command that can't be run from a machine that can't run it.
 fn refused(name: &str, error: &io::Error) -> SpawnError {
-    let message = format!("{name}: {}", plain(error));
+    let mut message = format!("{name}: {}", plain(error));
+    if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) {
+        message
+            .push_str(": raise the hard limit of open files (ulimit -Hn) where the manager starts");
+    }
     match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE | Errno::SRCH) => {
             SpawnError::System(message)

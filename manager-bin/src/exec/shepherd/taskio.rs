@@ -16,6 +16,7 @@ use super::options::{Input, IoOptions, Stream};
 use super::output::OutputLog;
 use super::template::{is_per_task, render};
 use crate::exec::StartJob;
+use crate::open_files::OpenFiles;
 
 /// The output log, as the streams of a job share it.
 pub(super) type SharedLog = Arc<Mutex<OutputLog>>;
@@ -102,6 +103,7 @@ impl JobIo {
                 None => Target::Log(Arc::clone(&self.log)),
             };
             let (pipe, writer) = io::pipe()?;
+            let pipe = OpenFiles::of_this_process().apart(pipe);
             let unbuffered = options.unbuffered;
             captures.push(Capture { pipe, target, stream, rank, unbuffered });
             Ok(Stdio::from(writer))
@@ -112,6 +114,7 @@ impl JobIo {
             (Some(path), _) => (Stdio::from(open(path, File::options().read(true))?), None),
             (None, true) => {
                 let (reader, writer) = io::pipe()?;
+                let writer = OpenFiles::of_this_process().apart(writer);
                 (Stdio::from(reader), Some(writer))
             }
             (None, false) => (Stdio::null(), None),
@@ -155,7 +158,10 @@ fn open_files(
             let path = job.cwd.join(&name);
             let file = match by_path.get(&path) {
                 Some(file) => Arc::clone(file),
-                None => Arc::new(open_output(&path, options.append)?),
+                None => {
+                    let file = open_output(&path, options.append)?;
+                    Arc::new(OpenFiles::of_this_process().apart(file))
+                }
             };
             by_path.insert(path, Arc::clone(&file));
             files.insert((stream.name(), rank), file);
