@@ -33,6 +33,7 @@ pub mod prelude;
 pub mod queue;
 pub mod resource;
 pub mod sched;
+pub mod settings;
 pub mod suggest;
 pub mod testing;
 pub mod topic;

@@ -197,3 +197,27 @@ fn configuration_that_cannot_be_read_is_refused_with_its_place() {
         "jobtap-start: [job-manager.plugins][0]: load: nosuch.so: No such plugin found",
     );
 }
+
+#[test]
+fn a_configuration_that_is_refused_at_the_start_has_begun_nothing() {
+    let directory = temporary();
+    let (file, state) = (directory.path().join("bad.toml"), directory.path().join("state"));
+    for (table, text) in [
+        ("[access.roles.admin]\nusers = [\"nosuchuser\"]", "unknown user \"nosuchuser\""),
+        ("[audit]\nmax-events = 0", "audit.max-events"),
+        ("[log]\nring-size = \"x\"", "log.ring-size"),
+        ("[exec]\nkill-signal = \"SIGNONE\"", "exec.kill-signal"),
+    ] {
+        std::fs::write(&file, table).unwrap();
+        let mut command = clean(jobtap());
+        command
+            .arg("start")
+            .arg(format!("-Sstatedir={}", state.display()))
+            .arg("-c")
+            .arg(&file)
+            .arg("true");
+        let output = run(&mut command);
+        assert!(output.code == 1 && output.stderr.contains(text), "{output:?}");
+        assert!(!state.join("store").exists(), "{table}");
+    }
+}

@@ -193,6 +193,8 @@ fn in_private_mode_a_guest_sees_only_what_is_his_own() {
     assert_eq!(listed().lines().count(), 2);
     m.jobtap("config set access.private-mode true").ok();
     assert_eq!(listed(), own);
+    let reason = guest(&m, &format!("job why {own}")).ok();
+    assert!(!reason.contains(&theirs), "{reason}");
     guest(&m, &format!("cancel {own}")).ok();
     let denied = "Operation not permitted";
     for id in [theirs.as_str(), "f2345"] {
@@ -205,7 +207,9 @@ fn in_private_mode_a_guest_sees_only_what_is_his_own() {
             assert!(output.code == 1 && output.stderr.contains(denied), "{words}: {output:?}");
         }
     }
-    assert!(guest(&m, "job stats").stderr.contains(denied));
+    for words in ["job stats", "housekeeping list"] {
+        assert!(guest(&m, words).stderr.contains(denied), "{words}");
+    }
     assert_eq!(m.jobtap("jobs -Ano {id.f58}").ok().lines().count(), 1);
     m.jobtap("config set access.roles.admin.users [77]").ok();
     assert_eq!(listed(), theirs);

@@ -2,13 +2,14 @@
 //! it (Flux's frobnicator and validator plugins).
 
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::Engine;
 use super::api::RequestError;
 use super::requests::refused;
 use crate::job::Flags;
 use crate::jobspec::Jobspec;
+use crate::settings::setting;
 use crate::suggest::nearest;
 
 const EPERM: i32 = 1;
@@ -36,31 +37,37 @@ impl Default for Ingest {
 }
 
 /// From which size on a job must be an instance; every job if nothing is said.
-#[derive(Debug, Default, Clone, Copy, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default, Clone, Copy)]
 struct RequireInstance {
     minnodes: Option<u64>,
     mincores: Option<u64>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Table {
-    frobnicator: Stage,
-    validator: Stage,
+/// A misspelt key must not make the limit one for every job.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RequireInstanceKeys {
+    #[serde(rename = "minnodes")]
+    _minnodes: Option<Value>,
+    #[serde(rename = "mincores")]
+    _mincores: Option<Value>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "kebab-case")]
+/// What runs of the plugins of a stage.
 struct Stage {
+    key: &'static str,
     disable: bool,
     plugins: Option<Vec<String>>,
-    require_instance: RequireInstance,
 }
 
 impl Stage {
+    fn read(config: &Value, key: &'static str) -> Result<Self, String> {
+        let disable = setting(config, &format!("{key}.disable"))?.unwrap_or_default();
+        Ok(Self { key, disable, plugins: setting(config, &format!("{key}.plugins"))? })
+    }
+
     /// Those of `known` that run; `usual` ones if nothing is said.
-    fn chosen(&self, of: &str, usual: &[&str], known: &[&str]) -> Result<Vec<String>, String> {
+    fn chosen(&self, usual: &[&str], known: &[&str]) -> Result<Vec<String>, String> {
         let usual = || usual.iter().map(|name| (*name).to_owned()).collect();
         let names = self.plugins.clone().unwrap_or_else(usual);
         match names.iter().find(|name| !known.contains(&name.as_str())) {
@@ -68,8 +75,8 @@ impl Stage {
                 let meant = nearest(name, known.iter().copied());
                 let meant = meant.map(|name| format!(", did you mean {name:?}?"));
                 let (meant, known) = (meant.unwrap_or_default(), known.join(", "));
-                let text = "there is no plugin";
-                Err(format!("ingest.{of}.plugins: {text} {name:?}{meant} (one of {known})"))
+                let key = self.key;
+                Err(format!("{key}.plugins: there is no plugin {name:?}{meant} (one of {known})"))
             }
             None if self.disable => Ok(Vec::new()),
             None => Ok(names),
@@ -83,13 +90,13 @@ impl Ingest {
     /// # Errors
     /// A plugin that nobody knows, and values of a wrong type, with the key.
     pub(super) fn read(config: &Value) -> Result<Self, String> {
-        let table = config.get("ingest").cloned().unwrap_or_else(|| json!({}));
-        let table = Table::deserialize(table).map_err(|error| format!("ingest: {error}"))?;
-        let (frobnicator, validator) = (table.frobnicator, table.validator);
-        let changes = frobnicator.chosen("frobnicator", &FROBNICATORS, &FROBNICATORS)?;
-        let checks = validator.chosen("validator", &["jobspec"], &VALIDATORS)?;
+        let frobnicator = Stage::read(config, "ingest.frobnicator")?;
+        let validator = Stage::read(config, "ingest.validator")?;
+        let changes = frobnicator.chosen(&FROBNICATORS, &FROBNICATORS)?;
+        let checks = validator.chosen(&["jobspec"], &VALIDATORS)?;
+        let least = RequireInstance::read(config)?;
         let has = |list: &[String], name: &str| list.iter().any(|chosen| chosen == name);
-        let require = has(&checks, "require-instance").then_some(validator.require_instance);
+        let require = has(&checks, "require-instance").then_some(least);
         Ok(Self {
             defaults: has(&changes, "defaults"),
             constraints: has(&changes, "constraints"),
@@ -100,6 +107,13 @@ impl Ingest {
 }
 
 impl RequireInstance {
+    fn read(config: &Value) -> Result<Self, String> {
+        setting::<RequireInstanceKeys>(config, "ingest.validator.require-instance")?;
+        let minnodes = setting(config, "ingest.validator.require-instance.minnodes")?;
+        let mincores = setting(config, "ingest.validator.require-instance.mincores")?;
+        Ok(Self { minnodes, mincores })
+    }
+
     fn check(self, jobspec: &Jobspec) -> Result<(), String> {
         let counts = jobspec.counts();
         let least = |least: Option<u64>, size: u64| least.is_some_and(|least| size >= least);
@@ -163,6 +177,8 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use serde_json::json;
+
     use super::*;
     use crate::jobspec::JobspecBuilder;
 
@@ -179,7 +195,17 @@ mod tests {
              \"feasibility\"? (one of jobspec, schema, feasibility, require-instance)"
         );
         let text = refusal(json!({"frobnicator": {"disable": "yes"}}));
-        assert!(text.starts_with("ingest: "), "{text}");
+        assert_eq!(
+            text,
+            "ingest.frobnicator.disable: invalid type: string \"yes\", expected a boolean"
+        );
+        assert_eq!(refusal(json!({"validator": 7})), "ingest.validator must be a table");
+        let text = refusal(json!({"validator": {"require-instance": {"minnode": 4}}}));
+        assert_eq!(
+            text,
+            "ingest.validator.require-instance: unknown field `minnode`, expected `minnodes` or \
+             `mincores`"
+        );
     }
 
     #[test]
@@ -191,7 +217,8 @@ mod tests {
     #[test]
     fn jobs_from_a_size_on_must_be_instances() {
         let checked = |least: Value, command: &[&str], ntasks: u64| {
-            let require = RequireInstance::deserialize(least).unwrap();
+            let table = json!({ "validator": { "require-instance": least } });
+            let require = RequireInstance::read(&json!({ "ingest": table })).unwrap();
             let builder = JobspecBuilder::new(command.iter().copied()).ntasks(ntasks);
             require.check(&builder.build().unwrap()).is_ok()
         };

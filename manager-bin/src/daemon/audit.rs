@@ -58,21 +58,21 @@ pub(super) struct Change {
 }
 
 impl Audit {
-    /// Continues the log that is in `store`.
+    /// Continues the log that is in `store`, of which so many events are kept.
     ///
     /// # Errors
-    /// A limit in `config` that is none; a store that can't be read.
+    /// A store that can't be read.
     pub(super) fn open(
         store: &dyn Store,
         engine: EngineHandle,
-        config: &Value,
+        limit: usize,
     ) -> Result<Self, AuditError> {
         let key = Key::instance(KEY)?;
         let text = store.read_log(&key)?.unwrap_or_default();
         let text = String::from_utf8_lossy(&text).into_owned();
         let kept: VecDeque<String> = text.split_inclusive('\n').map(str::to_owned).collect();
         let log = Mutex::new(Lines { next_seq: kept.len() as u64, kept });
-        Ok(Self { engine, key, limit: limit(config)?, since: super::now(), log })
+        Ok(Self { engine, key, limit, since: super::now(), log })
     }
 
     /// When this manager began.
@@ -224,7 +224,9 @@ mod tests {
         let store = MemoryStore::default();
         let (sender, messages) = mpsc::channel();
         let config = json!({"audit": {"max-events": 8}});
-        let open = || Audit::open(&store, EngineHandle::new(sender.clone()), &config).unwrap();
+        let open = || {
+            Audit::open(&store, EngineHandle::new(sender.clone()), limit(&config).unwrap()).unwrap()
+        };
         let mut sent = 0u64;
         for run in 0..40 {
             let audit = open();

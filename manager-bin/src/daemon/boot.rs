@@ -17,12 +17,13 @@ use super::execution::{self, Execution};
 use super::hub::Hub;
 use super::journal::Journal;
 use super::lifecycle::{Options, StartError};
-use super::log::{Log, ring_size};
-use super::privacy::Privacy;
+use super::log::Log;
+use super::privacy::{Privacy, Veil};
 use super::processes::Processes;
 use super::pulse::Pulse;
 use super::records::Records;
 use super::reload::{Configuration, warn_of_strangers};
+use super::settings::Settings;
 use super::task_processes::TaskProcesses;
 use super::timers::Timers;
 use super::{Failure, Services, commit, resources, restore};
@@ -49,8 +50,8 @@ pub(super) fn start_threads(
         resources::discover(&options.config, &options.test_size, options.given.as_ref())?;
     let registry = crate::build::linked::registry()?;
     let linked: Vec<&'static str> = registry.plugins().map(|plugin| plugin.name).collect();
-    let log = Log::new(options.log_level).with_size(ring_size(&options.config)?);
-    let log = Arc::new(log);
+    let settings = Settings::read(&options.config)?;
+    let log = Arc::new(Log::new(options.log_level).with_size(settings.ring_size));
     warn_of_strangers(&options.config, &linked, &log);
     let state = options.statedir.path();
     let store = open_store(&state.join("store"), &log)?;
@@ -58,7 +59,7 @@ pub(super) fn start_threads(
     let (sender, messages) = mpsc::channel();
     let engine = EngineHandle::new(sender);
     let surroundings = (records.clone(), inventory.local);
-    let execution = start_execution(options, &engine, surroundings, uri)?;
+    let execution = start_execution(options, &engine, surroundings, (uri, settings.kill))?;
     let hub = Arc::new(Hub::default());
     let journal = Arc::new(Journal::default());
     let effector = Effector {
@@ -84,9 +85,9 @@ pub(super) fn start_threads(
     let recovery = options.recovery;
     let boot = Boot { setup, store, effector, pulse, log: Arc::clone(&log), recovery };
     let thread = boot.run(messages)?;
-    let configuration = configuration(options, &engine, &execution, &log, linked)?;
+    let configuration = configuration(options, &engine, &execution, &log, (linked, settings.veil));
     let reserve = Reserve::default();
-    let audit = Audit::open(records.store().as_ref(), engine.clone(), &options.config)?;
+    let audit = Audit::open(records.store().as_ref(), engine.clone(), settings.audited)?;
     audit.start(Cred { userid: owner, owner: true });
     let services = Services {
         owner,
@@ -118,11 +119,11 @@ fn configuration(
     engine: &EngineHandle,
     execution: &Execution,
     log: &Arc<Log>,
-    linked: Vec<&'static str>,
-) -> Result<Arc<Configuration>, StartError> {
+    (linked, veil): (Vec<&'static str>, Veil),
+) -> Arc<Configuration> {
     let privacy = Arc::new(Privacy::default());
-    privacy.configure(&options.config).map_err(StartError::Access)?;
-    Ok(Arc::new(Configuration {
+    privacy.set(veil);
+    Arc::new(Configuration {
         source: options.source.clone(),
         engine: engine.clone(),
         execution: execution.clone(),
@@ -130,7 +131,7 @@ fn configuration(
         linked,
         privacy,
         current: tokio::sync::Mutex::new(options.config.clone()),
-    }))
+    })
 }
 
 /// What the engine's thread needs to come up.
@@ -219,10 +220,10 @@ fn start_execution(
     options: &Options,
     engine: &EngineHandle,
     (records, local_ranks): (Records, Idset),
-    uri: &str,
+    (uri, kill): (&str, KillPolicy),
 ) -> Result<Execution, StartError> {
     let mut local = LocalConfig::new(options.statedir.path().to_path_buf())?;
-    local.kill = KillPolicy::read(&options.config)?;
+    local.kill = kill;
     let events = engine.clone();
     let processes = TaskProcesses::default();
     let asked = processes.clone();

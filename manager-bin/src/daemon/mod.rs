@@ -36,6 +36,7 @@ pub mod resources;
 mod restore;
 mod server;
 mod services;
+mod settings;
 pub mod statedir;
 mod submit;
 mod task_processes;

@@ -1,9 +1,10 @@
 //! `access.private-mode`: guests learn nothing of the jobs of others, not even that there are any.
 
-use std::sync::RwLock;
+use std::sync::{PoisonError, RwLock};
 
 use jobtap_core::engine::Cred;
 use jobtap_core::job::{JobId, Uid};
+use jobtap_core::settings::setting;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -12,35 +13,18 @@ use crate::rpc::RpcError;
 use crate::rpc::errno::EPERM;
 use crate::users::Users;
 
-/// Answers that count the jobs of all users.
-const COUNTS: [&str; 2] = ["job-manager.stats-get", "job-list.job-stats"];
+const USERS: &str = "access.roles.admin.users";
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Access {
-    #[serde(rename = "private-mode")]
-    private_mode: bool,
-    roles: Roles,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Roles {
-    admin: Role,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Role {
-    users: Vec<UserName>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum UserName {
-    Number(u32),
-    Name(String),
-}
+/// Answers about the jobs of all users.
+const OF_ALL: [&str; 4] = [
+    "job-manager.stats-get",
+    "job-list.job-stats",
+    "job-manager.alloc-query",
+    "job-manager.housekeeping.list",
+];
+/// Services of builtins whose payload is a job's id.
+const ID_ALONE: [&str; 2] = ["job-manager.limits.why", "job-manager.fairshare.why"];
+const WHY: &str = "job-manager.why";
 
 /// From whom jobs are hidden.
 #[derive(Debug, Default)]
@@ -48,45 +32,40 @@ pub(super) struct Privacy(RwLock<Veil>);
 
 /// The administrators, who see all; `None` when nothing is hidden.
 #[derive(Debug, Default, PartialEq)]
-struct Veil(Option<Vec<Uid>>);
+pub(super) struct Veil(Option<Vec<Uid>>);
 
 impl Veil {
-    fn read(config: &Value) -> Result<Self, String> {
-        let access = config.get("access").cloned().unwrap_or_else(|| json!({}));
-        let access = Access::deserialize(access).map_err(|error| format!("access: {error}"))?;
-        if !access.private_mode {
-            return Ok(Self(None));
-        }
-        let users = Users::system();
-        let number = |user: &UserName| match user {
-            UserName::Number(uid) => Ok(Uid::new(*uid)),
-            UserName::Name(name) => users
-                .number(name)
-                .map(Uid::new)
-                .ok_or_else(|| format!("access.roles.admin.users: unknown user {name:?}")),
-        };
-        access.roles.admin.users.iter().map(number).collect::<Result<_, _>>().map(Some).map(Self)
-    }
-}
-
-/// Refuses what [`Privacy::configure`] would refuse.
-pub(super) fn check(config: &Value) -> Result<(), String> {
-    Veil::read(config).map(drop)
-}
-
-impl Privacy {
-    /// What `access` of a configuration says is in force from now on.
+    /// Reads `config`, the whole configuration. Looks users up, which may take long where a name service
+    /// is slow.
     ///
     /// # Errors
     /// Values of a wrong type, and administrators whom nobody knows.
-    pub(super) fn configure(&self, config: &Value) -> Result<(), String> {
-        let veil = Veil::read(config)?;
-        *self.0.write().unwrap_or_else(std::sync::PoisonError::into_inner) = veil;
-        Ok(())
+    pub(super) fn read(config: &Value) -> Result<Self, String> {
+        let private = setting(config, "access.private-mode")?.unwrap_or(false);
+        let named: Vec<Value> = setting(config, USERS)?.unwrap_or_default();
+        let users = Users::system();
+        let admins: Vec<Uid> =
+            named.iter().map(|user| number(&users, user)).collect::<Result<_, _>>()?;
+        Ok(Self(private.then_some(admins)))
+    }
+}
+
+fn number(users: &Users, user: &Value) -> Result<Uid, String> {
+    let found = match user {
+        Value::String(name) => users.number(name).ok_or("unknown user"),
+        other => u32::deserialize(other).map_err(|_| "must be names or numbers of users, not"),
+    };
+    found.map(Uid::new).map_err(|what| format!("{USERS}: {what} {user}"))
+}
+
+impl Privacy {
+    /// Hides jobs as this says from now on.
+    pub(super) fn set(&self, veil: Veil) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = veil;
     }
 
     fn is_hidden_from(&self, cred: Cred) -> bool {
-        let veil = self.0.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let veil = self.0.read().unwrap_or_else(PoisonError::into_inner);
         !cred.owner && veil.0.as_ref().is_some_and(|admins| !admins.contains(&cred.userid))
     }
 
@@ -106,22 +85,51 @@ impl Privacy {
             return Ok(());
         }
         let denied = || RpcError::new(EPERM, "");
-        if COUNTS.contains(&topic) {
+        if OF_ALL.contains(&topic) {
             return Err(denied());
         }
-        if let Some(id) = payload.get("id").and_then(|id| JobId::deserialize(id).ok()) {
+        if let Some(id) = job_of(topic, payload) {
             records.main_log(id, cred).map_err(|_| denied())?;
         }
         if topic == "job-list.list"
             && let Some(fields) = payload.as_object_mut()
         {
             let own = json!({ "userid": [cred.userid] });
-            let asked = fields.remove("constraint").filter(|asked| !asked.is_null());
+            let asked = fields.remove("constraint");
+            let asked = asked.filter(|asked| ![Value::Null, json!({})].contains(asked));
             let both = asked.map_or_else(|| own.clone(), |asked| json!({ "and": [own, asked] }));
             fields.insert("constraint".to_owned(), both);
         }
         Ok(())
     }
+
+    /// The answer without the jobs of others.
+    pub(super) fn veiled(&self, cred: Cred, topic: &str, mut answer: Value) -> Value {
+        if topic == WHY && self.is_hidden_from(cred) {
+            let reasons = answer.get_mut("reasons").and_then(Value::as_array_mut);
+            for reason in reasons.into_iter().flatten() {
+                let text = match reason.get("kind").and_then(Value::as_str) {
+                    Some("order") => "other jobs go first",
+                    Some("resources") => "its resources are in use",
+                    _ => continue,
+                };
+                *reason = json!({ "kind": reason.get("kind"), "text": text });
+            }
+        }
+        answer
+    }
+}
+
+/// The job that a request is about. What an id is to the service of a plugin only the plugin knows.
+fn job_of(topic: &str, payload: &Value) -> Option<JobId> {
+    let of_a_plugin = topic.strip_prefix("job-manager.").is_some_and(|name| name.contains('.'));
+    let id = match topic {
+        _ if ID_ALONE.contains(&topic) => Some(payload),
+        "job-exec.override" => payload.get("jobid"),
+        _ if of_a_plugin => None,
+        _ => payload.get("id"),
+    };
+    id.and_then(|id| JobId::deserialize(id).ok())
 }
 
 #[cfg(test)]
@@ -141,25 +149,66 @@ mod tests {
     }
 
     #[test]
-    fn administrators_are_named_or_numbered_and_unknown_ones_refused() {
+    fn administrators_are_named_or_numbered_and_others_refused_with_the_key() {
         let users = |users: Value| {
             veil(json!({"private-mode": true, "roles": {"admin": {"users": users}}}))
         };
         assert_eq!(users(json!([7, "root"])), Ok(Veil(Some(vec![Uid::new(7), Uid::new(0)]))));
-        let text = users(json!(["no such user"])).unwrap_err();
-        assert_eq!(text, "access.roles.admin.users: unknown user \"no such user\"");
-        assert!(users(json!(7)).unwrap_err().starts_with("access: "));
+        let refused = |list: Value| users(list).unwrap_err();
+        let text = "access.roles.admin.users: unknown user \"no such user\"";
+        assert_eq!(refused(json!(["no such user"])), text);
+        let text = "access.roles.admin.users: must be names or numbers of users, not -1";
+        assert_eq!(refused(json!([-1])), text);
+        let text = "access.roles.admin.users: invalid type: integer `7`, expected a sequence";
+        assert_eq!(refused(json!(7)), text);
+        let text = veil(json!({"private-mode": "yes"})).unwrap_err();
+        assert_eq!(text, "access.private-mode: invalid type: string \"yes\", expected a boolean");
+    }
+
+    #[test]
+    fn unknown_administrators_are_refused_before_anything_is_hidden() {
+        let roles = json!({"admin": {"users": ["no such user"]}});
+        assert!(veil(json!({ "private-mode": false, "roles": roles })).is_err());
+    }
+
+    fn guest(uid: u32) -> Cred {
+        Cred { userid: Uid::new(uid), owner: false }
     }
 
     #[test]
     fn the_veil_is_for_guests_alone() {
         let privacy = Privacy::default();
-        let guest = |uid| Cred { userid: Uid::new(uid), owner: false };
         assert!(!privacy.is_hidden_from(guest(8)));
-        let roles = json!({"admin": {"users": [7]}});
-        let config = json!({"access": {"private-mode": true, "roles": roles}});
-        privacy.configure(&config).unwrap();
+        privacy.set(Veil(Some(vec![Uid::new(7)])));
         assert!(privacy.is_hidden_from(guest(8)) && !privacy.is_hidden_from(guest(7)));
         assert!(!privacy.is_hidden_from(Cred { owner: true, ..guest(8) }));
+    }
+
+    #[test]
+    fn reasons_name_no_jobs_of_others() {
+        let privacy = Privacy::default();
+        let answer = json!({"reasons": [
+            {"kind": "order", "text": "f1 goes first", "first": 1},
+            {"kind": "resources", "text": "its resources are held by f1", "jobs": [1]},
+            {"kind": "queue", "text": "queue a is stopped"},
+        ]});
+        assert_eq!(privacy.veiled(guest(8), WHY, answer.clone()), answer);
+        privacy.set(Veil(Some(Vec::new())));
+        let veiled = json!({"reasons": [
+            {"kind": "order", "text": "other jobs go first"},
+            {"kind": "resources", "text": "its resources are in use"},
+            {"kind": "queue", "text": "queue a is stopped"},
+        ]});
+        assert_eq!(privacy.veiled(guest(8), WHY, answer), veiled);
+    }
+
+    #[test]
+    fn the_job_of_a_request_is_where_its_topic_has_it() {
+        let job = |topic, payload| job_of(topic, &payload);
+        let id = JobId::new(5);
+        assert_eq!(job("job-manager.raise", json!({"id": 5})), Some(id));
+        assert_eq!(job("job-exec.override", json!({"jobid": 5})), Some(id));
+        assert_eq!(job("job-manager.limits.why", json!(5)), Some(id));
+        assert_eq!(job("job-manager.licenses.list", json!({"id": 5})), None);
     }
 }

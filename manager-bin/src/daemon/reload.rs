@@ -14,9 +14,9 @@ use super::config::{ConfigError, Source};
 use super::config_keys::doubtful;
 use super::engine_thread::{EngineHandle, answered};
 use super::execution::Execution;
-use super::log::{Log, ring_size};
-use super::{audit, privacy};
-use crate::exec::KillPolicy;
+use super::log::Log;
+use super::privacy::Privacy;
+use super::settings::Settings;
 use crate::rpc::errno::{EINVAL, EIO};
 use crate::rpc::{RpcError, RpcResult};
 
@@ -39,7 +39,7 @@ pub(super) struct Configuration {
     pub(super) log: Arc<Log>,
     /// The names of all linked plugins.
     pub(super) linked: Vec<&'static str>,
-    pub(super) privacy: Arc<privacy::Privacy>,
+    pub(super) privacy: Arc<Privacy>,
     /// Held while a new one is tried, so that the last one accepted is the one in force.
     pub(super) current: Mutex<Value>,
 }
@@ -69,13 +69,17 @@ impl Configuration {
         if !config.is_object() {
             return Err(RpcError::new(EINVAL, "the configuration must be a table"));
         }
-        let kill = check(&config).map_err(|text| RpcError::new(EINVAL, text))?;
+        let asked = config.clone();
+        // Users are looked up, and a name service may be slow.
+        let read = tokio::task::spawn_blocking(move || Settings::read(&asked)).await;
+        let read = read.map_err(|error| RpcError::new(EIO, error.to_string()))?;
+        let settings = read.map_err(|error| RpcError::new(EINVAL, error.to_string()))?;
         let mut current = self.current.lock().await;
         let request = Request::Configure { config: config.clone() };
         answered(self.engine.request(cred, request)).await.map_err(of_the_manager)?;
-        self.execution.set_kill(kill);
+        self.execution.set_kill(settings.kill);
         warn_of_strangers(&config, &self.linked, &self.log);
-        self.privacy.configure(&config).map_err(|text| RpcError::new(EINVAL, text))?;
+        self.privacy.set(settings.veil);
         *current = config;
         self.log.write(Level::Info, "a new configuration is in force");
         Ok(json!({}))
@@ -85,16 +89,6 @@ impl Configuration {
 /// Says, as Flux does, which module a new configuration failed at; all that can refuse one is ours.
 fn of_the_manager(error: RpcError) -> RpcError {
     RpcError { text: format!("error updating job-manager: {}", error.text), ..error }
-}
-
-/// Refuses what the next start would refuse of the daemon's own settings; gives what is in force at
-/// once.
-fn check(config: &Value) -> Result<KillPolicy, String> {
-    let kill = KillPolicy::read(config).map_err(|error| error.to_string())?;
-    ring_size(config).map_err(|error| error.to_string())?;
-    audit::limit(config).map_err(|error| error.to_string())?;
-    privacy::check(config)?;
-    Ok(kill)
 }
 
 /// A table for a plugin that isn't there, or a key that is nearly one of the manager's, is most likely a
@@ -123,19 +117,6 @@ fn strangers(config: &Value, linked: &[&'static str]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_the_next_start_would_refuse_is_refused() {
-        let good = json!({"audit": {"max-events": 5}});
-        assert_eq!(check(&good), Ok(KillPolicy::default()));
-        for bad in [
-            json!({"audit": {"max-events": 0}}),
-            json!({"log": {"ring-size": "x"}}),
-            json!({"exec": {"kill-signal": "SIGNONE"}}),
-        ] {
-            assert!(check(&bad).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn a_table_for_no_plugin_is_named_with_the_one_that_is_near() {

@@ -104,6 +104,8 @@ fn take_in(services: &Arc<Services>, cred: Cred, mut request: Request, answers: 
             let services = Arc::clone(services);
             Box::pin(async move {
                 let result = work.await;
+                let veiled = |answer| services.privacy.veiled(cred, &request.topic, answer);
+                let result = result.map(veiled);
                 if let Some(change) = change {
                     services.audit.record(cred, change, &result).await;
                 }

@@ -1,0 +1,58 @@
+//! What the manager itself, not its engine, reads of the configuration: all at once, at the start and
+//! for each new one, so that nothing has begun or changed when it is refused.
+
+use serde_json::Value;
+
+use super::audit;
+use super::lifecycle::StartError;
+use super::log::ring_size;
+use super::privacy::Veil;
+use crate::exec::KillPolicy;
+
+/// What it says.
+#[derive(Debug, PartialEq)]
+pub(super) struct Settings {
+    /// Lines that the log keeps.
+    pub(super) ring_size: usize,
+    /// Events that the instance's log keeps.
+    pub(super) audited: usize,
+    pub(super) kill: KillPolicy,
+    pub(super) veil: Veil,
+}
+
+impl Settings {
+    /// Reads `config`, the whole configuration. Looks users up, which may take long.
+    ///
+    /// # Errors
+    /// What can't be used, with its key.
+    pub(super) fn read(config: &Value) -> Result<Self, StartError> {
+        Ok(Self {
+            ring_size: ring_size(config)?,
+            audited: audit::limit(config)?,
+            kill: KillPolicy::read(config)?,
+            veil: Veil::read(config).map_err(StartError::Access)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_used_is_refused_with_its_key() {
+        for (config, key) in [
+            (json!({"audit": {"max-events": 0}}), "audit.max-events"),
+            (json!({"log": {"ring-size": "x"}}), "log.ring-size"),
+            (json!({"exec": {"kill-signal": "SIGNONE"}}), "exec.kill-signal"),
+            (json!({"access": {"private-mode": 1}}), "access.private-mode"),
+        ] {
+            let refused = Settings::read(&config).map_err(|error| error.to_string());
+            assert!(refused.as_ref().is_err_and(|text| text.contains(key)), "{refused:?}");
+        }
+        let read = Settings::read(&json!({"audit": {"max-events": 5}}));
+        assert!(read.is_ok_and(|settings| settings.audited == 5));
+    }
+}
