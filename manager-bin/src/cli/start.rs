@@ -20,7 +20,7 @@ use super::start_options::{TestOptions, broker_attributes};
 use super::usage::Family;
 use crate::archive;
 use crate::daemon::config::Source;
-use crate::daemon::resources::TestSize;
+use crate::daemon::resources::{TestSize, takes_given};
 use crate::daemon::statedir::{StateDir, fresh_directory};
 use crate::daemon::{Daemon, Options};
 use crate::open_files::OpenFiles;
@@ -93,6 +93,11 @@ pub(crate) fn run(args: StartArgs) -> ExitCode {
 
 async fn start(args: StartArgs) -> Result<u8, CliError> {
     let plan = Plan::new(args)?;
+    let enclosing = Enclosing::named();
+    let given = match enclosing.as_ref().filter(|job| job.is_mine()) {
+        Some(job) if takes_given(&plan.config, &plan.test_size) => Some(job.resources().await?),
+        _ => None,
+    };
     let foreground =
         plan.state_dir.is_some() && plan.command.is_empty() && !std::io::stdin().is_terminal();
     let statedir = match &plan.state_dir {
@@ -109,11 +114,6 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
         socket = rundir.path.join("local-0");
     }
     let Plan { source, config, log_level, test_size, command, dump, recovery, .. } = plan;
-    let enclosing = Enclosing::find().await;
-    let given = match &enclosing {
-        Some(job) => job.resources().await,
-        None => None,
-    };
     let options =
         Options { source, config, statedir, socket, log_level, test_size, given, dump, recovery };
     let mut daemon = Daemon::start(options).map_err(CliError::failure)?;
