@@ -1,15 +1,18 @@
 //! The job that a manager is, when it was started as one: it has that job's resources and no others, for
 //! as long as the job has them, and the job tells where the manager is found.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use jobtap_core::engine::end_of_started;
 use jobtap_core::job::JobId;
 use jobtap_core::resource::ResourceSet;
 use serde_json::{Value, json};
 
+use super::job::EventStream;
 use super::message::CliError;
-use crate::client::{Client, ClientError};
+use crate::client::{Client, ClientError, RpcError};
 
 /// How long the manager of that job may take to tell its resources. To go on without them would be to
 /// take what other jobs have.
@@ -20,6 +23,9 @@ const SHORT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Flag of `job-info.lookup`: with what later updates changed.
 const CURRENT: u32 = 2;
+
+/// The event with which a job's time begins to matter to its tasks.
+const START: &str = "start";
 
 /// What a task learns of its job from its environment, and who is no task of it must not.
 const OF_TASKS: [&str; 6] =
@@ -78,10 +84,32 @@ impl Enclosing {
 
     async fn learn(&self) -> Result<ResourceSet, CliError> {
         let manager = self.connect().await?;
+        let mut events = self.events(&manager).await?;
+        while let Some(event) = events.next().await {
+            let event = event?;
+            if event.name == START {
+                return self.allocated(&manager, event.timestamp.as_secs()).await;
+            }
+        }
+        Err(CliError::failure("it doesn't run"))
+    }
+
+    async fn events(&self, manager: &Client) -> Result<EventStream, RpcError> {
+        EventStream::open(manager, self.id, "eventlog", false).await
+    }
+
+    /// The resources of the job, which `started` then (UNIX seconds), with the end that its manager
+    /// goes by: R says what was planned.
+    async fn allocated(&self, manager: &Client, started: f64) -> Result<ResourceSet, CliError> {
         let payload = json!({ "id": self.id, "keys": ["R"], "flags": CURRENT });
         let answer = manager.rpc("job-info.lookup", payload).await?;
         let text = answer.get("R").and_then(Value::as_str).unwrap_or_default();
-        text.parse().map_err(|error| CliError::failure(format!("R: {error}")))
+        let wrong = |error: &dyn Display| CliError::failure(format!("R: {error}"));
+        let mut resources: ResourceSet = text.parse().map_err(|error| wrong(&error))?;
+        let config = manager.rpc("config.get", json!({})).await?;
+        let end = end_of_started(&resources, started, &config).map_err(CliError::failure)?;
+        resources.set_expiration(end.unwrap_or(0.0)).map_err(|error| wrong(&error))?;
+        Ok(resources)
     }
 
     /// Notes the address of this manager on the job, for those who look for its jobs.
