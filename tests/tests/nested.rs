@@ -2,8 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
 use std::path::Path;
+use std::process::Command;
 
-use jobtap_tests::{Manager, Output, clean, jobtap, run, temporary};
+use jobtap_tests::{Manager, Output, clean, jobtap, run, temporary, until};
 use serde_json::Value;
 
 /// `jobtap start` with what a task of a job has in its environment.
@@ -61,4 +62,42 @@ fn a_manager_whose_job_started_late_has_the_later_end() {
     let end = time(&start["timestamp"]) + 600.0;
     assert!((time(&theirs["expiration"]) - end).abs() < 0.001, "{theirs} {start}");
     assert!(time(&ours["expiration"]) < end, "what was planned is shown");
+}
+
+#[test]
+fn a_manager_whose_time_is_up_ends_in_order() {
+    let m = Manager::start(jobtap());
+    let directory = temporary();
+    let dump = directory.path().join("dump.tar");
+    let dump = format!("-Scontent.dump={}", dump.display());
+    let line = [jobtap().to_str().unwrap(), "start", &dump, "sh", "-c", "jobtap run sleep 600"];
+    let id = m.submit_args(&line);
+    m.wait(&id, "memo");
+    m.jobtap(&format!("job kill -s ALRM {id}")).ok();
+    m.wait(&id, "clean");
+    assert!(directory.path().join("dump.tar").exists());
+}
+
+#[test]
+fn what_is_left_of_a_manager_that_was_a_job_goes_with_it() {
+    let m = Manager::start_with(jobtap(), "[exec]\nkill-timeout = 0.001\n");
+    let directory = temporary();
+    let other = m.submit("sleep 600");
+    m.wait(&other, "start");
+    let id = submit_manager(&m, &[], &directory.path().join("inner"));
+    let inner = inside(&m, &id);
+    let pid = directory.path().join("pid");
+    let script = directory.path().join("stubborn");
+    let text = format!(
+        "trap '' TERM; echo $$ > {0}.new; mv {0}.new {0}; sleep 600; sleep 600",
+        pid.display()
+    );
+    std::fs::write(&script, text).unwrap();
+    inner(&format!("submit sh {}", script.display())).ok();
+    until("the inner job's process", || pid.exists());
+    m.jobtap(&format!("cancel {id}")).ok();
+    m.wait(&id, "clean");
+    let pid = std::fs::read_to_string(pid).unwrap();
+    until("its end", || run(Command::new("kill").args(["-0", pid.trim()])).code != 0);
+    assert_eq!(m.field(&other, "state"), "RUN");
 }

@@ -117,7 +117,7 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
     let options =
         Options { source, config, statedir, socket, log_level, test_size, given, dump, recovery };
     let mut daemon = Daemon::start(options).map_err(CliError::failure)?;
-    if let Some(job) = enclosing {
+    if let Some(job) = &enclosing {
         job.announce(daemon.uri()).await;
     }
     let mut child = match foreground {
@@ -302,15 +302,18 @@ async fn again(daemon: Daemon, child: Option<&Child>) -> Result<Daemon, CliError
     })
 }
 
-/// Runs as a plain daemon until a signal asks for the end. SIGHUP has it read its configuration again.
+/// Runs as a plain daemon until a signal asks for the end, as SIGALRM does when it is a job whose time
+/// is up. SIGHUP has it read its configuration again.
 async fn serve(daemon: &Daemon) -> Result<Asked, CliError> {
     let mut terminate = signal(SignalKind::terminate())?;
+    let mut alarm = signal(SignalKind::alarm())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
     session::note(&format!("jobtap: manager ready at {}", daemon.uri()));
     loop {
         tokio::select! {
             _ = terminate.recv() => return Ok(Asked::End(0)),
+            _ = alarm.recv() => return Ok(Asked::End(0)),
             _ = interrupt.recv() => return Ok(Asked::End(0)),
             _ = hangup.recv() => daemon.reload(),
             () = daemon.restart_asked() => return Ok(Asked::Restart),
@@ -322,6 +325,7 @@ async fn serve(daemon: &Daemon) -> Result<Asked, CliError> {
 /// Runs the command to its end.
 async fn supervise(daemon: &Daemon, child: &mut Child) -> Result<Asked, CliError> {
     let mut terminate = signal(SignalKind::terminate())?;
+    let mut alarm = signal(SignalKind::alarm())?;
     let mut hangup = signal(SignalKind::hangup())?;
     // Ctrl-C is for the command, which is in the same process group; to catch it here keeps the
     // manager alive and, unlike ignoring it, isn't inherited.
@@ -330,6 +334,7 @@ async fn supervise(daemon: &Daemon, child: &mut Child) -> Result<Asked, CliError
         tokio::select! {
             status = child.wait() => return Ok(Asked::End(exit_code(status?))),
             _ = terminate.recv() => send(child, Signal::TERM),
+            _ = alarm.recv() => send(child, Signal::ALARM),
             _ = hangup.recv() => send(child, Signal::HUP),
             _ = interrupt.recv() => {}
             () = daemon.restart_asked() => return Ok(Asked::Restart),
@@ -344,11 +349,13 @@ async fn supervise(daemon: &Daemon, child: &mut Child) -> Result<Asked, CliError
 /// Ends running jobs with the command that the instance was for; a signal ends the patience.
 async fn finish(daemon: &Daemon) -> Result<(), CliError> {
     let mut terminate = signal(SignalKind::terminate())?;
+    let mut alarm = signal(SignalKind::alarm())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     tokio::select! {
         () = daemon.finish_jobs() => {}
         _ = daemon.failure() => {}
         _ = terminate.recv() => {}
+        _ = alarm.recv() => {}
         _ = interrupt.recv() => {}
     }
     Ok(())
