@@ -65,6 +65,21 @@ fn a_manager_whose_job_started_late_has_the_later_end() {
 }
 
 #[test]
+fn a_manager_follows_the_end_of_its_job() {
+    let m = Manager::start(jobtap());
+    let directory = temporary();
+    let id = submit_manager(&m, &["-t10m"], &directory.path().join("inner"));
+    let inner = inside(&m, &id);
+    let refused = inner("run -t1h true");
+    assert!(refused.stderr.contains("exceeds remaining instance lifetime"), "{refused:?}");
+    m.jobtap(&format!("update {id} duration=2h")).ok();
+    inner("resource eventlog -t 60s -w resource-define -m method=reload").ok();
+    inner("run -t1h true").ok();
+    inner("module reload job-manager").ok();
+    inner("run -t1h true").ok();
+}
+
+#[test]
 fn a_manager_whose_time_is_up_ends_in_order() {
     let m = Manager::start(jobtap());
     let directory = temporary();

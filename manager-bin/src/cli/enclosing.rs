@@ -9,6 +9,7 @@ use jobtap_core::engine::end_of_started;
 use jobtap_core::job::JobId;
 use jobtap_core::resource::ResourceSet;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use super::job::EventStream;
 use super::message::CliError;
@@ -26,6 +27,9 @@ const CURRENT: u32 = 2;
 
 /// The event with which a job's time begins to matter to its tasks.
 const START: &str = "start";
+
+/// The event that moves the end of a job's time.
+const UPDATE: &str = "resource-update";
 
 /// What a task learns of its job from its environment, and who is no task of it must not.
 const OF_TASKS: [&str; 6] =
@@ -110,6 +114,28 @@ impl Enclosing {
         let end = end_of_started(&resources, started, &config).map_err(CliError::failure)?;
         resources.set_expiration(end.unwrap_or(0.0)).map_err(|error| wrong(&error))?;
         Ok(resources)
+    }
+
+    /// Tells each new end of the job's time (UNIX seconds, 0 for none) until the job is over.
+    ///
+    /// # Errors
+    /// The connection is lost, or the job's manager refuses.
+    pub(super) async fn tell_ends(&self, told: &watch::Sender<f64>) -> Result<(), CliError> {
+        let manager = self.connect().await?;
+        let mut events = self.events(&manager).await?;
+        let mut started = None;
+        while let Some(event) = events.next().await {
+            let event = event?;
+            if event.name == START {
+                started = Some(event.timestamp.as_secs());
+            }
+            let Some(started) = started.filter(|_| [START, UPDATE].contains(&&*event.name)) else {
+                continue;
+            };
+            let end = self.allocated(&manager, started).await?.expiration().unwrap_or(0.0);
+            told.send_if_modified(|last| std::mem::replace(last, end).total_cmp(&end).is_ne());
+        }
+        Ok(())
     }
 
     /// Notes the address of this manager on the job, for those who look for its jobs.
