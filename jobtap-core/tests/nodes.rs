@@ -355,3 +355,22 @@ fn jobs_without_an_end_live_as_long_as_the_instance_whose_end_may_move() {
     instance.set_expiration(start + 1.0).unwrap();
     assert_eq!(m.define_resources(instance).unwrap_err(), "R has expired");
 }
+
+#[test]
+fn an_instance_in_a_job_whose_end_moves_has_the_new_one() {
+    let mut m = cluster().lifetime(1000.0).start();
+    let start = m.now().as_secs();
+    let end = |m: &TestManager, id| m.job(id).resources().and_then(ResourceSet::expiration);
+    let id = m.submit(job(1)).unwrap();
+    m.drain_nodes("1", "fan").unwrap();
+    m.nodes(NodeRequest::End(start + 2000.0)).unwrap();
+    assert_eq!(end(&m, id), Some(start + 2000.0));
+    assert!(m.resource_status()["drain"]["1"].is_object(), "nodes stay as they are");
+    let later = m.submit(job(1)).unwrap();
+    assert_eq!(end(&m, later), Some(start + 2000.0));
+    let past = m.nodes(NodeRequest::End(start - 1.0));
+    assert_eq!(past.unwrap_err(), "R has expired");
+    m.nodes(NodeRequest::End(0.0)).unwrap();
+    m.advance(5000.0);
+    m.assert_state(id, State::Run);
+}

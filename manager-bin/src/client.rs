@@ -92,6 +92,14 @@ pub struct Stream {
 impl Client {
     /// Connects to the manager that `JOBTAP_URI` (or else `FLUX_URI`) names.
     pub async fn connect() -> Result<Self, ClientError> {
+        Self::connect_to(&Self::socket()?).await
+    }
+
+    /// The socket of that manager.
+    ///
+    /// # Errors
+    /// None is named, or by an address that is not understood.
+    pub fn socket() -> Result<PathBuf, ClientError> {
         let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         let (ours, flux) = (set(uri::VARIABLE), set(uri::FLUX_VARIABLE));
         // What is no address at all is told, not passed over for the other one.
@@ -104,8 +112,7 @@ impl Client {
             (None, Some(address)) => (uri::FLUX_VARIABLE, address),
             (None, None) => return Err(ClientError::NoUri),
         };
-        let path = uri::to_path(&address).map_err(|text| ClientError::BadUri(name, text))?;
-        Self::connect_to(&path).await
+        uri::to_path(&address).map_err(|text| ClientError::BadUri(name, text))
     }
 
     /// Connects to the manager that listens on this socket.

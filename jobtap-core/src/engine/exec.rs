@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::api::{Effect, Exception, ExecCommand, ExecEvent, Log};
 use super::record::{Exec, field};
-use super::{Engine, TimerId, events};
+use super::{Engine, TimerId, events, late_start};
 use crate::eventlog::EventEntry;
 use crate::job::{JobId, State, Timestamp};
 use crate::jobspec::Jobspec;
@@ -228,12 +228,11 @@ impl Engine {
         let Some(resources) = record.job.resources.as_ref() else {
             return;
         };
-        let (Some(from), Some(expiration)) = (resources.starttime(), resources.expiration()) else {
+        let most = self.exec.max_start_delay;
+        let Some(end) = late_start::end(resources, started.as_secs(), most) else {
             return;
         };
-        let delay = started.as_secs() - from;
-        let late = delay > (expiration - from) * self.exec.max_start_delay;
-        let at = Timestamp::from_secs(if late { expiration + delay } else { expiration });
+        let at = Timestamp::from_secs(end);
         let warning = warning(&record.job.jobspec);
         let timer = self.expire_at(id, at);
         if let Some(record) = self.jobs.get_mut(&id) {

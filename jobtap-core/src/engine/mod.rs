@@ -18,7 +18,7 @@
 //! | `actions` | what the manager does in each state |
 //! | `submit`, `requests` | what clients ask for |
 //! | `queues`, `lanes` | queues, and the jobs that wait for resources in them |
-//! | `alloc`, `exec`, `exec_config`, `simulated` | resources and execution |
+//! | `alloc`, `exec`, `exec_config`, `late_start`, `simulated` | resources and execution |
 //! | `estimates` | when jobs will probably start |
 //! | `kept` | resources that plugins keep after the end of their jobs |
 //! | `nodes`, `node_requests`, `maintenance` | nodes: drained, lost, reserved |
@@ -51,6 +51,7 @@ mod ingest;
 mod jobs;
 mod kept;
 mod lanes;
+mod late_start;
 mod listing;
 mod maintenance;
 mod node_requests;
@@ -87,6 +88,7 @@ use serde_json::Value;
 pub use api::*;
 pub use commands::INSTANCE_DATA;
 pub use kept::KEPT;
+pub use late_start::end_of_started;
 pub use listing::JobBrief;
 pub use nodes::RESOURCE_LOG;
 pub use plugins::PluginStatus;

@@ -55,6 +55,9 @@ pub enum NodeRequest {
         /// Also when jobs hold what is no longer there.
         force: bool,
     },
+    /// The resources are there until then, in UNIX seconds; 0 for ever. No client asks for that: the
+    /// manager does when it is a job of another one whose end has moved.
+    End(f64),
     /// `resource.journal` (owner): the log of nodes, then each new line; a stream of
     /// `{"events":[..]}`.
     Journal,
@@ -110,6 +113,7 @@ impl Engine {
                 self.node_event("online", &back, Map::new());
             }),
             NodeRequest::Reload { resources, force } => self.reload_nodes(&resources, force),
+            NodeRequest::End(end) => self.move_end(end),
             NodeRequest::Journal => {
                 let events = json!({ "events": self.nodes.log });
                 self.effects.after.push(Effect::Respond { to: reply, payload: events });
@@ -228,6 +232,12 @@ impl Engine {
             self.instance_ends(before.unwrap_or(0.0), end.unwrap_or(0.0));
         }
         Ok(())
+    }
+
+    fn move_end(&mut self, end: f64) -> Result<(), RequestError> {
+        let mut resources = self.nodes.inventory.clone();
+        resources.set_expiration(end).map_err(|error| refused(EINVAL, error.to_string()))?;
+        self.reload_nodes(&resources, true)
     }
 
     /// The end of the instance has moved (0: there is none), and with it the end of jobs that have none

@@ -1,19 +1,35 @@
 //! The job that a manager is, when it was started as one: it has that job's resources and no others, for
 //! as long as the job has them, and the job tells where the manager is found.
 
+use std::fmt::Display;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use jobtap_core::engine::end_of_started;
 use jobtap_core::job::JobId;
 use jobtap_core::resource::ResourceSet;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
-use crate::client::Client;
+use super::job::EventStream;
+use super::message::CliError;
+use crate::client::{Client, ClientError, RpcError};
 
-/// How long the manager of that job may take to answer. Without it everything works all the same.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long the manager of that job may take to tell its resources. To go on without them would be to
+/// take what other jobs have.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long it may take to note an address, without which everything works all the same.
+const SHORT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Flag of `job-info.lookup`: with what later updates changed.
 const CURRENT: u32 = 2;
+
+/// The event with which a job's time begins to matter to its tasks.
+const START: &str = "start";
+
+/// The event that moves the end of a job's time.
+const UPDATE: &str = "resource-update";
 
 /// What a task learns of its job from its environment, and who is no task of it must not.
 const OF_TASKS: [&str; 6] =
@@ -26,39 +42,141 @@ pub(super) fn variables() -> impl Iterator<Item = String> {
 
 /// The job that this process is the task of.
 pub(super) struct Enclosing {
-    manager: Client,
     id: JobId,
+    tasks: u32,
+    manager: Result<PathBuf, ClientError>,
 }
 
 impl Enclosing {
-    /// The job that the environment names, if its manager answers.
-    pub(super) async fn find() -> Option<Self> {
-        let id = variable("JOB_ID")?.parse().ok()?;
-        let manager = tokio::time::timeout(PATIENCE, Client::connect()).await.ok()?.ok()?;
-        Some(Self { manager, id })
+    /// The job that the environment names. Jobs of Flux itself have no variables of these names, and
+    /// their manager couldn't be asked.
+    pub(super) fn named() -> Option<Self> {
+        let variable = |name| std::env::var(name).ok();
+        let id = variable("JOBTAP_JOB_ID")?.parse().ok()?;
+        let tasks = variable("JOBTAP_JOB_SIZE")?.parse().ok()?;
+        match Client::socket() {
+            Err(ClientError::NoUri) => None,
+            manager => Some(Self { id, tasks, manager }),
+        }
     }
 
-    /// The job's resources. None where several tasks share them.
-    pub(super) async fn resources(&self) -> Option<ResourceSet> {
-        if variable("JOB_SIZE").as_deref() != Some("1") {
-            return None;
+    /// Whether nobody shares the job's resources with this process.
+    pub(super) const fn is_mine(&self) -> bool {
+        self.tasks == 1
+    }
+
+    /// The job's resources.
+    ///
+    /// # Errors
+    /// Its manager doesn't tell them.
+    pub(super) async fn resources(&self) -> Result<ResourceSet, CliError> {
+        self.resources_within(PATIENCE).await
+    }
+
+    async fn resources_within(&self, patience: Duration) -> Result<ResourceSet, CliError> {
+        let reason = match tokio::time::timeout(patience, self.learn()).await {
+            Ok(Ok(resources)) => return Ok(resources),
+            Ok(Err(error)) => error.text,
+            Err(_) => format!("its manager doesn't answer within {} s", patience.as_secs()),
+        };
+        Err(CliError::failure(format!(
+            "job {}: its resources can't be learned: {reason}; try again, say what to use with \
+             --test-size or [resource] config, or unset JOBTAP_JOB_ID to use the whole host",
+            self.id
+        )))
+    }
+
+    async fn learn(&self) -> Result<ResourceSet, CliError> {
+        let manager = self.connect().await?;
+        let mut events = self.events(&manager).await?;
+        while let Some(event) = events.next().await {
+            let event = event?;
+            if event.name == START {
+                return self.allocated(&manager, event.timestamp.as_secs()).await;
+            }
         }
+        Err(CliError::failure("it doesn't run"))
+    }
+
+    async fn events(&self, manager: &Client) -> Result<EventStream, RpcError> {
+        EventStream::open(manager, self.id, "eventlog", false).await
+    }
+
+    /// The resources of the job, which `started` then (UNIX seconds), with the end that its manager
+    /// goes by: R says what was planned.
+    async fn allocated(&self, manager: &Client, started: f64) -> Result<ResourceSet, CliError> {
         let payload = json!({ "id": self.id, "keys": ["R"], "flags": CURRENT });
-        let answer = self.ask("job-info.lookup", payload).await?;
-        answer.get("R")?.as_str()?.parse().ok()
+        let answer = manager.rpc("job-info.lookup", payload).await?;
+        let text = answer.get("R").and_then(Value::as_str).unwrap_or_default();
+        let wrong = |error: &dyn Display| CliError::failure(format!("R: {error}"));
+        let mut resources: ResourceSet = text.parse().map_err(|error| wrong(&error))?;
+        let config = manager.rpc("config.get", json!({})).await?;
+        let end = end_of_started(&resources, started, &config).map_err(CliError::failure)?;
+        resources.set_expiration(end.unwrap_or(0.0)).map_err(|error| wrong(&error))?;
+        Ok(resources)
+    }
+
+    /// Tells each new end of the job's time (UNIX seconds, 0 for none) until the job is over.
+    ///
+    /// # Errors
+    /// The connection is lost, or the job's manager refuses.
+    pub(super) async fn tell_ends(&self, told: &watch::Sender<f64>) -> Result<(), CliError> {
+        let manager = self.connect().await?;
+        let mut events = self.events(&manager).await?;
+        let mut started = None;
+        while let Some(event) = events.next().await {
+            let event = event?;
+            if event.name == START {
+                started = Some(event.timestamp.as_secs());
+            }
+            let Some(started) = started.filter(|_| [START, UPDATE].contains(&&*event.name)) else {
+                continue;
+            };
+            let end = self.allocated(&manager, started).await?.expiration().unwrap_or(0.0);
+            told.send_if_modified(|last| std::mem::replace(last, end).total_cmp(&end).is_ne());
+        }
+        Ok(())
     }
 
     /// Notes the address of this manager on the job, for those who look for its jobs.
     pub(super) async fn announce(&self, uri: &str) {
         let payload = json!({ "id": self.id, "memo": { "uri": uri } });
-        self.ask("job-manager.memo", payload).await;
+        let noted = async {
+            let manager = self.connect().await?;
+            manager.rpc("job-manager.memo", payload).await.map_err(CliError::from)
+        };
+        let _ = tokio::time::timeout(SHORT_PATIENCE, noted).await;
     }
 
-    async fn ask(&self, topic: &str, payload: Value) -> Option<Value> {
-        tokio::time::timeout(PATIENCE, self.manager.rpc(topic, payload)).await.ok()?.ok()
+    async fn connect(&self) -> Result<Client, CliError> {
+        let socket = self.manager.as_ref().map_err(CliError::failure)?;
+        Ok(Client::connect_to(socket).await?)
     }
 }
 
-fn variable(name: &str) -> Option<String> {
-    ["JOBTAP", "FLUX"].iter().find_map(|prefix| std::env::var(format!("{prefix}_{name}")).ok())
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use tokio::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn resources_that_cannot_be_learned_are_told_with_the_way_out() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let refusal = |name: &str| {
+            let manager = Ok(directory.path().join(name));
+            let job = Enclosing { id: "f3".parse().unwrap(), tasks: 1, manager };
+            runtime.block_on(job.resources_within(Duration::from_millis(1))).unwrap_err().text
+        };
+        let dead = refusal("dead");
+        assert!(dead.starts_with("job ƒ3: its resources can't be learned: no manager"), "{dead}");
+        assert!(dead.contains("--test-size") && dead.contains("unset JOBTAP_JOB_ID"), "{dead}");
+        // Nobody answers here.
+        let _slow =
+            runtime.block_on(async { UnixListener::bind(directory.path().join("slow")) }).unwrap();
+        let slow = refusal("slow");
+        assert!(slow.contains("its manager doesn't answer within"), "{slow}");
+    }
 }

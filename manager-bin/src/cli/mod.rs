@@ -10,6 +10,7 @@ mod columns;
 mod config;
 mod dmesg;
 mod enclosing;
+mod enclosing_end;
 mod exec_override;
 mod format;
 mod housekeeping;

@@ -14,13 +14,14 @@ use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::enclosing::{self, Enclosing};
+use super::enclosing_end::End;
 use super::message::{CliError, Prog, system_text};
 use super::session;
 use super::start_options::{TestOptions, broker_attributes};
 use super::usage::Family;
 use crate::archive;
 use crate::daemon::config::Source;
-use crate::daemon::resources::TestSize;
+use crate::daemon::resources::{TestSize, takes_given};
 use crate::daemon::statedir::{StateDir, fresh_directory};
 use crate::daemon::{Daemon, Options};
 use crate::open_files::OpenFiles;
@@ -93,6 +94,11 @@ pub(crate) fn run(args: StartArgs) -> ExitCode {
 
 async fn start(args: StartArgs) -> Result<u8, CliError> {
     let plan = Plan::new(args)?;
+    let enclosing = Enclosing::named();
+    let given = match enclosing.as_ref().filter(|job| job.is_mine()) {
+        Some(job) if takes_given(&plan.config, &plan.test_size) => Some(job.resources().await?),
+        _ => None,
+    };
     let foreground =
         plan.state_dir.is_some() && plan.command.is_empty() && !std::io::stdin().is_terminal();
     let statedir = match &plan.state_dir {
@@ -109,28 +115,25 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
         socket = rundir.path.join("local-0");
     }
     let Plan { source, config, log_level, test_size, command, dump, recovery, .. } = plan;
-    let enclosing = Enclosing::find().await;
-    let given = match &enclosing {
-        Some(job) => job.resources().await,
-        None => None,
-    };
+    let known = given.as_ref().map(|job| job.expiration().unwrap_or(0.0));
     let options =
         Options { source, config, statedir, socket, log_level, test_size, given, dump, recovery };
     let mut daemon = Daemon::start(options).map_err(CliError::failure)?;
-    if let Some(job) = enclosing {
+    if let Some(job) = &enclosing {
         job.announce(daemon.uri()).await;
     }
+    let mut end = enclosing.zip(known).map_or(End::fixed(), |(job, known)| End::of(job, known));
     let mut child = match foreground {
         true => None,
         false => Some(spawn(&daemon, &rundir, &command)?),
     };
     let outcome = loop {
         let asked = match &mut child {
-            None => serve(&daemon).await,
-            Some(child) => supervise(&daemon, child).await,
+            None => serve(&daemon, &mut end).await,
+            Some(child) => supervise(&daemon, child, &mut end).await,
         };
         match asked {
-            Ok(Asked::Restart) => daemon = again(daemon, child.as_ref()).await?,
+            Ok(Asked::Restart) => daemon = again(daemon, child.as_ref(), &end).await?,
             Ok(Asked::End(code)) => break Ok(code),
             Err(error) => break Err(error),
         }
@@ -293,8 +296,8 @@ enum Asked {
 }
 
 /// The manager, started again. A command that has none any more is told to end.
-async fn again(daemon: Daemon, child: Option<&Child>) -> Result<Daemon, CliError> {
-    daemon.restart().await.map_err(|error| {
+async fn again(daemon: Daemon, child: Option<&Child>, end: &End) -> Result<Daemon, CliError> {
+    daemon.restart(end.last()).await.map_err(|error| {
         if let Some(child) = child {
             send(child, Signal::TERM);
         }
@@ -302,17 +305,21 @@ async fn again(daemon: Daemon, child: Option<&Child>) -> Result<Daemon, CliError
     })
 }
 
-/// Runs as a plain daemon until a signal asks for the end. SIGHUP has it read its configuration again.
-async fn serve(daemon: &Daemon) -> Result<Asked, CliError> {
+/// Runs as a plain daemon until a signal asks for the end, as SIGALRM does when it is a job whose time
+/// is up. SIGHUP has it read its configuration again.
+async fn serve(daemon: &Daemon, end: &mut End) -> Result<Asked, CliError> {
     let mut terminate = signal(SignalKind::terminate())?;
+    let mut alarm = signal(SignalKind::alarm())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
     session::note(&format!("jobtap: manager ready at {}", daemon.uri()));
     loop {
         tokio::select! {
             _ = terminate.recv() => return Ok(Asked::End(0)),
+            _ = alarm.recv() => return Ok(Asked::End(0)),
             _ = interrupt.recv() => return Ok(Asked::End(0)),
             _ = hangup.recv() => daemon.reload(),
+            end = end.moved() => daemon.move_end(end),
             () = daemon.restart_asked() => return Ok(Asked::Restart),
             reason = daemon.failure() => return Err(failed(&reason)),
         }
@@ -320,8 +327,9 @@ async fn serve(daemon: &Daemon) -> Result<Asked, CliError> {
 }
 
 /// Runs the command to its end.
-async fn supervise(daemon: &Daemon, child: &mut Child) -> Result<Asked, CliError> {
+async fn supervise(daemon: &Daemon, child: &mut Child, end: &mut End) -> Result<Asked, CliError> {
     let mut terminate = signal(SignalKind::terminate())?;
+    let mut alarm = signal(SignalKind::alarm())?;
     let mut hangup = signal(SignalKind::hangup())?;
     // Ctrl-C is for the command, which is in the same process group; to catch it here keeps the
     // manager alive and, unlike ignoring it, isn't inherited.
@@ -330,8 +338,10 @@ async fn supervise(daemon: &Daemon, child: &mut Child) -> Result<Asked, CliError
         tokio::select! {
             status = child.wait() => return Ok(Asked::End(exit_code(status?))),
             _ = terminate.recv() => send(child, Signal::TERM),
+            _ = alarm.recv() => send(child, Signal::ALARM),
             _ = hangup.recv() => send(child, Signal::HUP),
             _ = interrupt.recv() => {}
+            end = end.moved() => daemon.move_end(end),
             () = daemon.restart_asked() => return Ok(Asked::Restart),
             reason = daemon.failure() => {
                 send(child, Signal::TERM);
@@ -344,11 +354,13 @@ async fn supervise(daemon: &Daemon, child: &mut Child) -> Result<Asked, CliError
 /// Ends running jobs with the command that the instance was for; a signal ends the patience.
 async fn finish(daemon: &Daemon) -> Result<(), CliError> {
     let mut terminate = signal(SignalKind::terminate())?;
+    let mut alarm = signal(SignalKind::alarm())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     tokio::select! {
         () = daemon.finish_jobs() => {}
         _ = daemon.failure() => {}
         _ = terminate.recv() => {}
+        _ = alarm.recv() => {}
         _ = interrupt.recv() => {}
     }
     Ok(())

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use jobtap_core::engine::{Cred, Exception, Level, Request};
+use jobtap_core::engine::{Cred, Exception, Level, NodeRequest, Request};
 use jobtap_core::job::{State, StateSet};
 use jobtap_core::queue::Target;
 use jobtap_core::resource::ResourceSet;
@@ -174,6 +174,19 @@ impl Daemon {
         });
     }
 
+    /// Has the resources end then (UNIX seconds, 0: never), as the job that this manager is does.
+    pub fn move_end(&self, end: f64) {
+        let cred = Cred { userid: self.services.owner, owner: true };
+        let services = Arc::clone(&self.services);
+        tokio::spawn(async move {
+            let request = Request::Nodes(NodeRequest::End(end));
+            if let Err(refusal) = answered(services.engine.request(cred, request)).await {
+                let text = format!("the new end of this manager's job is refused: {refusal}");
+                services.log.write(Level::Warning, &text);
+            }
+        });
+    }
+
     /// Stops scheduling, cancels what runs, and waits until nothing does. Without this running jobs go
     /// on where the state stays, and the next start picks them up.
     pub async fn finish_jobs(&self) {
@@ -208,12 +221,16 @@ impl Daemon {
     }
 
     /// Ends the manager and starts it on what it left, as another process would be. Jobs go on, and so
-    /// does the configuration in force; what waits for an answer is told that the manager ends.
+    /// does the configuration in force; what waits for an answer is told that the manager ends. `end` is
+    /// the last one that was told to [`move_end`](Self::move_end), if any.
     ///
     /// # Errors
     /// As [`start`](Self::start).
-    pub async fn restart(self) -> Result<Self, StartError> {
+    pub async fn restart(self, end: Option<f64>) -> Result<Self, StartError> {
         let (mut options, services) = self.stop(false).await;
+        if let (Some(given), Some(end)) = (&mut options.given, end) {
+            given.set_expiration(end).map_err(|error| ResourceError::Config(error.to_string()))?;
+        }
         options.config = services.configuration.current.lock().await.clone();
         // Connections that were aborted and a dump that is being written have the store until their
         // turn comes, or they are done.

@@ -78,6 +78,12 @@ pub fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
+/// Whether a manager that is a job takes that job's resources: neither the instance configuration nor
+/// `--test-size` says which ones it has.
+pub fn takes_given(config: &Value, test: &TestSize) -> bool {
+    test.size.is_none() && config.pointer("/resource/config").is_none()
+}
+
 /// What the instance configuration, this host and `--test-size` give. Where they say nothing, what the
 /// manager was `given` as a job.
 ///
@@ -91,7 +97,7 @@ pub fn discover(
     let table = config.get("resource").cloned().unwrap_or_else(|| json!({}));
     let table: ResourceTable =
         serde_json::from_value(table).map_err(|error| ResourceError::Config(error.to_string()))?;
-    if let (None, None, Some(given)) = (&table.config, test.size, given) {
+    if let Some(given) = given.filter(|_| takes_given(config, test)) {
         let resources = numbered_anew(given)?;
         let local = resources.ranks();
         return Ok(Inventory { resources, local });

@@ -32,6 +32,7 @@ mod spawn;
 mod sweep;
 mod taskio;
 mod template;
+mod token;
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;

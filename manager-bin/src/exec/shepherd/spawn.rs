@@ -11,15 +11,12 @@ use rustix::process::Pid;
 
 use super::taskio::{Capture, JobIo, TaskIo, plain};
 use super::template::{f58_for, render};
+use super::token;
 use crate::exec::{NodeTasks, StartJob};
 use crate::open_files::OpenFiles;
 
 /// Where programs are looked for when the job's environment has no `PATH`.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
-
-/// The variable by which a process that left its job's process group is still known as the job's:
-/// the shepherd's nonce, a dot, and the job's id.
-pub(super) const TOKEN: &str = "JOBTAP_JOB_TOKEN";
 
 /// Why a task doesn't run.
 #[derive(Debug)]
@@ -50,7 +47,7 @@ impl<'a> Launcher<'a> {
     pub(super) fn new(job: &'a StartJob, nonce: &str, limits: &'a OpenFiles) -> Self {
         let id = f58_for(job);
         let nnodes = job.nodes.len().max(1);
-        let mut env = vec![(TOKEN.to_owned(), format!("{nonce}.{}", job.id))];
+        let mut env = vec![token::of_job(nonce, job.id)];
         for prefix in ["FLUX", "JOBTAP"] {
             env.push((format!("{prefix}_JOB_ID"), id.clone()));
             env.push((format!("{prefix}_JOB_SIZE"), job.ntasks.to_string()));

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::Shepherd;
 use super::job::Job;
 use super::reap::send;
-use super::spawn::TOKEN;
+use super::token;
 
 /// How long a process that left its job's process group may outlive the job.
 const SWEEP_DELAY: Duration = Duration::from_secs(1);
@@ -72,11 +72,7 @@ impl Shepherd {
     /// The job that a process belongs to by its environment.
     fn owner(&self, pid: Pid) -> Option<u64> {
         let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_pid())).ok()?;
-        let own = format!("{TOKEN}={}.", self.nonce);
-        environment
-            .split(|byte| *byte == 0)
-            .find_map(|variable| variable.strip_prefix(own.as_bytes()))
-            .and_then(|id| std::str::from_utf8(id).ok()?.parse().ok())
+        token::job_in(&environment, &self.nonce)
     }
 
     /// The shepherd's children that aren't tasks.

@@ -157,6 +157,27 @@ fn a_job_that_runs_on_keeps_what_left_its_group() {
 }
 
 #[test]
+fn what_the_shepherd_of_a_job_in_a_job_leaves_is_a_part_of_the_outer_one() {
+    let site = Site::new();
+    let manager = site.manager();
+    let ready = site.fifo("ready");
+    // As the tasks of an inner shepherd have it, and a job that the inner one might have had.
+    let script = "export JOBTAP_JOB_TOKEN=$JOBTAP_JOB_TOKEN:1-f.2; \
+                  setsid sleep 600 >/dev/null 2>&1 & echo $! >pid; echo >ready";
+    manager.executor.start(site.job(2, 1, "exec sleep 600"));
+    manager.until(2, has_started);
+    manager.executor.start(site.job(1, 1, script));
+    fs::read(ready).unwrap();
+    manager.to_end(1);
+    wait_gone(&site.text("pid"));
+    manager.executor.cancel(2, SIGTERM);
+    manager.to_end(2);
+    manager.executor.ack(1);
+    manager.executor.ack(2);
+    manager.end();
+}
+
+#[test]
 fn output_from_the_background_belongs_to_the_job() {
     let site = Site::new();
     let manager = site.manager();

@@ -1,0 +1,44 @@
+//! The variable by which a process that left its job's process group is still known as the job's.
+//!
+//! Its value is a list, as a manager may be a job itself: what its jobs leave behind comes to the
+//! outer shepherd when the inner one dies, and is a part of the outer job.
+
+/// The variable's name.
+const NAME: &str = "JOBTAP_JOB_TOKEN";
+
+/// The variable with its value for the tasks of a job. `nonce` tells this shepherd from all others.
+pub(super) fn of_job(nonce: &str, id: u64) -> (String, String) {
+    (NAME.to_owned(), joined(std::env::var(NAME).ok().as_deref(), nonce, id))
+}
+
+/// What this shepherd has from the job that it runs in, and the new job's own.
+fn joined(inherited: Option<&str>, nonce: &str, id: u64) -> String {
+    let outer = inherited.filter(|outer| !outer.is_empty());
+    outer.map_or_else(|| format!("{nonce}.{id}"), |outer| format!("{outer}:{nonce}.{id}"))
+}
+
+/// The job of the shepherd with this nonce that a process with this environment belongs to.
+pub(super) fn job_in(environment: &[u8], nonce: &str) -> Option<u64> {
+    let value = environment.split(|byte| *byte == 0).find_map(|variable| {
+        variable.strip_prefix(NAME.as_bytes()).and_then(|rest| rest.strip_prefix(b"="))
+    })?;
+    let mut tokens = std::str::from_utf8(value).ok()?.split(':');
+    tokens.find_map(|token| token.strip_prefix(nonce)?.strip_prefix('.')?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use super::*;
+
+    #[test]
+    fn a_process_of_a_job_in_a_job_belongs_to_both() {
+        let outer = joined(None, "7-ab", 3);
+        let inner = joined(Some(&outer), "9-cd", 5);
+        let environment = format!("PATH=/bin\0{NAME}={inner}\0HOME=/\0").into_bytes();
+        assert_eq!(job_in(&environment, "7-ab"), Some(3));
+        assert_eq!(job_in(&environment, "9-cd"), Some(5));
+        assert_eq!(job_in(&environment, "9-c"), None);
+        assert_eq!(job_in(b"PATH=/bin\0", "7-ab"), None);
+    }
+}

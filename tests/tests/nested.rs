@@ -1,0 +1,118 @@
+//! A manager that is itself a job of another one: what it has, for how long, and what is left of it.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+
+use std::path::Path;
+use std::process::Command;
+
+use jobtap_tests::{Manager, Output, clean, jobtap, run, temporary, until};
+use serde_json::Value;
+
+/// `jobtap start` with what a task of a job has in its environment.
+fn start_as_job(uri: &str, options: &[&str]) -> Output {
+    let mut command = clean(jobtap());
+    command.envs([("JOBTAP_URI", uri), ("JOBTAP_JOB_ID", "f3"), ("JOBTAP_JOB_SIZE", "1")]);
+    run(command.arg("start").args(options).arg("true"))
+}
+
+/// Submits a manager as a job, which runs until it is ended, with these options of the job.
+fn submit_manager(m: &Manager, options: &[&str], statedir: &Path) -> String {
+    let statedir = format!("--state-dir={}", statedir.display());
+    let start = ["-n1", jobtap().to_str().unwrap(), "start", &statedir];
+    let id = m.submit_args(&[options, &start].concat());
+    m.wait(&id, "memo");
+    id
+}
+
+/// A command for the manager that a job is.
+fn inside(m: &Manager, id: &str) -> impl Fn(&str) -> Output {
+    let uri = m.field(id, "user.uri");
+    move |words| run(clean(jobtap()).env("JOBTAP_URI", &uri).args(words.split_whitespace()))
+}
+
+fn resources(text: &str) -> Value {
+    serde_json::from_str::<Value>(text).unwrap()["execution"].take()
+}
+
+#[test]
+fn a_manager_that_cannot_learn_what_its_job_has_does_not_take_the_whole_host() {
+    let dead = "local:///nonexistent/jobtap";
+    let refused = start_as_job(dead, &[]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    let text = "jobtap-start: job ƒ3: its resources can't be learned: no manager listens";
+    assert!(refused.stderr.starts_with(text), "{refused:?}");
+    // Told what to use, it needs nobody.
+    start_as_job(dead, &["--test-size=1"]).ok();
+}
+
+#[test]
+fn a_manager_whose_job_started_late_has_the_later_end() {
+    // Any start is late.
+    let m = Manager::start_with(jobtap(), "[exec]\nmax-start-delay-percent = 0\n");
+    let directory = temporary();
+    let id = submit_manager(&m, &["-t10m"], &directory.path().join("inner"));
+    let inner = inside(&m, &id);
+    let job = inner("submit sleep 600").ok();
+    inner(&format!("job wait-event -q -t 60s {job} alloc")).ok();
+    let theirs = resources(&inner(&format!("job info {job} R")).ok());
+    let ours = resources(&m.jobtap(&format!("job info {id} R")).ok());
+    let log = m.jobtap(&format!("job eventlog -f json {id}")).ok();
+    let events = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let start = events.into_iter().find(|event| event["name"] == "start").unwrap();
+    let time = |value: &Value| value.as_f64().unwrap();
+    let end = time(&start["timestamp"]) + 600.0;
+    assert!((time(&theirs["expiration"]) - end).abs() < 0.001, "{theirs} {start}");
+    assert!(time(&ours["expiration"]) < end, "what was planned is shown");
+}
+
+#[test]
+fn a_manager_follows_the_end_of_its_job() {
+    let m = Manager::start(jobtap());
+    let directory = temporary();
+    let id = submit_manager(&m, &["-t10m"], &directory.path().join("inner"));
+    let inner = inside(&m, &id);
+    let refused = inner("run -t1h true");
+    assert!(refused.stderr.contains("exceeds remaining instance lifetime"), "{refused:?}");
+    m.jobtap(&format!("update {id} duration=2h")).ok();
+    inner("resource eventlog -t 60s -w resource-define -m method=reload").ok();
+    inner("run -t1h true").ok();
+    inner("module reload job-manager").ok();
+    inner("run -t1h true").ok();
+}
+
+#[test]
+fn a_manager_whose_time_is_up_ends_in_order() {
+    let m = Manager::start(jobtap());
+    let directory = temporary();
+    let dump = directory.path().join("dump.tar");
+    let dump = format!("-Scontent.dump={}", dump.display());
+    let line = [jobtap().to_str().unwrap(), "start", &dump, "sh", "-c", "jobtap run sleep 600"];
+    let id = m.submit_args(&line);
+    m.wait(&id, "memo");
+    m.jobtap(&format!("job kill -s ALRM {id}")).ok();
+    m.wait(&id, "clean");
+    assert!(directory.path().join("dump.tar").exists());
+}
+
+#[test]
+fn what_is_left_of_a_manager_that_was_a_job_goes_with_it() {
+    let m = Manager::start_with(jobtap(), "[exec]\nkill-timeout = 0.001\n");
+    let directory = temporary();
+    let other = m.submit("sleep 600");
+    m.wait(&other, "start");
+    let id = submit_manager(&m, &[], &directory.path().join("inner"));
+    let inner = inside(&m, &id);
+    let pid = directory.path().join("pid");
+    let script = directory.path().join("stubborn");
+    let text = format!(
+        "trap '' TERM; echo $$ > {0}.new; mv {0}.new {0}; sleep 600; sleep 600",
+        pid.display()
+    );
+    std::fs::write(&script, text).unwrap();
+    inner(&format!("submit sh {}", script.display())).ok();
+    until("the inner job's process", || pid.exists());
+    m.jobtap(&format!("cancel {id}")).ok();
+    m.wait(&id, "clean");
+    let pid = std::fs::read_to_string(pid).unwrap();
+    until("its end", || run(Command::new("kill").args(["-0", pid.trim()])).code != 0);
+    assert_eq!(m.field(&other, "state"), "RUN");
+}
