@@ -24,6 +24,11 @@ fn limited(directory: &TempDir) -> PathBuf {
 
 /// A manager with so many nodes, on which this script is run after jobs.
 fn cluster(directory: &TempDir, nodes: u32, script: &str) -> Manager {
+    cluster_with(directory, nodes, script, "")
+}
+
+/// The same, with more configuration.
+fn cluster_with(directory: &TempDir, nodes: u32, script: &str, more: &str) -> Manager {
     let command = json!(["sh", "-c", script]);
     let last = nodes - 1;
     let hosts = format!(
@@ -31,7 +36,7 @@ fn cluster(directory: &TempDir, nodes: u32, script: &str) -> Manager {
     );
     let table = format!("[job-manager.housekeeping]\ncommand = {command}\n");
     let file = directory.path().join("config.toml");
-    fs::write(&file, format!("{hosts}{table}")).unwrap();
+    fs::write(&file, format!("{hosts}{more}{table}")).unwrap();
     let size = format!("--test-size={nodes}");
     let options = [size.as_ref(), "--config-path".as_ref(), file.as_os_str()];
     Manager::start_in(&limited(directory), &directory.path().join("state"), &options)
@@ -69,6 +74,19 @@ fn processes_of_plugins_wait_for_their_turn() {
     assert!(counts.iter().all(|count| *count <= 8), "{counts:?}");
     let log = m.jobtap("dmesg").ok();
     assert!(!log.contains(".err["), "{log}");
+}
+
+#[test]
+fn scripts_that_hang_leave_room_for_those_of_other_plugins() {
+    let directory = temporary();
+    let there = directory.path().display();
+    let script = format!("while [ -d {there} ]; do sleep 0.05; done");
+    let prolog = "[job-manager]\nplugins = [{ load = \"perilog\" }]\n\
+                  [job-manager.prolog]\ncommand = [\"true\"]\n";
+    let m = cluster_with(&directory, 20, &script, prolog);
+    m.wait(&m.submit("-N19 true"), "clean");
+    m.wait(&m.submit("-N1 true"), "finish");
+    m.jobtap("housekeeping kill --all").ok();
 }
 
 #[test]

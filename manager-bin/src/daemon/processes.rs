@@ -27,7 +27,7 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::capture::{Capture, Lines};
-use super::process_queue::ProcessQueue;
+use super::process_queue::{ProcessQueue, Slots};
 use crate::open_files::OpenFiles;
 use crate::rpc::errno::strerror;
 use crate::rpc::uri;
@@ -181,10 +181,9 @@ impl Running {
 fn start_waiting(shared: &Arc<Shared>) {
     let room = OpenFiles::of_this_process().processes();
     let mut table = shared.lock();
-    while !table.closed && table.running.len() < room {
-        let Table { running, waiting, .. } = &mut *table;
-        let of = |plugin| running.values().filter(|running| running.plugin == plugin).count();
-        let Some((plugin, key, next)) = waiting.next(of) else { return };
+    while !table.closed {
+        let slots = Slots::new(room, table.running.values().map(|running| running.plugin));
+        let Some((plugin, key, next)) = table.waiting.next(&slots) else { return };
         run(table, shared, (plugin, key), next);
         table = shared.lock();
     }
