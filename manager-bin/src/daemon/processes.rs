@@ -196,9 +196,11 @@ fn run(
     (plugin, key): (PluginKey, ProcessKey),
     waiting: Waiting,
 ) {
-    let Waiting { process, lines, answer } = waiting;
+    let Waiting { process, lines, mut answer } = waiting;
     match Started::new(&process, &shared.uri, lines) {
         Ok((started, group)) => {
+            // It only sends, as all that waits for processes does: it takes no lock that waits for this one.
+            answer.begun();
             table.running.insert(key, Running { plugin, group, answer: Some(answer) });
             drop(table);
             tokio::spawn(attend(Arc::clone(shared), key, started, process));
