@@ -119,8 +119,9 @@ async fn serve(mut inbox: UnboundedReceiver<(PluginKey, ProcessCommand)>, shared
     while let Some((plugin, command)) = inbox.recv().await {
         match command {
             ProcessCommand::Run { key, process, lines, answer } => {
-                shared.lock().waiting.push(plugin, key, Waiting { process, lines, answer });
-                start_waiting(&shared);
+                if shared.wait_for_turn((plugin, key), Waiting { process, lines, answer }) {
+                    start_waiting(&shared);
+                }
             }
             ProcessCommand::Signal { key, signum } => shared.signal(key, signum),
             ProcessCommand::KillAll => shared.kill_all(plugin),
@@ -131,6 +132,16 @@ async fn serve(mut inbox: UnboundedReceiver<(PluginKey, ProcessCommand)>, shared
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// False when nothing is started any more: who waits for this one learns it from the dropped answer.
+    fn wait_for_turn(&self, (plugin, key): (PluginKey, ProcessKey), process: Waiting) -> bool {
+        let mut table = self.lock();
+        let open = !table.closed;
+        if open {
+            table.waiting.push(plugin, key, process);
+        }
+        open
     }
 
     fn signal(&self, key: ProcessKey, signum: i32) {
@@ -318,4 +329,33 @@ fn reason(process: &Process, error: &io::Error) -> String {
 
 fn system_text(error: &io::Error) -> String {
     error.raw_os_error().map_or_else(|| error.to_string(), |errno| strerror(errno).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use jobtap_core::plugin::ProcessResult;
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    /// What becomes of a process that is asked for.
+    fn ask(processes: &Processes, process: Process) -> impl Future<Output = ProcessResult> {
+        let (answer, end) = ProcessAnswer::pair();
+        let run = ProcessCommand::Run { key: ProcessKey(1), process, lines: None, answer };
+        processes.send(PluginKey(1), run);
+        end
+    }
+
+    #[test]
+    fn who_asks_after_the_end_learns_that_nothing_is_started_any_more() {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let processes = Processes::start(runtime.handle(), "local:///nowhere");
+        let ran = runtime.block_on(ask(&processes, Process::new("true")));
+        assert_eq!(ran.unwrap().success(), Ok(()));
+        processes.close();
+        let late = runtime.block_on(ask(&processes, Process::new("true")));
+        assert!(matches!(late, Err(ProcessError::Gone(_))), "{late:?}");
+    }
 }
