@@ -102,6 +102,16 @@ fn a_process_that_has_not_begun_can_be_ended() {
 }
 
 #[test]
+fn scripts_of_plugins_begin_under_the_limit_that_the_manager_was_started_with() {
+    let directory = temporary();
+    let limits = directory.path().join("limits");
+    let m = cluster(&directory, 60, &format!("ulimit -Sn >> {}", limits.display()));
+    m.wait(&m.submit("-N60 true"), "clean");
+    until("all scripts have run", || m.jobtap("housekeeping list -no {id}").ok().is_empty());
+    assert_eq!(fs::read_to_string(limits).unwrap(), "64\n".repeat(60));
+}
+
+#[test]
 fn what_the_manager_starts_has_the_limit_that_it_was_started_with() {
     let directory = temporary();
     let script = "jobtap run sh -c 'ulimit -Sn'; ulimit -Sn";

@@ -28,6 +28,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::capture::{Capture, Lines};
 use super::process_queue::{ProcessQueue, Slots};
+use crate::limited;
 use crate::open_files::OpenFiles;
 use crate::rpc::errno::strerror;
 use crate::rpc::uri;
@@ -57,6 +58,8 @@ pub(super) struct Processes {
 struct Shared {
     /// The manager's address, for those that are started.
     uri: String,
+    /// The limit of open files that they are to have, if it isn't the manager's.
+    files: Option<i64>,
     table: Mutex<Table>,
     ended: Condvar,
 }
@@ -86,9 +89,13 @@ struct Running {
 impl Processes {
     /// Serves commands on this runtime. `uri` is where the processes find the manager.
     pub(super) fn start(runtime: &tokio::runtime::Handle, uri: &str) -> Self {
+        Self::start_under(OpenFiles::of_this_process().to_lower(), runtime, uri)
+    }
+
+    fn start_under(files: Option<i64>, runtime: &tokio::runtime::Handle, uri: &str) -> Self {
         let (commands, inbox) = unbounded_channel();
         let (table, ended) = Default::default();
-        let shared = Arc::new(Shared { uri: uri.to_owned(), table, ended });
+        let shared = Arc::new(Shared { uri: uri.to_owned(), files, table, ended });
         runtime.spawn(serve(inbox, Arc::clone(&shared)));
         Self { commands, shared }
     }
@@ -208,7 +215,7 @@ fn run(
     waiting: Waiting,
 ) {
     let Waiting { process, lines, mut answer } = waiting;
-    match Started::new(&process, &shared.uri, lines) {
+    match Started::new(&process, shared, lines) {
         Ok((started, group)) => {
             // It only sends, as all that waits for processes does: it takes no lock that waits for this one.
             answer.begun();
@@ -233,21 +240,23 @@ struct Started {
 }
 
 impl Started {
-    fn new(process: &Process, uri: &str, lines: Option<LineSink>) -> io::Result<(Self, Pid)> {
-        let spawned = Self::spawn(process, uri, lines)?;
+    fn new(process: &Process, shared: &Shared, lines: Option<LineSink>) -> io::Result<(Self, Pid)> {
+        let spawned = Self::spawn(process, shared, lines)?;
         let pid = spawned.child.id().and_then(|pid| i32::try_from(pid).ok());
         let no_id = || io::Error::other("it has no process id");
         let group = pid.and_then(Pid::from_raw).ok_or_else(no_id)?;
-        OpenFiles::of_this_process().give(group);
         Ok((spawned, group))
     }
 
-    fn spawn(process: &Process, uri: &str, lines: Option<LineSink>) -> io::Result<Self> {
+    fn spawn(process: &Process, shared: &Shared, lines: Option<LineSink>) -> io::Result<Self> {
         let (stdout, out) =
             Capture::pipe(lines.clone().map(|sink| Lines::new(sink, Stream::Stdout)))?;
         let (stderr, err) = Capture::pipe(lines.map(|sink| Lines::new(sink, Stream::Stderr)))?;
-        let mut command = Command::new(&process.program);
-        command.env(uri::VARIABLE, uri).env(uri::FLUX_VARIABLE, uri);
+        let mut command = match shared.files {
+            Some(limit) => Command::from(limited::command(process, limit)?),
+            None => Command::new(&process.program),
+        };
+        command.env(uri::VARIABLE, &shared.uri).env(uri::FLUX_VARIABLE, &shared.uri);
         command.args(&process.args).envs(&process.env).stdout(out).stderr(err).process_group(0);
         if let Some(directory) = &process.cwd {
             command.current_dir(directory);
@@ -351,7 +360,7 @@ mod tests {
     #[test]
     fn who_asks_after_the_end_learns_that_nothing_is_started_any_more() {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-        let processes = Processes::start(runtime.handle(), "local:///nowhere");
+        let processes = Processes::start_under(None, runtime.handle(), "local:///nowhere");
         let ran = runtime.block_on(ask(&processes, Process::new("true")));
         assert_eq!(ran.unwrap().success(), Ok(()));
         processes.close();
