@@ -5,21 +5,27 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::OnceLock;
 
 use jobtap_tests::{Manager, clean, jobtap, run, temporary, until};
 use serde_json::json;
 use tempfile::TempDir;
 
-/// A program that is jobtap, started as one that may open 64 files and allow itself 128.
-fn limited(directory: &TempDir) -> PathBuf {
-    let program = directory.path().join("limited");
-    let exe = jobtap().display();
-    let script = format!("#!/bin/sh\nulimit -Sn 64 && ulimit -Hn 128 && exec {exe} \"$@\"\n");
-    fs::write(&program, script).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    program
+/// A program that is jobtap, started as one that may open 64 files and allow itself 128. It is written once,
+/// before any test starts a process: what another thread starts meanwhile would keep it open for writing for
+/// a moment, and then it can't be executed.
+fn limited() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("limited");
+        let exe = jobtap().display();
+        let script = format!("#!/bin/sh\nulimit -Sn 64 && ulimit -Hn 128 && exec {exe} \"$@\"\n");
+        fs::write(&program, script).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        program
+    })
 }
 
 /// A manager with so many nodes, on which this script is run after jobs.
@@ -39,14 +45,14 @@ fn cluster_with(directory: &TempDir, nodes: u32, script: &str, more: &str) -> Ma
     fs::write(&file, format!("{hosts}{more}{table}")).unwrap();
     let size = format!("--test-size={nodes}");
     let options = [size.as_ref(), "--config-path".as_ref(), file.as_os_str()];
-    Manager::start_in(&limited(directory), &directory.path().join("state"), &options)
+    Manager::start_in(limited(), &directory.path().join("state"), &options)
 }
 
 #[test]
 fn who_comes_when_there_is_no_room_waits_until_somebody_goes() {
     let directory = temporary();
     let state = directory.path().join("state");
-    let m = Manager::start_in(&limited(&directory), &state, &[]);
+    let m = Manager::start_in(limited(), &state, &[]);
     let connect = |_| UnixStream::connect(state.join("local-0")).unwrap();
     let connections: Vec<UnixStream> = (0..60).map(connect).collect();
     let mut late = m.command(["submit", "true"]).stdout(Stdio::piped()).spawn().unwrap();
@@ -113,8 +119,7 @@ fn scripts_of_plugins_begin_under_the_limit_that_the_manager_was_started_with() 
 
 #[test]
 fn what_the_manager_starts_has_the_limit_that_it_was_started_with() {
-    let directory = temporary();
     let script = "jobtap run sh -c 'ulimit -Sn'; ulimit -Sn";
-    let mut start = clean(&limited(&directory));
+    let mut start = clean(limited());
     assert_eq!(run(start.args(["start", "sh", "-c", script])).ok(), "64\n64");
 }
