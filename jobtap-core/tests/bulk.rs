@@ -23,8 +23,11 @@ impl Checks {
         let ranks = if job.jobspec().name() == Some("none") { "" } else { "0-2" };
         let process = Process::new("check").for_job(job);
         let bulk = Bulk::new(&ranks.parse().unwrap_or_default(), process).kill_timeout(5.0);
+        let bulk = bulk.timeout(30.0);
+        let given_up = job.jobspec().name() == Some("given up");
+        let bulk = if given_up { bulk.give_up_when_late() } else { bulk };
         let log = remote.clone();
-        let mut child = remote.start_bulk(bulk.timeout(30.0), move |rank, line| {
+        let mut child = remote.start_bulk(bulk, move |rank, line| {
             log.run(move |_, cx| cx.log(Level::Info, format!("{rank}: {}", line.text)));
         });
         self.running = Some(child.control());
@@ -62,7 +65,11 @@ impl Checks {
             json!({"status": end.status(), "failed": failed, "late": late, "killed": killed,
                    "errors": errors})
         });
-        QueryData::of(&json!({"running": running, "end": end}))
+        let waiting = self.running.as_ref().map(|running| running.waiting().to_string());
+        let unbegun = self.end.as_ref().map(|end| end.unbegun.to_string());
+        QueryData::of(
+            &json!({"running": running, "waiting": waiting, "end": end, "unbegun": unbegun}),
+        )
     }
 }
 
@@ -148,6 +155,88 @@ fn what_could_not_be_started_has_failed_with_its_reason() {
     let end =
         json!({"status": 127 << 8, "failed": "0-1", "late": "", "killed": "", "errors": errors});
     assert_eq!(look(&mut m, "end"), end);
+}
+
+/// All of them when only one runs at once.
+fn one_by_one(name: &str) -> TestManager {
+    let mut m = TestManager::new().plugin::<Checks>().start();
+    m.hold_processes();
+    m.limit_processes(1);
+    m.submit(TestJob::new().name(name)).unwrap();
+    m
+}
+
+#[test]
+fn the_time_of_each_counts_from_its_own_beginning() {
+    let mut m = one_by_one("check");
+    for waiting in ["1-2", "2", ""] {
+        assert_eq!(look(&mut m, "waiting"), waiting);
+        m.advance(29.0);
+        assert_eq!(signals(&m).concat(), Vec::<i32>::new());
+        m.end_process("check", WaitStatus::SUCCESS);
+    }
+    let end = json!({"status": 0, "failed": "", "late": "", "killed": "", "errors": []});
+    assert_eq!(look(&mut m, "end"), end);
+}
+
+#[test]
+fn while_none_has_begun_no_time_runs_out() {
+    let mut m = TestManager::new().plugin::<Checks>().start();
+    m.limit_processes(0);
+    m.submit(TestJob::new().name("check")).unwrap();
+    m.advance(1000.0);
+    assert_eq!(look(&mut m, "running"), json!([3, "0-2", null, null]));
+    assert_eq!(look(&mut m, "waiting"), "0-2");
+}
+
+#[test]
+fn one_that_is_late_ends_no_other() {
+    let mut m = one_by_one("check");
+    m.advance(30.0);
+    assert_eq!(look(&mut m, "running"), json!([3, "0-2", TIMED_OUT, 5.0]));
+    m.advance(5.0);
+    assert_eq!(look(&mut m, "running"), json!([3, "1-2", TIMED_OUT, 30.0]));
+    for _ in 0..2 {
+        m.end_process("check", WaitStatus::SUCCESS);
+    }
+    let end = json!({"status": 9, "failed": "0", "late": "0", "killed": "0", "errors": []});
+    assert_eq!(look(&mut m, "end"), end);
+    assert_eq!(look(&mut m, "unbegun"), "");
+}
+
+#[test]
+fn one_that_is_late_ends_the_waiting_of_others_where_that_is_asked_for() {
+    let mut m = one_by_one("given up");
+    m.end_process("check", WaitStatus::SUCCESS);
+    m.advance(30.0);
+    m.end_process("check", WaitStatus::from_signal(15));
+    let end = json!({"status": 15, "failed": "1", "late": "1", "killed": "", "errors": []});
+    assert_eq!(look(&mut m, "end"), end);
+    assert_eq!(look(&mut m, "unbegun"), "2");
+    assert_eq!(m.started_processes().len(), 2);
+}
+
+#[test]
+fn what_is_stopped_before_it_began_has_neither_failed_nor_hung() {
+    let mut m = one_by_one("check");
+    m.call_service("checks.stop", Value::Null).unwrap();
+    assert_eq!(look(&mut m, "running"), json!([3, "0", ASKED, 5.0]));
+    m.advance(5.0);
+    let end = json!({"status": 15, "failed": "0", "late": "0", "killed": "0", "errors": []});
+    assert_eq!(look(&mut m, "end"), end);
+    assert_eq!(look(&mut m, "unbegun"), "1-2");
+    assert_eq!(m.started_processes().len(), 1);
+}
+
+#[test]
+fn what_is_left_when_one_was_late_can_be_stopped() {
+    let mut m = one_by_one("check");
+    m.advance(30.0);
+    m.call_service("checks.stop", Value::Null).unwrap();
+    m.end_process("check", WaitStatus::SUCCESS);
+    let end = json!({"status": 15, "failed": "", "late": "0", "killed": "", "errors": []});
+    assert_eq!(look(&mut m, "end"), end);
+    assert_eq!(look(&mut m, "running"), json!([3, "", TIMED_OUT, null]));
 }
 
 #[test]

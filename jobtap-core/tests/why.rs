@@ -47,11 +47,11 @@ fn dependencies_and_brackets_name_their_plugins() {
     let waits = m.submit(TestJob::new().dependency("token:1")).unwrap();
     assert_eq!(m.why(waits), ["dependency token=1 holds it, by plugin holder"]);
     let held = m.submit(TestJob::new().name("held")).unwrap();
-    assert_eq!(m.why(held), ["prolog mount of plugin holder is at work"]);
+    assert_eq!(m.why(held), ["prolog mount of plugin holder is not finished"]);
     let runs = m.submit(TestJob::new().duration(100.0)).unwrap();
     assert_eq!(m.why(runs), ["its tasks run, for 1 min 40 s at the most"]);
     m.finish(runs, 0);
-    assert_eq!(m.why(runs), ["epilog unmount of plugin holder is at work"]);
+    assert_eq!(m.why(runs), ["epilog unmount of plugin holder is not finished"]);
     m.crash_and_restart();
     assert_eq!(m.why(waits), ["dependency token=1 holds it, by plugin holder"]);
     m.remove_plugin("holder").unwrap();

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
 use rustix::io::fcntl_dupfd_cloexec;
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The most that the store has use for.
 const TABLES: u64 = 900;
@@ -80,11 +80,16 @@ impl OpenFiles {
         outcome
     }
 
-    /// Has a process that was just started go on with the limit that was found. Where threads need the
-    /// raised one at any time: what the process does at once it does under that.
-    pub(crate) fn give(&self, pid: Pid) {
-        // It may have ended.
-        let _ = prlimit(Some(pid), Resource::Nofile, self.found);
+    /// The limit that was found, -1 for none, if it isn't the one in force.
+    pub(crate) fn to_lower(&self) -> Option<i64> {
+        (self.found != self.raised).then(|| self.found())
+    }
+
+    /// Lowers the limit of this process to one that was [found](Self::found) by another.
+    pub(crate) fn lower(found: i64) {
+        let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+        // Refused only when the hard limit has become lower meanwhile: then there is nothing to lower.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: u64::try_from(found).ok(), maximum });
     }
 
     /// Tables that the store keeps open. They leave room under the limit that was found, too, which

@@ -7,31 +7,40 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::OnceLock;
 
 use jobtap_tests::{Manager, clean, jobtap, run, temporary, until};
 use serde_json::json;
 use tempfile::TempDir;
 
-/// A program that is jobtap, started as one that may open 64 files and allow itself 128.
-fn limited(directory: &TempDir) -> PathBuf {
-    limited_to(directory, 128)
+/// Programs that are jobtap, started as one that may open 64 files and allow itself 128, or 1024. They are
+/// written once, before any test starts a process: what another thread starts meanwhile would keep them open
+/// for writing for a moment, and then they can't be executed.
+fn limited_to(hard: u32) -> PathBuf {
+    static PROGRAMS: OnceLock<()> = OnceLock::new();
+    let program =
+        |hard: u32| Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("limited-{hard}"));
+    PROGRAMS.get_or_init(|| {
+        let exe = jobtap().display();
+        for hard in [128, 1024] {
+            let limits = format!("ulimit -Sn 64 && ulimit -Hn {hard}");
+            let script = format!("#!/bin/sh\n{limits} && exec {exe} \"$@\"\n");
+            fs::write(program(hard), script).unwrap();
+            fs::set_permissions(program(hard), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+    });
+    program(hard)
 }
 
-/// A program that is jobtap, started as one that may open 64 files and allow itself `hard`.
-fn limited_to(directory: &TempDir, hard: u32) -> PathBuf {
-    let program = directory.path().join("limited");
-    let exe = jobtap().display();
-    let script = format!("#!/bin/sh\nulimit -Sn 64 && ulimit -Hn {hard} && exec {exe} \"$@\"\n");
-    fs::write(&program, script).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    program
+fn limited() -> PathBuf {
+    limited_to(128)
 }
 
 /// A manager with so many nodes with so many cores each, and more of a configuration.
-fn cluster(directory: &TempDir, program: &Path, nodes: u32, cores: &str, more: &str) -> Manager {
-    let node = nodes - 1;
+fn nodes(directory: &TempDir, program: &Path, (nodes, cores): (u32, &str), more: &str) -> Manager {
+    let last = nodes - 1;
     let hosts = format!(
-        "[resource]\nnoverify = true\nconfig = [{{ hosts = \"n[0-{node}]\", cores = \"{cores}\" }}]\n"
+        "[resource]\nnoverify = true\nconfig = [{{ hosts = \"n[0-{last}]\", cores = \"{cores}\" }}]\n"
     );
     let file = directory.path().join("config.toml");
     fs::write(&file, format!("{hosts}{more}")).unwrap();
@@ -40,18 +49,23 @@ fn cluster(directory: &TempDir, program: &Path, nodes: u32, cores: &str, more: &
     Manager::start_in(program, &directory.path().join("state"), &options)
 }
 
-/// One that may open few files and runs this script on nodes after jobs.
-fn housekeeping(directory: &TempDir, nodes: u32, script: &str) -> Manager {
+/// A manager with so many nodes, on which this script is run after jobs.
+fn cluster(directory: &TempDir, count: u32, script: &str) -> Manager {
+    cluster_with(directory, count, script, "")
+}
+
+/// The same, with more configuration.
+fn cluster_with(directory: &TempDir, count: u32, script: &str, more: &str) -> Manager {
     let command = json!(["sh", "-c", script]);
-    let table = format!("[job-manager.housekeeping]\ncommand = {command}\n");
-    cluster(directory, &limited(directory), nodes, "0", &table)
+    let table = format!("{more}[job-manager.housekeeping]\ncommand = {command}\n");
+    nodes(directory, &limited(), (count, "0"), &table)
 }
 
 #[test]
 fn who_comes_when_there_is_no_room_waits_until_somebody_goes() {
     let directory = temporary();
     let state = directory.path().join("state");
-    let m = Manager::start_in(&limited(&directory), &state, &[]);
+    let m = Manager::start_in(&limited(), &state, &[]);
     let connect = |_| UnixStream::connect(state.join("local-0")).unwrap();
     let connections: Vec<UnixStream> = (0..60).map(connect).collect();
     let mut late = m.command(["submit", "true"]).stdout(Stdio::piped()).spawn().unwrap();
@@ -70,7 +84,7 @@ fn processes_of_plugins_wait_for_their_turn() {
         "cd {there}; echo > running.$JOBTAP_RANK; ls | grep -c running >> counts; \
          rm running.$JOBTAP_RANK"
     );
-    let m = housekeeping(&directory, 100, &script);
+    let m = cluster(&directory, 100, &script);
     m.wait(&m.submit("-N100 true"), "clean");
     until("all scripts have run", || m.jobtap("housekeeping list -no {id}").ok().is_empty());
     let counts = fs::read_to_string(directory.path().join("counts")).unwrap();
@@ -82,10 +96,23 @@ fn processes_of_plugins_wait_for_their_turn() {
 }
 
 #[test]
+fn scripts_that_hang_leave_room_for_those_of_other_plugins() {
+    let directory = temporary();
+    let there = directory.path().display();
+    let script = format!("while [ -d {there} ]; do sleep 0.05; done");
+    let prolog = "[job-manager]\nplugins = [{ load = \"perilog\" }]\n\
+                  [job-manager.prolog]\ncommand = [\"true\"]\n";
+    let m = cluster_with(&directory, 20, &script, prolog);
+    m.wait(&m.submit("-N19 true"), "clean");
+    m.wait(&m.submit("-N1 true"), "finish");
+    m.jobtap("housekeeping kill --all").ok();
+}
+
+#[test]
 fn a_process_that_has_not_begun_can_be_ended() {
     let directory = temporary();
     let there = directory.path().display();
-    let m = housekeeping(&directory, 20, &format!("while [ -d {there} ]; do sleep 0.05; done"));
+    let m = cluster(&directory, 20, &format!("while [ -d {there} ]; do sleep 0.05; done"));
     m.wait(&m.submit("-N20 true"), "clean");
     let listed = || m.jobtap("housekeeping list -no {pending.nnodes}").ok();
     assert_eq!(listed(), "20");
@@ -94,17 +121,26 @@ fn a_process_that_has_not_begun_can_be_ended() {
 }
 
 #[test]
-fn what_the_manager_starts_has_the_limit_that_it_was_started_with() {
+fn scripts_of_plugins_begin_under_the_limit_that_the_manager_was_started_with() {
     let directory = temporary();
+    let limits = directory.path().join("limits");
+    let m = cluster(&directory, 60, &format!("ulimit -Sn >> {}", limits.display()));
+    m.wait(&m.submit("-N60 true"), "clean");
+    until("all scripts have run", || m.jobtap("housekeeping list -no {id}").ok().is_empty());
+    assert_eq!(fs::read_to_string(limits).unwrap(), "64\n".repeat(60));
+}
+
+#[test]
+fn what_the_manager_starts_has_the_limit_that_it_was_started_with() {
     let script = "jobtap run sh -c 'ulimit -Sn'; ulimit -Sn";
-    let mut start = clean(&limited(&directory));
+    let mut start = clean(&limited());
     assert_eq!(run(start.args(["start", "sh", "-c", script])).ok(), "64\n64");
 }
 
 #[test]
 fn jobs_run_with_more_tasks_than_a_task_may_open_files() {
     let directory = temporary();
-    let m = cluster(&directory, &limited_to(&directory, 1024), 1, "0-199", "");
+    let m = nodes(&directory, &limited_to(1024), (1, "0-199"), "");
     let there = directory.path().display();
     let files = m.submit(&format!("--cc=1-70 --output={there}/{{{{id}}}}.out sleep 100"));
     files.lines().for_each(|job| m.wait(job, "start"));
@@ -115,7 +151,7 @@ fn jobs_run_with_more_tasks_than_a_task_may_open_files() {
 #[test]
 fn a_job_with_more_tasks_than_there_is_room_for_is_refused_with_the_cure() {
     let directory = temporary();
-    let m = cluster(&directory, &limited(&directory), 1, "0-199", "");
+    let m = nodes(&directory, &limited(), (1, "0-199"), "");
     let refused = m.jobtap("run -n200 sleep 100");
     let text = "Too many open files: raise the hard limit of open files (ulimit -Hn)";
     assert!(refused.stderr.contains(text), "{}", refused.stderr);

@@ -152,7 +152,9 @@ impl Script {
         let ranks = job.resources().map(ResourceSet::ranks).filter(|_| self.per_rank);
         let bulk = Bulk::new(&ranks.unwrap_or_else(|| Idset::from(0)), process)
             .kill_timeout(self.kill_timeout);
-        if self.timeout > 0.0 { bulk.timeout(self.timeout) } else { bulk }
+        let bulk = if self.timeout > 0.0 { bulk.timeout(self.timeout) } else { bulk };
+        // The job of a prolog is lost by then. What an epilog cleans must be clean on every rank.
+        if self.bracket == Bracket::Prolog { bulk.give_up_when_late() } else { bulk }
     }
 }
 

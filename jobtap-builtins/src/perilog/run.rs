@@ -19,10 +19,12 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) fn query(&self, now: Timestamp) -> Value {
-        let active = self.bulk.active();
+        let waiting = self.bulk.waiting();
+        let active = self.bulk.active().difference(&waiting);
         let mut told = json!({
             "name": self.script.bracket.word(),
             "state": match self.bulk.stopped() {
+                None if active.is_empty() && !waiting.is_empty() => "waiting",
                 None => "running",
                 Some(BulkStop::Asked) => "canceled",
                 Some(BulkStop::TimedOut) => "timeout",
@@ -30,6 +32,8 @@ impl Run {
             "total": self.bulk.total(),
             "active": active.len(),
             "active_ranks": active.to_string(),
+            "waiting": waiting.len(),
+            "waiting_ranks": waiting.to_string(),
         });
         if let (Some(deadline), Some(told)) = (self.bulk.deadline(), told.as_object_mut()) {
             told.insert("remaining_time".to_owned(), (deadline - now).max(0.0).into());

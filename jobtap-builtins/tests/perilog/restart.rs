@@ -6,7 +6,7 @@ use super::*;
 fn removed_at_work_it_leaves_no_job_behind() {
     let mut m = both();
     let id = m.submit(TestJob::new()).unwrap();
-    assert_eq!(m.why(id), ["prolog job-manager.prolog of plugin perilog is at work"]);
+    assert_eq!(m.why(id), ["prolog job-manager.prolog of plugin perilog is not finished"]);
     m.remove_plugin("perilog.so").unwrap();
     m.assert_exception(id, "prolog", "its plugin was removed");
     m.assert_state(id, State::Inactive);

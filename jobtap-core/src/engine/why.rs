@@ -186,7 +186,7 @@ impl Engine {
             let by = opened.find(|o| o.bracket == bracket && *o.description == *description);
             let by = by.map(|o| self.plugins.name(o.plugin).to_string());
             let whose = by.as_ref().map(|by| format!(" of plugin {by}")).unwrap_or_default();
-            let text = format!("{word} {description}{whose} is at work");
+            let text = format!("{word} {description}{whose} is not finished");
             json!({ "kind": word, "text": text, "description": description, "plugin": by })
         };
         open.iter().map(|description| one(description)).collect()

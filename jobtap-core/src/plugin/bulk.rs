@@ -1,12 +1,17 @@
-//! Processes that belong together, one for each of some ranks: they are started at once, have one time
+//! Processes that belong together, one for each of some ranks: they are started at once, have the same time
 //! limit, are asked to end together, and are over when the last of them is. Flux calls it bulk
 //! execution; its prologs, epilogs and health checks are run so.
+//!
+//! The manager may not have room for all of them at once. So each one's time counts from its own beginning,
+//! and one that never began says nothing of its rank.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::process::{OutputLine, Process, ProcessEnd, ProcessError, ProcessResult, Signals};
+use super::process::{
+    LineSink, OutputLine, Process, ProcessEnd, ProcessError, ProcessResult, Signals,
+};
 use super::remote::{Remote, RemoteHandle, Timer};
 use super::waiting::{Answer, Gone, Waiting, oneshot};
 use crate::job::{Signal, Timestamp, WaitStatus};
@@ -38,24 +43,50 @@ use crate::resource::Idset;
 pub struct Bulk {
     ranks: Idset,
     process: Process,
+    limits: Limits,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Limits {
     timeout: Option<f64>,
     kill_timeout: f64,
+    give_up_when_late: bool,
 }
 
 impl Bulk {
     /// This process for each of the ranks, which it finds in `JOBTAP_RANK`.
     pub fn new(ranks: &Idset, process: Process) -> Self {
-        Self { ranks: ranks.clone(), process, timeout: None, kill_timeout: 60.0 }
+        let limits = Limits { timeout: None, kill_timeout: 60.0, give_up_when_late: false };
+        Self { ranks: ranks.clone(), process, limits }
     }
 
-    /// They are asked to end after this many seconds; never if not said.
-    pub fn timeout(self, seconds: f64) -> Self {
-        Self { timeout: Some(seconds), ..self }
+    /// Each is asked to end this many seconds after its own process began, however long it waited for its
+    /// turn; never if not said.
+    pub fn timeout(mut self, seconds: f64) -> Self {
+        self.limits.timeout = Some(seconds);
+        self
     }
 
     /// They are killed this many seconds after they were asked to end; 60 if not said.
-    pub fn kill_timeout(self, seconds: f64) -> Self {
-        Self { kill_timeout: seconds, ..self }
+    pub fn kill_timeout(mut self, seconds: f64) -> Self {
+        self.limits.kill_timeout = seconds;
+        self
+    }
+
+    /// Once the time of one is over, those that still wait for their turn are not begun any more. For
+    /// something that has failed as a whole then, so that ranks that hang don't keep it for hours.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// # use jobtap_core::plugin::Bulk;
+    /// fn checks(ranks: &Idset) -> Bulk {
+    ///     Bulk::new(ranks, Process::new("check-node")).timeout(30.0).give_up_when_late()
+    /// }
+    /// ```
+    #[must_use]
+    pub fn give_up_when_late(mut self) -> Self {
+        self.limits.give_up_when_late = true;
+        self
     }
 }
 
@@ -73,10 +104,13 @@ pub enum BulkStop {
 pub struct BulkEnd {
     /// Each one's end.
     pub ends: BTreeMap<u32, ProcessResult>,
-    /// Why they were asked to end, if they were.
+    /// Why they were asked to end, if they were; the first reason if there were two.
     pub stopped: Option<BulkStop>,
-    /// The ranks whose process still ran then.
+    /// The ranks whose process was asked to end for that reason while it ran.
     pub late: Idset,
+    /// The ranks whose process was asked to end before it began. They count as ended by SIGTERM, but
+    /// neither as late nor as failed.
+    pub unbegun: Idset,
     /// The ranks whose process was killed, since it had not ended when asked to. Nobody waited for that.
     pub killed: Idset,
 }
@@ -88,11 +122,11 @@ impl BulkEnd {
         self.ends.values().map(status).max().unwrap_or_default()
     }
 
-    /// The ranks whose process did not end with exit code 0.
+    /// The ranks whose process began, or should have, and did not end with exit code 0.
     #[must_use]
     pub fn failed(&self) -> Idset {
         let failed = self.ends.iter().filter(|(_, end)| !status(end).is_success());
-        failed.map(|(rank, _)| *rank).collect()
+        failed.map(|(rank, _)| *rank).filter(|rank| !self.unbegun.contains(*rank)).collect()
     }
 
     /// The ranks whose process could not be run, and why.
@@ -133,7 +167,8 @@ impl BulkChild {
 
 impl Drop for BulkChild {
     fn drop(&mut self) {
-        self.control.kill();
+        let left = self.control.active();
+        self.control.kill(&left);
     }
 }
 
@@ -147,17 +182,34 @@ pub struct BulkControl {
 
 struct State {
     total: usize,
-    active: BTreeMap<u32, Signals>,
+    limits: Limits,
+    /// What has not ended.
+    active: BTreeMap<u32, Active>,
     end: BulkEnd,
-    kill_timeout: f64,
-    deadline: Option<Timestamp>,
-    timer: Option<Timer>,
     answer: Option<Answer<BulkEnd>>,
 }
 
+struct Active {
+    process: Signals,
+    phase: Phase,
+    deadline: Option<Timestamp>,
+    timer: Option<Timer>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Phase {
+    Waits,
+    /// Asked to end while it waited.
+    GivenUp,
+    Runs,
+    /// Asked to end while it ran.
+    Asked,
+}
+
 impl State {
-    fn active(&self) -> Idset {
-        self.active.keys().copied().collect()
+    fn ranks(&self, wanted: impl Fn(Phase) -> bool) -> Idset {
+        let ranks = self.active.iter().filter(|(_, active)| wanted(active.phase));
+        ranks.map(|(rank, _)| *rank).collect()
     }
 }
 
@@ -168,57 +220,94 @@ impl BulkControl {
         self.lock().total
     }
 
-    /// The ranks whose process still runs.
+    /// The ranks whose process has not ended.
     #[must_use]
     pub fn active(&self) -> Idset {
-        self.lock().active()
+        self.lock().ranks(|_| true)
     }
 
-    /// Why they were asked to end, if they were.
+    /// Those of them whose process has not begun: it waits until the manager has room for one more.
+    #[must_use]
+    pub fn waiting(&self) -> Idset {
+        self.lock().ranks(|phase| matches!(phase, Phase::Waits | Phase::GivenUp))
+    }
+
+    /// Why they were asked to end, if they were; the first reason if there were two.
     #[must_use]
     pub fn stopped(&self) -> Option<BulkStop> {
         self.lock().end.stopped
     }
 
-    /// Until when they may run, or, once they were asked to end, when they will be killed.
+    /// When the next one will be asked to end, or, if it was, be killed.
     #[must_use]
     pub fn deadline(&self) -> Option<Timestamp> {
-        self.lock().deadline
+        let state = self.lock();
+        let deadlines = state.active.values().filter_map(|active| active.deadline);
+        deadlines.min_by(|a, b| a.as_secs().total_cmp(&b.as_secs()))
     }
 
-    /// Asks those that still run to end, by SIGTERM. No effect when they were asked before.
+    /// Asks those that have not ended to do so, by SIGTERM, and begins none any more. No effect on what
+    /// was asked before.
     pub fn stop(&self) {
-        self.ask(BulkStop::Asked);
+        let mut state = self.lock();
+        let first = state.end.stopped.is_none();
+        for rank in state.ranks(|_| true).iter() {
+            self.ask(&mut state, rank, BulkStop::Asked);
+        }
+        if first && state.end.stopped.is_some() {
+            state.end.late = state.ranks(|phase| phase == Phase::Asked);
+        }
     }
 
-    fn ask(&self, why: BulkStop) {
+    fn begun(&self, rank: u32) {
         let mut state = self.lock();
-        if state.end.stopped.is_some() || state.active.is_empty() {
+        let seconds = state.limits.timeout;
+        if let Some(active) = state.active.get_mut(&rank)
+            && active.phase == Phase::Waits
+        {
+            active.phase = Phase::Runs;
+            if let Some(seconds) = seconds {
+                active.arm(self, rank, seconds, Self::timed_out);
+            }
+        }
+    }
+
+    fn timed_out(&self, rank: u32) {
+        let mut state = self.lock();
+        if !self.ask(&mut state, rank, BulkStop::TimedOut) {
             return;
         }
-        state.end.stopped = Some(why);
-        state.end.late = state.active();
-        state.active.values().for_each(|process| process.send(Signal::TERM.number()));
-        let seconds = state.kill_timeout;
-        self.arm(&mut state, seconds, BulkControl::kill);
-    }
-
-    fn arm(&self, state: &mut State, seconds: f64, then: fn(&Self)) {
-        let (told, control) = (self.clone(), self.clone());
-        let due = move |at| {
-            let mut state = told.lock();
-            state.deadline = Some(at).filter(|_| !state.active.is_empty());
-        };
-        let timer = self.remote.after(seconds, due, move || then(&control));
-        if let Some(before) = state.timer.replace(timer) {
-            before.cancel();
+        if state.end.stopped == Some(BulkStop::TimedOut) {
+            state.end.late.insert(rank);
+        }
+        if state.limits.give_up_when_late {
+            for rank in state.ranks(|phase| phase == Phase::Waits).iter() {
+                self.ask(&mut state, rank, BulkStop::TimedOut);
+            }
         }
     }
 
-    fn kill(&self) {
+    /// Asks one to end, unless it was asked before.
+    fn ask(&self, state: &mut State, rank: u32, why: BulkStop) -> bool {
+        let seconds = state.limits.kill_timeout;
+        let Some(active) = state.active.get_mut(&rank) else { return false };
+        active.phase = match active.phase {
+            Phase::Waits => Phase::GivenUp,
+            Phase::Runs => Phase::Asked,
+            Phase::GivenUp | Phase::Asked => return false,
+        };
+        active.process.send(Signal::TERM.number());
+        active.arm(self, rank, seconds, |control, rank| control.kill(&Idset::from(rank)));
+        state.end.stopped.get_or_insert(why);
+        true
+    }
+
+    fn kill(&self, ranks: &Idset) {
         let mut state = self.lock();
-        for (rank, process) in std::mem::take(&mut state.active) {
-            process.send(Signal::KILL.number());
+        for rank in ranks.iter() {
+            let Some(active) = state.active.remove(&rank) else { continue };
+            active.process.send(Signal::KILL.number());
+            active.disarm();
             let status = WaitStatus::from_signal(Signal::KILL.number());
             let end = ProcessEnd { status, stdout: Vec::new(), stderr: Vec::new() };
             state.end.ends.insert(rank, Ok(end));
@@ -234,7 +323,11 @@ impl BulkControl {
             let answer = state.answer.take();
             drop(state);
             drop(answer);
-        } else if state.active.remove(&rank).is_some() {
+        } else if let Some(active) = state.active.remove(&rank) {
+            if active.phase == Phase::GivenUp {
+                state.end.unbegun.insert(rank);
+            }
+            active.disarm();
             state.end.ends.insert(rank, end);
             Self::finish(state);
         }
@@ -244,10 +337,6 @@ impl BulkControl {
     fn finish(mut state: MutexGuard<'_, State>) {
         if !state.active.is_empty() {
             return;
-        }
-        state.deadline = None;
-        if let Some(timer) = state.timer.take() {
-            timer.cancel();
         }
         if let Some(answer) = state.answer.take() {
             let end = state.end.clone();
@@ -259,6 +348,28 @@ impl BulkControl {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Active {
+    fn arm(&mut self, control: &BulkControl, rank: u32, seconds: f64, then: fn(&BulkControl, u32)) {
+        let (told, control) = (control.clone(), control.clone());
+        let due = move |at| {
+            if let Some(active) = told.lock().active.get_mut(&rank) {
+                active.deadline = Some(at);
+            }
+        };
+        let remote = control.remote.clone();
+        let timer = remote.after(seconds, due, move || then(&control, rank));
+        if let Some(before) = self.timer.replace(timer) {
+            before.cancel();
+        }
+    }
+
+    fn disarm(self) {
+        if let Some(timer) = self.timer {
+            timer.cancel();
+        }
     }
 }
 
@@ -293,11 +404,9 @@ impl<P: 'static> Remote<P> {
         let (answer, end) = oneshot();
         let state = State {
             total: bulk.ranks.len(),
+            limits: bulk.limits,
             active: BTreeMap::new(),
             end: BulkEnd::default(),
-            kill_timeout: bulk.kill_timeout,
-            deadline: None,
-            timer: None,
             answer: Some(answer),
         };
         let state = Arc::new(Mutex::new(state));
@@ -305,17 +414,18 @@ impl<P: 'static> Remote<P> {
         let mut state = control.lock();
         for rank in bulk.ranks.iter() {
             let process = bulk.process.clone().env("JOBTAP_RANK", rank.to_string());
-            let mut line = line.clone();
-            let mut child = self.start_process_with(process, move |told| line(rank, told));
-            state.active.insert(rank, child.signals());
+            let (mut line, begins) = (line.clone(), control.clone());
+            let lines = LineSink::new(move |told| line(rank, told));
+            let begun = Box::new(move || begins.begun(rank));
+            let mut child = self.start(process, Some(lines), Some(begun));
+            let process = child.signals();
+            let active = Active { process, phase: Phase::Waits, deadline: None, timer: None };
+            state.active.insert(rank, active);
             let control = control.clone();
             self.spawn(async move {
                 let end = child.wait().await;
                 control.ended(rank, end);
             });
-        }
-        if let Some(seconds) = bulk.timeout {
-            control.arm(&mut state, seconds, |control| control.ask(BulkStop::TimedOut));
         }
         BulkControl::finish(state);
         BulkChild { control, end }

@@ -209,6 +209,10 @@ pub struct OutputLine {
 pub struct LineSink(Arc<Mutex<dyn FnMut(OutputLine) + Send>>);
 
 impl LineSink {
+    pub(super) fn new(line: impl FnMut(OutputLine) + Send + 'static) -> Self {
+        Self(Arc::new(Mutex::new(line)))
+    }
+
     /// Hands over a line.
     pub fn send(&self, line: OutputLine) {
         (self.0.lock().unwrap_or_else(PoisonError::into_inner))(line);
@@ -221,13 +225,47 @@ impl fmt::Debug for LineSink {
     }
 }
 
-/// Takes the end of a process to the one who waits.
-pub struct ProcessAnswer(Answer<ProcessResult>);
+/// Takes to the one who waits what becomes of a process.
+pub struct ProcessAnswer {
+    end: Answer<ProcessResult>,
+    begun: Option<Begun>,
+}
+
+/// Hears that a process runs now.
+pub(super) type Begun = Box<dyn FnOnce() + Send>;
 
 impl ProcessAnswer {
-    /// Hands it over.
+    /// One for a host that tries itself, and what comes out at its other end.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// use jobtap_core::plugin::{PluginKey, ProcessAnswer, ProcessCommand, ProcessEnd, ProcessError, ProcessKey};
+    ///
+    /// async fn run(
+    ///     host: impl Fn(PluginKey, ProcessCommand),
+    /// ) -> Result<ProcessEnd, ProcessError> {
+    ///     let (answer, end) = ProcessAnswer::pair();
+    ///     let (key, process) = (ProcessKey(1), Process::new("true"));
+    ///     host(PluginKey(1), ProcessCommand::Run { key, process, lines: None, answer });
+    ///     end.await
+    /// }
+    /// ```
+    pub fn pair() -> (Self, impl Future<Output = ProcessResult> + Send) {
+        let (end, waiting) = oneshot();
+        (Self { end, begun: None }, async { waiting.await? })
+    }
+
+    /// Tells that the process runs now, which may be long after it was asked for: its time limit counts
+    /// from here. Told once; not at all of a process that can't be started or is ended before.
+    pub fn begun(&mut self) {
+        if let Some(begun) = self.begun.take() {
+            begun();
+        }
+    }
+
+    /// Hands over its end.
     pub fn send(self, result: ProcessResult) {
-        self.0.send(result);
+        self.end.send(result);
     }
 }
 
@@ -248,10 +286,11 @@ pub enum ProcessCommand {
         process: Process,
         /// Where the lines go that it prints, if anybody wants them.
         lines: Option<LineSink>,
-        /// Where its end goes. When this is dropped the one who waits gets [`Gone`].
+        /// Where its beginning and its end go. When this is dropped the one who waits gets [`Gone`].
         answer: ProcessAnswer,
     },
-    /// Send a signal to its process group. No effect once it has ended.
+    /// Send a signal to its process group. One that waits for its turn is ended by what would end it. No
+    /// effect once it has ended.
     Signal {
         /// Which one.
         key: ProcessKey,
@@ -277,7 +316,7 @@ const SIGKILL: i32 = 9;
 impl<P: 'static> Remote<P> {
     /// Starts a process.
     pub fn start_process(&self, process: Process) -> Child {
-        self.start(process, None)
+        self.start(process, None, None)
     }
 
     /// Starts a process whose output is wanted line by line, beside what its end brings. `line` is
@@ -299,14 +338,19 @@ impl<P: 'static> Remote<P> {
         process: Process,
         line: impl FnMut(OutputLine) + Send + 'static,
     ) -> Child {
-        self.start(process, Some(LineSink(Arc::new(Mutex::new(line)))))
+        self.start(process, Some(LineSink::new(line)), None)
     }
 
-    fn start(&self, process: Process, lines: Option<LineSink>) -> Child {
+    pub(super) fn start(
+        &self,
+        process: Process,
+        lines: Option<LineSink>,
+        begun: Option<Begun>,
+    ) -> Child {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let key = ProcessKey(NEXT.fetch_add(1, Ordering::Relaxed));
         let (answer, end) = oneshot();
-        let answer = ProcessAnswer(answer);
+        let answer = ProcessAnswer { end: answer, begun };
         let run = ProcessCommand::Run { key, process, lines, answer };
         self.handle().commands(vec![Command::Process(run)]);
         Child { key, remote: self.handle().clone(), end, ended: false }

@@ -14,6 +14,9 @@ use crate::plugin::{
 #[derive(Debug, Default)]
 pub(super) struct Processes {
     hold: bool,
+    /// No limit if not said.
+    slots: Option<usize>,
+    waiting: BTreeMap<ProcessKey, Running>,
     started: Vec<Process>,
     running: BTreeMap<ProcessKey, Running>,
 }
@@ -31,21 +34,38 @@ impl Processes {
     pub(super) fn follow(&mut self, plugin: PluginKey, command: ProcessCommand) {
         match command {
             ProcessCommand::Run { key, process, lines, answer } => {
-                self.started.push(process.clone());
-                if self.hold {
-                    let signals = Vec::new();
-                    self.running.insert(key, Running { plugin, process, lines, answer, signals });
-                } else {
-                    answer.send(Ok(ended(WaitStatus::SUCCESS)));
-                }
+                let signals = Vec::new();
+                self.waiting.insert(key, Running { plugin, process, lines, answer, signals });
             }
             ProcessCommand::Signal { key, signum } => self.signal(key, signum),
-            ProcessCommand::KillAll => self.running.retain(|_, running| running.plugin != plugin),
+            ProcessCommand::KillAll => {
+                self.waiting.retain(|_, waiting| waiting.plugin != plugin);
+                self.running.retain(|_, running| running.plugin != plugin);
+            }
+        }
+        self.begin();
+    }
+
+    /// Begins what waits, as far as there are slots.
+    fn begin(&mut self) {
+        while self.slots.is_none_or(|slots| self.running.len() < slots)
+            && let Some((key, mut next)) = self.waiting.pop_first()
+        {
+            self.started.push(next.process.clone());
+            next.answer.begun();
+            if self.hold {
+                self.running.insert(key, next);
+            } else {
+                next.answer.send(Ok(ended(WaitStatus::SUCCESS)));
+            }
         }
     }
 
     fn signal(&mut self, key: ProcessKey, signum: i32) {
         const SIGKILL: i32 = 9;
+        if let Some(waiting) = self.waiting.remove(&key) {
+            return waiting.answer.send(Ok(ended(WaitStatus::from_signal(signum))));
+        }
         let Some(running) = self.running.get_mut(&key) else {
             return;
         };
@@ -59,6 +79,7 @@ impl Processes {
 
     /// The manager has died: nobody waits for them any more.
     pub(super) fn forget(&mut self) {
+        self.waiting.clear();
         self.running.clear();
     }
 }
@@ -74,7 +95,37 @@ impl TestManager {
         self.processes.hold = true;
     }
 
-    /// All processes that plugins have started.
+    /// From now on only so many processes run at once; the others wait, and begin in the order of asking.
+    ///
+    /// ```
+    /// # use jobtap_core::job::WaitStatus;
+    /// # use jobtap_core::prelude::*;
+    /// # use jobtap_core::testing::{TestJob, TestManager};
+    /// # #[derive(Default)]
+    /// # struct Scratch;
+    /// # #[jobtap_plugin(name = "scratch")]
+    /// # impl Scratch {
+    /// #     #[on("job.new")]
+    /// #     fn make(remote: Remote<Self>) {
+    /// #         remote.clone().spawn(async move {
+    /// #             let _ = remote.run_process(Process::new("make-scratch")).await;
+    /// #         });
+    /// #     }
+    /// # }
+    /// let mut m = TestManager::new().plugin::<Scratch>().start();
+    /// m.hold_processes();
+    /// m.limit_processes(1);
+    /// m.submit(TestJob::new()).unwrap();
+    /// m.submit(TestJob::new()).unwrap();
+    /// assert_eq!(m.started_processes().len(), 1);
+    /// m.end_process("make-scratch", WaitStatus::SUCCESS);
+    /// assert_eq!(m.started_processes().len(), 2);
+    /// ```
+    pub fn limit_processes(&mut self, slots: usize) {
+        self.processes.slots = Some(slots);
+    }
+
+    /// All processes of plugins that have begun.
     pub fn started_processes(&self) -> &[Process] {
         &self.processes.started
     }
@@ -130,6 +181,7 @@ impl TestManager {
             Some(running) => running.answer.send(end),
             None => panic!("no process of {program} runs"),
         }
+        self.processes.begin();
         self.come_to_rest();
     }
 }

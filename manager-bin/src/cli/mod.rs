@@ -66,6 +66,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::exec::{SHEPHERD_ARGUMENT, shepherd_main};
+use crate::limited;
 use usage::Family;
 
 /// The program's command line.
@@ -151,8 +152,10 @@ const COMPILED: &[&str] =
 /// Runs the manager's command line; what a custom manager's `main` calls.
 pub fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_some_and(|first| first == SHEPHERD_ARGUMENT) {
-        return shepherd_main(arguments);
+    match arguments.next() {
+        Some(first) if first == SHEPHERD_ARGUMENT => return shepherd_main(arguments),
+        Some(first) if first == limited::ARGUMENT => return limited::main(arguments),
+        _ => {}
     }
     let top = CommandLine::command();
     let words = attached::with_equals(&top, std::env::args_os().collect());

@@ -1,4 +1,8 @@
 //! Processes of plugins that wait, since only so many run at once.
+//!
+//! Nobody knows when a process ends, so taking turns as slots become free is not enough: scripts that
+//! hang would keep all of them, and every other plugin out. A plugin gets only a part of what the others
+//! leave, so that something is left for one that comes later.
 
 use std::collections::BTreeMap;
 
@@ -21,13 +25,12 @@ impl<T> ProcessQueue<T> {
         self.waiting.entry(plugin).or_default().insert(key, process);
     }
 
-    /// Takes the next one: of the plugin of which the fewest are `running`, so that the thousands of
-    /// one plugin don't hold up the one process of another.
-    pub(super) fn next(
-        &mut self,
-        running: impl Fn(PluginKey) -> usize,
-    ) -> Option<(PluginKey, ProcessKey, T)> {
-        let plugin = *self.waiting.keys().min_by_key(|plugin| running(**plugin))?;
+    /// Takes the next one: of the plugin of which the fewest run. When that one gets no slot, nobody does.
+    pub(super) fn next(&mut self, slots: &Slots) -> Option<(PluginKey, ProcessKey, T)> {
+        let plugin = *self.waiting.keys().min_by_key(|plugin| slots.of(**plugin))?;
+        if !slots.has_one_for(plugin) {
+            return None;
+        }
         let theirs = self.waiting.get_mut(&plugin)?;
         let first = theirs.pop_first();
         if theirs.is_empty() {
@@ -49,6 +52,39 @@ impl<T> ProcessQueue<T> {
     }
 }
 
+/// How many processes may run at once, and whose run.
+pub(super) struct Slots {
+    room: usize,
+    total: usize,
+    running: BTreeMap<PluginKey, usize>,
+}
+
+impl Slots {
+    pub(super) fn new(room: usize, running: impl Iterator<Item = PluginKey>) -> Self {
+        let mut slots = Self { room, total: 0, running: BTreeMap::new() };
+        running.for_each(|plugin| slots.take(plugin));
+        slots
+    }
+
+    /// One more of the plugin's runs.
+    pub(super) fn take(&mut self, plugin: PluginKey) {
+        *self.running.entry(plugin).or_default() += 1;
+        self.total += 1;
+    }
+
+    fn of(&self, plugin: PluginKey) -> usize {
+        self.running.get(&plugin).copied().unwrap_or(0)
+    }
+
+    /// The first one of a plugin needs only a slot. With more it has three quarters at most of those that
+    /// the others leave.
+    fn has_one_for(&self, plugin: PluginKey) -> bool {
+        let own = self.of(plugin);
+        let left = self.room.saturating_sub(self.total - own);
+        own < left && (own == 0 || 4 * (own + 1) <= 3 * left)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,23 +97,59 @@ mod tests {
         queue
     }
 
-    /// The keys in the order of their turns when `running` of each plugin run and none ends.
-    fn turns(mut queue: ProcessQueue<()>, mut running: BTreeMap<u64, usize>) -> Vec<u64> {
+    /// Slots of which some are taken, by plugins in the order of their numbers.
+    fn slots(room: usize, running: &[usize]) -> Slots {
+        let running = (1..).zip(running);
+        let keys = running.flat_map(|(plugin, count)| vec![PluginKey(plugin); *count]);
+        Slots::new(room, keys)
+    }
+
+    /// The keys of those that begin, in their order, when none ends.
+    fn turns(mut queue: ProcessQueue<()>, mut slots: Slots) -> Vec<u64> {
         let mut keys = Vec::new();
-        while let Some((plugin, key, ())) =
-            queue.next(|plugin| running.get(&plugin.0).copied().unwrap_or(0))
-        {
-            *running.entry(plugin.0).or_default() += 1;
+        while let Some((plugin, key, ())) = queue.next(&slots) {
+            slots.take(plugin);
             keys.push(key.0);
         }
         keys
     }
 
+    /// How many begin of each plugin when all come with more than there is room for, one plugin after
+    /// the other, and none ends.
+    fn endless(room: usize, plugins: u64) -> Vec<usize> {
+        let (mut queue, mut slots) = (ProcessQueue::default(), slots(room, &[]));
+        for plugin in 1..=plugins {
+            for key in 0..2000 {
+                queue.push(PluginKey(plugin), ProcessKey(2000 * plugin + key), ());
+            }
+            while let Some((plugin, ..)) = queue.next(&slots) {
+                slots.take(plugin);
+            }
+        }
+        (1..=plugins).map(|plugin| slots.of(PluginKey(plugin))).collect()
+    }
+
     #[test]
     fn plugins_take_turns_and_keep_their_own_order() {
         let waiting = [(1, 10), (1, 11), (1, 12), (2, 13), (2, 14)];
-        assert_eq!(turns(queue(&waiting), BTreeMap::new()), [10, 13, 11, 14, 12]);
-        assert_eq!(turns(queue(&waiting), BTreeMap::from([(1, 5)])), [13, 14, 10, 11, 12]);
+        assert_eq!(turns(queue(&waiting), slots(64, &[])), [10, 13, 11, 14, 12]);
+        assert_eq!(turns(queue(&waiting), slots(64, &[5])), [13, 14, 10, 11, 12]);
+    }
+
+    #[test]
+    fn what_never_ends_leaves_something_for_who_comes_later() {
+        assert_eq!(endless(64, 4), [48, 12, 3, 1]);
+        assert_eq!(endless(8, 3), [6, 1, 1]);
+        assert_eq!(endless(4, 2), [3, 1]);
+        assert_eq!(endless(1, 2), [1, 0]);
+    }
+
+    #[test]
+    fn a_plugin_that_has_its_share_waits_until_others_leave_more() {
+        let waiting = [(1, 10), (1, 11), (2, 12)];
+        assert_eq!(turns(queue(&waiting), slots(8, &[6])), [12]);
+        assert_eq!(turns(queue(&waiting), slots(8, &[3, 3])), Vec::<u64>::new());
+        assert_eq!(turns(queue(&waiting), slots(8, &[3, 1])), [12, 10]);
     }
 
     #[test]
@@ -86,6 +158,6 @@ mod tests {
         assert_eq!(queue.take(ProcessKey(10)), Some(()));
         assert_eq!(queue.take(ProcessKey(10)), None);
         assert_eq!(queue.take_all(PluginKey(2)).len(), 1);
-        assert_eq!(turns(queue, BTreeMap::new()), [11]);
+        assert_eq!(turns(queue, slots(8, &[])), [11]);
     }
 }

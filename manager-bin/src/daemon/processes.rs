@@ -27,7 +27,8 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::capture::{Capture, Lines};
-use super::process_queue::ProcessQueue;
+use super::process_queue::{ProcessQueue, Slots};
+use crate::limited;
 use crate::open_files::OpenFiles;
 use crate::rpc::errno::strerror;
 use crate::rpc::uri;
@@ -57,6 +58,8 @@ pub(super) struct Processes {
 struct Shared {
     /// The manager's address, for those that are started.
     uri: String,
+    /// The limit of open files that they are to have, if it isn't the manager's.
+    files: Option<i64>,
     table: Mutex<Table>,
     ended: Condvar,
 }
@@ -86,9 +89,13 @@ struct Running {
 impl Processes {
     /// Serves commands on this runtime. `uri` is where the processes find the manager.
     pub(super) fn start(runtime: &tokio::runtime::Handle, uri: &str) -> Self {
+        Self::start_under(OpenFiles::of_this_process().to_lower(), runtime, uri)
+    }
+
+    fn start_under(files: Option<i64>, runtime: &tokio::runtime::Handle, uri: &str) -> Self {
         let (commands, inbox) = unbounded_channel();
         let (table, ended) = Default::default();
-        let shared = Arc::new(Shared { uri: uri.to_owned(), table, ended });
+        let shared = Arc::new(Shared { uri: uri.to_owned(), files, table, ended });
         runtime.spawn(serve(inbox, Arc::clone(&shared)));
         Self { commands, shared }
     }
@@ -119,8 +126,9 @@ async fn serve(mut inbox: UnboundedReceiver<(PluginKey, ProcessCommand)>, shared
     while let Some((plugin, command)) = inbox.recv().await {
         match command {
             ProcessCommand::Run { key, process, lines, answer } => {
-                shared.lock().waiting.push(plugin, key, Waiting { process, lines, answer });
-                start_waiting(&shared);
+                if shared.wait_for_turn((plugin, key), Waiting { process, lines, answer }) {
+                    start_waiting(&shared);
+                }
             }
             ProcessCommand::Signal { key, signum } => shared.signal(key, signum),
             ProcessCommand::KillAll => shared.kill_all(plugin),
@@ -131,6 +139,16 @@ async fn serve(mut inbox: UnboundedReceiver<(PluginKey, ProcessCommand)>, shared
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// False when nothing is started any more: who waits for this one learns it from the dropped answer.
+    fn wait_for_turn(&self, (plugin, key): (PluginKey, ProcessKey), process: Waiting) -> bool {
+        let mut table = self.lock();
+        let open = !table.closed;
+        if open {
+            table.waiting.push(plugin, key, process);
+        }
+        open
     }
 
     fn signal(&self, key: ProcessKey, signum: i32) {
@@ -181,10 +199,9 @@ impl Running {
 fn start_waiting(shared: &Arc<Shared>) {
     let room = OpenFiles::of_this_process().processes();
     let mut table = shared.lock();
-    while !table.closed && table.running.len() < room {
-        let Table { running, waiting, .. } = &mut *table;
-        let of = |plugin| running.values().filter(|running| running.plugin == plugin).count();
-        let Some((plugin, key, next)) = waiting.next(of) else { return };
+    while !table.closed {
+        let slots = Slots::new(room, table.running.values().map(|running| running.plugin));
+        let Some((plugin, key, next)) = table.waiting.next(&slots) else { return };
         run(table, shared, (plugin, key), next);
         table = shared.lock();
     }
@@ -197,9 +214,11 @@ fn run(
     (plugin, key): (PluginKey, ProcessKey),
     waiting: Waiting,
 ) {
-    let Waiting { process, lines, answer } = waiting;
-    match Started::new(&process, &shared.uri, lines) {
+    let Waiting { process, lines, mut answer } = waiting;
+    match Started::new(&process, shared, lines) {
         Ok((started, group)) => {
+            // It only sends, as all that waits for processes does: it takes no lock that waits for this one.
+            answer.begun();
             table.running.insert(key, Running { plugin, group, answer: Some(answer) });
             drop(table);
             tokio::spawn(attend(Arc::clone(shared), key, started, process));
@@ -221,21 +240,23 @@ struct Started {
 }
 
 impl Started {
-    fn new(process: &Process, uri: &str, lines: Option<LineSink>) -> io::Result<(Self, Pid)> {
-        let spawned = Self::spawn(process, uri, lines)?;
+    fn new(process: &Process, shared: &Shared, lines: Option<LineSink>) -> io::Result<(Self, Pid)> {
+        let spawned = Self::spawn(process, shared, lines)?;
         let pid = spawned.child.id().and_then(|pid| i32::try_from(pid).ok());
         let no_id = || io::Error::other("it has no process id");
         let group = pid.and_then(Pid::from_raw).ok_or_else(no_id)?;
-        OpenFiles::of_this_process().give(group);
         Ok((spawned, group))
     }
 
-    fn spawn(process: &Process, uri: &str, lines: Option<LineSink>) -> io::Result<Self> {
+    fn spawn(process: &Process, shared: &Shared, lines: Option<LineSink>) -> io::Result<Self> {
         let (stdout, out) =
             Capture::pipe(lines.clone().map(|sink| Lines::new(sink, Stream::Stdout)))?;
         let (stderr, err) = Capture::pipe(lines.map(|sink| Lines::new(sink, Stream::Stderr)))?;
-        let mut command = Command::new(&process.program);
-        command.env(uri::VARIABLE, uri).env(uri::FLUX_VARIABLE, uri);
+        let mut command = match shared.files {
+            Some(limit) => Command::from(limited::command(process, limit)?),
+            None => Command::new(&process.program),
+        };
+        command.env(uri::VARIABLE, &shared.uri).env(uri::FLUX_VARIABLE, &shared.uri);
         command.args(&process.args).envs(&process.env).stdout(out).stderr(err).process_group(0);
         if let Some(directory) = &process.cwd {
             command.current_dir(directory);
@@ -317,4 +338,33 @@ fn reason(process: &Process, error: &io::Error) -> String {
 
 fn system_text(error: &io::Error) -> String {
     error.raw_os_error().map_or_else(|| error.to_string(), |errno| strerror(errno).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use jobtap_core::plugin::ProcessResult;
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    /// What becomes of a process that is asked for.
+    fn ask(processes: &Processes, process: Process) -> impl Future<Output = ProcessResult> {
+        let (answer, end) = ProcessAnswer::pair();
+        let run = ProcessCommand::Run { key: ProcessKey(1), process, lines: None, answer };
+        processes.send(PluginKey(1), run);
+        end
+    }
+
+    #[test]
+    fn who_asks_after_the_end_learns_that_nothing_is_started_any_more() {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let processes = Processes::start_under(None, runtime.handle(), "local:///nowhere");
+        let ran = runtime.block_on(ask(&processes, Process::new("true")));
+        assert_eq!(ran.unwrap().success(), Ok(()));
+        processes.close();
+        let late = runtime.block_on(ask(&processes, Process::new("true")));
+        assert!(matches!(late, Err(ProcessError::Gone(_))), "{late:?}");
+    }
 }
