@@ -168,3 +168,43 @@ fn the_nodes_of_an_unkillable_job_are_drained_and_stay_its_own() {
     m.report(unkillable(id, "1"));
     assert_eq!(drained(&m), json!({}), "a job that has ended has nothing left");
 }
+
+/// The manager dies, and comes back after so many seconds. What the jobs did meanwhile isn't told yet.
+fn down_for(m: &mut TestManager, seconds: f64, meanwhile: impl FnOnce(&mut TestManager)) {
+    m.hold_missed();
+    m.crash_in(0);
+    meanwhile(m);
+    m.advance(seconds);
+    m.crash_and_restart();
+}
+
+#[test]
+fn a_job_that_ended_in_time_while_the_manager_was_down_has_not_timed_out() {
+    let mut m = manager().start();
+    let id = m.submit(TestJob::new().duration(6.0)).unwrap();
+    down_for(&mut m, 7.0, |m| m.finish(id, 0));
+    m.advance(0.5);
+    m.assert_events(id, STARTED);
+    m.tell_missed();
+    m.assert_events(id, &format!("{STARTED} finish release free clean"));
+    assert_eq!(status(&m, id), Some(0));
+}
+
+#[test]
+fn a_job_that_ran_on_past_its_end_while_the_manager_was_down_has_timed_out() {
+    let mut m = manager().start();
+    let id = m.submit(TestJob::new().duration(6.0)).unwrap();
+    down_for(&mut m, 7.0, |_| ());
+    m.advance(0.5);
+    m.assert_state(id, State::Run);
+    m.tell_missed();
+    m.assert_exception(id, "timeout", "resource allocation expired");
+}
+
+#[test]
+fn a_shepherd_that_does_not_say_when_all_is_told_is_waited_for_only_so_long() {
+    let mut m = manager().start();
+    let id = m.submit(TestJob::new().duration(6.0)).unwrap();
+    down_for(&mut m, 7.0, |_| ());
+    assert_ends_in(&mut m, id, 10.0);
+}

@@ -19,6 +19,10 @@ const SIGALRM: i32 = 14;
 /// The time before a job's end at which it is warned, in seconds, if it doesn't say more.
 const WARNING: f64 = 60.0;
 
+/// How many seconds a shepherd has to tell what a job did while no manager ran, if it is of a build
+/// that doesn't say when it is through.
+const CATCHING_UP: f64 = 10.0;
+
 impl Engine {
     /// Asks for the job's start; with `reattach` it may run already.
     pub(super) fn execute_job(&mut self, id: JobId, reattach: bool) {
@@ -28,6 +32,7 @@ impl Engine {
         record.exec = Exec::Open;
         let userid = record.job.userid;
         let simulated = record.job.jobspec.attribute("exec.test").is_some();
+        record.behind = reattach && !simulated;
         if reattach {
             self.reattach_begins(id);
         } else {
@@ -60,6 +65,7 @@ impl Engine {
             }
             ExecEvent::Reattached { id } if self.is_executing(id) => self.reattached(id),
             ExecEvent::Reattached { .. } => {}
+            ExecEvent::CaughtUp { id } => self.caught_up(id),
             ExecEvent::Exception { id, exception } => self.exec_exception(id, &exception),
             ExecEvent::Lost { id, note, reason } => self.lost(id, note, &reason),
             ExecEvent::Unkillable { id, ranks, reason } => self.unkillable(id, &ranks, &reason),
@@ -168,6 +174,16 @@ impl Engine {
         }
     }
 
+    /// What the job did while no manager ran is known: only now can its time be up.
+    fn caught_up(&mut self, id: JobId) {
+        let Some(record) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        if std::mem::take(&mut record.behind) && record.job.state == State::Run {
+            self.rearm_expiry(id);
+        }
+    }
+
     fn was_posted(&self, id: JobId, name: &str) -> bool {
         self.jobs.get(&id).is_some_and(|record| record.is_posted(name))
     }
@@ -235,7 +251,9 @@ impl Engine {
         let late = delay > (expiration - from) * self.exec.max_start_delay;
         let at = Timestamp::from_secs(if late { expiration + delay } else { expiration });
         let warning = warning(&record.job.jobspec);
-        let timer = self.expire_at(id, at);
+        // It may have ended in time, and nobody has told yet.
+        let told = if record.behind { self.now + CATCHING_UP } else { self.now };
+        let timer = self.expire_at(id, if at < told { told } else { at });
         if let Some(record) = self.jobs.get_mut(&id) {
             record.expiry = Some(timer);
         }

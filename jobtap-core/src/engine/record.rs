@@ -67,6 +67,8 @@ pub(super) struct Record {
     pub(super) exec: Exec,
     /// It was handed to the execution system again, which hasn't confirmed it yet.
     pub(super) reattaching: bool,
+    /// Nor has it told all that the job did while no manager ran.
+    pub(super) behind: bool,
     /// A simulated execution is over; its release is posted when no other event waits.
     pub(super) release_due: bool,
     pub(super) simulated: Option<Box<Simulated>>,
@@ -145,6 +147,7 @@ impl Record {
             lost_resources: false,
             exec: Exec::Idle,
             reattaching: false,
+            behind: false,
             release_due: false,
             simulated: None,
             expiry: None,

@@ -256,6 +256,7 @@ pub(super) fn translate(event: ExecEvent) -> Option<engine::ExecEvent> {
             engine::ExecEvent::Log { id: JobId::new(id), entry }
         }
         ExecEvent::Reattached { id } => engine::ExecEvent::Reattached { id: JobId::new(id) },
+        ExecEvent::CaughtUp { id } => engine::ExecEvent::CaughtUp { id: JobId::new(id) },
         ExecEvent::Started { id } => engine::ExecEvent::Started { id: JobId::new(id) },
         ExecEvent::Exception { id, severity, kind, note } => engine::ExecEvent::Exception {
             id: JobId::new(id),

@@ -182,6 +182,7 @@ fn name(event: &ExecEvent) -> String {
         ExecEvent::Lost { note, reason, .. } => format!("LOST {note} ({reason})"),
         ExecEvent::Unkillable { ranks, reason, .. } => format!("UNKILLABLE {ranks} {reason}"),
         ExecEvent::Reattached { .. } => "REATTACHED".to_owned(),
+        ExecEvent::CaughtUp { .. } => "CAUGHT-UP".to_owned(),
         ExecEvent::Finished { status, .. } => format!("FINISH {status}"),
         ExecEvent::Released { last, .. } => format!("RELEASE {last}"),
         ExecEvent::Tasks { tasks, .. } => format!("TASKS {}", tasks.len()),

@@ -182,11 +182,16 @@ impl Job {
             // Whatever was done about it: what is left is still there.
             ExecEvent::Unkillable { .. } => !ended,
             // They answer something, and are in no history.
-            ExecEvent::Tasks { .. } | ExecEvent::Reattached { .. } => false,
+            ExecEvent::Tasks { .. } | ExecEvent::Reattached { .. } | ExecEvent::CaughtUp { .. } => {
+                false
+            }
         });
         if let Some(outbox) = &outbox {
             for event in unseen {
                 let _ = outbox.send(Reply::Event(event.clone()));
+            }
+            if reattach {
+                let _ = outbox.send(Reply::Event(ExecEvent::CaughtUp { id: self.id }));
             }
         }
         self.outbox = outbox;
@@ -321,6 +326,7 @@ mod tests {
             ExecEvent::Lost { .. } => "LOST".to_owned(),
             ExecEvent::Unkillable { ranks, .. } => format!("UNKILLABLE {ranks}"),
             ExecEvent::Reattached { .. } => "REATTACHED".to_owned(),
+            ExecEvent::CaughtUp { .. } => "CAUGHT-UP".to_owned(),
             ExecEvent::Finished { status, .. } => format!("FINISHED {status}"),
             ExecEvent::Released { .. } => "RELEASED".to_owned(),
             ExecEvent::Tasks { tasks, .. } => format!("TASKS {}", tasks.len()),
@@ -408,7 +414,10 @@ mod tests {
         job.started();
         job.tasks_started();
         let seen = Seen { log_entries: 3, ..Seen::default() };
-        assert_eq!(seen_by(&mut job, true, seen), ["REATTACHED", "shell.start", "reattach"]);
+        assert_eq!(
+            seen_by(&mut job, true, seen),
+            ["REATTACHED", "shell.start", "CAUGHT-UP", "reattach"]
+        );
         assert_eq!(
             seen_by(&mut job, false, Seen::default()).join(" "),
             "init starting STARTED shell.init shell.start reattach"
@@ -417,11 +426,11 @@ mod tests {
         task_ended(&mut job, 1);
         job.end_if_done();
         let seen = Seen { log_entries: 9, exceptions: 1, finished: true };
-        assert_eq!(seen_by(&mut job, true, seen), ["REATTACHED", "RELEASED"]);
+        assert_eq!(seen_by(&mut job, true, seen), ["REATTACHED", "RELEASED", "CAUGHT-UP"]);
         let seen = Seen { log_entries: 8, exceptions: 0, finished: false };
         assert_eq!(
             seen_by(&mut job, true, seen),
-            ["REATTACHED", "EXCEPTION 2", "FINISHED 256", "done", "RELEASED"]
+            ["REATTACHED", "EXCEPTION 2", "FINISHED 256", "done", "RELEASED", "CAUGHT-UP"]
         );
     }
 }

@@ -32,7 +32,7 @@ fn a_job_that_runs_is_picked_up() {
     let reattached = |event: &ExecEvent| name(event) == "reattach";
     assert_eq!(
         second.until(1, reattached),
-        ["REATTACHED", "shell.init", "shell.start", "reattach"]
+        ["REATTACHED", "shell.init", "shell.start", "CAUGHT-UP", "reattach"]
     );
     fs::write(go, "x\n").unwrap();
     let rest = "shell.task-exit shell-exit complete FINISH_1280 done RELEASE_true";
