@@ -7,6 +7,7 @@ mod common;
 use common::ByUrgency;
 use jobtap_core::engine::ExecEvent;
 use jobtap_core::job::{JobId, State};
+use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestJob, TestManager, TestManagerBuilder};
 use serde_json::{Value, json};
 
@@ -207,4 +208,47 @@ fn a_shepherd_that_does_not_say_when_all_is_told_is_waited_for_only_so_long() {
     let id = m.submit(TestJob::new().duration(6.0)).unwrap();
     down_for(&mut m, 7.0, |_| ());
     assert_ends_in(&mut m, id, 10.0);
+}
+
+/// Refuses jobs that have their nodes already, and has something to undo.
+#[derive(Default)]
+struct Refuses;
+
+#[jobtap_plugin(name = "refuses")]
+impl Refuses {
+    #[on("job.state.run")]
+    fn run(
+        &self,
+        job: &Job,
+        remote: Remote<Self>,
+        cx: Cx<'_, JobStateRun>,
+    ) -> Result<(), HandlerError> {
+        let undo = cx.fail_job_with_epilog(cx.live(job.id())?, "undo", "site", "no")?;
+        remote.at(cx.now() + 1000.0, |_, _| undo.finish(0));
+        Ok(())
+    }
+}
+
+#[test]
+fn a_job_that_nobody_has_ever_started_is_not_lost_by_a_restart() {
+    let mut m = manager().plugin::<Refuses>().start();
+    let id = m.submit(TestJob::new()).unwrap();
+    m.assert_state(id, State::Cleanup);
+    m.crash_and_restart();
+    m.assert_state(id, State::Inactive);
+    assert_eq!(m.resource_status()["drain"], json!({}));
+}
+
+#[test]
+fn a_job_whose_time_is_up_hears_so_after_a_restart_too() {
+    let mut m = manager().start();
+    let timed_out = m.submit(TestJob::new()).unwrap();
+    let canceled = m.submit(TestJob::new()).unwrap();
+    for (id, kind, signal) in [(timed_out, "timeout", 14), (canceled, "cancel", 15)] {
+        // The exception is on record, and the manager dies before anything follows from it.
+        m.crash_in(1);
+        let _ = m.raise(id, kind, 0, "");
+        m.crash_and_restart();
+        assert_eq!(status(&m, id), Some(signal));
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::api::{Effect, Exception, ExecCommand, ExecEvent, Log};
-use super::record::{Exec, field};
+use super::record::{Exec, Record, field};
 use super::{Engine, TimerId, events};
 use crate::eventlog::EventEntry;
 use crate::job::{JobId, State, Timestamp};
@@ -138,8 +138,10 @@ impl Engine {
         if !self.is_executing(id) {
             return;
         }
-        let held = self.jobs.get(&id).and_then(|record| record.held());
-        if let Some(ranks) = held.map(|held| held.ranks()) {
+        // One that is unknown since it was never handed over has left nothing.
+        let handed_over = |record: &&Record| !record.behind || record.job.event_posted("start");
+        let record = self.jobs.get(&id).filter(handed_over);
+        if let Some(ranks) = record.and_then(|record| record.held()).map(|held| held.ranks()) {
             self.drain_for_owner(&ranks, reason);
         }
         self.exec_exception(id, &Exception { kind: "exec".to_owned(), severity: 0, note });
@@ -213,12 +215,16 @@ impl Engine {
     /// What `start` and a fatal exception mean for execution.
     pub(super) fn execution_follows(&mut self, id: JobId, entry: &EventEntry, ended: bool) {
         if ended {
-            let timeout = field(entry, "type").and_then(|kind| kind.as_str()) == Some("timeout");
-            let signum = if timeout { SIGALRM } else { self.exec.term_signal.number() };
-            self.end_execution(id, signum);
+            self.end_execution(id, self.ending_signal(entry));
         } else {
             self.arm_expiry(id, entry.timestamp);
         }
+    }
+
+    /// The first signal to a job that this exception ended.
+    fn ending_signal(&self, exception: &EventEntry) -> i32 {
+        let timeout = field(exception, "type").and_then(|kind| kind.as_str()) == Some("timeout");
+        if timeout { SIGALRM } else { self.exec.term_signal.number() }
     }
 
     fn end_execution(&mut self, id: JobId, signum: i32) {
@@ -297,7 +303,9 @@ impl Engine {
             return;
         };
         let userid = record.job.userid;
+        let end = record.job.end_event().cloned();
         record.exec = Exec::Ending;
+        record.behind = true;
         if record.job.jobspec.attribute("exec.test").is_some() {
             self.post(id, events::release(self.now));
             return;
@@ -305,7 +313,8 @@ impl Engine {
         self.reattach_begins(id);
         let start = ExecCommand::Start { id, userid, reattach: true };
         self.effects.after.push(Effect::Exec(start));
-        let signum = self.exec.term_signal.number();
+        let other = self.exec.term_signal.number();
+        let signum = end.map_or(other, |end| self.ending_signal(&end));
         let cancel = ExecCommand::Cancel { id, signum };
         self.effects.after.push(Effect::Exec(cancel));
     }

@@ -91,6 +91,8 @@ pub(super) enum Exec {
     /// Not asked for yet.
     #[default]
     Idle,
+    /// The job ended in its prolog: it is not asked for at all.
+    Never,
     /// Asked for; the last report is still to come.
     Open,
     /// Asked to end.
@@ -385,6 +387,9 @@ impl Record {
             return Ok(false);
         }
         self.job.end_event.get_or_insert_with(|| Arc::clone(entry));
+        if self.exec == Exec::Idle && !self.prologs.is_empty() {
+            self.exec = Exec::Never;
+        }
         Ok(true)
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::{Exception, ExecCommand, ExecEvent, Input};
+use crate::engine::{ExecCommand, ExecEvent, Input};
 use crate::job::{JobId, WaitStatus};
 
 /// The jobs that it has, with their status once they have ended.
@@ -51,9 +51,8 @@ impl Execution {
 
     fn start(&mut self, id: JobId, reattach: bool) -> Vec<ExecEvent> {
         if reattach && !self.jobs.contains_key(&id) {
-            let exception =
-                Exception { kind: "exec".to_owned(), severity: 0, note: "job is lost".to_owned() };
-            return vec![ExecEvent::Exception { id, exception }, ExecEvent::Released { id }];
+            let (note, reason) = ("job is lost".to_owned(), "lost".to_owned());
+            return vec![ExecEvent::Lost { id, note, reason }, ExecEvent::Released { id }];
         }
         let ended = *self.jobs.entry(id).or_insert(None);
         let mut reports = Vec::new();
