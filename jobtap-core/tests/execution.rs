@@ -252,3 +252,23 @@ fn a_job_whose_time_is_up_hears_so_after_a_restart_too() {
         assert_eq!(status(&m, id), Some(signal));
     }
 }
+
+#[test]
+fn a_warning_that_was_due_while_the_manager_was_down_comes_late() {
+    let mut m = manager().start();
+    let warned = |timeleft: f64| {
+        let option = json!({"signum": 12, "timeleft": timeleft});
+        TestJob::new().duration(16.0).attribute("shell.options.signal", option)
+    };
+    let due = m.submit(warned(10.0)).unwrap();
+    let not_yet = m.submit(warned(4.0)).unwrap();
+    let never = m.submit(warned(20.0)).unwrap();
+    m.advance(2.0);
+    down_for(&mut m, 7.0, |_| ());
+    assert!(m.signals(due).is_empty());
+    m.tell_missed();
+    assert_eq!(m.signals(due), [12]);
+    m.advance(4.0);
+    assert_eq!((m.signals(due), m.signals(not_yet)), (&[12][..], &[12][..]));
+    assert!(m.signals(never).is_empty(), "it never has so much time");
+}

@@ -183,6 +183,7 @@ impl Engine {
         };
         if std::mem::take(&mut record.behind) && record.job.state == State::Run {
             self.rearm_expiry(id);
+            self.warn_late(id);
         }
     }
 
@@ -247,15 +248,9 @@ impl Engine {
         let Some(record) = self.jobs.get(&id) else {
             return;
         };
-        let Some(resources) = record.job.resources.as_ref() else {
+        let Some(at) = self.time_is_up(record, started) else {
             return;
         };
-        let (Some(from), Some(expiration)) = (resources.starttime(), resources.expiration()) else {
-            return;
-        };
-        let delay = started.as_secs() - from;
-        let late = delay > (expiration - from) * self.exec.max_start_delay;
-        let at = Timestamp::from_secs(if late { expiration + delay } else { expiration });
         let warning = warning(&record.job.jobspec);
         // It may have ended in time, and nobody has told yet.
         let told = if record.behind { self.now + CATCHING_UP } else { self.now };
@@ -263,11 +258,38 @@ impl Engine {
         if let Some(record) = self.jobs.get_mut(&id) {
             record.expiry = Some(timer);
         }
-        // What is past was sent before a restart, or the job is shorter than its warning.
+        // Otherwise the job is shorter than its warning, or a restart came between.
         if let Some((signum, before)) = warning
             && at + -before > self.now
         {
             self.warn_at(id, at + -before, signum, timer);
+        }
+    }
+
+    /// When the job's time is up, if it has an end.
+    fn time_is_up(&self, record: &Record, started: Timestamp) -> Option<Timestamp> {
+        let resources = record.job.resources.as_ref()?;
+        let (from, expiration) = (resources.starttime()?, resources.expiration()?);
+        let delay = started.as_secs() - from;
+        let late = delay > (expiration - from) * self.exec.max_start_delay;
+        Some(Timestamp::from_secs(if late { expiration + delay } else { expiration }))
+    }
+
+    /// Warns a job for which the moment passed before a restart. Whether there was a manager then
+    /// is on no record, and to be warned twice does less harm than not at all.
+    fn warn_late(&mut self, id: JobId) {
+        let Some(record) = self.jobs.get(&id) else {
+            return;
+        };
+        let missed = || {
+            let started = record.times.start.get()?;
+            let end = self.time_is_up(record, started)?;
+            let (signum, before) = warning(&record.job.jobspec)?;
+            let moment = end + -before;
+            (started < moment && moment <= self.now && self.now < end).then_some(signum)
+        };
+        if let Some(signum) = missed() {
+            self.signal(id, signum);
         }
     }
 
