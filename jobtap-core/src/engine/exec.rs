@@ -9,7 +9,7 @@ use super::api::{Effect, Exception, ExecCommand, ExecEvent, Log};
 use super::record::{Exec, Record, field};
 use super::{Engine, TimerId, events};
 use crate::eventlog::EventEntry;
-use crate::job::{JobId, State, Timestamp};
+use crate::job::{JobId, Signal, State, Timestamp};
 use crate::jobspec::Jobspec;
 use crate::resource::Idset;
 
@@ -314,8 +314,8 @@ fn warning(spec: &Jobspec) -> Option<(i32, f64)> {
     let option = spec.shell_option("signal")?.as_object()?;
     let signum = option.get("signum").map_or(Some(SIGUSR1.into()), Value::as_i64)?;
     let before = option.get("timeleft").map_or(Some(WARNING), Value::as_f64)?;
-    let signum = i32::try_from(signum).ok().filter(|signum| (1..=64).contains(signum))?;
-    (before >= 0.0).then_some((signum, before))
+    let signal = Signal::from_number(signum)?.sendable().ok()?;
+    (before >= 0.0).then_some((signal.number(), before))
 }
 
 impl Engine {
