@@ -84,13 +84,18 @@ impl Configuration {
 
 /// Says, as Flux does, which module a new configuration failed at; all that can refuse one is ours.
 fn of_the_manager(error: RpcError) -> RpcError {
-    RpcError { text: format!("error updating job-manager: {}", error.text), ..error }
+    RpcError { text: named_by_flux(&error.text), ..error }
+}
+
+fn named_by_flux(text: &impl std::fmt::Display) -> String {
+    format!("error updating job-manager: {text}")
 }
 
 /// Refuses what the next start would refuse of the daemon's own settings; gives what is in force at
 /// once.
 fn check(config: &Value) -> Result<KillPolicy, String> {
-    let kill = KillPolicy::read(config).map_err(|error| error.to_string())?;
+    // The engine reads other keys of the same table, and refuses them so.
+    let kill = KillPolicy::read(config).map_err(|error| named_by_flux(&error))?;
     ring_size(config).map_err(|error| error.to_string())?;
     audit::limit(config).map_err(|error| error.to_string())?;
     privacy::check(config)?;
@@ -135,6 +140,10 @@ mod tests {
         ] {
             assert!(check(&bad).is_err(), "{bad}");
         }
+        let refusal = check(&json!({"exec": {"max-kill-count": 0}})).err();
+        let text = "error updating job-manager: exec.max-kill-count: must be an integer from 1, \
+                    not 0";
+        assert_eq!(refusal.as_deref(), Some(text), "as the keys of [exec] that the engine reads");
     }
 
     #[test]

@@ -46,6 +46,8 @@ const IMPATIENT: KillPolicy = KillPolicy {
     kill_signal: Signal::KILL,
     max_kill_count: 8,
     max_kill_timeout: None,
+    shortest_pause: 0.001,
+    term_signal: Signal::TERM,
 };
 
 /// Kills at once, and gives up soon, by a signal that jobs can ignore.
