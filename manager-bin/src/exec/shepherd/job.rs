@@ -55,6 +55,8 @@ pub(super) struct Job {
     pub(super) input: Option<JobInput>,
     pub(super) dir: Option<JobDir>,
     pub(super) cancel: Option<Cancel>,
+    /// No manager will ask for it, not even when it ends.
+    pub(super) acknowledged: bool,
     status: i32,
     told_exit: bool,
     told_failure: bool,
@@ -76,6 +78,7 @@ impl Job {
             input: None,
             dir: None,
             cancel: None,
+            acknowledged: false,
             status: 0,
             told_exit: false,
             told_failure: false,
@@ -118,16 +121,22 @@ impl Job {
         self.emit(ExecEvent::Exception { id, severity: INFORMATIONAL, kind, note });
     }
 
-    /// Says, once, that the job can't be killed, and where tasks of it are left.
-    pub(super) fn give_up(&mut self) {
+    /// Says, once, that the job can't be killed, and where tasks of it are left; where processes are
+    /// `left` that its tasks began, on any of its nodes.
+    pub(super) fn give_up(&mut self, left: bool) {
         let Some(cancel) = &mut self.cancel else {
             return;
         };
-        if self.ended || self.running.is_empty() || std::mem::replace(&mut cancel.given_up, true) {
+        let gone = self.running.is_empty() && !left;
+        if self.ended || gone || std::mem::replace(&mut cancel.given_up, true) {
             return;
         }
         let node = |(_, rank): &(Pid, u32)| self.nodes.get(place(&self.nodes, *rank).node);
-        let ranks: Idset = self.running.iter().filter_map(node).map(|node| node.rank).collect();
+        let ranks: Idset = if left {
+            self.nodes.iter().map(|node| node.rank).collect()
+        } else {
+            self.running.iter().filter_map(node).map(|node| node.rank).collect()
+        };
         let id = self.id;
         let reason = format!("unkillable user processes for job {}", JobId::new(id));
         self.emit(ExecEvent::Unkillable { id, ranks, reason });

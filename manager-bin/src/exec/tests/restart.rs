@@ -149,6 +149,24 @@ fn what_cannot_be_killed_is_told_to_the_next_manager_too() {
 }
 
 #[test]
+fn a_job_that_no_manager_wants_any_more_keeps_no_shepherd() {
+    let site = Site { idle_time: Duration::from_millis(200), ..Site::new() };
+    let ready = site.fifo("ready");
+    let first = site.manager();
+    first.executor.start(site.job(1, 1, "echo $PPID >ready; exec sleep 600"));
+    let shepherd = fs::read_to_string(ready).unwrap();
+    first.until(1, has_started);
+    drop(first);
+    let second = site.manager();
+    assert_eq!(second.executor.held(), [HeldJob { id: 1, ended: false }]);
+    // Its end comes after the acknowledgement, and nobody is told.
+    second.executor.cancel(1, 15);
+    second.executor.ack(1);
+    drop(second);
+    wait_gone(&shepherd);
+}
+
+#[test]
 fn a_shepherd_without_work_and_manager_leaves() {
     let site = Site { idle_time: Duration::from_millis(200), ..Site::new() };
     let manager = site.manager();
