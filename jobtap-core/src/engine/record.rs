@@ -240,10 +240,14 @@ impl Record {
             "finish" => self.finish(entry)?,
             "release" => self.release(entry),
             "free" => self.holds = false,
-            // All is free by now: which part was so before the rest is nobody's question any more.
+            // All is free by now: which part was so before the rest is nobody's question any more, nor
+            // why it never began.
             "clean" => {
                 self.released = Idset::new();
                 self.remaining = None;
+                if self.exec == Exec::Never {
+                    self.exec = Exec::Idle;
+                }
             }
             "exception" => ended = self.exception(entry)?,
             "memo" => self.memo(entry),
