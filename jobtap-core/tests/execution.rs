@@ -7,6 +7,7 @@ mod common;
 use common::ByUrgency;
 use jobtap_core::engine::ExecEvent;
 use jobtap_core::job::{JobId, State};
+use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestJob, TestManager, TestManagerBuilder};
 use serde_json::{Value, json};
 
@@ -167,4 +168,107 @@ fn the_nodes_of_an_unkillable_job_are_drained_and_stay_its_own() {
     m.finish(id, 0);
     m.report(unkillable(id, "1"));
     assert_eq!(drained(&m), json!({}), "a job that has ended has nothing left");
+}
+
+/// The manager dies, and comes back after so many seconds. What the jobs did meanwhile isn't told yet.
+fn down_for(m: &mut TestManager, seconds: f64, meanwhile: impl FnOnce(&mut TestManager)) {
+    m.hold_missed();
+    m.crash_in(0);
+    meanwhile(m);
+    m.advance(seconds);
+    m.crash_and_restart();
+}
+
+#[test]
+fn a_job_that_ended_in_time_while_the_manager_was_down_has_not_timed_out() {
+    let mut m = manager().start();
+    let id = m.submit(TestJob::new().duration(6.0)).unwrap();
+    down_for(&mut m, 7.0, |m| m.finish(id, 0));
+    m.advance(0.5);
+    m.assert_events(id, STARTED);
+    m.tell_missed();
+    m.assert_events(id, &format!("{STARTED} finish release free clean"));
+    assert_eq!(status(&m, id), Some(0));
+}
+
+#[test]
+fn a_job_that_ran_on_past_its_end_while_the_manager_was_down_has_timed_out() {
+    let mut m = manager().start();
+    let id = m.submit(TestJob::new().duration(6.0)).unwrap();
+    down_for(&mut m, 7.0, |_| ());
+    m.advance(0.5);
+    m.assert_state(id, State::Run);
+    m.tell_missed();
+    m.assert_exception(id, "timeout", "resource allocation expired");
+}
+
+#[test]
+fn a_shepherd_that_does_not_say_when_all_is_told_is_waited_for_only_so_long() {
+    let mut m = manager().start();
+    let id = m.submit(TestJob::new().duration(6.0)).unwrap();
+    down_for(&mut m, 7.0, |_| ());
+    assert_ends_in(&mut m, id, 10.0);
+}
+
+/// Refuses jobs that have their nodes already, and has something to undo.
+#[derive(Default)]
+struct Refuses;
+
+#[jobtap_plugin(name = "refuses")]
+impl Refuses {
+    #[on("job.state.run")]
+    fn run(
+        &self,
+        job: &Job,
+        remote: Remote<Self>,
+        cx: Cx<'_, JobStateRun>,
+    ) -> Result<(), HandlerError> {
+        let undo = cx.fail_job_with_epilog(cx.live(job.id())?, "undo", "site", "no")?;
+        remote.at(cx.now() + 1000.0, |_, _| undo.finish(0));
+        Ok(())
+    }
+}
+
+#[test]
+fn a_job_that_nobody_has_ever_started_is_not_lost_by_a_restart() {
+    let mut m = manager().plugin::<Refuses>().start();
+    let id = m.submit(TestJob::new()).unwrap();
+    m.assert_state(id, State::Cleanup);
+    m.crash_and_restart();
+    m.assert_state(id, State::Inactive);
+    assert_eq!(m.resource_status()["drain"], json!({}));
+}
+
+#[test]
+fn a_job_whose_time_is_up_hears_so_after_a_restart_too() {
+    let mut m = manager().start();
+    let timed_out = m.submit(TestJob::new()).unwrap();
+    let canceled = m.submit(TestJob::new()).unwrap();
+    for (id, kind, signal) in [(timed_out, "timeout", 14), (canceled, "cancel", 15)] {
+        // The exception is on record, and the manager dies before anything follows from it.
+        m.crash_in(1);
+        let _ = m.raise(id, kind, 0, "");
+        m.crash_and_restart();
+        assert_eq!(status(&m, id), Some(signal));
+    }
+}
+
+#[test]
+fn a_warning_that_was_due_while_the_manager_was_down_comes_late() {
+    let mut m = manager().start();
+    let warned = |timeleft: f64| {
+        let option = json!({"signum": 12, "timeleft": timeleft});
+        TestJob::new().duration(16.0).attribute("shell.options.signal", option)
+    };
+    let due = m.submit(warned(10.0)).unwrap();
+    let not_yet = m.submit(warned(4.0)).unwrap();
+    let never = m.submit(warned(20.0)).unwrap();
+    m.advance(2.0);
+    down_for(&mut m, 7.0, |_| ());
+    assert!(m.signals(due).is_empty());
+    m.tell_missed();
+    assert_eq!(m.signals(due), [12]);
+    m.advance(4.0);
+    assert_eq!((m.signals(due), m.signals(not_yet)), (&[12][..], &[12][..]));
+    assert!(m.signals(never).is_empty(), "it never has so much time");
 }

@@ -21,7 +21,7 @@ use common::ByUrgency;
 use hostile::{Hostile, Second, Slow};
 use jobtap_core::engine::{Exception, ExecEvent, Request};
 use jobtap_core::job::{JobId, State};
-use jobtap_core::resource::ResourceSet;
+use jobtap_core::resource::{Idset, ResourceSet};
 use jobtap_core::testing::{TestJob, TestManager};
 use model::Model;
 use newer::Newer;
@@ -121,7 +121,7 @@ fn act() -> impl Strategy<Value = Act> {
         2 => (which.clone(), prop_oneof![Just(0), Just(31), 0..32i64])
             .prop_map(|(job, urgency)| Act::Urgency(job, urgency)),
         4 => (which.clone(), 0..2u8).prop_map(|(job, code)| Act::Finish(job, code)),
-        2 => (which.clone(), 0..6u8).prop_map(|(job, what)| Act::Report(job, what)),
+        2 => (which.clone(), 0..9u8).prop_map(|(job, what)| Act::Report(job, what)),
         3 => (which.clone(), 0..7u8).prop_map(|(job, how)| Act::Update(job, how)),
         1 => which.clone().prop_map(Act::Purge),
         1 => (0..6i64).prop_map(Act::PurgeOver),
@@ -180,6 +180,9 @@ impl World {
         }
         if let Some(seconds) = asked.run_for {
             job = job.run_for(seconds.into());
+        }
+        if asked.tasks.is_multiple_of(2) {
+            job = job.debug();
         }
         if asked.duration > 4 {
             job = job.duration(asked.duration.into());
@@ -243,6 +246,13 @@ impl World {
         if self.m.is_dead() {
             self.m.crash_and_restart();
         }
+        // What was lost has drained the only node.
+        while self.m.resource_status()["drain"] != json!({}) {
+            let _ = self.m.undrain_nodes("0");
+            if self.m.is_dead() {
+                self.m.crash_and_restart();
+            }
+        }
     }
 
     /// A request whose answer says nothing that the logs don't.
@@ -268,6 +278,12 @@ impl World {
             2 => ExecEvent::Released { id },
             3 => ExecEvent::Exception { id, exception },
             4 => ExecEvent::Reattached { id },
+            5 => ExecEvent::CaughtUp { id },
+            6 => ExecEvent::Lost { id, note: "on purpose".into(), reason: "lost".into() },
+            7 => {
+                let (ranks, reason) = (Idset::from(0), "unkillable".into());
+                ExecEvent::Unkillable { id, ranks, reason }
+            }
             _ => return self.m.started(id),
         });
     }

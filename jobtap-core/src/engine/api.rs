@@ -246,6 +246,11 @@ pub enum ExecEvent {
         /// The job.
         id: JobId,
     },
+    /// All was told that such a job did meanwhile, up to its last report if there was one.
+    CaughtUp {
+        /// The job.
+        id: JobId,
+    },
     /// Something went wrong in execution.
     Exception {
         /// The job.

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::api::{Effect, Exception, ExecCommand, ExecEvent, Log};
-use super::record::{Exec, field};
+use super::record::{Exec, Record, field};
 use super::{Engine, TimerId, events, late_start};
 use crate::eventlog::EventEntry;
-use crate::job::{JobId, State, Timestamp};
+use crate::job::{JobId, Signal, State, Timestamp};
 use crate::jobspec::Jobspec;
 use crate::resource::Idset;
 
@@ -18,6 +18,10 @@ const SIGALRM: i32 = 14;
 
 /// The time before a job's end at which it is warned, in seconds, if it doesn't say more.
 const WARNING: f64 = 60.0;
+
+/// How many seconds a shepherd has to tell what a job did while no manager ran, if it is of a build
+/// that doesn't say when it is through.
+const CATCHING_UP: f64 = 10.0;
 
 impl Engine {
     /// Asks for the job's start; with `reattach` it may run already.
@@ -28,6 +32,7 @@ impl Engine {
         record.exec = Exec::Open;
         let userid = record.job.userid;
         let simulated = record.job.jobspec.attribute("exec.test").is_some();
+        record.behind = reattach && !simulated;
         if reattach {
             self.reattach_begins(id);
         } else {
@@ -60,6 +65,7 @@ impl Engine {
             }
             ExecEvent::Reattached { id } if self.is_executing(id) => self.reattached(id),
             ExecEvent::Reattached { .. } => {}
+            ExecEvent::CaughtUp { id } => self.caught_up(id),
             ExecEvent::Exception { id, exception } => self.exec_exception(id, &exception),
             ExecEvent::Lost { id, note, reason } => self.lost(id, note, &reason),
             ExecEvent::Unkillable { id, ranks, reason } => self.unkillable(id, &ranks, &reason),
@@ -132,8 +138,10 @@ impl Engine {
         if !self.is_executing(id) {
             return;
         }
-        let held = self.jobs.get(&id).and_then(|record| record.held());
-        if let Some(ranks) = held.map(|held| held.ranks()) {
+        // One that is unknown since it was never handed over has left nothing.
+        let handed_over = |record: &&Record| !record.behind || record.job.event_posted("start");
+        let record = self.jobs.get(&id).filter(handed_over);
+        if let Some(ranks) = record.and_then(|record| record.held()).map(|held| held.ranks()) {
             self.drain_for_owner(&ranks, reason);
         }
         self.exec_exception(id, &Exception { kind: "exec".to_owned(), severity: 0, note });
@@ -168,6 +176,17 @@ impl Engine {
         }
     }
 
+    /// What the job did while no manager ran is known: only now can its time be up.
+    fn caught_up(&mut self, id: JobId) {
+        let Some(record) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        if std::mem::take(&mut record.behind) && record.job.state == State::Run {
+            self.rearm_expiry(id);
+            self.warn_late(id);
+        }
+    }
+
     fn was_posted(&self, id: JobId, name: &str) -> bool {
         self.jobs.get(&id).is_some_and(|record| record.is_posted(name))
     }
@@ -197,12 +216,16 @@ impl Engine {
     /// What `start` and a fatal exception mean for execution.
     pub(super) fn execution_follows(&mut self, id: JobId, entry: &EventEntry, ended: bool) {
         if ended {
-            let timeout = field(entry, "type").and_then(|kind| kind.as_str()) == Some("timeout");
-            let signum = if timeout { SIGALRM } else { self.exec.term_signal.number() };
-            self.end_execution(id, signum);
+            self.end_execution(id, self.ending_signal(entry));
         } else {
             self.arm_expiry(id, entry.timestamp);
         }
+    }
+
+    /// The first signal to a job that this exception ended.
+    fn ending_signal(&self, exception: &EventEntry) -> i32 {
+        let timeout = field(exception, "type").and_then(|kind| kind.as_str()) == Some("timeout");
+        if timeout { SIGALRM } else { self.exec.term_signal.number() }
     }
 
     fn end_execution(&mut self, id: JobId, signum: i32) {
@@ -225,24 +248,46 @@ impl Engine {
         let Some(record) = self.jobs.get(&id) else {
             return;
         };
-        let Some(resources) = record.job.resources.as_ref() else {
+        let Some(at) = self.time_is_up(record, started) else {
             return;
         };
-        let most = self.exec.max_start_delay;
-        let Some(end) = late_start::end(resources, started.as_secs(), most) else {
-            return;
-        };
-        let at = Timestamp::from_secs(end);
         let warning = warning(&record.job.jobspec);
-        let timer = self.expire_at(id, at);
+        // It may have ended in time, and nobody has told yet.
+        let told = if record.behind { self.now + CATCHING_UP } else { self.now };
+        let timer = self.expire_at(id, if at < told { told } else { at });
         if let Some(record) = self.jobs.get_mut(&id) {
             record.expiry = Some(timer);
         }
-        // What is past was sent before a restart, or the job is shorter than its warning.
+        // Otherwise the job is shorter than its warning, or a restart came between.
         if let Some((signum, before)) = warning
             && at + -before > self.now
         {
             self.warn_at(id, at + -before, signum, timer);
+        }
+    }
+
+    /// When the job's time is up, if it has an end.
+    fn time_is_up(&self, record: &Record, started: Timestamp) -> Option<Timestamp> {
+        let resources = record.job.resources.as_ref()?;
+        let end = late_start::end(resources, started.as_secs(), self.exec.max_start_delay)?;
+        Some(Timestamp::from_secs(end))
+    }
+
+    /// Warns a job for which the moment passed before a restart. Whether there was a manager then
+    /// is on no record, and to be warned twice does less harm than not at all.
+    fn warn_late(&mut self, id: JobId) {
+        let Some(record) = self.jobs.get(&id) else {
+            return;
+        };
+        let missed = || {
+            let started = record.times.start.get()?;
+            let end = self.time_is_up(record, started)?;
+            let (signum, before) = warning(&record.job.jobspec)?;
+            let moment = end + -before;
+            (started < moment && moment <= self.now && self.now < end).then_some(signum)
+        };
+        if let Some(signum) = missed() {
+            self.signal(id, signum);
         }
     }
 
@@ -267,8 +312,8 @@ fn warning(spec: &Jobspec) -> Option<(i32, f64)> {
     let option = spec.shell_option("signal")?.as_object()?;
     let signum = option.get("signum").map_or(Some(SIGUSR1.into()), Value::as_i64)?;
     let before = option.get("timeleft").map_or(Some(WARNING), Value::as_f64)?;
-    let signum = i32::try_from(signum).ok().filter(|signum| (1..=64).contains(signum))?;
-    (before >= 0.0).then_some((signum, before))
+    let signal = Signal::from_number(signum)?.sendable().ok()?;
+    (before >= 0.0).then_some((signal.number(), before))
 }
 
 impl Engine {
@@ -278,7 +323,9 @@ impl Engine {
             return;
         };
         let userid = record.job.userid;
+        let end = record.job.end_event().cloned();
         record.exec = Exec::Ending;
+        record.behind = true;
         if record.job.jobspec.attribute("exec.test").is_some() {
             self.post(id, events::release(self.now));
             return;
@@ -286,7 +333,8 @@ impl Engine {
         self.reattach_begins(id);
         let start = ExecCommand::Start { id, userid, reattach: true };
         self.effects.after.push(Effect::Exec(start));
-        let signum = self.exec.term_signal.number();
+        let other = self.exec.term_signal.number();
+        let signum = end.map_or(other, |end| self.ending_signal(&end));
         let cancel = ExecCommand::Cancel { id, signum };
         self.effects.after.push(Effect::Exec(cancel));
     }

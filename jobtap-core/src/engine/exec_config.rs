@@ -1,6 +1,5 @@
 //! The keys of `[exec]` that the engine goes by; those about processes are the executor's.
 
-use serde::Deserialize;
 use serde_json::Value;
 
 use crate::job::Signal;
@@ -16,21 +15,21 @@ pub(super) struct ExecConfig {
     /// A start that comes more than this part of the duration late moves the end too, so that a
     /// slow prolog doesn't eat the job's time.
     pub(super) max_start_delay: f64,
+    /// Whether jobs of others than the owner may be simulated.
+    pub(super) guests_simulate: bool,
 }
 
 impl ExecConfig {
     /// Reads the keys; the error names the one that is wrong.
     pub(super) fn read(config: &Value) -> Result<Self, String> {
-        let value = |key| config.get("exec").and_then(|table| table.get(key));
+        let exec = table(config, "exec", "exec")?;
+        let value = |key| exec.and_then(|table| table.get(key));
         let term_signal = match value("term-signal") {
             None => Signal::TERM,
             Some(signal) => {
-                Signal::deserialize(signal).map_err(|error| format!("exec.term-signal: {error}"))?
+                Signal::configured(signal).map_err(|error| format!("exec.term-signal: {error}"))?
             }
         };
-        if term_signal.is_real_time() {
-            return Err(format!("exec.term-signal: {term_signal} is a real-time signal"));
-        }
         let percent = match value("max-start-delay-percent") {
             None => MAX_START_DELAY,
             Some(percent) => {
@@ -39,7 +38,27 @@ impl ExecConfig {
                 })?
             }
         };
-        Ok(Self { term_signal, max_start_delay: percent / 100.0 })
+        let testexec = match exec {
+            Some(exec) => table(exec, "testexec", "exec.testexec")?,
+            None => None,
+        };
+        let guests_simulate = match testexec.and_then(|table| table.get("allow-guests")) {
+            None => false,
+            Some(allow) => allow.as_bool().ok_or_else(|| {
+                format!("exec.testexec.allow-guests: must be true or false, not {allow}")
+            })?,
+        };
+        Ok(Self { term_signal, max_start_delay: percent / 100.0, guests_simulate })
+    }
+}
+
+/// A table that may be missing, and nothing else.
+fn table<'c>(parent: &'c Value, key: &str, named: &str) -> Result<Option<&'c Value>, String> {
+    match parent.get(key) {
+        Some(other) if !other.is_object() => {
+            Err(format!("{named}: must be a table, written once as [{named}], not {other}"))
+        }
+        table => Ok(table),
     }
 }
 
@@ -52,7 +71,8 @@ mod tests {
 
     #[test]
     fn what_is_not_said_is_as_in_flux() {
-        let defaults = ExecConfig { term_signal: Signal::TERM, max_start_delay: 0.25 };
+        let defaults =
+            ExecConfig { term_signal: Signal::TERM, max_start_delay: 0.25, guests_simulate: false };
         for config in [json!({}), json!({"exec": {"imp": "/usr/libexec/imp"}})] {
             assert_eq!(ExecConfig::read(&config), Ok(defaults));
         }
@@ -78,5 +98,23 @@ mod tests {
                 assert!(text.starts_with(&format!("exec.{key}: ")), "{text}");
             }
         }
+    }
+
+    #[test]
+    fn a_value_where_a_table_belongs_is_refused_by_its_name() {
+        for (config, named) in [
+            (json!({"exec": 5}), "exec: "),
+            (json!({"exec": [{"term-signal": "INT"}]}), "exec: "),
+            (json!({"exec": {"testexec": true}}), "exec.testexec: "),
+            (
+                json!({"exec": {"testexec": {"allow-guests": "yes"}}}),
+                "exec.testexec.allow-guests: ",
+            ),
+        ] {
+            let text = ExecConfig::read(&config).unwrap_err();
+            assert!(text.starts_with(named), "{text}");
+        }
+        let allowed = json!({"exec": {"testexec": {"allow-guests": true}}});
+        assert!(ExecConfig::read(&allowed).unwrap().guests_simulate);
     }
 }

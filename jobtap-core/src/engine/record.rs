@@ -67,6 +67,8 @@ pub(super) struct Record {
     pub(super) exec: Exec,
     /// It was handed to the execution system again, which hasn't confirmed it yet.
     pub(super) reattaching: bool,
+    /// Nor has it told all that the job did while no manager ran.
+    pub(super) behind: bool,
     /// A simulated execution is over; its release is posted when no other event waits.
     pub(super) release_due: bool,
     pub(super) simulated: Option<Box<Simulated>>,
@@ -89,6 +91,8 @@ pub(super) enum Exec {
     /// Not asked for yet.
     #[default]
     Idle,
+    /// The job ended in its prolog: it is not asked for at all.
+    Never,
     /// Asked for; the last report is still to come.
     Open,
     /// Asked to end.
@@ -145,6 +149,7 @@ impl Record {
             lost_resources: false,
             exec: Exec::Idle,
             reattaching: false,
+            behind: false,
             release_due: false,
             simulated: None,
             expiry: None,
@@ -235,10 +240,14 @@ impl Record {
             "finish" => self.finish(entry)?,
             "release" => self.release(entry),
             "free" => self.holds = false,
-            // All is free by now: which part was so before the rest is nobody's question any more.
+            // All is free by now: which part was so before the rest is nobody's question any more, nor
+            // why it never began.
             "clean" => {
                 self.released = Idset::new();
                 self.remaining = None;
+                if self.exec == Exec::Never {
+                    self.exec = Exec::Idle;
+                }
             }
             "exception" => ended = self.exception(entry)?,
             "memo" => self.memo(entry),
@@ -382,6 +391,9 @@ impl Record {
             return Ok(false);
         }
         self.job.end_event.get_or_insert_with(|| Arc::clone(entry));
+        if self.exec == Exec::Idle && !self.prologs.is_empty() {
+            self.exec = Exec::Never;
+        }
         Ok(true)
     }
 

@@ -5,15 +5,12 @@ use serde_json::{Map, Value, json};
 use super::api::{Cred, Exception, ReplyTo, Request, RequestError};
 use super::record::{Exec, Record};
 use super::{Effect, Engine, ExecCommand, events};
-use crate::job::{JobId, State, StateSet, Uid, Urgency};
+use crate::job::{JobId, Signal, State, StateSet, Uid, Urgency};
 
 const EPERM: i32 = 1;
 const ENOENT: i32 = 2;
 const EINVAL: i32 = 22;
 const EPROTO: i32 = 71;
-
-/// The highest signal number of this platform's kind (Linux), inclusive.
-const SIGNALS: std::ops::RangeInclusive<i32> = 1..=64;
 
 pub(super) fn refused(errno: i32, text: impl Into<String>) -> RequestError {
     RequestError { errno, text: text.into() }
@@ -238,8 +235,10 @@ pub(super) fn owner_only(cred: Cred) -> Result<(), RequestError> {
 }
 
 fn check_signal(signum: i64) -> Result<i32, RequestError> {
-    let signum = i32::try_from(signum).ok().filter(|signum| SIGNALS.contains(signum));
-    signum.ok_or_else(|| refused(EINVAL, "Invalid signal number"))
+    let signal = Signal::from_number(signum);
+    let signal = signal.ok_or_else(|| refused(EINVAL, "Invalid signal number"))?;
+    let sendable = signal.sendable().map_err(|error| refused(EINVAL, error.to_string()))?;
+    Ok(sendable.number())
 }
 
 /// Severity and type as RFC 21 has them.

@@ -328,7 +328,7 @@ impl Engine {
         let open_prolog = !record.prologs.is_empty();
         let ended = record.job.state == State::Cleanup;
         match (record.exec, ended) {
-            (Exec::Done, _) => {}
+            (Exec::Done | Exec::Never, _) => {}
             // A start that was asked for is found again, or done now if it never arrived.
             (_, false) if !open_prolog => {
                 self.execute_job(id, started);

@@ -23,7 +23,7 @@ pub use flags::{Flags, FlagsError};
 pub use generator::{IdGenerator, IdsExhausted};
 pub use id::{Encoding, JobId, JobIdError, UnknownEncoding};
 pub use result::{JobResult, UnknownResult};
-pub use signal::{Signal, UnknownSignal};
+pub use signal::{Signal, SignalError, UnknownSignal};
 pub use state::{State, UnknownState};
 pub use state_set::{StateSet, UnknownStatus};
 pub use taskmap::{TaskMap, TaskMapError};

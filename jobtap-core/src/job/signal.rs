@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde_json::Value;
 
 use super::number_or_text::NumberOrText;
 
@@ -52,6 +53,38 @@ impl Signal {
     pub const fn is_real_time(self) -> bool {
         self.0 > 31
     }
+
+    /// The signal, if it is one that jobs can be sent: a real-time one isn't.
+    ///
+    /// # Errors
+    /// [`SignalError::RealTime`].
+    ///
+    /// ```
+    /// use jobtap_core::job::Signal;
+    ///
+    /// assert!(Signal::TERM.sendable().is_ok());
+    /// assert!(Signal::from_number(40).unwrap().sendable().is_err());
+    /// ```
+    pub const fn sendable(self) -> Result<Self, SignalError> {
+        if self.is_real_time() { Err(SignalError::RealTime(self.0)) } else { Ok(self) }
+    }
+
+    /// The signal that a configuration names, by name or number, if jobs can be sent it.
+    ///
+    /// # Errors
+    /// Whatever is no such signal; the text doesn't name the key.
+    ///
+    /// ```
+    /// use jobtap_core::job::Signal;
+    /// use serde_json::json;
+    ///
+    /// assert_eq!(Signal::configured(&json!("TERM")), Ok(Signal::TERM));
+    /// assert!(Signal::configured(&json!(0)).is_err());
+    /// ```
+    pub fn configured(value: &Value) -> Result<Self, SignalError> {
+        let signal = Self::deserialize(value);
+        signal.map_err(|error| SignalError::Unknown(error.to_string()))?.sendable()
+    }
 }
 
 impl fmt::Display for Signal {
@@ -90,6 +123,17 @@ impl Serialize for Signal {
     }
 }
 
+/// Why a value names no signal that jobs can be sent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SignalError {
+    /// No signal at all.
+    #[error("{0}")]
+    Unknown(String),
+    /// A real-time signal, by its number.
+    #[error("{0} is a real-time signal, which can't be sent: use one from 1 to 31")]
+    RealTime(i32),
+}
+
 /// A text that names no signal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown signal `{0}`: expected a name such as SIGTERM, or a number from 1 to 64")]
@@ -108,6 +152,18 @@ mod tests {
         assert_eq!("SYS".parse::<Signal>().unwrap().number(), 31);
         for text in ["", "SIG", "NOSUCH", "0", "-1", "65"] {
             assert_eq!(text.parse::<Signal>(), Err(UnknownSignal(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn real_time_signals_cannot_be_sent_or_configured() {
+        for number in 1..=64 {
+            let sent = Signal::from_number(number).unwrap().sendable();
+            assert_eq!(sent.is_ok(), number < 32, "{number}");
+            assert_eq!(Signal::configured(&number.into()), sent);
+        }
+        for value in [Value::Null, true.into(), "NONE".into(), 1.5.into(), vec![9].into()] {
+            assert!(matches!(Signal::configured(&value), Err(SignalError::Unknown(_))), "{value}");
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::{Exception, ExecCommand, ExecEvent, Input};
+use crate::engine::{ExecCommand, ExecEvent, Input};
 use crate::job::{JobId, WaitStatus};
 
 /// The jobs that it has, with their status once they have ended.
@@ -12,6 +12,9 @@ pub(super) struct Execution {
     jobs: BTreeMap<JobId, Option<i32>>,
     /// Starts are reported only when the test says so.
     pub(super) hold: bool,
+    /// What happened to a job that is handed over again is reported only when the test says so.
+    pub(super) hold_missed: bool,
+    missed: Vec<ExecEvent>,
     /// What was sent to each job's tasks.
     pub(super) signals: BTreeMap<JobId, Vec<i32>>,
 }
@@ -48,21 +51,29 @@ impl Execution {
 
     fn start(&mut self, id: JobId, reattach: bool) -> Vec<ExecEvent> {
         if reattach && !self.jobs.contains_key(&id) {
-            let exception =
-                Exception { kind: "exec".to_owned(), severity: 0, note: "job is lost".to_owned() };
-            return vec![ExecEvent::Exception { id, exception }, ExecEvent::Released { id }];
+            let (note, reason) = ("job is lost".to_owned(), "lost".to_owned());
+            return vec![ExecEvent::Lost { id, note, reason }, ExecEvent::Released { id }];
         }
         let ended = *self.jobs.entry(id).or_insert(None);
         let mut reports = Vec::new();
-        if reattach {
-            reports.push(ExecEvent::Reattached { id });
-        }
         if !self.hold {
             reports.push(ExecEvent::Started { id });
         }
         if let Some(status) = ended {
             reports.extend(self.end(id, status));
         }
+        if reattach {
+            reports.push(ExecEvent::CaughtUp { id });
+            if self.hold_missed {
+                self.missed.append(&mut reports);
+            }
+            reports.insert(0, ExecEvent::Reattached { id });
+        }
         reports
+    }
+
+    /// What was held back.
+    pub(super) fn missed(&mut self) -> Vec<ExecEvent> {
+        std::mem::take(&mut self.missed)
     }
 }

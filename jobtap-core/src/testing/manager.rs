@@ -214,6 +214,19 @@ impl TestManager {
         self.input(Input::Exec(ExecEvent::Started { id }));
     }
 
+    /// From now on, what happened to jobs while the manager was dead is reported only when the test
+    /// says so, by [`tell_missed`](Self::tell_missed).
+    pub fn hold_missed(&mut self) {
+        self.execution.hold_missed = true;
+    }
+
+    /// The execution system reports what happened to jobs while the manager was dead.
+    pub fn tell_missed(&mut self) {
+        for report in self.execution.missed() {
+            self.input(Input::Exec(report));
+        }
+    }
+
     /// The execution system reports the end of a job with this exit code.
     pub fn finish(&mut self, id: JobId, exit_code: u8) {
         let status = WaitStatus::from_exit_code(exit_code).as_raw();

@@ -23,6 +23,8 @@ pub(crate) struct Model {
     pub(crate) released: bool,
     seen: Vec<String>,
     fatal: bool,
+    /// It is looked for after a restart.
+    reattaching: bool,
 }
 
 type Verdict = Result<(), String>;
@@ -105,8 +107,13 @@ impl Model {
             }
             "newer.seen" | "debug.alloc-request" | "debug.start-request" => {}
             // Of a job that ends too: what is left of it is found and reported.
-            "debug.exec-reattach-start" | "debug.exec-reattach-finish" => {
+            "debug.exec-reattach-start" => {
                 self.within(&[Run, Cleanup])?;
+                self.reattaching = true;
+            }
+            "debug.exec-reattach-finish" => {
+                self.within(&[Run, Cleanup])?;
+                need(std::mem::take(&mut self.reattaching), "nothing began")?;
             }
             "memo" => self.within(&[Depend, Priority, Sched, Run, Cleanup])?,
             "resource-update" => self.within(&[Run, Cleanup])?,

@@ -45,7 +45,8 @@ pub(crate) fn warning(option: &str) -> Result<Value, ArgError> {
     let (signal, time) = option.split_once('@').unwrap_or((option, ""));
     let name = if signal.is_empty() { "SIGUSR1" } else { signal };
     let known = name.parse::<Signal>();
-    let signum = known.map_err(|_| refused(format!("signal '{signal}' is invalid")))?.number();
+    let known = known.map_err(|_| refused(format!("signal '{signal}' is invalid")))?;
+    let signum = known.sendable().map_err(|error| refused(error.to_string()))?.number();
     let timeleft = if time.is_empty() { "60" } else { time };
     let timeleft = timeleft.parse::<Fsd>().map_err(|error| refused(error.to_string()))?;
     Ok(json!({ "signum": signum, "timeleft": timeleft.as_secs() }))

@@ -149,7 +149,7 @@ fn drop_strays(parts: &Parts, started: &[u64]) {
             continue;
         }
         if !job.ended {
-            parts.executor.cancel(job.id, SIGTERM);
+            parts.executor.cancel(job.id, parts.executor.term_signal());
         }
         parts.executor.ack(job.id);
     }
@@ -160,8 +160,6 @@ fn will_be_started(records: &Records, id: JobId) -> bool {
     let log = records.main_log(id, Cred { userid: Uid::new(0), owner: true });
     log.is_ok_and(|log| log.has("alloc") && !log.has_ended())
 }
-
-const SIGTERM: i32 = 15;
 
 fn start(parts: &Parts, id: JobId, userid: Uid, reattach: bool) {
     match start_job(parts, id, userid, reattach) {
@@ -256,6 +254,7 @@ pub(super) fn translate(event: ExecEvent) -> Option<engine::ExecEvent> {
             engine::ExecEvent::Log { id: JobId::new(id), entry }
         }
         ExecEvent::Reattached { id } => engine::ExecEvent::Reattached { id: JobId::new(id) },
+        ExecEvent::CaughtUp { id } => engine::ExecEvent::CaughtUp { id: JobId::new(id) },
         ExecEvent::Started { id } => engine::ExecEvent::Started { id: JobId::new(id) },
         ExecEvent::Exception { id, severity, kind, note } => engine::ExecEvent::Exception {
             id: JobId::new(id),

@@ -14,6 +14,7 @@ use super::config::{ConfigError, Source};
 use super::config_keys::doubtful;
 use super::engine_thread::{EngineHandle, answered};
 use super::execution::Execution;
+use super::lifecycle::StartError;
 use super::log::Log;
 use super::privacy::Privacy;
 use super::settings::Settings;
@@ -73,7 +74,7 @@ impl Configuration {
         // Users are looked up, and a name service may be slow.
         let read = tokio::task::spawn_blocking(move || Settings::read(&asked)).await;
         let read = read.map_err(|error| RpcError::new(EIO, error.to_string()))?;
-        let settings = read.map_err(|error| RpcError::new(EINVAL, error.to_string()))?;
+        let settings = read.map_err(|error| refused(&error))?;
         let mut current = self.current.lock().await;
         let request = Request::Configure { config: config.clone() };
         answered(self.engine.request(cred, request)).await.map_err(of_the_manager)?;
@@ -88,7 +89,21 @@ impl Configuration {
 
 /// Says, as Flux does, which module a new configuration failed at; all that can refuse one is ours.
 fn of_the_manager(error: RpcError) -> RpcError {
-    RpcError { text: format!("error updating job-manager: {}", error.text), ..error }
+    RpcError { text: named_by_flux(&error.text), ..error }
+}
+
+fn named_by_flux(text: &str) -> String {
+    format!("error updating job-manager: {text}")
+}
+
+fn refused(error: &StartError) -> RpcError {
+    let text = error.to_string();
+    let text = match error {
+        // The engine reads other keys of the same table, and refuses them so.
+        StartError::Kill(_) => named_by_flux(&text),
+        _ => text,
+    };
+    RpcError::new(EINVAL, text)
 }
 
 /// A table for a plugin that isn't there, or a key that is nearly one of the manager's, is most likely a
@@ -117,6 +132,15 @@ fn strangers(config: &Value, linked: &[&'static str]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_keys_of_exec_are_refused_in_the_same_words() {
+        let bad = json!({"exec": {"max-kill-count": 0}});
+        let text = Settings::read(&bad).map_err(|error| refused(&error).text).err();
+        let expected = "error updating job-manager: exec.max-kill-count: must be an integer from 1, \
+                        not 0";
+        assert_eq!(text.as_deref(), Some(expected));
+    }
 
     #[test]
     fn a_table_for_no_plugin_is_named_with_the_one_that_is_near() {

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use jobtap_core::job::{Fsd, Signal};
+use jobtap_core::job::{Fsd, Signal, SignalError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Between two signals at least, lest a timeout of none keep a processor busy.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+/// Seconds between two kill signals at least: a process that is killed needs a moment to be gone.
+const SHORTEST_PAUSE: f64 = 1.0;
 
 /// The pause grows to this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
@@ -17,16 +17,29 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum KillPolicyError {
     /// Not a duration, or longer than time.
-    #[error("exec.{key}: invalid FSD {value}")]
+    #[error("exec.{key}: invalid FSD {value}: use seconds, or a text such as \"30s\"")]
     Duration {
         /// The key in `[exec]`.
         key: &'static str,
         /// What it says.
         value: String,
     },
+    /// A duration that the key can't have.
+    #[error("exec.{key}: must be {must}")]
+    Range {
+        /// The key in `[exec]`.
+        key: &'static str,
+        /// What it has to be.
+        must: &'static str,
+    },
     /// Not a signal, or a real-time one.
-    #[error("exec.kill-signal: {0}")]
-    Signal(String),
+    #[error("exec.{key}: {error}")]
+    Signal {
+        /// The key in `[exec]`.
+        key: &'static str,
+        /// What is wrong with it.
+        error: SignalError,
+    },
     /// Not a number, or none at all.
     #[error("exec.max-kill-count: must be an integer from 1, not {0}")]
     Count(String),
@@ -50,6 +63,18 @@ pub struct KillPolicy {
     /// (`exec.max-kill-timeout`, no limit).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_kill_timeout: Option<f64>,
+    /// The pause after a kill signal at least.
+    #[serde(skip_serializing_if = "is_usual")]
+    pub shortest_pause: f64,
+    /// The first signal to a job that nobody asks for any more (`exec.term-signal`, SIGTERM); for the
+    /// manager, who says it with each job that it ends.
+    #[serde(skip)]
+    pub term_signal: Signal,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_usual(pause: &f64) -> bool {
+    *pause == SHORTEST_PAUSE
 }
 
 impl Default for KillPolicy {
@@ -59,6 +84,8 @@ impl Default for KillPolicy {
             kill_signal: Signal::KILL,
             max_kill_count: 8,
             max_kill_timeout: None,
+            shortest_pause: SHORTEST_PAUSE,
+            term_signal: Signal::TERM,
         }
     }
 }
@@ -73,11 +100,16 @@ impl KillPolicy {
         let value = |key| config.get("exec").and_then(|table| table.get(key));
         if let Some(patience) = value("kill-timeout") {
             let patience = fsd("kill-timeout", patience)?;
-            let patience = patience.ok_or_else(|| invalid("kill-timeout", "\"infinity\""))?;
-            policy.kill_timeout = patience;
+            let finite = KillPolicyError::Range { key: "kill-timeout", must: "finite" };
+            policy.kill_timeout = patience.ok_or(finite)?;
         }
-        if let Some(signal) = value("kill-signal") {
-            policy.kill_signal = kill_signal(signal)?;
+        for (key, place) in
+            [("kill-signal", &mut policy.kill_signal), ("term-signal", &mut policy.term_signal)]
+        {
+            if let Some(signal) = value(key) {
+                let signal = Signal::configured(signal);
+                *place = signal.map_err(|error| KillPolicyError::Signal { key, error })?;
+            }
         }
         if let Some(count) = value("max-kill-count") {
             let number = count.as_u64().and_then(|number| u32::try_from(number).ok());
@@ -87,6 +119,10 @@ impl KillPolicy {
         }
         if let Some(limit) = value("max-kill-timeout") {
             policy.max_kill_timeout = fsd("max-kill-timeout", limit)?;
+            if policy.max_kill_timeout == Some(0.0) {
+                let must = "more than 0: a job that was just killed needs a moment to be gone";
+                return Err(KillPolicyError::Range { key: "max-kill-timeout", must });
+            }
         }
         Ok(policy)
     }
@@ -96,15 +132,21 @@ impl KillPolicy {
         Duration::try_from_secs_f64(self.kill_timeout).unwrap_or(Duration::ZERO)
     }
 
-    /// The pause after so many kill signals: each is twice the one before.
+    /// The pause after so many kill signals: each is twice the one before, between the shortest and
+    /// the longest.
     pub(super) fn pause_after(&self, kills: u32) -> Duration {
         let factor = 2u32.saturating_pow(kills.min(16));
-        self.patience().max(SHORTEST_PAUSE).saturating_mul(factor).min(LONGEST_PAUSE)
+        self.patience().saturating_mul(factor).max(self.shortest()).min(LONGEST_PAUSE)
     }
 
     /// From the first kill signal until the nodes are given up; `None` when only the count says.
     pub(super) fn limit(&self) -> Option<Duration> {
-        self.max_kill_timeout.and_then(|limit| Duration::try_from_secs_f64(limit).ok())
+        let limit = self.max_kill_timeout.and_then(|limit| Duration::try_from_secs_f64(limit).ok());
+        limit.map(|limit| limit.max(self.shortest()))
+    }
+
+    fn shortest(&self) -> Duration {
+        Duration::try_from_secs_f64(self.shortest_pause).unwrap_or(Duration::ZERO)
     }
 }
 
@@ -120,15 +162,6 @@ fn fsd(key: &'static str, value: &Value) -> Result<Option<f64>, KillPolicyError>
     }
     let representable = duration.to_duration().ok_or_else(|| invalid(key, value))?;
     Ok(Some(representable.as_secs_f64()))
-}
-
-fn kill_signal(value: &Value) -> Result<Signal, KillPolicyError> {
-    let signal =
-        Signal::deserialize(value).map_err(|error| KillPolicyError::Signal(error.to_string()))?;
-    if signal.is_real_time() {
-        return Err(KillPolicyError::Signal(format!("{signal} is a real-time signal")));
-    }
-    Ok(signal)
 }
 
 #[cfg(test)]
@@ -163,7 +196,7 @@ mod tests {
             ("kill-timeout", [json!("soon"), json!(-1), json!("infinity"), json!(true)]),
             ("kill-signal", [json!("SIGNONE"), json!(0), json!(40), json!([9])]),
             ("max-kill-count", [json!(0), json!(-1), json!("8"), json!(1.5)]),
-            ("max-kill-timeout", [json!("soon"), json!(-1), json!(1e30), json!({})]),
+            ("max-kill-timeout", [json!("soon"), json!(-1), json!(1e30), json!(0)]),
         ] {
             for value in values {
                 let text =
@@ -174,12 +207,41 @@ mod tests {
     }
 
     #[test]
+    fn refusals_say_what_to_do() {
+        let refusal =
+            |exec: Value| KillPolicy::read(&json!({ "exec": exec })).unwrap_err().to_string();
+        for (exec, text) in [
+            (json!({"kill-timeout": "infinity"}), "exec.kill-timeout: must be finite"),
+            (
+                json!({"kill-timeout": -1}),
+                "exec.kill-timeout: invalid FSD -1: use seconds, or a text such as \"30s\"",
+            ),
+            (
+                json!({"kill-signal": 40}),
+                "exec.kill-signal: 40 is a real-time signal, which can't be sent: use one from 1 \
+                 to 31",
+            ),
+        ] {
+            assert_eq!(refusal(exec), text);
+        }
+    }
+
+    #[test]
+    fn what_was_just_killed_has_a_moment_to_be_gone() {
+        let hasty = json!({"exec": {"kill-timeout": 0, "max-kill-timeout": "1ms"}});
+        let hasty = KillPolicy::read(&hasty).unwrap();
+        assert_eq!(hasty.patience(), Duration::ZERO);
+        assert_eq!(hasty.pause_after(1), Duration::from_secs(1));
+        assert_eq!(hasty.limit(), Some(Duration::from_secs(1)));
+    }
+
+    #[test]
     fn pauses_double_up_to_five_minutes_and_are_never_none() {
         let pauses = |kill_timeout| {
             let policy = KillPolicy { kill_timeout, ..KillPolicy::default() };
             [0, 1, 2, 3, 7, 100].map(|kills| policy.pause_after(kills).as_secs_f64())
         };
         assert_eq!(pauses(5.0), [5.0, 10.0, 20.0, 40.0, 300.0, 300.0]);
-        assert!(pauses(0.0).iter().all(|pause| *pause > 0.0));
+        assert_eq!(pauses(0.3), [1.0, 1.0, 1.2, 2.4, 38.4, 300.0]);
     }
 }

@@ -142,6 +142,11 @@ impl LocalExecutor {
         self.kill = kill;
     }
 
+    /// The first signal to jobs that nobody asks for any more.
+    pub fn term_signal(&self) -> i32 {
+        self.kill.term_signal.number()
+    }
+
     /// Asks the shepherd to exit as soon as it holds no job.
     pub fn shutdown(&self) {
         self.request(Request::Shutdown);

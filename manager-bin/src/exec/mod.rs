@@ -102,7 +102,8 @@ pub struct TaskProcess {
 
 /// What happens to a job that was handed to an [`Executor`].
 ///
-/// A job that is picked up has [`Reattached`](Self::Reattached) first, then what was missed.
+/// A job that is picked up has [`Reattached`](Self::Reattached) first, then what was missed, then
+/// [`CaughtUp`](Self::CaughtUp).
 ///
 /// In order: [`Log`](Self::Log) entries `init` and `starting`, [`Started`](Self::Started), more log
 /// entries, [`Finished`](Self::Finished), [`Released`](Self::Released). A job that could not start
@@ -122,6 +123,11 @@ pub enum ExecEvent {
     },
     /// A job that was to be picked up is there.
     Reattached {
+        /// The job.
+        id: u64,
+    },
+    /// All was told that such a job did while no manager ran. It may be over.
+    CaughtUp {
         /// The job.
         id: u64,
     },
@@ -190,6 +196,7 @@ impl ExecEvent {
         match *self {
             Self::Log { id, .. }
             | Self::Reattached { id }
+            | Self::CaughtUp { id }
             | Self::Started { id }
             | Self::Exception { id, .. }
             | Self::Lost { id, .. }

@@ -46,6 +46,8 @@ const IMPATIENT: KillPolicy = KillPolicy {
     kill_signal: Signal::KILL,
     max_kill_count: 8,
     max_kill_timeout: None,
+    shortest_pause: 0.001,
+    term_signal: Signal::TERM,
 };
 
 /// Kills at once, and gives up soon, by a signal that jobs can ignore.
@@ -182,6 +184,7 @@ fn name(event: &ExecEvent) -> String {
         ExecEvent::Lost { note, reason, .. } => format!("LOST {note} ({reason})"),
         ExecEvent::Unkillable { ranks, reason, .. } => format!("UNKILLABLE {ranks} {reason}"),
         ExecEvent::Reattached { .. } => "REATTACHED".to_owned(),
+        ExecEvent::CaughtUp { .. } => "CAUGHT-UP".to_owned(),
         ExecEvent::Finished { status, .. } => format!("FINISH {status}"),
         ExecEvent::Released { last, .. } => format!("RELEASE {last}"),
         ExecEvent::Tasks { tasks, .. } => format!("TASKS {}", tasks.len()),

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{constraints, required};
+use crate::job::Signal;
 use crate::jobspec::JobspecError;
 use crate::jobspec::error::Place;
 
@@ -80,10 +81,23 @@ fn check_shell(system: &Map<String, Value>, at: &Place<'_>) -> Result<(), Jobspe
     };
     let at = at.key("shell");
     match shell {
-        Value::Object(shell) if shell.get("options").is_none_or(Value::is_object) => Ok(()),
-        Value::Object(_) => Err(at.key("options").must("a mapping")),
+        Value::Object(shell) => match shell.get("options") {
+            None => Ok(()),
+            Some(Value::Object(options)) => check_warning(options, &at.key("options")),
+            Some(_) => Err(at.key("options").must("a mapping")),
+        },
         _ => Err(at.must("a mapping")),
     }
+}
+
+/// A warning that can't be sent would only be missed at the end of the job.
+fn check_warning(options: &Map<String, Value>, at: &Place<'_>) -> Result<(), JobspecError> {
+    let signum = options.get("signal").and_then(|option| option.get("signum"));
+    let unknown = |number: i64| Signal::from_number(number).is_none_or(Signal::is_real_time);
+    if signum.and_then(Value::as_i64).is_some_and(unknown) {
+        return Err(at.key("signal").key("signum").must("a signal from 1 to 31"));
+    }
+    Ok(())
 }
 
 fn check_dependencies(dependencies: &Value, at: &Place<'_>) -> Result<(), JobspecError> {

@@ -55,6 +55,8 @@ pub(super) struct Job {
     pub(super) input: Option<JobInput>,
     pub(super) dir: Option<JobDir>,
     pub(super) cancel: Option<Cancel>,
+    /// No manager will ask for it, not even when it ends.
+    pub(super) acknowledged: bool,
     status: i32,
     told_exit: bool,
     told_failure: bool,
@@ -76,6 +78,7 @@ impl Job {
             input: None,
             dir: None,
             cancel: None,
+            acknowledged: false,
             status: 0,
             told_exit: false,
             told_failure: false,
@@ -118,16 +121,22 @@ impl Job {
         self.emit(ExecEvent::Exception { id, severity: INFORMATIONAL, kind, note });
     }
 
-    /// Says, once, that the job can't be killed, and where tasks of it are left.
-    pub(super) fn give_up(&mut self) {
+    /// Says, once, that the job can't be killed, and where tasks of it are left; where processes are
+    /// `left` that its tasks began, on any of its nodes.
+    pub(super) fn give_up(&mut self, left: bool) {
         let Some(cancel) = &mut self.cancel else {
             return;
         };
-        if self.ended || self.running.is_empty() || std::mem::replace(&mut cancel.given_up, true) {
+        let gone = self.running.is_empty() && !left;
+        if self.ended || gone || std::mem::replace(&mut cancel.given_up, true) {
             return;
         }
         let node = |(_, rank): &(Pid, u32)| self.nodes.get(place(&self.nodes, *rank).node);
-        let ranks: Idset = self.running.iter().filter_map(node).map(|node| node.rank).collect();
+        let ranks: Idset = if left {
+            self.nodes.iter().map(|node| node.rank).collect()
+        } else {
+            self.running.iter().filter_map(node).map(|node| node.rank).collect()
+        };
         let id = self.id;
         let reason = format!("unkillable user processes for job {}", JobId::new(id));
         self.emit(ExecEvent::Unkillable { id, ranks, reason });
@@ -182,11 +191,16 @@ impl Job {
             // Whatever was done about it: what is left is still there.
             ExecEvent::Unkillable { .. } => !ended,
             // They answer something, and are in no history.
-            ExecEvent::Tasks { .. } | ExecEvent::Reattached { .. } => false,
+            ExecEvent::Tasks { .. } | ExecEvent::Reattached { .. } | ExecEvent::CaughtUp { .. } => {
+                false
+            }
         });
         if let Some(outbox) = &outbox {
             for event in unseen {
                 let _ = outbox.send(Reply::Event(event.clone()));
+            }
+            if reattach {
+                let _ = outbox.send(Reply::Event(ExecEvent::CaughtUp { id: self.id }));
             }
         }
         self.outbox = outbox;
@@ -321,6 +335,7 @@ mod tests {
             ExecEvent::Lost { .. } => "LOST".to_owned(),
             ExecEvent::Unkillable { ranks, .. } => format!("UNKILLABLE {ranks}"),
             ExecEvent::Reattached { .. } => "REATTACHED".to_owned(),
+            ExecEvent::CaughtUp { .. } => "CAUGHT-UP".to_owned(),
             ExecEvent::Finished { status, .. } => format!("FINISHED {status}"),
             ExecEvent::Released { .. } => "RELEASED".to_owned(),
             ExecEvent::Tasks { tasks, .. } => format!("TASKS {}", tasks.len()),
@@ -408,7 +423,10 @@ mod tests {
         job.started();
         job.tasks_started();
         let seen = Seen { log_entries: 3, ..Seen::default() };
-        assert_eq!(seen_by(&mut job, true, seen), ["REATTACHED", "shell.start", "reattach"]);
+        assert_eq!(
+            seen_by(&mut job, true, seen),
+            ["REATTACHED", "shell.start", "CAUGHT-UP", "reattach"]
+        );
         assert_eq!(
             seen_by(&mut job, false, Seen::default()).join(" "),
             "init starting STARTED shell.init shell.start reattach"
@@ -417,11 +435,11 @@ mod tests {
         task_ended(&mut job, 1);
         job.end_if_done();
         let seen = Seen { log_entries: 9, exceptions: 1, finished: true };
-        assert_eq!(seen_by(&mut job, true, seen), ["REATTACHED", "RELEASED"]);
+        assert_eq!(seen_by(&mut job, true, seen), ["REATTACHED", "RELEASED", "CAUGHT-UP"]);
         let seen = Seen { log_entries: 8, exceptions: 0, finished: false };
         assert_eq!(
             seen_by(&mut job, true, seen),
-            ["REATTACHED", "EXCEPTION 2", "FINISHED 256", "done", "RELEASED"]
+            ["REATTACHED", "EXCEPTION 2", "FINISHED 256", "done", "RELEASED", "CAUGHT-UP"]
         );
     }
 }

@@ -265,8 +265,9 @@ impl Shepherd {
             Request::Stdin { id, rank, data, eof } => self.add_input(id, rank, &data, eof),
             Request::Tasks { id } => self.tell_tasks(id),
             Request::Ack { id } => {
-                if self.jobs.get(&id).is_some_and(Job::ended) {
-                    self.jobs.remove(&id);
+                if let Some(job) = self.jobs.get_mut(&id) {
+                    job.acknowledged = true;
+                    self.forget_if_over(id);
                 }
             }
             Request::List => {

@@ -47,6 +47,14 @@ impl Shepherd {
             self.kill_leftovers(id);
         }
         self.sweep_soon();
+        self.forget_if_over(id);
+    }
+
+    /// Forgets a job that has ended and whose end is no news to anybody.
+    pub(super) fn forget_if_over(&mut self, id: u64) {
+        if self.jobs.get(&id).is_some_and(|job| job.ended() && job.acknowledged) {
+            self.jobs.remove(&id);
+        }
     }
 
     /// Sends a signal to all processes of a job.
@@ -99,6 +107,7 @@ impl Shepherd {
 
     /// Kills a job that hasn't ended since the last signal.
     pub(super) fn kill_round(&mut self, id: u64) {
+        let left = self.has_leftovers(id);
         let Some(job) = self.jobs.get_mut(&id).filter(|job| !job.ended()) else {
             return;
         };
@@ -108,14 +117,14 @@ impl Shepherd {
         let policy = cancel.policy;
         cancel.kills = cancel.kills.saturating_add(1);
         let kills = cancel.kills;
-        if job.running.is_empty() && std::mem::replace(&mut cancel.draining, true) {
-            // All that can be told to be the job's was killed a round ago.
+        if job.running.is_empty() && std::mem::replace(&mut cancel.draining, true) && !left {
+            // All that can be told to be the job's was killed a round ago, and is gone.
             job.stop_pumps();
             self.end_if_done(id);
             return;
         }
         if kills > policy.max_kill_count {
-            job.give_up();
+            job.give_up(left);
         }
         let signal = Signal::from_named_raw(policy.kill_signal.number()).unwrap_or(Signal::KILL);
         self.signal(id, signal);
@@ -127,10 +136,31 @@ impl Shepherd {
 
     /// Says that a job can't be killed; it is killed on.
     pub(super) fn give_up(&mut self, id: u64) {
+        let left = self.has_leftovers(id);
         if let Some(job) = self.jobs.get_mut(&id) {
-            job.give_up();
+            job.give_up(left);
         }
     }
+
+    /// Whether processes live that a job's tasks left behind when they ended.
+    fn has_leftovers(&self, id: u64) -> bool {
+        let Some(job) = self.jobs.get(&id).filter(|job| job.running.is_empty()) else {
+            return false;
+        };
+        let ours = |pid: Pid| {
+            (job.group.is_some() && getpgid(Some(pid)).ok() == job.group)
+                || self.owner(pid) == Some(id)
+        };
+        self.strangers().into_iter().any(|pid| is_alive(pid) && ours(pid))
+    }
+}
+
+/// Whether a child is more than the entry that is left of it until it is reaped.
+fn is_alive(pid: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid()));
+    // Any character may be in the name, which is in parentheses; the state is behind it.
+    let state = stat.ok().and_then(|stat| stat.rsplit_once(')')?.1.trim_start().chars().next());
+    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
 /// Kills the tasks of a job that failed to start as a whole, none of which has been reaped.
@@ -147,4 +177,67 @@ pub(super) fn kill_group(job: &Job) {
 /// signal is refused, and nothing else could be done.
 pub(super) fn send(pid: Pid, signal: Signal) {
     let _ = kill_process(pid, signal);
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+    use std::collections::{BTreeMap, HashMap};
+    use std::path::PathBuf;
+    use std::process::Command;
+
+    use tokio::sync::mpsc::unbounded_channel;
+
+    use super::super::token;
+    use super::*;
+    use crate::exec::protocol::Reply;
+    use crate::exec::{ExecEvent, NodeTasks, StartJob};
+    use crate::open_files::OpenFiles;
+
+    #[test]
+    fn a_canceled_job_is_not_over_while_a_process_lives_that_its_tasks_left_behind() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let _entered = runtime.enter();
+        let (inbox, _messages) = unbounded_channel();
+        let mut shepherd = Shepherd {
+            state_dir: PathBuf::new(),
+            nonce: format!("left-behind-{}", std::process::id()),
+            limits: OpenFiles::in_place_of_the_manager(-1),
+            inbox,
+            manager: None,
+            jobs: BTreeMap::new(),
+            tasks: HashMap::new(),
+            sweep_at: None,
+            shutdown: false,
+        };
+        let (outbox, mut told) = unbounded_channel();
+        let nodes = [3, 5].map(|rank| NodeTasks { rank, ntasks: 1 });
+        let start = StartJob { id: 7, ntasks: 2, nodes: nodes.into(), ..StartJob::default() };
+        let mut job = Job::new(&start, Some(outbox));
+        job.open_streams = 1;
+        // A signal of no use, as any is to what hangs in a dead file system.
+        let kill_signal = "CONT".parse().unwrap();
+        let policy = KillPolicy { kill_signal, max_kill_count: 2, ..KillPolicy::default() };
+        job.cancel = Some(Cancel::new(policy));
+        shepherd.jobs.insert(7, job);
+        let (name, token) = token::of_job(&shepherd.nonce, 7);
+        let mut left = Command::new("sleep").arg("600").env(name, token).spawn().unwrap();
+
+        for _ in 0..4 {
+            shepherd.kill_round(7);
+            assert!(!shepherd.jobs[&7].ended());
+        }
+        left.kill().unwrap();
+        left.wait().unwrap();
+        shepherd.kill_round(7);
+        assert!(shepherd.jobs[&7].ended());
+        let mut drained = Vec::new();
+        while let Ok(Reply::Event(event)) = told.try_recv() {
+            if let ExecEvent::Unkillable { ranks, .. } = event {
+                drained.push(ranks.to_string());
+            }
+        }
+        assert_eq!(drained, ["3,5"], "told once");
+    }
 }

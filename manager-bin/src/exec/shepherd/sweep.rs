@@ -70,13 +70,13 @@ impl Shepherd {
     }
 
     /// The job that a process belongs to by its environment.
-    fn owner(&self, pid: Pid) -> Option<u64> {
+    pub(super) fn owner(&self, pid: Pid) -> Option<u64> {
         let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_pid())).ok()?;
         token::job_in(&environment, &self.nonce)
     }
 
     /// The shepherd's children that aren't tasks.
-    fn strangers(&self) -> Vec<Pid> {
+    pub(super) fn strangers(&self) -> Vec<Pid> {
         let Ok(threads) = fs::read_dir("/proc/self/task") else {
             return Vec::new();
         };

@@ -32,7 +32,7 @@ fn a_job_that_runs_is_picked_up() {
     let reattached = |event: &ExecEvent| name(event) == "reattach";
     assert_eq!(
         second.until(1, reattached),
-        ["REATTACHED", "shell.init", "shell.start", "reattach"]
+        ["REATTACHED", "shell.init", "shell.start", "CAUGHT-UP", "reattach"]
     );
     fs::write(go, "x\n").unwrap();
     let rest = "shell.task-exit shell-exit complete FINISH_1280 done RELEASE_true";
@@ -146,6 +146,24 @@ fn what_cannot_be_killed_is_told_to_the_next_manager_too() {
     assert!(!events.iter().any(|event| event.starts_with("UNKILLABLE")), "{events:?}");
     third.executor.ack(1);
     third.end();
+}
+
+#[test]
+fn a_job_that_no_manager_wants_any_more_keeps_no_shepherd() {
+    let site = Site { idle_time: Duration::from_millis(200), ..Site::new() };
+    let ready = site.fifo("ready");
+    let first = site.manager();
+    first.executor.start(site.job(1, 1, "echo $PPID >ready; exec sleep 600"));
+    let shepherd = fs::read_to_string(ready).unwrap();
+    first.until(1, has_started);
+    drop(first);
+    let second = site.manager();
+    assert_eq!(second.executor.held(), [HeldJob { id: 1, ended: false }]);
+    // Its end comes after the acknowledgement, and nobody is told.
+    second.executor.cancel(1, 15);
+    second.executor.ack(1);
+    drop(second);
+    wait_gone(&shepherd);
 }
 
 #[test]
