@@ -203,7 +203,7 @@ mod tests {
         let mut shepherd = Shepherd {
             state_dir: PathBuf::new(),
             nonce: format!("left-behind-{}", std::process::id()),
-            limits: OpenFiles::in_place_of_the_manager(-1),
+            limits: OpenFiles::of_this_process(),
             inbox,
             manager: None,
             jobs: BTreeMap::new(),
