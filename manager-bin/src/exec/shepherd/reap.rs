@@ -223,6 +223,11 @@ mod tests {
         shepherd.jobs.insert(7, job);
         let (name, token) = token::of_job(&shepherd.nonce, 7);
         let mut left = Command::new("sleep").arg("600").env(name, token).spawn().unwrap();
+        // A process has its environment only a moment after it has begun.
+        let pid = Pid::from_raw(i32::try_from(left.id()).unwrap()).unwrap();
+        while shepherd.owner(pid) != Some(7) {
+            std::thread::yield_now();
+        }
 
         for _ in 0..4 {
             shepherd.kill_round(7);
