@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// The value of `key`, a path of tables with dots, in `config`, the whole configuration; `None` if nothing
-/// is said, or null.
+/// is said.
 ///
 /// ```
 /// use jobtap_core::settings::setting;
@@ -16,25 +16,30 @@ use serde_json::Value;
 /// let text = setting::<bool>(&config, "log.ring-size").unwrap_err();
 /// assert_eq!(text, "log.ring-size: invalid type: integer `100`, expected a boolean");
 /// let text = setting::<u64>(&config, "audit.max-events").unwrap_err();
-/// assert_eq!(text, "audit must be a table");
+/// assert_eq!(text, "audit: must be a table, written once as [audit], not 7");
 /// ```
 ///
 /// # Errors
 /// A value of another type, and a table on the way that is none, with the key.
 pub fn setting<T: DeserializeOwned>(config: &Value, key: &str) -> Result<Option<T>, String> {
     let mut found = config;
-    let mut passed: Vec<&str> = Vec::new();
+    let mut passed = String::new();
     for part in key.split('.') {
-        found = match found {
-            Value::Null => return Ok(None),
-            Value::Object(table) => table.get(part).unwrap_or(&Value::Null),
-            _ if passed.is_empty() => return Err("the configuration must be a table".to_owned()),
-            _ => return Err(format!("{} must be a table", passed.join("."))),
+        let next = match found {
+            // There is no configuration at all.
+            Value::Null if passed.is_empty() => None,
+            Value::Object(table) => table.get(part),
+            other => {
+                let text = format!("must be a table, written once as [{passed}], not {other}");
+                return Err(format!("{passed}: {text}"));
+            }
         };
-        passed.push(part);
-    }
-    if found.is_null() {
-        return Ok(None);
+        let Some(value) = next else { return Ok(None) };
+        found = value;
+        if !passed.is_empty() {
+            passed.push('.');
+        }
+        passed.push_str(part);
     }
     T::deserialize(found).map(Some).map_err(|error| format!("{key}: {error}"))
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+pub use super::exec_api::{ExecCommand, ExecEvent};
 pub use super::node_requests::{DrainMode, NodeRequest};
 use crate::eventlog::EventEntry;
 use crate::job::{JobId, StateSet, Timestamp, Uid};
@@ -14,7 +15,6 @@ use crate::jobspec::Jobspec;
 pub use crate::plugin::{Cred, Level, ReplyTo};
 use crate::plugin::{PluginKey, ProcessCommand, RemoteCall, Task};
 use crate::queue::Target;
-use crate::resource::Idset;
 
 /// Names a timer that the engine asked for; unique within one run of the manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -226,78 +226,6 @@ pub struct Exception {
     pub note: String,
 }
 
-/// What the execution system reports about a job.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ExecEvent {
-    /// An entry for `guest.exec.eventlog` (RFC 50).
-    Log {
-        /// The job.
-        id: JobId,
-        /// The entry.
-        entry: EventEntry,
-    },
-    /// All tasks were started.
-    Started {
-        /// The job.
-        id: JobId,
-    },
-    /// A job that was handed over again after a restart is found: what it did meanwhile follows.
-    Reattached {
-        /// The job.
-        id: JobId,
-    },
-    /// All was told that such a job did meanwhile, up to its last report if there was one.
-    CaughtUp {
-        /// The job.
-        id: JobId,
-    },
-    /// Something went wrong in execution.
-    Exception {
-        /// The job.
-        id: JobId,
-        /// Type, severity and note.
-        exception: Exception,
-    },
-    /// The job is lost, and its nodes may be of no use: they are drained, and the job ends.
-    Lost {
-        /// The job.
-        id: JobId,
-        /// For the job's user: the note of the `exec` exception.
-        note: String,
-        /// For the administrator: why the nodes are drained.
-        reason: String,
-    },
-    /// The job doesn't end although it was killed time and again: its nodes are drained, and it goes
-    /// on to be killed.
-    Unkillable {
-        /// The job.
-        id: JobId,
-        /// Where processes of it are left.
-        ranks: Idset,
-        /// For the administrator: why the nodes are drained.
-        reason: String,
-    },
-    /// All tasks have ended.
-    Finished {
-        /// The job.
-        id: JobId,
-        /// In the form of wait(2).
-        status: i32,
-    },
-    /// Nothing of the job is left on these ranks, while others go on: they are free for other jobs.
-    PartlyReleased {
-        /// The job.
-        id: JobId,
-        /// The ranks, of which none is reported twice.
-        ranks: Idset,
-    },
-    /// The execution system is done with the job; the last report.
-    Released {
-        /// The job.
-        id: JobId,
-    },
-}
-
 /// Everything that one call of the engine leads to.
 #[derive(Debug, Default)]
 pub struct Effects {
@@ -445,39 +373,6 @@ pub enum Effect {
     },
     /// Run a plugin's asynchronous work, off the manager's thread.
     Spawn(Task),
-}
-
-/// A request to the execution system.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ExecCommand {
-    /// Start the job; its jobspec, environment and R are in the store.
-    Start {
-        /// The job.
-        id: JobId,
-        /// Its user.
-        userid: Uid,
-        /// It may run already: find it again, don't start it twice.
-        reattach: bool,
-    },
-    /// Send one signal to the job's tasks.
-    Signal {
-        /// The job.
-        id: JobId,
-        /// The signal's number.
-        signum: i32,
-    },
-    /// End the job: this signal first, then SIGKILL or what stands for it until nothing is left.
-    Cancel {
-        /// The job.
-        id: JobId,
-        /// `exec.term-signal` (SIGTERM), or SIGALRM when its time is up.
-        signum: i32,
-    },
-    /// The job's end is durable: its status may be forgotten.
-    Ack {
-        /// The job.
-        id: JobId,
-    },
 }
 
 /// A refused request: an errno and a sentence for the user.

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::job::Signal;
+use crate::settings::setting;
 
 /// Percents of the duration, if `exec.max-start-delay-percent` isn't said.
 const MAX_START_DELAY: f64 = 25.0;
@@ -22,15 +23,13 @@ pub(super) struct ExecConfig {
 impl ExecConfig {
     /// Reads the keys; the error names the one that is wrong.
     pub(super) fn read(config: &Value) -> Result<Self, String> {
-        let exec = table(config, "exec", "exec")?;
-        let value = |key| exec.and_then(|table| table.get(key));
-        let term_signal = match value("term-signal") {
+        let term_signal = match setting::<Value>(config, "exec.term-signal")? {
             None => Signal::TERM,
             Some(signal) => {
-                Signal::configured(signal).map_err(|error| format!("exec.term-signal: {error}"))?
+                Signal::configured(&signal).map_err(|error| format!("exec.term-signal: {error}"))?
             }
         };
-        let percent = match value("max-start-delay-percent") {
+        let percent = match setting::<Value>(config, "exec.max-start-delay-percent")? {
             None => MAX_START_DELAY,
             Some(percent) => {
                 percent.as_f64().filter(|percent| *percent >= 0.0).ok_or_else(|| {
@@ -38,27 +37,8 @@ impl ExecConfig {
                 })?
             }
         };
-        let testexec = match exec {
-            Some(exec) => table(exec, "testexec", "exec.testexec")?,
-            None => None,
-        };
-        let guests_simulate = match testexec.and_then(|table| table.get("allow-guests")) {
-            None => false,
-            Some(allow) => allow.as_bool().ok_or_else(|| {
-                format!("exec.testexec.allow-guests: must be true or false, not {allow}")
-            })?,
-        };
+        let guests_simulate = setting(config, "exec.testexec.allow-guests")?.unwrap_or(false);
         Ok(Self { term_signal, max_start_delay: percent / 100.0, guests_simulate })
-    }
-}
-
-/// A table that may be missing, and nothing else.
-fn table<'c>(parent: &'c Value, key: &str, named: &str) -> Result<Option<&'c Value>, String> {
-    match parent.get(key) {
-        Some(other) if !other.is_object() => {
-            Err(format!("{named}: must be a table, written once as [{named}], not {other}"))
-        }
-        table => Ok(table),
     }
 }
 

@@ -36,21 +36,13 @@ impl Default for Ingest {
     }
 }
 
-/// From which size on a job must be an instance; every job if nothing is said.
-#[derive(Debug, Default, Clone, Copy)]
+/// From which size on a job must be an instance; every job if nothing is said, so that a misspelt key must
+/// not pass.
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 struct RequireInstance {
     minnodes: Option<u64>,
     mincores: Option<u64>,
-}
-
-/// A misspelt key must not make the limit one for every job.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RequireInstanceKeys {
-    #[serde(rename = "minnodes")]
-    _minnodes: Option<Value>,
-    #[serde(rename = "mincores")]
-    _mincores: Option<Value>,
 }
 
 /// What runs of the plugins of a stage.
@@ -94,7 +86,7 @@ impl Ingest {
         let validator = Stage::read(config, "ingest.validator")?;
         let changes = frobnicator.chosen(&FROBNICATORS, &FROBNICATORS)?;
         let checks = validator.chosen(&["jobspec"], &VALIDATORS)?;
-        let least = RequireInstance::read(config)?;
+        let least = setting(config, "ingest.validator.require-instance")?.unwrap_or_default();
         let has = |list: &[String], name: &str| list.iter().any(|chosen| chosen == name);
         let require = has(&checks, "require-instance").then_some(least);
         Ok(Self {
@@ -107,13 +99,6 @@ impl Ingest {
 }
 
 impl RequireInstance {
-    fn read(config: &Value) -> Result<Self, String> {
-        setting::<RequireInstanceKeys>(config, "ingest.validator.require-instance")?;
-        let minnodes = setting(config, "ingest.validator.require-instance.minnodes")?;
-        let mincores = setting(config, "ingest.validator.require-instance.mincores")?;
-        Ok(Self { minnodes, mincores })
-    }
-
     fn check(self, jobspec: &Jobspec) -> Result<(), String> {
         let counts = jobspec.counts();
         let least = |least: Option<u64>, size: u64| least.is_some_and(|least| size >= least);
@@ -199,7 +184,10 @@ mod tests {
             text,
             "ingest.frobnicator.disable: invalid type: string \"yes\", expected a boolean"
         );
-        assert_eq!(refusal(json!({"validator": 7})), "ingest.validator must be a table");
+        assert_eq!(
+            refusal(json!({"validator": 7})),
+            "ingest.validator: must be a table, written once as [ingest.validator], not 7"
+        );
         let text = refusal(json!({"validator": {"require-instance": {"minnode": 4}}}));
         assert_eq!(
             text,
@@ -217,8 +205,7 @@ mod tests {
     #[test]
     fn jobs_from_a_size_on_must_be_instances() {
         let checked = |least: Value, command: &[&str], ntasks: u64| {
-            let table = json!({ "validator": { "require-instance": least } });
-            let require = RequireInstance::read(&json!({ "ingest": table })).unwrap();
+            let require = RequireInstance::deserialize(least).unwrap();
             let builder = JobspecBuilder::new(command.iter().copied()).ntasks(ntasks);
             require.check(&builder.build().unwrap()).is_ok()
         };

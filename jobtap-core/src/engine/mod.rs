@@ -18,7 +18,7 @@
 //! | `actions` | what the manager does in each state |
 //! | `submit`, `requests` | what clients ask for |
 //! | `queues`, `lanes` | queues, and the jobs that wait for resources in them |
-//! | `alloc`, `exec`, `exec_config`, `late_start`, `simulated` | resources and execution |
+//! | `alloc`, `exec`, `exec_api`, `exec_config`, `late_start`, `simulated` | resources and execution |
 //! | `estimates` | when jobs will probably start |
 //! | `kept` | resources that plugins keep after the end of their jobs |
 //! | `nodes`, `node_requests`, `maintenance` | nodes: drained, lost, reserved |
@@ -42,6 +42,7 @@ mod commands;
 mod estimates;
 mod events;
 mod exec;
+mod exec_api;
 mod exec_config;
 mod faulted;
 mod frames;

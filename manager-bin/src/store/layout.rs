@@ -24,6 +24,7 @@ pub(super) trait Rows {
 /// How far the logs go that were begun lately, by their rows' names: what comes behind that can't be
 /// there, and needs no look at the store, which costs the more the more tables there are. Of a log that
 /// was there before nobody knows here how far it goes.
+#[derive(Default)]
 pub(super) struct Ends {
     logs: FxHashMap<Vec<u8>, u64>,
     /// The job with the highest id that has a record.

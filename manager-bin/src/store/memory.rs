@@ -42,12 +42,6 @@ impl Hold {
     }
 }
 
-impl Default for Ends {
-    fn default() -> Self {
-        Self::behind(None)
-    }
-}
-
 impl MemoryStore {
     /// Every commit that begins from now on fails.
     pub(crate) fn fail_from_now(&self) {

@@ -131,22 +131,33 @@ fn start(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
     let listener = StdUnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
     listener.set_nonblocking(true)?;
     let (inbox, messages) = unbounded_channel();
-    let shepherd = Shepherd {
-        state_dir,
-        nonce: format!("{}-{:x}", own.as_raw_pid(), timestamp().to_bits()),
-        limits: OpenFiles::in_place_of_the_manager(files),
-        inbox,
-        manager: None,
-        jobs: BTreeMap::new(),
-        tasks: HashMap::new(),
-        sweep_at: None,
-        shutdown: false,
-    };
+    let nonce = format!("{}-{:x}", own.as_raw_pid(), timestamp().to_bits());
+    let limits = OpenFiles::in_place_of_the_manager(files);
+    let shepherd = Shepherd::new(state_dir, nonce, limits, inbox);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(shepherd.run(listener, messages, Duration::from_millis(idle)))
 }
 
 impl Shepherd {
+    fn new(
+        state_dir: PathBuf,
+        nonce: String,
+        limits: &'static OpenFiles,
+        inbox: UnboundedSender<Message>,
+    ) -> Self {
+        Self {
+            state_dir,
+            nonce,
+            limits,
+            inbox,
+            manager: None,
+            jobs: BTreeMap::new(),
+            tasks: HashMap::new(),
+            sweep_at: None,
+            shutdown: false,
+        }
+    }
+
     async fn run(
         mut self,
         listener: StdUnixListener,

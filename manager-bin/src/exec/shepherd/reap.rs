@@ -183,7 +183,6 @@ pub(super) fn send(pid: Pid, signal: Signal) {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-    use std::collections::{BTreeMap, HashMap};
     use std::path::PathBuf;
     use std::process::Command;
 
@@ -200,17 +199,9 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let _entered = runtime.enter();
         let (inbox, _messages) = unbounded_channel();
-        let mut shepherd = Shepherd {
-            state_dir: PathBuf::new(),
-            nonce: format!("left-behind-{}", std::process::id()),
-            limits: OpenFiles::of_this_process(),
-            inbox,
-            manager: None,
-            jobs: BTreeMap::new(),
-            tasks: HashMap::new(),
-            sweep_at: None,
-            shutdown: false,
-        };
+        let nonce = format!("left-behind-{}", std::process::id());
+        let limits = OpenFiles::of_this_process();
+        let mut shepherd = Shepherd::new(PathBuf::new(), nonce, limits, inbox);
         let (outbox, mut told) = unbounded_channel();
         let nodes = [3, 5].map(|rank| NodeTasks { rank, ntasks: 1 });
         let start = StartJob { id: 7, ntasks: 2, nodes: nodes.into(), ..StartJob::default() };
