@@ -1,11 +1,19 @@
 //! Starts a job, or hands one that is known already to the manager that asks for it.
+//!
+//! A start takes its time: the job is claimed first, then its files are made ready, then its tasks
+//! are started. What comes meanwhile finds the job there, as one none or some of whose tasks run.
+
+use std::time::{Duration, Instant};
 
 use jobtap_core::job::{Encoding, JobId};
+use rustix::process::Signal;
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::claims::Claimed;
 use super::input::JobInput;
 use super::job::Job;
 use super::jobdir::JobDir;
+use super::options::{Input, IoOptions};
 use super::reap::kill_group;
 use super::spawn::{Launcher, SpawnError, Spawned};
 use super::taskio::{JobIo, plain};
@@ -13,86 +21,245 @@ use super::{Message, Shepherd, capture};
 use crate::exec::protocol::{Reply, decode_data};
 use crate::exec::{ExecEvent, SHEPHERD_LOST, StartJob};
 
+/// How long other jobs wait for the start of one at a time. A task takes about a millisecond to
+/// start, so a usual job is started in one slice.
+const SLICE: Duration = Duration::from_millis(5);
+
+/// A start that isn't over.
+pub(super) struct Launch {
+    start: StartJob,
+    /// How far it has come; `None` while nothing was made or started, because the job is being
+    /// claimed or waits for its turn.
+    stage: Option<Stage>,
+}
+
+enum Stage {
+    /// The output files of the tasks from this rank on are to be made ready.
+    Files(JobIo, u32),
+    /// The tasks from this rank on are to be started.
+    Tasks(JobIo, u32),
+}
+
 impl Shepherd {
     /// Serves a start request. A job is started once, however often it is asked for.
-    pub(super) fn start_or_attach(&mut self, mut start: StartJob) {
+    pub(super) fn start_or_attach(&mut self, start: StartJob) {
         let outbox = self.outbox();
         if let Some(known) = self.jobs.get_mut(&start.id) {
             known.attach(outbox, start.reattach, start.seen);
             return;
         }
-        if start.reattach {
+        if start.reattach || self.claims.is_earlier(start.id) {
             self.report_lost(&start);
             return;
         }
         self.shutdown = false;
+        let id = start.id;
         let mut job = Job::new(&start, outbox);
         job.log("init", None);
         job.log("starting", None);
-        if let Err(note) = self.launch(&mut start, &mut job) {
-            job.fail(note);
-            kill_group(&job);
+        match self.begin(&start, &mut job) {
+            Ok(()) => job.launch = Some(Box::new(Launch { start, stage: None })),
+            Err(note) => job.fail(note),
         }
-        self.jobs.insert(start.id, job);
-        self.end_if_done(start.id);
+        self.jobs.insert(id, job);
+        self.end_if_done(id);
     }
 
     fn report_lost(&self, start: &StartJob) {
         let id = start.id;
         let Some(outbox) = self.outbox() else { return };
         if !start.seen.finished {
-            let note = "job is lost: the shepherd that ran it is gone".to_owned();
-            let event = ExecEvent::Lost { id, note, reason: SHEPHERD_LOST.to_owned() };
-            let _ = outbox.send(Reply::Event(event));
+            let note = match start.reattach {
+                true => "job is lost: the shepherd that ran it is gone",
+                false => {
+                    "job is lost: a shepherd that is gone began to start it; as it may have run, it \
+                     is not started again"
+                }
+            };
+            let (note, reason) = (note.to_owned(), SHEPHERD_LOST.to_owned());
+            let _ = outbox.send(Reply::Event(ExecEvent::Lost { id, note, reason }));
         }
         let _ = outbox.send(Reply::Event(ExecEvent::Released { id, last: true }));
     }
 
-    /// Starts all tasks. The error is for the user.
-    fn launch(&mut self, start: &mut StartJob, job: &mut Job) -> Result<(), String> {
+    /// Asks for the job's claim. Input may come from now on. The error is for the user.
+    fn begin(&self, start: &StartJob, job: &mut Job) -> Result<(), String> {
         let own = rustix::process::geteuid().as_raw();
         if start.userid != own {
             return Err(format!("cannot run a job of user {} as user {own}", start.userid));
         }
-        let Self { nonce, limits, state_dir, tasks, inbox, .. } = self;
-        job.dir = JobDir::make(state_dir, start)?;
-        start.tmpdir = job.dir.as_ref().map(|dir| dir.path().to_owned());
-        let launcher = Launcher::new(start, nonce, limits);
-        launcher.check()?;
-        let io = JobIo::prepare(start, state_dir)?;
-        if io.takes_input() || io.input_file().is_some() {
-            let path =
-                self.state_dir.join("input").join(JobId::new(start.id).encode(Encoding::DotHex));
-            let mut input = JobInput::create(&path, start.ntasks).map_err(cannot_keep)?;
-            if let Some(file) = io.input_file() {
-                input.redirect(&file.to_string_lossy()).map_err(cannot_keep)?;
+        if IoOptions::parse(&start.shell_options)?.input == Input::Service {
+            job.input = Some(self.make_input(start)?);
+        }
+        self.claims.claim(start.id)
+    }
+
+    fn make_input(&self, start: &StartJob) -> Result<JobInput, String> {
+        let name = JobId::new(start.id).encode(Encoding::DotHex);
+        let path = self.state_dir.join("input").join(name);
+        JobInput::create(&path, start.ntasks).map_err(cannot_keep)
+    }
+
+    /// Has claimed jobs started, and ends those that can't be claimed.
+    pub(super) fn claimed(&mut self, Claimed { ids, outcome }: Claimed) {
+        for id in ids {
+            // It may have been canceled meanwhile.
+            let Some(job) = self.jobs.get_mut(&id).filter(|job| job.launch.is_some()) else {
+                continue;
+            };
+            match &outcome {
+                Ok(()) => self.starting.push_back(id),
+                Err(note) => {
+                    job.launch = None;
+                    job.fail(note.clone());
+                    self.end_if_done(id);
+                }
             }
+        }
+    }
+
+    /// Goes on with the start that has waited longest, for a moment.
+    pub(super) fn start_some(&mut self) {
+        let Some(id) = self.starting.pop_front() else { return };
+        // The job is out of the way meanwhile, and back before anything else looks for it.
+        let Some(mut job) = self.jobs.remove(&id) else { return };
+        let Some(launch) = job.launch.take() else {
+            // It was canceled.
+            self.jobs.insert(id, job);
+            return;
+        };
+        match self.go_on(*launch, &mut job) {
+            Ok(Some(rest)) => {
+                job.launch = Some(Box::new(rest));
+                self.starting.push_back(id);
+                if let Some(leader) = job.group {
+                    self.leaders.insert(id, leader);
+                }
+                self.jobs.insert(id, job);
+                return;
+            }
+            Ok(None) => {}
+            Err(note) => {
+                job.fail(note);
+                kill_group(&job);
+            }
+        }
+        self.jobs.insert(id, job);
+        self.launched(id);
+    }
+
+    /// Starts tasks until a slice of time is over. Returns what is left to do; the error is for the
+    /// user.
+    fn go_on(&mut self, launch: Launch, job: &mut Job) -> Result<Option<Launch>, String> {
+        let until = Instant::now() + SLICE;
+        let Launch { mut start, stage } = launch;
+        if stage.is_none() {
+            job.dir = JobDir::make(&self.state_dir, &start)?;
+            start.tmpdir = job.dir.as_ref().map(|dir| dir.path().to_owned());
+        }
+        let launcher = Launcher::new(&start, &self.nonce, self.limits);
+        let mut stage = match stage {
+            Some(stage) => stage,
+            None => {
+                launcher.check()?;
+                self.open_files(&start, job)?
+            }
+        };
+        loop {
+            stage = match stage {
+                Stage::Files(io, rank) if rank == start.ntasks => {
+                    io.announce().map_err(cannot_write)?;
+                    Stage::Tasks(io, 0)
+                }
+                Stage::Files(io, rank) => {
+                    io.prepare(&start, rank)?;
+                    Stage::Files(io, rank + 1)
+                }
+                Stage::Tasks(io, rank) if rank == start.ntasks => {
+                    io.announce().map_err(cannot_write)?;
+                    job.started();
+                    job.tasks_started();
+                    return Ok(None);
+                }
+                Stage::Tasks(io, rank) => match launcher.spawn(rank, &io, job.group) {
+                    Ok(spawned) => {
+                        // Before anything else can fail: what runs must be known.
+                        self.tasks.insert(spawned.pid, start.id);
+                        job.running.push((spawned.pid, rank));
+                        job.group.get_or_insert(spawned.pid);
+                        connect(rank, spawned, job, &self.inbox)?;
+                        Stage::Tasks(io, rank + 1)
+                    }
+                    Err(SpawnError::System(text)) => return Err(format!("task {rank}: {text}")),
+                    Err(SpawnError::Command { exit_code, message }) => {
+                        io.announce().map_err(cannot_write)?;
+                        let host =
+                            rustix::system::uname().nodename().to_string_lossy().into_owned();
+                        let note = format!("task {rank} (host {host}): start failed: {message}");
+                        job.command_failed(exit_code, note);
+                        kill_group(job);
+                        return Ok(None);
+                    }
+                },
+            };
+            if Instant::now() >= until {
+                if let Stage::Files(io, _) = &stage {
+                    // What was noted of the files is kept on disk, not in memory.
+                    io.announce().map_err(cannot_write)?;
+                }
+                return Ok(Some(Launch { start, stage: Some(stage) }));
+            }
+        }
+    }
+
+    /// Makes the output log and opens what all tasks share. The error is for the user.
+    fn open_files(&self, start: &StartJob, job: &mut Job) -> Result<Stage, String> {
+        let io = JobIo::create(start, &self.state_dir)?;
+        if let Some(file) = io.input_file() {
+            let mut input = self.make_input(start)?;
+            input.redirect(&file.to_string_lossy()).map_err(cannot_keep)?;
             job.input = Some(input);
         }
-        for rank in 0..start.ntasks {
-            match launcher.spawn(rank, &io, job.group) {
-                Ok(spawned) => {
-                    // Before anything else can fail: what runs must be known.
-                    tasks.insert(spawned.pid, start.id);
-                    job.running.push((spawned.pid, rank));
-                    job.group.get_or_insert(spawned.pid);
-                    connect(rank, spawned, job, inbox)?;
-                }
-                Err(SpawnError::System(text)) => return Err(format!("task {rank}: {text}")),
-                Err(SpawnError::Command { exit_code, message }) => {
-                    io.announce().map_err(cannot_write)?;
-                    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-                    let note = format!("task {rank} (host {host}): start failed: {message}");
-                    job.command_failed(exit_code, note);
-                    kill_group(job);
-                    return Ok(());
+        Ok(if io.has_own_files() { Stage::Files(io, 0) } else { Stage::Tasks(io, 0) })
+    }
+
+    /// The start of a job is over, whether well or not.
+    fn launched(&mut self, id: u64) {
+        if self.leaders.remove(&id).is_some() {
+            self.reap();
+        }
+        let signals = self.jobs.get_mut(&id).map(|job| {
+            job.tell_exits();
+            std::mem::take(&mut job.signals)
+        });
+        for signal in signals.into_iter().flatten() {
+            self.signal(id, signal);
+        }
+        self.end_if_done(id);
+    }
+
+    /// Ends the start of a job that is canceled: what was not started yet never is.
+    pub(super) fn end_launch(&mut self, id: u64) {
+        let launch = self.jobs.get_mut(&id).and_then(|job| {
+            let launch = job.launch.take()?;
+            job.fail("canceled before all of its tasks were started".to_owned());
+            Some(launch)
+        });
+        if launch.is_some() && self.leaders.remove(&id).is_some() {
+            self.reap();
+        }
+    }
+
+    /// Sends a signal to all processes of a job; if its start isn't over, as soon as it is.
+    pub(super) fn signal_when_launched(&mut self, id: u64, signal: Signal) {
+        match self.jobs.get_mut(&id) {
+            Some(job) if job.launch.is_some() => {
+                if !job.signals.contains(&signal) {
+                    job.signals.push(signal);
                 }
             }
+            _ => self.signal(id, signal),
         }
-        io.announce().map_err(cannot_write)?;
-        job.started();
-        job.tasks_started();
-        Ok(())
     }
 
     /// Serves a request with input.
