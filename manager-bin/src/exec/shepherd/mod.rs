@@ -54,6 +54,7 @@ use tokio::time::{Instant, sleep_until};
 
 use self::claims::{Claimed, Claims};
 use self::job::Job;
+pub(crate) use self::options::files_per_task;
 use super::protocol::{Reply, Request, VERSION};
 use super::{ExecEvent, HeldJob, TaskProcess};
 use crate::open_files::OpenFiles;
