@@ -304,3 +304,171 @@ fn connect(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use rustix::process::{Pid, WaitOptions, waitpid};
+    use tempfile::TempDir;
+    use tokio::runtime::Runtime;
+    use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+    use super::super::reap::send;
+    use super::*;
+    use crate::exec::KillPolicy;
+    use crate::exec::protocol::Request;
+    use crate::open_files::OpenFiles;
+
+    /// A shepherd whose loop the test is, and what it tells its manager.
+    ///
+    /// It reaps nothing: other tests of this process have children too.
+    struct Bench {
+        runtime: Runtime,
+        state: TempDir,
+        shepherd: Shepherd,
+        messages: UnboundedReceiver<Message>,
+        told: UnboundedReceiver<Reply>,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let state = tempfile::tempdir().unwrap();
+            let (inbox, messages) = unbounded_channel();
+            let (outbox, told) = unbounded_channel();
+            let limits = OpenFiles::of_this_process();
+            let dir = state.path().to_owned();
+            let mut shepherd = Shepherd::new(dir, "nonce".to_owned(), limits, inbox).unwrap();
+            shepherd.greet(1, outbox);
+            Self { runtime, state, shepherd, messages, told }
+        }
+
+        fn job(&self, id: u64) -> StartJob {
+            StartJob {
+                id,
+                userid: rustix::process::geteuid().as_raw(),
+                command: ["sleep", "600"].map(str::to_owned).to_vec(),
+                ntasks: 1,
+                cwd: self.state.path().to_owned(),
+                ..StartJob::default()
+            }
+        }
+
+        fn request(&mut self, request: Request) {
+            let _entered = self.runtime.enter();
+            self.shepherd.request(request);
+        }
+
+        /// Waits until jobs are claimed, and has all of them started.
+        fn claimed(&mut self) {
+            let _entered = self.runtime.enter();
+            let claimed = loop {
+                if let Message::Claimed(claimed) = self.messages.blocking_recv().unwrap() {
+                    break claimed;
+                }
+            };
+            self.shepherd.claimed(claimed);
+            while !self.shepherd.starting.is_empty() {
+                self.shepherd.start_some();
+            }
+        }
+
+        fn tasks(&self, id: u64) -> Vec<Pid> {
+            self.shepherd
+                .jobs
+                .get(&id)
+                .map_or_else(Vec::new, |job| job.running.iter().map(|(pid, _)| *pid).collect())
+        }
+
+        fn told(&mut self) -> Vec<String> {
+            let mut told = Vec::new();
+            while let Ok(reply) = self.told.try_recv() {
+                let Reply::Event(event) = reply else { continue };
+                told.push(match event {
+                    ExecEvent::Log { entry, .. } => entry["name"].as_str().unwrap().to_owned(),
+                    ExecEvent::Exception { note, .. } => note,
+                    ExecEvent::Tasks { tasks, .. } => format!("{} tasks", tasks.len()),
+                    ExecEvent::Started { .. } => "START".to_owned(),
+                    ExecEvent::Reattached { .. } => "REATTACHED".to_owned(),
+                    ExecEvent::CaughtUp { .. } => "CAUGHT-UP".to_owned(),
+                    ExecEvent::Released { .. } => "RELEASE".to_owned(),
+                    other => format!("{other:?}"),
+                });
+            }
+            told
+        }
+    }
+
+    impl Drop for Bench {
+        fn drop(&mut self) {
+            for pid in self.shepherd.tasks.keys() {
+                send(*pid, Signal::KILL);
+                let _ = waitpid(Some(*pid), WaitOptions::empty());
+            }
+        }
+    }
+
+    #[test]
+    fn a_job_is_not_started_before_it_is_claimed() {
+        let mut bench = Bench::new();
+        let start = bench.job(1);
+        bench.request(Request::Start(Box::new(start.clone())));
+        bench.shepherd.start_some();
+        bench.request(Request::Tasks { id: 1 });
+        bench.request(Request::List);
+        assert_eq!(bench.told(), ["init", "starting", "0 tasks"]);
+        assert!(bench.shepherd.jobs.contains_key(&1) && bench.tasks(1).is_empty());
+        // A manager that comes back meanwhile finds the job, and doesn't start it twice.
+        let again = StartJob { reattach: true, ..start };
+        bench.request(Request::Start(Box::new(again)));
+        assert_eq!(
+            bench.told(),
+            ["REATTACHED", "init", "starting", "CAUGHT-UP", "reattach"],
+            "it is known already"
+        );
+        bench.claimed();
+        assert_eq!(bench.tasks(1).len(), 1);
+        assert_eq!(bench.told(), ["START", "shell.init", "shell.start"]);
+    }
+
+    #[test]
+    fn a_signal_to_a_job_that_is_being_claimed_reaches_its_tasks() {
+        let mut bench = Bench::new();
+        let start = bench.job(1);
+        bench.request(Request::Start(Box::new(start)));
+        for signum in [12, 12] {
+            bench.request(Request::Signal { id: 1, signum });
+        }
+        bench.claimed();
+        let pid = bench.tasks(1)[0];
+        let (_, status) = waitpid(Some(pid), WaitOptions::empty()).unwrap().unwrap();
+        bench.shepherd.tasks.remove(&pid);
+        assert_eq!(status.terminating_signal(), Some(12));
+    }
+
+    #[test]
+    fn a_job_that_is_canceled_while_it_is_claimed_is_never_started() {
+        let mut bench = Bench::new();
+        let start = bench.job(1);
+        bench.request(Request::Start(Box::new(start)));
+        bench.request(Request::Cancel { id: 1, signum: 15, kill: KillPolicy::default() });
+        let note = "canceled before all of its tasks were started";
+        assert_eq!(bench.told(), ["init", "starting", note, "done", "RELEASE"]);
+        bench.request(Request::Ack { id: 1 });
+        assert!(bench.shepherd.jobs.is_empty());
+        bench.claimed();
+        assert!(bench.shepherd.tasks.is_empty() && bench.told().is_empty());
+    }
+
+    #[test]
+    fn a_job_that_is_acknowledged_while_it_is_claimed_is_kept_until_it_ends() {
+        let mut bench = Bench::new();
+        let start = bench.job(1);
+        bench.request(Request::Start(Box::new(start)));
+        bench.request(Request::Ack { id: 1 });
+        bench.claimed();
+        assert_eq!(bench.tasks(1).len(), 1);
+    }
+}
