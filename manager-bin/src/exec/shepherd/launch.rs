@@ -471,4 +471,24 @@ mod tests {
         bench.claimed();
         assert_eq!(bench.tasks(1).len(), 1);
     }
+
+    #[test]
+    fn a_job_of_many_tasks_lets_others_start_between_its_tasks() {
+        let mut bench = Bench::new();
+        let shell_options = serde_json::json!({"output": {"stdout": {"path": "out"}}});
+        let many = StartJob { ntasks: 300, shell_options, ..bench.job(1) };
+        bench.request(Request::Start(Box::new(many)));
+        let ids = vec![1, 2];
+        let one = bench.job(2);
+        bench.request(Request::Start(Box::new(one)));
+        let runtime = bench.runtime.handle().clone();
+        let _entered = runtime.enter();
+        bench.shepherd.claimed(Claimed { ids, outcome: Ok(()) });
+        bench.shepherd.start_some();
+        bench.shepherd.start_some();
+        let (first, second) = (bench.tasks(1).len(), bench.tasks(2).len());
+        assert!((1..300).contains(&first), "{first} tasks of the first job run");
+        assert_eq!(second, 1);
+        assert_eq!(bench.shepherd.leaders.len(), 1, "its first task is not to be reaped");
+    }
 }
