@@ -14,6 +14,7 @@ use super::audit::Audit;
 use super::effects::Effector;
 use super::engine_thread::{self, EngineHandle, Message, Surroundings, Turn};
 use super::execution::{self, Execution};
+use super::host_limits::HostLimits;
 use super::hub::Hub;
 use super::journal::Journal;
 use super::lifecycle::{Options, StartError};
@@ -58,8 +59,10 @@ pub(super) fn start_threads(
     let records = Records::new(Arc::clone(&store), state);
     let (sender, messages) = mpsc::channel();
     let engine = EngineHandle::new(sender);
-    let surroundings = (records.clone(), inventory.local);
-    let execution = start_execution(options, &engine, surroundings, (uri, settings.kill))?;
+    let limits = HostLimits::of_this_host(&inventory);
+    let surroundings = Around { records: &records, limits: &limits, log: &log };
+    let local = inventory.local;
+    let execution = start_execution(options, &engine, surroundings, local, (uri, settings.kill))?;
     let hub = Arc::new(Hub::default());
     let journal = Arc::new(Journal::default());
     let effector = Effector {
@@ -101,6 +104,7 @@ pub(super) fn start_threads(
         privacy: Arc::clone(&configuration.privacy),
         configuration,
         reserve,
+        limits,
         restart: Notify::new(),
     };
     Ok((thread, Arc::new(services)))
@@ -216,10 +220,18 @@ fn restored(
     Ok((engine, turn))
 }
 
+/// What the executor's thread shares with the rest of the manager.
+struct Around<'a> {
+    records: &'a Records,
+    limits: &'a HostLimits,
+    log: &'a Arc<Log>,
+}
+
 fn start_execution(
     options: &Options,
     engine: &EngineHandle,
-    (records, local_ranks): (Records, Idset),
+    around: Around<'_>,
+    local_ranks: Idset,
     (uri, kill): (&str, KillPolicy),
 ) -> Result<Execution, StartError> {
     let mut local = LocalConfig::new(options.statedir.path().to_path_buf())?;
@@ -227,17 +239,21 @@ fn start_execution(
     let events = engine.clone();
     let processes = TaskProcesses::default();
     let asked = processes.clone();
-    let executor = LocalExecutor::connect(local, move |event| {
+    let on_event = move |event| {
         if let ExecEvent::Tasks { id, tasks } = &event {
             asked.told(*id, tasks);
         } else if let Some(event) = execution::translate(event) {
             events.input(jobtap_core::engine::Input::Exec(event));
         }
-    })?;
+    };
+    let log = Arc::clone(around.log);
+    let on_trouble = move |text: &str| log.write(Level::Warning, text);
+    let executor = LocalExecutor::connect(local, on_event, on_trouble)?;
     let (execution, inbox) = Execution::new(processes);
     let parts = execution::Parts {
         executor,
-        records,
+        records: around.records.clone(),
+        limits: around.limits.clone(),
         local_ranks,
         engine: engine.clone(),
         uri: uri.to_owned(),

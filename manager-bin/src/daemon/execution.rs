@@ -13,6 +13,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::engine_thread::EngineHandle;
+use super::host_limits::HostLimits;
 use super::lookup::current_jobspec;
 use super::placement;
 use super::records::Records;
@@ -20,7 +21,7 @@ use super::submit;
 use super::task_processes::TaskProcesses;
 use crate::exec::{ExecEvent, Executor, KillPolicy, LocalExecutor, Seen, StartJob, TaskProcess};
 use crate::rpc::RpcError;
-use crate::rpc::errno::{EHOSTUNREACH, ENOENT};
+use crate::rpc::errno::{EHOSTUNREACH, EINVAL, ENOENT};
 use crate::rpc::uri;
 
 /// Commands for the executor; they are carried out in order, off the committing thread.
@@ -45,6 +46,8 @@ pub(super) struct Parts {
     pub executor: LocalExecutor,
     /// The ranks that it serves.
     pub local_ranks: Idset,
+    /// What this host can run.
+    pub limits: HostLimits,
     /// The jobs' records.
     pub records: Records,
     /// Where failures to start go.
@@ -188,16 +191,24 @@ fn start_job(parts: &Parts, id: JobId, userid: Uid, reattach: bool) -> Result<St
         .map_err(|error| RpcError::proto(format!("the stored R is damaged: {error}")))?;
     served(&set, &parts.local_ranks)?;
     let nodes = placement::nodes(&jobspec, &set);
+    let ntasks = nodes.iter().fold(0, |sum: u32, node| sum.saturating_add(node.ntasks));
+    let shell_options = jobspec.attribute("system.shell.options").cloned().unwrap_or(Value::Null);
+    // Only R tells how many tasks a job has that asked for tasks per resource. One that runs fits.
+    let runs = reattach || parts.executor.held().iter().any(|held| held.id == id.as_u64());
+    if !runs {
+        let checked = parts.limits.check_tasks(ntasks.into(), &shell_options);
+        checked.map_err(|excess| RpcError::new(EINVAL, excess.to_string()))?;
+    }
     let exec_log = records.log(id, Log::Exec)?.unwrap_or_default();
     Ok(StartJob {
         id: id.as_u64(),
         userid: userid.as_u32(),
         command: jobspec.command().map(str::to_owned).collect(),
-        ntasks: nodes.iter().fold(0, |sum: u32, node| sum.saturating_add(node.ntasks)),
+        ntasks,
         nodes,
         cwd: jobspec.cwd().map_or_else(|| PathBuf::from("/"), PathBuf::from),
         env: environment(parts, id)?,
-        shell_options: jobspec.attribute("system.shell.options").cloned().unwrap_or(Value::Null),
+        shell_options,
         files: jobspec.attribute("system.files").cloned().unwrap_or(Value::Null),
         tmpdir: None,
         name: jobspec.display_name().to_owned(),

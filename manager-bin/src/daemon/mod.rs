@@ -14,6 +14,7 @@ mod config_keys;
 mod effects;
 mod engine_thread;
 mod execution;
+mod host_limits;
 mod hub;
 mod index;
 mod journal;
@@ -50,6 +51,7 @@ use std::time::{Duration, SystemTime};
 
 use jobtap_core::engine::{Cred, Engine, Request};
 use jobtap_core::job::{Timestamp, Uid};
+use jobtap_core::jobspec::Jobspec;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::sync::watch::{Receiver, Sender, channel};
@@ -59,7 +61,7 @@ pub(crate) use commit::ops as store_ops;
 pub use lifecycle::{Daemon, Options, StartError};
 pub(crate) use submit::wrap as token;
 
-use crate::rpc::errno::{ENOSPC, ENOSYS, ETIMEDOUT};
+use crate::rpc::errno::{EINVAL, ENOSPC, ENOSYS, ETIMEDOUT};
 use crate::rpc::{RpcError, RpcResult};
 use crate::store::Reserve;
 use engine_thread::{EngineHandle, answered, refusal};
@@ -113,6 +115,7 @@ pub struct Services {
     configuration: Arc<reload::Configuration>,
     privacy: Arc<privacy::Privacy>,
     reserve: Reserve,
+    limits: host_limits::HostLimits,
     restart: Notify,
 }
 
@@ -146,8 +149,9 @@ impl Services {
             Call::Watch(watch) => return Ok(Begun::Watch(watch)),
             Call::Journal(wanted) => return self.follow_journal(cred, wanted, streaming),
             Call::Engine(request) => {
-                if matches!(request, Request::Submit(_)) {
+                if let Request::Submit(submission) = &request {
                     self.check_space()?;
+                    self.check_limits(&submission.jobspec)?;
                 }
                 Box::pin(answered(self.engine.request(cred, request)))
             }
@@ -249,6 +253,12 @@ impl Services {
     fn check_space(&self) -> Result<(), RpcError> {
         let checked = self.reserve.check(self.records.store().as_ref());
         checked.map_err(|error| RpcError::new(ENOSPC, format!("no new jobs are accepted: {error}")))
+    }
+
+    /// Jobs are refused that no host can run.
+    fn check_limits(&self, jobspec: &Jobspec) -> Result<(), RpcError> {
+        let checked = self.limits.check(jobspec);
+        checked.map_err(|excess| RpcError::new(EINVAL, excess.to_string()))
     }
 
     fn reader(&self, cred: Cred, read: Read) -> impl FnOnce(&Engine) -> RpcResult + Send + 'static {

@@ -4,16 +4,21 @@
 //! Two threads serve a connection, so that neither a slow shepherd holds the manager up nor a busy
 //! manager the shepherd: one writes what the manager asks for, one reads events. When a shepherd
 //! dies its jobs are lost, which is told job by job, and the next request starts another.
+//!
+//! A shepherd that is there but doesn't answer, because it is stopped or hangs, keeps a manager from
+//! starting, with an error that names the process; a manager that runs already goes on and waits for
+//! it, since its jobs may be well.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -28,8 +33,15 @@ use crate::open_files::OpenFiles;
 /// A shepherd may go for lack of work while the manager comes: then the next one is asked.
 const ATTEMPTS: u32 = 3;
 
+/// How long a shepherd may take to answer or to take a request. It does so between two pieces of work
+/// that take milliseconds; even on a host that swaps it is not silent for so long.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Name of the shepherd's log in the state directory.
 const LOG: &str = "shepherd.log";
+
+/// So much of the log is quoted at most, which is more than a line.
+const LAST_WORDS: u64 = 4096;
 
 /// Why jobs can't be run on this machine.
 #[derive(Debug, thiserror::Error)]
@@ -43,10 +55,20 @@ pub enum ExecError {
         source: io::Error,
     },
     /// The shepherd ended before it answered.
-    #[error("the shepherd in {dir} does not answer: see {LOG} there")]
+    #[error("the shepherd in {dir} ends before it answers: {reason}")]
     NoAnswer {
         /// The state directory.
         dir: PathBuf,
+        /// The last line of its log, or where that is.
+        reason: String,
+    },
+    /// The shepherd is there, but stopped or busy with something that doesn't end.
+    #[error("the shepherd in {dir} does not answer: {what_to_do}")]
+    Silent {
+        /// The state directory.
+        dir: PathBuf,
+        /// Its process, and what can be done about it.
+        what_to_do: String,
     },
     /// The shepherd is of a build that this one can't work with.
     #[error(
@@ -71,6 +93,8 @@ pub struct LocalConfig {
     pub kill: KillPolicy,
     /// How long a shepherd without jobs waits for a manager.
     pub idle_time: Duration,
+    /// How long a shepherd may take to answer, or to take a request.
+    pub patience: Duration,
 }
 
 impl LocalConfig {
@@ -81,6 +105,7 @@ impl LocalConfig {
             program: vec![std::env::current_exe()?.into_os_string()],
             kill: KillPolicy::default(),
             idle_time: Duration::from_secs(5),
+            patience: PATIENCE,
         })
     }
 }
@@ -89,6 +114,7 @@ impl LocalConfig {
 pub struct LocalExecutor {
     kill: KillPolicy,
     held: Vec<HeldJob>,
+    link: Arc<Link>,
     requests: Option<Sender<Request>>,
     writer: Option<JoinHandle<()>>,
 }
@@ -97,25 +123,46 @@ pub struct LocalExecutor {
 struct Link {
     config: LocalConfig,
     on_event: Box<dyn Fn(ExecEvent) + Send + Sync>,
+    on_trouble: Box<dyn Fn(&str) + Send + Sync>,
+    /// Nothing more will be asked for.
+    closing: AtomicBool,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Where requests go, with the number of the connection.
-    stream: Option<(u64, UnixStream)>,
+    connection: Option<Connection>,
+    /// Number of the newest connection.
     connections: u64,
     /// Jobs whose release hasn't come, with the connection that they were asked for on.
     open: BTreeMap<u64, u64>,
-    closing: bool,
+}
+
+/// Where requests go.
+#[derive(Clone)]
+struct Connection {
+    number: u64,
+    stream: Arc<UnixStream>,
+}
+
+/// Why a request was not sent.
+enum Unsent {
+    /// For the user.
+    Failed(String),
+    /// The job of a start request was told to be lost already.
+    Told,
+    /// The executor is closed and the shepherd takes nothing.
+    GivenUp,
 }
 
 impl LocalExecutor {
     /// Finds or starts the shepherd of `config.state_dir`, which must exist. `on_event` is called on
-    /// a thread of its own and must not wait for the executor.
+    /// a thread of its own and must not wait for the executor; so is `on_trouble`, with what the
+    /// administrator should know.
     pub fn connect(
         mut config: LocalConfig,
         on_event: impl Fn(ExecEvent) + Send + Sync + 'static,
+        on_trouble: impl Fn(&str) + Send + Sync + 'static,
     ) -> Result<Self, ExecError> {
         let dir = config.state_dir.clone();
         let failed = |source| ExecError::Start { dir: dir.clone(), source };
@@ -126,15 +173,18 @@ impl LocalExecutor {
         let link = Arc::new(Link {
             config,
             on_event: Box::new(on_event),
+            on_trouble: Box::new(on_trouble),
+            closing: AtomicBool::new(false),
             state: Mutex::new(State::default()),
         });
         link.adopt(&mut link.lock(), stream).map_err(failed)?;
         let (requests, receiver) = channel();
+        let shared = Arc::clone(&link);
         let writer = Builder::new()
             .name("exec-requests".to_owned())
-            .spawn(move || link.write_requests(&receiver))
+            .spawn(move || shared.write_requests(&receiver))
             .map_err(failed)?;
-        Ok(Self { kill, held, requests: Some(requests), writer: Some(writer) })
+        Ok(Self { kill, held, link, requests: Some(requests), writer: Some(writer) })
     }
 
     /// Kills the jobs that are canceled from now on in another way.
@@ -191,8 +241,10 @@ impl Executor for LocalExecutor {
 }
 
 impl Drop for LocalExecutor {
-    /// Waits until what was asked for is sent.
+    /// Waits until what was asked for is sent, but not for a shepherd that takes nothing: the next
+    /// manager asks again.
     fn drop(&mut self) {
+        self.link.closing.store(true, Ordering::Relaxed);
         self.requests = None;
         if let Some(writer) = self.writer.take() {
             let _ = writer.join();
@@ -207,7 +259,11 @@ impl Link {
 
     fn write_requests(self: &Arc<Self>, requests: &Receiver<Request>) {
         for request in requests {
-            let Err(note) = self.send(&request) else { continue };
+            let note = match self.send(&request) {
+                Ok(()) | Err(Unsent::Told) => continue,
+                Err(Unsent::Failed(note)) => note,
+                Err(Unsent::GivenUp) => break,
+            };
             match request {
                 Request::Start(job) => {
                     // Every other job would end like this one.
@@ -220,39 +276,85 @@ impl Link {
                 _ => {}
             }
         }
-        let mut state = self.lock();
-        state.closing = true;
-        if let Some((_, stream)) = state.stream.take() {
+        if let Some(Connection { stream, .. }) = self.lock().connection.take() {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
-    /// Sends a request, to a new shepherd if the one there was is gone. The error is for the user.
-    fn send(self: &Arc<Self>, request: &Request) -> Result<(), String> {
-        let line = encode(request).map_err(|error| format!("cannot be described: {error}"))?;
-        let mut state = self.lock();
+    /// Sends a request, to a new shepherd if the one there was is gone.
+    fn send(self: &Arc<Self>, request: &Request) -> Result<(), Unsent> {
+        let failed = |note| Err(Unsent::Failed(note));
+        let line = match encode(request) {
+            Ok(line) => line,
+            Err(error) => return failed(format!("cannot be described: {error}")),
+        };
         for _ in 0..ATTEMPTS {
-            if state.stream.is_none() {
-                let (stream, _) =
-                    open_connection(&self.config).map_err(|error| error.to_string())?;
-                self.adopt(&mut state, stream).map_err(|error| error.to_string())?;
-            }
-            let State { stream, open, .. } = &mut *state;
-            if let Some((number, stream)) = stream
-                && stream.write_all(&line).is_ok()
+            let Connection { number, stream } = match self.connection_for(request) {
+                Ok(connection) => connection,
+                Err(error) => return failed(error.to_string()),
+            };
+            // Without the lock: who reads events must not wait for a shepherd that takes nothing.
+            let Err(error) = self.write(&stream, &line) else { return Ok(()) };
+            let mut state = self.lock();
+            state.connection.take_if(|current| current.number == number);
+            if let Request::Start(job) = request
+                && state.open.remove(&job.id).is_none()
             {
-                if let Request::Start(job) = request {
-                    open.insert(job.id, *number);
-                }
-                return Ok(());
+                return Err(Unsent::Told);
             }
-            state.stream = None;
+            if is_timeout(&error) {
+                return Err(Unsent::GivenUp);
+            }
         }
-        Err("the shepherd can't be reached".to_owned())
+        failed("the shepherd can't be reached".to_owned())
+    }
+
+    /// The connection to send a request on; a job to be started is open from now on.
+    fn connection_for(self: &Arc<Self>, request: &Request) -> Result<Connection, ExecError> {
+        let mut state = self.lock();
+        let connection = match &state.connection {
+            Some(connection) => connection.clone(),
+            None => {
+                let (stream, _) = open_connection(&self.config)?;
+                self.adopt(&mut state, stream).map_err(|source| ExecError::Start {
+                    dir: self.config.state_dir.clone(),
+                    source,
+                })?
+            }
+        };
+        if let Request::Start(job) = request {
+            state.open.insert(job.id, connection.number);
+        }
+        Ok(connection)
+    }
+
+    /// Writes a line, however long the shepherd takes to read it, unless the executor is closed.
+    fn write(&self, mut stream: &UnixStream, line: &[u8]) -> io::Result<()> {
+        let mut rest = line;
+        let mut told = false;
+        while !rest.is_empty() {
+            match stream.write(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(size) => rest = rest.get(size..).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if !is_timeout(&error) || self.closing.load(Ordering::Relaxed) => {
+                    return Err(error);
+                }
+                Err(_) if std::mem::replace(&mut told, true) => {}
+                Err(_) => {
+                    let text = silence(&self.config);
+                    (self.on_trouble)(&format!("the shepherd takes no requests: {text}"));
+                }
+            }
+        }
+        if told {
+            (self.on_trouble)("the shepherd takes requests again");
+        }
+        Ok(())
     }
 
     /// Makes `stream` the connection in use and begins to read from it.
-    fn adopt(self: &Arc<Self>, state: &mut State, stream: UnixStream) -> io::Result<()> {
+    fn adopt(self: &Arc<Self>, state: &mut State, stream: UnixStream) -> io::Result<Connection> {
         let reader = BufReader::new(stream.try_clone()?);
         state.connections += 1;
         let number = state.connections;
@@ -261,8 +363,9 @@ impl Link {
             link.read_events(reader);
             link.closed(number);
         })?;
-        state.stream = Some((number, stream));
-        Ok(())
+        let connection = Connection { number, stream: Arc::new(stream) };
+        state.connection = Some(connection.clone());
+        Ok(connection)
     }
 
     fn read_events(&self, reader: BufReader<UnixStream>) {
@@ -280,13 +383,11 @@ impl Link {
 
     /// The shepherd is gone, unless the executor itself closed the connection.
     fn closed(&self, number: u64) {
-        let mut state = self.lock();
-        if state.closing {
+        if self.closing.load(Ordering::Relaxed) {
             return;
         }
-        if state.stream.as_ref().is_some_and(|(current, _)| *current == number) {
-            state.stream = None;
-        }
+        let mut state = self.lock();
+        state.connection.take_if(|current| current.number == number);
         let lost: Vec<u64> =
             state.open.extract_if(.., |_, on| *on == number).map(|(id, _)| id).collect();
         drop(state);
@@ -305,27 +406,34 @@ impl Link {
 /// A connection on which the shepherd has introduced itself, and the jobs that it holds.
 fn open_connection(config: &LocalConfig) -> Result<(UnixStream, Vec<HeldJob>), ExecError> {
     let dir = &config.state_dir;
+    let failed = |source: io::Error| match is_timeout(&source) {
+        true => ExecError::Silent { dir: dir.clone(), what_to_do: silence(config) },
+        false => ExecError::Start { dir: dir.clone(), source },
+    };
+    let log = dir.join(LOG);
+    let before = log.metadata().map_or(0, |found| found.len());
     for _ in 0..ATTEMPTS {
-        let stream = find_or_start(config)
-            .map_err(|source| ExecError::Start { dir: dir.clone(), source })?;
-        match greet(&stream) {
+        let stream = find_or_start(config).map_err(failed)?;
+        match greet(&stream, config.patience) {
             Ok(Reply::List { jobs }) => return Ok((stream, jobs)),
             Ok(Reply::Refused { reason }) => {
                 return Err(ExecError::Refused { dir: dir.clone(), reason });
             }
+            Err(error) if is_timeout(&error) => return Err(failed(error)),
             // It ended in between.
             _ => {}
         }
     }
-    Err(ExecError::NoAnswer { dir: dir.clone() })
+    Err(ExecError::NoAnswer { dir: dir.clone(), reason: last_words(&log, before) })
 }
 
 fn find_or_start(config: &LocalConfig) -> io::Result<UnixStream> {
-    if let Some(stream) = socket::connect(&config.state_dir)? {
+    let connect = || socket::connect(&config.state_dir, config.patience);
+    if let Some(stream) = connect()? {
         return Ok(stream);
     }
     start_shepherd(config)?;
-    socket::connect(&config.state_dir)?.ok_or_else(|| io::ErrorKind::ConnectionRefused.into())
+    connect()?.ok_or_else(|| io::ErrorKind::ConnectionRefused.into())
 }
 
 fn start_shepherd(config: &LocalConfig) -> io::Result<()> {
@@ -349,11 +457,13 @@ fn start_shepherd(config: &LocalConfig) -> io::Result<()> {
     Ok(())
 }
 
-/// Introduces the manager and returns the answer to its request for a list, or the refusal.
-fn greet(stream: &UnixStream) -> io::Result<Reply> {
+/// Introduces the manager and returns the answer to its request for a list, or the refusal. Waits
+/// for it no longer than `patience`.
+fn greet(stream: &UnixStream, patience: Duration) -> io::Result<Reply> {
     let mut write = stream;
     write.write_all(&encode(&Request::Hello { version: VERSION })?)?;
     write.write_all(&encode(&Request::List)?)?;
+    stream.set_read_timeout(Some(patience))?;
     // Nothing else comes before the list, so nothing is lost with this reader.
     let mut reader = BufReader::new(stream);
     loop {
@@ -363,7 +473,65 @@ fn greet(stream: &UnixStream) -> io::Result<Reply> {
         }
         let reply = decode(&line)?;
         if !matches!(reply, Reply::Hello { .. }) {
+            stream.set_read_timeout(None)?;
             return Ok(reply);
         }
     }
+}
+
+/// Whether what a socket was asked for did not happen in time.
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+/// What can be done about a shepherd that doesn't answer, with its process.
+fn silence(config: &LocalConfig) -> String {
+    let seconds = config.patience.as_secs_f64();
+    let Some(pid) = find_process(&config.state_dir) else {
+        return format!("nothing in {seconds} s, and its process can't be found in /proc");
+    };
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // Any character may be in the name, which is in parentheses; the state is behind it.
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+    match state {
+        Some('T' | 't') => {
+            format!("its process {pid} is stopped; let it go on with \"kill -CONT {pid}\"")
+        }
+        _ => format!(
+            "nothing from its process {pid} in {seconds} s; if it stays so, end it with \"kill -9 \
+             {pid}\": its jobs are lost then, and processes of them may run on"
+        ),
+    }
+}
+
+/// The process of the shepherd of a state directory, by its arguments.
+fn find_process(state_dir: &Path) -> Option<u32> {
+    let is_ours = |process: &Path| {
+        let words = std::fs::read(process.join("cmdline")).unwrap_or_default();
+        let mut words = words.split(|byte| *byte == 0);
+        words.any(|word| word == SHEPHERD_ARGUMENT.as_bytes())
+            && words.next() == Some(state_dir.as_os_str().as_encoded_bytes())
+    };
+    let processes = std::fs::read_dir("/proc").ok()?.flatten();
+    let mut numbered = processes.filter_map(|entry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        Some((pid, entry.path()))
+    });
+    numbered.find(|(_, path)| is_ours(path)).map(|(pid, _)| pid)
+}
+
+/// The last line that was added to the log since it had `before` bytes, or where the log is.
+fn last_words(log: &Path, before: u64) -> String {
+    let read = || -> io::Result<Vec<u8>> {
+        let mut file = File::open(log)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(before.max(length.saturating_sub(LAST_WORDS))))?;
+        let mut text = Vec::new();
+        file.take(LAST_WORDS).read_to_end(&mut text)?;
+        Ok(text)
+    };
+    let text = read().unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let last = text.lines().rfind(|line| !line.trim().is_empty());
+    last.map_or_else(|| format!("see {}", log.display()), str::to_owned)
 }

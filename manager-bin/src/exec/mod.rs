@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 pub use kill::{KillPolicy, KillPolicyError};
 pub use local::{ExecError, LocalConfig, LocalExecutor};
+pub(crate) use shepherd::files_per_task;
 pub use shepherd::shepherd_main;
 
 /// The hidden first argument that makes the manager's binary a shepherd.

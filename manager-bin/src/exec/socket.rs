@@ -10,6 +10,11 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
 /// Name of the socket in the state directory.
 const SOCKET: &str = "shepherd.sock";
@@ -20,20 +25,18 @@ fn by_descriptor(dir: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", dir.as_raw_fd()))
 }
 
-/// Connects to the shepherd of `state_dir`; `None` when there is none.
-pub(super) fn connect(state_dir: &Path) -> io::Result<Option<UnixStream>> {
+/// Connects to the shepherd of `state_dir`; `None` when there is none. No write on the connection
+/// waits longer than `patience`, and the connecting itself doesn't either: it would wait for ever for
+/// a shepherd that is stopped once enough connections wait there.
+pub(super) fn connect(state_dir: &Path, patience: Duration) -> io::Result<Option<UnixStream>> {
     let dir = File::open(state_dir)?;
-    match UnixStream::connect(by_descriptor(&dir)) {
-        Ok(stream) => Ok(Some(check_peer(stream)?)),
-        Err(error)
-            if matches!(
-                error.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
-            ) =>
-        {
-            Ok(None)
-        }
-        Err(error) => Err(error),
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
+    let address = SocketAddrUnix::new(by_descriptor(&dir))?;
+    match rustix::net::connect(&socket, &address) {
+        Ok(()) => Ok(Some(check_peer(UnixStream::from(socket))?)),
+        Err(Errno::NOENT | Errno::CONNREFUSED) => Ok(None),
+        Err(errno) => Err(errno.into()),
     }
 }
 
@@ -70,17 +73,29 @@ mod tests {
 
     use super::*;
 
+    const PATIENCE: Duration = Duration::from_secs(10);
+
     #[test]
     fn a_long_path_is_no_obstacle() {
         let base = tempfile::tempdir().unwrap();
         let dir = base.path().join("d".repeat(120)).join("e".repeat(120));
         std::fs::create_dir_all(&dir).unwrap();
-        assert!(connect(&dir).unwrap().is_none());
+        assert!(connect(&dir, PATIENCE).unwrap().is_none());
         let listener = listen(&dir).unwrap();
-        assert!(connect(&dir).unwrap().is_some());
+        assert!(connect(&dir, PATIENCE).unwrap().is_some());
         drop(listener);
-        assert!(connect(&dir).unwrap().is_none(), "nobody listens any more");
+        assert!(connect(&dir, PATIENCE).unwrap().is_none(), "nobody listens any more");
         let _listener = listen(&dir).unwrap();
-        assert!(connect(&dir).unwrap().is_some(), "the old socket is replaced");
+        assert!(connect(&dir, PATIENCE).unwrap().is_some(), "the old socket is replaced");
+    }
+
+    #[test]
+    fn connecting_does_not_wait_for_ever_where_nobody_accepts() {
+        let dir = tempfile::tempdir().unwrap();
+        let listener = listen(dir.path()).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let attempt = || connect(dir.path(), Duration::from_millis(20));
+        let _first = attempt().unwrap();
+        assert_eq!(attempt().unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
 }

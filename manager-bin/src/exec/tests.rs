@@ -2,10 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+mod claims;
 mod end;
 mod io;
 mod restart;
 mod sharing;
+mod silent;
+mod slices;
 mod speed;
 mod start;
 
@@ -16,6 +19,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use jobtap_core::job::Signal;
+use rustix::process::{Pid, Signal as UnixSignal, kill_process};
 use serde_json::{Value, json};
 
 use super::*;
@@ -38,6 +42,9 @@ struct Site {
     dir: tempfile::TempDir,
     kill: KillPolicy,
     idle_time: Duration,
+    /// How long a shepherd may be silent.
+    patience: Duration,
+    program: PathBuf,
 }
 
 /// Kills at once.
@@ -57,6 +64,20 @@ const FUTILE: KillPolicy = KillPolicy { kill_signal: Signal::TERM, max_kill_coun
 struct Manager {
     executor: LocalExecutor,
     events: Receiver<ExecEvent>,
+    troubles: Receiver<String>,
+}
+
+/// A process that is killed at the end of a test, also when that fails.
+struct Killed(Pid);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = kill_process(self.0, UnixSignal::KILL);
+    }
+}
+
+fn pid(text: &str) -> Pid {
+    Pid::from_raw(text.trim().parse().unwrap()).unwrap()
 }
 
 impl Site {
@@ -64,7 +85,9 @@ impl Site {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("state")).unwrap();
         let kill = KillPolicy { kill_timeout: 60.0, ..KillPolicy::default() };
-        Self { dir, kill, idle_time: Duration::from_secs(60) }
+        let idle_time = Duration::from_secs(60);
+        let program = std::env::current_exe().unwrap();
+        Self { dir, kill, idle_time, patience: PATIENCE, program }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -72,19 +95,35 @@ impl Site {
     }
 
     fn manager(&self) -> Manager {
+        self.connect().unwrap()
+    }
+
+    fn connect(&self) -> Result<Manager, ExecError> {
         let test = ["--exact", "exec::tests::shepherd_process", "--nocapture"];
-        let program = std::env::current_exe().unwrap().into_os_string();
+        let program = self.program.clone().into_os_string();
         let config = LocalConfig {
             state_dir: self.path("state"),
             program: std::iter::once(program).chain(test.map(Into::into)).collect(),
             kill: self.kill,
             idle_time: self.idle_time,
+            patience: self.patience,
         };
         let (sender, events) = channel();
-        let executor = LocalExecutor::connect(config, move |event| {
-            let _ = sender.send(event);
-        });
-        Manager { executor: executor.unwrap(), events }
+        let on_event = move |event| drop(sender.send(event));
+        let (sender, troubles) = channel();
+        let on_trouble = move |text: &str| drop(sender.send(text.to_owned()));
+        let executor = LocalExecutor::connect(config, on_event, on_trouble)?;
+        Ok(Manager { executor, events, troubles })
+    }
+
+    /// Starts a job that sleeps, and returns the process ids of the shepherd and of the job's task.
+    fn sleeper(&self, manager: &Manager, id: u64) -> (Pid, Pid) {
+        let ready = self.fifo(&format!("ready-{id}"));
+        let script = format!("echo run >>runs; echo $PPID $$ >ready-{id}; exec sleep 600");
+        manager.executor.start(self.job(id, 1, &script));
+        let text = fs::read_to_string(ready).unwrap();
+        let (shepherd, task) = text.trim().split_once(' ').unwrap();
+        (pid(shepherd), pid(task))
     }
 
     /// A job of `ntasks` tasks that run a script in `sh`.

@@ -4,13 +4,14 @@
 
 use jobtap_core::job::JobId;
 use jobtap_core::resource::Idset;
-use rustix::process::{Pid, WaitStatus};
+use rustix::process::{Pid, Signal, WaitStatus};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 
 use super::input::JobInput;
 use super::jobdir::JobDir;
+use super::launch::Launch;
 use super::spawn::place;
 use super::timestamp;
 use crate::exec::protocol::Reply;
@@ -37,6 +38,13 @@ impl Cancel {
     }
 }
 
+/// The end of a task.
+struct Exit {
+    pid: Pid,
+    rank: u32,
+    status: WaitStatus,
+}
+
 /// A job's processes, output and history.
 pub(super) struct Job {
     pub(super) id: u64,
@@ -44,6 +52,12 @@ pub(super) struct Job {
     /// To the manager, once it has asked for this job.
     outbox: Option<UnboundedSender<Reply>>,
     history: Vec<ExecEvent>,
+    /// What is left of the job's start, until all its tasks run.
+    pub(super) launch: Option<Box<Launch>>,
+    /// To be sent when all tasks run.
+    pub(super) signals: Vec<Signal>,
+    /// Tasks that ended before all were started; their ends are told behind the job's start.
+    early: Vec<Exit>,
     /// The process group of the tasks: the process id of the first.
     pub(super) group: Option<Pid>,
     /// Tasks not yet reaped, with their ranks.
@@ -71,6 +85,9 @@ impl Job {
             nodes: nodes_of(job),
             outbox,
             history: Vec::new(),
+            launch: None,
+            signals: Vec::new(),
+            early: Vec::new(),
             group: None,
             running: Vec::new(),
             open_streams: 0,
@@ -220,6 +237,20 @@ impl Job {
             return;
         };
         let (_, rank) = self.running.swap_remove(at);
+        self.early.push(Exit { pid, rank, status });
+        if self.launch.is_none() {
+            self.tell_exits();
+        }
+    }
+
+    /// Records the ends of tasks that were kept back while others were still to be started.
+    pub(super) fn tell_exits(&mut self) {
+        for exit in std::mem::take(&mut self.early) {
+            self.tell_exit(&exit);
+        }
+    }
+
+    fn tell_exit(&mut self, &Exit { pid, rank, status }: &Exit) {
         let signal = status.terminating_signal();
         // What a job shell makes of a signal, as any shell does.
         let code = signal.map_or_else(|| status.exit_status().unwrap_or(0), |signal| 128 + signal);
@@ -264,7 +295,8 @@ impl Job {
 
     /// Ends the job if no task and no stream of it is left. Tells whether it ended now.
     pub(super) fn end_if_done(&mut self) -> bool {
-        if self.ended || !self.running.is_empty() || self.open_streams > 0 {
+        let starts = self.launch.is_some();
+        if self.ended || starts || !self.running.is_empty() || self.open_streams > 0 {
             return false;
         }
         let id = self.id;

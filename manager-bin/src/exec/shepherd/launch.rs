@@ -1,11 +1,19 @@
 //! Starts a job, or hands one that is known already to the manager that asks for it.
+//!
+//! A start takes its time: the job is claimed first, then its files are made ready, then its tasks
+//! are started. What comes meanwhile finds the job there, as one none or some of whose tasks run.
+
+use std::time::{Duration, Instant};
 
 use jobtap_core::job::{Encoding, JobId};
+use rustix::process::Signal;
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::claims::Claimed;
 use super::input::JobInput;
 use super::job::Job;
 use super::jobdir::JobDir;
+use super::options::{Input, IoOptions};
 use super::reap::kill_group;
 use super::spawn::{Launcher, SpawnError, Spawned};
 use super::taskio::{JobIo, plain};
@@ -13,86 +21,245 @@ use super::{Message, Shepherd, capture};
 use crate::exec::protocol::{Reply, decode_data};
 use crate::exec::{ExecEvent, SHEPHERD_LOST, StartJob};
 
+/// How long other jobs wait for the start of one at a time. A task takes about a millisecond to
+/// start, so a usual job is started in one slice.
+const SLICE: Duration = Duration::from_millis(5);
+
+/// A start that isn't over.
+pub(super) struct Launch {
+    start: StartJob,
+    /// How far it has come; `None` while nothing was made or started, because the job is being
+    /// claimed or waits for its turn.
+    stage: Option<Stage>,
+}
+
+enum Stage {
+    /// The output files of the tasks from this rank on are to be made ready.
+    Files(JobIo, u32),
+    /// The tasks from this rank on are to be started.
+    Tasks(JobIo, u32),
+}
+
 impl Shepherd {
     /// Serves a start request. A job is started once, however often it is asked for.
-    pub(super) fn start_or_attach(&mut self, mut start: StartJob) {
+    pub(super) fn start_or_attach(&mut self, start: StartJob) {
         let outbox = self.outbox();
         if let Some(known) = self.jobs.get_mut(&start.id) {
             known.attach(outbox, start.reattach, start.seen);
             return;
         }
-        if start.reattach {
+        if start.reattach || self.claims.is_earlier(start.id) {
             self.report_lost(&start);
             return;
         }
         self.shutdown = false;
+        let id = start.id;
         let mut job = Job::new(&start, outbox);
         job.log("init", None);
         job.log("starting", None);
-        if let Err(note) = self.launch(&mut start, &mut job) {
-            job.fail(note);
-            kill_group(&job);
+        match self.begin(&start, &mut job) {
+            Ok(()) => job.launch = Some(Box::new(Launch { start, stage: None })),
+            Err(note) => job.fail(note),
         }
-        self.jobs.insert(start.id, job);
-        self.end_if_done(start.id);
+        self.jobs.insert(id, job);
+        self.end_if_done(id);
     }
 
     fn report_lost(&self, start: &StartJob) {
         let id = start.id;
         let Some(outbox) = self.outbox() else { return };
         if !start.seen.finished {
-            let note = "job is lost: the shepherd that ran it is gone".to_owned();
-            let event = ExecEvent::Lost { id, note, reason: SHEPHERD_LOST.to_owned() };
-            let _ = outbox.send(Reply::Event(event));
+            let note = match start.reattach {
+                true => "job is lost: the shepherd that ran it is gone",
+                false => {
+                    "job is lost: a shepherd that is gone began to start it; as it may have run, it \
+                     is not started again"
+                }
+            };
+            let (note, reason) = (note.to_owned(), SHEPHERD_LOST.to_owned());
+            let _ = outbox.send(Reply::Event(ExecEvent::Lost { id, note, reason }));
         }
         let _ = outbox.send(Reply::Event(ExecEvent::Released { id, last: true }));
     }
 
-    /// Starts all tasks. The error is for the user.
-    fn launch(&mut self, start: &mut StartJob, job: &mut Job) -> Result<(), String> {
+    /// Asks for the job's claim. Input may come from now on. The error is for the user.
+    fn begin(&self, start: &StartJob, job: &mut Job) -> Result<(), String> {
         let own = rustix::process::geteuid().as_raw();
         if start.userid != own {
             return Err(format!("cannot run a job of user {} as user {own}", start.userid));
         }
-        let Self { nonce, limits, state_dir, tasks, inbox, .. } = self;
-        job.dir = JobDir::make(state_dir, start)?;
-        start.tmpdir = job.dir.as_ref().map(|dir| dir.path().to_owned());
-        let launcher = Launcher::new(start, nonce, limits);
-        launcher.check()?;
-        let io = JobIo::prepare(start, state_dir)?;
-        if io.takes_input() || io.input_file().is_some() {
-            let path =
-                self.state_dir.join("input").join(JobId::new(start.id).encode(Encoding::DotHex));
-            let mut input = JobInput::create(&path, start.ntasks).map_err(cannot_keep)?;
-            if let Some(file) = io.input_file() {
-                input.redirect(&file.to_string_lossy()).map_err(cannot_keep)?;
+        if IoOptions::parse(&start.shell_options)?.input == Input::Service {
+            job.input = Some(self.make_input(start)?);
+        }
+        self.claims.claim(start.id)
+    }
+
+    fn make_input(&self, start: &StartJob) -> Result<JobInput, String> {
+        let name = JobId::new(start.id).encode(Encoding::DotHex);
+        let path = self.state_dir.join("input").join(name);
+        JobInput::create(&path, start.ntasks).map_err(cannot_keep)
+    }
+
+    /// Has claimed jobs started, and ends those that can't be claimed.
+    pub(super) fn claimed(&mut self, Claimed { ids, outcome }: Claimed) {
+        for id in ids {
+            // It may have been canceled meanwhile.
+            let Some(job) = self.jobs.get_mut(&id).filter(|job| job.launch.is_some()) else {
+                continue;
+            };
+            match &outcome {
+                Ok(()) => self.starting.push_back(id),
+                Err(note) => {
+                    job.launch = None;
+                    job.fail(note.clone());
+                    self.end_if_done(id);
+                }
             }
+        }
+    }
+
+    /// Goes on with the start that has waited longest, for a moment.
+    pub(super) fn start_some(&mut self) {
+        let Some(id) = self.starting.pop_front() else { return };
+        // The job is out of the way meanwhile, and back before anything else looks for it.
+        let Some(mut job) = self.jobs.remove(&id) else { return };
+        let Some(launch) = job.launch.take() else {
+            // It was canceled.
+            self.jobs.insert(id, job);
+            return;
+        };
+        match self.go_on(*launch, &mut job) {
+            Ok(Some(rest)) => {
+                job.launch = Some(Box::new(rest));
+                self.starting.push_back(id);
+                if let Some(leader) = job.group {
+                    self.leaders.insert(id, leader);
+                }
+                self.jobs.insert(id, job);
+                return;
+            }
+            Ok(None) => {}
+            Err(note) => {
+                job.fail(note);
+                kill_group(&job);
+            }
+        }
+        self.jobs.insert(id, job);
+        self.launched(id);
+    }
+
+    /// Starts tasks until a slice of time is over. Returns what is left to do; the error is for the
+    /// user.
+    fn go_on(&mut self, launch: Launch, job: &mut Job) -> Result<Option<Launch>, String> {
+        let until = Instant::now() + SLICE;
+        let Launch { mut start, stage } = launch;
+        if stage.is_none() {
+            job.dir = JobDir::make(&self.state_dir, &start)?;
+            start.tmpdir = job.dir.as_ref().map(|dir| dir.path().to_owned());
+        }
+        let launcher = Launcher::new(&start, &self.nonce, self.limits);
+        let mut stage = match stage {
+            Some(stage) => stage,
+            None => {
+                launcher.check()?;
+                self.open_files(&start, job)?
+            }
+        };
+        loop {
+            stage = match stage {
+                Stage::Files(io, rank) if rank == start.ntasks => {
+                    io.announce().map_err(cannot_write)?;
+                    Stage::Tasks(io, 0)
+                }
+                Stage::Files(io, rank) => {
+                    io.prepare(&start, rank)?;
+                    Stage::Files(io, rank + 1)
+                }
+                Stage::Tasks(io, rank) if rank == start.ntasks => {
+                    io.announce().map_err(cannot_write)?;
+                    job.started();
+                    job.tasks_started();
+                    return Ok(None);
+                }
+                Stage::Tasks(io, rank) => match launcher.spawn(rank, &io, job.group) {
+                    Ok(spawned) => {
+                        // Before anything else can fail: what runs must be known.
+                        self.tasks.insert(spawned.pid, start.id);
+                        job.running.push((spawned.pid, rank));
+                        job.group.get_or_insert(spawned.pid);
+                        connect(rank, spawned, job, &self.inbox)?;
+                        Stage::Tasks(io, rank + 1)
+                    }
+                    Err(SpawnError::System(text)) => return Err(format!("task {rank}: {text}")),
+                    Err(SpawnError::Command { exit_code, message }) => {
+                        io.announce().map_err(cannot_write)?;
+                        let host =
+                            rustix::system::uname().nodename().to_string_lossy().into_owned();
+                        let note = format!("task {rank} (host {host}): start failed: {message}");
+                        job.command_failed(exit_code, note);
+                        kill_group(job);
+                        return Ok(None);
+                    }
+                },
+            };
+            if Instant::now() >= until {
+                if let Stage::Files(io, _) = &stage {
+                    // What was noted of the files is kept on disk, not in memory.
+                    io.announce().map_err(cannot_write)?;
+                }
+                return Ok(Some(Launch { start, stage: Some(stage) }));
+            }
+        }
+    }
+
+    /// Makes the output log and opens what all tasks share. The error is for the user.
+    fn open_files(&self, start: &StartJob, job: &mut Job) -> Result<Stage, String> {
+        let io = JobIo::create(start, &self.state_dir)?;
+        if let Some(file) = io.input_file() {
+            let mut input = self.make_input(start)?;
+            input.redirect(&file.to_string_lossy()).map_err(cannot_keep)?;
             job.input = Some(input);
         }
-        for rank in 0..start.ntasks {
-            match launcher.spawn(rank, &io, job.group) {
-                Ok(spawned) => {
-                    // Before anything else can fail: what runs must be known.
-                    tasks.insert(spawned.pid, start.id);
-                    job.running.push((spawned.pid, rank));
-                    job.group.get_or_insert(spawned.pid);
-                    connect(rank, spawned, job, inbox)?;
-                }
-                Err(SpawnError::System(text)) => return Err(format!("task {rank}: {text}")),
-                Err(SpawnError::Command { exit_code, message }) => {
-                    io.announce().map_err(cannot_write)?;
-                    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-                    let note = format!("task {rank} (host {host}): start failed: {message}");
-                    job.command_failed(exit_code, note);
-                    kill_group(job);
-                    return Ok(());
+        Ok(if io.has_own_files() { Stage::Files(io, 0) } else { Stage::Tasks(io, 0) })
+    }
+
+    /// The start of a job is over, whether well or not.
+    fn launched(&mut self, id: u64) {
+        if self.leaders.remove(&id).is_some() {
+            self.reap();
+        }
+        let signals = self.jobs.get_mut(&id).map(|job| {
+            job.tell_exits();
+            std::mem::take(&mut job.signals)
+        });
+        for signal in signals.into_iter().flatten() {
+            self.signal(id, signal);
+        }
+        self.end_if_done(id);
+    }
+
+    /// Ends the start of a job that is canceled: what was not started yet never is.
+    pub(super) fn end_launch(&mut self, id: u64) {
+        let launch = self.jobs.get_mut(&id).and_then(|job| {
+            let launch = job.launch.take()?;
+            job.fail("canceled before all of its tasks were started".to_owned());
+            Some(launch)
+        });
+        if launch.is_some() && self.leaders.remove(&id).is_some() {
+            self.reap();
+        }
+    }
+
+    /// Sends a signal to all processes of a job; if its start isn't over, as soon as it is.
+    pub(super) fn signal_when_launched(&mut self, id: u64, signal: Signal) {
+        match self.jobs.get_mut(&id) {
+            Some(job) if job.launch.is_some() => {
+                if !job.signals.contains(&signal) {
+                    job.signals.push(signal);
                 }
             }
+            _ => self.signal(id, signal),
         }
-        io.announce().map_err(cannot_write)?;
-        job.started();
-        job.tasks_started();
-        Ok(())
     }
 
     /// Serves a request with input.
@@ -136,4 +303,199 @@ fn connect(
         job.pumps.push(pump);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use rustix::process::{Pid, WaitOptions, waitpid};
+    use tempfile::TempDir;
+    use tokio::runtime::Runtime;
+    use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+    use super::super::reap::send;
+    use super::*;
+    use crate::exec::KillPolicy;
+    use crate::exec::protocol::Request;
+    use crate::open_files::OpenFiles;
+
+    /// A shepherd whose loop the test is, and what it tells its manager.
+    ///
+    /// It reaps nothing: other tests of this process have children too.
+    struct Bench {
+        runtime: Runtime,
+        state: TempDir,
+        shepherd: Shepherd,
+        messages: UnboundedReceiver<Message>,
+        told: UnboundedReceiver<Reply>,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let state = tempfile::tempdir().unwrap();
+            let (inbox, messages) = unbounded_channel();
+            let (outbox, told) = unbounded_channel();
+            let limits = OpenFiles::of_this_process();
+            let dir = state.path().to_owned();
+            let mut shepherd = Shepherd::new(dir, "nonce".to_owned(), limits, inbox).unwrap();
+            shepherd.greet(1, outbox);
+            Self { runtime, state, shepherd, messages, told }
+        }
+
+        fn job(&self, id: u64) -> StartJob {
+            StartJob {
+                id,
+                userid: rustix::process::geteuid().as_raw(),
+                command: ["sleep", "600"].map(str::to_owned).to_vec(),
+                ntasks: 1,
+                cwd: self.state.path().to_owned(),
+                ..StartJob::default()
+            }
+        }
+
+        fn request(&mut self, request: Request) {
+            let _entered = self.runtime.enter();
+            self.shepherd.request(request);
+        }
+
+        /// Waits until jobs are claimed, and has all of them started.
+        fn claimed(&mut self) {
+            let _entered = self.runtime.enter();
+            let claimed = loop {
+                if let Message::Claimed(claimed) = self.messages.blocking_recv().unwrap() {
+                    break claimed;
+                }
+            };
+            self.shepherd.claimed(claimed);
+            while !self.shepherd.starting.is_empty() {
+                self.shepherd.start_some();
+            }
+        }
+
+        fn tasks(&self, id: u64) -> Vec<Pid> {
+            self.shepherd
+                .jobs
+                .get(&id)
+                .map_or_else(Vec::new, |job| job.running.iter().map(|(pid, _)| *pid).collect())
+        }
+
+        fn told(&mut self) -> Vec<String> {
+            let mut told = Vec::new();
+            while let Ok(reply) = self.told.try_recv() {
+                let Reply::Event(event) = reply else { continue };
+                told.push(match event {
+                    ExecEvent::Log { entry, .. } => entry["name"].as_str().unwrap().to_owned(),
+                    ExecEvent::Exception { note, .. } => note,
+                    ExecEvent::Tasks { tasks, .. } => format!("{} tasks", tasks.len()),
+                    ExecEvent::Started { .. } => "START".to_owned(),
+                    ExecEvent::Reattached { .. } => "REATTACHED".to_owned(),
+                    ExecEvent::CaughtUp { .. } => "CAUGHT-UP".to_owned(),
+                    ExecEvent::Released { .. } => "RELEASE".to_owned(),
+                    other => format!("{other:?}"),
+                });
+            }
+            told
+        }
+    }
+
+    impl Drop for Bench {
+        fn drop(&mut self) {
+            for pid in self.shepherd.tasks.keys() {
+                send(*pid, Signal::KILL);
+                let _ = waitpid(Some(*pid), WaitOptions::empty());
+            }
+        }
+    }
+
+    #[test]
+    fn a_job_is_not_started_before_it_is_claimed() {
+        let mut bench = Bench::new();
+        let start = bench.job(1);
+        bench.request(Request::Start(Box::new(start.clone())));
+        bench.shepherd.start_some();
+        bench.request(Request::Tasks { id: 1 });
+        bench.request(Request::List);
+        assert_eq!(bench.told(), ["init", "starting", "0 tasks"]);
+        assert!(bench.shepherd.jobs.contains_key(&1) && bench.tasks(1).is_empty());
+        // A manager that comes back meanwhile finds the job, and doesn't start it twice.
+        let again = StartJob { reattach: true, ..start };
+        bench.request(Request::Start(Box::new(again)));
+        assert_eq!(
+            bench.told(),
+            ["REATTACHED", "init", "starting", "CAUGHT-UP", "reattach"],
+            "it is known already"
+        );
+        bench.claimed();
+        assert_eq!(bench.tasks(1).len(), 1);
+        assert_eq!(bench.told(), ["START", "shell.init", "shell.start"]);
+    }
+
+    #[test]
+    fn a_signal_to_a_job_that_is_being_claimed_reaches_its_tasks() {
+        let mut bench = Bench::new();
+        let start = bench.job(1);
+        bench.request(Request::Start(Box::new(start)));
+        for signum in [12, 12] {
+            bench.request(Request::Signal { id: 1, signum });
+        }
+        bench.claimed();
+        let pid = bench.tasks(1)[0];
+        let begin = Instant::now();
+        let (_, status) = loop {
+            match waitpid(Some(pid), WaitOptions::NOHANG).unwrap() {
+                Some(ended) => break ended,
+                None => assert!(begin.elapsed() < Duration::from_secs(30), "it runs on"),
+            }
+            std::thread::yield_now();
+        };
+        bench.shepherd.tasks.remove(&pid);
+        assert_eq!(status.terminating_signal(), Some(12));
+    }
+
+    #[test]
+    fn a_job_that_is_canceled_while_it_is_claimed_is_never_started() {
+        let mut bench = Bench::new();
+        let start = bench.job(1);
+        bench.request(Request::Start(Box::new(start)));
+        bench.request(Request::Cancel { id: 1, signum: 15, kill: KillPolicy::default() });
+        let note = "canceled before all of its tasks were started";
+        assert_eq!(bench.told(), ["init", "starting", note, "done", "RELEASE"]);
+        bench.request(Request::Ack { id: 1 });
+        assert!(bench.shepherd.jobs.is_empty());
+        bench.claimed();
+        assert!(bench.shepherd.tasks.is_empty() && bench.told().is_empty());
+    }
+
+    #[test]
+    fn a_job_that_is_acknowledged_while_it_is_claimed_is_kept_until_it_ends() {
+        let mut bench = Bench::new();
+        let start = bench.job(1);
+        bench.request(Request::Start(Box::new(start)));
+        bench.request(Request::Ack { id: 1 });
+        bench.claimed();
+        assert_eq!(bench.tasks(1).len(), 1);
+    }
+
+    #[test]
+    fn a_job_of_many_tasks_lets_others_start_between_its_tasks() {
+        let mut bench = Bench::new();
+        let shell_options = serde_json::json!({"output": {"stdout": {"path": "out"}}});
+        let many = StartJob { ntasks: 300, shell_options, ..bench.job(1) };
+        bench.request(Request::Start(Box::new(many)));
+        let ids = vec![1, 2];
+        let one = bench.job(2);
+        bench.request(Request::Start(Box::new(one)));
+        let runtime = bench.runtime.handle().clone();
+        let _entered = runtime.enter();
+        bench.shepherd.claimed(Claimed { ids, outcome: Ok(()) });
+        bench.shepherd.start_some();
+        bench.shepherd.start_some();
+        let (first, second) = (bench.tasks(1).len(), bench.tasks(2).len());
+        assert!((1..300).contains(&first), "{first} tasks of the first job run");
+        assert_eq!(second, 1);
+        assert_eq!(bench.shepherd.leaders.len(), 1, "its first task is not to be reaped");
+    }
 }

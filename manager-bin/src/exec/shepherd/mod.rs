@@ -16,9 +16,11 @@
 //! then. On SIGTERM it cancels all jobs.
 //!
 //! All state belongs to one loop, [`Shepherd::run`], that takes one [`Message`] after the other.
-//! Starting and reaping happen in that loop too: a process can't be reaped before it is known.
+//! Starting and reaping happen in that loop too: a process can't be reaped before it is known. A job
+//! of many tasks is started in slices, between which the loop serves everything else.
 
 mod capture;
+mod claims;
 mod connection;
 mod input;
 mod job;
@@ -34,8 +36,9 @@ mod taskio;
 mod template;
 mod token;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::OsString;
+use std::future::ready;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener as StdUnixListener;
@@ -49,7 +52,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
 
+use self::claims::{Claimed, Claims};
 use self::job::Job;
+pub(crate) use self::options::files_per_task;
 use super::protocol::{Reply, Request, VERSION};
 use super::{ExecEvent, HeldJob, TaskProcess};
 use crate::open_files::OpenFiles;
@@ -65,6 +70,8 @@ enum Message {
     Request { number: u64, request: Request },
     /// A connection ended.
     Closed { number: u64 },
+    /// Jobs are claimed, or can't be.
+    Claimed(Claimed),
     /// A captured stream of a job ended.
     StreamEnded { id: u64 },
     /// Output or input of a job could not be kept.
@@ -88,7 +95,12 @@ struct Shepherd {
     limits: &'static OpenFiles,
     inbox: UnboundedSender<Message>,
     manager: Option<Manager>,
+    claims: Claims,
     jobs: BTreeMap<u64, Job>,
+    /// Claimed jobs whose tasks are being started, in turns.
+    starting: VecDeque<u64>,
+    /// The first tasks of those of which some tasks run already.
+    leaders: HashMap<u64, Pid>,
     /// Tasks not yet reaped, with their jobs.
     tasks: HashMap<Pid, u64>,
     /// When to look for processes that jobs left behind.
@@ -133,7 +145,7 @@ fn start(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
     let (inbox, messages) = unbounded_channel();
     let nonce = format!("{}-{:x}", own.as_raw_pid(), timestamp().to_bits());
     let limits = OpenFiles::in_place_of_the_manager(files);
-    let shepherd = Shepherd::new(state_dir, nonce, limits, inbox);
+    let shepherd = Shepherd::new(state_dir, nonce, limits, inbox)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(shepherd.run(listener, messages, Duration::from_millis(idle)))
 }
@@ -144,18 +156,23 @@ impl Shepherd {
         nonce: String,
         limits: &'static OpenFiles,
         inbox: UnboundedSender<Message>,
-    ) -> Self {
-        Self {
+    ) -> io::Result<Self> {
+        let told = inbox.clone();
+        let tell = move |claimed| drop(told.send(Message::Claimed(claimed)));
+        Ok(Self {
+            claims: Claims::start(&state_dir, tell)?,
             state_dir,
             nonce,
             limits,
             inbox,
             manager: None,
             jobs: BTreeMap::new(),
+            starting: VecDeque::new(),
+            leaders: HashMap::new(),
             tasks: HashMap::new(),
             sweep_at: None,
             shutdown: false,
-        }
+        })
     }
 
     async fn run(
@@ -185,6 +202,11 @@ impl Shepherd {
                 Ok((stream, _)) = listener.accept() => {
                     connections += 1;
                     connection::serve(stream, connections, self.inbox.clone());
+                }
+                () = ready(()), if !self.starting.is_empty() => {
+                    self.start_some();
+                    // Streams of other jobs are carried by tasks of the same thread.
+                    tokio::task::yield_now().await;
                 }
                 () = at(self.sweep_at) => self.sweep(),
                 () = sleep_until(idle_since + idle_time), if self.is_idle() => break,
@@ -218,6 +240,7 @@ impl Shepherd {
                     self.forget_manager();
                 }
             }
+            Message::Claimed(claimed) => self.claimed(claimed),
             Message::StreamEnded { id } => {
                 if let Some(job) = self.jobs.get_mut(&id) {
                     job.open_streams = job.open_streams.saturating_sub(1);
@@ -266,7 +289,7 @@ impl Shepherd {
             Request::Hello { .. } => {}
             Request::Start(job) => self.start_or_attach(*job),
             Request::Signal { id, signum } => match Signal::from_named_raw(signum) {
-                Some(signal) => self.signal(id, signal),
+                Some(signal) => self.signal_when_launched(id, signal),
                 None => eprintln!("shepherd: job {id}: signal {signum} can't be sent"),
             },
             Request::Cancel { id, signum, kill } => {
@@ -275,15 +298,17 @@ impl Shepherd {
             }
             Request::Stdin { id, rank, data, eof } => self.add_input(id, rank, &data, eof),
             Request::Tasks { id } => self.tell_tasks(id),
-            Request::Ack { id } => {
-                if let Some(job) = self.jobs.get_mut(&id) {
+            Request::Ack { id } => match self.jobs.get_mut(&id) {
+                Some(job) => {
                     job.acknowledged = true;
                     self.forget_if_over(id);
                 }
-            }
+                None => self.claims.forget(id),
+            },
             Request::List => {
                 let held = |job: &Job| HeldJob { id: job.id, ended: job.ended() };
-                let jobs = self.jobs.values().map(held).collect();
+                let lost = self.claims.earlier().map(|id| HeldJob { id, ended: true });
+                let jobs = self.jobs.values().map(held).chain(lost).collect();
                 if let Some(outbox) = self.outbox() {
                     let _ = outbox.send(Reply::List { jobs });
                 }

@@ -3,6 +3,8 @@
 
 use serde_json::Value;
 
+use super::template::is_per_task;
+
 /// The two streams that a task writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stream {
@@ -77,6 +79,27 @@ impl IoOptions {
             Stream::Stderr => &self.stderr,
         }
     }
+}
+
+/// Files that a shepherd keeps open for each task of a job with these options; `None` if they can't
+/// be understood.
+pub(crate) fn files_per_task(options: &Value) -> Option<u64> {
+    let options = IoOptions::parse(options).ok()?;
+    let of_stream = |stream| {
+        let StreamOptions { path, label, .. } = options.stream(stream);
+        match path {
+            // The end of the pipe that is read.
+            None => 1,
+            Some(_) if !label => 0,
+            Some(path) => 1 + u64::from(is_per_task(path)),
+        }
+    };
+    let input = match options.input {
+        // The end of the pipe that is written, and the file that it comes from.
+        Input::Service => 2,
+        Input::Null | Input::File(_) => 0,
+    };
+    Some(Stream::BOTH.into_iter().map(of_stream).sum::<u64>() + input)
 }
 
 fn text<'a>(options: &'a Value, pointer: &str) -> Option<&'a str> {

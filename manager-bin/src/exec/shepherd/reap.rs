@@ -1,8 +1,11 @@
 //! Reaps processes, and sends signals to those that belong to a job.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitOptions, getpgid, kill_process, kill_process_group, wait};
+use rustix::process::{
+    Pid, Signal, WaitOptions, WaitStatus, getpgid, kill_process, kill_process_group, wait, waitpid,
+};
 
 use super::job::{Cancel, Job};
 use super::{Message, Shepherd};
@@ -10,25 +13,45 @@ use crate::exec::KillPolicy;
 
 impl Shepherd {
     /// Reaps whatever has ended: tasks, and strangers that came here when their parents died.
+    ///
+    /// The first task of a job whose start isn't over stays unreaped, so that its process group
+    /// is there for the tasks to come. The kernel can't leave it out, so all others are asked for
+    /// one by one then, and strangers wait.
     pub(super) fn reap(&mut self) {
-        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
-            let Some(id) = self.tasks.remove(&pid) else {
-                // Its children, if any, have come here with its end.
-                self.sweep_soon();
-                continue;
-            };
-            let Some(job) = self.jobs.get_mut(&id) else {
-                continue;
-            };
-            job.task_exited(pid, status);
-            if !job.is_live() {
-                self.kill_leftovers(id);
-                // A process that is just being replaced by its next program has no environment to
-                // be known by.
-                self.sweep_soon();
+        if self.leaders.is_empty() {
+            while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+                self.reaped(pid, status);
             }
-            self.end_if_done(id);
+            return;
         }
+        let mut tasks: HashSet<Pid> = self.tasks.keys().copied().collect();
+        for leader in self.leaders.values() {
+            tasks.remove(leader);
+        }
+        for pid in tasks {
+            if let Ok(Some((pid, status))) = waitpid(Some(pid), WaitOptions::NOHANG) {
+                self.reaped(pid, status);
+            }
+        }
+    }
+
+    fn reaped(&mut self, pid: Pid, status: WaitStatus) {
+        let Some(id) = self.tasks.remove(&pid) else {
+            // Its children, if any, have come here with its end.
+            self.sweep_soon();
+            return;
+        };
+        let Some(job) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        job.task_exited(pid, status);
+        if !job.is_live() {
+            self.kill_leftovers(id);
+            // A process that is just being replaced by its next program has no environment to
+            // be known by.
+            self.sweep_soon();
+        }
+        self.end_if_done(id);
     }
 
     /// Ends a job of which nothing is left, and kills what it left behind.
@@ -54,6 +77,7 @@ impl Shepherd {
     pub(super) fn forget_if_over(&mut self, id: u64) {
         if self.jobs.get(&id).is_some_and(|job| job.ended() && job.acknowledged) {
             self.jobs.remove(&id);
+            self.claims.forget(id);
         }
     }
 
@@ -85,8 +109,10 @@ impl Shepherd {
             return;
         }
         job.cancel = Some(Cancel::new(policy));
+        self.end_launch(id);
         self.signal(id, first);
         self.after(policy.patience(), Message::KillRound { id });
+        self.end_if_done(id);
     }
 
     /// Begins to end all jobs.
@@ -183,7 +209,6 @@ pub(super) fn send(pid: Pid, signal: Signal) {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-    use std::path::PathBuf;
     use std::process::Command;
 
     use tokio::sync::mpsc::unbounded_channel;
@@ -201,7 +226,8 @@ mod tests {
         let (inbox, _messages) = unbounded_channel();
         let nonce = format!("left-behind-{}", std::process::id());
         let limits = OpenFiles::of_this_process();
-        let mut shepherd = Shepherd::new(PathBuf::new(), nonce, limits, inbox);
+        let state = tempfile::tempdir().unwrap();
+        let mut shepherd = Shepherd::new(state.path().to_owned(), nonce, limits, inbox).unwrap();
         let (outbox, mut told) = unbounded_channel();
         let nodes = [3, 5].map(|rank| NodeTasks { rank, ntasks: 1 });
         let start = StartJob { id: 7, ntasks: 2, nodes: nodes.into(), ..StartJob::default() };

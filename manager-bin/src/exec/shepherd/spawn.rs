@@ -9,7 +9,7 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-use super::taskio::{Capture, JobIo, TaskIo, plain};
+use super::taskio::{Capture, JobIo, TaskFiles, TaskIo, plain};
 use super::template::{f58_for, render};
 use super::token;
 use crate::exec::{NodeTasks, StartJob};
@@ -83,14 +83,15 @@ impl<'a> Launcher<'a> {
     ) -> Result<Spawned, SpawnError> {
         let name = &program_name(self.job);
         let program = self.program.as_ref().map_err(|errno| refused(name, &(*errno).into()))?;
+        let files = &io.files(self.job, rank).map_err(SpawnError::System)?;
         let mut command = Command::new(program);
         command.arg0(name);
-        match self.run(command, rank, io, group) {
+        match self.run(command, rank, (io, files), group) {
             // As a shell does with a script that names no interpreter.
             Err(error) if error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error()) => {
                 let mut shell = Command::new("/bin/sh");
                 shell.arg(program);
-                self.run(shell, rank, io, group)
+                self.run(shell, rank, (io, files), group)
             }
             other => other,
         }
@@ -101,10 +102,10 @@ impl<'a> Launcher<'a> {
         &self,
         mut command: Command,
         rank: u32,
-        io: &JobIo,
+        (io, files): (&JobIo, &TaskFiles),
         group: Option<Pid>,
     ) -> io::Result<Spawned> {
-        let TaskIo { stdin, stdout, stderr, captures, input } = io.task(rank)?;
+        let TaskIo { stdin, stdout, stderr, captures, input } = io.task(rank, files)?;
         let local = place(&self.job.nodes, rank).local.to_string();
         let number = rank.to_string();
         let job = self.job;

@@ -1,10 +1,12 @@
-//! Standard input, output and error of a job's tasks: files and pipes, made ready before any task
-//! is started so that a path that can't be opened fails the job while nothing runs yet.
+//! Standard input, output and error of a job's tasks: files and pipes.
+//!
+//! All files are opened once before any task is started, so that a path that can't be opened fails
+//! the job while nothing runs yet. Those that belong to single tasks are closed again until their
+//! task is started: what a start needs does not grow with the number of tasks.
 
-use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, PipeReader, PipeWriter};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,24 +55,39 @@ pub(super) struct TaskIo {
     pub(super) input: Option<PipeWriter>,
 }
 
+/// The files that one task writes to; without one its output goes to the job's output log.
+pub(super) struct TaskFiles {
+    stdout: Option<Arc<File>>,
+    stderr: Option<Arc<File>>,
+}
+
+impl TaskFiles {
+    fn of(&self, stream: Stream) -> Option<&Arc<File>> {
+        match stream {
+            Stream::Stdout => self.stdout.as_ref(),
+            Stream::Stderr => self.stderr.as_ref(),
+        }
+    }
+}
+
 /// The input and output of one job.
 pub(super) struct JobIo {
     options: IoOptions,
     log: SharedLog,
-    /// By stream and rank; streams that name the same path share the file.
-    files: BTreeMap<(&'static str, u32), Arc<File>>,
+    /// The files that all tasks share; one file if both streams name the same path.
+    shared: TaskFiles,
     input: Option<PathBuf>,
 }
 
 impl JobIo {
-    /// Makes the output log in `state_dir` and opens the files that the job's options name. The
-    /// error is for the user.
-    pub(super) fn prepare(job: &StartJob, state_dir: &Path) -> Result<Self, String> {
+    /// Makes the output log in `state_dir` and opens the files that all tasks share. The error is
+    /// for the user.
+    pub(super) fn create(job: &StartJob, state_dir: &Path) -> Result<Self, String> {
         let options = IoOptions::parse(&job.shell_options)?;
         let path = state_dir.join("output").join(JobId::new(job.id).encode(Encoding::DotHex));
         let mut log = OutputLog::create(&path, job.ntasks)
             .map_err(|error| format!("cannot make the output log: {error}"))?;
-        let files = open_files(job, &options, &mut log)?;
+        let shared = open_shared(job, &options, &mut log)?;
         let input = match &options.input {
             Input::File(path) => Some(job.cwd.join(render(path, job, 0))),
             Input::Null | Input::Service => None,
@@ -79,7 +96,53 @@ impl JobIo {
             open(path, File::options().read(true))
                 .map_err(|error| cannot_open("input", path, &error))?;
         }
-        Ok(Self { options, log: Arc::new(Mutex::new(log)), files, input })
+        Ok(Self { options, log: Arc::new(Mutex::new(log)), shared, input })
+    }
+
+    /// Whether each task has files of its own, to be [prepared](Self::prepare).
+    pub(super) fn has_own_files(&self) -> bool {
+        Stream::BOTH.into_iter().any(|stream| self.own_template(stream).is_some())
+    }
+
+    /// Makes the files ready that the task ranked `rank` has for itself: they are made, and emptied
+    /// unless output is to be added. Before any task is started. The error is for the user.
+    pub(super) fn prepare(&self, job: &StartJob, rank: u32) -> Result<(), String> {
+        for stream in Stream::BOTH {
+            let Some(template) = self.own_template(stream) else { continue };
+            let name = render(template, job, rank);
+            let path = job.cwd.join(&name);
+            // The reader of a FIFO would take the end of this for the end of the output.
+            if !std::fs::metadata(&path).is_ok_and(|found| found.file_type().is_fifo()) {
+                open_emptied(&path, self.options.append)?;
+            }
+            lock(&self.log).redirect(stream, &rank.to_string(), &name);
+        }
+        Ok(())
+    }
+
+    /// The files that the task ranked `rank` writes to. The error is for the user.
+    pub(super) fn files(&self, job: &StartJob, rank: u32) -> Result<TaskFiles, String> {
+        let path = |stream| {
+            let template = self.own_template(stream)?;
+            Some(job.cwd.join(render(template, job, rank)))
+        };
+        let paths = (path(Stream::Stdout), path(Stream::Stderr));
+        let own = |path: &Option<PathBuf>, shared: &Option<Arc<File>>| match path {
+            Some(path) => open_output(path).map(|file| Some(Arc::new(file))),
+            None => Ok(shared.clone()),
+        };
+        let stdout = own(&paths.0, &self.shared.stdout)?;
+        let stderr = match &paths.1 {
+            Some(_) if paths.0 == paths.1 => stdout.clone(),
+            path => own(path, &self.shared.stderr)?,
+        };
+        Ok(TaskFiles { stdout, stderr })
+    }
+
+    /// The template that gives each task a file of its own for this stream.
+    fn own_template(&self, stream: Stream) -> Option<&str> {
+        let path = self.options.stream(stream).path.as_deref();
+        path.filter(|template| is_per_task(template))
     }
 
     /// Whether the tasks read what clients send.
@@ -92,12 +155,12 @@ impl JobIo {
         self.input.as_deref()
     }
 
-    /// Input and output for the task ranked `rank`.
-    pub(super) fn task(&self, rank: u32) -> io::Result<TaskIo> {
+    /// Input and output for the task ranked `rank`, which writes to `files`.
+    pub(super) fn task(&self, rank: u32, files: &TaskFiles) -> io::Result<TaskIo> {
         let mut captures = Vec::new();
         let mut output = |stream: Stream| -> io::Result<Stdio> {
             let options = self.options.stream(stream);
-            let target = match self.files.get(&(stream.name(), rank)) {
+            let target = match files.of(stream) {
                 Some(file) if !options.label => return Ok(Stdio::from(file.try_clone()?)),
                 Some(file) => Target::Labeled(Arc::clone(file)),
                 None => Target::Log(Arc::clone(&self.log)),
@@ -141,40 +204,33 @@ pub(super) fn plain(error: &io::Error) -> String {
     }
 }
 
-fn open_files(
+fn open_shared(
     job: &StartJob,
     options: &IoOptions,
     log: &mut OutputLog,
-) -> Result<BTreeMap<(&'static str, u32), Arc<File>>, String> {
-    let mut by_path: BTreeMap<PathBuf, Arc<File>> = BTreeMap::new();
-    let mut files = BTreeMap::new();
-    for stream in Stream::BOTH {
-        let Some(template) = &options.stream(stream).path else {
-            continue;
+) -> Result<TaskFiles, String> {
+    let ranks =
+        if job.ntasks == 1 { "0".into() } else { format!("0-{}", job.ntasks.saturating_sub(1)) };
+    let mut opened: Option<(PathBuf, Arc<File>)> = None;
+    let mut shared = |stream: Stream| -> Result<Option<Arc<File>>, String> {
+        let template = options.stream(stream).path.as_ref();
+        let Some(template) = template.filter(|template| !is_per_task(template)) else {
+            return Ok(None);
         };
-        let per_task = is_per_task(template);
-        for rank in 0..job.ntasks {
-            let name = render(template, job, rank);
-            let path = job.cwd.join(&name);
-            let file = match by_path.get(&path) {
-                Some(file) => Arc::clone(file),
-                None => {
-                    let file = open_output(&path, options.append)?;
-                    Arc::new(OpenFiles::of_this_process().apart(file))
-                }
-            };
-            by_path.insert(path, Arc::clone(&file));
-            files.insert((stream.name(), rank), file);
-            if per_task {
-                log.redirect(stream, &rank.to_string(), &name);
-            } else if rank == 0 {
-                let ranks =
-                    if job.ntasks == 1 { "0".into() } else { format!("0-{}", job.ntasks - 1) };
-                log.redirect(stream, &ranks, &name);
+        let name = render(template, job, 0);
+        let path = job.cwd.join(&name);
+        let file = match &opened {
+            Some((same, file)) if *same == path => Arc::clone(file),
+            _ => {
+                let file = open_emptied(&path, options.append)?;
+                Arc::new(OpenFiles::of_this_process().apart(file))
             }
-        }
-    }
-    Ok(files)
+        };
+        log.redirect(stream, &ranks, &name);
+        opened = Some((path, Arc::clone(&file)));
+        Ok(Some(file))
+    };
+    Ok(TaskFiles { stdout: shared(Stream::Stdout)?, stderr: shared(Stream::Stderr)? })
 }
 
 /// Opens a user's file. The shepherd serves all jobs, so it must neither wait for the other end of a
@@ -188,9 +244,15 @@ fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 }
 
 /// Always for appending: tasks and streams that share a file must not write over each other.
-fn open_output(path: &Path, append: bool) -> Result<File, String> {
+fn open_output(path: &Path) -> Result<File, String> {
+    open(path, File::options().create(true).append(true))
+        .map_err(|error| cannot_open("output", path, &error))
+}
+
+/// The same, and without what an earlier job wrote there, unless output is to be added.
+fn open_emptied(path: &Path, append: bool) -> Result<File, String> {
+    let file = open_output(path)?;
     let fail = |error| cannot_open("output", path, &error);
-    let file = open(path, File::options().create(true).append(true)).map_err(fail)?;
     if !append && file.metadata().map_err(fail)?.is_file() {
         file.set_len(0).map_err(fail)?;
     }

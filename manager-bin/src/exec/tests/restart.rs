@@ -172,7 +172,7 @@ fn a_shepherd_without_work_and_manager_leaves() {
     let manager = site.manager();
     assert_eq!(manager.status(site.job(1, 1, "true")), 0);
     // A mere connection is no manager.
-    let mut watch = socket::connect(&site.path("state")).unwrap().unwrap();
+    let mut watch = socket::connect(&site.path("state"), PATIENCE).unwrap().unwrap();
     drop(manager);
     assert_eq!(watch.read_to_end(&mut Vec::new()).unwrap_or(0), 0);
     assert_eq!(site.manager().status(site.job(2, 1, "true")), 0);
@@ -211,12 +211,32 @@ fn jobs_of_a_dead_shepherd_are_lost_and_the_next_one_works() {
 }
 
 #[test]
+fn a_start_that_cannot_be_delivered_is_reported() {
+    let mut site = Site::new();
+    let link = site.path("shepherd");
+    std::os::unix::fs::symlink(&site.program, &link).unwrap();
+    site.program = link.clone();
+    let manager = site.manager();
+    let (shepherd, task) = site.sleeper(&manager, 1);
+    let _task = Killed(task);
+    // The next shepherd can't be started.
+    fs::remove_file(link).unwrap();
+    kill_process(shepherd, UnixSignal::KILL).unwrap();
+    assert!(manager.to_end(1).iter().any(|event| event.starts_with("LOST")));
+    manager.executor.start(site.job(2, 1, "true"));
+    let events = manager.to_end(2);
+    assert!(events[0].starts_with("LOST cannot start a shepherd in "), "{events:?}");
+    assert!(events[0].contains("(no job can be started: "), "{events:?}");
+    assert_eq!(events[1..], ["RELEASE true"]);
+}
+
+#[test]
 fn a_manager_of_another_protocol_is_refused() {
     use std::io::{BufRead, BufReader, Write};
     let site = Site::new();
     let manager = site.manager();
     for request in ["{\"op\":\"hello\",\"version\":999}\n", "{\"op\":\"list\"}\n", "junk\n"] {
-        let mut other = socket::connect(&site.path("state")).unwrap().unwrap();
+        let mut other = socket::connect(&site.path("state"), PATIENCE).unwrap().unwrap();
         other.write_all(request.as_bytes()).unwrap();
         let mut lines = BufReader::new(other).lines();
         let answer: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();

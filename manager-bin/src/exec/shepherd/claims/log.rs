@@ -1,0 +1,333 @@
+//! The claims on disk: a file in the state directory with the ids of all jobs that a shepherd began
+//! to start and whose end the manager has not acknowledged.
+//!
+//! A line is a checksum and the ids of one group, in hexadecimal; the first line names the format.
+//! Each line is synced before the next one is written, so that a crash can only tear the last line,
+//! and no job of a torn line was started. Damage anywhere else may hide a job that did run: such a
+//! file is refused as a whole, since nobody can tell which job that is.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, renameat, unlinkat};
+use rustix::io::Errno;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::open_files::OpenFiles;
+
+/// Name of the file in the state directory.
+const NAME: &str = "shepherd.claims";
+
+/// Name of the file that replaces it, while that is being written.
+const NEXT: &str = "shepherd.claims.next";
+
+/// The first line, behind its checksum.
+const FORMAT: &str = "jobtap claims 1";
+
+/// A file that has grown to so many bytes is written anew without the jobs that are over, provided
+/// that this leaves at most a quarter of it.
+const COMPACT_ABOVE: u64 = 64 * 1024;
+
+/// The file, and what it says.
+#[derive(Debug)]
+pub(super) struct ClaimLog {
+    dir: OwnedFd,
+    path: PathBuf,
+    claimed: BTreeSet<u64>,
+    /// For appending; `None` when the next claim has to write the file anew: at first, and after a
+    /// failure, which leaves it unknown what is on the disk.
+    file: Option<File>,
+    written: u64,
+}
+
+impl ClaimLog {
+    /// Reads the claims in `state_dir`. Nothing is written before the first claim.
+    ///
+    /// # Errors
+    /// The directory or the file can't be read, or the file is damaged; the text names it.
+    pub(super) fn open(state_dir: &Path) -> io::Result<Self> {
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let dir = openat(CWD, state_dir, flags, Mode::empty())?;
+        let path = state_dir.join(NAME);
+        // Not to wait where a FIFO is in its place.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let claimed = match openat(&dir, NAME, flags, Mode::empty()) {
+            Ok(file) => {
+                let mut text = Vec::new();
+                File::from(file).read_to_end(&mut text)?;
+                read(&text).map_err(|line| damaged(&path, line))?
+            }
+            Err(Errno::NOENT) => BTreeSet::new(),
+            Err(errno) => return Err(errno.into()),
+        };
+        let dir = OpenFiles::of_this_process().apart(dir);
+        Ok(Self { dir, path, claimed, file: None, written: 0 })
+    }
+
+    /// The claimed jobs.
+    pub(super) fn claimed(&self) -> &BTreeSet<u64> {
+        &self.claimed
+    }
+
+    /// Where the claims are.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Claims jobs. On return the claims outlive a crash of the machine.
+    ///
+    /// # Errors
+    /// Nothing is claimed; at most the file says otherwise.
+    pub(super) fn claim(&mut self, ids: &[u64]) -> io::Result<()> {
+        let line = line(&hexadecimal(ids));
+        let outcome = match self.file.take_if(|_| !is_outgrown(self.written, self.claimed.len())) {
+            Some(mut file) => file.write_all(&line).and_then(|()| {
+                file.sync_data()?;
+                self.written += line.len() as u64;
+                self.file = Some(file);
+                Ok(())
+            }),
+            None => self.rewrite(ids),
+        };
+        if outcome.is_ok() {
+            self.claimed.extend(ids);
+        }
+        outcome
+    }
+
+    /// Drops the claim of a job whose end is on record. The file may say so much later, or never:
+    /// no manager asks for such a job again.
+    pub(super) fn forget(&mut self, id: u64) {
+        self.claimed.remove(&id);
+    }
+
+    /// Writes a new file with the claims in force and those of `more`, and puts it in the place of
+    /// the old one.
+    fn rewrite(&mut self, more: &[u64]) -> io::Result<()> {
+        self.file = None;
+        let mut text = line(FORMAT);
+        let claimed: Vec<u64> = self.claimed.iter().chain(more).copied().collect();
+        text.extend(line(&hexadecimal(&claimed)));
+        match unlinkat(&self.dir, NEXT, AtFlags::empty()) {
+            // A shepherd was killed while it wrote it.
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = openat(&self.dir, NEXT, flags, Mode::RUSR | Mode::WUSR)?;
+        let mut file = File::from(OpenFiles::of_this_process().apart(file));
+        file.write_all(&text)?;
+        file.sync_all()?;
+        renameat(&self.dir, NEXT, &self.dir, NAME)?;
+        rustix::fs::fsync(&self.dir)?;
+        self.written = text.len() as u64;
+        self.file = Some(file);
+        Ok(())
+    }
+}
+
+/// Whether a file of so many bytes is to be written anew for so many claims in force.
+fn is_outgrown(written: u64, claimed: usize) -> bool {
+    /// Digits of an id and a blank.
+    const LONGEST: u64 = 17;
+    written > COMPACT_ABOVE && written / 4 > LONGEST * claimed as u64
+}
+
+fn hexadecimal(ids: &[u64]) -> String {
+    let mut text = String::new();
+    for id in ids {
+        let blank = if text.is_empty() { "" } else { " " };
+        // Writing to a string doesn't fail.
+        let _ = write!(text, "{blank}{id:x}");
+    }
+    text
+}
+
+fn line(text: &str) -> Vec<u8> {
+    format!("{:016x} {text}\n", xxh3_64(text.as_bytes())).into_bytes()
+}
+
+/// The ids in a file, or the number of the line that is damaged.
+fn read(text: &[u8]) -> Result<BTreeSet<u64>, usize> {
+    let mut claimed = BTreeSet::new();
+    let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
+    for (number, line) in (1..).zip(&lines) {
+        match (number, content(line)) {
+            (1, Some(FORMAT)) => {}
+            (2.., Some(ids)) => {
+                for id in ids.split_whitespace() {
+                    claimed.insert(u64::from_str_radix(id, 16).map_err(|_| number)?);
+                }
+            }
+            (2.., None) if number == lines.len() && is_torn(line) => {}
+            _ => return Err(number),
+        }
+    }
+    if lines.is_empty() { Err(1) } else { Ok(claimed) }
+}
+
+/// What a line says if its checksum is right. It may lack its end.
+fn content(line: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(line).ok()?;
+    let (sum, text) = text.strip_suffix('\n').unwrap_or(text).split_once(' ')?;
+    (u64::from_str_radix(sum, 16) == Ok(xxh3_64(text.as_bytes()))).then_some(text)
+}
+
+/// Whether a line was written in part: its end is missing, or a block of it, which reads as zeros.
+fn is_torn(line: &[u8]) -> bool {
+    line.last() != Some(&b'\n') || line.contains(&0)
+}
+
+fn damaged(path: &Path, line: usize) -> io::Error {
+    let path = path.display();
+    let text = format!(
+        "{path}: line {line} is damaged. The file says which jobs were started, so that none is \
+         started twice. If no job may run twice, cancel those that were about to start; then move \
+         the file away and start the manager again"
+    );
+    io::Error::new(io::ErrorKind::InvalidData, text)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use proptest::prelude::*;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn claimed(dir: &TempDir) -> Vec<u64> {
+        ClaimLog::open(dir.path()).unwrap().claimed().iter().copied().collect()
+    }
+
+    fn file_of(dir: &TempDir) -> PathBuf {
+        dir.path().join(NAME)
+    }
+
+    /// A directory in which two groups of jobs are claimed.
+    fn two_groups() -> TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = ClaimLog::open(dir.path()).unwrap();
+        log.claim(&[1, 2]).unwrap();
+        log.claim(&[0xabc, u64::MAX]).unwrap();
+        dir
+    }
+
+    #[test]
+    fn claims_are_there_when_the_log_is_opened_again() {
+        let dir = two_groups();
+        assert_eq!(claimed(&dir), [1, 2, 0xabc, u64::MAX]);
+        let mut log = ClaimLog::open(dir.path()).unwrap();
+        log.forget(2);
+        log.claim(&[3]).unwrap();
+        assert_eq!(claimed(&dir), [1, 3, 0xabc, u64::MAX]);
+        let mode = fs::metadata(file_of(&dir)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn the_file_of_many_jobs_stays_small() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = ClaimLog::open(dir.path()).unwrap();
+        log.claim(&[7]).unwrap();
+        for group in 0..200u64 {
+            let ids: Vec<u64> = (0..100).map(|job| (group << 40) + job + 8).collect();
+            log.claim(&ids).unwrap();
+            ids.iter().for_each(|id| log.forget(*id));
+        }
+        assert!(fs::metadata(file_of(&dir)).unwrap().len() < 2 * COMPACT_ABOVE);
+        assert!(claimed(&dir).contains(&7), "a job that runs stays claimed");
+    }
+
+    #[test]
+    fn a_torn_last_line_is_ignored_and_never_prolonged() {
+        let whole = fs::read(file_of(&two_groups())).unwrap();
+        let last = whole[..whole.len() - 1].iter().rposition(|byte| *byte == b'\n').unwrap() + 1;
+        let mut cases: Vec<Vec<u8>> =
+            (last..whole.len() - 1).map(|length| whole[..length].to_vec()).collect();
+        let mut hole = whole.clone();
+        hole[last..last + 4].fill(0);
+        cases.push(hole);
+        for torn in cases {
+            let dir = tempfile::tempdir().unwrap();
+            fs::write(file_of(&dir), torn).unwrap();
+            let mut log = ClaimLog::open(dir.path()).unwrap();
+            log.claim(&[5]).unwrap();
+            log.claim(&[6]).unwrap();
+            assert_eq!(claimed(&dir), [1, 2, 5, 6]);
+        }
+    }
+
+    #[test]
+    fn a_file_without_a_format_is_refused() {
+        for text in ["", "\n", "0000000000000000 jobtap claims 9\n", "1 2 3\n"] {
+            let dir = tempfile::tempdir().unwrap();
+            fs::write(file_of(&dir), text).unwrap();
+            let error = ClaimLog::open(dir.path()).unwrap_err().to_string();
+            assert!(error.contains("shepherd.claims: line 1 is damaged. "), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_the_file_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("other"), line(FORMAT)).unwrap();
+        std::os::unix::fs::symlink("other", file_of(&dir)).unwrap();
+        ClaimLog::open(dir.path()).unwrap_err();
+        std::os::unix::fs::symlink("other", dir.path().join(NEXT)).unwrap();
+        fs::remove_file(file_of(&dir)).unwrap();
+        ClaimLog::open(dir.path()).unwrap().claim(&[1]).unwrap();
+        assert_eq!(fs::read(dir.path().join("other")).unwrap(), line(FORMAT));
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_not_claimed_and_may_be_tried_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = ClaimLog::open(dir.path()).unwrap();
+        fs::create_dir(dir.path().join(NEXT)).unwrap();
+        log.claim(&[1]).unwrap_err();
+        assert!(log.claimed().is_empty());
+        fs::remove_dir(dir.path().join(NEXT)).unwrap();
+        log.claim(&[2]).unwrap();
+        // As on a full disk: what is on it after a failure is unknown, so the file is written anew.
+        log.file = Some(File::options().write(true).open("/dev/full").unwrap());
+        log.claim(&[3]).unwrap_err();
+        log.claim(&[4]).unwrap();
+        assert_eq!(claimed(&dir), [2, 4]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_flipped_bit_is_refused_or_hides_no_claim(at: prop::sample::Index, bit in 0..8u8) {
+            let whole = fs::read(file_of(&two_groups())).unwrap();
+            let mut text = whole.clone();
+            let at = at.index(text.len());
+            text[at] ^= 1 << bit;
+            match read(&text) {
+                Err(_) => {}
+                Ok(claimed) => {
+                    let expected = BTreeSet::from([1, 2, 0xabc, u64::MAX]);
+                    // A last line that has lost its end, or has a zero in it, counts as torn.
+                    let last = text.split_inclusive(|byte| *byte == b'\n').next_back().unwrap();
+                    prop_assert!(claimed == expected || is_torn(last), "{claimed:?}");
+                }
+            }
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused_by_a_line_of_it(text: Vec<u8>) {
+            if let Err(line) = read(&text) {
+                prop_assert!(line <= text.split_inclusive(|byte| *byte == b'\n').count().max(1));
+            }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What guests may not do to jobs of others: learn their processes, and type into them.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Command;
+
+use jobtap_tests::{Manager, PATIENCE, jobtap, run, temporary};
+use serde_json::{Value, json};
+
+/// The protocol that commands and manager speak.
+const PROTOCOL: u64 = 1;
+
+/// A user whom every system has, and who isn't root.
+const NOBODY: u32 = 65534;
+
+/// A connection of a client that isn't jobtap's own.
+struct Client {
+    socket: BufReader<UnixStream>,
+}
+
+impl Client {
+    /// Greets as the user of this process, or in a `role` that only the owner may take.
+    fn new(statedir: &Path, role: Value) -> Self {
+        let socket = UnixStream::connect(statedir.join("local-0")).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut client = Self { socket: BufReader::new(socket) };
+        let mut hello = json!({ "protocol": PROTOCOL });
+        hello.as_object_mut().unwrap().extend(role.as_object().cloned().unwrap());
+        let answer = client.ask("hello", &hello);
+        assert_eq!(answer["payload"]["protocol"], PROTOCOL, "{answer}");
+        client
+    }
+
+    fn ask(&mut self, topic: &str, payload: &Value) -> Value {
+        let request = json!({ "id": 1, "topic": topic, "payload": payload });
+        writeln!(self.socket.get_mut(), "{request}").unwrap();
+        let mut line = String::new();
+        self.socket.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
+    /// The words with which a request is refused.
+    #[track_caller]
+    fn refused(&mut self, topic: &str, payload: &Value) -> String {
+        let answer = self.ask(topic, payload);
+        assert_eq!(answer["errno"], 1, "{topic}: {answer}");
+        answer["error"].as_str().unwrap().to_owned()
+    }
+}
+
+/// A job that repeats what it is given to read, which runs.
+fn cat(m: &Manager) -> (String, Value) {
+    let id = m.submit("--setopt=input.stdin.type=\"service\" cat");
+    m.wait(&id, "start");
+    let number = m.field(&id, "id.dec").parse::<u64>().unwrap();
+    (id, json!(number))
+}
+
+/// Whoever `guest` is, it can't reach into the job, and its owner can.
+fn a_guest_cannot_reach_into_a_job_of_another(m: &Manager, guest: &mut Client) {
+    let (id, number) = cat(m);
+    let guests = json!({ "id": number, "data": "Z3Vlc3QK", "eof": true });
+    let refusal = guest.refused("job-exec.stdin", &guests);
+    assert!(!refusal.is_empty());
+    let refusal = guest.refused("job-exec.proctable", &json!({ "id": number }));
+    assert!(!refusal.is_empty());
+    let pids = m.jobtap(&format!("job hostpids {id}")).ok();
+    assert!(pids.contains(':'), "{pids}");
+    let mut attach = m.command(["job", "attach", &id]);
+    let attach = attach.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    let mut attach = attach.spawn().unwrap();
+    attach.stdin.take().unwrap().write_all(b"owner\n").unwrap();
+    let output = attach.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "owner\n");
+    assert_eq!(m.field(&id, "result"), "COMPLETED");
+}
+
+#[test]
+fn a_guest_cannot_type_into_a_job_or_learn_its_processes() {
+    let m = Manager::start(jobtap());
+    let mut guest = Client::new(&m.statedir, json!({ "userid": 77, "rolemask": 2 }));
+    a_guest_cannot_reach_into_a_job_of_another(&m, &mut guest);
+}
+
+#[test]
+fn another_user_of_the_system_is_a_guest() {
+    let root = run(Command::new("id").arg("-u")).ok() == "0";
+    if !root || run(Command::new("setpriv").arg("--version")).code != 0 {
+        println!("skipped: only root can run a manager as another user, by setpriv");
+        return;
+    }
+    // The checkout may be where only root can go.
+    let directory = temporary();
+    let path = |name: &str| directory.path().join(name);
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::copy(jobtap(), path("jobtap")).unwrap();
+    let exe = path("jobtap").display().to_string();
+    let script = format!(
+        "#!/bin/sh\nexec setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups {exe} \"$@\"\n"
+    );
+    fs::write(path("as-nobody"), script).unwrap();
+    fs::set_permissions(path("as-nobody"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(path("state")).unwrap();
+    std::os::unix::fs::chown(path("state"), Some(NOBODY), Some(NOBODY)).unwrap();
+    fs::set_permissions(path("state"), fs::Permissions::from_mode(0o700)).unwrap();
+    let m = Manager::start_in(&path("as-nobody"), &path("state"), &[]);
+    let mut guest = Client::new(&path("state"), json!({}));
+    a_guest_cannot_reach_into_a_job_of_another(&m, &mut guest);
+    let role = json!({ "protocol": PROTOCOL, "userid": NOBODY, "rolemask": 1 });
+    let refusal = guest.refused("hello", &role);
+    assert_eq!(refusal, "only the owner may act as another user");
+}
