@@ -15,7 +15,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -71,6 +71,9 @@ pub struct LocalConfig {
     pub kill: KillPolicy,
     /// How long a shepherd without jobs waits for a manager.
     pub idle_time: Duration,
+    /// Whether nothing in the state directory is to outlive this process: when it is gone the shepherd ends
+    /// the jobs, removes the directory and exits.
+    pub temporary: bool,
 }
 
 impl LocalConfig {
@@ -81,6 +84,7 @@ impl LocalConfig {
             program: vec![std::env::current_exe()?.into_os_string()],
             kill: KillPolicy::default(),
             idle_time: Duration::from_secs(5),
+            temporary: false,
         })
     }
 }
@@ -89,6 +93,7 @@ impl LocalConfig {
 pub struct LocalExecutor {
     kill: KillPolicy,
     held: Vec<HeldJob>,
+    link: Arc<Link>,
     requests: Option<Sender<Request>>,
     writer: Option<JoinHandle<()>>,
 }
@@ -98,6 +103,7 @@ struct Link {
     config: LocalConfig,
     on_event: Box<dyn Fn(ExecEvent) + Send + Sync>,
     state: Mutex<State>,
+    closed: Condvar,
 }
 
 #[derive(Default)]
@@ -127,14 +133,16 @@ impl LocalExecutor {
             config,
             on_event: Box::new(on_event),
             state: Mutex::new(State::default()),
+            closed: Condvar::new(),
         });
         link.adopt(&mut link.lock(), stream).map_err(failed)?;
         let (requests, receiver) = channel();
+        let writing = Arc::clone(&link);
         let writer = Builder::new()
             .name("exec-requests".to_owned())
-            .spawn(move || link.write_requests(&receiver))
+            .spawn(move || writing.write_requests(&receiver))
             .map_err(failed)?;
-        Ok(Self { kill, held, requests: Some(requests), writer: Some(writer) })
+        Ok(Self { kill, held, link, requests: Some(requests), writer: Some(writer) })
     }
 
     /// Kills the jobs that are canceled from now on in another way.
@@ -152,6 +160,15 @@ impl LocalExecutor {
         self.request(Request::Shutdown);
     }
 
+    /// Waits until the shepherd that was asked to [`shutdown`](Self::shutdown) has ended, but not for
+    /// longer than `limit`. Tells whether it has.
+    pub fn wait_for_shutdown(&self, limit: Duration) -> bool {
+        let state = self.link.lock();
+        let connected = |state: &mut State| state.stream.is_some();
+        let waited = self.link.closed.wait_timeout_while(state, limit, connected);
+        waited.unwrap_or_else(PoisonError::into_inner).0.stream.is_none()
+    }
+
     fn request(&self, request: Request) {
         if let Some(requests) = &self.requests {
             // The writer lives as long as the sender does.
@@ -161,7 +178,8 @@ impl LocalExecutor {
 }
 
 impl Executor for LocalExecutor {
-    fn start(&self, job: StartJob) {
+    fn start(&self, mut job: StartJob) {
+        job.kill = self.kill;
         self.request(Request::Start(Box::new(job)));
     }
 
@@ -286,6 +304,7 @@ impl Link {
         }
         if state.stream.as_ref().is_some_and(|(current, _)| *current == number) {
             state.stream = None;
+            self.closed.notify_all();
         }
         let lost: Vec<u64> =
             state.open.extract_if(.., |_, on| *on == number).map(|(id, _)| id).collect();
@@ -339,6 +358,7 @@ fn start_shepherd(config: &LocalConfig) -> io::Result<()> {
         .arg(&config.state_dir)
         .arg(config.idle_time.as_millis().to_string())
         .arg(OpenFiles::of_this_process().found().to_string())
+        .arg(if config.temporary { std::process::id() } else { 0 }.to_string())
         .current_dir("/")
         .stdin(Stdio::from(listener))
         .stdout(Stdio::null())

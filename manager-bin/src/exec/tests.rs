@@ -38,6 +38,9 @@ struct Site {
     dir: tempfile::TempDir,
     kill: KillPolicy,
     idle_time: Duration,
+    /// Whether its shepherd ends with this process. So it does unless a test says otherwise: what a test
+    /// that failed or was killed has left running ends, and its directory goes.
+    temporary: bool,
 }
 
 /// Kills at once.
@@ -64,7 +67,7 @@ impl Site {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("state")).unwrap();
         let kill = KillPolicy { kill_timeout: 60.0, ..KillPolicy::default() };
-        Self { dir, kill, idle_time: Duration::from_secs(60) }
+        Self { dir, kill, idle_time: Duration::from_secs(60), temporary: true }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -79,6 +82,7 @@ impl Site {
             program: std::iter::once(program).chain(test.map(Into::into)).collect(),
             kill: self.kill,
             idle_time: self.idle_time,
+            temporary: self.temporary,
         };
         let (sender, events) = channel();
         let executor = LocalExecutor::connect(config, move |event| {

@@ -25,7 +25,7 @@ impl Shepherd {
             self.report_lost(&start);
             return;
         }
-        self.shutdown = false;
+        self.stay();
         let mut job = Job::new(&start, outbox);
         job.log("init", None);
         job.log("starting", None);

@@ -13,8 +13,7 @@ impl Shepherd {
     pub(super) fn reap(&mut self) {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             let Some(id) = self.tasks.remove(&pid) else {
-                // Its children, if any, have come here with its end.
-                self.sweep_soon();
+                self.stranger_ended(pid);
                 continue;
             };
             let Some(job) = self.jobs.get_mut(&id) else {
@@ -89,11 +88,12 @@ impl Shepherd {
         self.after(policy.patience(), Message::KillRound { id });
     }
 
-    /// Begins to end all jobs.
+    /// Begins to end all jobs, each as the manager would that asked for it last.
     pub(super) fn cancel_all(&mut self) {
-        let ids: Vec<u64> = self.jobs.keys().copied().collect();
-        for id in ids {
-            self.cancel(id, Signal::TERM, KillPolicy::default());
+        let jobs: Vec<_> = self.jobs.values().map(|job| (job.id, job.kill)).collect();
+        for (id, kill) in jobs {
+            let first = Signal::from_named_raw(kill.term_signal.number()).unwrap_or(Signal::TERM);
+            self.cancel(id, first, kill);
         }
     }
 
@@ -184,7 +184,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
     use std::path::PathBuf;
-    use std::process::Command;
+    use std::process::{Child, Command};
 
     use tokio::sync::mpsc::unbounded_channel;
 
@@ -193,6 +193,16 @@ mod tests {
     use crate::exec::protocol::Reply;
     use crate::exec::{ExecEvent, NodeTasks, StartJob};
     use crate::open_files::OpenFiles;
+
+    /// A process that ends with the test, also when that fails.
+    struct Process(Child);
+
+    impl Drop for Process {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
 
     #[test]
     fn a_canceled_job_is_not_over_while_a_process_lives_that_its_tasks_left_behind() {
@@ -213,9 +223,10 @@ mod tests {
         job.cancel = Some(Cancel::new(policy));
         shepherd.jobs.insert(7, job);
         let (name, token) = token::of_job(&shepherd.nonce, 7);
-        let mut left = Command::new("sleep").arg("600").env(name, token).spawn().unwrap();
+        let left = Command::new("sleep").arg("600").env(name, token).spawn().unwrap();
+        let left = Process(left);
         // A process has its environment only a moment after it has begun.
-        let pid = Pid::from_raw(i32::try_from(left.id()).unwrap()).unwrap();
+        let pid = Pid::from_raw(i32::try_from(left.0.id()).unwrap()).unwrap();
         while shepherd.owner(pid) != Some(7) {
             std::thread::yield_now();
         }
@@ -224,8 +235,7 @@ mod tests {
             shepherd.kill_round(7);
             assert!(!shepherd.jobs[&7].ended());
         }
-        left.kill().unwrap();
-        left.wait().unwrap();
+        drop(left);
         shepherd.kill_round(7);
         assert!(shepherd.jobs[&7].ended());
         let mut drained = Vec::new();
