@@ -1,8 +1,9 @@
 //! What the end-to-end tests share: the binaries under test, and a manager started for one test.
 //!
 //! Real processes, real sockets, a real disk. Each manager has a state directory of its own and is
-//! ended by its process id.
+//! ended by its process id. What a test leaves behind goes with its process: [`leftovers`].
 
+pub mod leftovers;
 pub mod site;
 
 use std::ffi::{OsStr, OsString};
@@ -97,6 +98,7 @@ pub fn clean(exe: &Path) -> Command {
         command.env_remove(name);
     }
     command.env("LC_ALL", "C.UTF-8").env("FLUX_F58_FORCE_ASCII", "1").env("TZ", "UTC");
+    command.env("TMPDIR", leftovers::root());
     command
 }
 
@@ -259,7 +261,7 @@ impl Manager {
 
     /// Sends it a signal, by its name.
     pub fn signal(&self, name: &str) {
-        run(Command::new("kill").args(["-s", name, &self.pid().to_string()]));
+        send(name, self.pid());
     }
 
     /// SIGTERM, and the orderly end.
@@ -294,17 +296,25 @@ impl Manager {
 impl Drop for Manager {
     fn drop(&mut self) {
         if let Ok(None) = self.process.try_wait() {
-            // So that no job of a failed test runs on.
+            // So that no job of a failed test runs on, nor a shepherd that keeps the jobs' ends.
             let _ = run(&mut self.command(["cancel", "--all", "-q"]));
             self.kill();
+            for shepherd in leftovers::shepherds_of(&self.statedir) {
+                send("TERM", shepherd);
+            }
         }
     }
+}
+
+/// Sends a process a signal, by its name. The process may have ended.
+pub fn send(name: &str, pid: u32) {
+    run(Command::new("kill").args(["-s", name, &pid.to_string()]));
 }
 
 /// A directory that goes with the test.
 #[track_caller]
 pub fn temporary() -> TempDir {
-    match tempfile::Builder::new().prefix("jobtap-test-").tempdir() {
+    match tempfile::Builder::new().prefix("").tempdir_in(leftovers::root()) {
         Ok(directory) => directory,
         Err(error) => panic!("no temporary directory: {error}"),
     }

@@ -2,6 +2,8 @@
 //! properly, what waited goes on waiting.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+use std::path::Path;
+
 use jobtap_tests::{Manager, jobtap, temporary, until};
 
 #[test]
@@ -10,8 +12,16 @@ fn jobs_survive_the_managers_death() {
     let mut m = Manager::start_in(jobtap(), statedir.path(), &[]);
     let done = m.submit("true");
     m.wait(&done, "clean");
-    let ends_meanwhile = m.submit("sleep 0.5");
-    let fails_meanwhile = m.submit_args(&["sh", "-c", "sleep 0.5; exit 3"]);
+    let files = temporary();
+    let (go, pids) = (files.path().join("go"), files.path().join("pids"));
+    // They begin to end when the manager is dead.
+    let waits_for_go = format!(
+        "echo $$ >>{}; while [ ! -e {} ]; do sleep 0.02; done",
+        pids.display(),
+        go.display()
+    );
+    let ends_meanwhile = m.submit_args(&["sh", "-c", &waits_for_go]);
+    let fails_meanwhile = m.submit_args(&["sh", "-c", &format!("{waits_for_go}; exit 3")]);
     let runs_on = m.submit("sleep 600");
     let waits = m.submit(&format!("--dependency=afterok:{ends_meanwhile} echo after"));
     let falls = m.submit(&format!("--dependency=afterok:{fails_meanwhile} true"));
@@ -19,9 +29,12 @@ fn jobs_survive_the_managers_death() {
     for id in [&ends_meanwhile, &fails_meanwhile, &runs_on] {
         m.wait(id, "start");
     }
+    let noted = || std::fs::read_to_string(&pids).unwrap_or_default();
+    until("both jobs have noted their processes", || noted().lines().count() == 2);
     m.kill();
-    // The jobs end while nobody manages them.
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    std::fs::write(go, "").unwrap();
+    let alive = |pid: &str| Path::new("/proc").join(pid).exists();
+    until("both jobs end without a manager", || !noted().lines().any(alive));
 
     let m = Manager::start_in(jobtap(), statedir.path(), &[]);
     m.wait(&waits, "clean");

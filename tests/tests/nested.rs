@@ -2,9 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
-use jobtap_tests::{Manager, Output, clean, jobtap, run, temporary, until};
+use jobtap_tests::leftovers::processes_with;
+use jobtap_tests::{Manager, Output, clean, jobtap, run, send, temporary, until};
 use serde_json::Value;
 
 /// `jobtap start` with what a task of a job has in its environment.
@@ -115,4 +116,86 @@ fn what_is_left_of_a_manager_that_was_a_job_goes_with_it() {
     let pid = std::fs::read_to_string(pid).unwrap();
     until("its end", || run(Command::new("kill").args(["-0", pid.trim()])).code != 0);
     assert_eq!(m.field(&other, "state"), "RUN");
+}
+
+/// The innermost job: processes that left its process group, whose parents are gone, or that ignore SIGTERM.
+const STUBBORN: &str = "sleep 600 & setsid sleep 600 & setsid sh -c 'sleep 600 & sleep 600 &'
+(trap '' TERM; touch $TMPDIR/ready; sleep 600; sleep 600) &
+wait
+";
+
+/// Starts an instance in a job of an instance in a job of an instance, each with a shepherd of its own, and
+/// waits until the job of the innermost runs. The outermost has `last` as the end of its command. Everything
+/// has `directory` as `TMPDIR`.
+fn three_levels(directory: &Path, last: &str) -> Child {
+    let script = |name: &str, text: &str| std::fs::write(directory.join(name), text).unwrap();
+    script("job", STUBBORN);
+    script("third", "jobtap submit sh $TMPDIR/job; sleep 600\n");
+    script("second", "jobtap run jobtap start sh $TMPDIR/third\n");
+    script(
+        "first",
+        &format!(
+            "jobtap submit -n1 jobtap start sh $TMPDIR/second\n\
+             while [ ! -e $TMPDIR/ready ]; do sleep 0.05; done\n{last}\n"
+        ),
+    );
+    let mut command = clean(jobtap());
+    command.env("TMPDIR", directory).args(["start", "--conf=exec.kill-timeout=0.2", "sh"]);
+    command.arg(directory.join("first")).stdout(Stdio::null()).stderr(Stdio::null());
+    let outermost = command.spawn().unwrap();
+    until("the innermost job runs", || directory.join("ready").exists());
+    outermost
+}
+
+/// The state directories of instances that are left.
+fn instances(directory: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(directory).unwrap().flatten().map(|entry| entry.file_name());
+    names
+        .filter_map(|name| name.into_string().ok())
+        .filter(|name| name.starts_with("jobtap-"))
+        .collect()
+}
+
+#[test]
+fn instances_in_instances_end_with_the_outermost() {
+    for _ in 0..8 {
+        let directory = temporary();
+        let mut outermost = three_levels(directory.path(), "exit 3");
+        until("the outermost ends", || outermost.try_wait().unwrap().is_some());
+        assert_eq!(outermost.wait().unwrap().code(), Some(3));
+        // The last of the manager itself may still be going.
+        until("no process is left", || processes_with(directory.path()).is_empty());
+    }
+}
+
+#[test]
+fn instances_in_instances_end_when_the_outermost_is_killed() {
+    let directory = temporary();
+    let last = "while jobtap uptime; do sleep 0.1; done";
+    let mut outermost = three_levels(directory.path(), last);
+    outermost.kill().unwrap();
+    outermost.wait().unwrap();
+    until("no process is left", || processes_with(directory.path()).is_empty());
+}
+
+#[test]
+fn jobs_of_a_nested_manager_that_is_killed_end() {
+    let m = Manager::start_with(jobtap(), "[exec]\nkill-timeout = 0.2\n");
+    let directory = temporary();
+    let script =
+        |name: &str, text: &str| std::fs::write(directory.path().join(name), text).unwrap();
+    script("inner", "echo $$ >$TMPDIR/job; exec sleep 600\n");
+    script("command", "echo $PPID >$TMPDIR/manager; jobtap submit sh $TMPDIR/inner; sleep 600\n");
+    // The outer job goes on when the inner manager doesn't.
+    script("outer", "$0 start sh $TMPDIR/command; sleep 600\n");
+    let here = format!("TMPDIR={}", directory.path().display());
+    let line = ["env", &here, "sh", "-c", ". $TMPDIR/outer", jobtap().to_str().unwrap()];
+    let id = m.submit_args(&line);
+    let pid = |name: &str| std::fs::read_to_string(directory.path().join(name)).unwrap_or_default();
+    until("the inner job runs", || pid("job").ends_with('\n'));
+    send("KILL", pid("manager").trim().parse().unwrap());
+    let job = Path::new("/proc").join(pid("job").trim());
+    until("the inner job ends", || !job.exists());
+    until("the inner instance's directory is gone", || instances(directory.path()).is_empty());
+    assert_eq!(m.field(&id, "state"), "RUN", "the outer job is not concerned");
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::OnceLock;
 
+use jobtap_tests::leftovers::shepherds_of;
 use jobtap_tests::{Manager, clean, jobtap, run, temporary, until};
 use serde_json::json;
 use tempfile::TempDir;
@@ -155,4 +156,45 @@ fn a_job_with_more_tasks_than_there_is_room_for_is_refused_with_the_cure() {
     let refused = m.jobtap("run -n200 sleep 100");
     let text = "Too many open files: raise the hard limit of open files (ulimit -Hn)";
     assert!(refused.stderr.contains(text), "{}", refused.stderr);
+}
+
+#[test]
+fn files_that_the_manager_inherits_are_not_passed_on() {
+    let directory = temporary();
+    let secret = directory.path().join("secret");
+    fs::write(&secret, "").unwrap();
+    let list = |name: &str| format!("ls -l /proc/self/fd >{}/{name}", directory.path().display());
+    let config = directory.path().join("config.toml");
+    let prolog = json!(["sh", "-c", list("prolog")]);
+    let perilog = "[job-manager]\nplugins = [{ load = \"perilog.so\" }]";
+    fs::write(&config, format!("{perilog}\n[job-manager.prolog]\ncommand = {prolog}\n")).unwrap();
+    let state = directory.path().join("state");
+    let mut command = clean(Path::new("bash"));
+    // Two files: one among the first numbers, and one above those that the manager opens itself.
+    command.args(["-c", "exec 5<$1 200<$1; shift; exec \"$@\"", "bash"]).arg(&secret);
+    command.arg(jobtap()).arg("start").arg("-c").arg(&config).arg("--state-dir").arg(&state);
+    command.args([
+        "sh",
+        "-c",
+        &format!("{}; jobtap run sh -c '{}'; cat", list("command"), list("job")),
+    ]);
+    let mut manager = command.stdin(Stdio::piped()).spawn().unwrap();
+    until("the job ends", || {
+        let job = fs::read_to_string(directory.path().join("job")).unwrap_or_default();
+        job.lines().count() > 3
+    });
+    let files = |pid: u32| {
+        let links = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
+        links.filter_map(|link| fs::read_link(link.path()).ok()).collect::<Vec<_>>()
+    };
+    assert!(files(manager.id()).contains(&secret), "the manager itself has it");
+    let shepherds = shepherds_of(&state);
+    assert_eq!(shepherds.len(), 1);
+    assert!(!files(shepherds[0]).contains(&secret));
+    for name in ["command", "prolog", "job"] {
+        let listing = fs::read_to_string(directory.path().join(name)).unwrap();
+        assert!(listing.contains(" 0 -> ") && !listing.contains("secret"), "{name}: {listing}");
+    }
+    drop(manager.stdin.take());
+    assert!(manager.wait().unwrap().success());
 }

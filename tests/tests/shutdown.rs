@@ -3,8 +3,10 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
+use std::process::Stdio;
 
-use jobtap_tests::{Manager, clean, jobtap, run, temporary};
+use jobtap_tests::leftovers::processes_with;
+use jobtap_tests::{Manager, clean, jobtap, run, send, temporary, until};
 use serde_json::{Value, json};
 
 /// A connection as the commands have it: a line a request, a line an answer.
@@ -77,4 +79,59 @@ fn what_runs_is_canceled_when_the_command_of_the_instance_ends() {
         instance(statedir.path(), false, &names),
         "submit validate depend priority alloc start exception finish release free clean"
     );
+}
+
+#[test]
+fn nothing_is_left_of_a_temporary_instance_that_is_killed() {
+    let directory = temporary();
+    let mut command = clean(jobtap());
+    command.env("TMPDIR", directory.path()).args([
+        "start",
+        "--conf=exec.kill-timeout=0.2",
+        "sh",
+        "-c",
+    ]);
+    let job = "trap '' TERM; touch $TMPDIR/ready; sleep 600; sleep 600";
+    // The command itself ends when the manager does, or it would be what is left.
+    command.arg(format!("jobtap submit sh -c \"{job}\"; while jobtap uptime; do sleep 0.1; done"));
+    let mut manager = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until("the job runs", || directory.path().join("ready").exists());
+    manager.kill().unwrap();
+    manager.wait().unwrap();
+    until("no process is left", || processes_with(directory.path()).is_empty());
+    let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().flatten().collect();
+    assert_eq!(left.len(), 1, "only the job's own file is left: {left:?}");
+}
+
+#[test]
+fn a_manager_with_a_job_that_ignores_signals_ends_in_bounded_time() {
+    let config = "[exec]\nkill-timeout = 0.2\n";
+    let job = ["sh", "-c", "trap '' TERM; sleep 600; sleep 600"];
+    // A manager without a command leaves the job to the next one.
+    let mut m = Manager::start_with(jobtap(), config);
+    let id = m.submit_args(&job);
+    m.wait(&id, "start");
+    assert!(m.stop().0.success());
+    m.start_again();
+    assert_eq!(m.field(&id, "state"), "RUN");
+    m.jobtap(&format!("cancel {id}")).ok();
+    m.wait(&id, "clean");
+    // With its command an instance ends its jobs.
+    let directory = temporary();
+    let mut command = clean(jobtap());
+    command.env("TMPDIR", directory.path()).args([
+        "start",
+        "--conf=exec.kill-timeout=0.2",
+        "sh",
+        "-c",
+    ]);
+    command.arg(format!(
+        "jobtap submit --wait-event=start sh -c \"{}\"; touch $TMPDIR/ready; sleep 600",
+        job[2]
+    ));
+    let mut manager = command.stdout(Stdio::null()).spawn().unwrap();
+    until("the job runs", || directory.path().join("ready").exists());
+    send("TERM", manager.id());
+    until("the manager ends", || manager.try_wait().unwrap().is_some());
+    until("no process is left", || processes_with(directory.path()).is_empty());
 }

@@ -87,8 +87,14 @@ struct Plan {
     recovery: bool,
 }
 
+/// The first descriptor that is none of the three standard streams.
+const FIRST_INHERITED: i32 = 3;
+
 /// Runs the command; the exit code is that of COMMAND.
 pub(crate) fn run(args: StartArgs) -> ExitCode {
+    // Before anything is opened: a file that whoever starts the manager happens to have open is not
+    // for the shepherd, the jobs, the plugins' processes or COMMAND, which would all inherit it.
+    close_fds::set_fds_cloexec(FIRST_INHERITED, &[]);
     session::run(COMMAND, Family::Compiled, start(args))
 }
 

@@ -236,6 +236,7 @@ fn start_execution(
 ) -> Result<Execution, StartError> {
     let mut local = LocalConfig::new(options.statedir.path().to_path_buf())?;
     local.kill = kill;
+    local.temporary = options.statedir.is_temporary();
     let events = engine.clone();
     let processes = TaskProcesses::default();
     let asked = processes.clone();

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 use jobtap_core::engine::{self, Cred, ExecCommand, Input, Log};
 use jobtap_core::eventlog::EventEntry;
@@ -23,6 +24,10 @@ use crate::exec::{ExecEvent, Executor, KillPolicy, LocalExecutor, Seen, StartJob
 use crate::rpc::RpcError;
 use crate::rpc::errno::{EHOSTUNREACH, EINVAL, ENOENT};
 use crate::rpc::uri;
+
+/// How long the manager of a temporary instance waits for the end of its shepherd, which comes at once
+/// when no job is left. A shepherd that takes longer ends by itself.
+const SHEPHERD_END: Duration = Duration::from_secs(6);
 
 /// Commands for the executor; they are carried out in order, off the committing thread.
 #[derive(Clone)]
@@ -137,6 +142,8 @@ fn serve(inbox: &Inbox, parts: &mut Parts) -> Option<Sender<()>> {
             Message::Close { for_good, done } => {
                 if for_good {
                     parts.executor.shutdown();
+                    // What a job left behind, such as an instance of its own, is gone only then.
+                    parts.executor.wait_for_shutdown(SHEPHERD_END);
                 }
                 return Some(done);
             }
@@ -220,6 +227,7 @@ fn start_job(parts: &Parts, id: JobId, userid: Uid, reattach: bool) -> Result<St
             exceptions: log.exec_exceptions(),
             finished: log.has("finish"),
         },
+        kill: KillPolicy::default(),
     })
 }
 

@@ -66,15 +66,19 @@ pub struct KillPolicy {
     /// The pause after a kill signal at least.
     #[serde(skip_serializing_if = "is_usual")]
     pub shortest_pause: f64,
-    /// The first signal to a job that nobody asks for any more (`exec.term-signal`, SIGTERM); for the
-    /// manager, who says it with each job that it ends.
-    #[serde(skip)]
+    /// The first signal to a job that nobody asks for any more (`exec.term-signal`, SIGTERM).
+    #[serde(skip_serializing_if = "is_term")]
     pub term_signal: Signal,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_usual(pause: &f64) -> bool {
     *pause == SHORTEST_PAUSE
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_term(signal: &Signal) -> bool {
+    *signal == Signal::TERM
 }
 
 impl Default for KillPolicy {

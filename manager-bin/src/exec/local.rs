@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -95,6 +95,9 @@ pub struct LocalConfig {
     pub idle_time: Duration,
     /// How long a shepherd may take to answer, or to take a request.
     pub patience: Duration,
+    /// Whether nothing in the state directory is to outlive this process: when it is gone the shepherd ends
+    /// the jobs, removes the directory and exits.
+    pub temporary: bool,
 }
 
 impl LocalConfig {
@@ -106,6 +109,7 @@ impl LocalConfig {
             kill: KillPolicy::default(),
             idle_time: Duration::from_secs(5),
             patience: PATIENCE,
+            temporary: false,
         })
     }
 }
@@ -127,6 +131,7 @@ struct Link {
     /// Nothing more will be asked for.
     closing: AtomicBool,
     state: Mutex<State>,
+    closed: Condvar,
 }
 
 #[derive(Default)]
@@ -176,13 +181,14 @@ impl LocalExecutor {
             on_trouble: Box::new(on_trouble),
             closing: AtomicBool::new(false),
             state: Mutex::new(State::default()),
+            closed: Condvar::new(),
         });
         link.adopt(&mut link.lock(), stream).map_err(failed)?;
         let (requests, receiver) = channel();
-        let shared = Arc::clone(&link);
+        let writing = Arc::clone(&link);
         let writer = Builder::new()
             .name("exec-requests".to_owned())
-            .spawn(move || shared.write_requests(&receiver))
+            .spawn(move || writing.write_requests(&receiver))
             .map_err(failed)?;
         Ok(Self { kill, held, link, requests: Some(requests), writer: Some(writer) })
     }
@@ -202,6 +208,15 @@ impl LocalExecutor {
         self.request(Request::Shutdown);
     }
 
+    /// Waits until the shepherd that was asked to [`shutdown`](Self::shutdown) has ended, but not for
+    /// longer than `limit`. Tells whether it has.
+    pub fn wait_for_shutdown(&self, limit: Duration) -> bool {
+        let state = self.link.lock();
+        let connected = |state: &mut State| state.connection.is_some();
+        let waited = self.link.closed.wait_timeout_while(state, limit, connected);
+        waited.unwrap_or_else(PoisonError::into_inner).0.connection.is_none()
+    }
+
     fn request(&self, request: Request) {
         if let Some(requests) = &self.requests {
             // The writer lives as long as the sender does.
@@ -211,7 +226,8 @@ impl LocalExecutor {
 }
 
 impl Executor for LocalExecutor {
-    fn start(&self, job: StartJob) {
+    fn start(&self, mut job: StartJob) {
+        job.kill = self.kill;
         self.request(Request::Start(Box::new(job)));
     }
 
@@ -387,7 +403,9 @@ impl Link {
             return;
         }
         let mut state = self.lock();
-        state.connection.take_if(|current| current.number == number);
+        if state.connection.take_if(|current| current.number == number).is_some() {
+            self.closed.notify_all();
+        }
         let lost: Vec<u64> =
             state.open.extract_if(.., |_, on| *on == number).map(|(id, _)| id).collect();
         drop(state);
@@ -447,6 +465,7 @@ fn start_shepherd(config: &LocalConfig) -> io::Result<()> {
         .arg(&config.state_dir)
         .arg(config.idle_time.as_millis().to_string())
         .arg(OpenFiles::of_this_process().found().to_string())
+        .arg(if config.temporary { std::process::id() } else { 0 }.to_string())
         .current_dir("/")
         .stdin(Stdio::from(listener))
         .stdout(Stdio::null())

@@ -70,6 +70,9 @@ pub struct StartJob {
     /// What of the job's events the manager has on record, so that none of them comes twice.
     #[serde(default)]
     pub seen: Seen,
+    /// How the job is killed when the target itself has to end it, without the manager.
+    #[serde(default)]
+    pub kill: KillPolicy,
 }
 
 /// What one node does for a job.

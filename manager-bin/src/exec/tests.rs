@@ -45,6 +45,9 @@ struct Site {
     /// How long a shepherd may be silent.
     patience: Duration,
     program: PathBuf,
+    /// Whether its shepherd ends with this process. So it does unless a test says otherwise: what a test
+    /// that failed or was killed has left running ends, and its directory goes.
+    temporary: bool,
 }
 
 /// Kills at once.
@@ -87,7 +90,7 @@ impl Site {
         let kill = KillPolicy { kill_timeout: 60.0, ..KillPolicy::default() };
         let idle_time = Duration::from_secs(60);
         let program = std::env::current_exe().unwrap();
-        Self { dir, kill, idle_time, patience: PATIENCE, program }
+        Self { dir, kill, idle_time, patience: PATIENCE, program, temporary: true }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -107,6 +110,7 @@ impl Site {
             kill: self.kill,
             idle_time: self.idle_time,
             patience: self.patience,
+            temporary: self.temporary,
         };
         let (sender, events) = channel();
         let on_event = move |event| drop(sender.send(event));

@@ -69,6 +69,8 @@ pub(super) struct Job {
     pub(super) input: Option<JobInput>,
     pub(super) dir: Option<JobDir>,
     pub(super) cancel: Option<Cancel>,
+    /// How it is killed when the shepherd itself has to end it.
+    pub(super) kill: KillPolicy,
     /// No manager will ask for it, not even when it ends.
     pub(super) acknowledged: bool,
     status: i32,
@@ -95,6 +97,7 @@ impl Job {
             input: None,
             dir: None,
             cancel: None,
+            kill: job.kill,
             acknowledged: false,
             status: 0,
             told_exit: false,
@@ -102,6 +105,24 @@ impl Job {
             failed: false,
             ended: false,
         }
+    }
+
+    /// A job that ended under an earlier shepherd.
+    pub(super) fn over(id: u64, history: Vec<ExecEvent>) -> Self {
+        let mut job = Self::new(&StartJob { id, ..StartJob::default() }, None);
+        job.history = history;
+        job.ended = true;
+        job
+    }
+
+    /// All that happened to it.
+    pub(super) fn history(&self) -> &[ExecEvent] {
+        &self.history
+    }
+
+    /// Whether it was told that the job can't be killed.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.cancel.as_ref().is_some_and(|cancel| cancel.given_up)
     }
 
     /// Whether nothing of the job is left but its record.

@@ -52,7 +52,7 @@ impl Shepherd {
             self.report_lost(&start);
             return;
         }
-        self.shutdown = false;
+        self.stay();
         let id = start.id;
         let mut job = Job::new(&start, outbox);
         job.log("init", None);

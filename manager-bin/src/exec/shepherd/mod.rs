@@ -9,11 +9,7 @@
 //! launches as many as one for all but takes 16 times its memory. What kills one shepherd rarely spares
 //! the next, and any loss drains the node, so that smaller shares would save few jobs.
 //!
-//! **It exits by itself** when it holds no job (running, or ended and not acknowledged) and no
-//! manager has been connected for the idle time it was started with (some seconds, so that a manager
-//! that restarts finds it again); or, asked to shut down, as soon as it holds no job; or when its
-//! state directory was removed and all its jobs have ended, since nobody can come for their statuses
-//! then. On SIGTERM it cancels all jobs.
+//! When it exits, and that it leaves no process of a job behind then, is in [`ending`].
 //!
 //! All state belongs to one loop, [`Shepherd::run`], that takes one [`Message`] after the other.
 //! Starting and reaping happen in that loop too: a process can't be reaped before it is known. A job
@@ -22,9 +18,11 @@
 mod capture;
 mod claims;
 mod connection;
+mod ending;
 mod input;
 mod job;
 mod jobdir;
+mod kept_ends;
 mod launch;
 mod lines;
 mod options;
@@ -36,7 +34,7 @@ mod taskio;
 mod template;
 mod token;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ffi::OsString;
 use std::future::ready;
 use std::io;
@@ -50,9 +48,10 @@ use rustix::process::{Pid, Signal};
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 
 use self::claims::{Claimed, Claims};
+use self::ending::{Ending, OWNER_PATROL};
 use self::job::Job;
 pub(crate) use self::options::files_per_task;
 use super::protocol::{Reply, Request, VERSION};
@@ -90,6 +89,8 @@ struct Manager {
 
 struct Shepherd {
     state_dir: PathBuf,
+    /// The process with which a temporary instance ends; none if its state outlives the manager.
+    owner: Option<Pid>,
     /// Tells processes started by this shepherd from those of another, by their environment.
     nonce: String,
     limits: &'static OpenFiles,
@@ -105,7 +106,10 @@ struct Shepherd {
     tasks: HashMap<Pid, u64>,
     /// When to look for processes that jobs left behind.
     sweep_at: Option<Instant>,
+    /// Processes that were killed because no job needs them, and are not reaped yet.
+    swept: HashSet<Pid>,
     shutdown: bool,
+    ending: Ending,
 }
 
 /// The time of an event: seconds since the UNIX epoch.
@@ -116,8 +120,9 @@ fn timestamp() -> f64 {
 /// Runs the shepherd until it has nothing left to do.
 ///
 /// `arguments` follow [`SHEPHERD_ARGUMENT`](super::SHEPHERD_ARGUMENT): the state directory, the idle
-/// time in milliseconds, and the tasks' limit of open files, -1 for none. Standard input is the
-/// listening socket, standard error the log.
+/// time in milliseconds, the tasks' limit of open files, -1 for none, and the process id of the manager
+/// of a temporary instance, 0 if the state is durable. Standard input is the listening socket, standard
+/// error the log.
 pub fn shepherd_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match start(arguments.into_iter()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -130,12 +135,13 @@ pub fn shepherd_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode 
 
 fn start(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
     let usage = || {
-        let text = "usage: STATEDIR IDLE-MILLISECONDS OPEN-FILES";
+        let text = "usage: STATEDIR IDLE-MILLISECONDS OPEN-FILES MANAGER";
         io::Error::new(io::ErrorKind::InvalidInput, text)
     };
     let state_dir = PathBuf::from(arguments.next().ok_or_else(usage)?);
     let idle = arguments.next().and_then(|text| text.to_str()?.parse().ok()).ok_or_else(usage)?;
     let files = arguments.next().and_then(|text| text.to_str()?.parse().ok()).ok_or_else(usage)?;
+    let owner = arguments.next().and_then(|text| text.to_str()?.parse().ok()).ok_or_else(usage)?;
     // Refused only to a leader of a process group, which has its own session or was started by hand.
     let _ = rustix::process::setsid();
     let own = rustix::process::getpid();
@@ -145,7 +151,10 @@ fn start(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
     let (inbox, messages) = unbounded_channel();
     let nonce = format!("{}-{:x}", own.as_raw_pid(), timestamp().to_bits());
     let limits = OpenFiles::in_place_of_the_manager(files);
-    let shepherd = Shepherd::new(state_dir, nonce, limits, inbox)?;
+    let mut shepherd = Shepherd::new(state_dir, nonce, limits, inbox)?;
+    shepherd.owner = Pid::from_raw(owner);
+    shepherd.jobs =
+        kept_ends::read(&shepherd.state_dir).into_iter().map(|job| (job.id, job)).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(shepherd.run(listener, messages, Duration::from_millis(idle)))
 }
@@ -162,6 +171,7 @@ impl Shepherd {
         Ok(Self {
             claims: Claims::start(&state_dir, tell)?,
             state_dir,
+            owner: None,
             nonce,
             limits,
             inbox,
@@ -171,7 +181,9 @@ impl Shepherd {
             leaders: HashMap::new(),
             tasks: HashMap::new(),
             sweep_at: None,
+            swept: HashSet::new(),
             shutdown: false,
+            ending: Ending::default(),
         })
     }
 
@@ -188,17 +200,19 @@ impl Shepherd {
         let mut connections = 0;
         let mut idle_since = Instant::now();
         let mut patrol = tokio::time::interval(idle_time.max(MIN_PATROL));
+        let mut owner_patrol = tokio::time::interval(OWNER_PATROL);
+        owner_patrol.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             if !self.is_idle() {
                 idle_since = Instant::now();
             }
-            if self.shutdown && self.jobs.is_empty() {
+            if self.is_done() {
                 break;
             }
             tokio::select! {
                 Some(message) = messages.recv() => self.handle(message),
                 _ = children.recv() => self.reap(),
-                _ = terminate.recv() => self.cancel_all(),
+                _ = terminate.recv() => self.end(),
                 Ok((stream, _)) = listener.accept() => {
                     connections += 1;
                     connection::serve(stream, connections, self.inbox.clone());
@@ -211,19 +225,17 @@ impl Shepherd {
                 () = at(self.sweep_at) => self.sweep(),
                 () = sleep_until(idle_since + idle_time), if self.is_idle() => break,
                 _ = patrol.tick() => if self.is_forsaken() { break },
+                _ = owner_patrol.tick(), if self.may_be_abandoned() => {
+                    if self.is_abandoned() {
+                        self.end();
+                    }
+                }
+                // Looked at above.
+                () = at(self.ending.deadline()) => {}
             }
         }
-        self.sweep();
+        self.leave(&mut children).await;
         Ok(())
-    }
-
-    fn is_idle(&self) -> bool {
-        self.jobs.is_empty() && self.manager.is_none()
-    }
-
-    /// Whether nobody can ever come for the statuses that are kept.
-    fn is_forsaken(&self) -> bool {
-        self.manager.is_none() && self.jobs.values().all(Job::ended) && !self.state_dir.exists()
     }
 
     fn handle(&mut self, message: Message) {
@@ -287,7 +299,12 @@ impl Shepherd {
         match request {
             // Taken care of by the connection.
             Request::Hello { .. } => {}
-            Request::Start(job) => self.start_or_attach(*job),
+            Request::Start(job) => {
+                if let Some(known) = self.jobs.get_mut(&job.id) {
+                    known.kill = job.kill;
+                }
+                self.start_or_attach(*job);
+            }
             Request::Signal { id, signum } => match Signal::from_named_raw(signum) {
                 Some(signal) => self.signal_when_launched(id, signal),
                 None => eprintln!("shepherd: job {id}: signal {signum} can't be sent"),
@@ -307,13 +324,20 @@ impl Shepherd {
             },
             Request::List => {
                 let held = |job: &Job| HeldJob { id: job.id, ended: job.ended() };
-                let lost = self.claims.earlier().map(|id| HeldJob { id, ended: true });
+                let claimed = self.claims.earlier().filter(|id| !self.jobs.contains_key(id));
+                let lost = claimed.map(|id| HeldJob { id, ended: true });
                 let jobs = self.jobs.values().map(held).chain(lost).collect();
                 if let Some(outbox) = self.outbox() {
                     let _ = outbox.send(Reply::List { jobs });
                 }
             }
-            Request::Shutdown => self.shutdown = true,
+            Request::Shutdown => {
+                self.shutdown = true;
+                // Nobody will come for what a temporary instance still runs.
+                if self.owner.is_some() {
+                    self.end();
+                }
+            }
         }
     }
 }

@@ -37,8 +37,7 @@ impl Shepherd {
 
     fn reaped(&mut self, pid: Pid, status: WaitStatus) {
         let Some(id) = self.tasks.remove(&pid) else {
-            // Its children, if any, have come here with its end.
-            self.sweep_soon();
+            self.stranger_ended(pid);
             return;
         };
         let Some(job) = self.jobs.get_mut(&id) else {
@@ -115,11 +114,12 @@ impl Shepherd {
         self.end_if_done(id);
     }
 
-    /// Begins to end all jobs.
+    /// Begins to end all jobs, each as the manager would that asked for it last.
     pub(super) fn cancel_all(&mut self) {
-        let ids: Vec<u64> = self.jobs.keys().copied().collect();
-        for id in ids {
-            self.cancel(id, Signal::TERM, KillPolicy::default());
+        let jobs: Vec<_> = self.jobs.values().map(|job| (job.id, job.kill)).collect();
+        for (id, kill) in jobs {
+            let first = Signal::from_named_raw(kill.term_signal.number()).unwrap_or(Signal::TERM);
+            self.cancel(id, first, kill);
         }
     }
 
@@ -209,7 +209,7 @@ pub(super) fn send(pid: Pid, signal: Signal) {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-    use std::process::Command;
+    use std::process::{Child, Command};
 
     use tokio::sync::mpsc::unbounded_channel;
 
@@ -218,6 +218,16 @@ mod tests {
     use crate::exec::protocol::Reply;
     use crate::exec::{ExecEvent, NodeTasks, StartJob};
     use crate::open_files::OpenFiles;
+
+    /// A process that ends with the test, also when that fails.
+    struct Process(Child);
+
+    impl Drop for Process {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
 
     #[test]
     fn a_canceled_job_is_not_over_while_a_process_lives_that_its_tasks_left_behind() {
@@ -239,9 +249,10 @@ mod tests {
         job.cancel = Some(Cancel::new(policy));
         shepherd.jobs.insert(7, job);
         let (name, token) = token::of_job(&shepherd.nonce, 7);
-        let mut left = Command::new("sleep").arg("600").env(name, token).spawn().unwrap();
+        let left = Command::new("sleep").arg("600").env(name, token).spawn().unwrap();
+        let left = Process(left);
         // A process has its environment only a moment after it has begun.
-        let pid = Pid::from_raw(i32::try_from(left.id()).unwrap()).unwrap();
+        let pid = Pid::from_raw(i32::try_from(left.0.id()).unwrap()).unwrap();
         while shepherd.owner(pid) != Some(7) {
             std::thread::yield_now();
         }
@@ -250,8 +261,7 @@ mod tests {
             shepherd.kill_round(7);
             assert!(!shepherd.jobs[&7].ended());
         }
-        left.kill().unwrap();
-        left.wait().unwrap();
+        drop(left);
         shepherd.kill_round(7);
         assert!(shepherd.jobs[&7].ended());
         let mut drained = Vec::new();

@@ -2,6 +2,8 @@
 
 use std::io::Read;
 
+use rustix::process::{Pid, Signal};
+
 use super::*;
 
 fn again(job: StartJob, seen: Seen) -> StartJob {
@@ -191,6 +193,103 @@ fn a_shepherd_whose_state_directory_is_gone_leaves_with_its_last_job() {
     fs::write(go, "").unwrap();
     // Nobody ever acknowledges the job's end.
     wait_gone(&shepherd);
+}
+
+/// A site whose shepherd outlives its managers, and a job that has to be killed and notes the shepherd.
+fn durable(kill: KillPolicy) -> (Site, StartJob, PathBuf) {
+    let site = Site { kill, temporary: false, ..Site::new() };
+    let ready = site.fifo("ready");
+    let job = site.job(1, 1, "trap '' TERM; echo $PPID $$ >ready; sleep 600; sleep 600");
+    (site, job, ready)
+}
+
+/// Sends a signal to one process.
+fn send(signal: Signal, pid: &str) {
+    kill_process(number(pid), signal).unwrap();
+}
+
+/// Ends a job by its first task, which leads the process group.
+fn kill_tasks(leader: &str) {
+    rustix::process::kill_process_group(number(leader), Signal::KILL).unwrap();
+}
+
+/// A process id, which is never one that stands for several processes.
+fn number(pid: &str) -> Pid {
+    let number = pid.parse::<u32>().unwrap();
+    assert!(number > 1);
+    Pid::from_raw(i32::try_from(number).unwrap()).unwrap()
+}
+
+#[test]
+fn a_terminated_shepherd_ends_its_jobs_and_keeps_their_ends() {
+    let (site, job, ready) = durable(IMPATIENT);
+    let first = site.manager();
+    first.executor.start(job.clone());
+    let pids = fs::read_to_string(ready).unwrap();
+    let shepherd = pids.split(' ').next().unwrap();
+    first.until(1, has_started);
+    drop(first);
+    send(Signal::TERM, shepherd);
+    wait_gone(shepherd);
+    let second = site.manager();
+    assert_eq!(second.executor.held(), [HeldJob { id: 1, ended: true }]);
+    second.executor.start(again(job, Seen::default()));
+    assert_eq!(status(&second.to_end(1)), 137 << 8);
+    second.executor.ack(1);
+    second.end();
+    let kept = site.path("state/shepherd.ends");
+    wait_for("the file goes with the acknowledgement", || !kept.exists());
+}
+
+#[test]
+fn a_terminated_shepherd_waits_a_bounded_time_for_acknowledgements() {
+    let (site, job, ready) = durable(IMPATIENT);
+    let manager = site.manager();
+    manager.executor.start(job);
+    let pids = fs::read_to_string(ready).unwrap();
+    let shepherd = pids.split(' ').next().unwrap();
+    send(Signal::TERM, shepherd);
+    assert_eq!(status(&manager.to_end(1)), 137 << 8);
+    wait_gone(shepherd);
+    assert!(site.path("state/shepherd.ends").exists());
+}
+
+#[test]
+fn a_terminated_shepherd_does_not_wait_for_an_unkillable_job() {
+    let (site, job, ready) = durable(FUTILE);
+    let manager = site.manager();
+    manager.executor.start(job);
+    let pids = fs::read_to_string(ready).unwrap();
+    let (shepherd, task) = pids.trim().split_once(' ').unwrap();
+    manager.until(1, has_started);
+    drop(manager);
+    send(Signal::TERM, shepherd);
+    wait_gone(shepherd);
+    assert!(Path::new("/proc").join(task).exists());
+    assert!(!site.path("state/shepherd.ends").exists(), "the job has no end");
+    kill_tasks(task);
+}
+
+#[test]
+fn a_terminated_shepherd_stays_for_a_job_that_is_started_later() {
+    let (site, job, ready) = durable(KillPolicy { kill_timeout: 60.0, ..KillPolicy::default() });
+    let manager = site.manager();
+    manager.executor.start(job);
+    let pids = fs::read_to_string(ready).unwrap();
+    let (shepherd, task) = pids.trim().split_once(' ').unwrap();
+    manager.until(1, has_started);
+    send(Signal::TERM, shepherd);
+    let go = site.fifo("go");
+    manager.executor.start(site.job(2, 1, "cat go; echo $PPID >shepherd"));
+    manager.until(2, has_started);
+    kill_tasks(task);
+    manager.to_end(1);
+    manager.executor.ack(1);
+    fs::write(go, "").unwrap();
+    assert_eq!(status(&manager.to_end(2)), 0);
+    assert_eq!(site.text("shepherd").trim(), shepherd);
+    manager.executor.ack(2);
+    manager.end();
 }
 
 #[test]

@@ -1,0 +1,97 @@
+//! The ends of jobs that no manager has acknowledged, in a file while no shepherd holds them.
+//!
+//! Written by a shepherd that ends on SIGTERM, which may be the shutdown of the host, and read by the
+//! next one in the same state directory. The file stays until that one ends in its turn. If it is killed
+//! the file may name jobs that were acknowledged meanwhile: a manager that doesn't ask for a job
+//! acknowledges it once more, and ids aren't used again.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::job::Job;
+use crate::exec::ExecEvent;
+
+/// Name of the file in the state directory.
+const FILE: &str = "shepherd.ends";
+
+/// Name of the file while it is written.
+const NEW: &str = "shepherd.ends.new";
+
+/// What is kept of one job.
+#[derive(Serialize, Deserialize)]
+struct End {
+    id: u64,
+    history: Vec<ExecEvent>,
+}
+
+/// Keeps the ends of these jobs and no others.
+pub(super) fn write<'a>(state_dir: &Path, jobs: impl Iterator<Item = &'a Job>) -> io::Result<()> {
+    let ends: Vec<End> =
+        jobs.map(|job| End { id: job.id, history: job.history().to_vec() }).collect();
+    let (file, new) = (state_dir.join(FILE), state_dir.join(NEW));
+    if ends.is_empty() {
+        return or_absent(fs::remove_file(file));
+    }
+    or_absent(fs::remove_file(&new))?;
+    let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    out.write_all(&serde_json::to_vec(&ends)?)?;
+    out.sync_all()?;
+    fs::rename(&new, &file)?;
+    File::open(state_dir)?.sync_all()
+}
+
+/// The jobs whose ends were kept. What can't be read is told in the log; those jobs are lost.
+pub(super) fn read(state_dir: &Path) -> Vec<Job> {
+    let text = match fs::read(state_dir.join(FILE)) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
+        Err(error) => {
+            eprintln!("shepherd: {FILE}: {error}");
+            return Vec::new();
+        }
+    };
+    match serde_json::from_slice::<Vec<End>>(&text) {
+        Ok(ends) => ends.into_iter().map(|end| Job::over(end.id, end.history)).collect(),
+        Err(error) => {
+            eprintln!("shepherd: {FILE} is damaged: {error}");
+            Vec::new()
+        }
+    }
+}
+
+fn or_absent(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+    use super::*;
+
+    #[test]
+    fn ends_are_read_as_written_and_damage_loses_only_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let history = vec![
+            ExecEvent::Started { id: 7 },
+            ExecEvent::Finished { id: 7, status: 256 },
+            ExecEvent::Released { id: 7, last: true },
+        ];
+        let job = Job::over(7, history.clone());
+        assert!(read(dir.path()).is_empty());
+        write(dir.path(), [&job].into_iter()).unwrap();
+        let jobs = read(dir.path());
+        assert!(jobs[0].ended() && jobs[0].history() == history);
+        fs::write(dir.path().join(FILE), "[{").unwrap();
+        assert!(read(dir.path()).is_empty());
+        write(dir.path(), std::iter::empty()).unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}

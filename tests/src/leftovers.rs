@@ -1,0 +1,87 @@
+//! Processes and files that tests start and make go with the test process, also when a test fails or the
+//! whole process is killed.
+//!
+//! All files are below one directory, the [`root`]. The environment of every process that a test starts
+//! names it: the commands have it as `TMPDIR`, the jobs in the address of their manager. A guard, a
+//! process of its own, hears of the end of the test process by a pipe; then it kills the processes whose
+//! environment names the root, and removes the root.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+/// What the guard does. A process that is just being replaced by its next program has no environment for
+/// a moment, so none must be found several times in a row.
+const GUARD: &str = r#"
+cat >/dev/null
+[ -d "$1" ] || exit 1
+quiet=0
+for round in $(seq 200); do
+    pids=$(grep -lsF -- "$1" /proc/[0-9]*/environ | cut -d/ -f3)
+    if [ -n "$pids" ]; then
+        quiet=0
+        kill -9 $pids 2>/dev/null
+    elif [ $quiet = 3 ]; then
+        break
+    else
+        quiet=$((quiet + 1))
+    fi
+    sleep 0.05
+done
+rm -rf -- "$1"
+"#;
+
+/// The guard with the end of its pipe, which is closed by the end of this process alone.
+struct Guarded {
+    root: PathBuf,
+    _guard: Child,
+}
+
+/// The directory for all files of this test process. It goes with the process.
+#[track_caller]
+pub fn root() -> &'static Path {
+    static GUARDED: OnceLock<Guarded> = OnceLock::new();
+    &GUARDED.get_or_init(guarded).root
+}
+
+fn guarded() -> Guarded {
+    let directory = match tempfile::Builder::new().prefix("jobtap-test-").tempdir() {
+        Ok(directory) => directory,
+        Err(error) => panic!("no temporary directory: {error}"),
+    };
+    let mut guard = Command::new("/bin/sh");
+    guard.args(["-c", GUARD, "guard"]).arg(directory.path());
+    guard.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    // A signal to the process group of the tests, such as that of Ctrl-C, is not for the guard.
+    match guard.process_group(0).spawn() {
+        Ok(guard) => Guarded { root: directory.keep(), _guard: guard },
+        Err(error) => panic!("no guard: {error}"),
+    }
+}
+
+/// The processes whose environment holds this text, such as a path that is given as `TMPDIR`.
+pub fn processes_with(text: impl AsRef<Path>) -> Vec<u32> {
+    let text = text.as_ref().as_os_str().as_bytes();
+    processes("environ", |content| content.windows(text.len()).any(|part| part == text))
+}
+
+/// The shepherds of a state directory.
+pub fn shepherds_of(statedir: &Path) -> Vec<u32> {
+    let statedir = statedir.canonicalize().unwrap_or_default();
+    processes("cmdline", |content| {
+        let mut words = content.split(|byte| *byte == 0);
+        words.any(|word| word == b"__shepherd")
+            && words.next() == Some(statedir.as_os_str().as_bytes())
+    })
+}
+
+/// The processes of which a file in `/proc` is as asked for. One that can't be read is another user's.
+fn processes(file: &str, wanted: impl Fn(&[u8]) -> bool) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| fs::read(format!("/proc/{pid}/{file}")).is_ok_and(|content| wanted(&content)))
+        .collect()
+}
