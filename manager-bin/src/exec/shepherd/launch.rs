@@ -5,7 +5,6 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::input::JobInput;
 use super::job::Job;
-use super::jobdir::JobDir;
 use super::reap::kill_group;
 use super::spawn::{Launcher, SpawnError, Spawned};
 use super::taskio::{JobIo, plain};
@@ -54,8 +53,8 @@ impl Shepherd {
         if start.userid != own {
             return Err(format!("cannot run a job of user {} as user {own}", start.userid));
         }
-        let Self { nonce, limits, state_dir, tasks, inbox, .. } = self;
-        job.dir = JobDir::make(state_dir, start)?;
+        let Self { nonce, limits, state_dir, job_dirs, tasks, inbox, .. } = self;
+        job.dir = job_dirs.make(start)?;
         start.tmpdir = job.dir.as_ref().map(|dir| dir.path().to_owned());
         let launcher = Launcher::new(start, nonce, limits);
         launcher.check()?;

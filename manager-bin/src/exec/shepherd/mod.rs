@@ -50,6 +50,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
 
 use self::job::Job;
+use self::jobdir::JobDirs;
 use super::protocol::{Reply, Request, VERSION};
 use super::{ExecEvent, HeldJob, TaskProcess};
 use crate::open_files::OpenFiles;
@@ -83,6 +84,7 @@ struct Manager {
 
 struct Shepherd {
     state_dir: PathBuf,
+    job_dirs: JobDirs,
     /// Tells processes started by this shepherd from those of another, by their environment.
     nonce: String,
     limits: &'static OpenFiles,
@@ -133,7 +135,7 @@ fn start(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
     let (inbox, messages) = unbounded_channel();
     let nonce = format!("{}-{:x}", own.as_raw_pid(), timestamp().to_bits());
     let limits = OpenFiles::in_place_of_the_manager(files);
-    let shepherd = Shepherd::new(state_dir, nonce, limits, inbox);
+    let shepherd = Shepherd::new(state_dir, nonce, limits, inbox)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(shepherd.run(listener, messages, Duration::from_millis(idle)))
 }
@@ -144,8 +146,9 @@ impl Shepherd {
         nonce: String,
         limits: &'static OpenFiles,
         inbox: UnboundedSender<Message>,
-    ) -> Self {
-        Self {
+    ) -> io::Result<Self> {
+        Ok(Self {
+            job_dirs: JobDirs::open(&state_dir)?,
             state_dir,
             nonce,
             limits,
@@ -155,7 +158,7 @@ impl Shepherd {
             tasks: HashMap::new(),
             sweep_at: None,
             shutdown: false,
-        }
+        })
     }
 
     async fn run(
@@ -165,7 +168,7 @@ impl Shepherd {
         idle_time: Duration,
     ) -> io::Result<()> {
         let listener = UnixListener::from_std(listener)?;
-        jobdir::JobDir::sweep(&self.state_dir);
+        self.job_dirs.sweep();
         let mut children = signal(SignalKind::child())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut connections = 0;

@@ -201,7 +201,7 @@ mod tests {
         let (inbox, _messages) = unbounded_channel();
         let nonce = format!("left-behind-{}", std::process::id());
         let limits = OpenFiles::of_this_process();
-        let mut shepherd = Shepherd::new(PathBuf::new(), nonce, limits, inbox);
+        let mut shepherd = Shepherd::new(PathBuf::from("/"), nonce, limits, inbox).unwrap();
         let (outbox, mut told) = unbounded_channel();
         let nodes = [3, 5].map(|rank| NodeTasks { rank, ntasks: 1 });
         let start = StartJob { id: 7, ntasks: 2, nodes: nodes.into(), ..StartJob::default() };
