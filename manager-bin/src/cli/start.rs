@@ -210,10 +210,14 @@ impl Plan {
             "content.dump" => {
                 // The command may run elsewhere. Better refused now than when all has ended.
                 let file = std::path::absolute(value)?;
-                files::check_target(&file).map_err(|error| {
+                if let Err(error) = files::check_target(&file)
+                    // The command may make the directory.
+                    && error.kind() != std::io::ErrorKind::NotFound
+                {
                     let text = system_text(&error);
-                    CliError::failure(format!("content.dump: {}: {text}", file.display()))
-                })?;
+                    let text = format!("content.dump: {}: {text}", file.display());
+                    return Err(CliError::failure(text));
+                }
                 self.dump = Some(file);
             }
             "log-stderr-level" => {

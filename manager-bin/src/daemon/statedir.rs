@@ -189,7 +189,6 @@ impl StateDir {
         let dir =
             TemporaryDir::new().map_err(|error| StateDirError::Temporary(error.to_string()))?;
         let path = dir.path().to_owned();
-        check_text(&path)?;
         Ok(Self { path, held: Held::Temporary { _dir: dir } })
     }
 

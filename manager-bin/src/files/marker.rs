@@ -94,12 +94,15 @@ pub(crate) fn read(dir: &Dir) -> io::Result<Found> {
     Ok(Found::Foreign)
 }
 
-/// Makes the marker of `dir`, which has none, durable.
+/// Makes the marker of `dir`, which has none. That of a state directory is durable on return.
 pub(crate) fn write(dir: &Dir, purpose: Purpose) -> io::Result<()> {
     let mut file = dir.new_file(MARKER, 0o600)?;
     file.write_all(purpose.text().as_bytes())?;
-    file.sync_all()?;
-    dir.sync()
+    if purpose == Purpose::State {
+        file.sync_all()?;
+        dir.sync()?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

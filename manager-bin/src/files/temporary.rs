@@ -59,6 +59,10 @@ impl TemporaryDir {
 
     fn new_in(base: &Path) -> io::Result<Self> {
         let base = open_base(base)?;
+        if base.real_path()?.to_str().is_none() {
+            let text = "a manager's address is text, and this path is not UTF-8";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
         // By a name that nobody can foresee.
         let made = tempfile::Builder::new()
             .prefix(PREFIX)
@@ -212,5 +216,10 @@ mod tests {
         let reason = TemporaryDir::new_in("/nonexistent".as_ref()).unwrap_err();
         let error = TemporaryDirError { base: "/nonexistent".into(), reason }.to_string();
         assert!(error.contains("in /nonexistent") && error.contains("set TMPDIR"), "{error}");
+        let base = tempfile::tempdir().unwrap();
+        let base = base.path().join(OsStr::from_bytes(b"\xff"));
+        fs::create_dir(&base).unwrap();
+        let error = TemporaryDir::new_in(&base).unwrap_err().to_string();
+        assert!(error.contains("not UTF-8"), "{error}");
     }
 }

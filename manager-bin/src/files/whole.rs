@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::fs::{File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
@@ -28,7 +28,8 @@ const PERMISSIONS: u32 = 0o777;
 pub(crate) enum Access {
     /// Its owner alone: it holds what is nobody else's business.
     Private,
-    /// Whoever could read the file that it replaces; for a new one, whom the process' umask leaves.
+    /// Whoever could read the file that it replaces, if that was this user's own; else whom the process'
+    /// umask leaves.
     Kept,
     /// As [`Kept`](Self::Kept), and a new one can be executed.
     Program,
@@ -61,6 +62,10 @@ impl WholeFile {
     /// Something is there that isn't a regular file; the directory can't be written.
     pub(crate) fn create(path: &Path, access: Access) -> io::Result<Self> {
         let (dir, name) = Dir::of_file(path)?;
+        Self::create_in(dir, name, access)
+    }
+
+    fn create_in(dir: Dir, name: OsString, access: Access) -> io::Result<Self> {
         let replaced = check(&dir, &name)?;
         let file = tempfile::Builder::new()
             .prefix(PREFIX)
@@ -68,7 +73,7 @@ impl WholeFile {
             .permissions(Permissions::from_mode(access.mode()))
             .tempfile_in(dir.through_handle())?;
         if replaced && access != Access::Private {
-            keep_access(&dir, &name, file.as_file())?;
+            keep_mode(&dir, &name, file.as_file())?;
         }
         Ok(Self { file, dir, name })
     }
@@ -140,9 +145,19 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8], access: Access) -> io::Resu
     file.finish()
 }
 
-/// As [`write_whole`], for a file that can be made again: not durably, which takes long for many.
-pub(crate) fn write_quickly(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let file = WholeFile::create(path, Access::Kept)?;
+/// Writes a whole file at `inner` below a directory. No directory below that one may be a link; those that
+/// are missing are made. For files that can be made again: not durably, which takes long for many.
+pub(crate) fn write_below(directory: &Path, inner: &Path, bytes: &[u8]) -> io::Result<()> {
+    let is_name = |part: Component<'_>| matches!(part, Component::Normal(_));
+    let (true, Some(name)) = (inner.components().all(is_name), inner.file_name()) else {
+        let text = "it is no path below a directory";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    };
+    let (mut dir, _) = Dir::of_file(&directory.join(name))?;
+    for part in inner.parent().into_iter().flat_map(Path::iter) {
+        dir = dir.make_shared(part)?;
+    }
+    let file = WholeFile::create_in(dir, name.to_owned(), Access::Kept)?;
     file.file().write_all(bytes)?;
     file.place().map(drop)
 }
@@ -175,15 +190,15 @@ fn check(dir: &Dir, name: &OsString) -> io::Result<bool> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, advice))
 }
 
-/// Gives `file` the owner and the permissions of the one that it replaces.
-fn keep_access(dir: &Dir, name: &OsString, file: &File) -> io::Result<()> {
-    let Some(old) = dir.entry(name)? else { return Ok(()) };
-    let new = file.metadata()?;
-    if (old.st_uid, old.st_gid) != (new.uid(), new.gid()) {
-        // Refused to all but root; then it is a file of who writes it.
-        let _ = std::os::unix::fs::fchown(file, Some(old.st_uid), Some(old.st_gid));
+/// Gives `file` the permissions of the one that it replaces. Not those of another user's, who may have made
+/// it only to be able to change what comes in its place; nor does that user become the owner.
+fn keep_mode(dir: &Dir, name: &OsString, file: &File) -> io::Result<()> {
+    match dir.entry(name)? {
+        Some(old) if old.st_uid == file.metadata()?.uid() => {
+            file.set_permissions(Permissions::from_mode(old.st_mode & PERMISSIONS))
+        }
+        _ => Ok(()),
     }
-    file.set_permissions(Permissions::from_mode(old.st_mode & PERMISSIONS))
 }
 
 #[cfg(test)]
@@ -262,6 +277,21 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_another_user_prepared_gives_that_user_nothing() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("file");
+        fs::write(&path, "1").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
+        if std::os::unix::fs::chown(&path, Some(65534), None).is_err() {
+            println!("skipped: only root can give a file away");
+            return;
+        }
+        write_whole(&path, b"2", Access::Program).unwrap();
+        let found = fs::metadata(&path).unwrap();
+        assert_eq!((found.uid(), found.mode() & 0o022), (0, 0), "with the usual umask");
+    }
+
+    #[test]
     fn a_file_that_is_not_finished_is_not_seen() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("file");
@@ -276,6 +306,26 @@ mod tests {
         assert!(closed.path().exists());
         drop(closed);
         assert_eq!(fs::read_dir(base.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_tree_is_written_into_no_directory_behind_a_link() {
+        let base = tempfile::tempdir().unwrap();
+        let path = |name: &str| base.path().join(name);
+        fs::create_dir_all(path("elsewhere/sub")).unwrap();
+        fs::create_dir(path("tree")).unwrap();
+        symlink("../elsewhere", path("tree/link")).unwrap();
+        symlink("../elsewhere/new", path("tree/file")).unwrap();
+        for inner in ["link/x", "link/sub/x", "file", "../x", "/x", "", "a/../../x"] {
+            let written = write_below(&path("tree"), inner.as_ref(), b"x");
+            assert!(written.is_err(), "{inner}");
+        }
+        write_below(&path("tree"), "a/b/c".as_ref(), b"1").unwrap();
+        write_below(&path("tree"), "a/b/c".as_ref(), b"2").unwrap();
+        assert_eq!(fs::read(path("tree/a/b/c")).unwrap(), b"2");
+        assert_eq!(fs::read_dir(path("elsewhere")).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(path("elsewhere/sub")).unwrap().count(), 0);
+        assert!(!path("x").exists());
     }
 
     #[test]
