@@ -216,6 +216,20 @@ fn a_start_from_a_directory_that_was_removed_says_so() {
 }
 
 #[test]
+fn a_manager_starts_again_in_place_when_its_current_directory_was_removed() {
+    let base = temporary();
+    let gone = base.path().join("gone");
+    fs::create_dir(&gone).unwrap();
+    // Jobs run where they are submitted.
+    let script =
+        "rmdir ../gone && jobtap module reload job-manager && cd / && jobtap run echo here";
+    let mut command = clean(jobtap());
+    command.current_dir(&gone).arg("start").arg("--state-dir").arg(base.path().join("state"));
+    let output = run(command.args(["sh", "-c", script]));
+    assert_eq!((output.code, &*output.stdout), (0, "here\n"), "{output:?}");
+}
+
+#[test]
 fn a_folder_for_temporary_files_that_cannot_be_used_is_named() {
     let base = temporary();
     for folder in ["/nonexistent", "/dev/null"] {

@@ -232,6 +232,11 @@ impl Daemon {
             given.set_expiration(end).map_err(|error| ResourceError::Config(error.to_string()))?;
         }
         options.config = services.configuration.current.lock().await.clone();
+        if std::env::current_dir().is_err() {
+            // It was removed, and the store's engine asks for it. Not `/`: a configuration that was named
+            // by a relative path must not be read from somewhere else.
+            std::env::set_current_dir(options.statedir.path())?;
+        }
         // Connections that were aborted and a dump that is being written have the store until their
         // turn comes, or they are done.
         let store = Arc::downgrade(services.records.store());

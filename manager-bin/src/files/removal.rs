@@ -124,6 +124,50 @@ mod tests {
         assert_eq!(fs::read_dir(base.path()).unwrap().count(), 0);
     }
 
+    /// Something that is mounted on a directory as long as this lives.
+    struct Mount(std::path::PathBuf);
+
+    impl Mount {
+        fn new(what: &std::path::Path, on: &std::path::Path) -> Option<Self> {
+            let mut mount = std::process::Command::new("mount");
+            let mounted = mount.arg("--bind").args([what, on]).stderr(std::process::Stdio::null());
+            let mounted = mounted.status().is_ok_and(|status| status.success());
+            mounted.then(|| Self(on.to_owned()))
+        }
+    }
+
+    impl Drop for Mount {
+        fn drop(&mut self) {
+            let _ = std::process::Command::new("umount").arg("--lazy").arg(&self.0).status();
+        }
+    }
+
+    #[test]
+    fn a_directory_that_something_is_mounted_on_is_not_entered() {
+        let base = tempfile::tempdir().unwrap();
+        let path = |name: &str| base.path().join(name);
+        fs::create_dir_all(path("outside")).unwrap();
+        fs::write(path("outside/precious"), "1").unwrap();
+        fs::create_dir_all(path("tree/a/mount")).unwrap();
+        fs::write(path("tree/a/file"), "2").unwrap();
+        let Some(mut mount) = Mount::new(&path("outside"), &path("tree/a/mount")) else {
+            println!("skipped: only root can mount a directory");
+            return;
+        };
+        let tree = Dir::open(&path("tree")).unwrap();
+        empty(&tree, &[]).unwrap();
+        let left: Vec<_> = tree.names().unwrap().map(Result::unwrap).collect();
+        assert_eq!(left.len(), 1, "{left:?}");
+        // It was moved with the directory that it is in.
+        mount.0 = path("tree").join(&left[0]).join("mount");
+        assert!(path("outside/precious").exists() && mount.0.join("precious").exists());
+        assert!(!path("tree").join(&left[0]).join("file").exists());
+        drop(mount);
+        empty(&tree, &[]).unwrap();
+        assert_eq!(tree.names().unwrap().count(), 0);
+        assert!(path("outside/precious").exists());
+    }
+
     #[test]
     fn what_cannot_be_removed_is_left_and_does_not_hold_up_the_rest() {
         // The kernel's own files refuse to be removed.

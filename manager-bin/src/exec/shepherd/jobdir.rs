@@ -117,12 +117,16 @@ impl JobDirs {
         let mut remover = self.0.remover.lock().unwrap_or_else(PoisonError::into_inner);
         if remover.is_none() {
             let (sender, asked) = channel::<()>();
-            let Ok(aside) = self.0.state.sub(ALL).and_then(|all| all.sub(ASIDE)) else { return };
+            // Not for as long as the thread runs, which ends with the last of these.
+            let dirs = Arc::downgrade(&self.0);
             let run = move || {
                 while asked.recv().is_ok() {
                     // One pass does what was asked for in the meantime, too.
                     while asked.try_recv().is_ok() {}
-                    let _ = files::empty(&aside, &[]);
+                    let Some(dirs) = dirs.upgrade() else { return };
+                    let aside = dirs.state.sub(ALL).and_then(|all| all.sub(ASIDE));
+                    // What can't be removed now is found by the next shepherd.
+                    let _ = aside.and_then(|aside| files::empty(&aside, &[]));
                 }
             };
             if Builder::new().name("remove-tmpdir".to_owned()).spawn(run).is_ok() {
