@@ -18,6 +18,7 @@ mod cli;
 pub mod client;
 pub mod daemon;
 pub mod exec;
+mod files;
 mod limited;
 mod open_files;
 pub mod rpc;

@@ -1,11 +1,10 @@
-//! Writes an archive: under another name first, so that whoever finds the file finds all of it.
+//! Writes an archive, as a whole: whoever finds the file finds all of it.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::SystemTime;
 
 use bzip2::Compression;
@@ -13,6 +12,7 @@ use bzip2::write::BzEncoder;
 use flate2::write::GzEncoder;
 
 use super::{ArchiveError, path};
+use crate::files::{Access, WholeFile};
 use crate::store::{GuestFiles, Key, Store, StoredJob};
 
 /// Values of instance keys that are newer than what is stored.
@@ -39,28 +39,21 @@ pub fn dump(
     newer: Overrides,
     file: &Path,
 ) -> Result<Counts, ArchiveError> {
-    let mut partial = file.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
     let failed = |reason| ArchiveError::File { file: file.to_owned(), reason };
-    let written = Out::create(file, &partial)
-        .and_then(|out| write_all(store, files, newer, out, &failed))
-        .and_then(|counts| {
-            std::fs::rename(&partial, file).map_err(failed)?;
-            Ok(counts)
-        });
-    if written.is_err() {
-        // It may not even have been made.
-        let _ = std::fs::remove_file(&partial);
-    }
-    written
+    let compression = Compressed::by_name(file)?;
+    // The environments of all users are in it.
+    let whole = WholeFile::create(file, Access::Private).map_err(failed)?;
+    let out = Out::new(compression, BufWriter::new(whole.file()));
+    let counts = write_all(store, files, newer, out, &failed)?;
+    whole.finish().map_err(failed)?;
+    Ok(counts)
 }
 
 fn write_all(
     store: &dyn Store,
     files: &GuestFiles,
     newer: Overrides,
-    out: Out,
+    out: Out<'_>,
     failed: &dyn Fn(io::Error) -> ArchiveError,
 ) -> Result<Counts, ArchiveError> {
     let mut archive = Archive::new(out);
@@ -98,13 +91,13 @@ fn write_all(
 }
 
 /// The archive as it grows.
-struct Archive {
-    builder: tar::Builder<Out>,
+struct Archive<'a> {
+    builder: tar::Builder<Out<'a>>,
     now: u64,
 }
 
-impl Archive {
-    fn new(out: Out) -> Self {
+impl<'a> Archive<'a> {
+    fn new(out: Out<'a>) -> Self {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Self { builder: tar::Builder::new(out), now: now.as_secs() }
     }
@@ -148,36 +141,42 @@ impl Archive {
     }
 }
 
-/// The file, and the compression that its name asks for.
-enum Out {
-    Plain(File),
-    Gzip(GzEncoder<File>),
-    Bzip2(BzEncoder<File>),
+/// A way of compression.
+enum Compressed {
+    Not,
+    Gzip,
+    Bzip2,
 }
 
-impl Out {
-    fn create(file: &Path, partial: &Path) -> Result<Self, ArchiveError> {
-        let suffix = file.extension().unwrap_or_default().to_string_lossy().into_owned();
+impl Compressed {
+    /// What the name of a file asks for.
+    fn by_name(file: &Path) -> Result<Self, ArchiveError> {
         let unknown = |how| Err(ArchiveError::Compression { file: file.to_owned(), how });
-        match suffix.as_str() {
-            "xz" | "txz" => return unknown("xz"),
-            "zst" | "tzst" => return unknown("zstd"),
-            "lz4" => return unknown("lz4"),
-            _ => {}
+        match &*file.extension().unwrap_or_default().to_string_lossy() {
+            "xz" | "txz" => unknown("xz"),
+            "zst" | "tzst" => unknown("zstd"),
+            "lz4" => unknown("lz4"),
+            "gz" | "tgz" => Ok(Self::Gzip),
+            "bz2" | "tbz2" | "tbz" => Ok(Self::Bzip2),
+            _ => Ok(Self::Not),
         }
-        // The environments of all users are in it.
-        let made = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(partial)
-            .map_err(|reason| ArchiveError::File { file: file.to_owned(), reason })?;
-        Ok(match suffix.as_str() {
-            "gz" | "tgz" => Self::Gzip(GzEncoder::new(made, flate2::Compression::default())),
-            "bz2" | "tbz2" | "tbz" => Self::Bzip2(BzEncoder::new(made, Compression::default())),
-            _ => Self::Plain(made),
-        })
+    }
+}
+
+/// The file, behind its compression.
+enum Out<'a> {
+    Plain(BufWriter<&'a File>),
+    Gzip(GzEncoder<BufWriter<&'a File>>),
+    Bzip2(BzEncoder<BufWriter<&'a File>>),
+}
+
+impl<'a> Out<'a> {
+    fn new(compression: Compressed, file: BufWriter<&'a File>) -> Self {
+        match compression {
+            Compressed::Not => Self::Plain(file),
+            Compressed::Gzip => Self::Gzip(GzEncoder::new(file, flate2::Compression::default())),
+            Compressed::Bzip2 => Self::Bzip2(BzEncoder::new(file, Compression::default())),
+        }
     }
 
     fn finish(self) -> io::Result<()> {
@@ -186,11 +185,11 @@ impl Out {
             Self::Gzip(encoder) => encoder.finish()?,
             Self::Bzip2(encoder) => encoder.finish()?,
         }
-        .sync_all()
+        .flush()
     }
 }
 
-impl Write for Out {
+impl Write for Out<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(file) => file.write(bytes),

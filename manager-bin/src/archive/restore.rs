@@ -3,14 +3,15 @@
 
 use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File};
-use std::io::{self, BufReader, Read};
-use std::os::unix::fs::DirBuilderExt;
+use std::io::{self, BufReader, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use bzip2::read::MultiBzDecoder;
 use flate2::read::MultiGzDecoder;
 
 use super::{ArchiveError, path};
+use crate::files::{self, Dir};
 use crate::store::{EmbeddedStore, GuestFiles, Key, Op, Store, StoreError};
 
 /// Where a restore is built, in the state directory.
@@ -40,31 +41,39 @@ pub struct Restored {
 /// An archive that is damaged or not one, with the entry; a state directory that is in use or can't
 /// be written. Then nothing of the archive is there.
 pub fn restore(state: &Path, file: &Path) -> Result<Restored, ArchiveError> {
-    let kept = || std::iter::once(STORE).chain(GuestFiles::directories());
-    if kept().any(|name| state.join(name).exists()) {
-        return Err(ArchiveError::NotEmpty(state.to_owned()));
-    }
-    let partial = state.join(PARTIAL);
     let failed = |reason| ArchiveError::State { path: state.to_owned(), reason };
-    // Of a restore that was killed.
-    if partial.exists() {
-        std::fs::remove_dir_all(&partial).map_err(failed)?;
+    let dir = Dir::open(state).map_err(failed)?;
+    // The store comes last: with it the jobs are there.
+    let kept: Vec<&str> = GuestFiles::directories().chain([STORE]).collect();
+    for name in &kept {
+        if dir.kind(name).map_err(failed)?.is_some() {
+            return Err(ArchiveError::NotEmpty(state.to_owned()));
+        }
     }
-    DirBuilder::new().mode(0o700).recursive(true).create(&partial).map_err(failed)?;
-    let outcome = build(&partial, file).and_then(|restored| {
-        // The store comes last: with it the jobs are there.
-        for name in kept().collect::<Vec<_>>().into_iter().rev() {
-            let from = partial.join(name);
-            if from.exists() {
-                std::fs::rename(&from, state.join(name)).map_err(failed)?;
+    // Of a restore that was killed.
+    remove(&dir).map_err(failed)?;
+    let partial = dir.make_new(PARTIAL).map_err(failed)?;
+    let outcome = build(&state.join(PARTIAL), file).and_then(|restored| {
+        for name in &kept {
+            if partial.kind(name).map_err(failed)?.is_some() {
+                partial.rename(name, &dir, name).map_err(failed)?;
             }
         }
-        File::open(state).and_then(|dir| dir.sync_all()).map_err(failed)?;
+        dir.sync().map_err(failed)?;
         Ok(restored)
     });
     // Empty by now, or of no use.
-    let _ = std::fs::remove_dir_all(&partial);
+    let _ = remove(&dir);
     outcome
+}
+
+/// Removes the directory in which a restore was built.
+fn remove(state: &Dir) -> io::Result<()> {
+    if state.kind(PARTIAL)?.is_none() {
+        return Ok(());
+    }
+    files::empty(&state.sub(PARTIAL)?, &[])?;
+    state.remove_dir(PARTIAL)
 }
 
 fn build(partial: &Path, file: &Path) -> Result<Restored, ArchiveError> {
@@ -159,7 +168,12 @@ impl Target<'_> {
         self.jobs.extend(key.job_id());
         let file = key.job_id().and_then(|id| self.files.path(id, key.name()));
         if let Some(path) = file {
-            return write(&path, &value).map_err(|reason| ArchiveError::State { path, reason });
+            return match write(&path, &value) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    Err(StoreError::Sequence { key: key.to_string(), seq: 0 }.into())
+                }
+                other => other.map_err(|reason| ArchiveError::State { path, reason }),
+            };
         }
         self.bytes += value.len();
         let log = key.name().rsplit('.').next() == Some("eventlog");
@@ -186,7 +200,9 @@ fn write(path: &Path, value: &[u8]) -> io::Result<()> {
     if let Some(dir) = path.parent() {
         DirBuilder::new().mode(0o700).recursive(true).create(dir)?;
     }
-    std::fs::write(path, value)
+    // Others may not read it, and there is one entry of each name.
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(value)
 }
 
 /// The archive without its compression, which its first bytes tell.

@@ -7,6 +7,7 @@ use super::error::BuildError;
 use super::job::{self, Options};
 use super::manifest::{Manifest, PluginEntry};
 use super::scan::Found;
+use crate::files;
 
 /// A plugin of a manager that may be built.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,14 +119,19 @@ pub fn recover(binary: &Path, manifest: &Path) -> Result<(), BuildError> {
     let composition = Composition::of_binary(binary)?;
     let lock = manifest.with_extension("lock");
     let files = [(manifest, &composition.manifest), (lock.as_path(), &composition.lock)];
-    if let Some((file, _)) = files.iter().find(|(file, _)| file.exists()) {
+    if let Some((file, _)) = files.iter().find(|(file, _)| is_there(file)) {
         return Err(BuildError::refused(format!(
             "{} is there already: name another file with -f",
             file.display()
         )));
     }
     for (file, text) in files {
-        std::fs::write(file, text).map_err(BuildError::file(file))?;
+        files::create_new(file, text.as_bytes()).map_err(BuildError::file(file))?;
     }
     Ok(())
+}
+
+/// Whether there is anything of that name, such as a link that leads nowhere.
+fn is_there(file: &Path) -> bool {
+    std::fs::symlink_metadata(file).is_ok()
 }

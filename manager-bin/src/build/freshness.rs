@@ -9,6 +9,7 @@ use std::path::Path;
 use super::cargo::{self, Cargo};
 use super::checksum;
 use super::error::BuildError;
+use super::generate;
 use super::plan::Plan;
 use super::resolve::Resolved;
 
@@ -55,8 +56,7 @@ pub(super) fn renew(
         }
     }
     known.extend(now);
-    std::fs::create_dir_all(&cargo.target_dir).map_err(BuildError::file(&cargo.target_dir))?;
     let text =
         serde_json::to_vec(&known).map_err(|error| BuildError::refused(error.to_string()))?;
-    std::fs::write(&record, text).map_err(BuildError::file(&record))
+    generate::write_if_changed(&record, &text)
 }

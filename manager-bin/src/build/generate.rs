@@ -13,6 +13,10 @@ use super::manifest::PluginEntry;
 use super::plan::Plan;
 use super::requirement;
 use super::sdk;
+use crate::files::{self, Access};
+
+/// How the files begin by which a crate is known that was generated.
+const MADE: &str = "# Made by `jobtap build`.";
 
 /// The file that the generated `main` includes.
 pub(super) const COMPOSITION: &str = "composition.txt";
@@ -64,7 +68,8 @@ impl Generated {
             std::fs::create_dir_all(&path).map_err(BuildError::file(&path))?;
             for entry in std::fs::read_dir(&path).map_err(BuildError::file(&path))?.flatten() {
                 let name = format!("{folder}/{}", entry.file_name().to_string_lossy());
-                if !self.links.contains_key(&name) {
+                let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+                if is_link && !self.links.contains_key(&name) {
                     let _ = std::fs::remove_file(entry.path());
                 }
             }
@@ -99,10 +104,31 @@ fn eject_checksums(from: &Path, to: &Path) -> Result<(), BuildError> {
         let file = entry.path().join(".cargo-checksum.json");
         if file.is_file() {
             let to = to.join(entry.file_name()).join(".cargo-checksum.json");
-            std::fs::copy(&file, &to).map_err(BuildError::file(&to))?;
+            let bytes = std::fs::read(&file).map_err(BuildError::file(&file))?;
+            write_if_changed(&to, &bytes)?;
         }
     }
     Ok(())
+}
+
+/// Refuses a directory for a generated crate that has something else in it, since files there are replaced.
+pub(super) fn check_directory(directory: &Path) -> Result<(), BuildError> {
+    let mut entries = match std::fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(reason) => return Err(BuildError::File { path: directory.to_path_buf(), reason }),
+    };
+    // The first files that are written begin with it.
+    let is_ours = |file: &str| {
+        std::fs::read_to_string(directory.join(file)).is_ok_and(|text| text.starts_with(MADE))
+    };
+    if entries.next().is_none() || ["Cargo.toml", ".cargo/config.toml"].into_iter().any(is_ours) {
+        return Ok(());
+    }
+    Err(BuildError::refused(format!(
+        "{} is not empty, and `jobtap build` did not make what is in it: name a new or an empty directory",
+        directory.display()
+    )))
 }
 
 /// Makes a link, or turns the one that is there.
@@ -110,7 +136,17 @@ pub(super) fn link(to: &Path, link: &Path) -> Result<(), BuildError> {
     if std::fs::read_link(link).is_ok_and(|present| present == *to) {
         return Ok(());
     }
-    let _ = std::fs::remove_file(link);
+    match std::fs::symlink_metadata(link) {
+        Ok(found) if found.is_symlink() => {
+            std::fs::remove_file(link).map_err(BuildError::file(link))?;
+        }
+        Ok(_) => {
+            let text = format!("{} is in the way of a link: remove it", link.display());
+            return Err(BuildError::refused(text));
+        }
+        // It is to be made.
+        Err(_) => {}
+    }
     std::os::unix::fs::symlink(to, link).map_err(BuildError::file(link))
 }
 
@@ -121,7 +157,7 @@ pub(super) fn write_if_changed(file: &Path, bytes: &[u8]) -> Result<(), BuildErr
     if let Some(parent) = file.parent() {
         std::fs::create_dir_all(parent).map_err(BuildError::file(parent))?;
     }
-    std::fs::write(file, bytes).map_err(BuildError::file(file))
+    files::write_whole(file, bytes, Access::Kept).map_err(BuildError::file(file))
 }
 
 fn main_rs(plan: &Plan) -> String {
@@ -147,7 +183,7 @@ fn main_rs(plan: &Plan) -> String {
 
 fn cargo_toml(plan: &Plan, links: &mut BTreeMap<String, PathBuf>) -> String {
     let manager = &plan.manifest.manager;
-    let mut text = String::from("# Made by `jobtap build`.\n\n[package]\n");
+    let mut text = format!("{MADE}\n\n[package]\n");
     let _ = writeln!(text, "name = {}", quoted(&manager.name));
     let _ = writeln!(text, "version = {}", quoted(&manager.version));
     text.push_str("edition = \"2024\"\npublish = false\n\n[dependencies]\n");
@@ -262,7 +298,7 @@ fn directories(plan: &Plan) -> Vec<PathBuf> {
 }
 
 fn cargo_config(plan: &Plan, links: &mut BTreeMap<String, PathBuf>) -> String {
-    let mut text = String::from("# Made by `jobtap build`.\n");
+    let mut text = format!("{MADE}\n");
     for (name, index) in &plan.manifest.registries {
         let _ = write!(text, "\n[registries.{name}]\nindex = {}\n", quoted(index));
     }
@@ -302,4 +338,46 @@ fn list(words: &[String]) -> String {
 /// A text as TOML has it.
 pub(super) fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_crate_goes_where_nothing_else_is() {
+        let base = tempfile::tempdir().unwrap();
+        let directory = base.path().join("crate");
+        assert!(check_directory(&directory).is_ok(), "it is made");
+        fs::create_dir_all(directory.join("src")).unwrap();
+        fs::write(directory.join("Cargo.toml"), "[package]\n").unwrap();
+        let refusal = check_directory(&directory).unwrap_err().to_string();
+        assert!(refusal.contains("name a new or an empty directory"), "{refusal}");
+        fs::write(directory.join("Cargo.toml"), format!("{MADE}\n[package]\n")).unwrap();
+        assert!(check_directory(&directory).is_ok());
+    }
+
+    #[test]
+    fn only_links_and_what_was_generated_are_replaced() {
+        let base = tempfile::tempdir().unwrap();
+        let path = |name: &str| base.path().join(name);
+        fs::create_dir_all(path("plugins")).unwrap();
+        fs::write(path("plugins/precious"), "precious").unwrap();
+        symlink("/old", path("plugins/old")).unwrap();
+        symlink("/other", path("plugins/a")).unwrap();
+        let mut generated = Generated::default();
+        generated.files.insert("src/main.rs".into(), b"fn main() {}".to_vec());
+        generated.links.insert("plugins/a".into(), "/new".into());
+        generated.write(base.path()).unwrap();
+        assert_eq!(fs::read_link(path("plugins/a")).unwrap(), Path::new("/new"));
+        assert!(fs::symlink_metadata(path("plugins/old")).is_err());
+        generated.links.insert("plugins/precious".into(), "/new".into());
+        let refusal = generated.write(base.path()).unwrap_err().to_string();
+        assert!(refusal.contains("in the way of a link: remove it"), "{refusal}");
+        assert_eq!(fs::read(path("plugins/precious")).unwrap(), b"precious");
+    }
 }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, OFlags};
 
 use super::cargo::{self, Cargo, Rustc};
 use super::checksum;
@@ -20,6 +20,7 @@ use super::sbom;
 use super::sdk::Sdk;
 use super::vendor;
 use super::verify;
+use crate::files::{self, Access, Dir, WholeFile};
 
 /// How a manager is to be built.
 #[derive(Debug, Clone, Default)]
@@ -86,7 +87,7 @@ pub(super) struct Prepared {
 /// # Errors
 /// What was refused before compiling, the crates that don't compile, or what is wrong with the binary.
 pub fn build(manifest: &Manifest, options: &Options, output: &Path) -> Result<Built, BuildError> {
-    check_output(output)?;
+    let output = output_file(output, manifest)?;
     let prepared = prepare(manifest, options)?;
     let Prepared { plan, resolved, composition, .. } = &prepared;
     if let Some(lock) = options.lock.as_ref().filter(|_| !options.keep_lock) {
@@ -103,37 +104,37 @@ pub fn build(manifest: &Manifest, options: &Options, output: &Path) -> Result<Bu
     let release = manifest.manager.release;
     freshness::renew(&prepared.cargo, plan, resolved, &composition.target, release)?;
     let made = compile::compile(&prepared.cargo, plan, resolved, &settings)?;
-    let mut output = std::path::absolute(output).map_err(BuildError::file(output))?;
-    if output.is_dir() {
-        output.push(&manifest.manager.name);
-    }
-    // Under its name only when it is whole: a manager that runs from that file goes on.
-    let mut fresh = output.as_os_str().to_owned();
-    fresh.push(".new");
-    let fresh = PathBuf::from(fresh);
-    std::fs::copy(&made, &fresh).map_err(BuildError::file(&fresh))?;
+    // Under its name only when it is whole and verified: a manager that runs from that file goes on.
+    let fresh = WholeFile::create(&output, Access::Program).map_err(BuildError::file(&output))?;
+    let mut from = File::open(&made).map_err(BuildError::file(&made))?;
+    std::io::copy(&mut from, &mut fresh.file()).map_err(BuildError::file(&output))?;
+    let fresh = fresh.close().map_err(BuildError::file(&output))?;
     let verified = prepared.rustc.host == composition.target;
-    if verified && let Err(error) = verify::verify(&fresh, composition) {
-        let _ = std::fs::remove_file(&fresh);
-        return Err(error);
+    if verified {
+        verify::verify(fresh.path(), composition)?;
     }
-    std::fs::rename(&fresh, &output).map_err(BuildError::file(&output))?;
+    fresh.finish().map_err(BuildError::file(&output))?;
     let size = std::fs::metadata(&output).map_err(BuildError::file(&output))?.len();
     let composition = prepared.composition;
     Ok(Built { binary: output, size, composition, verified })
 }
 
-/// Compiling takes minutes: better to hear of a misspelt directory before.
-fn check_output(output: &Path) -> Result<(), BuildError> {
-    let output = std::path::absolute(output).map_err(BuildError::file(output))?;
-    match output.parent() {
-        Some(directory) if !directory.is_dir() => Err(BuildError::refused(format!(
+/// The file that the manager goes to. Compiling takes minutes: better to hear of a misspelt directory, or
+/// of what can't be replaced, before.
+fn output_file(output: &Path, manifest: &Manifest) -> Result<PathBuf, BuildError> {
+    let mut output = std::path::absolute(output).map_err(BuildError::file(output))?;
+    if let Some(directory) = output.parent().filter(|directory| !directory.is_dir()) {
+        return Err(BuildError::refused(format!(
             "{}: there is no directory {}: make it first",
             output.display(),
             directory.display()
-        ))),
-        _ => Ok(()),
+        )));
     }
+    if output.is_dir() {
+        output.push(&manifest.manager.name);
+    }
+    files::check_target(&output).map_err(BuildError::file(&output))?;
+    Ok(output)
 }
 
 /// Writes the crate that [`build`] compiles, with copies of all that isn't in a registry, and its lock.
@@ -145,6 +146,7 @@ pub fn print_crate(
     options: &Options,
     directory: &Path,
 ) -> Result<(), BuildError> {
+    generate::check_directory(directory)?;
     let prepared = prepare(manifest, options)?;
     prepared.generated.eject(&prepared.plan, directory)?;
     let text = prepared.composition.to_text()?;
@@ -169,12 +171,16 @@ pub(super) fn prepare(manifest: &Manifest, options: &Options) -> Result<Prepared
         Some(cache) => std::path::absolute(cache).map_err(BuildError::file(cache))?,
         None => default_cache()?,
     };
+    let directory = cache.join("crate");
+    generate::check_directory(&directory)?;
+    if let Some(vendor) = &options.vendor {
+        vendor::check(vendor)?;
+    }
     let sdk = match &manifest.manager.sdk {
         Some(path) => Sdk::at(&options.base.join(path))?,
         None => Sdk::embedded(&cache)?,
     };
     let plan = Plan::new(manifest.clone(), &options.base, sdk)?;
-    let directory = cache.join("crate");
     std::fs::create_dir_all(&directory).map_err(BuildError::file(&directory))?;
     let lock = exclusive(&cache)?;
     let generated = generate::generate(&plan);
@@ -231,7 +237,9 @@ fn default_cache() -> Result<PathBuf, BuildError> {
 
 fn exclusive(cache: &Path) -> Result<File, BuildError> {
     let path = cache.join("lock");
-    let file = File::create(&path).map_err(BuildError::file(&path))?;
+    let flags = OFlags::RDWR | OFlags::CREATE;
+    let opened = Dir::of_file(&path).and_then(|(dir, name)| dir.file(name, flags, 0o666));
+    let file = opened.map_err(BuildError::file(&path))?;
     let locked = rustix::fs::flock(&file, FlockOperation::LockExclusive);
     locked.map_err(|errno| BuildError::File { path, reason: errno.into() })?;
     Ok(file)
@@ -351,9 +359,15 @@ mod tests {
     #[test]
     fn a_directory_that_is_not_there_is_named_before_anything_is_compiled() {
         let directory = tempfile::tempdir().unwrap();
-        let text = check_output(&directory.path().join("bin/manager")).unwrap_err().to_string();
+        let manifest = Manifest::default();
+        let made = |path: PathBuf| output_file(&path, &manifest);
+        let text = made(directory.path().join("bin/manager")).unwrap_err().to_string();
         assert!(text.ends_with("/bin: make it first"), "{text}");
-        check_output(&directory.path().join("manager")).unwrap();
-        check_output(directory.path()).unwrap();
+        made(directory.path().join("manager")).unwrap();
+        let inside = made(directory.path().to_owned()).unwrap();
+        assert_eq!(inside, directory.path().join(&manifest.manager.name));
+        std::os::unix::fs::symlink("elsewhere", directory.path().join("link")).unwrap();
+        let text = made(directory.path().join("link")).unwrap_err().to_string();
+        assert!(text.contains("it is a symbolic link to elsewhere"), "{text}");
     }
 }

@@ -4,6 +4,7 @@
 //! anywhere, by a CI, too.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use super::error::BuildError;
@@ -37,11 +38,11 @@ const MANAGER: &[(&str, &str)] = &[
 /// # Errors
 /// A name that no crate can have, a directory that is there already, or one that can't be written.
 pub fn new_plugin(name: &str, directory: &Path) -> Result<(), BuildError> {
-    check(name, directory)?;
     if name == "all" {
         let text = "the new crate: \"all\" means every plugin, so none can have it as its name";
         return Err(BuildError::refused(text));
     }
+    begin(name, directory)?;
     let sdk = Sdk::unpacked_into(&directory.join("sdk"), PLUGIN_PACKAGES)?;
     let version = sdk.version.to_string();
     let words = [("plugin-name", name), ("PluginName", &camel(name)), ("sdk-version", &version)];
@@ -61,19 +62,30 @@ pub fn new_plugin(name: &str, directory: &Path) -> Result<(), BuildError> {
 /// # Errors
 /// As [`new_plugin`].
 pub fn new_manager(name: &str, directory: &Path) -> Result<(), BuildError> {
-    check(name, directory)?;
+    begin(name, directory)?;
     write(directory, MANAGER, &[("manager-name", name)])
 }
 
-fn check(name: &str, directory: &Path) -> Result<(), BuildError> {
+/// Makes the directory, unless it is there: all that is in it is ours.
+fn begin(name: &str, directory: &Path) -> Result<(), BuildError> {
     check_name("the new crate", name)?;
-    if directory.exists() {
-        return Err(BuildError::refused(format!(
+    let refuse = || {
+        BuildError::refused(format!(
             "{} is there already: choose another name, or move it away",
             directory.display()
-        )));
+        ))
+    };
+    // A link that leads nowhere is there, too.
+    if std::fs::symlink_metadata(directory).is_ok() {
+        return Err(refuse());
     }
-    Ok(())
+    if let Some(parent) = directory.parent() {
+        std::fs::create_dir_all(parent).map_err(BuildError::file(parent))?;
+    }
+    std::fs::create_dir(directory).map_err(|reason| match reason.kind() {
+        ErrorKind::AlreadyExists => refuse(),
+        _ => BuildError::file(directory)(reason),
+    })
 }
 
 fn write(

@@ -8,6 +8,7 @@ use semver::Version;
 use super::checksum;
 use super::error::BuildError;
 use super::scan::{self, Found};
+use crate::files;
 
 /// The sources that `build.rs` packed: for each file its name, its length and its bytes.
 static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sdk.lz4"));
@@ -44,15 +45,17 @@ impl Sdk {
         let name = checksum.get(..16).unwrap_or(&checksum);
         let root = cache.join("sdk").join(name);
         if !root.exists() {
+            let all = cache.join("sdk");
+            std::fs::create_dir_all(&all).map_err(BuildError::file(&all))?;
             // By a rename, so that a build that was interrupted leaves no half of it.
-            let half = cache.join("sdk").join(format!("{name}.{}", std::process::id()));
-            write_tree(&half, &files)?;
-            if let Err(reason) = std::fs::rename(&half, &root)
+            let half = tempfile::Builder::new().prefix(".unfinished-").tempdir_in(&all);
+            let half = half.map_err(BuildError::file(&all))?;
+            write_tree(half.path(), &files)?;
+            if let Err(reason) = std::fs::rename(half.path(), &root)
                 && !root.exists()
             {
                 return Err(BuildError::File { path: root, reason });
             }
-            let _ = std::fs::remove_dir_all(&half);
         }
         Self::open(root, checksum, true)
     }
@@ -195,17 +198,15 @@ fn reduce_root(files: &mut BTreeMap<String, Vec<u8>>, packages: &[&str]) -> Resu
     Ok(())
 }
 
-/// Writes files below a directory.
+/// Writes files below a directory, which is made if need be.
 pub(super) fn write_tree(
     directory: &Path,
-    files: &BTreeMap<String, Vec<u8>>,
+    tree: &BTreeMap<String, Vec<u8>>,
 ) -> Result<(), BuildError> {
-    for (name, bytes) in files {
+    std::fs::create_dir_all(directory).map_err(BuildError::file(directory))?;
+    for (name, bytes) in tree {
         let file = directory.join(name);
-        if let Some(parent) = file.parent() {
-            std::fs::create_dir_all(parent).map_err(BuildError::file(parent))?;
-        }
-        std::fs::write(&file, bytes).map_err(BuildError::file(&file))?;
+        files::write_below(directory, Path::new(name), bytes).map_err(BuildError::file(&file))?;
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::cargo::{self, Cargo};
 use super::error::BuildError;
 use super::generate::{self, VENDOR};
+use crate::files::{self, Access};
 
 /// What `cargo vendor` says about using the directory; cargo skips files in it.
 const CONFIG: &str = "cargo-config.toml";
@@ -12,6 +13,22 @@ const CONFIG: &str = "cargo-config.toml";
 /// Whether the directory was filled.
 pub(super) fn is_filled(directory: &Path) -> bool {
     directory.join(CONFIG).is_file()
+}
+
+/// Refuses a directory that has something else in it: `cargo vendor` removes what it doesn't know there.
+pub(super) fn check(directory: &Path) -> Result<(), BuildError> {
+    let entry = match std::fs::read_dir(directory) {
+        Ok(mut entries) => entries.next(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(reason) => return Err(BuildError::File { path: directory.to_path_buf(), reason }),
+    };
+    match entry {
+        Some(_) if !is_filled(directory) => Err(BuildError::refused(format!(
+            "--vendor {}: it is not empty, and no build filled it: name a new or an empty directory",
+            directory.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Fills it with what the lock names.
@@ -25,7 +42,8 @@ pub(super) fn fill(cargo: &Cargo, directory: &Path) -> Result<(), BuildError> {
         return Err(BuildError::Resolve(text));
     }
     let file = directory.join(CONFIG);
-    std::fs::write(&file, &output.stdout).map_err(BuildError::file(&file))
+    let text = &output.stdout;
+    files::write_whole(&file, text, Access::Kept).map_err(BuildError::file(&file))
 }
 
 /// Has cargo take its sources from there, and from nowhere else.
@@ -55,4 +73,21 @@ pub(super) fn apply(cargo: &mut Cargo, directory: &Path) -> Result<(), BuildErro
     }
     cargo.offline = true;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn only_a_directory_that_a_build_filled_may_hold_something() {
+        let base = tempfile::tempdir().unwrap();
+        assert!(check(&base.path().join("new")).is_ok() && check(base.path()).is_ok());
+        std::fs::create_dir(base.path().join("Documents")).unwrap();
+        let refusal = check(base.path()).unwrap_err().to_string();
+        assert!(refusal.contains("name a new or an empty directory"), "{refusal}");
+        std::fs::write(base.path().join(CONFIG), "").unwrap();
+        assert!(check(base.path()).is_ok());
+    }
 }

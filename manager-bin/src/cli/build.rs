@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use super::message::{CliError, Prog};
 use super::session;
 use crate::build::{self, BuildError, Manifest, Options, PluginEntry};
+use crate::files::{self, Access};
 
 const MANIFEST: &str = "jobtap-build.toml";
 
@@ -28,7 +29,7 @@ pub(crate) struct BuildArgs {
     /// Write the crate that would be compiled here, and do not compile it
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     print_crate: Option<PathBuf>,
-    /// Write the bill of materials (CycloneDX) here
+    /// Write the bill of materials (CycloneDX) here; - is standard output
     #[arg(long, value_name = "FILE")]
     sbom: Option<PathBuf>,
     /// Do not build, but write the manifest and the lock of this manager again
@@ -136,12 +137,20 @@ fn make(args: BuildArgs) -> Result<u8, CliError> {
         build::print_crate(&manifest, &options, directory)?;
         return Ok(0);
     }
+    if let Some(file) = args.sbom.as_deref().filter(|file| !is_stdout(file)) {
+        // Compiling takes minutes.
+        files::check_target(file).map_err(failed(file))?;
+    }
     let output = args.output.unwrap_or_else(|| PathBuf::from(&manifest.manager.name));
     let built = build::build(&manifest, &options, &output)?;
     if let Some(file) = &args.sbom {
         let text = format!("{:#}\n", built.composition.sbom);
-        std::fs::write(file, text)
-            .map_err(|error| CliError::failure(format!("{}: {error}", file.display())))?;
+        match is_stdout(file) {
+            true => session::print(&text)?,
+            false => {
+                files::write_whole(file, text.as_bytes(), Access::Kept).map_err(failed(file))?
+            }
+        }
     }
     if !args.how.quiet {
         let plugins = built.composition.order.len();
@@ -154,6 +163,16 @@ fn make(args: BuildArgs) -> Result<u8, CliError> {
         }
     }
     Ok(0)
+}
+
+/// Whether this name of a file stands for standard output.
+fn is_stdout(file: &Path) -> bool {
+    ["-", "/dev/stdout"].iter().any(|name| file == Path::new(name))
+}
+
+/// Names the file in a system's error.
+fn failed(file: &Path) -> impl FnOnce(std::io::Error) -> CliError + '_ {
+    move |error| CliError::failure(format!("{}: {error}", file.display()))
 }
 
 /// Without a manifest, the manager is called what its file is called, where a crate can be.

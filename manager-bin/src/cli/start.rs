@@ -22,8 +22,9 @@ use super::usage::Family;
 use crate::archive;
 use crate::daemon::config::Source;
 use crate::daemon::resources::{TestSize, takes_given};
-use crate::daemon::statedir::{StateDir, fresh_directory};
+use crate::daemon::statedir::{self, StateDir};
 use crate::daemon::{Daemon, Options};
+use crate::files::{self, TemporaryDir};
 use crate::open_files::OpenFiles;
 use crate::rpc::uri;
 
@@ -99,6 +100,13 @@ pub(crate) fn run(args: StartArgs) -> ExitCode {
 }
 
 async fn start(args: StartArgs) -> Result<u8, CliError> {
+    if let Err(error) = std::env::current_dir() {
+        let text = format!(
+            "the current directory can't be used ({}): change to one that exists, as with `cd /`",
+            system_text(&error)
+        );
+        return Err(CliError::failure(text));
+    }
     let plan = Plan::new(args)?;
     let enclosing = Enclosing::named();
     let given = match enclosing.as_ref().filter(|job| job.is_mine()) {
@@ -116,6 +124,7 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
         restore(&statedir, archive)?;
     }
     let rundir = RunDir::new(&statedir)?;
+    statedir::remove_leftovers();
     let mut socket = statedir.path().join("local-0");
     if socket.as_os_str().len() > uri::MAX_PATH {
         socket = rundir.path.join("local-0");
@@ -204,8 +213,19 @@ impl Plan {
         match name {
             "statedir" => self.state_dir = Some(PathBuf::from(value)),
             "content.restore" => self.restore = Some(PathBuf::from(value)),
-            // The command may run elsewhere.
-            "content.dump" => self.dump = Some(std::path::absolute(value)?),
+            "content.dump" => {
+                // The command may run elsewhere. Better refused now than when all has ended.
+                let file = std::path::absolute(value)?;
+                if let Err(error) = files::check_target(&file)
+                    // The command may make the directory.
+                    && error.kind() != std::io::ErrorKind::NotFound
+                {
+                    let text = system_text(&error);
+                    let text = format!("content.dump: {}: {text}", file.display());
+                    return Err(CliError::failure(text));
+                }
+                self.dump = Some(file);
+            }
             "log-stderr-level" => {
                 self.log_level = match value.parse() {
                     Ok(0u8..=3) => Level::Error,
@@ -259,37 +279,28 @@ fn test_size(size: Option<i64>, hosts: Option<String>) -> Result<TestSize, CliEr
 /// that scripts talk to the manager with the binary that it is.
 struct RunDir {
     path: PathBuf,
-    own: bool,
+    /// Unless it is the temporary state directory.
+    _own: Option<TemporaryDir>,
 }
 
 impl RunDir {
     fn new(statedir: &StateDir) -> Result<Self, CliError> {
-        let own = !statedir.is_temporary();
-        let path = if own {
-            fresh_directory(&std::env::temp_dir())?
-        } else {
-            statedir.path().to_path_buf()
+        let own = match statedir.is_temporary() {
+            true => None,
+            false => Some(TemporaryDir::new().map_err(CliError::failure)?),
         };
+        let path = own.as_ref().map_or(statedir.path(), TemporaryDir::path).to_path_buf();
         let bin = path.join("bin");
         std::fs::create_dir(&bin)?;
         let program = std::env::current_exe()?;
         for name in ["jobtap", "flux"] {
             symlink(&program, bin.join(name))?;
         }
-        Ok(Self { path, own })
+        Ok(Self { path, _own: own })
     }
 
     fn bin(&self) -> PathBuf {
         self.path.join("bin")
-    }
-}
-
-impl Drop for RunDir {
-    /// Removes it; a temporary state directory goes by itself.
-    fn drop(&mut self) {
-        if self.own {
-            let _ = std::fs::remove_dir_all(&self.path);
-        }
     }
 }
 

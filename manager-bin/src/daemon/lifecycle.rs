@@ -3,7 +3,6 @@
 //! Start: store, executor, engine with the stored jobs, and only then the socket, so that whoever can
 //! connect meets a manager that is ready. End: the same in reverse, each part after those that use it.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -30,6 +29,7 @@ use super::statedir::StateDir;
 use super::{Failure, Services, server};
 use crate::archive::{self, ArchiveError};
 use crate::exec::{ExecError, KillPolicyError};
+use crate::files::{Dir, Kind};
 use crate::open_files::OpenFiles;
 use crate::rpc::uri;
 use crate::store::StoreError;
@@ -232,6 +232,11 @@ impl Daemon {
             given.set_expiration(end).map_err(|error| ResourceError::Config(error.to_string()))?;
         }
         options.config = services.configuration.current.lock().await.clone();
+        if std::env::current_dir().is_err() {
+            // It was removed, and the store's engine asks for it. Not `/`: a configuration that was named
+            // by a relative path must not be read from somewhere else.
+            std::env::set_current_dir(options.statedir.path())?;
+        }
         // Connections that were aborted and a dump that is being written have the store until their
         // turn comes, or they are done.
         let store = Arc::downgrade(services.records.store());
@@ -260,7 +265,7 @@ impl Daemon {
     /// Stops everything; `for_good`: nobody will ask for the jobs any more.
     async fn stop(self, for_good: bool) -> (Options, Arc<Services>) {
         let Self { services, server, engine, options, processes, .. } = self;
-        let _ = std::fs::remove_file(&options.socket);
+        remove_socket(&options.socket);
         services.audit.finish(Cred { userid: services.owner, owner: true });
         services.engine.stop();
         let ended = tokio::task::spawn_blocking(move || {
@@ -286,13 +291,31 @@ impl Daemon {
     }
 }
 
+/// Removes the socket that [`listen`] made.
+fn remove_socket(path: &Path) {
+    let Ok((dir, name)) = Dir::of_file(path) else { return };
+    if matches!(dir.kind(&name), Ok(Some(Kind::Socket))) {
+        // The next manager replaces one that stays.
+        let _ = dir.remove_file(&name);
+    }
+}
+
 /// A socket that only its owner can connect to; closed to everyone until that is so.
 fn listen(path: &Path) -> std::io::Result<UnixListener> {
-    let _ = std::fs::remove_file(path);
+    let (dir, name) = Dir::of_file(path)?;
+    match dir.kind(&name)? {
+        None => {}
+        // Of a manager that was killed.
+        Some(Kind::Socket) => dir.remove_file(&name)?,
+        Some(kind) => {
+            let text = format!("it is {}: remove it", kind.described());
+            return Err(std::io::Error::new(std::io::ErrorKind::AlreadyExists, text));
+        }
+    }
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    dir.make_private(&name)?;
     rustix::net::listen(&socket, 1024)?;
     UnixListener::from_std(std::os::unix::net::UnixListener::from(socket))
 }

@@ -8,6 +8,7 @@ use super::records::{MainLog, Records, unreadable};
 use super::services::Lookup;
 use crate::rpc::errno::ENOENT;
 use crate::rpc::{RpcError, RpcResult};
+use crate::store::GuestFiles;
 
 /// The answer: `{"id", KEY: TEXT, ...}`.
 pub(super) fn answer(records: &Records, cred: Cred, request: &Lookup) -> RpcResult {
@@ -18,7 +19,7 @@ pub(super) fn answer(records: &Records, cred: Cred, request: &Lookup) -> RpcResu
             "eventlog" => Some(log.text.clone()),
             "guest.exec.eventlog" => records.log(request.id, Log::Exec)?,
             name => match records.file(request.id, name) {
-                Some(file) => std::fs::read_to_string(file).ok(),
+                Some(file) => GuestFiles::open(&file).and_then(std::io::read_to_string).ok(),
                 None => records.value(request.id, name)?,
             },
         };

@@ -1,13 +1,30 @@
 //! The state directory: everything that a manager keeps between runs, for one manager at a time.
+//!
+//! A directory becomes one when it is new or empty, and has a marker from then on. Everything else is
+//! refused before anything in it is touched, since a manager removes and replaces what is in its state
+//! directory.
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
-use rustix::fs::FlockOperation;
-use rustix::io::Errno;
+use rustix::fs::Stat;
+
+use crate::exec;
+use crate::files::{self, Dir, Found, Kind, LOCK, Lock, LockError, MARKER, Purpose, TemporaryDir};
+use crate::store::GuestFiles;
+
+/// The permissions to change a directory that its owner's group and all others have.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+
+/// The bits of a mode that say who may read, write and enter a directory.
+const PERMISSIONS: u32 = 0o7777;
+
+/// The store's directory in the state directory.
+const STORE: &str = "store";
+
+/// The shepherd's directory for those of running jobs.
+const JOB_DIRS: &str = "tmp";
 
 /// Why a state directory can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -21,65 +38,158 @@ pub enum StateDirError {
         pid: String,
     },
     /// It is there, but somebody else's.
-    #[error("the state directory {} belongs to user {uid}, not to us", path.display())]
+    #[error("the state directory {} belongs to user {uid}, and this is user {own}: start the manager as that user, or name another directory", path.display())]
     NotOurs {
         /// The directory.
         path: PathBuf,
         /// Its owner.
         uid: u32,
+        /// This process' user.
+        own: u32,
     },
+    /// Others can write it.
+    #[error("the state directory {} can be changed by other users (its mode is {mode:04o}): take that from them with `chmod go-w`, or name another directory", path.display())]
+    Writable {
+        /// The directory.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// It holds something, and no manager made it.
+    #[error("the state directory {} is not one that jobtap made, and it is not empty (it holds {found:?}): name a new or an empty directory", path.display())]
+    NotEmpty {
+        /// The directory.
+        path: PathBuf,
+        /// A name in it.
+        found: String,
+    },
+    /// It is `/`.
+    #[error(
+        "the root of the file system can't be the state directory: name a directory for it alone, such as /var/lib/jobtap"
+    )]
+    Root,
+    /// It is a link.
+    #[error("the state directory {} is a symbolic link to {}: name that directory itself", path.display(), target.display())]
+    Link {
+        /// The link.
+        path: PathBuf,
+        /// Where it leads to.
+        target: PathBuf,
+    },
+    /// Something in it is not what a manager made.
+    #[error("the state directory {} is not as jobtap left it: {} in it is {found} and should be {expected}; put back what was there, or name another directory", path.display(), name.display())]
+    Changed {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong, below the directory.
+        name: PathBuf,
+        /// What it is.
+        found: &'static str,
+        /// What it was made as.
+        expected: &'static str,
+    },
+    /// A later version made it.
+    #[error("the state directory {} has format {format}, which this jobtap doesn't know: start it with the jobtap that made it", path.display())]
+    Format {
+        /// The directory.
+        path: PathBuf,
+        /// Its format.
+        format: String,
+    },
+    /// The address of a manager is text.
+    #[error("the state directory {}: a manager can't be reached by a path that is not UTF-8; name another directory", .0.display())]
+    NotText(PathBuf),
     /// A file is in the way.
     #[error("the state directory {} is not a directory", .0.display())]
     NotADirectory(PathBuf),
     /// No space.
     #[error("the state directory {} is on a full disk", .0.display())]
     Full(PathBuf),
+    /// None can be made for a manager without one.
+    #[error("{0}")]
+    Temporary(String),
     /// Anything else.
     #[error("can't use the state directory {}: {reason}", path.display())]
     Io {
         /// The directory.
         path: PathBuf,
         /// The system's words.
-        reason: std::io::Error,
+        reason: io::Error,
     },
 }
 
 /// A state directory that is ours until this is dropped.
-///
-/// The lock is released by the kernel when the process ends, in whatever way.
 #[derive(Debug)]
 pub struct StateDir {
     path: PathBuf,
-    temporary: bool,
-    _lock: File,
+    held: Held,
+}
+
+/// What keeps others away.
+#[derive(Debug)]
+enum Held {
+    /// The lock of a directory that stays.
+    Lock { _lock: Lock },
+    /// A directory that goes with this.
+    Temporary { _dir: TemporaryDir },
 }
 
 impl StateDir {
     /// Takes this directory, making it if need be (only for its owner).
+    ///
+    /// # Errors
+    /// It is in use, or is none that a manager may use; then nothing in it was touched.
     pub fn open(path: &Path) -> Result<Self, StateDirError> {
-        Self::take(path, false)
+        // Without a slash at the end, which would have a link followed.
+        let given: PathBuf = path.components().collect();
+        let dir = open_or_make(&given)?;
+        let path = dir.real_path().map_err(|reason| explain(&given, reason))?;
+        let failed = |reason| explain(&path, reason);
+        let stat = dir.stat().map_err(failed)?;
+        check_directory(&path, &stat)?;
+        let mut left_over = false;
+        match files::read_marker(&dir).map_err(failed)? {
+            Found::Marker(purpose) => {
+                check_content(&dir, &path)?;
+                left_over = purpose == Purpose::Temporary;
+            }
+            Found::Nothing => {
+                check_empty(&dir, &path, &[])?;
+                mark(&dir, &path)?;
+            }
+            Found::Unfinished => {
+                check_empty(&dir, &path, &[MARKER, LOCK])?;
+                dir.remove_file(MARKER).map_err(failed)?;
+                mark(&dir, &path)?;
+            }
+            Found::Format(format) => return Err(StateDirError::Format { path, format }),
+            Found::Foreign => {
+                let (name, found) = (PathBuf::from(MARKER), "something else");
+                let expected = "jobtap's mark of the directory";
+                return Err(StateDirError::Changed { path, name, found, expected });
+            }
+        }
+        let lock = Lock::take(&dir).map_err(|error| match error {
+            LockError::Held(pid) => StateDirError::InUse { path: path.clone(), pid },
+            LockError::Io(reason) => explain(&path, reason),
+        })?;
+        if left_over {
+            // Of a manager that was killed. Who names it wants to keep it.
+            dir.remove_file(MARKER).map_err(failed)?;
+            mark(&dir, &path)?;
+        }
+        Ok(Self { path, held: Held::Lock { _lock: lock } })
     }
 
     /// Makes a fresh directory, removed when this is dropped.
+    ///
+    /// # Errors
+    /// The folder for temporary files can't be used.
     pub fn temporary() -> Result<Self, StateDirError> {
-        let base = std::env::temp_dir();
-        let path =
-            fresh_directory(&base).map_err(|reason| StateDirError::Io { path: base, reason })?;
-        Self::take(&path, true)
-    }
-
-    fn take(path: &Path, temporary: bool) -> Result<Self, StateDirError> {
-        create(path)?;
-        let path = path.canonicalize().map_err(|reason| explain(path, reason))?;
-        let meta = path.metadata().map_err(|reason| explain(&path, reason))?;
-        if !meta.is_dir() {
-            return Err(StateDirError::NotADirectory(path));
-        }
-        if meta.uid() != rustix::process::geteuid().as_raw() {
-            return Err(StateDirError::NotOurs { uid: meta.uid(), path });
-        }
-        let lock = lock(&path)?;
-        Ok(Self { path, temporary, _lock: lock })
+        let dir =
+            TemporaryDir::new().map_err(|error| StateDirError::Temporary(error.to_string()))?;
+        let path = dir.path().to_owned();
+        Ok(Self { path, held: Held::Temporary { _dir: dir } })
     }
 
     /// Where it is, absolute.
@@ -89,77 +199,143 @@ impl StateDir {
 
     /// Whether nothing in it is meant to last.
     pub fn is_temporary(&self) -> bool {
-        self.temporary
+        matches!(self.held, Held::Temporary { .. })
     }
 }
 
-impl Drop for StateDir {
-    /// Removes a temporary one. What can't be removed is left: the system clears it.
-    fn drop(&mut self) {
-        if self.temporary {
-            let _ = std::fs::remove_dir_all(&self.path);
+/// Removes what managers left in the folder for temporary files that were killed; a bounded number, on a
+/// thread of its own, since nothing waits for it.
+pub(crate) fn remove_leftovers() {
+    let remove = || files::remove_leftovers(|dir| exec::shepherd_listens(dir));
+    // Without it they are left for the next start.
+    let _ = std::thread::Builder::new().name("leftovers".to_owned()).spawn(remove);
+}
+
+fn open_or_make(path: &Path) -> Result<Dir, StateDirError> {
+    check_text(path)?;
+    match Dir::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        other => return other.map_err(|reason| refused(path, reason)),
+    }
+    let mut builder = std::fs::DirBuilder::new();
+    let made = builder.recursive(true).mode(0o700).create(path);
+    made.and_then(|()| Dir::open(path)).map_err(|reason| refused(path, reason))
+}
+
+/// Why a directory can't be opened. Links and files are answered alike by the system.
+fn refused(path: &Path, reason: io::Error) -> StateDirError {
+    let path = path.to_owned();
+    match std::fs::symlink_metadata(&path) {
+        Ok(found) if found.is_symlink() => {
+            let target = std::fs::read_link(&path).unwrap_or_default();
+            StateDirError::Link { path, target }
         }
+        Ok(found) if !found.is_dir() => StateDirError::NotADirectory(path),
+        _ => explain(&path, reason),
     }
 }
 
-/// A new directory below `base` that only its owner may enter.
-pub fn fresh_directory(base: &Path) -> std::io::Result<PathBuf> {
-    let pid = std::process::id();
-    loop {
-        let stamp = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .map_or(0, |elapsed| elapsed.subsec_nanos());
-        let path = base.join(format!("jobtap-{pid}-{stamp:08x}"));
-        match DirBuilder::new().mode(0o700).create(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            other => return other.map(|()| path),
-        }
+/// Whether a directory is for its owner to use as one.
+fn check_directory(path: &Path, stat: &Stat) -> Result<(), StateDirError> {
+    check_text(path)?;
+    let path = path.to_owned();
+    let root = rustix::fs::stat("/").map_err(|errno| explain(&path, errno.into()))?;
+    if (stat.st_dev, stat.st_ino) == (root.st_dev, root.st_ino) {
+        return Err(StateDirError::Root);
+    }
+    let own = rustix::process::geteuid().as_raw();
+    if stat.st_uid != own {
+        return Err(StateDirError::NotOurs { path, uid: stat.st_uid, own });
+    }
+    if stat.st_mode & WRITABLE_BY_OTHERS != 0 {
+        return Err(StateDirError::Writable { path, mode: stat.st_mode & PERMISSIONS });
+    }
+    Ok(())
+}
+
+fn check_text(path: &Path) -> Result<(), StateDirError> {
+    match path.to_str() {
+        Some(_) => Ok(()),
+        None => Err(StateDirError::NotText(path.to_owned())),
     }
 }
 
-fn create(path: &Path) -> Result<(), StateDirError> {
-    match DirBuilder::new().recursive(true).mode(0o700).create(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            Err(StateDirError::NotADirectory(path.to_path_buf()))
+fn check_empty(dir: &Dir, path: &Path, but: &[&str]) -> Result<(), StateDirError> {
+    for name in dir.names().map_err(|reason| explain(path, reason))? {
+        let name = name.map_err(|reason| explain(path, reason))?;
+        if !but.iter().any(|known| **known == *name) {
+            let found = name.to_string_lossy().into_owned();
+            return Err(StateDirError::NotEmpty { path: path.to_owned(), found });
         }
+    }
+    Ok(())
+}
+
+fn mark(dir: &Dir, path: &Path) -> Result<(), StateDirError> {
+    match files::write_marker(dir, Purpose::State) {
+        // Another manager begins at the same moment; the lock decides.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         other => other.map_err(|reason| explain(path, reason)),
     }
 }
 
-fn lock(path: &Path) -> Result<File, StateDirError> {
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path.join("lock"))
-        .map_err(|reason| explain(path, reason))?;
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(Errno::WOULDBLOCK) => {
-            let mut pid = String::new();
-            let _ = file.read_to_string(&mut pid);
-            return Err(StateDirError::InUse { path: path.to_path_buf(), pid: pid.trim().into() });
+/// Refuses links in the place of what the manager made: it would write where they lead to. The store's
+/// engine opens its files by their paths, so all of them are looked at.
+fn check_content(dir: &Dir, path: &Path) -> Result<(), StateDirError> {
+    let directories = GuestFiles::directories().chain([STORE, JOB_DIRS]);
+    let directories = directories.map(|name| (name, Kind::Directory));
+    let files = [LOCK, exec::SHEPHERD_LOG].map(|name| (name, Kind::Regular));
+    for (name, expected) in directories.chain(files) {
+        match dir.kind(name).map_err(|reason| explain(path, reason))? {
+            Some(kind) if kind != expected => {
+                return Err(StateDirError::Changed {
+                    path: path.to_owned(),
+                    name: name.into(),
+                    found: kind.described(),
+                    expected: expected.described(),
+                });
+            }
+            _ => {}
         }
-        Err(error) => return Err(explain(path, error.into())),
     }
-    let pid = format!("{}\n", std::process::id());
-    file.set_len(0)
-        .and_then(|()| file.rewind())
-        .and_then(|()| file.write_all(pid.as_bytes()))
-        .and_then(|()| file.sync_all())
-        .map_err(|reason| explain(path, reason))?;
-    Ok(file)
+    let mut below = vec![PathBuf::from(STORE)];
+    while let Some(inner) = below.pop() {
+        let there = match open_below(dir, &inner) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            other => other.map_err(|reason| explain(path, reason))?,
+        };
+        for name in there.names().map_err(|reason| explain(path, reason))? {
+            let name = name.map_err(|reason| explain(path, reason))?;
+            let kind = there.kind(&name).map_err(|reason| explain(path, reason))?;
+            match kind {
+                None | Some(Kind::Regular) => {}
+                Some(Kind::Directory) => below.push(inner.join(name)),
+                Some(kind) => {
+                    return Err(StateDirError::Changed {
+                        path: path.to_owned(),
+                        name: inner.join(name),
+                        found: kind.described(),
+                        expected: "a file of the store",
+                    });
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
-fn explain(path: &Path, reason: std::io::Error) -> StateDirError {
+/// Opens a directory some levels down, none of which may be a link.
+fn open_below(dir: &Dir, inner: &Path) -> io::Result<Dir> {
+    let mut components = inner.iter();
+    let first = components.next().ok_or(io::ErrorKind::NotFound)?;
+    components.try_fold(dir.sub(first)?, |dir, name| dir.sub(name))
+}
+
+fn explain(path: &Path, reason: io::Error) -> StateDirError {
     let path = path.to_path_buf();
     match reason.kind() {
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-            StateDirError::Full(path)
-        }
-        std::io::ErrorKind::NotADirectory => StateDirError::NotADirectory(path),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StateDirError::Full(path),
+        io::ErrorKind::NotADirectory => StateDirError::NotADirectory(path),
         _ => StateDirError::Io { path, reason },
     }
 }
@@ -167,9 +343,33 @@ fn explain(path: &Path, reason: std::io::Error) -> StateDirError {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-    use std::os::unix::fs::PermissionsExt;
+
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
+
+    /// All names below a directory, with what the files hold.
+    fn content(path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+        let mut all = Vec::new();
+        for entry in fs::read_dir(path).unwrap() {
+            let path = entry.unwrap().path();
+            let kind = fs::symlink_metadata(&path).unwrap();
+            all.push((
+                path.clone(),
+                if kind.is_file() { fs::read(&path).unwrap() } else { vec![] },
+            ));
+            if kind.is_dir() {
+                all.extend(content(&path));
+            }
+        }
+        all.sort();
+        all
+    }
+
+    fn refusal(path: &Path) -> String {
+        StateDir::open(path).unwrap_err().to_string()
+    }
 
     #[test]
     fn it_is_made_for_its_owner_only_and_locked() {
@@ -177,19 +377,140 @@ mod tests {
         let path = dir.path().join("a/state");
         let first = StateDir::open(&path).unwrap();
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o700);
-        let refusal = StateDir::open(&path).unwrap_err().to_string();
+        let refusal = refusal(&path);
         assert!(refusal.ends_with(&format!("pid {}", std::process::id())), "{refusal}");
         drop(first);
         assert!(StateDir::open(&path).is_ok());
     }
 
     #[test]
-    fn a_file_in_its_place_is_named() {
+    fn an_empty_directory_may_have_been_made_before() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("file");
-        std::fs::write(&path, "").unwrap();
-        let refusal = StateDir::open(&path).unwrap_err().to_string();
-        assert!(refusal.contains("is not a directory"), "{refusal}");
+        let path = dir.path().join("state");
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        drop(StateDir::open(&path).unwrap());
+        fs::write(path.join("notes"), "of the administrator").unwrap();
+        drop(StateDir::open(&path.join(".")).unwrap());
+        assert!(path.join("notes").exists());
+    }
+
+    #[test]
+    fn what_no_manager_made_is_refused_and_left_as_it_is() {
+        let base = tempfile::tempdir().unwrap();
+        let path = |name: &str| base.path().join(name);
+        for name in ["home", "open", "open/sub", "dotted", "marked"] {
+            fs::create_dir(path(name)).unwrap();
+        }
+        for name in ["home/tmp", "home/tmp.old", "home/store", "home/output"] {
+            fs::create_dir(path(name)).unwrap();
+            fs::write(path(name).join("precious"), name).unwrap();
+        }
+        fs::write(path("home/lock"), "precious").unwrap();
+        fs::write(path("dotted/.hidden"), "precious").unwrap();
+        fs::write(path("marked").join(MARKER), "precious").unwrap();
+        fs::write(path("file"), "precious").unwrap();
+        for (name, mode) in [("open", 0o775), ("open/sub", 0o1777)] {
+            fs::set_permissions(path(name), Permissions::from_mode(mode)).unwrap();
+        }
+        symlink("home", path("link")).unwrap();
+        symlink("nowhere", path("dangling")).unwrap();
+        let cases = [
+            ("home", "is not one that jobtap made, and it is not empty (it holds \""),
+            ("home/", "name a new or an empty directory"),
+            ("dotted", "it holds \".hidden\""),
+            ("marked", "jobtap-directory in it is something else"),
+            ("open", "can be changed by other users (its mode is 0775)"),
+            ("open/sub", "(its mode is 1777): take that from them with `chmod go-w`"),
+            ("file", "is not a directory"),
+            ("file/x", "is not a directory"),
+            ("link", "is a symbolic link to home: name that directory itself"),
+            ("link/", "is a symbolic link"),
+            ("link/.", "is a symbolic link"),
+            ("dangling", "is a symbolic link to nowhere"),
+            ("/", "such as /var/lib/jobtap"),
+            ("//", "such as /var/lib/jobtap"),
+            ("/..", "such as /var/lib/jobtap"),
+        ];
+        let before = content(base.path());
+        for (name, expected) in cases {
+            let refusal = refusal(&path(name));
+            assert!(refusal.contains(expected), "{name}: {refusal}");
+        }
+        assert_eq!(content(base.path()), before);
+    }
+
+    #[test]
+    fn a_path_that_is_not_text_is_refused_before_it_is_made() {
+        use std::os::unix::ffi::OsStrExt;
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join(std::ffi::OsStr::from_bytes(b"st\xff"));
+        let refusal = refusal(&path);
+        assert!(refusal.contains("not UTF-8; name another directory"), "{refusal}");
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_directory_of_another_user_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        if std::os::unix::fs::chown(dir.path(), Some(65534), None).is_err() {
+            println!("skipped: only root can give a directory away");
+            return;
+        }
+        let refusal = refusal(dir.path());
+        assert!(refusal.contains("belongs to user 65534, and this is user 0"), "{refusal}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn links_in_the_place_of_its_parts_are_refused() {
+        let base = tempfile::tempdir().unwrap();
+        let elsewhere = base.path().join("elsewhere");
+        fs::create_dir_all(elsewhere.join("db-2")).unwrap();
+        for name in ["store", "input", "output", "tmp", "lock", "shepherd.log"] {
+            let state = base.path().join(format!("state-{name}"));
+            drop(StateDir::open(&state).unwrap());
+            let _ = fs::remove_file(state.join(name));
+            symlink(&elsewhere, state.join(name)).unwrap();
+            let refusal = refusal(&state);
+            let expected = format!("{name} in it is a symbolic link and should be a ");
+            assert!(refusal.contains(&expected), "{refusal}");
+        }
+        let state = base.path().join("state");
+        drop(StateDir::open(&state).unwrap());
+        fs::create_dir_all(state.join("store/db-2/keyspaces")).unwrap();
+        drop(StateDir::open(&state).unwrap());
+        symlink(&elsewhere, state.join("store/db-2/keyspaces/1")).unwrap();
+        let refusal = refusal(&state);
+        assert!(refusal.contains("store/db-2/keyspaces/1 in it is a symbolic link"), "{refusal}");
+    }
+
+    #[test]
+    fn a_marker_that_was_not_finished_is_made_anew() {
+        let base = tempfile::tempdir().unwrap();
+        fs::write(base.path().join(MARKER), "jobtap state dir").unwrap();
+        drop(StateDir::open(base.path()).unwrap());
+        fs::write(base.path().join(MARKER), "jobtap state dir").unwrap();
+        fs::write(base.path().join("precious"), "").unwrap();
+        assert!(refusal(base.path()).contains("it holds \"precious\""));
+    }
+
+    #[test]
+    fn a_format_that_is_not_known_is_refused() {
+        let base = tempfile::tempdir().unwrap();
+        fs::write(base.path().join(MARKER), "jobtap state directory, format 7\n").unwrap();
+        let refusal = refusal(base.path());
+        assert!(refusal.contains("has format 7") && refusal.contains("that made it"), "{refusal}");
+    }
+
+    #[test]
+    fn a_temporary_one_that_is_named_is_kept_from_then_on() {
+        let base = tempfile::tempdir().unwrap();
+        fs::set_permissions(base.path(), Permissions::from_mode(0o700)).unwrap();
+        let dir = Dir::open(base.path()).unwrap();
+        files::write_marker(&dir, Purpose::Temporary).unwrap();
+        drop(StateDir::open(base.path()).unwrap());
+        assert_eq!(files::read_marker(&dir).unwrap(), Found::Marker(Purpose::State));
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! `job-info.eventlog-watch`: a job's eventlog or output, first what is stored, then what comes.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,6 +16,7 @@ use super::records::{MainLog, Records};
 use super::services::{Path, Watch};
 use crate::rpc::RpcError;
 use crate::rpc::errno::{EIO, ENODATA, ENOENT, EPIPE};
+use crate::store::GuestFiles;
 
 /// The output of a running job is looked at again after this time, doubled up to [`SLOWEST_POLL`] while nothing comes.
 const FASTEST_POLL: Duration = Duration::from_millis(10);
@@ -223,7 +223,7 @@ impl Tail {
 }
 
 fn whole_lines(path: &std::path::Path, from: u64) -> io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
+    let mut file = GuestFiles::open(path)?;
     file.seek(SeekFrom::Start(from))?;
     let mut file = BufReader::new(file);
     let mut lines = Vec::new();

@@ -24,10 +24,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
+use rustix::fs::OFlags;
+
 use super::protocol::{Reply, Request, VERSION, decode, encode, encode_data};
 use super::{
     ExecEvent, Executor, HeldJob, KillPolicy, SHEPHERD_ARGUMENT, SHEPHERD_LOST, StartJob, socket,
 };
+use crate::files::Dir;
 use crate::open_files::OpenFiles;
 
 /// A shepherd may go for lack of work while the manager comes: then the next one is asked.
@@ -38,7 +41,7 @@ const ATTEMPTS: u32 = 3;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Name of the shepherd's log in the state directory.
-const LOG: &str = "shepherd.log";
+pub(crate) const LOG: &str = "shepherd.log";
 
 /// So much of the log is quoted at most, which is more than a line.
 const LAST_WORDS: u64 = 4096;
@@ -456,7 +459,7 @@ fn find_or_start(config: &LocalConfig) -> io::Result<UnixStream> {
 
 fn start_shepherd(config: &LocalConfig) -> io::Result<()> {
     let listener = OwnedFd::from(socket::listen(&config.state_dir)?);
-    let log = File::options().create(true).append(true).open(config.state_dir.join(LOG))?;
+    let log = open_log(&config.state_dir)?;
     let mut words = config.program.iter();
     let program = words.next().ok_or(io::ErrorKind::InvalidInput)?;
     let mut shepherd = Command::new(program)
@@ -474,6 +477,20 @@ fn start_shepherd(config: &LocalConfig) -> io::Result<()> {
     // Only so that it doesn't stay a zombie when it exits before the manager.
     Builder::new().name("exec-shepherd".to_owned()).spawn(move || shepherd.wait())?;
     Ok(())
+}
+
+/// The log of all shepherds of the state directory. It was made by one of its managers, or is made now.
+fn open_log(state_dir: &Path) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
+    let named = |error| io::Error::new(io::Error::kind(&error), format!("{LOG}: {error}"));
+    let log = Dir::open(state_dir)?.file(LOG, flags, 0o600).map_err(named)?;
+    match log.metadata()?.is_file() {
+        true => Ok(log),
+        false => {
+            let text = format!("{LOG} is not a regular file: remove it");
+            Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+        }
+    }
 }
 
 /// Introduces the manager and returns the answer to its request for a list, or the refusal. Waits

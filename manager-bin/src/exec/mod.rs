@@ -19,9 +19,11 @@ use jobtap_core::resource::Idset;
 use serde::{Deserialize, Serialize};
 
 pub use kill::{KillPolicy, KillPolicyError};
+pub(crate) use local::LOG as SHEPHERD_LOG;
 pub use local::{ExecError, LocalConfig, LocalExecutor};
 pub(crate) use shepherd::files_per_task;
 pub use shepherd::shepherd_main;
+pub(crate) use socket::listens as shepherd_listens;
 
 /// The hidden first argument that makes the manager's binary a shepherd.
 pub const SHEPHERD_ARGUMENT: &str = "__shepherd";

@@ -7,6 +7,7 @@ use jobtap_core::plugin::PluginDescriptor;
 use super::{MANIFEST, no_manifest, with};
 use crate::build::{self, BuildError, Manifest, linked};
 use crate::cli::message::CliError;
+use crate::files::{self, Access};
 
 /// The crate of the builtins.
 const BUILTINS: &str = "jobtap-builtins";
@@ -113,7 +114,7 @@ fn change(file: &Path, edit: impl Fn(&str) -> Result<String, BuildError>) -> Res
     let text = std::fs::read_to_string(file).map_err(told)?;
     // Here for its errors, which name the file.
     Manifest::parse(&file.display().to_string(), &text)?;
-    std::fs::write(file, edit(&text)?).map_err(told)?;
+    files::write_whole(file, edit(&text)?.as_bytes(), Access::Kept).map_err(told)?;
     Ok(0)
 }
 

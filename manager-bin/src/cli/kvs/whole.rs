@@ -9,7 +9,12 @@ use crate::archive;
 use crate::cli::message::{CliError, Prog, plural};
 use crate::cli::session;
 use crate::client::Client;
-use crate::daemon::statedir::{StateDir, fresh_directory};
+use crate::daemon::statedir::StateDir;
+use crate::files::TemporaryDir;
+
+/// What stands for standard output in the place of a file. The manager writes the file and has another
+/// standard output than this command.
+const STDOUT: [&str; 2] = ["-", "/dev/stdout"];
 
 /// Options and arguments of `kvs dump`.
 #[derive(Debug, clap::Args)]
@@ -38,11 +43,9 @@ pub(super) struct RestoreArgs {
 
 /// Runs `kvs dump`.
 pub(super) async fn dump(client: &Client, args: &DumpArgs) -> Result<u8, CliError> {
-    let answer = if args.file == Path::new("-") {
-        let directory = fresh_directory(&std::env::temp_dir())?;
-        let outcome = dump_to_stdout(client, &directory.join("dump.tar")).await;
-        std::fs::remove_dir_all(&directory)?;
-        outcome?
+    let answer = if STDOUT.iter().any(|name| args.file == Path::new(name)) {
+        let directory = TemporaryDir::new().map_err(CliError::failure)?;
+        dump_to_stdout(client, &directory.path().join("dump.tar")).await?
     } else {
         written(client, &std::path::absolute(&args.file)?).await?
     };

@@ -5,8 +5,8 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, PipeWriter, Write};
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -54,7 +54,6 @@ fn line(name: &'static str, context: impl Serialize) -> io::Result<Vec<u8>> {
 
 /// The input of one job.
 pub(super) struct JobInput {
-    path: PathBuf,
     file: File,
     redirected: bool,
     grown: watch::Sender<()>,
@@ -71,7 +70,7 @@ impl JobInput {
             "options": {},
         });
         file.write_all(&line("header", context)?)?;
-        Ok(Self { path: path.to_owned(), file, redirected: false, grown: watch::Sender::new(()) })
+        Ok(Self { file, redirected: false, grown: watch::Sender::new(()) })
     }
 
     /// Notes that all tasks read this file by themselves.
@@ -101,7 +100,9 @@ impl JobInput {
     /// Serves the task ranked `rank`, whose input is read from the other end of `pipe`.
     pub(super) fn serve(&self, rank: u32, pipe: PipeWriter) -> io::Result<AbortHandle> {
         let mut pipe = Sender::from_owned_fd(OwnedFd::from(pipe))?;
-        let file = OpenFiles::of_this_process().apart(File::open(&self.path)?);
+        // This very file, whatever its name stands for by now.
+        let same = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let file = OpenFiles::of_this_process().apart(File::open(same)?);
         let mut entries = BufReader::new(file);
         let mut grown = self.grown.subscribe();
         let rank = rank.to_string();

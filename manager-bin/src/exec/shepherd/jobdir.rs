@@ -1,11 +1,16 @@
 //! The directory that a job has for itself while it runs (`FLUX_JOB_TMPDIR`), with the files that came
 //! with it (RFC 37).
+//!
+//! Each is named by its job's id, below a directory of the state directory. What a shepherd removes is
+//! named so, lies there, and the state directory has a manager's mark; it is done through handles, so that
+//! no link leads the removal elsewhere.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::ffi::OsString;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
-use std::thread::{Builder, JoinHandle};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::Builder;
 
 use jobtap_core::job::{Encoding, JobId};
 use serde_json::Value;
@@ -13,6 +18,7 @@ use serde_json::Value;
 use super::taskio::plain;
 use crate::exec::StartJob;
 use crate::exec::protocol::decode_data;
+use crate::files::{self, Dir, Found, Kind};
 
 /// The tag by which commands and names of files refer to the directory.
 const TAG: &str = "{{tmpdir}}";
@@ -23,87 +29,155 @@ const PERMISSIONS: u64 = 0o777;
 /// The directory of all of them, below the manager's state.
 const ALL: &str = "tmp";
 
-/// The directory; what nobody removes is removed when the next shepherd starts.
-#[derive(Debug)]
-pub(super) struct JobDir(PathBuf);
+/// Where in it they wait for their removal.
+const ASIDE: &str = "removing";
 
-impl JobDir {
-    /// Makes the directory and puts the job's files there. The error is for the user; a job that has
+/// The directories of all jobs.
+#[derive(Clone, Debug)]
+pub(super) struct JobDirs(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    state: Dir,
+    /// To the thread that removes, once there is one.
+    remover: Mutex<Option<Sender<()>>>,
+}
+
+/// The directory of one job; what nobody removes is removed when the next shepherd starts.
+#[derive(Debug)]
+pub(super) struct JobDir {
+    dirs: JobDirs,
+    name: OsString,
+    path: PathBuf,
+}
+
+impl JobDirs {
+    /// Those in this state directory.
+    pub(super) fn open(state_dir: &Path) -> io::Result<Self> {
+        let state = Dir::open(state_dir)?;
+        Ok(Self(Arc::new(Inner { state, remover: Mutex::new(None) })))
+    }
+
+    /// Makes a job's directory and puts the job's files there. The error is for the user; a job that has
     /// no visible use for a directory does without.
-    pub(super) fn make(state_dir: &Path, job: &StartJob) -> Result<Option<Self>, String> {
-        let name = JobId::new(job.id).encode(Encoding::DotHex);
-        let dir = Self(state_dir.join(ALL).join(name));
-        match private_dir(dir.path()) {
-            Ok(()) => {}
+    pub(super) fn make(&self, job: &StartJob) -> Result<Option<JobDir>, String> {
+        let name = OsString::from(JobId::new(job.id).encode(Encoding::DotHex));
+        let path = self.0.state.path().join(ALL).join(&name);
+        let made = match self.make_dir(&name) {
+            Ok(made) => made,
             Err(_) if !is_used(job) => return Ok(None),
             Err(error) => {
-                return Err(format!("cannot make {}: {}", dir.path().display(), plain(&error)));
+                return Err(format!("cannot make {}: {}", path.display(), plain(&error)));
             }
-        }
+        };
+        let dir = JobDir { dirs: self.clone(), name, path };
         for (name, file) in job.files.as_object().into_iter().flatten() {
-            dir.put(name, file).map_err(|text| format!("file {name}: {text}"))?;
+            put(&made, name, file).map_err(|text| format!("file {name}: {text}"))?;
         }
         Ok(Some(dir))
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.0
-    }
-
-    fn put(&self, name: &str, file: &Value) -> Result<(), String> {
-        let inside = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
-        if name.is_empty() || !inside {
-            return Err("the name must stay within the job's directory".to_owned());
-        }
-        let path = self.path().join(name);
-        let content = content(file)?;
-        let mode = file.get("mode").and_then(Value::as_u64).unwrap_or(0o600) & PERMISSIONS;
-        let write = || {
-            path.parent().map_or(Ok(()), private_dir)?;
-            let mode = u32::try_from(mode).unwrap_or(0o600);
-            let mut file =
-                OpenOptions::new().write(true).create_new(true).mode(mode).open(&path)?;
-            file.write_all(&content)
-        };
-        write().map_err(|error| plain(&error))
-    }
-}
-
-impl JobDir {
-    /// Removes it with all that the job left there, off this thread, which other jobs wait for. What
-    /// can't be removed stays: the job is over, and nobody is there to be told.
-    pub(super) fn remove(self) -> Option<JoinHandle<()>> {
-        match fs::remove_dir(self.path()) {
-            Ok(()) => None,
-            Err(_) => in_the_background(vec![self.0]),
+    fn make_dir(&self, name: &OsString) -> io::Result<Dir> {
+        let all = self.0.state.make(ALL)?;
+        match all.make_new(name) {
+            // Of a start of the same job that a shepherd did not live to report.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                self.put_aside(&all, name)?;
+                all.make_new(name)
+            }
+            other => other,
         }
     }
 
     /// Removes what shepherds that were killed have left. Before the first job.
-    pub(super) fn sweep(state_dir: &Path) -> Option<JoinHandle<()>> {
-        let aside = state_dir.join(format!("{ALL}.{}", std::process::id()));
-        // The directories of the jobs to come are made anew.
-        let _ = fs::rename(state_dir.join(ALL), aside);
-        let entries = fs::read_dir(state_dir).ok()?.filter_map(Result::ok);
-        let left = |name: &str| name.strip_prefix(ALL).is_some_and(|rest| rest.starts_with('.'));
-        let left = entries.filter(|entry| entry.file_name().to_str().is_some_and(left));
-        let left: Vec<PathBuf> = left.map(|entry| entry.path()).collect();
-        if left.is_empty() { None } else { in_the_background(left) }
+    pub(super) fn sweep(&self) {
+        if !matches!(files::read_marker(&self.0.state), Ok(Found::Marker(_))) {
+            return;
+        }
+        let Ok(all) = self.0.state.sub(ALL) else { return };
+        let Ok(names) = all.names() else { return };
+        for name in names.flatten() {
+            let is_dir = matches!(all.kind(&name), Ok(Some(Kind::Directory)));
+            if is_dir && is_job(&name) {
+                // What can't be moved now is found by the next shepherd.
+                let _ = self.put_aside(&all, &name);
+            }
+        }
+        if all.sub(ASIDE).is_ok() {
+            self.remove_in_the_background();
+        }
+    }
+
+    fn put_aside(&self, all: &Dir, name: &OsString) -> io::Result<()> {
+        files::move_aside(all, name, &all.make(ASIDE)?).map(drop)
+    }
+
+    /// Has what was put aside removed off this thread, which other jobs wait for.
+    fn remove_in_the_background(&self) {
+        let mut remover = self.0.remover.lock().unwrap_or_else(PoisonError::into_inner);
+        if remover.is_none() {
+            let (sender, asked) = channel::<()>();
+            // Not for as long as the thread runs, which ends with the last of these.
+            let dirs = Arc::downgrade(&self.0);
+            let run = move || {
+                while asked.recv().is_ok() {
+                    // One pass does what was asked for in the meantime, too.
+                    while asked.try_recv().is_ok() {}
+                    let Some(dirs) = dirs.upgrade() else { return };
+                    let aside = dirs.state.sub(ALL).and_then(|all| all.sub(ASIDE));
+                    // What can't be removed now is found by the next shepherd.
+                    let _ = aside.and_then(|aside| files::empty(&aside, &[]));
+                }
+            };
+            if Builder::new().name("remove-tmpdir".to_owned()).spawn(run).is_ok() {
+                *remover = Some(sender);
+            }
+        }
+        if let Some(sender) = &*remover {
+            let _ = sender.send(());
+        }
     }
 }
 
-fn in_the_background(directories: Vec<PathBuf>) -> Option<JoinHandle<()>> {
-    let remove = move || {
-        for directory in directories {
-            let _ = fs::remove_dir_all(directory);
+impl JobDir {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes it with all that the job left there. What can't be removed stays: the job is over, and
+    /// nobody is there to be told.
+    pub(super) fn remove(self) {
+        let Ok(all) = self.dirs.0.state.sub(ALL) else { return };
+        if all.remove_dir(&self.name).is_err() && self.dirs.put_aside(&all, &self.name).is_ok() {
+            self.dirs.remove_in_the_background();
         }
-    };
-    Builder::new().name("remove-tmpdir".to_owned()).spawn(remove).ok()
+    }
 }
 
-/// Makes a directory that is nobody else's, with those above it.
-fn private_dir(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
+/// Puts a file of the job into its new directory.
+fn put(dir: &Dir, name: &str, file: &Value) -> Result<(), String> {
+    let path = Path::new(name);
+    let inside = path.components().all(|part| matches!(part, Component::Normal(_)));
+    let (true, Some(last)) = (inside, path.file_name()) else {
+        return Err("the name must stay within the job's directory".to_owned());
+    };
+    let content = content(file)?;
+    let mode = file.get("mode").and_then(Value::as_u64).unwrap_or(0o600) & PERMISSIONS;
+    let write = || {
+        let mut below = None;
+        for part in path.parent().into_iter().flat_map(Path::iter) {
+            below = Some(below.as_ref().unwrap_or(dir).make(part)?);
+        }
+        let mode = u32::try_from(mode).unwrap_or(0o600);
+        below.as_ref().unwrap_or(dir).new_file(last, mode)?.write_all(&content)
+    };
+    write().map_err(|error: io::Error| plain(&error))
+}
+
+/// Whether a directory of this name can be a job's.
+fn is_job(name: &OsString) -> bool {
+    let name = name.to_str().unwrap_or_default();
+    name.parse::<JobId>().is_ok_and(|id| id.encode(Encoding::DotHex) == name)
 }
 
 /// Whether the job has files, or names its directory.
@@ -128,25 +202,48 @@ fn content(file: &Value) -> Result<Vec<u8>, String> {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
-    use std::os::unix::fs::PermissionsExt;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::time::{Duration, Instant};
 
     use serde_json::json;
 
     use super::*;
+    use crate::files::Purpose;
 
     fn job(files: Value) -> StartJob {
         StartJob { id: 5, files, ..StartJob::default() }
     }
 
+    /// A state directory as a manager makes it.
+    fn state() -> (tempfile::TempDir, JobDirs) {
+        let state = tempfile::tempdir().unwrap();
+        files::write_marker(&Dir::open(state.path()).unwrap(), Purpose::State).unwrap();
+        let dirs = JobDirs::open(state.path()).unwrap();
+        (state, dirs)
+    }
+
+    fn wait_until(what: &str, holds: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while !holds() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "in vain: {what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn is_empty(path: &Path) -> bool {
+        fs::read_dir(path).unwrap().count() == 0
+    }
+
     #[test]
     fn files_are_there_as_long_as_the_job() {
-        let state = tempfile::tempdir().unwrap();
+        let (state, dirs) = state();
         let files = json!({
             "text": {"mode": 0o104755, "encoding": "utf-8", "data": "a b"},
             "sub/bytes": {"mode": 0o100600, "encoding": "base64", "data": "/w=="},
             "conf.json": {"mode": 0o100644, "data": {"x": 1}},
         });
-        let dir = JobDir::make(state.path(), &job(files)).unwrap().unwrap();
+        let dir = dirs.make(&job(files)).unwrap().unwrap();
         let read = |name: &str| fs::read(dir.path().join(name)).unwrap();
         assert_eq!(read("text"), b"a b");
         assert_eq!(read("sub/bytes"), [0xff]);
@@ -155,36 +252,90 @@ mod tests {
         assert_eq!(mode & 0o7700, 0o700);
         let path = dir.path().to_owned();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
-        dir.remove().unwrap().join().unwrap();
-        assert!(!path.exists());
+        dir.remove();
+        assert!(!path.exists(), "at once, whatever is in it");
+        wait_until("what was in it goes", || is_empty(&state.path().join("tmp/removing")));
     }
 
     #[test]
     fn what_a_killed_shepherd_left_is_removed() {
-        let state = tempfile::tempdir().unwrap();
-        let old = JobDir::make(state.path(), &job(json!({"a": {"data": 1}}))).unwrap().unwrap();
-        let sweep = JobDir::sweep(state.path()).unwrap();
-        let new = JobDir::make(state.path(), &job(json!({"b": {"data": 1}}))).unwrap().unwrap();
-        sweep.join().unwrap();
+        let (state, dirs) = state();
+        let old = dirs.make(&job(json!({"a": {"data": 1}}))).unwrap().unwrap();
+        let again = JobDirs::open(state.path()).unwrap();
+        again.sweep();
+        let new = again.make(&job(json!({"b": {"data": 1}}))).unwrap().unwrap();
         assert!(!old.path().join("a").exists() && new.path().join("b").exists());
-        assert_eq!(fs::read_dir(state.path()).unwrap().count(), 1);
+        wait_until("what was left goes", || is_empty(&state.path().join("tmp/removing")));
+    }
+
+    #[test]
+    fn a_job_that_is_started_again_finds_an_empty_directory() {
+        let (_state, dirs) = state();
+        let old = dirs.make(&job(json!({"a": {"data": 1}}))).unwrap().unwrap();
+        let new = dirs.make(&job(json!({"b": {"data": 1}}))).unwrap().unwrap();
+        assert!(!old.path().join("a").exists() && new.path().join("b").exists());
+    }
+
+    #[test]
+    fn a_sweep_touches_nothing_but_directories_of_jobs() {
+        let (state, dirs) = state();
+        let path = |name: &str| state.path().join(name);
+        let elsewhere = tempfile::tempdir().unwrap();
+        fs::write(elsewhere.path().join("precious"), "").unwrap();
+        for name in ["tmp/notes", "tmp/0000", "tmp/0000.0000.0000.000G", "tmp.old", "tmp.5/sub"] {
+            fs::create_dir_all(path(name)).unwrap();
+            fs::write(path(name).join("precious"), "").unwrap();
+        }
+        fs::write(path("tmp/0000.0000.0000.0007"), "a file").unwrap();
+        symlink(elsewhere.path(), path("tmp/0000.0000.0000.0008")).unwrap();
+        fs::create_dir(path("tmp/0000.0000.0000.0009")).unwrap();
+        symlink(elsewhere.path(), path("tmp/0000.0000.0000.0009/link")).unwrap();
+        dirs.sweep();
+        wait_until("the job's directory goes", || is_empty(&path("tmp/removing")));
+        assert!(!path("tmp/0000.0000.0000.0009").exists());
+        for name in ["tmp/notes", "tmp/0000", "tmp/0000.0000.0000.000G", "tmp.old", "tmp.5/sub"] {
+            assert!(path(name).join("precious").exists(), "{name}");
+        }
+        assert!(path("tmp/0000.0000.0000.0007").exists());
+        assert!(path("tmp/0000.0000.0000.0008").is_symlink());
+        assert!(elsewhere.path().join("precious").exists());
+    }
+
+    #[test]
+    fn nothing_is_swept_in_a_directory_that_no_manager_marked() {
+        let state = tempfile::tempdir().unwrap();
+        let dir = state.path().join("tmp/0000.0000.0000.0009");
+        fs::create_dir_all(&dir).unwrap();
+        JobDirs::open(state.path()).unwrap().sweep();
+        assert!(dir.exists());
+    }
+
+    #[test]
+    fn no_directory_is_made_through_a_link() {
+        let (state, dirs) = state();
+        let elsewhere = tempfile::tempdir().unwrap();
+        symlink(elsewhere.path(), state.path().join("tmp")).unwrap();
+        let refused = dirs.make(&job(json!({"a": {"data": 1}}))).unwrap_err();
+        assert!(refused.starts_with("cannot make "), "{refused}");
+        dirs.sweep();
+        assert!(is_empty(elsewhere.path()));
     }
 
     #[test]
     fn who_names_a_directory_that_cannot_be_made_fails() {
-        let state = tempfile::tempdir().unwrap();
+        let (state, dirs) = state();
         fs::write(state.path().join("tmp"), "in the way").unwrap();
-        assert!(JobDir::make(state.path(), &job(Value::Null)).unwrap().is_none());
+        assert!(dirs.make(&job(Value::Null)).unwrap().is_none());
         let named = StartJob { command: vec!["{{tmpdir}}/x".to_owned()], ..job(Value::Null) };
-        assert!(JobDir::make(state.path(), &named).unwrap_err().starts_with("cannot make "));
+        assert!(dirs.make(&named).unwrap_err().starts_with("cannot make "));
     }
 
     #[test]
     fn no_file_leaves_the_directory() {
-        let state = tempfile::tempdir().unwrap();
+        let (_state, dirs) = state();
         for name in ["../x", "/x", "a/../../x", ""] {
             let files = json!({ name: {"mode": 0o600, "data": 1} });
-            let refused = JobDir::make(state.path(), &job(files)).unwrap_err();
+            let refused = dirs.make(&job(files)).unwrap_err();
             assert!(
                 refused.ends_with("the name must stay within the job's directory"),
                 "{refused}"

@@ -12,7 +12,6 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::claims::Claimed;
 use super::input::JobInput;
 use super::job::Job;
-use super::jobdir::JobDir;
 use super::options::{Input, IoOptions};
 use super::reap::kill_group;
 use super::spawn::{Launcher, SpawnError, Spawned};
@@ -154,7 +153,7 @@ impl Shepherd {
         let until = Instant::now() + SLICE;
         let Launch { mut start, stage } = launch;
         if stage.is_none() {
-            job.dir = JobDir::make(&self.state_dir, &start)?;
+            job.dir = self.job_dirs.make(&start)?;
             start.tmpdir = job.dir.as_ref().map(|dir| dir.path().to_owned());
         }
         let launcher = Launcher::new(&start, &self.nonce, self.limits);

@@ -53,6 +53,7 @@ use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 use self::claims::{Claimed, Claims};
 use self::ending::{Ending, OWNER_PATROL};
 use self::job::Job;
+use self::jobdir::JobDirs;
 pub(crate) use self::options::files_per_task;
 use super::protocol::{Reply, Request, VERSION};
 use super::{ExecEvent, HeldJob, TaskProcess};
@@ -91,6 +92,7 @@ struct Shepherd {
     state_dir: PathBuf,
     /// The process with which a temporary instance ends; none if its state outlives the manager.
     owner: Option<Pid>,
+    job_dirs: JobDirs,
     /// Tells processes started by this shepherd from those of another, by their environment.
     nonce: String,
     limits: &'static OpenFiles,
@@ -170,6 +172,7 @@ impl Shepherd {
         let tell = move |claimed| drop(told.send(Message::Claimed(claimed)));
         Ok(Self {
             claims: Claims::start(&state_dir, tell)?,
+            job_dirs: JobDirs::open(&state_dir)?,
             state_dir,
             owner: None,
             nonce,
@@ -194,7 +197,7 @@ impl Shepherd {
         idle_time: Duration,
     ) -> io::Result<()> {
         let listener = UnixListener::from_std(listener)?;
-        jobdir::JobDir::sweep(&self.state_dir);
+        self.job_dirs.sweep();
         let mut children = signal(SignalKind::child())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut connections = 0;

@@ -3,7 +3,6 @@
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use base64::Engine as _;
@@ -13,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::options::Stream;
 use super::timestamp;
+use crate::files::{Dir, Kind};
 use crate::open_files::OpenFiles;
 
 /// Entries are collected until [`flush`](Self::flush), which writes whole lines or none.
@@ -41,13 +41,18 @@ struct Data<'a> {
     eof: bool,
 }
 
-/// Makes a file for what only the job's user may read.
+/// Makes the file `STATE/KIND/JOB` anew, for what only the job's user may read. What an earlier start of
+/// the job left there is removed and not written to, since another name may stand for it, too.
 pub(super) fn private(path: &Path) -> io::Result<File> {
-    if let Some(dir) = path.parent() {
-        std::fs::create_dir_all(dir)?;
+    let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
+    let name = path.file_name().ok_or_else(invalid)?;
+    let kind = path.parent().ok_or_else(invalid)?;
+    let state = Dir::open(kind.parent().ok_or_else(invalid)?)?;
+    let dir = state.make(kind.file_name().ok_or_else(invalid)?)?;
+    if dir.kind(name)? == Some(Kind::Regular) {
+        dir.remove_file(name)?;
     }
-    let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    Ok(OpenFiles::of_this_process().apart(file))
+    Ok(OpenFiles::of_this_process().apart(dir.new_file(name, 0o600)?))
 }
 
 impl OutputLog {
@@ -155,9 +160,12 @@ mod tests {
         ];
         assert_eq!(entries, expected.map(|(name, context)| (name.to_owned(), context)));
     }
+
     #[test]
     fn a_full_disk_is_told() {
-        let mut log = OutputLog::create(Path::new("/dev/full"), 1).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = OutputLog::create(&dir.path().join("output/log"), 1).unwrap();
+        log.file = File::options().write(true).open("/dev/full").unwrap();
         assert_eq!(log.flush().unwrap_err().kind(), io::ErrorKind::StorageFull);
     }
 
@@ -165,8 +173,32 @@ mod tests {
     fn output_is_private() {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("log");
+        let path = dir.path().join("output/log");
         OutputLog::create(&path, 1).unwrap();
-        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o077, 0);
+        for path in [&*path, &dir.path().join("output")] {
+            assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o077, 0);
+        }
+    }
+
+    #[test]
+    fn output_is_written_to_no_file_that_was_there() {
+        use std::os::unix::fs::symlink;
+        let base = tempfile::tempdir().unwrap();
+        let path = |name: &str| base.path().join(name);
+        std::fs::create_dir_all(path("state/output")).unwrap();
+        std::fs::create_dir(path("elsewhere")).unwrap();
+        std::fs::write(path("victim"), "precious").unwrap();
+        symlink(path("victim"), path("state/output/1")).unwrap();
+        symlink(path("new"), path("state/output/2")).unwrap();
+        for name in ["state/output/1", "state/output/2"] {
+            assert!(OutputLog::create(&path(name), 1).is_err(), "{name}");
+        }
+        std::fs::hard_link(path("victim"), path("state/output/3")).unwrap();
+        OutputLog::create(&path("state/output/3"), 1).unwrap().flush().unwrap();
+        symlink(path("elsewhere"), path("state/input")).unwrap();
+        assert!(OutputLog::create(&path("state/input/4"), 1).is_err());
+        assert_eq!(std::fs::read_to_string(path("victim")).unwrap(), "precious");
+        assert!(!path("new").exists());
+        assert_eq!(std::fs::read_dir(path("elsewhere")).unwrap().count(), 0);
     }
 }

@@ -161,8 +161,10 @@ fn tags_are_filled_in_where_the_job_names_its_files() {
     job.files = json!({"f": {"mode": 0o100600, "encoding": "utf-8", "data": "text\n"}});
     assert_eq!(manager.status(job), 0);
     assert_eq!(site.output(1, "stdout", 1), "1 2 tasks\ntext\nthere\n");
-    // It is removed beside the job's end, since it may be large.
-    let directories = || fs::read_dir(site.path("state").join("tmp")).unwrap().count();
-    wait_for("the job's directory is gone", || directories() == 0);
+    // It is gone at once, and removed beside the job's end, since it may be large.
+    let all = site.path("state").join("tmp");
+    assert!(!all.join("0000.0000.0000.0001").exists());
+    let left = || fs::read_dir(all.join("removing")).unwrap().count();
+    wait_for("what was in the job's directory is removed", || left() == 0);
     manager.end();
 }

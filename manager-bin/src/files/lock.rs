@@ -1,0 +1,62 @@
+//! The lock of a directory: one process at a time. The kernel releases it when that process ends, in
+//! whatever way.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+
+use rustix::fs::{FlockOperation, OFlags};
+use rustix::io::Errno;
+
+use super::Dir;
+
+/// Name of the lock's file, which holds the process id of who has it.
+pub(crate) const LOCK: &str = "lock";
+
+/// More than a process id has.
+const MAX_LENGTH: u64 = 32;
+
+/// A lock that is held until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _file: File,
+}
+
+/// Why a lock can't be had.
+#[derive(Debug)]
+pub(crate) enum LockError {
+    /// The process with this id has it, as it says itself.
+    Held(String),
+    /// The system's words.
+    Io(io::Error),
+}
+
+impl From<io::Error> for LockError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl Lock {
+    /// Takes the lock of `dir` without waiting.
+    pub(crate) fn take(dir: &Dir) -> Result<Self, LockError> {
+        let mut file = dir.file(LOCK, OFlags::RDWR | OFlags::CREATE, 0o600)?;
+        if !file.metadata()?.is_file() {
+            let text = format!("{LOCK} in it is not a regular file: remove it");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text).into());
+        }
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                let mut pid = String::new();
+                let _ = file.take(MAX_LENGTH).read_to_string(&mut pid);
+                return Err(LockError::Held(pid.trim().to_owned()));
+            }
+            Err(errno) => return Err(LockError::Io(errno.into())),
+        }
+        file.set_len(0)?;
+        file.rewind()?;
+        writeln!(file, "{}", std::process::id())?;
+        file.sync_all()?;
+        Ok(Self { _file: file })
+    }
+}

@@ -1,0 +1,19 @@
+//! Files and directories that are written, replaced and removed safely: below the handle of a directory,
+//! never through a symbolic link that was put there, and only what this program made itself.
+//!
+//! The handles come from `rustix`, on which the manager depends anyway: each operation concerns one name in
+//! one directory, so a crate that resolves whole paths in a sandbox would add nothing.
+
+mod dir;
+mod lock;
+mod marker;
+mod removal;
+mod temporary;
+mod whole;
+
+pub(crate) use dir::{Dir, Kind};
+pub(crate) use lock::{LOCK, Lock, LockError};
+pub(crate) use marker::{Found, MARKER, Purpose, read as read_marker, write as write_marker};
+pub(crate) use removal::{empty, move_aside};
+pub(crate) use temporary::{TemporaryDir, remove_leftovers};
+pub(crate) use whole::{Access, WholeFile, check_target, create_new, write_below, write_whole};

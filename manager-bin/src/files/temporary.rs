@@ -1,0 +1,225 @@
+//! Directories for one run of the program, in the system's folder for temporary files. A process that is
+//! killed leaves its own there; later ones remove it.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::Permissions;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::lock::{LOCK, Lock};
+use super::marker::{self, Found, MARKER, Purpose};
+use super::{Dir, removal};
+
+/// What their names begin with.
+const PREFIX: &str = "jobtap-";
+
+/// How many letters of their names are random.
+const RANDOM: usize = 12;
+
+/// What stays to the end of a removal, so that one that is interrupted goes on later.
+const PROOF: [&str; 2] = [LOCK, MARKER];
+
+/// How many names of the folder one search goes through, how many directories it looks into, and how many
+/// it removes: a start must not take long because others were killed.
+const MAX_NAMES: usize = 20_000;
+const MAX_LOOKED_INTO: usize = 256;
+const MAX_REMOVED: usize = 32;
+
+/// Why there is no temporary directory.
+#[derive(Debug, thiserror::Error)]
+#[error("can't make a temporary directory in {}{}: {reason}; set TMPDIR to a directory that you can write", base.display(), source_of_base())]
+pub(crate) struct TemporaryDirError {
+    base: PathBuf,
+    reason: io::Error,
+}
+
+/// Where the folder's name comes from, if it isn't the system's.
+fn source_of_base() -> &'static str {
+    if std::env::var_os("TMPDIR").is_some() { ", which TMPDIR names" } else { "" }
+}
+
+/// A directory that only its owner may enter, removed with all that is in it when this is dropped.
+#[derive(Debug)]
+pub(crate) struct TemporaryDir {
+    base: Dir,
+    name: OsString,
+    dir: Dir,
+    path: PathBuf,
+    _lock: Lock,
+}
+
+impl TemporaryDir {
+    /// Makes one.
+    pub(crate) fn new() -> Result<Self, TemporaryDirError> {
+        let base = std::env::temp_dir();
+        Self::new_in(&base).map_err(|reason| TemporaryDirError { base, reason })
+    }
+
+    fn new_in(base: &Path) -> io::Result<Self> {
+        let base = open_base(base)?;
+        if base.real_path()?.to_str().is_none() {
+            let text = "a manager's address is text, and this path is not UTF-8";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        // By a name that nobody can foresee.
+        let made = tempfile::Builder::new()
+            .prefix(PREFIX)
+            .rand_bytes(RANDOM)
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir_in(base.through_handle())?
+            .keep();
+        let name = made.file_name().unwrap_or_default().to_owned();
+        let dir = base.sub(&name)?;
+        // Before the marker, with which others may remove what isn't locked.
+        let lock = Lock::take(&dir).map_err(|_| io::Error::from(io::ErrorKind::ResourceBusy))?;
+        marker::write(&dir, Purpose::Temporary)?;
+        let path = dir.real_path()?;
+        Ok(Self { base, name, dir, path, _lock: lock })
+    }
+
+    /// Its path, absolute.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for TemporaryDir {
+    /// What can't be removed now is left for later processes to remove.
+    fn drop(&mut self) {
+        remove(&self.base, &self.name, &self.dir);
+    }
+}
+
+/// Removes directories that processes left which were killed, so many at most that it doesn't take long.
+/// `in_use` tells of one that nobody holds whether it is needed all the same.
+pub(crate) fn remove_leftovers(in_use: impl Fn(&Dir) -> bool) {
+    remove_leftovers_in(&std::env::temp_dir(), in_use);
+}
+
+fn remove_leftovers_in(base: &Path, in_use: impl Fn(&Dir) -> bool) {
+    let Ok(base) = open_base(base) else { return };
+    let Ok(names) = base.names() else { return };
+    let ours = |name: &OsString| name.as_bytes().starts_with(PREFIX.as_bytes());
+    let names = names.take(MAX_NAMES).flatten().filter(ours).take(MAX_LOOKED_INTO);
+    let mut removed = 0;
+    for name in names {
+        removed += usize::from(remove_leftover(&base, &name, &in_use));
+        if removed == MAX_REMOVED {
+            break;
+        }
+    }
+}
+
+/// Removes one, if it is proved to be left over: made by this user's processes, for one run, and free.
+fn remove_leftover(base: &Dir, name: &OsStr, in_use: impl Fn(&Dir) -> bool) -> bool {
+    let Ok(dir) = base.sub(name) else { return false };
+    let private = dir.stat().is_ok_and(|stat| {
+        stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & 0o077 == 0
+    });
+    if !private || !matches!(marker::read(&dir), Ok(Found::Marker(Purpose::Temporary))) {
+        return false;
+    }
+    let Ok(_lock) = Lock::take(&dir) else { return false };
+    !in_use(&dir) && remove(base, name, &dir)
+}
+
+/// Removes all of a directory; the proof of what it is goes last.
+fn remove(base: &Dir, name: &OsStr, dir: &Dir) -> bool {
+    let emptied = removal::empty(dir, &PROOF).is_ok()
+        && dir.names().is_ok_and(|mut names| {
+            names.all(|name| name.is_ok_and(|name| PROOF.iter().any(|proof| **proof == *name)))
+        });
+    if emptied {
+        for name in PROOF {
+            let _ = dir.remove_file(name);
+        }
+    }
+    emptied && base.remove_dir(name).is_ok()
+}
+
+/// The folder itself may be behind a link: it is the user who names it.
+fn open_base(base: &Path) -> io::Result<Dir> {
+    Dir::of_file(&base.join(PREFIX)).map(|(base, _)| base)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// As a process that was killed leaves it: the lock is free.
+    fn left(base: &Path, name: &str, purpose: Purpose) -> PathBuf {
+        let dir = open_base(base).unwrap().make_new(name).unwrap();
+        drop(Lock::take(&dir).unwrap());
+        marker::write(&dir, purpose).unwrap();
+        let path = base.join(name);
+        fs::create_dir(path.join("store")).unwrap();
+        fs::write(path.join("store/x"), "x").unwrap();
+        path
+    }
+
+    #[test]
+    fn it_is_private_and_removed_with_its_content() {
+        let base = tempfile::tempdir().unwrap();
+        let made = TemporaryDir::new_in(base.path()).unwrap();
+        let path = made.path().to_owned();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+        fs::create_dir_all(path.join("a/b")).unwrap();
+        fs::write(path.join("a/b/c"), "x").unwrap();
+        drop(made);
+        assert_eq!(fs::read_dir(base.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn only_what_a_killed_process_left_is_removed() {
+        let base = tempfile::tempdir().unwrap();
+        let path = |name: &str| base.path().join(name);
+        let killed = left(base.path(), "jobtap-killed", Purpose::Temporary);
+        let running = TemporaryDir::new_in(base.path()).unwrap();
+        left(base.path(), "jobtap-needed", Purpose::Temporary);
+        fs::write(path("jobtap-needed/needed"), "").unwrap();
+        left(base.path(), "jobtap-state", Purpose::State);
+        left(base.path(), "other-name", Purpose::Temporary);
+        left(base.path(), "jobtap-open", Purpose::Temporary);
+        fs::set_permissions(path("jobtap-open"), Permissions::from_mode(0o770)).unwrap();
+        fs::create_dir_all(path("jobtap-of-somebody/store")).unwrap();
+        fs::write(path("jobtap-a-file"), "").unwrap();
+        left(base.path(), "linked", Purpose::Temporary);
+        symlink("linked", path("jobtap-link")).unwrap();
+        let before = fs::read_dir(base.path()).unwrap().count();
+        remove_leftovers_in(base.path(), |dir| dir.kind("needed").unwrap().is_some());
+        assert!(!killed.exists());
+        assert_eq!(fs::read_dir(base.path()).unwrap().count(), before - 1);
+        assert!(running.path().join(MARKER).exists() && path("linked/store/x").exists());
+    }
+
+    #[test]
+    fn one_search_removes_a_bounded_number() {
+        let base = tempfile::tempdir().unwrap();
+        for number in 0..MAX_REMOVED + 3 {
+            left(base.path(), &format!("jobtap-{number}"), Purpose::Temporary);
+        }
+        remove_leftovers_in(base.path(), |_| false);
+        assert_eq!(fs::read_dir(base.path()).unwrap().count(), 3);
+        remove_leftovers_in(base.path(), |_| false);
+        assert_eq!(fs::read_dir(base.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_used_is_named() {
+        let reason = TemporaryDir::new_in("/nonexistent".as_ref()).unwrap_err();
+        let error = TemporaryDirError { base: "/nonexistent".into(), reason }.to_string();
+        assert!(error.contains("in /nonexistent") && error.contains("set TMPDIR"), "{error}");
+        let base = tempfile::tempdir().unwrap();
+        let base = base.path().join(OsStr::from_bytes(b"\xff"));
+        fs::create_dir(&base).unwrap();
+        let error = TemporaryDir::new_in(&base).unwrap_err().to_string();
+        assert!(error.contains("not UTF-8"), "{error}");
+    }
+}
