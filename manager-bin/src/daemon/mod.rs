@@ -61,6 +61,7 @@ pub(crate) use submit::wrap as token;
 
 use crate::rpc::errno::{ENOSPC, ENOSYS, ETIMEDOUT};
 use crate::rpc::{RpcError, RpcResult};
+use crate::stderr;
 use crate::store::Reserve;
 use engine_thread::{EngineHandle, answered, refusal};
 use replies::Answers;
@@ -291,5 +292,6 @@ fn manager_stats(engine: &Engine, listeners: usize) -> Value {
         "active_jobs": jobs("total").saturating_sub(inactive),
         "inactive_jobs": inactive,
         "max_jobid": info.get("max_jobid"),
+        "stderr": { "dropped": stderr::dropped() },
     })
 }

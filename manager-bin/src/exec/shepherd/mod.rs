@@ -53,6 +53,7 @@ use self::job::Job;
 use super::protocol::{Reply, Request, VERSION};
 use super::{ExecEvent, HeldJob, TaskProcess};
 use crate::open_files::OpenFiles;
+use crate::stderr;
 
 /// How often at most to look whether the state directory is still there.
 const MIN_PATROL: Duration = Duration::from_secs(1);
@@ -110,7 +111,8 @@ pub fn shepherd_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode 
     match start(arguments.into_iter()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("shepherd: {error}");
+            stderr::line(&format!("shepherd: {error}"));
+            stderr::flush();
             ExitCode::FAILURE
         }
     }
@@ -267,7 +269,9 @@ impl Shepherd {
             Request::Start(job) => self.start_or_attach(*job),
             Request::Signal { id, signum } => match Signal::from_named_raw(signum) {
                 Some(signal) => self.signal(id, signal),
-                None => eprintln!("shepherd: job {id}: signal {signum} can't be sent"),
+                None => {
+                    stderr::line(&format!("shepherd: job {id}: signal {signum} can't be sent"));
+                }
             },
             Request::Cancel { id, signum, kill } => {
                 let signal = Signal::from_named_raw(signum).unwrap_or(Signal::TERM);
