@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use super::message::{CliError, Prog};
+use super::shown;
 use super::usage::Family;
 use crate::client::{Client, ClientError, RpcError};
 
@@ -78,11 +79,16 @@ pub(crate) fn complaint(command: &str, family: Family, text: &str) -> String {
 
 /// Prints a line on stderr. Nobody is left to hear about a broken stderr.
 pub(crate) fn note(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{}", shown::lines(line));
 }
 
-/// Prints on stdout at once.
+/// Prints on stdout at once, without control characters.
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
+    print_painted(&shown::lines(text))
+}
+
+/// Prints text with colours in it on stdout at once. What others wrote must be [`shown`] in it.
+pub(crate) fn print_painted(text: &str) -> Result<(), CliError> {
     put(&mut io::stdout().lock(), text.as_bytes())
 }
 
