@@ -15,6 +15,8 @@ use std::collections::{BTreeMap, HashMap};
 use jobtap_core::prelude::*;
 use serde_json::{Value, json};
 
+use crate::private_mode::PrivateMode;
+
 /// How grave the use of a deprecated scheme is.
 const NOTE: Severity = Severity::new(3);
 
@@ -25,6 +27,7 @@ pub struct DependencyAfter {
     waiting: BTreeMap<JobId, Vec<Waiter>>,
     /// For which jobs a job waits.
     targets: HashMap<JobId, Vec<JobId>>,
+    private: PrivateMode,
 }
 
 #[derive(Debug, Clone)]
@@ -105,6 +108,11 @@ impl Kind {
 
 #[jobtap_plugin(name = ".dependency-after", after = [".limit-duration"])]
 impl DependencyAfter {
+    #[on("conf.update")]
+    fn conf(&mut self, conf: InstanceConf<PrivateMode>) {
+        self.private = conf.into_inner();
+    }
+
     #[on(
         "job.dependency.after",
         "job.dependency.afterstart",
@@ -128,10 +136,12 @@ impl DependencyAfter {
         let target = target.ok_or_else(|| {
             Reject::new(format!("dependency: {scheme}: \"{value}\" is not a valid jobid"))
         })?;
-        let target = cx
-            .job(target)
-            .map_err(|_| Reject::new(format!("dependency: {scheme}: id {value}: job not found")))?;
+        let unknown = || Reject::new(format!("dependency: {scheme}: id {value}: job not found"));
+        let target = cx.job(target).map_err(|_| unknown())?;
         if target.userid() != job.userid() {
+            if self.private.hides(target.userid(), job.userid(), cx.owner()) {
+                return Err(unknown());
+            }
             let text = format!("{scheme}: Permission denied for job {value}");
             return Err(Reject::new(text));
         }
@@ -337,6 +347,23 @@ mod tests {
             ask(&mut m, format!("afterexcept:{bad}")).unwrap_err(),
             format!("dependency: afterexcept: job {bad}: no exception")
         );
+    }
+
+    #[test]
+    fn in_private_mode_jobs_of_others_are_refused_as_unknown_ones() {
+        let config = json!({"access": {"private-mode": true}});
+        let m = TestManager::new().config(config).plugin::<PriorityDefault>();
+        let mut m = m.plugin::<DependencyAfter>().start();
+        let other = m.submit(TestJob::new().user(7)).unwrap();
+        for scheme in ["afterok", "afterany", "afterstart", "afternotok", "afterexcept"] {
+            let mut refusal = |id: &str| {
+                let job = TestJob::new().user(8).dependency(&format!("{scheme}:{id}"));
+                m.submit(job).unwrap_err().replace(id, "ID")
+            };
+            let unknown = refusal("1234");
+            assert_eq!(unknown, format!("dependency: {scheme}: id ID: job not found"));
+            assert_eq!(refusal(&other.to_string()), unknown);
+        }
     }
 
     #[test]

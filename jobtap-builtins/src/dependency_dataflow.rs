@@ -18,6 +18,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use jobtap_core::prelude::*;
 
+use crate::private_mode::PrivateMode;
+
 /// See the module.
 #[derive(Debug, Default)]
 pub struct DependencyDataflow {
@@ -26,6 +28,7 @@ pub struct DependencyDataflow {
     places: HashMap<JobId, BTreeSet<Symbol>>,
     /// All jobs that were there when this was loaded are known by now.
     complete: bool,
+    private: PrivateMode,
 }
 
 /// What is read and written: a text or a job, of one user or of all.
@@ -70,6 +73,11 @@ impl DependencyDataflow {
         Self::default()
     }
 
+    #[on("conf.update")]
+    fn conf(&mut self, conf: InstanceConf<PrivateMode>) {
+        self.private = conf.into_inner();
+    }
+
     #[on("job.dependency.string", "job.dependency.fluid")]
     fn dependency(
         &mut self,
@@ -80,9 +88,11 @@ impl DependencyDataflow {
         let access = Access::new(job, dependency)?;
         let (new, value) = (job.state() == State::New, &dependency.value);
         if let (Name::Job(target), true) = (&access.symbol.name, new) {
-            let target = cx.job(*target).map_err(|_| {
-                Reject::new(format!("dependency: fluid: id {value}: job not found"))
-            })?;
+            let unknown = || Reject::new(format!("dependency: fluid: id {value}: job not found"));
+            let target = cx.job(*target).map_err(|_| unknown())?;
+            if self.private.hides(target.userid(), job.userid(), cx.owner()) {
+                return Err(unknown());
+            }
             if access.symbol.scope.is_some_and(|user| user != target.userid()) {
                 return Err(Reject::new(format!("fluid: Permission denied for job {value}")));
             }

@@ -38,6 +38,8 @@ mod post_event;
 mod preempt_notice;
 #[cfg(feature = "priority-default")]
 mod priority_default;
+#[cfg(any(feature = "dependency-after", feature = "dependency-dataflow"))]
+mod private_mode;
 #[cfg(feature = "history")]
 mod slice;
 #[cfg(feature = "submit-hold")]

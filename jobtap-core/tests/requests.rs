@@ -230,6 +230,16 @@ mod purge {
     }
 
     #[test]
+    fn a_limit_is_reached_however_many_jobs_are_over_it() {
+        let mut m = manager();
+        let ids: Vec<JobId> = (0..350).map(|_| over(&mut m)).collect();
+        m.configure(json!({"job-manager": {"inactive-num-limit": 10}})).unwrap();
+        // One heartbeat, and what follows it at once.
+        m.advance(2.5);
+        assert_eq!(m.jobs(), ids[340..]);
+    }
+
+    #[test]
     fn limits_come_and_go_with_the_configuration() {
         let mut m = manager();
         let id = over(&mut m);
@@ -291,6 +301,22 @@ mod wait {
     }
 
     const UNKNOWN: &str = "invalid job id, or job may be inactive and not waitable";
+
+    #[test]
+    fn who_has_left_takes_no_job_from_those_who_wait() {
+        let mut m = manager();
+        let (one, two) = (waitable(&mut m, 1.0, 0), waitable(&mut m, 2.0, 0));
+        let (gone, stays) = (wait(&mut m, None), wait(&mut m, None));
+        m.abandon(gone);
+        m.advance(1.0);
+        assert_eq!(answer(&mut m, stays), success(one));
+        // A job whose waiter has left can be waited for again.
+        let gone = wait(&mut m, Some(two));
+        m.abandon(gone);
+        let stays = wait(&mut m, Some(two));
+        m.advance(1.0);
+        assert_eq!(answer(&mut m, stays), success(two));
+    }
 
     #[test]
     fn the_answer_comes_at_the_end_and_once() {

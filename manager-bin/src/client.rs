@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -75,8 +75,8 @@ struct Shared {
     waiting: Arc<Waiting>,
 }
 
-/// Who waits for which answer; `None` once the connection is lost.
-struct Waiting(Mutex<Option<HashMap<u64, Sink>>>);
+/// Who waits for which answer; why none comes any more once the connection is lost.
+struct Waiting(Mutex<Result<HashMap<u64, Sink>, RpcError>>);
 
 enum Sink {
     One(oneshot::Sender<rpc::RpcResult>),
@@ -86,6 +86,7 @@ enum Sink {
 /// The answers to a streaming request.
 pub struct Stream {
     answers: mpsc::UnboundedReceiver<rpc::RpcResult>,
+    waiting: Arc<Waiting>,
     ended: bool,
 }
 
@@ -119,7 +120,7 @@ impl Client {
     pub async fn connect_to(path: &Path) -> Result<Self, ClientError> {
         let socket = UnixStream::connect(path).await.map_err(|error| connect_error(path, error))?;
         let (read, write) = socket.into_split();
-        let waiting = Arc::new(Waiting(Mutex::new(Some(HashMap::new()))));
+        let waiting = Arc::new(Waiting(Mutex::new(Ok(HashMap::new()))));
         let (lines, queue) = mpsc::unbounded_channel();
         tokio::spawn(write_lines(write, queue));
         tokio::spawn(read_answers(read, Arc::clone(&waiting)));
@@ -146,24 +147,22 @@ impl Client {
     pub async fn rpc(&self, topic: &str, payload: Value) -> rpc::RpcResult {
         let (sender, receiver) = oneshot::channel();
         self.send(topic, payload, Sink::One(sender))?;
-        receiver.await.unwrap_or_else(|_| Err(connection_lost()))
+        receiver.await.unwrap_or_else(|_| Err(self.shared.waiting.end()))
     }
 
     /// Sends a request that has any number of answers. That it was refused shows in the first one.
     pub async fn stream(&self, topic: &str, payload: Value) -> Result<Stream, RpcError> {
         let (sender, answers) = mpsc::unbounded_channel();
         self.send(topic, payload, Sink::Many(sender))?;
-        Ok(Stream { answers, ended: false })
+        Ok(Stream { answers, waiting: Arc::clone(&self.shared.waiting), ended: false })
     }
 
     fn send(&self, topic: &str, payload: Value, sink: Sink) -> Result<(), RpcError> {
         let id = self.shared.next_id.fetch_add(1, Ordering::Relaxed);
         let stream = matches!(sink, Sink::Many(_));
-        if !self.shared.waiting.insert(id, sink) {
-            return Err(connection_lost());
-        }
+        self.shared.waiting.insert(id, sink)?;
         let request = Request { id, topic: topic.to_owned(), payload, stream };
-        self.shared.lines.send(encode(&request)).map_err(|_| connection_lost())
+        self.shared.lines.send(encode(&request)).map_err(|_| self.shared.waiting.end())
     }
 }
 
@@ -173,7 +172,7 @@ impl Stream {
         if self.ended {
             return None;
         }
-        let answer = self.answers.recv().await.unwrap_or_else(|| Err(connection_lost()));
+        let answer = self.answers.recv().await.unwrap_or_else(|| Err(self.waiting.end()));
         self.ended = answer.is_err();
         match answer {
             Err(RpcError { errno: ENODATA, .. }) => None,
@@ -183,27 +182,47 @@ impl Stream {
 }
 
 impl Waiting {
-    fn insert(&self, id: u64, sink: Sink) -> bool {
-        let mut guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        guard.as_mut().map(|map| map.insert(id, sink)).is_some()
+    fn insert(&self, id: u64, sink: Sink) -> Result<(), RpcError> {
+        match &mut *self.lock() {
+            Ok(map) => drop(map.insert(id, sink)),
+            Err(end) => return Err(end.clone()),
+        }
+        Ok(())
     }
 
+    /// Hands an answer to who waits for it. A refusal that nobody waits for is about the connection:
+    /// the manager sends it before it closes.
     fn deliver(&self, answer: Answer) {
-        let mut guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(map) = guard.as_mut() else { return };
+        let mut guard = self.lock();
+        let Ok(map) = &mut *guard else { return };
         let last = answer.result.is_err();
-        match map.remove(&answer.id) {
-            Some(Sink::One(sender)) => drop(sender.send(answer.result)),
-            Some(Sink::Many(sender)) if sender.send(answer.result).is_ok() && !last => {
-                map.insert(answer.id, Sink::Many(sender));
+        match (map.remove(&answer.id), answer.result) {
+            (Some(Sink::One(sender)), result) => drop(sender.send(result)),
+            (Some(Sink::Many(sender)), result) => {
+                if sender.send(result).is_ok() && !last {
+                    map.insert(answer.id, Sink::Many(sender));
+                }
             }
-            Some(Sink::Many(_)) | None => {}
+            (None, Err(reason)) if answer.id == 0 => *guard = Err(reason),
+            (None, _) => {}
         }
     }
 
     /// Lets everyone who waits know that no answer will come, now and later.
     fn close(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let mut guard = self.lock();
+        if guard.is_ok() {
+            *guard = Err(connection_lost());
+        }
+    }
+
+    /// Why no answer comes any more.
+    fn end(&self) -> RpcError {
+        self.lock().as_ref().err().cloned().unwrap_or_else(connection_lost)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Result<HashMap<u64, Sink>, RpcError>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -18,6 +18,7 @@ use rustix::io::Errno;
 
 use crate::open_files::OpenFiles;
 use crate::rpc::errno::strerror;
+use crate::stderr;
 
 /// The hidden first argument that makes the manager's binary become another program.
 pub(crate) const ARGUMENT: &str = "__limited";
@@ -46,13 +47,16 @@ pub(crate) fn command(process: &Process, limit: i64) -> io::Result<Command> {
 pub(crate) fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let limit = arguments.next().and_then(|text| text.to_str()?.parse().ok());
     let (Some(limit), Some(program)) = (limit, arguments.next()) else {
-        eprintln!("usage: {ARGUMENT} OPEN-FILES PROGRAM [ARGUMENT...]");
+        stderr::line(&format!("usage: {ARGUMENT} OPEN-FILES PROGRAM [ARGUMENT...]"));
+        stderr::flush();
         return ExitCode::FAILURE;
     };
     OpenFiles::lower(limit);
     let error = Command::new(&program).args(arguments).exec();
     let reason = Errno::from_io_error(&error).map(|errno| strerror(errno.raw_os_error()));
-    eprintln!("{}: {}", program.display(), reason.unwrap_or_else(|| error.to_string().into()));
+    let reason = reason.unwrap_or_else(|| error.to_string().into());
+    stderr::line(&format!("{}: {reason}", program.display()));
+    stderr::flush();
     ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
 }
 

@@ -10,6 +10,8 @@ use std::sync::OnceLock;
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::stderr;
+
 /// The most that the store has use for.
 const TABLES: u64 = 900;
 /// More processes at once than any host is better off with.
@@ -75,7 +77,7 @@ impl OpenFiles {
         let outcome = start();
         // Raising a soft limit to the hard one, which is unchanged, isn't refused.
         if lowered && let Err(error) = set(self.raised) {
-            eprintln!("cannot raise the limit of open files: {error}");
+            stderr::line(&format!("cannot raise the limit of open files: {error}"));
         }
         outcome
     }

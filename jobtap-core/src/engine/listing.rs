@@ -20,6 +20,29 @@ pub struct JobBrief {
     pub state: State,
 }
 
+/// How far a listing has come.
+#[derive(Debug)]
+pub struct Listing {
+    selection: Selection,
+    /// The active jobs still to be listed.
+    active: std::vec::IntoIter<JobId>,
+    /// The next of the jobs that were over when the listing began.
+    over: Option<(Timestamp, JobId)>,
+    /// How many jobs are listed at most.
+    left: usize,
+}
+
+/// One step of a listing.
+#[derive(Debug)]
+pub enum Listed {
+    /// The next job.
+    Job(Value),
+    /// A job was looked at that isn't asked for.
+    Passed,
+    /// That was all.
+    End,
+}
+
 /// Jobs by state and result, counted as they move.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
@@ -165,44 +188,93 @@ impl Engine {
     /// # Errors
     /// When the constraint can't be read.
     pub fn list(&self, payload: &Value, _cred: Cred) -> Result<Value, RequestError> {
+        let mut listing = self.begin_list(payload)?;
+        let mut jobs = Vec::new();
+        loop {
+            match self.next_listed(&mut listing) {
+                Listed::Job(job) => jobs.push(job),
+                Listed::Passed => {}
+                Listed::End => return Ok(json!({ "jobs": jobs })),
+            }
+        }
+    }
+
+    /// Begins a listing that is read job by job, as [`list`](Self::list) does at once: so that neither
+    /// its answer nor the work for it is larger than its reader can take. Each job is listed once, as it
+    /// is when its turn comes, if it is one of those asked for then.
+    ///
+    /// # Errors
+    /// When the constraint can't be read.
+    pub fn begin_list(&self, payload: &Value) -> Result<Listing, RequestError> {
         let selection = Selection::read(payload)?;
-        let mut chosen: Vec<&Record> =
-            self.jobs.active().filter(|record| selection.matches(record)).collect();
-        chosen.sort_by(|a, b| order(a).partial_cmp(&order(b)).unwrap_or(std::cmp::Ordering::Equal));
-        chosen.truncate(selection.at_most());
-        let mut jobs = self.shown(&chosen);
-        let left = selection.at_most() - jobs.len();
-        jobs.extend(self.list_over(&selection).take(left));
-        Ok(json!({ "jobs": jobs }))
+        // Whether they are asked for is found out one by one: a constraint may be long.
+        let mut active: Vec<(_, JobId)> =
+            self.jobs.active().map(|record| (order(record), record.job.id)).collect();
+        active.sort_by(|(a, _), (b, _)| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+        let active = active.into_iter().map(|(_, id)| id).collect::<Vec<_>>().into_iter();
+        let left = selection.at_most();
+        Ok(Listing { selection, active, over: self.inactive.newest(), left })
     }
 
-    /// Active jobs with what is known of them, and when they will probably start.
-    fn shown(&self, records: &[&Record]) -> Vec<Value> {
-        let shown = |record: &&Record| {
-            let mut attributes = record.attributes();
-            let waits = record.job.state == State::Sched;
-            let start = if waits { self.start_estimate(record.job.id) } else { None };
-            if let (Some(start), Some(map)) = (start, attributes.as_object_mut()) {
-                let sched = json!({ "sched": { "t_estimate": start } });
-                annotations::merge(map, &[("annotations".to_owned(), sched)].into_iter().collect());
+    /// The next step of a listing.
+    pub fn next_listed(&self, listing: &mut Listing) -> Listed {
+        if listing.left == 0 {
+            return Listed::End;
+        }
+        let job = if let Some(id) = listing.active.next() {
+            if self.jobs.over(id).is_some() {
+                // It has ended since the listing began.
+                self.listed_over(&listing.selection, id)
+            } else {
+                let record = self.jobs.get(&id);
+                let record = record.filter(|record| listing.selection.matches(record));
+                record.map(|record| self.shown(record))
             }
-            attributes
+        } else {
+            let Some((end, id)) = listing.over else { return Listed::End };
+            if !listing.selection.is_since(end) {
+                return Listed::End;
+            }
+            listing.over = self.inactive.before(end, id);
+            self.listed_over(&listing.selection, id)
         };
-        records.iter().map(shown).collect()
+        match job {
+            Some(job) => {
+                listing.left -= 1;
+                Listed::Job(job)
+            }
+            None => Listed::Passed,
+        }
     }
 
-    /// The jobs that are over, the last to end first: unfolded one by one, and only as many as are
-    /// asked for.
-    fn list_over(&self, selection: &Selection) -> impl Iterator<Item = Value> {
-        let newest = self.inactive.newest_first().take_while(|(end, _)| selection.is_since(*end));
-        newest.filter_map(|(_, id)| {
-            let over = self.jobs.over(id)?;
-            if selection.matches_brief(&over.brief) == Some(false) {
-                return None;
-            }
-            let record = over.unfolded(id)?;
-            selection.matches(&record).then(|| record.attributes())
-        })
+    /// The ids of all active jobs, in order.
+    pub fn active_jobs(&self) -> Vec<JobId> {
+        let accepted = self.jobs.active().filter(|record| record.unaccepted.is_none());
+        let mut ids: Vec<JobId> = accepted.map(|record| record.job.id).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// An active job with what is known of it, and when it will probably start.
+    fn shown(&self, record: &Record) -> Value {
+        let mut attributes = record.attributes();
+        let waits = record.job.state == State::Sched;
+        let start = if waits { self.start_estimate(record.job.id) } else { None };
+        if let (Some(start), Some(map)) = (start, attributes.as_object_mut()) {
+            let sched = json!({ "sched": { "t_estimate": start } });
+            annotations::merge(map, &[("annotations".to_owned(), sched)].into_iter().collect());
+        }
+        attributes
+    }
+
+    /// A job that is over, unfolded, if it is asked for.
+    fn listed_over(&self, selection: &Selection, id: JobId) -> Option<Value> {
+        let over = self.jobs.over(id)?;
+        if selection.matches_brief(&over.brief) == Some(false) {
+            return None;
+        }
+        let record = over.unfolded(id)?;
+        selection.matches(&record).then(|| record.attributes())
     }
 
     /// `job-list.list-id`: `{"job":{..}}`.
@@ -211,9 +283,7 @@ impl Engine {
     /// ENOENT for an unknown job.
     pub fn list_id(&self, id: JobId, _cred: Cred) -> Result<Value, RequestError> {
         match self.jobs.get(&id) {
-            Some(record) if record.unaccepted.is_none() => {
-                Ok(json!({ "job": self.shown(&[record]).pop() }))
-            }
+            Some(record) if record.unaccepted.is_none() => Ok(json!({ "job": self.shown(record) })),
             _ => Err(RequestError { errno: 2, text: String::new() }),
         }
     }
@@ -362,4 +432,49 @@ impl Record {
 
 fn severity(entry: &EventEntry) -> Option<i64> {
     field(entry, "severity").and_then(Value::as_i64)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::testing::{TestJob, TestManager};
+
+    fn rest(m: &TestManager, mut listing: Listing) -> Vec<(u64, u64)> {
+        let mut jobs = Vec::new();
+        loop {
+            match m.engine().unwrap().next_listed(&mut listing) {
+                Listed::Job(job) => {
+                    let number = |key: &str| job.get(key).and_then(Value::as_u64).unwrap();
+                    jobs.push((number("id"), number("state")));
+                }
+                Listed::Passed => {}
+                Listed::End => return jobs,
+            }
+        }
+    }
+
+    #[test]
+    fn jobs_that_end_during_a_listing_are_listed_once_as_they_are_then() {
+        let mut m = TestManager::new().start();
+        let submit = |m: &mut TestManager| m.submit(TestJob::new().run_for(1.0)).unwrap();
+        let over = submit(&mut m);
+        m.advance(1.0);
+        let ends = submit(&mut m);
+        let begin = |m: &TestManager, payload| m.engine().unwrap().begin_list(&payload).unwrap();
+        let (all, running) = (
+            begin(&m, json!({})),
+            begin(&m, json!({"constraint": {"states": [State::Run.value()]}})),
+        );
+        m.advance(1.0);
+        let late = submit(&mut m);
+        let inactive = u64::from(State::Inactive.value());
+        assert_eq!(rest(&m, all), [(ends.as_u64(), inactive), (over.as_u64(), inactive)]);
+        // It isn't one of those asked for any more.
+        assert_eq!(rest(&m, running), []);
+        assert_eq!(rest(&m, begin(&m, json!({"max_entries": 1}))).len(), 1);
+        let ids: Vec<u64> = rest(&m, begin(&m, json!({}))).iter().map(|(id, _)| *id).collect();
+        assert_eq!(ids, [late.as_u64(), ends.as_u64(), over.as_u64()]);
+    }
 }

@@ -90,7 +90,7 @@ pub use api::*;
 pub use commands::INSTANCE_DATA;
 pub use kept::KEPT;
 pub use late_start::end_of_started;
-pub use listing::JobBrief;
+pub use listing::{JobBrief, Listed, Listing};
 pub use nodes::RESOURCE_LOG;
 pub use plugins::PluginStatus;
 pub use restart::RestoreError;

@@ -19,8 +19,12 @@ const EINVAL: i32 = 22;
 /// Seconds between two looks at what is over the configured limits.
 const HEARTBEAT: f64 = 2.0;
 
-/// Jobs forgotten at one heartbeat, or by one request, at most: the manager has other work too.
+/// Jobs forgotten at once, at most: the manager has other work too.
 const AT_ONCE: usize = 100;
+
+/// Seconds until more are forgotten when that was not enough. So a site may run far more jobs than
+/// [`AT_ONCE`] in a heartbeat, and the limits still hold.
+const NEXT_LOT: f64 = 0.02;
 
 const AGE_LIMIT: &str = "job-manager.inactive-age-limit";
 const NUM_LIMIT: &str = "job-manager.inactive-num-limit";
@@ -48,10 +52,15 @@ impl Inactive {
         self.by_end.insert((end.as_secs().to_bits(), id));
     }
 
-    /// All of them with their ends, the last to end in front.
-    pub(super) fn newest_first(&self) -> impl Iterator<Item = (Timestamp, JobId)> {
-        let newest = self.by_end.iter().rev();
-        newest.map(|(end, id)| (Timestamp::from_secs(f64::from_bits(*end)), *id))
+    /// The last to end, with its end.
+    pub(super) fn newest(&self) -> Option<(Timestamp, JobId)> {
+        self.by_end.last().copied().map(with_end)
+    }
+
+    /// The one that ended before this one, with its end.
+    pub(super) fn before(&self, end: Timestamp, id: JobId) -> Option<(Timestamp, JobId)> {
+        let this = (end.as_secs().to_bits(), id);
+        self.by_end.range(..this).next_back().copied().map(with_end)
     }
 
     /// The jobs over a limit, those that ended first in front.
@@ -63,6 +72,10 @@ impl Inactive {
             move |&(index, (end, _)): &(usize, &(u64, JobId))| index < excess || is_old(*end);
         self.by_end.iter().enumerate().take_while(over).map(|(_, (_, id))| *id)
     }
+}
+
+fn with_end((end, id): (u64, JobId)) -> (Timestamp, JobId) {
+    (Timestamp::from_secs(f64::from_bits(end)), id)
 }
 
 impl Engine {
@@ -201,7 +214,11 @@ impl Engine {
             self.log(Level::Debug, format!("purged {count} inactive jobs"));
         }
         self.inactive.heartbeat = None;
-        self.arm_heartbeat();
+        if count == AT_ONCE {
+            self.inactive.heartbeat = Some(self.heartbeat_at(self.now + NEXT_LOT));
+        } else {
+            self.arm_heartbeat();
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use super::api::RequestError;
 use super::jobs::Brief;
 use super::record::Record;
 use crate::job::{JobResult, State, StateSet, Timestamp, Uid};
-use crate::resource::{Hostlist, Idset};
+use crate::resource::{self, Hostlist, Idset};
 
 /// A listing's payload, read.
 #[derive(Debug, Default)]
@@ -40,6 +40,9 @@ enum Comparison {
     GreaterOrEqual,
 }
 
+/// Operators and their values in a constraint: each is looked at for each job.
+const MAX_TERMS: usize = resource::Constraint::MAX_TERMS;
+
 fn invalid(text: impl Into<String>) -> RequestError {
     RequestError { errno: 22, text: text.into() }
 }
@@ -49,7 +52,7 @@ impl Selection {
         let constraint = match payload.get("constraint") {
             None | Some(Value::Null) => None,
             Some(Value::Object(table)) if table.is_empty() => None,
-            Some(value) => Some(Constraint::read(value)?),
+            Some(value) => Some(Constraint::read(value, &mut 0)?),
         };
         let since = payload.get("since").and_then(Value::as_f64).unwrap_or(0.0);
         let max = payload.get("max_entries").and_then(Value::as_i64).unwrap_or(1000);
@@ -81,7 +84,8 @@ impl Selection {
 }
 
 impl Constraint {
-    fn read(value: &Value) -> Result<Self, RequestError> {
+    /// `terms` counts those of the whole constraint.
+    fn read(value: &Value, terms: &mut usize) -> Result<Self, RequestError> {
         let table = value.as_object().ok_or_else(|| invalid("constraint must be JSON object"))?;
         let mut entries = table.iter();
         let (Some((operator, values)), None) = (entries.next(), entries.next()) else {
@@ -90,10 +94,16 @@ impl Constraint {
         let values = values
             .as_array()
             .ok_or_else(|| invalid(format!("{operator} operator value must be an array")))?;
+        *terms += 1 + values.len();
+        if *terms > MAX_TERMS {
+            return Err(invalid(format!("constraint has more than {MAX_TERMS} terms")));
+        }
+        let mut inner =
+            || values.iter().map(|value| Self::read(value, terms)).collect::<Result<_, _>>();
         match &**operator {
-            "and" => Ok(Self::All(values.iter().map(Self::read).collect::<Result<_, _>>()?)),
-            "or" => Ok(Self::Any(values.iter().map(Self::read).collect::<Result<_, _>>()?)),
-            "not" => Ok(Self::Not(values.iter().map(Self::read).collect::<Result<_, _>>()?)),
+            "and" => Ok(Self::All(inner()?)),
+            "or" => Ok(Self::Any(inner()?)),
+            "not" => Ok(Self::Not(inner()?)),
             "userid" => Ok(Self::Userid(values.iter().filter_map(Value::as_i64).collect())),
             "name" => Ok(Self::Name(strings(operator, values)?)),
             "queue" => Ok(Self::Queue(strings(operator, values)?)),

@@ -1,7 +1,7 @@
 //! Requests that are answered once something has come about: the end of a waitable job, no active
 //! job, no running job.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
@@ -24,21 +24,61 @@ pub(super) struct Waits {
     zombies: BTreeMap<JobId, Value>,
     /// Those who wait for a certain job.
     by_id: FxHashMap<JobId, ReplyTo>,
-    /// Those who take any job, the first in front.
-    any: VecDeque<ReplyTo>,
+    /// Those who take any job, by the number of their coming.
+    any: BTreeMap<u64, ReplyTo>,
+    /// What each of both waits for.
+    awaited: FxHashMap<ReplyTo, Awaited>,
+    /// How many came for any job so far.
+    came: u64,
     /// Those who wait until there is no active job.
-    drain: Vec<ReplyTo>,
+    drain: BTreeSet<ReplyTo>,
     /// Those who wait until no job runs.
-    idle: Vec<ReplyTo>,
+    idle: BTreeSet<ReplyTo>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Awaited {
+    Job(JobId),
+    /// Any job; the number of the coming.
+    Any(u64),
 }
 
 impl Waits {
     /// Nobody hears this answer any more.
     pub(super) fn forget(&mut self, reply: ReplyTo) {
-        self.by_id.retain(|_, waiter| *waiter != reply);
-        self.any.retain(|waiter| *waiter != reply);
-        self.drain.retain(|waiter| *waiter != reply);
-        self.idle.retain(|waiter| *waiter != reply);
+        match self.awaited.remove(&reply) {
+            Some(Awaited::Job(id)) => drop(self.by_id.remove(&id)),
+            Some(Awaited::Any(number)) => drop(self.any.remove(&number)),
+            None => {}
+        }
+        self.drain.remove(&reply);
+        self.idle.remove(&reply);
+    }
+
+    fn insert_for(&mut self, id: JobId, reply: ReplyTo) {
+        self.by_id.insert(id, reply);
+        self.awaited.insert(reply, Awaited::Job(id));
+    }
+
+    fn insert_for_any(&mut self, reply: ReplyTo) {
+        self.came += 1;
+        self.any.insert(self.came, reply);
+        self.awaited.insert(reply, Awaited::Any(self.came));
+    }
+
+    /// Who gets this job: the one who waits for it, or else the first of those who take any.
+    fn take(&mut self, id: JobId) -> Option<ReplyTo> {
+        let first = |any: &mut BTreeMap<_, _>| any.pop_first().map(|(_, reply)| reply);
+        let reply = self.by_id.remove(&id).or_else(|| first(&mut self.any))?;
+        self.awaited.remove(&reply);
+        Some(reply)
+    }
+
+    /// The last who came for any job, who waits no more.
+    fn take_last(&mut self) -> Option<ReplyTo> {
+        let (_, reply) = self.any.pop_last()?;
+        self.awaited.remove(&reply);
+        Some(reply)
     }
 }
 
@@ -51,17 +91,19 @@ impl Engine {
         match request {
             Request::Wait { id: Some(id) } => self.wait_for(reply, *id),
             Request::Wait { id: None } => self.wait_for_any(reply),
-            Request::Drain => self.waits.drain.push(reply),
-            _ => self.waits.idle.push(reply),
+            Request::Drain => drop(self.waits.drain.insert(reply)),
+            _ => drop(self.waits.idle.insert(reply)),
         }
     }
 
     /// The manager ends: what these wait for won't come about any more.
     pub(super) fn refuse_waiters(&mut self) {
-        let Waits { by_id, any, drain, idle, .. } = &mut self.waits;
+        let Waits { by_id, any, awaited, drain, idle, .. } = &mut self.waits;
+        awaited.clear();
         let by_id = std::mem::take(by_id).into_values();
-        let waiters: Vec<ReplyTo> = by_id.chain(any.drain(..)).chain(drain.drain(..)).collect();
-        for waiter in waiters.into_iter().chain(std::mem::take(idle)) {
+        let mut waiters: Vec<ReplyTo> = by_id.chain(std::mem::take(any).into_values()).collect();
+        waiters.extend(std::mem::take(drain).into_iter().chain(std::mem::take(idle)));
+        for waiter in waiters {
             self.reply(waiter, Err(refused(ENOSYS, "job-manager is unloading")));
         }
     }
@@ -73,7 +115,7 @@ impl Engine {
         if let Err(error) = self.may_wait(id) {
             return self.reply(reply, Err(error));
         }
-        self.waits.by_id.insert(id, reply);
+        self.waits.insert_for(id, reply);
         self.refuse_vain_waiters();
     }
 
@@ -96,14 +138,14 @@ impl Engine {
         if let Some((_, end)) = self.waits.zombies.pop_first() {
             return self.reply(reply, Ok(end));
         }
-        self.waits.any.push_back(reply);
+        self.waits.insert_for_any(reply);
         self.refuse_vain_waiters();
     }
 
     /// Each waiter takes one job: for those beyond the number of jobs nothing will ever come.
     fn refuse_vain_waiters(&mut self) {
         while self.waits.any.len() + self.waits.by_id.len() > self.waits.waitable {
-            let Some(waiter) = self.waits.any.pop_back() else {
+            let Some(waiter) = self.waits.take_last() else {
                 return;
             };
             let error = refused(ECHILD, "there are no more waitable jobs");
@@ -124,10 +166,7 @@ impl Engine {
             return;
         }
         self.waits.waitable = self.waits.waitable.saturating_sub(1);
-        let waiter = match self.waits.by_id.remove(&id) {
-            Some(waiter) => Some(waiter),
-            None => self.waits.any.pop_front(),
-        };
+        let waiter = self.waits.take(id);
         match waiter.zip(self.jobs.get(&id).map(ending)) {
             Some((waiter, end)) => self.reply(waiter, Ok(end)),
             None => self.keep_zombie(id),

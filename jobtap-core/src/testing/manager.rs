@@ -328,7 +328,7 @@ impl TestManager {
         }
     }
 
-    pub(super) fn engine(&self) -> Option<&Engine> {
+    pub(crate) fn engine(&self) -> Option<&Engine> {
         self.engine.as_ref()
     }
 

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::job::{LocalZone, color_wanted, local_zone};
 use super::message::CliError;
-use super::session;
 use super::usage::Family;
+use super::{session, shown};
 use crate::client::Client;
 
 const COMMAND: &str = "dmesg";
@@ -92,10 +92,11 @@ impl Printer {
     fn print(&mut self, line: &Value) -> Result<(), CliError> {
         let time = line.get("timestamp").and_then(Value::as_f64).unwrap_or(0.0);
         let text = line.get("text").and_then(Value::as_str).unwrap_or_default();
-        session::print(&format!("{}\n", self.line(Timestamp::from_secs(time), text)))
+        session::print_painted(&format!("{}\n", self.line(Timestamp::from_secs(time), text)))
     }
 
     fn line(&mut self, at: Timestamp, text: &str) -> String {
+        let text = &*shown::in_line(text);
         let entry = EventEntry { timestamp: at, name: "".into(), context: None };
         let mut time = self.formatter.time(&entry);
         if let Some(last) = self.last.replace(at)

@@ -14,6 +14,7 @@ use super::jobs_fetch::{JobSource, fetch, print_stats};
 use super::jobs_inner::Look;
 use super::message::{CliError, Prog, Streams};
 use super::named_formats::NamedFormats;
+use super::shown;
 use crate::users::Users;
 
 /// The name of this command in messages.
@@ -261,7 +262,10 @@ pub(super) async fn execute<S: JobSource>(
         let mut rows = super::jobs_fetch::read_rows(streams.input, &setting.view)?;
         sort(args, &template, &mut rows)?;
         let text = match args.json {
-            true => json_text(args, rows.iter().map(JobRow::to_json).collect()),
+            true => {
+                let text = json_text(args, rows.iter().map(JobRow::to_json).collect());
+                shown::lines(&text).into_owned()
+            }
             false => table_text(args, setting, &template, &rows)?,
         };
         streams.print(&text)?;
@@ -280,7 +284,7 @@ pub(super) async fn execute<S: JobSource>(
     let look = Look { args, setting, template: &template };
     if args.json {
         let jobs = look.whole_json(&source, &rows, &[], streams).await?;
-        streams.print(&json_text(args, jobs))?;
+        streams.print(&shown::lines(&json_text(args, jobs)))?;
     } else {
         streams.print(&table_text(args, setting, &template, &rows)?)?;
         look.print_inner(&source, &rows, "", &[], streams).await?;

@@ -40,6 +40,7 @@ mod queue;
 mod resource;
 mod run;
 mod session;
+mod shown;
 mod start;
 mod start_options;
 mod submit;

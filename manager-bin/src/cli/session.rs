@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use super::message::{CliError, Prog};
+use super::shown;
 use super::usage::Family;
 use crate::client::{Client, ClientError, RpcError};
 
@@ -42,17 +43,7 @@ pub(crate) fn run<T: Into<ExitCode>>(
     family: Family,
     body: impl Future<Output = Result<T, CliError>>,
 ) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let outcome = match runtime {
-        Ok(runtime) => {
-            let outcome = runtime.block_on(body);
-            // A task that reads the terminal can't be ended; nobody needs what it still gets.
-            runtime.shutdown_background();
-            outcome
-        }
-        Err(error) => Err(error.into()),
-    };
-    match outcome {
+    match outcome(body) {
         Ok(code) => code.into(),
         Err(error) => {
             if !error.text.is_empty() {
@@ -63,23 +54,41 @@ pub(crate) fn run<T: Into<ExitCode>>(
     }
 }
 
+/// Runs a command's future to its end.
+pub(crate) fn outcome<T>(body: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let outcome = runtime.block_on(body);
+    // A task that reads the terminal can't be ended; nobody needs what it still gets.
+    runtime.shutdown_background();
+    outcome
+}
+
 /// Prints an error line in the form of the command's family.
 pub(crate) fn complain(command: &str, family: Family, text: &str) {
+    note(&complaint(command, family, text));
+}
+
+/// An error line in the form of the command's family.
+pub(crate) fn complaint(command: &str, family: Family, text: &str) -> String {
     let prog = Prog::current();
-    let line = match family {
+    match family {
         Family::Script => prog.error(command, text),
         Family::Compiled => prog.plain(command, text),
-    };
-    note(&line);
+    }
 }
 
 /// Prints a line on stderr. Nobody is left to hear about a broken stderr.
 pub(crate) fn note(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{}", shown::lines(line));
 }
 
-/// Prints on stdout at once.
+/// Prints on stdout at once, without control characters.
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
+    print_painted(&shown::lines(text))
+}
+
+/// Prints text with colours in it on stdout at once. What others wrote must be [`shown`] in it.
+pub(crate) fn print_painted(text: &str) -> Result<(), CliError> {
     put(&mut io::stdout().lock(), text.as_bytes())
 }
 

@@ -27,6 +27,7 @@ use crate::daemon::{Daemon, Options};
 use crate::files::{self, TemporaryDir};
 use crate::open_files::OpenFiles;
 use crate::rpc::uri;
+use crate::stderr;
 
 const COMMAND: &str = "start";
 
@@ -96,7 +97,15 @@ pub(crate) fn run(args: StartArgs) -> ExitCode {
     // Before anything is opened: a file that whoever starts the manager happens to have open is not
     // for the shepherd, the jobs, the plugins' processes or COMMAND, which would all inherit it.
     close_fds::set_fds_cloexec(FIRST_INHERITED, &[]);
-    session::run(COMMAND, Family::Compiled, start(args))
+    stderr::take_panics();
+    let outcome = session::outcome(start(args));
+    if let Err(error) = &outcome
+        && !error.text.is_empty()
+    {
+        stderr::line(&session::complaint(COMMAND, Family::Compiled, &error.text));
+    }
+    stderr::flush();
+    ExitCode::from(outcome.unwrap_or_else(|error| error.code))
 }
 
 async fn start(args: StartArgs) -> Result<u8, CliError> {
@@ -241,7 +250,7 @@ impl Plan {
             }
             _ => {
                 let text = format!("attribute {name} is not supported and ignored");
-                session::note(&Prog::current().warning(COMMAND, text));
+                stderr::line(&Prog::current().warning(COMMAND, text));
             }
         }
         Ok(())
@@ -253,7 +262,7 @@ fn restore(statedir: &StateDir, archive: &Path) -> Result<(), CliError> {
     let restored = archive::restore(statedir.path(), archive).map_err(CliError::failure)?;
     for path in restored.skipped {
         let text = format!("{path}: a link between parts of a KVS has no place here");
-        session::note(&Prog::current().warning(COMMAND, text));
+        stderr::line(&Prog::current().warning(COMMAND, text));
     }
     Ok(())
 }
@@ -329,7 +338,7 @@ async fn serve(daemon: &Daemon, end: &mut End) -> Result<Asked, CliError> {
     let mut alarm = signal(SignalKind::alarm())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
-    session::note(&format!("jobtap: manager ready at {}", daemon.uri()));
+    stderr::line(&format!("jobtap: manager ready at {}", daemon.uri()));
     loop {
         tokio::select! {
             _ = terminate.recv() => return Ok(Asked::End(0)),
@@ -445,7 +454,7 @@ fn exit_code(status: ExitStatus) -> u8 {
 }
 
 fn failed(reason: &str) -> CliError {
-    session::note(&format!("jobtap: {reason}"));
+    stderr::line(&format!("jobtap: {reason}"));
     CliError { text: String::new(), code: 1 }
 }
 

@@ -197,11 +197,11 @@ pub(super) fn change(topic: &str, payload: &Value) -> Option<Change> {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
-    use std::sync::mpsc;
+    use std::sync::Arc;
 
     use jobtap_core::job::Uid;
 
-    use super::super::engine_thread::Message;
+    use super::super::engine_thread::{Message, Messages};
     use super::*;
     use crate::store::memory::MemoryStore;
 
@@ -222,10 +222,11 @@ mod tests {
     #[test]
     fn the_newest_events_are_kept_and_the_log_goes_on() {
         let store = MemoryStore::default();
-        let (sender, messages) = mpsc::channel();
+        let messages = Arc::<Messages>::default();
         let config = json!({"audit": {"max-events": 8}});
         let open = || {
-            Audit::open(&store, EngineHandle::new(sender.clone()), limit(&config).unwrap()).unwrap()
+            let engine = EngineHandle::new(Arc::clone(&messages));
+            Audit::open(&store, engine, limit(&config).unwrap()).unwrap()
         };
         let mut sent = 0u64;
         for run in 0..40 {
@@ -235,7 +236,7 @@ mod tests {
                 drop(audit.append("purge", OWNER, json!({"n": sent})));
                 sent += 1;
             }
-            while let Ok(Message::Store(ops, _)) = messages.try_recv() {
+            while let Some(Message::Store(ops, _)) = messages.try_take() {
                 store.commit(ops).unwrap();
             }
         }

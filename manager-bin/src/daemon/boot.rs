@@ -2,6 +2,7 @@
 //! jobs on its thread, and what requests are served with.
 
 use std::path::Path;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
@@ -12,7 +13,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::audit::Audit;
 use super::effects::Effector;
-use super::engine_thread::{self, EngineHandle, Message, Surroundings, Turn};
+use super::engine_thread::{self, EngineHandle, Messages, Surroundings, Turn};
 use super::execution::{self, Execution};
 use super::host_limits::HostLimits;
 use super::hub::Hub;
@@ -57,8 +58,8 @@ pub(super) fn start_threads(
     let state = options.statedir.path();
     let store = open_store(&state.join("store"), &log)?;
     let records = Records::new(Arc::clone(&store), state);
-    let (sender, messages) = mpsc::channel();
-    let engine = EngineHandle::new(sender);
+    let messages = Arc::<Messages>::default();
+    let engine = EngineHandle::new(Arc::clone(&messages));
     let limits = HostLimits::of_this_host(&inventory);
     let surroundings = Around { records: &records, limits: &limits, log: &log };
     let local = inventory.local;
@@ -88,7 +89,13 @@ pub(super) fn start_threads(
     let recovery = options.recovery;
     let boot = Boot { setup, store, effector, pulse, log: Arc::clone(&log), recovery };
     let thread = boot.run(messages)?;
-    let configuration = configuration(options, &engine, &execution, &log, (linked, settings.veil));
+    let configuration = configuration(
+        options,
+        &engine,
+        &execution,
+        &log,
+        (linked, settings.veil, settings.max_jobspec),
+    );
     let reserve = Reserve::default();
     let audit = Audit::open(records.store().as_ref(), engine.clone(), settings.audited)?;
     audit.start(Cred { userid: owner, owner: true });
@@ -123,7 +130,7 @@ fn configuration(
     engine: &EngineHandle,
     execution: &Execution,
     log: &Arc<Log>,
-    (linked, veil): (Vec<&'static str>, Veil),
+    (linked, veil, max_jobspec): (Vec<&'static str>, Veil, usize),
 ) -> Arc<Configuration> {
     let privacy = Arc::new(Privacy::default());
     privacy.set(veil);
@@ -134,6 +141,7 @@ fn configuration(
         log: Arc::clone(log),
         linked,
         privacy,
+        max_jobspec: AtomicUsize::new(max_jobspec),
         current: tokio::sync::Mutex::new(options.config.clone()),
     })
 }
@@ -150,7 +158,7 @@ struct Boot {
 
 impl Boot {
     /// Starts the thread and waits until all stored jobs are restored.
-    fn run(self, messages: mpsc::Receiver<Message>) -> Result<JoinHandle<()>, StartError> {
+    fn run(self, messages: Arc<Messages>) -> Result<JoinHandle<()>, StartError> {
         let (ready, started) = mpsc::channel();
         let thread = std::thread::Builder::new().name("engine".into()).spawn(move || {
             let run = std::panic::AssertUnwindSafe(|| self.engine(&messages, &ready));
@@ -165,11 +173,7 @@ impl Boot {
         }
     }
 
-    fn engine(
-        self,
-        messages: &mpsc::Receiver<Message>,
-        ready: &mpsc::Sender<Result<(), StartError>>,
-    ) {
+    fn engine(self, messages: &Messages, ready: &mpsc::Sender<Result<(), StartError>>) {
         let Self { setup, store, effector, pulse, log, recovery } = self;
         let files = effector.records.files();
         let (engine, first) = match restored(setup, store.as_ref(), files, &log, recovery) {

@@ -52,7 +52,7 @@ const TABLES: [(&str, &[&str]); 13] = [
         ],
     ),
     ("exec.testexec", &["allow-guests"]),
-    ("ingest", &["batch-count", "buffer-size", "frobnicator", "validator"]),
+    ("ingest", &["batch-count", "buffer-size", "frobnicator", "max-jobspec-size", "validator"]),
     ("ingest.frobnicator", &["args", "disable", "plugins"]),
     ("ingest.validator", &["args", "disable", "plugins", "require-instance"]),
     (

@@ -6,7 +6,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
 
 use jobtap_core::engine::{Cred, Effect, Effects, Engine, Input, Request, RequestError, Write};
 use jobtap_core::plugin::{RemoteCall, RemoteSink};
@@ -14,14 +14,19 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::Failure;
+use super::intake::{Intake, Source};
 use super::log::Log;
 use super::pulse::Pulse;
-use super::replies::{Answers, Replies, shutting_down};
+use super::replies::{Answers, Replies, Reply, shutting_down};
 use crate::rpc::{RpcError, RpcResult};
 use crate::store::Op;
 
 /// Inputs taken into one turn at most: bounds the latency of the first of them.
 const PER_TURN: usize = 1024;
+
+/// A turn that has lasted so long takes nothing more, for the same reason: a few inputs may be as much
+/// work as a thousand others.
+const LONGEST_TURN: Duration = Duration::from_millis(10);
 
 /// A result that is delivered when everything it may show is durable.
 pub(super) type Delivery = Box<dyn FnOnce() + Send>;
@@ -40,6 +45,9 @@ pub(super) enum Message {
     /// The last message: [unload](Engine::unload) and end.
     Stop,
 }
+
+/// What waits for the engine's thread.
+pub(super) type Messages = Intake<Message>;
 
 /// What follows a turn's writes.
 pub(super) enum After {
@@ -60,34 +68,46 @@ pub(super) struct Turn {
     pub after: Vec<After>,
 }
 
-/// The way to the engine, for any thread.
+/// The way to the engine, for any thread. What is handed in by one handle, or by a client's, is taken
+/// in the order of the calls.
 #[derive(Clone)]
 pub(super) struct EngineHandle {
-    messages: Sender<Message>,
+    messages: Arc<Messages>,
+    source: Source,
     replies: Arc<Replies>,
 }
 
 impl EngineHandle {
-    /// A handle that sends into this channel.
-    pub(super) fn new(messages: Sender<Message>) -> Self {
-        Self { messages, replies: Arc::default() }
+    /// The manager's own handle.
+    pub(super) fn new(messages: Arc<Messages>) -> Self {
+        Self { messages, source: Source::Manager, replies: Arc::default() }
     }
 
-    /// Hands in a request, in the order of the calls; the answer comes when its events are durable.
-    pub(super) fn request(&self, cred: Cred, request: Request) -> oneshot::Receiver<RpcResult> {
-        let (reply, receiver) = self.replies.one();
-        if !self.input(Input::Request { reply, cred, request }) {
-            self.replies.forget(reply);
+    /// The handle of a client, who takes turns with the others.
+    pub(super) fn of_client(&self, source: Source) -> Self {
+        Self { source, ..self.clone() }
+    }
+
+    /// The client has left: what it asked for and the engine has not begun is not done.
+    pub(super) fn leave(&self) {
+        self.messages.forget(self.source);
+    }
+
+    /// Hands in a request; the answer comes when its events are durable.
+    pub(super) fn request(&self, cred: Cred, request: Request) -> Reply {
+        let reply = self.replies.one();
+        if !self.input(Input::Request { reply: reply.to, cred, request }) {
+            self.replies.forget(reply.to);
         }
-        receiver
+        reply
     }
 
     /// Hands in a request that may be answered many times.
     pub(super) fn stream(&self, cred: Cred, request: Request) -> Answers {
-        let engine = self.messages.clone();
+        let engine = Arc::clone(&self.messages);
         let answers = self.replies.many(move |to| {
             // The engine may have ended.
-            let _ = engine.send(Message::Input(Input::Abandoned(to)));
+            engine.put(Source::Manager, Message::Input(Input::Abandoned(to)));
         });
         if !self.input(Input::Request { reply: answers.to, cred, request }) {
             self.replies.forget(answers.to);
@@ -96,16 +116,18 @@ impl EngineHandle {
     }
 
     /// Looks at the engine; what it shows is durable when the answer arrives.
-    pub(super) fn read<F>(&self, look: F) -> oneshot::Receiver<RpcResult>
+    pub(super) fn read<T, F>(&self, look: F) -> oneshot::Receiver<Result<T, RpcError>>
     where
-        F: FnOnce(&Engine) -> RpcResult + Send + 'static,
+        T: Send + 'static,
+        F: FnOnce(&Engine) -> Result<T, RpcError> + Send + 'static,
     {
         let (sender, receiver) = oneshot::channel();
         let look: Look = Box::new(move |engine| {
-            let result = look(engine);
-            Box::new(move || drop(sender.send(result)))
+            // Not for a client that has left.
+            let result = (!sender.is_closed()).then(|| look(engine));
+            Box::new(move || drop(result.map(|result| sender.send(result))))
         });
-        let _ = self.messages.send(Message::Read(look));
+        self.messages.put(self.source, Message::Read(look));
         receiver
     }
 
@@ -113,18 +135,18 @@ impl EngineHandle {
     pub(super) fn store(&self, ops: Vec<Op>) -> oneshot::Receiver<RpcResult> {
         let (sender, receiver) = oneshot::channel();
         let done = Box::new(move || drop(sender.send(Ok(Value::Null))));
-        let _ = self.messages.send(Message::Store(ops, done));
+        self.messages.put(self.source, Message::Store(ops, done));
         receiver
     }
 
     /// Hands in what happened; false when the engine has ended.
     pub(super) fn input(&self, input: Input) -> bool {
-        self.messages.send(Message::Input(input)).is_ok()
+        self.messages.put(self.source, Message::Input(input))
     }
 
-    /// Asks the thread to end after what was sent before.
+    /// Asks the thread to end after what the manager itself sent before.
     pub(super) fn stop(&self) {
-        let _ = self.messages.send(Message::Stop);
+        self.messages.put(self.source, Message::Stop);
     }
 
     /// Those who wait for answers.
@@ -140,7 +162,9 @@ impl RemoteSink for EngineHandle {
 }
 
 /// The answer, or the refusal of a manager that ends.
-pub(super) async fn answered(receiver: oneshot::Receiver<RpcResult>) -> RpcResult {
+pub(super) async fn answered<T>(
+    receiver: impl Future<Output = Result<Result<T, RpcError>, oneshot::error::RecvError>>,
+) -> Result<T, RpcError> {
     receiver.await.unwrap_or_else(|_| Err(shutting_down()))
 }
 
@@ -162,12 +186,13 @@ pub(super) struct Surroundings<'a> {
 /// Runs the engine until it is stopped; `turns` commits each turn. A panic becomes a failure in words.
 pub(super) fn run(
     mut engine: Engine,
-    messages: &Receiver<Message>,
+    messages: &Messages,
     around: &Surroundings<'_>,
     mut turns: impl FnMut(Turn),
 ) {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        while let Ok(first) = messages.recv() {
+        loop {
+            let first = messages.take();
             let (turn, stop) = one_turn(&mut engine, first, messages, around);
             around.pulse.rests();
             turns(turn);
@@ -179,6 +204,8 @@ pub(super) fn run(
             }
         }
     }));
+    // Who asks from now on hears that the manager ends.
+    messages.close();
     if let Err(panic) = outcome {
         around.failure.report(format!("the engine failed: {}", super::panic_text(&*panic)));
     }
@@ -187,9 +214,10 @@ pub(super) fn run(
 fn one_turn(
     engine: &mut Engine,
     first: Message,
-    messages: &Receiver<Message>,
+    messages: &Messages,
     around: &Surroundings<'_>,
 ) -> (Turn, bool) {
+    let begun = Instant::now();
     let mut turn = Turn::default();
     let mut next = Some(first);
     let mut taken = 0;
@@ -205,7 +233,8 @@ fn one_turn(
             Message::Stop => return (turn, true),
         }
         taken += 1;
-        next = if taken < PER_TURN { messages.try_recv().ok() } else { None };
+        let more = taken < PER_TURN && begun.elapsed() < LONGEST_TURN;
+        next = if more { messages.try_take() } else { None };
     }
     (turn, false)
 }

@@ -1,12 +1,19 @@
 //! Who watches which job: durable events are handed from the committing thread to the watchers.
+//!
+//! What waits for a slow watcher is bounded: one that falls behind is told that it missed events, and
+//! reads them from the store, where all of them are.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jobtap_core::engine::Log;
 use jobtap_core::eventlog::EventEntry;
 use jobtap_core::job::JobId;
 use rustc_hash::FxHashMap;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::{Receiver, Sender, channel};
+
+/// Events of a job that wait for its slowest watcher; most jobs have fewer in all.
+const WAITING: usize = 16;
 
 /// A durable event of a watched job.
 #[derive(Debug, Clone)]
@@ -19,41 +26,41 @@ pub(super) struct Published {
     pub entry: Arc<EventEntry>,
 }
 
-/// The watchers, by job.
+/// What a watcher hears.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// The next event.
+    Event(Published),
+    /// Events were missed: the store has them.
+    Missed,
+}
+
+/// The watched jobs.
 #[derive(Debug, Default)]
 pub(super) struct Hub {
-    watchers: Mutex<FxHashMap<JobId, Vec<UnboundedSender<Published>>>>,
+    jobs: Mutex<FxHashMap<JobId, Sender<Published>>>,
+}
+
+/// A watcher of one job. It is forgotten when this is dropped.
+#[derive(Debug)]
+pub(super) struct Subscription {
+    hub: Arc<Hub>,
+    id: JobId,
+    events: Receiver<Published>,
 }
 
 impl Hub {
     /// All events of both logs of this job from now on.
-    pub(super) fn subscribe(&self, id: JobId) -> UnboundedReceiver<Published> {
-        let (sender, receiver) = unbounded_channel();
-        self.lock().entry(id).or_default().push(sender);
-        receiver
+    pub(super) fn subscribe(self: &Arc<Self>, id: JobId) -> Subscription {
+        let events = self.lock().entry(id).or_insert_with(|| channel(WAITING).0).subscribe();
+        Subscription { hub: Arc::clone(self), id, events }
     }
 
-    /// Hands an event to those who watch; those who left are forgotten.
+    /// Hands an event to those who watch.
     pub(super) fn publish(&self, id: JobId, log: Log, seq: u64, entry: &Arc<EventEntry>) {
-        let mut watchers = self.lock();
-        let Some(list) = watchers.get_mut(&id) else {
-            return;
-        };
-        list.retain(|sender| sender.send(Published { log, seq, entry: Arc::clone(entry) }).is_ok());
-        if list.is_empty() {
-            watchers.remove(&id);
-        }
-    }
-
-    /// Forgets those who left without an event; called when a watcher ends.
-    pub(super) fn sweep(&self, id: JobId) {
-        let mut watchers = self.lock();
-        let Some(list) = watchers.get_mut(&id) else {
-            return;
-        };
-        list.retain(|sender| !sender.is_closed());
-        if list.is_empty() {
-            watchers.remove(&id);
+        if let Some(watchers) = self.lock().get(&id) {
+            // Nobody is left only for the moment until the job is forgotten.
+            let _ = watchers.send(Published { log, seq, entry: Arc::clone(entry) });
         }
     }
 
@@ -62,7 +69,74 @@ impl Hub {
         self.lock().clear();
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, FxHashMap<JobId, Vec<UnboundedSender<Published>>>> {
-        self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, FxHashMap<JobId, Sender<Published>>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Subscription {
+    /// The next event; `None` when the manager ends.
+    pub(super) async fn next(&mut self) -> Option<Heard> {
+        match self.events.recv().await {
+            Ok(event) => Some(Heard::Event(event)),
+            Err(RecvError::Lagged(_)) => Some(Heard::Missed),
+            Err(RecvError::Closed) => None,
+        }
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let mut jobs = self.hub.lock();
+        // This one is still counted.
+        if jobs.get(&self.id).is_some_and(|watchers| watchers.receiver_count() <= 1) {
+            jobs.remove(&self.id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn event() -> Arc<EventEntry> {
+        let timestamp = jobtap_core::job::Timestamp::from_secs(1.0);
+        Arc::new(EventEntry { timestamp, name: "memo".into(), context: None })
+    }
+
+    fn next(subscription: &mut Subscription) -> Option<Heard> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(subscription.next())
+    }
+
+    #[test]
+    fn a_watcher_that_left_is_forgotten_at_once() {
+        let hub = Arc::<Hub>::default();
+        let (one, other) = (hub.subscribe(JobId::new(1)), hub.subscribe(JobId::new(1)));
+        drop(one);
+        assert_eq!(hub.lock().len(), 1);
+        drop(other);
+        assert!(hub.lock().is_empty());
+    }
+
+    #[test]
+    fn a_slow_watcher_is_told_that_it_missed_events() {
+        let hub = Arc::<Hub>::default();
+        let (id, entry) = (JobId::new(1), event());
+        let mut slow = hub.subscribe(id);
+        for seq in 0..10 * WAITING as u64 {
+            hub.publish(id, Log::Main, seq, &entry);
+        }
+        // No more than the bound is held for it.
+        assert!(Arc::strong_count(&entry) <= WAITING + 1);
+        assert!(matches!(next(&mut slow), Some(Heard::Missed)));
+        assert!(matches!(next(&mut slow), Some(Heard::Event(_))));
+        hub.close();
+        for _ in 1..WAITING {
+            assert!(next(&mut slow).is_some());
+        }
+        assert!(next(&mut slow).is_none());
     }
 }

@@ -12,7 +12,7 @@ use jobtap_core::job::JobId;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use super::engine_thread::{EngineHandle, answered, refusal};
+use super::engine_thread::{EngineHandle, answered};
 use super::records::{Records, unreadable};
 use super::services::{Fields, owner};
 use crate::rpc::errno::{ENODATA, EOVERFLOW};
@@ -24,9 +24,6 @@ use crate::store::StoredJob;
 const WAITING_EVENTS: usize = 64 * 1024;
 /// Answers that are ready before somebody reads them.
 const WAITING_ANSWERS: usize = 64;
-
-/// All states in which a job is active (RFC 21).
-const ACTIVE: u32 = 62;
 
 /// What a follower wants.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -192,16 +189,9 @@ impl Stream {
         if self.wanted.full {
             return self.past_of_all().await;
         }
-        let (cred, payload) =
-            (self.cred, json!({ "max_entries": 0, "constraint": { "states": [ACTIVE] } }));
-        let jobs = engine.read(move |engine| engine.list(&payload, cred).map_err(refusal));
-        let jobs = answered(jobs).await?;
-        let ids = jobs.get("jobs").and_then(Value::as_array).into_iter().flatten();
-        let ids = ids.filter_map(|job| job.get("id").and_then(Value::as_u64)).map(JobId::new);
-        let mut ids: Vec<JobId> = ids.collect();
-        ids.sort_unstable();
-        for id in ids {
-            let log = match self.records.main_log(id, cred) {
+        let jobs = engine.read(|engine| Ok(engine.active_jobs()));
+        for id in answered(jobs).await? {
+            let log = match self.records.main_log(id, self.cred) {
                 Ok(log) => log,
                 // Purged in between.
                 Err(_) => continue,

@@ -92,6 +92,9 @@ pub enum StartError {
     /// `[access]` can't be understood.
     #[error("{0}")]
     Access(String),
+    /// `[ingest]` can't be understood.
+    #[error("{0}")]
+    Ingest(String),
     /// The socket can't be made.
     #[error("can't listen at {}: {reason}", path.display())]
     Socket {

@@ -2,6 +2,7 @@
 //! it.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jobtap_core::engine::Level;
@@ -10,11 +11,16 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::rpc::errno::{ENODATA, EOVERFLOW};
 use crate::rpc::{RpcError, RpcResult};
+use crate::stderr;
 
 /// Lines kept in memory, unless `log.ring-size` says otherwise.
 const KEPT: usize = 4096;
 /// Lines that may wait for a slow follower, who is cut off when there are more.
 const WAITING: usize = 4096;
+
+/// What the log says once when lines can't be written to stderr.
+const STDERR_DROPS: &str = "lines can't be written to standard error and are dropped there; they are \
+                            kept here, and stats-get counts them (stderr.dropped)";
 
 /// The size in `log.ring-size` is none.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +51,8 @@ pub struct Log {
     ring: Mutex<Ring>,
     size: usize,
     to_stderr: Level,
+    /// Whether it was said that lines can't be written to stderr.
+    said_dropped: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -69,7 +77,8 @@ pub fn ring_size(config: &Value) -> Result<usize, RingSizeError> {
 impl Log {
     /// A log that repeats lines of at least this gravity on stderr.
     pub fn new(to_stderr: Level) -> Self {
-        Self { ring: Mutex::default(), size: KEPT, to_stderr }
+        let (ring, said_dropped) = Default::default();
+        Self { ring, size: KEPT, to_stderr, said_dropped }
     }
 
     /// The same, with this many lines in memory.
@@ -79,27 +88,35 @@ impl Log {
 
     /// Adds a message; several lines of text become several log lines.
     pub fn write(&self, level: Level, text: &str) {
-        let time = super::now().as_secs();
         for text in text.lines() {
             if level <= self.to_stderr {
-                eprintln!("{}", render(level, text));
+                stderr::line(&render(level, text));
             }
-            let line = Line { time, level, text: text.to_owned() };
-            let mut ring = self.lock();
-            ring.followers.retain(|follower| {
-                // The last free place is for the reason why no more will come.
-                if follower.capacity() > 1 {
-                    return follower.try_send(Ok(line.to_json())).is_ok();
-                }
-                let text = "lines were lost: they came faster than they were read";
-                let _ = follower.try_send(Err(RpcError::new(EOVERFLOW, text)));
-                false
-            });
-            while ring.lines.len() >= self.size {
-                ring.lines.pop_front();
-            }
-            ring.lines.push_back(line);
+            self.keep(level, text);
         }
+        // The writing goes on behind this thread, so a line that was dropped shows with a later one.
+        if stderr::dropped() > 0 && !self.said_dropped.swap(true, Ordering::Relaxed) {
+            self.keep(Level::Warning, STDERR_DROPS);
+        }
+    }
+
+    /// Adds a line to those in memory and hands it to the followers.
+    fn keep(&self, level: Level, text: &str) {
+        let line = Line { time: super::now().as_secs(), level, text: text.to_owned() };
+        let mut ring = self.lock();
+        ring.followers.retain(|follower| {
+            // The last free place is for the reason why no more will come.
+            if follower.capacity() > 1 {
+                return follower.try_send(Ok(line.to_json())).is_ok();
+            }
+            let text = "lines were lost: they came faster than they were read";
+            let _ = follower.try_send(Err(RpcError::new(EOVERFLOW, text)));
+            false
+        });
+        while ring.lines.len() >= self.size {
+            ring.lines.pop_front();
+        }
+        ring.lines.push_back(line);
     }
 
     /// The lines still in memory, oldest first.

@@ -17,9 +17,11 @@ mod execution;
 mod host_limits;
 mod hub;
 mod index;
+mod intake;
 mod journal;
 mod kvs;
 mod lifecycle;
+mod listing;
 pub mod log;
 mod lookup;
 mod merge;
@@ -40,6 +42,7 @@ mod services;
 mod settings;
 pub mod statedir;
 mod submit;
+mod submit_size;
 mod task_processes;
 mod timers;
 mod watch;
@@ -63,6 +66,7 @@ pub(crate) use submit::wrap as token;
 
 use crate::rpc::errno::{EINVAL, ENOSPC, ENOSYS, ETIMEDOUT};
 use crate::rpc::{RpcError, RpcResult};
+use crate::stderr;
 use crate::store::Reserve;
 use engine_thread::{EngineHandle, answered, refusal};
 use replies::Answers;
@@ -135,6 +139,8 @@ enum Begun {
     One(Answer),
     /// A job's log, as it grows.
     Watch(Watch),
+    /// A listing of jobs.
+    Listing(Pin<Box<dyn Future<Output = Result<listing::Listing, RpcError>> + Send>>),
     /// Answers from a plugin.
     Stream(Answers),
     /// Answers of the manager's own, until the first error.
@@ -142,32 +148,41 @@ enum Begun {
 }
 
 impl Services {
-    /// Takes a request in. What goes to the engine is on its way when this returns.
-    /// `streaming`: any number of answers is expected.
-    fn begin(&self, cred: Cred, call: Call, streaming: bool) -> Result<Begun, RpcError> {
+    /// Takes a request in, of the client that has this way to the engine. What goes there is on its way
+    /// when this returns. `streaming`: any number of answers is expected.
+    fn begin(
+        &self,
+        client: &EngineHandle,
+        cred: Cred,
+        call: Call,
+        streaming: bool,
+    ) -> Result<Begun, RpcError> {
         Ok(Begun::One(match call {
             Call::Watch(watch) => return Ok(Begun::Watch(watch)),
-            Call::Journal(wanted) => return self.follow_journal(cred, wanted, streaming),
+            Call::Journal(wanted) => return self.follow_journal(client, cred, wanted, streaming),
             Call::Engine(request) => {
                 if let Request::Submit(submission) = &request {
                     self.check_space()?;
                     self.check_limits(&submission.jobspec)?;
                 }
-                Box::pin(answered(self.engine.request(cred, request)))
+                Box::pin(answered(client.request(cred, request)))
             }
             Call::Waiting(request) => {
-                let mut answers = self.engine.stream(cred, request);
+                let mut answers = client.stream(cred, request);
                 Box::pin(async move { answers.next().await })
             }
             Call::Stream(request) => {
-                return Ok(Begun::Stream(self.engine.stream(cred, request)));
+                return Ok(Begun::Stream(client.stream(cred, request)));
             }
-            Call::Read(Read::ManagerStats) => self.manager_stats(cred),
-            Call::Read(read) => Box::pin(answered(self.engine.read(self.reader(cred, read)))),
+            Call::List(payload) => {
+                return Ok(Begun::Listing(Box::pin(listing::begin(client.clone(), payload))));
+            }
+            Call::Read(Read::ManagerStats) => self.manager_stats(client, cred),
+            Call::Read(read) => Box::pin(answered(client.read(self.reader(cred, read)))),
             Call::Config(call) => Box::pin(Arc::clone(&self.configuration).call(cred, call)),
             Call::Service(services::Service { topic, payload }) => {
                 let request = Request::Service { topic, payload, streaming };
-                let mut answers = self.engine.stream(cred, request);
+                let mut answers = client.stream(cred, request);
                 if streaming {
                     return Ok(Begun::Stream(answers));
                 }
@@ -178,7 +193,7 @@ impl Services {
                 Box::pin(async move { lookup::answer(&records, cred, &request) })
             }
             Call::Kvs(call) => {
-                let (engine, records) = (self.engine.clone(), self.records.clone());
+                let (engine, records) = (client.clone(), self.records.clone());
                 Box::pin(kvs::answer(engine, records, cred, call))
             }
             Call::Stdin(input) => {
@@ -217,11 +232,11 @@ impl Services {
     }
 
     /// `job-manager.stats-get`, of which a part is a plugin's to tell.
-    fn manager_stats(&self, cred: Cred) -> Answer {
-        let stats = answered(self.engine.read(self.reader(cred, Read::ManagerStats)));
+    fn manager_stats(&self, client: &EngineHandle, cred: Cred) -> Answer {
+        let stats = answered(client.read(self.reader(cred, Read::ManagerStats)));
         let topic = "job-manager.housekeeping.list".to_owned();
         let request = Request::Service { topic, payload: json!({}), streaming: false };
-        let mut housekeeping = self.engine.stream(cred, request);
+        let mut housekeeping = client.stream(cred, request);
         Box::pin(async move {
             let mut stats = stats.await?;
             // Where it isn't configured nobody answers, and nothing runs.
@@ -238,6 +253,7 @@ impl Services {
 
     fn follow_journal(
         &self,
+        client: &EngineHandle,
         cred: Cred,
         wanted: journal::Wanted,
         streaming: bool,
@@ -245,7 +261,7 @@ impl Services {
         if !streaming {
             return Err(RpcError::proto("job-manager.events requires streaming RPC flag"));
         }
-        let (engine, records) = (self.engine.clone(), self.records.clone());
+        let (engine, records) = (client.clone(), self.records.clone());
         Ok(Begun::Feed(journal::stream(&self.journal, engine, records, cred, wanted)))
     }
 
@@ -265,7 +281,6 @@ impl Services {
         let linked = self.configuration.linked.clone();
         let listeners = self.journal.listeners();
         move |engine| match read {
-            Read::List(payload) => engine.list(&payload, cred).map_err(refusal),
             Read::ListId(id) => engine.list_id(id, cred).map_err(refusal),
             Read::Why(id) => engine.why(id, cred).map_err(refusal),
             Read::ResourceStatus => Ok(engine.resource_status()),
@@ -301,5 +316,6 @@ fn manager_stats(engine: &Engine, listeners: usize) -> Value {
         "active_jobs": jobs("total").saturating_sub(inactive),
         "inactive_jobs": inactive,
         "max_jobid": info.get("max_jobid"),
+        "stderr": { "dropped": stderr::dropped() },
     })
 }

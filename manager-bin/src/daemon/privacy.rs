@@ -16,8 +16,10 @@ use crate::users::Users;
 const USERS: &str = "access.roles.admin.users";
 
 /// Answers about the jobs of all users.
-const OF_ALL: [&str; 4] = [
+const OF_ALL: [&str; 5] = [
     "job-manager.stats-get",
+    // The newest job's id tells that it was submitted, and when.
+    "job-manager.getinfo",
     "job-list.job-stats",
     "job-manager.alloc-query",
     "job-manager.housekeeping.list",

@@ -4,6 +4,7 @@
 //! resources and the list of plugins, is that of the start.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use jobtap_core::engine::{Cred, Level, Request};
 use jobtap_core::suggest::nearest;
@@ -41,6 +42,8 @@ pub(super) struct Configuration {
     /// The names of all linked plugins.
     pub(super) linked: Vec<&'static str>,
     pub(super) privacy: Arc<Privacy>,
+    /// Bytes of a jobspec that is accepted.
+    pub(super) max_jobspec: AtomicUsize,
     /// Held while a new one is tried, so that the last one accepted is the one in force.
     pub(super) current: Mutex<Value>,
 }
@@ -81,6 +84,7 @@ impl Configuration {
         self.execution.set_kill(settings.kill);
         warn_of_strangers(&config, &self.linked, &self.log);
         self.privacy.set(settings.veil);
+        self.max_jobspec.store(settings.max_jobspec, Ordering::Relaxed);
         *current = config;
         self.log.write(Level::Info, "a new configuration is in force");
         Ok(json!({}))

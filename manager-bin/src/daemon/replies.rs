@@ -1,8 +1,10 @@
 //! Who waits for which answer of the engine.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 
 use jobtap_core::engine::{ReplyTo, RequestError};
 use serde_json::Value;
@@ -14,6 +16,8 @@ use crate::rpc::{RpcError, RpcResult};
 /// Answers of a stream that may wait for a slow reader. One that is slower still is cut off: what
 /// waits is in the manager's memory.
 const WAITING_ANSWERS: usize = 64 * 1024;
+/// The same in bytes, about.
+const WAITING_BYTES: usize = 4 << 20;
 
 /// Requests that wait for the engine's answer.
 #[derive(Default)]
@@ -24,7 +28,7 @@ pub(super) struct Replies {
 
 enum Waiting {
     One(oneshot::Sender<RpcResult>),
-    Many(mpsc::Sender<Step>),
+    Many(mpsc::Sender<Step>, Arc<AtomicUsize>),
 }
 
 /// What comes in a stream.
@@ -35,18 +39,19 @@ enum Step {
 
 impl Replies {
     /// Somebody waits for one answer.
-    pub(super) fn one(&self) -> (ReplyTo, oneshot::Receiver<RpcResult>) {
-        let (sender, receiver) = oneshot::channel();
-        (self.insert(Waiting::One(sender)), receiver)
+    pub(super) fn one(self: &Arc<Self>) -> Reply {
+        let (sender, answer) = oneshot::channel();
+        Reply { to: self.insert(Waiting::One(sender)), answer, replies: Arc::clone(self) }
     }
 
     /// Somebody waits for many answers. He is forgotten when he drops the [`Answers`]; if more could
     /// have come, `abandoned` is told.
     pub(super) fn many(self: &Arc<Self>, abandoned: impl Fn(ReplyTo) + Send + 'static) -> Answers {
         let (sender, steps) = mpsc::channel(WAITING_ANSWERS);
-        let to = self.insert(Waiting::Many(sender));
+        let bytes = Arc::<AtomicUsize>::default();
+        let to = self.insert(Waiting::Many(sender, Arc::clone(&bytes)));
         let (replies, abandoned) = (Arc::clone(self), Box::new(abandoned));
-        Answers { to, steps, last: None, replies, abandoned }
+        Answers { to, steps, bytes, last: None, replies, abandoned }
     }
 
     fn insert(&self, waiting: Waiting) -> ReplyTo {
@@ -63,11 +68,12 @@ impl Replies {
     /// One answer of a stream.
     pub(super) fn respond(&self, to: ReplyTo, payload: Value) {
         let mut waiting = self.lock();
-        let Some(Waiting::Many(sender)) = waiting.get(&to) else {
+        let Some(Waiting::Many(sender, bytes)) = waiting.get(&to) else {
             return;
         };
+        let before = bytes.fetch_add(size(&payload), Ordering::AcqRel);
         // The last free place is for the reason why no more will come.
-        let fits = sender.capacity() > 1;
+        let fits = sender.capacity() > 1 && before < WAITING_BYTES;
         let step = if fits { Step::One(payload) } else { Step::Last(Err(too_slow())) };
         if sender.try_send(step).is_err() || !fits {
             waiting.remove(&to);
@@ -79,7 +85,7 @@ impl Replies {
         let result = result.map_err(|error| RpcError::new(error.errno, error.text));
         match self.lock().remove(&to) {
             Some(Waiting::One(sender)) => drop(sender.send(result)),
-            Some(Waiting::Many(sender)) => drop(sender.try_send(Step::Last(result))),
+            Some(Waiting::Many(sender, _)) => drop(sender.try_send(Step::Last(result))),
             None => {}
         }
     }
@@ -94,10 +100,33 @@ impl Replies {
     }
 }
 
+/// The one answer to a request. Dropped, it is not waited for any more.
+pub(super) struct Reply {
+    pub(super) to: ReplyTo,
+    answer: oneshot::Receiver<RpcResult>,
+    replies: Arc<Replies>,
+}
+
+impl Future for Reply {
+    type Output = Result<RpcResult, oneshot::error::RecvError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.answer).poll(cx)
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        self.replies.forget(self.to);
+    }
+}
+
 /// The answers to one request, as they come.
 pub(super) struct Answers {
     pub(super) to: ReplyTo,
     steps: mpsc::Receiver<Step>,
+    /// Of the answers that wait.
+    bytes: Arc<AtomicUsize>,
     last: Option<RpcError>,
     replies: Arc<Replies>,
     abandoned: Box<dyn Fn(ReplyTo) + Send>,
@@ -110,7 +139,10 @@ impl Answers {
             return Err(last.clone());
         }
         match self.steps.recv().await {
-            Some(Step::One(answer)) => Ok(answer),
+            Some(Step::One(answer)) => {
+                self.bytes.fetch_sub(size(&answer), Ordering::AcqRel);
+                Ok(answer)
+            }
             Some(Step::Last(Err(error))) => Err(error),
             // A service that answers once does so to those too who would take more.
             Some(Step::Last(Ok(answer))) => {
@@ -128,6 +160,17 @@ impl Drop for Answers {
             (self.abandoned)(self.to);
         }
     }
+}
+
+/// About what a value takes in memory.
+fn size(value: &Value) -> usize {
+    let inside = match value {
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(size).sum(),
+        Value::Object(map) => map.iter().map(|(key, value)| key.len() + size(value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    };
+    inside + size_of::<Value>()
 }
 
 /// The answer of a manager that ends.
@@ -187,18 +230,20 @@ mod tests {
     fn who_waits_for_an_engine_that_ended_hears_it() {
         let replies = Arc::<Replies>::default();
         let mut answers = replies.many(|_| ());
-        let (_, one) = replies.one();
+        let one = replies.one();
         replies.close();
         assert_eq!(drain(&mut answers), [Err(shutting_down())]);
-        assert!(one.blocking_recv().is_err());
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        assert!(runtime.block_on(one).is_err());
     }
 
     #[test]
     fn who_has_left_is_forgotten() {
         let replies = Arc::<Replies>::default();
-        let answers = replies.many(|_| ());
+        let (answers, one) = (replies.many(|_| ()), replies.one());
         let to = answers.to;
         drop(answers);
+        drop(one);
         assert!(replies.lock().is_empty());
         replies.respond(to, json!(1));
         replies.answer(to, Ok(json!(2)));
@@ -214,7 +259,25 @@ mod tests {
         }
         assert!(replies.lock().is_empty());
         let all = drain(&mut answers);
-        assert_eq!(all.len(), WAITING_ANSWERS);
+        assert!(all.len() <= WAITING_ANSWERS);
         assert_eq!(all.last().unwrap().as_ref().unwrap_err().errno, EOVERFLOW);
+    }
+
+    #[test]
+    fn long_answers_wait_up_to_a_bound_of_bytes() {
+        let replies = Arc::<Replies>::default();
+        let mut answers = replies.many(|_| ());
+        let long = "x".repeat(1 << 20);
+        let mut read = |count: usize| {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            (0..count).map(|_| runtime.block_on(answers.next())).filter(Result::is_ok).count()
+        };
+        // Read as they come, any number arrives.
+        for _ in 0..4 {
+            (0..3).for_each(|_| replies.respond(ReplyTo(0), json!({ "text": long })));
+            assert_eq!(read(3), 3);
+        }
+        (0..100).for_each(|_| replies.respond(ReplyTo(0), json!([[long]])));
+        assert!(read(100) <= 5);
     }
 }

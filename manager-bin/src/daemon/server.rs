@@ -1,28 +1,52 @@
 //! The manager's socket: connections, who is at their other end, and the way of a request through the
 //! services.
+//!
+//! What a client sends, or doesn't read, costs a bounded amount of memory, and no one else's turn. A
+//! connection is read only while it has less than a window of requests in flight and less than a window
+//! of answers unread; the rest stays in the client's own socket. What all connections of a user have
+//! together is in `shares`, whose turn it is at the engine in `intake`.
+
+mod answers;
+mod frames;
+mod shares;
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use jobtap_core::engine::{Cred, Level};
+use jobtap_core::engine::{Cred, Level, Request as Asked};
 use jobtap_core::job::Uid;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::io::Interest;
+use tokio::net::unix::OwnedReadHalf;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::mpsc::Receiver;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
+use self::answers::{Answers, Held, Outbox, outbox};
+use self::frames::{Frame, Frames, Refused};
+use self::shares::{Charge, Seat, Shares};
 use super::Services;
 use super::audit;
-use super::watch;
+use super::engine_thread::EngineHandle;
+use super::intake::Source;
+use super::services::{self, Call};
+use super::submit_size;
+use super::watch::{self, Sink};
 use crate::open_files::OpenFiles;
 use crate::rpc::errno::{EINVAL, EPERM};
-use crate::rpc::message::{Answer, Request, decode, encode};
-use crate::rpc::{HELLO, MAX_LINE, PROTOCOL, RpcError, RpcResult};
+use crate::rpc::message::{Answer, Request, encode};
+use crate::rpc::{HELLO, PROTOCOL, RpcError, RpcResult};
 
-/// Answers that may wait for a slow reader before its requests are held back.
-const WAITING_ANSWERS: usize = 256;
+/// Requests of a connection that are in flight at a time: taken in, and not yet answered. Enough for
+/// the store to commit hundreds together.
+const WINDOW: usize = 1024;
+/// Requests for services of plugins in flight on a connection: their answers may be long.
+const SERVICES: usize = 64;
+/// How long a connection that is refused has to read why.
+const LAST_WORD: Duration = Duration::from_secs(5);
 
 /// The owner's role in a rolemask, as Flux numbers it.
 const ROLE_OWNER: u32 = 1;
@@ -34,6 +58,7 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// ends.
 pub(super) async fn serve(listener: UnixListener, services: Arc<Services>, room: usize) {
     let mut connections = JoinSet::new();
+    let shares = Shares::new(room);
     let mut told = false;
     loop {
         while connections.try_join_next().is_some() {}
@@ -48,10 +73,12 @@ pub(super) async fn serve(listener: UnixListener, services: Arc<Services>, room:
         told = told && connections.len() > room / 2;
         match listener.accept().await {
             Ok((socket, _)) => {
-                connections.spawn(connection(socket, Arc::clone(&services)));
+                if let Some(connection) = Connection::new(&socket, &services, &shares) {
+                    connections.spawn(connection.run(socket));
+                }
             }
             // Out of descriptors: those in use will be closed.
-            Err(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
 }
@@ -64,69 +91,280 @@ fn full(room: usize) -> String {
     )
 }
 
-async fn connection(socket: UnixStream, services: Arc<Services>) {
-    let Ok(peer) = socket.peer_cred() else { return };
-    let userid = Uid::new(peer.uid());
-    let mut cred = Cred { userid, owner: userid == services.owner };
-    let (read, write) = socket.into_split();
-    let (answers, queue) = channel(WAITING_ANSWERS);
-    let writer = tokio::spawn(write_answers(write, queue));
-    let mut read = BufReader::new(read);
-    let mut line = Vec::new();
-    // Dropped with the connection: nobody is left to hear what these would say.
-    let mut running = JoinSet::new();
-    while read_line(&mut read, &mut line).await {
-        while running.try_join_next().is_some() {}
-        let Ok(request) = decode::<Request>(&line) else {
-            break;
-        };
-        let answers = Answers { id: request.id, channel: answers.clone() };
-        if request.topic == HELLO {
-            let result = hello(&request.payload, &mut cred);
-            running.spawn(async move { answers.last(result).await });
-        } else {
-            running.spawn(take_in(&services, cred, request, answers));
-        }
-    }
-    drop(running);
-    writer.abort();
+/// One client.
+struct Connection {
+    services: Arc<Services>,
+    shares: Arc<Shares>,
+    seat: Seat,
+    cred: Cred,
+    engine: EngineHandle,
+    window: Arc<Semaphore>,
+    /// For requests whose answers may be long: one after the other.
+    long_answers: Arc<Semaphore>,
+    plugin_services: Arc<Semaphore>,
+    /// Whether anything but the greeting was asked for.
+    asked: bool,
+    /// Requests in flight. Dropped with the connection: nobody is left to hear what they would say.
+    running: JoinSet<()>,
 }
 
-/// Starts on a request: its place among the engine's inputs is that of its line on the connection.
-fn take_in(services: &Arc<Services>, cred: Cred, mut request: Request, answers: Answers) -> Work {
-    let Request { topic, payload, .. } = &mut request;
-    let admitted = services.privacy.admit(cred, topic, payload, &services.records);
-    let call = admitted.and_then(|()| super::services::decode(topic, payload, cred));
-    match call.and_then(|call| services.begin(cred, call, request.stream)) {
-        Err(error) => Box::pin(async move { answers.last(Err(error)).await }),
-        Ok(super::Begun::One(work)) => {
-            let change = audit::change(&request.topic, &request.payload).filter(|_| cred.owner);
-            let services = Arc::clone(services);
-            Box::pin(async move {
-                let result = work.await;
-                let veiled = |answer| services.privacy.veiled(cred, &request.topic, answer);
-                let result = result.map(veiled);
-                if let Some(change) = change {
-                    services.audit.record(cred, change, &result).await;
-                }
-                answers.last(result).await;
-            })
-        }
-        Ok(super::Begun::Stream(stream)) => Box::pin(relay(stream, answers)),
-        Ok(super::Begun::Feed(feed)) => Box::pin(feed_on(feed, answers)),
-        Ok(super::Begun::Watch(_)) if !request.stream => {
-            let text = format!("{} requires streaming RPC flag", request.topic);
-            Box::pin(async move { answers.last(Err(RpcError::proto(text))).await })
-        }
-        Ok(super::Begun::Watch(request)) => {
-            let services = Arc::clone(services);
-            Box::pin(async move {
-                let end =
-                    watch::serve(&services.records, &services.hub, cred, &request, &answers).await;
-                answers.last(Err(end)).await;
-            })
+/// Why a connection isn't read any more.
+enum End {
+    /// The client left.
+    Left,
+    /// What it sent can't be read.
+    Refused(Refused),
+}
+
+impl Connection {
+    /// `None` when there is no place for it, which the client hears.
+    fn new(socket: &UnixStream, services: &Arc<Services>, shares: &Arc<Shares>) -> Option<Self> {
+        let userid = Uid::new(socket.peer_cred().ok()?.uid());
+        let cred = Cred { userid, owner: userid == services.owner };
+        let seat = match shares.seat(cred) {
+            Ok(seat) => seat,
+            Err(error) => {
+                let answer = encode(&Answer { id: 0, result: Err(error) });
+                // A fresh socket has room for it.
+                let _ = socket.try_write(answer.as_bytes());
+                return None;
+            }
+        };
+        let semaphore = |permits| Arc::new(Semaphore::new(permits));
+        Some(Self {
+            services: Arc::clone(services),
+            shares: Arc::clone(shares),
+            seat,
+            cred,
+            engine: services.engine.of_client(source(userid)),
+            window: semaphore(WINDOW),
+            long_answers: semaphore(1),
+            plugin_services: semaphore(SERVICES),
+            asked: false,
+            running: JoinSet::new(),
+        })
+    }
+
+    async fn run(mut self, socket: UnixStream) {
+        let (read, write) = socket.into_split();
+        let (outbox, writer) = outbox();
+        let mut writing = std::pin::pin!(writer.run(write));
+        let end = tokio::select! {
+            end = self.read(Frames::new(read), &outbox) => end,
+            () = &mut writing => End::Left,
+        };
+        // What the engine has not begun isn't done, and what waits in it is forgotten.
+        self.engine.leave();
+        self.running.shutdown().await;
+        if let End::Refused(Refused { id, error }) = end {
+            let last = async {
+                Answers::new(id, outbox, Held::default()).last(Err(error)).await;
+                writing.await;
+            };
+            let _ = tokio::time::timeout(LAST_WORD, last).await;
         }
     }
+
+    /// Takes requests in until the client leaves or can't be understood.
+    async fn read(&mut self, mut frames: Frames<OwnedReadHalf>, outbox: &Outbox) -> End {
+        loop {
+            while self.running.try_join_next().is_some() {}
+            let place = unless_left(frames.source(), async {
+                outbox.has_room().await;
+                take(&self.window).await
+            });
+            let Some(place) = place.await else { return End::Left };
+            let Frame { mut request, mut charge } = match frames.next(self.seat.share()).await {
+                Some(Ok(frame)) => frame,
+                Some(Err(refused)) => return End::Refused(refused),
+                None => return End::Left,
+            };
+            let mut held = Held(Vec::from_iter(place));
+            if request.topic == HELLO {
+                let result = self.hello(&request.payload);
+                Answers::new(request.id, outbox.clone(), held).last(result).await;
+                continue;
+            }
+            self.asked = true;
+            let call = match self.decode(&mut request) {
+                Ok(call) => call,
+                Err(error) => {
+                    let answers = Answers::new(request.id, outbox.clone(), held);
+                    self.running.spawn(async move { answers.last(Err(error)).await });
+                    continue;
+                }
+            };
+            let more = unless_left(frames.source(), self.places(&call, request.stream));
+            let refused = match more.await {
+                Some(Ok(Places::InWindow(more))) => {
+                    held.0.extend(more);
+                    None
+                }
+                // It isn't in flight but waits: its place is among those that do.
+                Some(Ok(Places::Waiting(place))) => {
+                    held.0 = vec![place];
+                    charge = Charge::default();
+                    None
+                }
+                Some(Err(error)) => Some(error),
+                None => return End::Left,
+            };
+            let answers = Answers::new(request.id, outbox.clone(), held);
+            let work = match refused {
+                Some(error) => Box::pin(async move { answers.last(Err(error)).await }),
+                None => self.take_in(call, request, answers, charge),
+            };
+            self.running.spawn(work);
+        }
+    }
+
+    /// What a request asks for, as far as this client may.
+    fn decode(&self, request: &mut Request) -> Result<Call, RpcError> {
+        let Request { topic, payload, .. } = request;
+        self.services.privacy.admit(self.cred, topic, payload, &self.services.records)?;
+        if topic == services::SUBMIT {
+            let limit = self.services.configuration.max_jobspec.load(Ordering::Relaxed);
+            submit_size::check(payload, limit)?;
+        }
+        services::decode(topic, payload, self.cred)
+    }
+
+    /// The places that a request needs beside that in the window, as soon as they are free.
+    async fn places(&self, call: &Call, streaming: bool) -> Result<Places, RpcError> {
+        let share = self.seat.share();
+        Ok(match Kind::of(call, streaming) {
+            Kind::Short => Places::InWindow(None),
+            Kind::Long => Places::InWindow(take(&self.long_answers).await),
+            Kind::Service => Places::InWindow(take(&self.plugin_services).await),
+            Kind::Waiting => Places::Waiting(share.wait()?),
+            Kind::Stream => Places::Waiting(share.stream()?),
+        })
+    }
+
+    /// Starts on a request: its place among the engine's inputs is that of its line on the connection.
+    fn take_in(&self, call: Call, request: Request, answers: Answers, charge: Charge) -> Work {
+        let cred = self.cred;
+        match self.services.begin(&self.engine, cred, call, request.stream) {
+            Err(error) => Box::pin(async move { answers.last(Err(error)).await }),
+            Ok(super::Begun::One(work)) => {
+                let change = audit::change(&request.topic, &request.payload);
+                let change = change.filter(|_| cred.owner);
+                let (services, topic) = (Arc::clone(&self.services), request.topic);
+                Box::pin(async move {
+                    let result = work.await;
+                    drop(charge);
+                    let veiled = |answer| services.privacy.veiled(cred, &topic, answer);
+                    let result = result.map(veiled);
+                    if let Some(change) = change {
+                        services.audit.record(cred, change, &result).await;
+                    }
+                    answers.last(result).await;
+                })
+            }
+            Ok(super::Begun::Listing(listing)) => Box::pin(async move {
+                match listing.await {
+                    Ok(listing) => answers.listing(listing),
+                    Err(error) => answers.last(Err(error)).await,
+                }
+            }),
+            Ok(super::Begun::Stream(stream)) => Box::pin(relay(stream, answers)),
+            Ok(super::Begun::Feed(feed)) => Box::pin(feed_on(feed, answers)),
+            Ok(super::Begun::Watch(_)) if !request.stream => {
+                let text = format!("{} requires streaming RPC flag", request.topic);
+                Box::pin(async move { answers.last(Err(RpcError::proto(text))).await })
+            }
+            Ok(super::Begun::Watch(request)) => {
+                let services = Arc::clone(&self.services);
+                Box::pin(async move {
+                    let (records, hub) = (&services.records, &services.hub);
+                    let end = watch::serve(records, hub, cred, &request, &answers).await;
+                    answers.last(Err(end)).await;
+                })
+            }
+        }
+    }
+
+    /// The first request. The client may turn out to be another user than its process.
+    fn hello(&mut self, payload: &Value) -> RpcResult {
+        let mut cred = self.cred;
+        let answer = hello(payload, &mut cred)?;
+        if cred != self.cred {
+            if self.asked {
+                let text = "hello: another user is named before anything is asked for";
+                return Err(RpcError::new(EINVAL, text));
+            }
+            self.seat = self.shares.seat(cred)?;
+            self.engine = self.services.engine.of_client(source(cred.userid));
+            self.cred = cred;
+        }
+        Ok(answer)
+    }
+}
+
+/// What a request takes while it is in flight.
+enum Kind {
+    /// Its answer is short and comes soon.
+    Short,
+    /// Its answer may be long.
+    Long,
+    /// A plugin answers, soon or late, briefly or not.
+    Service,
+    /// It waits, maybe for days.
+    Waiting,
+    /// It is answered again and again.
+    Stream,
+}
+
+impl Kind {
+    fn of(call: &Call, streaming: bool) -> Self {
+        match call {
+            Call::Engine(Asked::PluginQuery { .. }) => Self::Long,
+            Call::Engine(_)
+            | Call::Stdin(_)
+            | Call::TaskProcesses(_)
+            | Call::ClearLog
+            | Call::Uptime
+            | Call::Restart => Self::Short,
+            Call::Waiting(_) | Call::Watch(_) => Self::Waiting,
+            Call::Stream(_) | Call::Journal(_) => Self::Stream,
+            Call::Log(_) | Call::Service(_) if streaming => Self::Stream,
+            Call::Service(_) => Self::Service,
+            Call::List(_)
+            | Call::Read(_)
+            | Call::Lookup(_)
+            | Call::Kvs(_)
+            | Call::Log(_)
+            | Call::Config(_) => Self::Long,
+        }
+    }
+}
+
+/// The places of a request.
+enum Places {
+    /// That in the window, and maybe another one.
+    InWindow(Option<OwnedSemaphorePermit>),
+    /// Another one alone.
+    Waiting(OwnedSemaphorePermit),
+}
+
+async fn take(places: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+    // Never closed.
+    Arc::clone(places).acquire_owned().await.ok()
+}
+
+/// Does this unless the client leaves first, which otherwise shows only when its socket is read.
+async fn unless_left<T>(socket: &OwnedReadHalf, what: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        done = what => Some(done),
+        _ = socket.ready(Interest::PRIORITY) => None,
+    }
+}
+
+/// A client's queue at the engine.
+fn source(user: Uid) -> Source {
+    static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
+    Source::Client { user, connection: CONNECTIONS.fetch_add(1, Ordering::Relaxed) }
 }
 
 /// Passes on what a plugin answers, until its last word or until nobody reads it.
@@ -134,7 +372,7 @@ async fn relay(mut stream: super::replies::Answers, answers: Answers) {
     loop {
         match stream.next().await {
             Ok(answer) => {
-                if watch::Sink::send(&answers, answer).await.is_err() {
+                if answers.send(answer).await.is_err() {
                     return;
                 }
             }
@@ -148,7 +386,7 @@ async fn feed_on(mut feed: Receiver<RpcResult>, answers: Answers) {
     while let Some(answer) = feed.recv().await {
         match answer {
             Ok(answer) => {
-                if watch::Sink::send(&answers, answer).await.is_err() {
+                if answers.send(answer).await.is_err() {
                     return;
                 }
             }
@@ -178,48 +416,6 @@ fn hello(payload: &Value, cred: &mut Cred) -> RpcResult {
         *cred = wanted;
     }
     Ok(json!({ "protocol": PROTOCOL, "version": env!("CARGO_PKG_VERSION") }))
-}
-
-/// The way back to one request.
-struct Answers {
-    id: u64,
-    channel: Sender<Answer>,
-}
-
-impl Answers {
-    async fn last(self, result: RpcResult) {
-        let _ = self.channel.send(Answer { id: self.id, result }).await;
-    }
-}
-
-impl watch::Sink for Answers {
-    async fn send(&self, answer: Value) -> Result<(), ()> {
-        let answer = Answer { id: self.id, result: Ok(answer) };
-        self.channel.send(answer).await.map_err(|_| ())
-    }
-}
-
-async fn write_answers(mut socket: OwnedWriteHalf, mut queue: Receiver<Answer>) {
-    let mut text = String::new();
-    while let Some(answer) = queue.recv().await {
-        text.clear();
-        text.push_str(&encode(&answer));
-        // What else is waiting goes out with the same write.
-        while let Ok(answer) = queue.try_recv() {
-            text.push_str(&encode(&answer));
-        }
-        if socket.write_all(text.as_bytes()).await.is_err() {
-            return;
-        }
-    }
-}
-
-/// Reads the next line; false at the end, and for a line that is too long.
-async fn read_line(socket: &mut BufReader<OwnedReadHalf>, line: &mut Vec<u8>) -> bool {
-    line.clear();
-    let limit = MAX_LINE as u64;
-    let read = (&mut *socket).take(limit).read_until(b'\n', line).await;
-    read.is_ok() && line.last() == Some(&b'\n')
 }
 
 #[cfg(test)]

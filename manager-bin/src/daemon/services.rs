@@ -31,6 +31,8 @@ pub(super) enum Call {
     Waiting(Request),
     /// The engine answers again and again.
     Stream(Request),
+    /// `job-list.list`, with its payload.
+    List(Value),
     /// The engine is only looked at.
     Read(Read),
     /// Stored keys of a job.
@@ -71,8 +73,6 @@ pub(super) struct Service {
 /// What can be read from the engine.
 #[derive(Debug)]
 pub(super) enum Read {
-    /// `job-list.list`, with its payload.
-    List(Value),
     /// `job-list.list-id`.
     ListId(JobId),
     /// `job-manager.why`.
@@ -153,6 +153,9 @@ pub(super) enum Path {
     Unknown(String),
 }
 
+/// The topic of a request to submit.
+pub(super) const SUBMIT: &str = "job-ingest.submit";
+
 /// Flag bit of `job-info.lookup`: apply later updates.
 const LOOKUP_CURRENT: u64 = 2;
 /// Flag bit of `job-info.eventlog-watch`: wait for the log to appear.
@@ -162,9 +165,7 @@ const WATCH_WAITCREATE: u64 = 1;
 pub(super) fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, RpcError> {
     let fields = Fields { topic, payload };
     Ok(match topic {
-        "job-ingest.submit" => {
-            Call::Engine(Request::Submit(Box::new(submit::decode(payload, cred)?)))
-        }
+        SUBMIT => Call::Engine(Request::Submit(Box::new(submit::decode(payload, cred)?))),
         "job-manager.raise" => raise(&fields)?,
         "job-manager.raiseall" => raiseall(&fields)?,
         "job-manager.kill" => Call::Engine(Request::Kill {
@@ -230,7 +231,7 @@ pub(super) fn decode(topic: &str, payload: &Value, cred: Cred) -> Result<Call, R
         "job-manager.restart" => owner(cred).map(|()| Call::Restart)?,
         "job-manager.stats-get" => Call::Read(Read::ManagerStats),
         "job-manager.getinfo" => Call::Read(Read::Info),
-        "job-list.list" => Call::Read(Read::List(payload.clone())),
+        "job-list.list" => Call::List(payload.clone()),
         "job-list.list-id" => Call::Read(Read::ListId(fields.required("id")?)),
         "job-manager.why" => Call::Read(Read::Why(fields.required("id")?)),
         "job-list.job-stats" => Call::Read(Read::Stats),

@@ -7,6 +7,7 @@ use super::audit;
 use super::lifecycle::StartError;
 use super::log::ring_size;
 use super::privacy::Veil;
+use super::submit_size;
 use crate::exec::KillPolicy;
 
 /// What it says.
@@ -18,6 +19,8 @@ pub(super) struct Settings {
     pub(super) audited: usize,
     pub(super) kill: KillPolicy,
     pub(super) veil: Veil,
+    /// Bytes of a jobspec that is accepted.
+    pub(super) max_jobspec: usize,
 }
 
 impl Settings {
@@ -31,6 +34,7 @@ impl Settings {
             audited: audit::limit(config)?,
             kill: KillPolicy::read(config)?,
             veil: Veil::read(config).map_err(StartError::Access)?,
+            max_jobspec: submit_size::limit(config).map_err(StartError::Ingest)?,
         })
     }
 }
@@ -48,6 +52,7 @@ mod tests {
             (json!({"log": {"ring-size": "x"}}), "log.ring-size"),
             (json!({"exec": {"kill-signal": "SIGNONE"}}), "exec.kill-signal"),
             (json!({"access": {"private-mode": 1}}), "access.private-mode"),
+            (json!({"ingest": {"max-jobspec-size": "1M"}}), "ingest.max-jobspec-size"),
         ] {
             let refused = Settings::read(&config).map_err(|error| error.to_string());
             assert!(refused.as_ref().is_err_and(|text| text.contains(key)), "{refused:?}");

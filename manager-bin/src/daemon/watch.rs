@@ -8,9 +8,8 @@ use std::time::Duration;
 use jobtap_core::engine::{Cred, Log};
 use jobtap_core::job::JobId;
 use serde_json::{Value, json};
-use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::hub::{Hub, Published};
+use super::hub::{Heard, Hub, Subscription};
 use super::merge::{Position, Step};
 use super::records::{MainLog, Records};
 use super::services::{Path, Watch};
@@ -32,9 +31,18 @@ pub(super) trait Sink {
 /// One running watch.
 struct Watcher<'a, S> {
     id: JobId,
+    cred: Cred,
     records: &'a Records,
-    events: UnboundedReceiver<Published>,
+    events: Subscription,
     sink: &'a S,
+}
+
+/// Why live events are no longer followed.
+enum Live {
+    /// The job is over or the log complete.
+    Over,
+    /// Lines are missing: the store has them. `over`: and the job is over.
+    Behind { over: bool },
 }
 
 /// Serves a watch to its end; the error returned ends the stream, ENODATA being the normal one.
@@ -47,19 +55,16 @@ pub(super) async fn serve<S: Sink>(
 ) -> RpcError {
     // Subscribed before the store is read, so that nothing falls between the two.
     let events = hub.subscribe(request.id);
-    let mut watcher = Watcher { id: request.id, records, events, sink };
-    let outcome = watcher.run(cred, request).await;
-    drop(watcher);
-    hub.sweep(request.id);
-    match outcome {
+    let mut watcher = Watcher { id: request.id, cred, records, events, sink };
+    match watcher.run(request).await {
         Ok(()) => RpcError::new(ENODATA, ""),
         Err(error) => error,
     }
 }
 
 impl<S: Sink> Watcher<'_, S> {
-    async fn run(&mut self, cred: Cred, request: &Watch) -> Result<(), RpcError> {
-        let main = self.records.main_log(self.id, cred)?;
+    async fn run(&mut self, request: &Watch) -> Result<(), RpcError> {
+        let main = self.records.main_log(self.id, self.cred)?;
         match &request.path {
             Path::Main => self.eventlog(Log::Main, main).await,
             Path::Exec => self.eventlog(Log::Exec, main).await,
@@ -74,8 +79,10 @@ impl<S: Sink> Watcher<'_, S> {
     async fn in_vain(&mut self, main: &MainLog) -> Result<(), RpcError> {
         let mut over = main.is_inactive();
         while !over {
-            let event = self.next_event().await?;
-            over = event.log == Log::Main && event.entry.name == "clean";
+            over = match self.heard().await? {
+                Heard::Event(event) => event.log == Log::Main && event.entry.name == "clean",
+                Heard::Missed => self.is_over()?,
+            };
         }
         Err(RpcError::new(ENOENT, ""))
     }
@@ -99,32 +106,36 @@ impl<S: Sink> Watcher<'_, S> {
             if over {
                 return Ok(());
             }
-            over = self.live(log, &mut position).await?;
-            if over && position.shown() > 0 {
-                return Ok(());
-            }
+            over = match self.live(log, &mut position).await? {
+                Live::Over if position.shown() > 0 => return Ok(()),
+                Live::Over => true,
+                Live::Behind { over } => over,
+            };
         }
     }
 
-    /// Shows live events. True when the job is over or the log complete, false when lines are missing.
-    async fn live(&mut self, log: Log, position: &mut Position) -> Result<bool, RpcError> {
+    /// Shows live events until the job is over, the log complete, or lines are missing.
+    async fn live(&mut self, log: Log, position: &mut Position) -> Result<Live, RpcError> {
         loop {
-            let event = self.next_event().await?;
+            let event = match self.heard().await? {
+                Heard::Event(event) => event,
+                Heard::Missed => return Ok(Live::Behind { over: self.is_over()? }),
+            };
             if event.log == log {
                 match position.accept(event.seq) {
                     Step::Seen => {}
-                    Step::Behind => return Ok(false),
+                    Step::Behind => return Ok(Live::Behind { over: false }),
                     Step::Show => {
                         let line = event.entry.encode();
                         self.show(&line).await?;
                         if ends(log, &line) {
-                            return Ok(true);
+                            return Ok(Live::Over);
                         }
                     }
                 }
             }
             if event.log == Log::Main && event.entry.name == "clean" {
-                return Ok(true);
+                return Ok(Live::Over);
             }
         }
     }
@@ -155,17 +166,26 @@ impl<S: Sink> Watcher<'_, S> {
             };
             tokio::select! {
                 () = waiting => {}
-                event = self.events.recv() => {
-                    let event = event.ok_or_else(ended)?;
-                    over = event.log == Log::Main && event.entry.name == "clean";
+                heard = self.events.next() => {
+                    over = match heard.ok_or_else(ended)? {
+                        Heard::Event(event) => {
+                            event.log == Log::Main && event.entry.name == "clean"
+                        }
+                        Heard::Missed => self.is_over()?,
+                    };
                     started = true;
                 }
             }
         }
     }
 
-    async fn next_event(&mut self) -> Result<Published, RpcError> {
-        self.events.recv().await.ok_or_else(ended)
+    async fn heard(&mut self) -> Result<Heard, RpcError> {
+        self.events.next().await.ok_or_else(ended)
+    }
+
+    /// Whether the job is over, as the store has it: for when its events were missed.
+    fn is_over(&self) -> Result<bool, RpcError> {
+        Ok(self.records.main_log(self.id, self.cred)?.is_inactive())
     }
 
     async fn show(&self, line: &str) -> Result<(), RpcError> {

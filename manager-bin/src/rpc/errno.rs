@@ -42,6 +42,7 @@ errnos! {
     ENODATA = 61, "No data available";
     EPROTO = 71, "Protocol error";
     EOVERFLOW = 75, "Value too large for defined data type";
+    EMSGSIZE = 90, "Message too long";
     EOPNOTSUPP = 95, "Operation not supported";
     ECONNRESET = 104, "Connection reset by peer";
     ETIMEDOUT = 110, "Connection timed out";

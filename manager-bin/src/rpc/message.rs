@@ -30,26 +30,30 @@ pub struct Answer {
     pub result: RpcResult,
 }
 
-/// Both forms of an answer as they are on the wire.
+/// Both forms of an answer as they are on the wire, read or written without a copy of the payload.
 #[derive(Serialize, Deserialize)]
-struct WireAnswer {
+struct WireAnswer<P, T> {
     id: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    payload: Option<Value>,
+    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
+    payload: Option<P>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     errno: Option<i32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
+    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
+    error: Option<T>,
+}
+
+fn none<T>() -> Option<T> {
+    None
 }
 
 impl Serialize for Answer {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut wire = WireAnswer { id: self.id, payload: None, errno: None, error: None };
         match &self.result {
-            Ok(payload) => wire.payload = Some(payload.clone()),
+            Ok(payload) => wire.payload = Some(payload),
             Err(error) => {
                 wire.errno = Some(error.errno);
-                wire.error = Some(error.text.clone());
+                wire.error = Some(&*error.text);
             }
         }
         wire.serialize(serializer)
@@ -58,7 +62,7 @@ impl Serialize for Answer {
 
 impl<'de> Deserialize<'de> for Answer {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let wire = WireAnswer::deserialize(deserializer)?;
+        let wire = WireAnswer::<Value, String>::deserialize(deserializer)?;
         let result = match wire.errno {
             Some(errno) => Err(RpcError::new(errno, wire.error.unwrap_or_default())),
             None => Ok(wire.payload.unwrap_or_default()),

@@ -12,8 +12,8 @@ use serde_json::Value;
 /// Version of the protocol. Both ends of a connection must have the same one.
 pub const PROTOCOL: u64 = 1;
 
-/// A line longer than this is no message; it bounds what one peer can make the other one hold.
-pub const MAX_LINE: usize = 64 << 20;
+/// A request of more bytes than this is refused: it bounds what a client can make the manager hold.
+pub const MAX_LINE: usize = 8 << 20;
 
 /// Topic of the first request of a connection: the ends compare versions and agree on who asks.
 pub const HELLO: &str = "hello";

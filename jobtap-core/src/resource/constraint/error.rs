@@ -85,6 +85,9 @@ pub enum ConstraintFault {
     /// `and`, `or` and `not` are nested too deeply.
     #[error("constraint is nested deeper than {} levels", Constraint::MAX_DEPTH)]
     Depth,
+    /// It has too many operators and operands.
+    #[error("constraint has more than {} terms", Constraint::MAX_TERMS)]
+    Terms,
 }
 
 /// Why a text isn't a constraint query (RFC 35). Positions count characters from 0.

@@ -61,6 +61,10 @@ impl Constraint {
     /// parsers accept for a jobspec.
     pub const MAX_DEPTH: usize = 50;
 
+    /// The most terms that a constraint has: operators and their operands, counted together. Host lists
+    /// and id sets are one operand, however much they name.
+    pub const MAX_TERMS: usize = 4096;
+
     /// Whether a node matches.
     #[must_use]
     pub fn matches(&self, node: &RankResources<'_>) -> bool {

@@ -10,9 +10,9 @@ impl Constraint {
     ///
     /// # Errors
     /// [`ConstraintError`] names the place and what is wrong there. Nesting beyond
-    /// [`Constraint::MAX_DEPTH`] is refused.
+    /// [`Constraint::MAX_DEPTH`] is refused, and more terms than [`Constraint::MAX_TERMS`].
     pub fn from_value(value: &Value) -> Result<Self, ConstraintError> {
-        Reader { path: String::new() }.constraint(value, 0)
+        Reader { path: String::new(), terms: 0 }.constraint(value, 0)
     }
 
     /// The JSON form, with host lists and id sets in their shortest form.
@@ -42,6 +42,8 @@ fn values(inner: &[Constraint]) -> Value {
 /// Reads with the path of the object at hand.
 struct Reader {
     path: String,
+    /// Terms so far.
+    terms: usize,
 }
 
 impl Reader {
@@ -51,6 +53,10 @@ impl Reader {
         let Some((operator, value)) = members.next() else {
             return Ok(Constraint::Always);
         };
+        self.terms += 1 + value.as_array().map_or(0, Vec::len);
+        if self.terms > Constraint::MAX_TERMS {
+            return Err(self.refuse(ConstraintFault::Terms));
+        }
         if members.next().is_some() {
             return Err(self.refuse(ConstraintFault::Operators));
         }
@@ -180,6 +186,16 @@ mod tests {
         assert!(Constraint::from_value(&nested(Constraint::MAX_DEPTH)).is_ok());
         let text = refused(nested(Constraint::MAX_DEPTH + 1));
         assert!(text.ends_with("not[0]: constraint is nested deeper than 50 levels"), "{text}");
+    }
+
+    #[test]
+    fn the_number_of_terms_has_an_end() {
+        let names = |count| json!({"properties": vec!["a"; count]});
+        assert!(Constraint::from_value(&names(Constraint::MAX_TERMS - 1)).is_ok());
+        assert_eq!(refused(names(Constraint::MAX_TERMS)), "constraint has more than 4096 terms");
+        // Those of all levels count together.
+        let many = json!({"and": vec![names(99); 50]});
+        assert!(refused(many).ends_with("constraint has more than 4096 terms"));
     }
 
     /// JSON that is nearly a constraint.

@@ -7,6 +7,7 @@ use jiff::tz::TimeZone;
 use super::parse::{Column, Template};
 use super::spec::{Spec, is_empty};
 use super::{FieldValue, FormatError, Row};
+use crate::cli::shown;
 
 /// What is outside the format and still shapes the lines.
 #[derive(Debug, Clone)]
@@ -73,10 +74,17 @@ fn column_values<R: Row>(
 ) -> Result<Vec<FieldValue>, FormatError> {
     let value = |row: &R| {
         let value = row.field(&column.field).unwrap_or_else(FieldValue::empty);
-        match &column.conversion {
-            Some(conversion) => conversion.apply(&value, zone),
-            None => Ok(value),
-        }
+        let value = match &column.conversion {
+            Some(conversion) => conversion.apply(&value, zone)?,
+            None => value,
+        };
+        Ok(match value {
+            // Anyone may have written it, but for our own colours.
+            FieldValue::Text(text) if !column.field.starts_with("color_") => {
+                FieldValue::Text(shown::in_line(&text).into_owned())
+            }
+            value => value,
+        })
     };
     rows.iter().map(value).collect()
 }

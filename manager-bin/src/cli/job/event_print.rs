@@ -10,7 +10,7 @@ use jobtap_core::job::Timestamp;
 use serde_json::Value;
 
 use crate::cli::message::CliError;
-use crate::cli::session;
+use crate::cli::{session, shown};
 
 /// The options about the form of printed events.
 #[derive(Debug, Clone, clap::Args)]
@@ -68,13 +68,10 @@ impl Printer {
 
     /// Prints the event on a line of its own.
     pub(in crate::cli) fn print(&mut self, event: &EventEntry) -> Result<(), CliError> {
-        let line = if self.color && self.format == EntryFormat::Text {
-            self.colored(event)
-        } else {
-            self.formatter.format(event)
-        };
-        session::print(&format!("{line}\n"))?;
-        Ok(())
+        if self.color && self.format == EntryFormat::Text {
+            return session::print_painted(&format!("{}\n", self.colored(event)));
+        }
+        session::print(&format!("{}\n", self.formatter.format(event)))
     }
 
     fn colored(&mut self, event: &EventEntry) -> String {
@@ -93,6 +90,7 @@ impl Printer {
 }
 
 fn paint(color: &str, text: &str) -> String {
+    let text = shown::in_line(text);
     format!("\x1b[{color}m{text}\x1b[0m")
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::target::Target;
 use crate::cli::ids::IdStyle;
 use crate::cli::message::CliError;
-use crate::cli::session;
+use crate::cli::{session, shown};
 use crate::client::Client;
 
 /// Options and arguments of `job why`.
@@ -43,7 +43,10 @@ fn lines(id: &str, answer: &Value, style: IdStyle) -> String {
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
     let state = text(answer.get("state"));
     let reasons = answer.get("reasons").and_then(Value::as_array);
-    let line = |reason: &Value| format!("{id}: {state}: {}\n", text(reason.get("text")));
+    let line = |reason: &Value| {
+        let reason = text(reason.get("text"));
+        format!("{id}: {state}: {}\n", shown::in_line(&reason))
+    };
     let lines: String = reasons.into_iter().flatten().map(line).collect();
     match style {
         IdStyle::Unicode => lines,

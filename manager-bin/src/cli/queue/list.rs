@@ -77,7 +77,8 @@ pub(super) async fn run(client: &Client, args: &ListArgs) -> Result<u8, CliError
     let table = render(&template, &rows, &options).map_err(CliError::failure)?;
     let lines: String =
         table.header.iter().chain(&table.lines).map(|line| format!("{line}\n")).collect();
-    session::print(&lines)?;
+    // The fields are shown by the format.
+    session::print_painted(&lines)?;
     Ok(0)
 }
 

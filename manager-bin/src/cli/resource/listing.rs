@@ -91,7 +91,8 @@ impl Listing {
             text += line.trim_end();
             text.push('\n');
         }
-        session::print(&text)
+        // The fields are shown by the format.
+        session::print_painted(&text)
     }
 }
 

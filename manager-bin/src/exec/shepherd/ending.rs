@@ -32,6 +32,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::job::Job;
 use super::{Shepherd, kept_ends};
+use crate::stderr;
 
 /// How often to look whether the manager of a temporary instance still lives, while it isn't connected.
 pub(super) const OWNER_PATROL: Duration = Duration::from_millis(100);
@@ -110,12 +111,12 @@ impl Shepherd {
         if self.is_abandoned() {
             // Nobody else can, and nobody will come for what is in it.
             if let Err(error) = std::fs::remove_dir_all(&self.state_dir) {
-                eprintln!("shepherd: {}: {error}", self.state_dir.display());
+                stderr::line(&format!("shepherd: {}: {error}", self.state_dir.display()));
             }
         } else if self.owner.is_none() && self.state_dir.exists() {
             let ended = self.jobs.values().filter(|job| job.ended() && !job.acknowledged);
             if let Err(error) = kept_ends::write(&self.state_dir, ended) {
-                eprintln!("shepherd: the ends of jobs are lost: {error}");
+                stderr::line(&format!("shepherd: the ends of jobs are lost: {error}"));
             }
         }
     }
@@ -136,6 +137,8 @@ impl Shepherd {
             }
         }
         let left: Vec<i32> = self.strangers().into_iter().map(Pid::as_raw_pid).collect();
-        eprintln!("shepherd: processes of jobs are left that can't be killed: {left:?}");
+        stderr::line(&format!(
+            "shepherd: processes of jobs are left that can't be killed: {left:?}"
+        ));
     }
 }

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::job::Job;
 use crate::exec::ExecEvent;
+use crate::stderr;
 
 /// Name of the file in the state directory.
 const FILE: &str = "shepherd.ends";
@@ -50,14 +51,14 @@ pub(super) fn read(state_dir: &Path) -> Vec<Job> {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
         Err(error) => {
-            eprintln!("shepherd: {FILE}: {error}");
+            stderr::line(&format!("shepherd: {FILE}: {error}"));
             return Vec::new();
         }
     };
     match serde_json::from_slice::<Vec<End>>(&text) {
         Ok(ends) => ends.into_iter().map(|end| Job::over(end.id, end.history)).collect(),
         Err(error) => {
-            eprintln!("shepherd: {FILE} is damaged: {error}");
+            stderr::line(&format!("shepherd: {FILE} is damaged: {error}"));
             Vec::new()
         }
     }

@@ -58,6 +58,7 @@ pub(crate) use self::options::files_per_task;
 use super::protocol::{Reply, Request, VERSION};
 use super::{ExecEvent, HeldJob, TaskProcess};
 use crate::open_files::OpenFiles;
+use crate::stderr;
 
 /// How often at most to look whether the state directory is still there.
 const MIN_PATROL: Duration = Duration::from_secs(1);
@@ -129,7 +130,8 @@ pub fn shepherd_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode 
     match start(arguments.into_iter()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("shepherd: {error}");
+            stderr::line(&format!("shepherd: {error}"));
+            stderr::flush();
             ExitCode::FAILURE
         }
     }
@@ -310,7 +312,9 @@ impl Shepherd {
             }
             Request::Signal { id, signum } => match Signal::from_named_raw(signum) {
                 Some(signal) => self.signal_when_launched(id, signal),
-                None => eprintln!("shepherd: job {id}: signal {signum} can't be sent"),
+                None => {
+                    stderr::line(&format!("shepherd: job {id}: signal {signum} can't be sent"));
+                }
             },
             Request::Cancel { id, signum, kill } => {
                 let signal = Signal::from_named_raw(signum).unwrap_or(Signal::TERM);

@@ -1,0 +1,262 @@
+//! What waits for the engine, and whose turn it is.
+//!
+//! Each connection has a queue of its own, and the engine takes from them in turns: first over the
+//! users, then over the connections of each user. So a client that sends thousands of requests delays
+//! another one by one request, not by thousands, and a user with many connections has no more turns
+//! than a user with one. What the manager itself reports, such as the ends of jobs, has every second
+//! turn, however many clients there are.
+
+use std::collections::VecDeque;
+use std::hash::Hash;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use jobtap_core::job::Uid;
+use rustc_hash::FxHashMap;
+
+/// Whose queue something is put on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// The manager's own.
+    Manager,
+    /// A client's.
+    Client {
+        /// Who is at the other end.
+        user: Uid,
+        /// The connection's number.
+        connection: u64,
+    },
+}
+
+/// The way to the engine's thread.
+pub(super) struct Intake<T> {
+    waiting: Mutex<Waiting<T>>,
+    arrived: Condvar,
+}
+
+struct Waiting<T> {
+    own: VecDeque<T>,
+    clients: Turns<Uid, Turns<u64, VecDeque<T>>>,
+    /// Whether the next one is the manager's own, if there is one.
+    own_next: bool,
+    /// Whether the engine's thread sleeps until something arrives.
+    asleep: bool,
+    closed: bool,
+}
+
+impl<T> Default for Intake<T> {
+    fn default() -> Self {
+        let waiting = Waiting {
+            own: VecDeque::new(),
+            clients: Turns::default(),
+            own_next: true,
+            asleep: false,
+            closed: false,
+        };
+        Self { waiting: Mutex::new(waiting), arrived: Condvar::new() }
+    }
+}
+
+impl<T> Intake<T> {
+    /// Puts something at the end of a queue; false when nothing is taken any more.
+    pub(super) fn put(&self, source: Source, what: T) -> bool {
+        let mut waiting = self.lock();
+        if waiting.closed {
+            return false;
+        }
+        match source {
+            Source::Manager => waiting.own.push_back(what),
+            Source::Client { user, connection } => {
+                waiting.clients.of(user).of(connection).push_back(what);
+            }
+        }
+        if std::mem::take(&mut waiting.asleep) {
+            self.arrived.notify_one();
+        }
+        true
+    }
+
+    /// Waits for the next one.
+    pub(super) fn take(&self) -> T {
+        let mut waiting = self.lock();
+        loop {
+            if let Some(what) = waiting.next() {
+                return what;
+            }
+            waiting.asleep = true;
+            waiting = self.arrived.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The next one, if there is one.
+    pub(super) fn try_take(&self) -> Option<T> {
+        self.lock().next()
+    }
+
+    /// Forgets what a connection still waits for: nobody is left to hear of it.
+    pub(super) fn forget(&self, source: Source) {
+        let forgotten = match source {
+            Source::Manager => None,
+            Source::Client { user, connection } => self.lock().forget(user, connection),
+        };
+        // Outside of the lock: what is dropped may put something on the manager's own queue.
+        drop(forgotten);
+    }
+
+    /// Takes nothing any more and forgets what waits.
+    pub(super) fn close(&self) {
+        let mut waiting = self.lock();
+        waiting.closed = true;
+        let forgotten = (std::mem::take(&mut waiting.own), std::mem::take(&mut waiting.clients));
+        drop(waiting);
+        drop(forgotten);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting<T>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Waiting<T> {
+    fn next(&mut self) -> Option<T> {
+        let own = if self.own_next { self.own.pop_front() } else { None };
+        self.own_next = own.is_none();
+        own.or_else(|| self.of_a_client()).or_else(|| self.own.pop_front())
+    }
+
+    fn of_a_client(&mut self) -> Option<T> {
+        self.clients.next(|user| {
+            let what = user.next(|queue| (queue.pop_front(), queue.is_empty()));
+            (what, user.is_empty())
+        })
+    }
+
+    fn forget(&mut self, user: Uid, connection: u64) -> Option<VecDeque<T>> {
+        let queues = self.clients.queues.get_mut(&user)?;
+        // Its place in the ring is passed over when its turn comes.
+        queues.queues.remove(&connection)
+    }
+}
+
+/// Queues that take turns.
+struct Turns<K, Q> {
+    /// The queues that have something, the next one in front.
+    ring: VecDeque<K>,
+    queues: FxHashMap<K, Q>,
+}
+
+impl<K, Q> Default for Turns<K, Q> {
+    fn default() -> Self {
+        Self { ring: VecDeque::new(), queues: FxHashMap::default() }
+    }
+}
+
+impl<K: Copy + Eq + Hash, Q: Default> Turns<K, Q> {
+    /// The queue of this key, to which something is added.
+    fn of(&mut self, key: K) -> &mut Q {
+        let ring = &mut self.ring;
+        self.queues.entry(key).or_insert_with(|| {
+            ring.push_back(key);
+            Q::default()
+        })
+    }
+
+    /// Takes from the queue whose turn it is; `take` also says whether the queue is empty then.
+    fn next<T>(&mut self, mut take: impl FnMut(&mut Q) -> (Option<T>, bool)) -> Option<T> {
+        while let Some(key) = self.ring.pop_front() {
+            let Some(queue) = self.queues.get_mut(&key) else { continue };
+            let (what, empty) = take(queue);
+            match empty {
+                true => drop(self.queues.remove(&key)),
+                false => self.ring.push_back(key),
+            }
+            if what.is_some() {
+                return what;
+            }
+        }
+        None
+    }
+
+    fn is_empty(&self) -> bool {
+        self.queues.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(user: u32, connection: u64) -> Source {
+        Source::Client { user: Uid::new(user), connection }
+    }
+
+    fn all(intake: &Intake<&'static str>) -> Vec<&'static str> {
+        std::iter::from_fn(|| intake.try_take()).collect()
+    }
+
+    #[test]
+    fn connections_take_turns_and_keep_their_order() {
+        let intake = Intake::default();
+        for what in ["a1", "a2", "a3"] {
+            intake.put(client(1, 1), what);
+        }
+        intake.put(client(1, 2), "b1");
+        intake.put(client(1, 2), "b2");
+        assert_eq!(all(&intake), ["a1", "b1", "a2", "b2", "a3"]);
+        // One that came back has its turn as before.
+        intake.put(client(1, 1), "a4");
+        assert_eq!(all(&intake), ["a4"]);
+    }
+
+    #[test]
+    fn many_connections_of_a_user_have_the_turns_of_one() {
+        let intake = Intake::default();
+        for connection in 0..50 {
+            intake.put(client(1, connection), "many");
+            intake.put(client(1, connection), "many");
+        }
+        intake.put(client(2, 99), "few");
+        intake.put(client(2, 99), "few");
+        assert_eq!(all(&intake).get(..4), Some(["many", "few", "many", "few"].as_slice()));
+    }
+
+    #[test]
+    fn the_managers_own_reports_have_every_second_turn() {
+        let intake = Intake::default();
+        for what in ["1", "2"] {
+            intake.put(client(1, 1), what);
+            intake.put(client(2, 2), what);
+        }
+        for what in ["x", "y", "z"] {
+            intake.put(Source::Manager, what);
+        }
+        assert_eq!(all(&intake), ["x", "1", "y", "1", "z", "2", "2"]);
+    }
+
+    #[test]
+    fn a_connection_that_ended_is_forgotten_and_only_it() {
+        let intake = Intake::default();
+        intake.put(client(1, 1), "gone");
+        intake.put(client(1, 2), "stays");
+        intake.put(client(1, 1), "gone");
+        intake.forget(client(1, 1));
+        assert_eq!(all(&intake), ["stays"]);
+        assert!(intake.lock().clients.queues.is_empty() && intake.lock().clients.ring.is_empty());
+    }
+
+    #[test]
+    fn a_sleeping_engine_is_woken_and_a_closed_intake_takes_nothing() {
+        let intake = Intake::default();
+        std::thread::scope(|scope| {
+            let taken = scope.spawn(|| intake.take());
+            while !intake.lock().asleep && !taken.is_finished() {
+                std::thread::yield_now();
+            }
+            assert!(intake.put(client(1, 1), "work"));
+            assert_eq!(taken.join().ok(), Some("work"));
+        });
+        intake.put(Source::Manager, "late");
+        intake.close();
+        assert!(!intake.put(Source::Manager, "later"));
+        assert_eq!(intake.try_take(), None);
+    }
+}

@@ -1,0 +1,225 @@
+//! The requests of a connection, line by line: what is read is bounded, and what can't be read is
+//! refused in words that carry the request's id, if that can be told.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::sync::Semaphore;
+
+use super::super::services::SUBMIT;
+use super::shares::{Charge, Share};
+use crate::rpc::errno::{EMSGSIZE, EPROTO};
+use crate::rpc::message::Request;
+use crate::rpc::{MAX_LINE, RpcError};
+
+/// A payload of more bytes than this is refused unless its topic takes more.
+const MAX_PAYLOAD: usize = 1 << 20;
+/// Topics whose payload may fill a line: a job with its files, a whole configuration.
+const LARGE: [&str; 2] = [SUBMIT, "config.load"];
+/// A line of no more bytes than this is a short one; the charge of a longer one grows by as many.
+const STEP: usize = 64 * 1024;
+/// Bytes of short requests that a connection may have in flight. They are its own: however many long
+/// ones its user's other connections send, there is room for these.
+const SHORT_BYTES: usize = 1 << 20;
+/// So much of a line is looked at for an id when the line can't be read.
+const HEAD: usize = 256;
+
+/// A request, with the bytes that it takes of its user's share.
+pub(super) struct Frame {
+    pub(super) request: Request,
+    pub(super) charge: Charge,
+}
+
+/// A line that is no request. Nothing after it can be understood.
+#[derive(Debug, PartialEq)]
+pub(super) struct Refused {
+    /// The request's id, 0 when it can't be told.
+    pub(super) id: u64,
+    pub(super) error: RpcError,
+}
+
+/// The requests that a peer sends.
+pub(super) struct Frames<R> {
+    from: BufReader<R>,
+    line: Vec<u8>,
+    short: Arc<Semaphore>,
+}
+
+impl<R: AsyncRead + Unpin> Frames<R> {
+    pub(super) fn new(from: R) -> Self {
+        let short = Arc::new(Semaphore::new(SHORT_BYTES));
+        Self { from: BufReader::new(from), line: Vec::new(), short }
+    }
+
+    /// Where they come from.
+    pub(super) fn source(&self) -> &R {
+        self.from.get_ref()
+    }
+
+    /// The next request; `None` at the end.
+    pub(super) async fn next(&mut self, share: &Share) -> Option<Result<Frame, Refused>> {
+        let mut charge = Charge::default();
+        // A long line's memory goes with it.
+        self.line.clear();
+        self.line.shrink_to(STEP);
+        loop {
+            let read = match self.from.fill_buf().await {
+                Ok(read) if !read.is_empty() => read,
+                _ => return None,
+            };
+            let end = read.iter().position(|byte| *byte == b'\n');
+            let more = read.get(..end.unwrap_or(read.len())).unwrap_or_default();
+            let length = self.line.len() + more.len();
+            if length > MAX_LINE {
+                let text = format!("a request of more than {MAX_LINE} bytes is refused");
+                return Some(Err(self.refused(RpcError::new(EMSGSIZE, text))));
+            }
+            if length > STEP {
+                let charged = length.next_multiple_of(STEP);
+                if let Err(error) = share.charge(&mut charge, charged).await {
+                    return Some(Err(self.refused(error)));
+                }
+            }
+            self.line.extend_from_slice(more);
+            let used = more.len() + usize::from(end.is_some());
+            self.from.consume(used);
+            if end.is_some() {
+                if length <= STEP {
+                    charge = Charge::of(&self.short, length).await;
+                }
+                let request = decode(&self.line);
+                return Some(request.map(|request| Frame { request, charge }));
+            }
+        }
+    }
+
+    fn refused(&self, error: RpcError) -> Refused {
+        Refused { id: id_in(&self.line), error }
+    }
+}
+
+/// The request in a line.
+fn decode(line: &[u8]) -> Result<Request, Refused> {
+    /// The payload is only looked at when it is known how large it may be.
+    #[derive(Deserialize)]
+    struct Line<'a> {
+        id: u64,
+        topic: String,
+        #[serde(default, borrow)]
+        payload: Option<&'a RawValue>,
+        #[serde(default)]
+        stream: bool,
+    }
+    let malformed = |error: serde_json::Error| Refused {
+        id: id_in(line),
+        error: RpcError::new(EPROTO, format!("malformed message: {error}")),
+    };
+    let Line { id, topic, payload, stream } = serde_json::from_slice(line).map_err(malformed)?;
+    let text = payload.map_or("null", RawValue::get);
+    let most = if LARGE.contains(&&*topic) { MAX_LINE } else { MAX_PAYLOAD };
+    if text.len() > most {
+        let text = format!("{topic}: a payload of more than {most} bytes is refused");
+        return Err(Refused { id, error: RpcError::new(EMSGSIZE, text) });
+    }
+    let payload: Value = serde_json::from_str(text).map_err(malformed)?;
+    Ok(Request { id, topic, payload, stream })
+}
+
+/// The id in a line that can't be read as a whole, if it comes first, as our own clients write it.
+fn id_in(line: &[u8]) -> u64 {
+    let head = line.get(..HEAD.min(line.len())).unwrap_or_default();
+    let head = String::from_utf8_lossy(head);
+    let number = head
+        .trim_start()
+        .strip_prefix('{')
+        .and_then(|rest| rest.trim_start().strip_prefix("\"id\""))
+        .and_then(|rest| rest.trim_start().strip_prefix(':'))
+        .map(str::trim_start);
+    let digits = number.and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+    use jobtap_core::engine::Cred;
+    use jobtap_core::job::Uid;
+    use serde_json::json;
+
+    use super::super::shares::Shares;
+    use super::*;
+
+    /// What a peer's bytes are read as.
+    async fn read(bytes: &[u8]) -> Vec<Result<Request, Refused>> {
+        let shares = Shares::new(448);
+        let seat = shares.seat(Cred { userid: Uid::new(7), owner: false }).unwrap();
+        let mut frames = Frames::new(bytes);
+        let mut all = Vec::new();
+        while let Some(frame) = frames.next(seat.share()).await {
+            let ended = frame.is_err();
+            all.push(frame.map(|frame| frame.request));
+            if ended {
+                break;
+            }
+        }
+        all
+    }
+
+    #[tokio::test]
+    async fn requests_are_read_one_by_one() {
+        let all = read(
+            b"{\"id\":1,\"topic\":\"a\"}\n{\"id\":2,\"topic\":\"b\",\"payload\":[1]}\n{\"id\"",
+        )
+        .await;
+        let all: Vec<_> = all.into_iter().map(Result::unwrap).collect();
+        assert_eq!((all[0].id, &all[0].payload), (1, &Value::Null));
+        assert_eq!((all[1].id, &all[1].payload), (2, &json!([1])));
+        assert_eq!(all.len(), 2);
+    }
+
+    #[tokio::test]
+    async fn malformed_lines_are_refused_with_the_id_that_can_be_read() {
+        for (line, id) in [
+            ("\n", 0),
+            ("garbage\n", 0),
+            ("{\"topic\":\"a\"}\n", 0),
+            ("{\"id\":-1,\"topic\":\"a\"}\n", 0),
+            (" { \"id\" : 7 , \"topic\"\n", 7),
+            ("{\"id\":8}\n", 8),
+            ("{\"id\":9,\"topic\":\"a\",\"payload\":[}\n", 9),
+        ] {
+            let refused = read(line.as_bytes()).await.pop().unwrap().unwrap_err();
+            assert_eq!((refused.id, refused.error.errno), (id, EPROTO), "{line}");
+            assert!(
+                refused.error.text.starts_with("malformed message: "),
+                "{}",
+                refused.error.text
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_line_over_the_limit_is_refused_before_its_end() {
+        let mut line = b"{\"id\":5,\"topic\":\"job-ingest.submit\",\"payload\":\"".to_vec();
+        line.resize(MAX_LINE + 1, b'x');
+        let refused = read(&line).await.pop().unwrap().unwrap_err();
+        assert_eq!((refused.id, refused.error.errno), (5, EMSGSIZE));
+        assert!(refused.error.text.contains(&MAX_LINE.to_string()), "{}", refused.error.text);
+    }
+
+    #[tokio::test]
+    async fn most_topics_take_small_payloads_only() {
+        let of = |topic: &str| {
+            let payload = "x".repeat(MAX_PAYLOAD);
+            format!("{{\"id\":5,\"topic\":\"{topic}\",\"payload\":\"{payload}\"}}\n")
+        };
+        let refused = read(of("job-list.list").as_bytes()).await.pop().unwrap().unwrap_err();
+        assert_eq!((refused.id, refused.error.errno), (5, EMSGSIZE));
+        assert!(refused.error.text.starts_with("job-list.list: a payload of more than 1048576"));
+        assert!(read(of("job-ingest.submit").as_bytes()).await.pop().unwrap().is_ok());
+    }
+}

@@ -1,0 +1,316 @@
+//! What each user may take of the manager: connections, requests that wait, bytes of requests.
+//!
+//! All connections of a user share one set of bounds, and all guests together never take what is kept
+//! for the owner. So nothing that a user does, by mistake or on purpose, takes another one's share.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jobtap_core::engine::Cred;
+use jobtap_core::job::Uid;
+use rustc_hash::FxHashMap;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::rpc::errno::EAGAIN;
+use crate::rpc::{MAX_LINE, RpcError};
+
+/// Bytes of long requests that a user may have on their way into the manager: read in part, or not yet
+/// decided. What is made of them in memory is up to ten times as large.
+const BYTES: usize = 2 * MAX_LINE;
+/// The same for all guests together.
+const BYTES_OF_GUESTS: usize = 8 * MAX_LINE;
+/// Requests of a user that may wait at a time: for the end of a job, for the lines of a log.
+const WAITING: usize = 16 * 1024;
+/// Streams of plugins that a user may follow at a time: each may hold what its reader hasn't read.
+const STREAMS: usize = 64;
+/// A guest's connections, where there is room for so many.
+const CONNECTIONS_OF_A_GUEST: usize = 64;
+/// How long a request waits for its user's other requests to make room for its bytes.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The shares of all users who are connected.
+pub(super) struct Shares {
+    room: usize,
+    taken: Mutex<Taken>,
+    bytes_of_guests: Arc<Semaphore>,
+}
+
+#[derive(Default)]
+struct Taken {
+    /// Connections of guests.
+    guests: usize,
+    /// By user; one who acts as owner and guest has two shares.
+    users: FxHashMap<(Uid, bool), (usize, Arc<Share>)>,
+}
+
+/// What the connections of one user have together.
+pub(super) struct Share {
+    bytes: Arc<Semaphore>,
+    /// What they have together with those of other guests.
+    bytes_of_guests: Option<Arc<Semaphore>>,
+    waiting: Arc<Semaphore>,
+    streams: Arc<Semaphore>,
+}
+
+/// A connection's place. It is free again when this is dropped.
+pub(super) struct Seat {
+    shares: Arc<Shares>,
+    who: (Uid, bool),
+    share: Arc<Share>,
+}
+
+/// What a request takes of its user's or its connection's bytes until this is dropped.
+#[derive(Default)]
+pub(super) struct Charge {
+    bytes: usize,
+    _of_connection: Option<OwnedSemaphorePermit>,
+    own: Option<OwnedSemaphorePermit>,
+    of_guests: Option<OwnedSemaphorePermit>,
+}
+
+impl Shares {
+    /// Shares of a manager that serves at most `room` connections.
+    pub(super) fn new(room: usize) -> Arc<Self> {
+        let bytes_of_guests = Arc::new(Semaphore::new(BYTES_OF_GUESTS));
+        Arc::new(Self { room, taken: Mutex::default(), bytes_of_guests })
+    }
+
+    /// A place for a connection of this user.
+    ///
+    /// # Errors
+    /// EAGAIN when a guest has, or all guests have, as many as they may. The owner is never refused.
+    pub(super) fn seat(self: &Arc<Self>, cred: Cred) -> Result<Seat, RpcError> {
+        let who = (cred.userid, cred.owner);
+        let mut taken = self.lock();
+        let own = taken.users.get(&who).map_or(0, |(count, _)| *count);
+        if !cred.owner {
+            self.check(cred.userid, own, taken.guests)?;
+            taken.guests += 1;
+        }
+        let bytes_of_guests = (!cred.owner).then(|| Arc::clone(&self.bytes_of_guests));
+        let (count, share) =
+            taken.users.entry(who).or_insert_with(|| (0, Arc::new(Share::new(bytes_of_guests))));
+        *count += 1;
+        let share = Arc::clone(share);
+        drop(taken);
+        Ok(Seat { shares: Arc::clone(self), who, share })
+    }
+
+    fn check(&self, user: Uid, own: usize, guests: usize) -> Result<(), RpcError> {
+        // An eighth is the owner's alone, and at least one.
+        let for_guests = self.room.saturating_sub((self.room / 8).max(1));
+        let for_one = (for_guests / 4).clamp(1, CONNECTIONS_OF_A_GUEST);
+        let text = if own >= for_one {
+            format!("{own} connections of user {user} are as many as one user may have")
+        } else if guests >= for_guests {
+            format!("{guests} connections are as many as there is room for: try again later")
+        } else {
+            return Ok(());
+        };
+        Err(RpcError::new(EAGAIN, text))
+    }
+
+    fn free(&self, who: (Uid, bool)) {
+        let mut taken = self.lock();
+        if !who.1 {
+            taken.guests = taken.guests.saturating_sub(1);
+        }
+        if let Some((count, _)) = taken.users.get_mut(&who) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                taken.users.remove(&who);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.shares.free(self.who);
+    }
+}
+
+impl Seat {
+    /// The share of the connection's user.
+    pub(super) fn share(&self) -> &Share {
+        &self.share
+    }
+}
+
+impl Share {
+    fn new(bytes_of_guests: Option<Arc<Semaphore>>) -> Self {
+        let semaphore = |permits| Arc::new(Semaphore::new(permits));
+        let (bytes, waiting, streams) = (semaphore(BYTES), semaphore(WAITING), semaphore(STREAMS));
+        Self { bytes, bytes_of_guests, waiting, streams }
+    }
+
+    /// Raises a charge to this number of bytes, as soon as other requests have made room for them.
+    ///
+    /// # Errors
+    /// EAGAIN when they don't in time, as unfinished lines won't.
+    pub(super) async fn charge(&self, charge: &mut Charge, bytes: usize) -> Result<(), RpcError> {
+        let more = bytes.saturating_sub(charge.bytes);
+        if more == 0 {
+            return Ok(());
+        }
+        let taken = tokio::time::timeout(PATIENCE, async {
+            let own = take(&self.bytes, more).await;
+            let of_guests = match &self.bytes_of_guests {
+                Some(bytes) => take(bytes, more).await,
+                None => None,
+            };
+            (own, of_guests)
+        });
+        let Ok((own, of_guests)) = taken.await else {
+            let text = format!("this user's requests hold {BYTES} bytes, as many as they may");
+            return Err(RpcError::new(EAGAIN, text));
+        };
+        merge(&mut charge.own, own);
+        merge(&mut charge.of_guests, of_guests);
+        charge.bytes = bytes;
+        Ok(())
+    }
+
+    /// A place for a request that may wait for long.
+    ///
+    /// # Errors
+    /// EAGAIN when there are as many as there may be.
+    pub(super) fn wait(&self) -> Result<OwnedSemaphorePermit, RpcError> {
+        try_take(&self.waiting, WAITING, "requests of this user wait")
+    }
+
+    /// A place for a stream of a plugin.
+    ///
+    /// # Errors
+    /// EAGAIN when there are as many as there may be.
+    pub(super) fn stream(&self) -> Result<OwnedSemaphorePermit, RpcError> {
+        try_take(&self.streams, STREAMS, "streams of this user are open")
+    }
+}
+
+impl Charge {
+    /// That of a short request, as soon as its connection's other requests have made room for it.
+    pub(super) async fn of(connection: &Arc<Semaphore>, bytes: usize) -> Self {
+        Self { _of_connection: take(connection, bytes).await, ..Self::default() }
+    }
+}
+
+async fn take(from: &Arc<Semaphore>, count: usize) -> Option<OwnedSemaphorePermit> {
+    let count = u32::try_from(count).unwrap_or(u32::MAX);
+    // Never closed.
+    Arc::clone(from).acquire_many_owned(count).await.ok()
+}
+
+fn merge(all: &mut Option<OwnedSemaphorePermit>, more: Option<OwnedSemaphorePermit>) {
+    match (all.as_mut(), more) {
+        (Some(all), Some(more)) => all.merge(more),
+        (None, more) => *all = more,
+        (Some(_), None) => {}
+    }
+}
+
+fn try_take(
+    from: &Arc<Semaphore>,
+    most: usize,
+    what: &str,
+) -> Result<OwnedSemaphorePermit, RpcError> {
+    let full = || RpcError::new(EAGAIN, format!("{most} {what}, as many as may"));
+    Arc::clone(from).try_acquire_owned().map_err(|_| full())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::task::Poll;
+
+    use super::*;
+
+    fn guest(uid: u32) -> Cred {
+        Cred { userid: Uid::new(uid), owner: false }
+    }
+
+    const OWNER: Cred = Cred { userid: Uid::new(1000), owner: true };
+
+    #[test]
+    fn one_guest_cannot_take_the_connections_of_others() {
+        let shares = Shares::new(448);
+        let seats: Vec<Seat> =
+            std::iter::from_fn(|| shares.seat(guest(7)).ok()).take(1000).collect();
+        assert_eq!(seats.len(), CONNECTIONS_OF_A_GUEST);
+        let refused = shares.seat(guest(7)).err().unwrap();
+        let text = "64 connections of user 7 are as many as one user may have";
+        assert_eq!((refused.errno, &*refused.text), (EAGAIN, text));
+        assert!(shares.seat(guest(8)).is_ok());
+        drop(seats);
+        assert!(shares.seat(guest(7)).is_ok());
+        assert!(shares.lock().users.is_empty() && shares.lock().guests == 0);
+    }
+
+    #[test]
+    fn all_guests_together_leave_connections_to_the_owner() {
+        for room in [1, 2, 48, 448] {
+            let shares = Shares::new(room);
+            let mut seats = Vec::new();
+            for uid in 0..1000 {
+                seats.extend(std::iter::from_fn(|| shares.seat(guest(uid)).ok()));
+            }
+            assert!(seats.len() < room, "{} of {room}", seats.len());
+            assert!(shares.seat(OWNER).is_ok());
+        }
+    }
+
+    /// Whether this has to wait.
+    async fn waits(future: impl Future) -> bool {
+        let mut future = std::pin::pin!(future);
+        std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await
+    }
+
+    #[tokio::test]
+    async fn requests_of_a_user_wait_for_their_share_of_bytes() {
+        let shares = Shares::new(448);
+        let (one, other) = (shares.seat(guest(7)).unwrap(), shares.seat(guest(7)).unwrap());
+        let mut charges = [Charge::default(), Charge::default(), Charge::default()];
+        let [first, second, third] = &mut charges;
+        one.share().charge(first, MAX_LINE).await.unwrap();
+        other.share().charge(second, MAX_LINE).await.unwrap();
+        assert!(waits(other.share().charge(third, 1)).await);
+        // Another guest and the owner have their own.
+        let mut theirs = Charge::default();
+        shares.seat(guest(8)).unwrap().share().charge(&mut theirs, MAX_LINE).await.unwrap();
+        *first = Charge::default();
+        other.share().charge(third, MAX_LINE).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn all_guests_together_have_a_share_of_bytes_and_the_owner_another() {
+        let shares = Shares::new(448);
+        let mut charges: Vec<Charge> = Vec::new();
+        let mut full = false;
+        for uid in 0..8 {
+            let seat = shares.seat(guest(uid)).unwrap();
+            let mut charge = Charge::default();
+            full = waits(seat.share().charge(&mut charge, BYTES)).await;
+            charges.push(charge);
+        }
+        assert!(full);
+        let mut owners = Charge::default();
+        shares.seat(OWNER).unwrap().share().charge(&mut owners, BYTES).await.unwrap();
+    }
+
+    #[test]
+    fn waiting_requests_are_refused_beyond_the_share() {
+        let shares = Shares::new(448);
+        let seat = shares.seat(guest(7)).unwrap();
+        let streams: Vec<_> = std::iter::from_fn(|| seat.share().stream().ok()).collect();
+        assert_eq!(streams.len(), STREAMS);
+        let refused = seat.share().stream().unwrap_err();
+        assert_eq!(refused.text, "64 streams of this user are open, as many as may");
+        drop(streams);
+        assert!(seat.share().stream().is_ok());
+    }
+}

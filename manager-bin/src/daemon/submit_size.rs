@@ -1,0 +1,97 @@
+//! How large a submission may be: it is held in memory, decoded, up to ten times as large as its text.
+
+use std::io::{self, Write};
+
+use serde_json::Value;
+
+use crate::rpc::errno::EINVAL;
+use crate::rpc::{MAX_LINE, RpcError};
+
+/// Bytes of a jobspec, unless the configuration says otherwise.
+pub(super) const DEFAULT: usize = 4 << 20;
+
+const KEY: &str = "ingest.max-jobspec-size";
+
+/// The limit in `config`, the whole configuration.
+///
+/// # Errors
+/// A value that is no number of bytes, or more than a request may have.
+pub(super) fn limit(config: &Value) -> Result<usize, String> {
+    let Some(value) = config.pointer("/ingest/max-jobspec-size") else {
+        return Ok(DEFAULT);
+    };
+    let bytes = value.as_u64().and_then(|bytes| usize::try_from(bytes).ok());
+    bytes.filter(|bytes| (1..=MAX_LINE).contains(bytes)).ok_or_else(|| {
+        format!("{KEY}: must be a number of bytes from 1 to {MAX_LINE}, not {value}")
+    })
+}
+
+/// Refuses a request to submit whose jobspec is larger than the limit, before it is decoded.
+pub(super) fn check(payload: &Value, limit: usize) -> Result<(), RpcError> {
+    let bytes = match (payload.get("J"), payload.get("jobspec")) {
+        // Base64, after the header.
+        (Some(Value::String(token)), _) => token.split('.').nth(1).map_or(0, str::len) / 4 * 3,
+        (_, Some(Value::String(text))) => text.len(),
+        (_, Some(jobspec)) => length(jobspec),
+        _ => 0,
+    };
+    if bytes <= limit {
+        return Ok(());
+    }
+    let text = format!("jobspec: {bytes} bytes are more than the {limit} of {KEY}");
+    Err(RpcError::new(EINVAL, text))
+}
+
+/// The length of a value's text, which is not kept.
+fn length(value: &Value) -> usize {
+    struct Count(usize);
+    impl Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // Counting doesn't fail.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use jobtap_core::job::Uid;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_form_of_a_jobspec_counts_its_own_bytes() {
+        let jobspec = json!({"a": "x".repeat(100)});
+        let text = jobspec.to_string();
+        let token = super::super::submit::wrap(&text, Uid::new(7));
+        for payload in [json!({"jobspec": jobspec}), json!({"jobspec": text}), json!({"J": token})]
+        {
+            check(&payload, text.len() + 2).unwrap();
+            let refused = check(&payload, 50).unwrap_err();
+            assert_eq!(refused.errno, EINVAL);
+            let words = "are more than the 50 of ingest.max-jobspec-size";
+            assert!(refused.text.ends_with(words), "{}", refused.text);
+        }
+        check(&json!({}), 1).unwrap();
+    }
+
+    #[test]
+    fn a_limit_is_a_number_of_bytes() {
+        assert_eq!(limit(&json!({})), Ok(DEFAULT));
+        assert_eq!(limit(&json!({"ingest": {"max-jobspec-size": 100}})), Ok(100));
+        for bad in [json!(0), json!("1M"), json!(-1), json!(MAX_LINE + 1)] {
+            let refused = limit(&json!({"ingest": {"max-jobspec-size": bad}})).unwrap_err();
+            assert!(refused.starts_with("ingest.max-jobspec-size: must be"), "{refused}");
+        }
+    }
+}
