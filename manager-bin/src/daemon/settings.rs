@@ -8,6 +8,7 @@ use super::lifecycle::StartError;
 use super::log::ring_size;
 use super::privacy::Veil;
 use crate::exec::KillPolicy;
+use crate::store::StoreSettings;
 
 /// What it says.
 #[derive(Debug, PartialEq)]
@@ -18,6 +19,7 @@ pub(super) struct Settings {
     pub(super) audited: usize,
     pub(super) kill: KillPolicy,
     pub(super) veil: Veil,
+    pub(super) store: StoreSettings,
 }
 
 impl Settings {
@@ -31,6 +33,7 @@ impl Settings {
             audited: audit::limit(config)?,
             kill: KillPolicy::read(config)?,
             veil: Veil::read(config).map_err(StartError::Access)?,
+            store: StoreSettings::read(config)?,
         })
     }
 }
@@ -48,6 +51,8 @@ mod tests {
             (json!({"log": {"ring-size": "x"}}), "log.ring-size"),
             (json!({"exec": {"kill-signal": "SIGNONE"}}), "exec.kill-signal"),
             (json!({"access": {"private-mode": 1}}), "access.private-mode"),
+            (json!({"store": {"memory": "1M"}}), "store.memory"),
+            (json!({"store": {"damage": "x"}}), "store.damage"),
         ] {
             let refused = Settings::read(&config).map_err(|error| error.to_string());
             assert!(refused.as_ref().is_err_and(|text| text.contains(key)), "{refused:?}");

@@ -24,18 +24,15 @@ use super::layout::{self, Effects, Ends, JobScan, Listing, Rows};
 use super::lock::{self, Lock};
 use super::rows::{self, Row};
 use super::space::{self, Space};
-use super::{Key, Op, Store, StoreError, StoredJob};
+use super::{Key, Memory, Op, Store, StoreError, StoreSettings, StoredJob};
 use crate::open_files::OpenFiles;
-use keyspaces::Keyspaces;
+use keyspaces::{Keyspaces, Room};
 pub use tail::Cut;
 
 /// The layout that this version writes.
 const FORMAT: u32 = 2;
 
 const MIB: u64 = 1024 * 1024;
-/// Blocks of tables kept in memory. The manager has active jobs in its own memory; this serves
-/// look-ups of old jobs and the filters (10 bits per key: 16 MiB for 13 million keys).
-const CACHE: u64 = 64 * MIB;
 /// All journals together: the most that a restart after a crash has to read again.
 const JOURNALS: u64 = 256 * MIB;
 /// The work is bounded by the disk, and the cores are the jobs'. Of several the first keeps itself
@@ -62,6 +59,7 @@ struct Engine {
     dir: PathBuf,
     rows: Keyspaces,
     db: Database,
+    memory: Memory,
 }
 
 impl EmbeddedStore {
@@ -72,14 +70,23 @@ impl EmbeddedStore {
     /// One sentence for each cause: a directory that isn't a store, one that another manager has
     /// open, a newer format, no permission, no space, damage, acknowledged commits missing.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
+        Self::open_with(dir, StoreSettings::default())
+    }
+
+    /// As [`EmbeddedStore::open`], with these settings.
+    ///
+    /// # Errors
+    /// As [`EmbeddedStore::open`].
+    pub fn open_with(dir: &Path, settings: StoreSettings) -> Result<Self, StoreError> {
+        let memory = settings.memory;
         files::prepare(dir)?;
         let lock = Lock::take(dir)?;
         let acked = Acked::read(dir)?;
         let (engine, cut) = if files::has_database(dir, acked)? {
             let cut = tail::mend(dir, acked)?;
-            (Engine::open(dir)?, cut)
+            (Engine::open(dir, memory)?, cut)
         } else {
-            (Engine::create(dir)?, None)
+            (Engine::create(dir, memory)?, None)
         };
         engine.check_format()?;
         let last = engine.last_commit()?;
@@ -119,23 +126,25 @@ impl EmbeddedStore {
 }
 
 impl Engine {
-    fn create(dir: &Path) -> Result<Self, StoreError> {
-        let db = open_database(dir, &files::clear(dir)?)?;
-        let engine = Self { dir: dir.to_owned(), rows: guarded(dir, || Keyspaces::open(&db))?, db };
+    fn create(dir: &Path, memory: Memory) -> Result<Self, StoreError> {
+        let db = open_database(dir, &files::clear(dir)?, memory)?;
+        let rows = guarded(dir, || Keyspaces::open(&db))?;
+        let engine = Self { dir: dir.to_owned(), rows, db, memory };
         let format = FORMAT.to_string().into_bytes();
         engine.write(Effects::from([(rows::FORMAT.into(), Some(format))]), 0)?;
         Ok(engine)
     }
 
-    fn open(dir: &Path) -> Result<Self, StoreError> {
-        let db = open_database(dir, &dir.join(files::DB))?;
+    fn open(dir: &Path, memory: Memory) -> Result<Self, StoreError> {
+        let db = open_database(dir, &dir.join(files::DB), memory)?;
         if !Keyspaces::are_in(&db) {
             return Err(StoreError::NotAStore {
                 path: dir.to_owned(),
                 found: "its database is another program's".to_owned(),
             });
         }
-        Ok(Self { dir: dir.to_owned(), rows: guarded(dir, || Keyspaces::open(&db))?, db })
+        let rows = guarded(dir, || Keyspaces::open(&db))?;
+        Ok(Self { dir: dir.to_owned(), rows, db, memory })
     }
 
     fn check_format(&self) -> Result<(), StoreError> {
@@ -166,7 +175,7 @@ impl Engine {
 
     /// Writes the rows as commit `number` and waits for the disk.
     fn write(&self, effects: Effects, number: u64) -> Result<(), StoreError> {
-        self.wait_for_workers()?;
+        self.make_room()?;
         self.guarded(|| {
             let mut batch =
                 fjall::OwnedWriteBatch::with_capacity(self.db.clone(), effects.len() + 1)
@@ -183,12 +192,18 @@ impl Engine {
         })
     }
 
-    fn wait_for_workers(&self) -> Result<(), StoreError> {
-        while self.rows.are_behind() {
-            self.guarded(|| self.db.persist(PersistMode::Buffer))?;
-            thread::sleep(Duration::from_millis(2));
+    /// Has what gathered in memory written to tables, and waits while too much is on its way there.
+    fn make_room(&self) -> Result<(), StoreError> {
+        loop {
+            match self.guarded(|| self.rows.room(self.memory.gathering()))? {
+                Room::Enough => return Ok(()),
+                Room::None => {
+                    // Fails once the worker threads have ended, which nothing else would tell.
+                    self.guarded(|| self.db.persist(PersistMode::Buffer))?;
+                    thread::sleep(Duration::from_millis(2));
+                }
+            }
         }
-        Ok(())
     }
 
     fn row(&self, name: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
@@ -348,12 +363,12 @@ impl Store for EmbeddedStore {
     }
 }
 
-fn open_database(dir: &Path, path: &Path) -> Result<Database, StoreError> {
+fn open_database(dir: &Path, path: &Path, memory: Memory) -> Result<Database, StoreError> {
     let mut tries = 0;
     loop {
         let opened = guarded(dir, || {
             Database::builder(path)
-                .cache_size(CACHE)
+                .cache_size(memory.cache())
                 .max_cached_files(Some(OpenFiles::of_this_process().tables()))
                 .max_journaling_size(JOURNALS)
                 .worker_threads(WORKERS)

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use fjall::compaction::Leveled;
 use fjall::config::{BlockSizePolicy, CompressionPolicy};
-use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions};
+use fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions};
 
 use super::super::rows;
 
@@ -21,7 +21,9 @@ const JOBS: &str = "jobs";
 const INDEX: &str = "index";
 const INSTANCE: &str = "instance";
 
-/// What gathers in memory before it becomes a table. Twice as much is no faster.
+/// What gathers of one keyspace in memory before it becomes a table, if it gets there: the bound of
+/// all keyspaces together is [`Keyspaces::room`]'s. Twice as much is no faster. fjall keeps it in
+/// the store, so that it can't be changed by the configuration.
 pub(super) const MEMTABLE: u64 = 32 * MIB;
 /// What a merge rewrites beside its own tables is the table where they begin: small ones, then.
 const TABLE: u64 = 8 * MIB;
@@ -33,8 +35,16 @@ const BLOCK: u32 = 32 * KIB;
 
 /// Waiting here begins a little before fjall waits by itself, which it does without noticing
 /// that its worker threads have ended and nothing will ever get better.
-const MAX_SEALED_MEMTABLES: usize = 2;
 const MAX_FIRST_LEVEL_TABLES: usize = 28;
+
+/// Whether more can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    /// It can.
+    Enough,
+    /// Tables are written more slowly than there is something to write.
+    None,
+}
 
 /// A part of a keyspace, to be scanned.
 pub(super) type Part<'a> = (&'a Keyspace, (Bound<Vec<u8>>, Bound<Vec<u8>>));
@@ -94,18 +104,44 @@ impl Keyspaces {
         ]
     }
 
-    /// Whether tables are written more slowly than there is something to write.
-    pub(super) fn are_behind(&self) -> bool {
-        [&self.jobs, &self.index, &self.instance].iter().any(|rows| {
-            rows.sealed_memtable_count() > MAX_SEALED_MEMTABLES
-                || rows.l0_table_count() >= MAX_FIRST_LEVEL_TABLES
-        })
+    /// Whether there is room in memory for what is to be written next. When as much as `most` has
+    /// gathered, the keyspace with the most of it begins a table, unless one is being written: so
+    /// no more than twice `most` is in memory, what is on its way to a table included.
+    pub(super) fn room(&self, most: u64) -> fjall::Result<Room> {
+        if self.all().iter().any(|rows| rows.l0_table_count() >= MAX_FIRST_LEVEL_TABLES) {
+            return Ok(Room::None);
+        }
+        let gathered = |rows: &Keyspace| rows.tree.active_memtable().size();
+        if self.all().into_iter().map(gathered).sum::<u64>() < most {
+            return Ok(Room::Enough);
+        }
+        if self.all().iter().any(|rows| rows.sealed_memtable_count() > 0) {
+            return Ok(Room::None);
+        }
+        if let Some(rows) = self.all().into_iter().max_by_key(|rows| gathered(rows)) {
+            rows.rotate_memtable()?;
+        }
+        Ok(Room::Enough)
+    }
+
+    fn all(&self) -> [&Keyspace; 3] {
+        [&self.jobs, &self.index, &self.instance]
+    }
+
+    /// Bytes that have gathered, and how many of what had gathered before are on their way to tables.
+    #[cfg(test)]
+    pub(super) fn in_memory(&self) -> (u64, usize) {
+        let all = self.all().into_iter();
+        let add = |(bytes, sealed), rows: &Keyspace| {
+            (bytes + rows.tree.active_memtable().size(), sealed + rows.sealed_memtable_count())
+        };
+        all.fold((0, 0), add)
     }
 
     /// Writes what is in memory to tables.
     #[cfg(test)]
     pub(super) fn flush_to_tables(&self) {
-        for rows in [&self.jobs, &self.index, &self.instance] {
+        for rows in self.all() {
             let _ = rows.rotate_memtable_and_wait();
         }
     }
