@@ -88,6 +88,7 @@ impl EmbeddedStore {
         } else {
             (Engine::create(dir, memory)?, None)
         };
+        files::sync_keyspaces(dir)?;
         engine.check_format()?;
         let last = engine.last_commit()?;
         if let Some(acked) = acked

@@ -87,6 +87,14 @@ pub(super) fn clear(dir: &Path) -> Result<PathBuf, StoreError> {
     Ok(db)
 }
 
+/// Makes the folders of the keyspaces durable: fjall syncs what is in each of them when it makes it,
+/// but not the entry that leads there.
+pub(super) fn sync_keyspaces(dir: &Path) -> Result<(), StoreError> {
+    let keyspaces = dir.join(DB).join(KEYSPACES);
+    let sync = || File::open(&keyspaces)?.sync_all();
+    sync().map_err(|err| StoreError::io(&keyspaces, err))
+}
+
 /// True when there is nothing, or what a manager leaves that ended while it created the database.
 fn never_held_data(db: &Path) -> io::Result<bool> {
     let names = match names(db) {

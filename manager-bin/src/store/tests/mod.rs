@@ -6,4 +6,5 @@
 mod crash;
 mod damage;
 mod model;
+mod power;
 mod torn;
