@@ -114,6 +114,9 @@ fn open_store(
     log: &Log,
 ) -> Result<Arc<dyn Store>, StoreError> {
     let store = EmbeddedStore::open_with(path, settings)?;
+    if let Some(repaired) = store.repaired() {
+        log.write(Level::Error, &format!("the store was damaged and is repaired\n{repaired}"));
+    }
     if let Some(cut) = store.cut() {
         log.write(Level::Warning, &cut.to_string());
     }

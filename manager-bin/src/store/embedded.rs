@@ -2,9 +2,12 @@
 //! this file and its folder.
 
 mod files;
+mod fsck;
 mod integrity;
 mod journal;
 mod keyspaces;
+mod repair;
+mod table;
 mod tail;
 #[cfg(test)]
 mod tests;
@@ -24,9 +27,11 @@ use super::layout::{self, Effects, Ends, JobScan, Listing, Rows};
 use super::lock::{self, Lock};
 use super::rows::{self, Row};
 use super::space::{self, Space};
-use super::{Key, Memory, Op, Store, StoreError, StoreSettings, StoredJob};
+use super::{Key, Memory, OnDamage, Op, Store, StoreError, StoreSettings, StoredJob};
 use crate::open_files::OpenFiles;
+pub use fsck::{Damage, check};
 use keyspaces::{Keyspaces, Room};
+pub use repair::{Repaired, repair};
 pub use tail::Cut;
 
 /// The layout that this version writes.
@@ -45,6 +50,7 @@ pub struct EmbeddedStore {
     engine: Engine,
     commits: Mutex<Commits>,
     cut: Option<Cut>,
+    repaired: Option<Repaired>,
     _lock: Lock,
 }
 
@@ -78,9 +84,16 @@ impl EmbeddedStore {
     /// # Errors
     /// As [`EmbeddedStore::open`].
     pub fn open_with(dir: &Path, settings: StoreSettings) -> Result<Self, StoreError> {
-        let memory = settings.memory;
         files::prepare(dir)?;
         let lock = Lock::take(dir)?;
+        let repaired = match settings.damage {
+            OnDamage::Repair => repair::repair_locked(dir)?,
+            OnDamage::Refuse => {
+                fsck::refuse_suspect(dir)?;
+                None
+            }
+        };
+        let memory = settings.memory;
         let acked = Acked::read(dir)?;
         let (engine, cut) = if files::has_database(dir, acked)? {
             let cut = tail::mend(dir, acked)?;
@@ -111,12 +124,23 @@ impl EmbeddedStore {
             ends: Ends::behind(engine.newest_job()?),
             failed: false,
         });
-        Ok(Self { engine, commits, cut: cut.and_then(Cut::news), _lock: lock })
+        Ok(Self { engine, commits, cut: cut.and_then(Cut::news), repaired, _lock: lock })
     }
 
     /// What opening cut off as torn, for the log.
     pub fn cut(&self) -> Option<&Cut> {
         self.cut.as_ref()
+    }
+
+    /// What opening repaired, for the log.
+    pub fn repaired(&self) -> Option<&Repaired> {
+        self.repaired.as_ref()
+    }
+
+    /// Has what is in memory written to tables, without waiting for it.
+    #[cfg(test)]
+    pub(super) fn begin_table(&self) {
+        self.engine.rows.begin_tables();
     }
 
     /// Writes what is in memory to tables, which otherwise takes megabytes.
@@ -128,16 +152,26 @@ impl EmbeddedStore {
 
 impl Engine {
     fn create(dir: &Path, memory: Memory) -> Result<Self, StoreError> {
-        let db = open_database(dir, &files::clear(dir)?, memory)?;
-        let rows = guarded(dir, || Keyspaces::open(&db))?;
-        let engine = Self { dir: dir.to_owned(), rows, db, memory };
+        let engine = Self::open_new(dir, &files::clear(dir)?, memory)?;
         let format = FORMAT.to_string().into_bytes();
         engine.write(Effects::from([(rows::FORMAT.into(), Some(format))]), 0)?;
         Ok(engine)
     }
 
+    /// Opens a database at `path` in which nothing is, not even what makes a store of it.
+    fn open_new(dir: &Path, path: &Path, memory: Memory) -> Result<Self, StoreError> {
+        let db = open_database(dir, path, memory)?;
+        let rows = guarded(dir, || Keyspaces::open(&db))?;
+        Ok(Self { dir: dir.to_owned(), rows, db, memory })
+    }
+
     fn open(dir: &Path, memory: Memory) -> Result<Self, StoreError> {
-        let db = open_database(dir, &dir.join(files::DB), memory)?;
+        Self::open_at(dir, &dir.join(files::DB), memory)
+    }
+
+    /// Opens the database at `path`, which needs not be the one in use.
+    fn open_at(dir: &Path, path: &Path, memory: Memory) -> Result<Self, StoreError> {
+        let db = open_database(dir, path, memory)?;
         if !Keyspaces::are_in(&db) {
             return Err(StoreError::NotAStore {
                 path: dir.to_owned(),
@@ -175,20 +209,24 @@ impl Engine {
     }
 
     /// Writes the rows as commit `number` and waits for the disk.
-    fn write(&self, effects: Effects, number: u64) -> Result<(), StoreError> {
+    fn write(&self, mut effects: Effects, number: u64) -> Result<(), StoreError> {
+        effects.insert(rows::COMMITS.into(), Some(number.to_be_bytes().into()));
+        // fsync, not fdatasync: the journal grows, and its length has to be durable too.
+        self.write_rows(effects, PersistMode::SyncAll)
+    }
+
+    /// Writes the rows, all or none of them.
+    fn write_rows(&self, effects: Effects, mode: PersistMode) -> Result<(), StoreError> {
         self.make_room()?;
         self.guarded(|| {
-            let mut batch =
-                fjall::OwnedWriteBatch::with_capacity(self.db.clone(), effects.len() + 1)
-                    // fsync, not fdatasync: the journal grows, and its length has to be durable too.
-                    .durability(Some(PersistMode::SyncAll));
+            let mut batch = fjall::OwnedWriteBatch::with_capacity(self.db.clone(), effects.len())
+                .durability(Some(mode));
             for (name, effect) in effects {
                 match effect {
                     Some(value) => batch.insert(self.rows.of(&name), name, value),
                     None => batch.remove(self.rows.of(&name), name),
                 }
             }
-            batch.insert(self.rows.of(rows::COMMITS), rows::COMMITS, number.to_be_bytes());
             batch.commit()
         })
     }
@@ -233,7 +271,11 @@ impl Engine {
     }
 
     fn guarded<T>(&self, call: impl FnOnce() -> fjall::Result<T>) -> Result<T, StoreError> {
-        guarded(&self.dir, call)
+        let made = guarded(&self.dir, call);
+        if let Err(StoreError::Corrupt { .. }) = &made {
+            files::suspect(&self.dir);
+        }
+        made
     }
 
     fn damaged(&self, detail: &str) -> StoreError {
@@ -427,11 +469,18 @@ fn explain(dir: &Path, err: fjall::Error) -> StoreError {
             Ok(free) if free < keyspaces::MEMTABLE => {
                 StoreError::io(dir, std::io::ErrorKind::StorageFull.into())
             }
-            _ => StoreError::Failed { path, detail: "writing failed in the background".to_owned() },
+            // The only time to look at everything: the manager ends.
+            _ => match fsck::tables(dir).ok().and_then(|damages| damages.into_iter().next()) {
+                Some(damage) => corrupt(damage.to_string()),
+                None => {
+                    let detail = "writing failed in the background".to_owned();
+                    StoreError::Failed { path, detail }
+                }
+            },
         },
         Error::Storage(LsmError::ChecksumMismatch { .. })
         | Error::JournalRecovery(fjall::JournalRecoveryError::ChecksumMismatch) => {
-            corrupt("a checksum doesn't match".to_owned())
+            corrupt("what was read is not what was written".to_owned())
         }
         Error::Storage(err) => corrupt(format!("{err:?}")),
         err => corrupt(format!("{err:?}")),

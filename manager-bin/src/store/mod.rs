@@ -23,7 +23,7 @@ mod tests;
 use std::ops::ControlFlow;
 
 pub use committer::{Batch, Committer};
-pub use embedded::{Cut, EmbeddedStore};
+pub use embedded::{Cut, Damage, EmbeddedStore, Repaired, check, repair};
 pub use error::StoreError;
 pub use guest_files::GuestFiles;
 pub use keys::{Key, KeyError};

@@ -17,9 +17,30 @@ use super::super::rows;
 const KIB: u32 = 1024;
 const MIB: u64 = 1024 * 1024;
 
-const JOBS: &str = "jobs";
-const INDEX: &str = "index";
-const INSTANCE: &str = "instance";
+/// What a keyspace holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The rows of jobs.
+    Jobs,
+    /// The index of jobs.
+    Index,
+    /// The rows of the instance and of the store itself.
+    Instance,
+}
+
+/// The parts in the order in which their keyspaces are made.
+pub(super) const PARTS: [Part; 3] = [Part::Jobs, Part::Index, Part::Instance];
+
+impl Part {
+    /// What the engine calls the keyspace.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Jobs => "jobs",
+            Self::Index => "index",
+            Self::Instance => "instance",
+        }
+    }
+}
 
 /// What gathers of one keyspace in memory before it becomes a table, if it gets there: the bound of
 /// all keyspaces together is [`Keyspaces::room`]'s. Twice as much is no faster. fjall keeps it in
@@ -35,6 +56,7 @@ const BLOCK: u32 = 32 * KIB;
 
 /// Waiting here begins a little before fjall waits by itself, which it does without noticing
 /// that its worker threads have ended and nothing will ever get better.
+const MAX_SEALED_MEMTABLES: usize = 2;
 const MAX_FIRST_LEVEL_TABLES: usize = 28;
 
 /// Whether more can be written.
@@ -46,8 +68,8 @@ pub(super) enum Room {
     None,
 }
 
-/// A part of a keyspace, to be scanned.
-pub(super) type Part<'a> = (&'a Keyspace, (Bound<Vec<u8>>, Bound<Vec<u8>>));
+/// Rows of a keyspace, to be scanned.
+pub(super) type Scan<'a> = (&'a Keyspace, (Bound<Vec<u8>>, Bound<Vec<u8>>));
 
 /// The keyspaces of a store. All are written to all the time, so that none keeps old journals from
 /// being deleted.
@@ -61,15 +83,15 @@ impl Keyspaces {
     /// Opens the keyspaces, and makes those that aren't there.
     pub(super) fn open(db: &Database) -> fjall::Result<Self> {
         Ok(Self {
-            jobs: db.keyspace(JOBS, options)?,
-            index: db.keyspace(INDEX, options)?,
-            instance: db.keyspace(INSTANCE, options)?,
+            jobs: db.keyspace(Part::Jobs.name(), options)?,
+            index: db.keyspace(Part::Index.name(), options)?,
+            instance: db.keyspace(Part::Instance.name(), options)?,
         })
     }
 
     /// Whether all are there.
     pub(super) fn are_in(db: &Database) -> bool {
-        [JOBS, INDEX, INSTANCE].iter().all(|name| db.keyspace_exists(name))
+        PARTS.iter().all(|part| db.keyspace_exists(part.name()))
     }
 
     /// The one with the row of this name.
@@ -83,6 +105,15 @@ impl Keyspaces {
         }
     }
 
+    /// The one of this part.
+    pub(super) fn part(&self, part: Part) -> &Keyspace {
+        match part {
+            Part::Jobs => &self.jobs,
+            Part::Index => &self.index,
+            Part::Instance => &self.instance,
+        }
+    }
+
     /// The name of the last row of all jobs.
     pub(super) fn last_of_jobs(&self) -> fjall::Result<Option<Vec<u8>>> {
         let last = self.jobs.last_key_value().map(fjall::Guard::key).transpose()?;
@@ -90,7 +121,7 @@ impl Keyspaces {
     }
 
     /// Where the rows are whose names begin with `prefix`, in the order of the names.
-    pub(super) fn parts(&self, prefix: &[u8]) -> Vec<Part<'_>> {
+    pub(super) fn parts(&self, prefix: &[u8]) -> Vec<Scan<'_>> {
         let start = Bound::Included(prefix.to_vec());
         let end = rows::after(prefix).map_or(Bound::Unbounded, Bound::Excluded);
         let index = rows::ALL_INDEX.to_vec();
@@ -108,7 +139,11 @@ impl Keyspaces {
     /// gathered, the keyspace with the most of it begins a table, unless one is being written: so
     /// no more than twice `most` is in memory, what is on its way to a table included.
     pub(super) fn room(&self, most: u64) -> fjall::Result<Room> {
-        if self.all().iter().any(|rows| rows.l0_table_count() >= MAX_FIRST_LEVEL_TABLES) {
+        let is_behind = |rows: &&Keyspace| {
+            rows.sealed_memtable_count() > MAX_SEALED_MEMTABLES
+                || rows.l0_table_count() >= MAX_FIRST_LEVEL_TABLES
+        };
+        if self.all().iter().any(is_behind) {
             return Ok(Room::None);
         }
         let gathered = |rows: &Keyspace| rows.tree.active_memtable().size();
@@ -136,6 +171,14 @@ impl Keyspaces {
             (bytes + rows.tree.active_memtable().size(), sealed + rows.sealed_memtable_count())
         };
         all.fold((0, 0), add)
+    }
+
+    /// Has what is in memory written to tables.
+    #[cfg(test)]
+    pub(super) fn begin_tables(&self) {
+        for rows in self.all() {
+            let _ = rows.rotate_memtable();
+        }
     }
 
     /// Writes what is in memory to tables.

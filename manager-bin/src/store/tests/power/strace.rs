@@ -81,12 +81,19 @@ impl Player {
         let call = call.trim_start();
         if let Some(beginning) = call.strip_suffix(" <unfinished ...>") {
             let mark = self.sync_mark(beginning);
+            if let Some(descriptor) = beginning.strip_prefix("close(") {
+                // At once: another thread may be given the number before this call is seen to end.
+                self.descriptors.remove(&descriptor.parse().unwrap());
+            }
             self.begun.insert(thread.to_owned(), (beginning.to_owned(), mark));
             return Some(Event::Other);
         }
         if call.starts_with("<... ") {
             let (_, end) = call.split_once(" resumed>").unwrap();
             let (beginning, mark) = self.begun.remove(thread).unwrap();
+            if beginning.starts_with("close(") {
+                return Some(Event::Other);
+            }
             return Some(self.call(&format!("{beginning}{end}"), mark));
         }
         if call.starts_with("+++") || call.starts_with("---") {
