@@ -8,3 +8,4 @@ mod damage;
 mod model;
 mod power;
 mod torn;
+mod unsynced;
