@@ -13,6 +13,7 @@ mod enclosing;
 mod enclosing_end;
 mod exec_override;
 mod format;
+mod fsck;
 mod housekeeping;
 mod ids;
 mod job;
@@ -128,6 +129,8 @@ enum Command {
     Kvs(kvs::KvsArgs),
     /// Write everything that the manager keeps to an archive
     Dump(kvs::DumpArgs),
+    /// Check the store of a manager that isn't running
+    Fsck(fsck::FsckArgs),
     /// Start the manager again
     Module(module::ModuleArgs),
     /// Show the manager's log
@@ -147,8 +150,10 @@ enum Command {
 }
 
 /// Commands that answer a wrong command line in the compiled manner; see [`Family`].
-const COMPILED: &[&str] =
-    &["start", "job", "config", "dmesg", "dump", "kvs", "module", "audit", "startlog", "uptime"];
+const COMPILED: &[&str] = &[
+    "start", "job", "config", "dmesg", "dump", "fsck", "kvs", "module", "audit", "startlog",
+    "uptime",
+];
 
 /// Runs the manager's command line; what a custom manager's `main` calls.
 pub fn main() -> ExitCode {
@@ -200,6 +205,7 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Config(args) => config::run(args),
         Command::Kvs(args) => kvs::run(args),
         Command::Dump(args) => kvs::dump(args),
+        Command::Fsck(args) => fsck::run(args),
         Command::Module(args) => module::run(args),
         Command::Dmesg(args) => dmesg::run(args),
         Command::Audit(args) => audit::run(args),

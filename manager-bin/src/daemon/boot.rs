@@ -30,7 +30,9 @@ use super::task_processes::TaskProcesses;
 use super::timers::Timers;
 use super::{Failure, Services, commit, resources, restore};
 use crate::exec::{ExecEvent, KillPolicy, LocalConfig, LocalExecutor};
-use crate::store::{Committer, EmbeddedStore, GuestFiles, Reserve, Store, StoreError};
+use crate::store::{
+    Committer, EmbeddedStore, GuestFiles, Reserve, Store, StoreError, StoreSettings,
+};
 
 /// Where plugins' asynchronous work and processes run.
 pub(super) struct Runs {
@@ -56,7 +58,7 @@ pub(super) fn start_threads(
     let log = Arc::new(Log::new(options.log_level).with_size(settings.ring_size));
     warn_of_strangers(&options.config, &linked, &log);
     let state = options.statedir.path();
-    let store = open_store(&state.join("store"), &log)?;
+    let store = open_store(&state.join("store"), settings.store, &log)?;
     let records = Records::new(Arc::clone(&store), state);
     let messages = Arc::<Messages>::default();
     let engine = EngineHandle::new(Arc::clone(&messages));
@@ -117,8 +119,15 @@ pub(super) fn start_threads(
     Ok((thread, Arc::new(services)))
 }
 
-fn open_store(path: &Path, log: &Log) -> Result<Arc<dyn Store>, StoreError> {
-    let store = EmbeddedStore::open(path)?;
+fn open_store(
+    path: &Path,
+    settings: StoreSettings,
+    log: &Log,
+) -> Result<Arc<dyn Store>, StoreError> {
+    let store = EmbeddedStore::open_with(path, settings)?;
+    if let Some(repaired) = store.repaired() {
+        log.write(Level::Error, &format!("the store was damaged and is repaired\n{repaired}"));
+    }
     if let Some(cut) = store.cut() {
         log.write(Level::Warning, &cut.to_string());
     }

@@ -6,30 +6,40 @@ use jobtap_core::engine::Write;
 use jobtap_core::job::JobId;
 
 use super::effects::Effector;
-use super::engine_thread::Turn;
+use super::engine_thread::{After, Turn};
 use super::index;
 use crate::store::{Batch, Committer, Key, KeyError, Op};
 
 /// Queues a turn: its effects are run when its writes and all earlier ones are durable.
 pub(super) fn submit(committer: &Committer, effector: &Arc<Effector>, turn: Turn) {
     let forgotten: Vec<JobId> = turn.writes.iter().filter_map(forgotten).collect();
+    let runs = Arc::clone(effector);
+    let then = move |after| {
+        forgotten.into_iter().for_each(|id| runs.records.remove_files(id));
+        runs.run(after);
+    };
+    if let Err(error) = queue(committer, turn, then) {
+        // A key that the store can't hold comes from a plugin's name at worst; to go on without
+        // the write would acknowledge what isn't there.
+        effector.failure.report(format!("an event can't be stored: {error}"));
+    }
+}
+
+/// Queues a turn's writes; `then` gets what follows them. A turn without writes waits too: what was
+/// read in it may show earlier writes.
+fn queue(
+    committer: &Committer,
+    turn: Turn,
+    then: impl FnOnce(Vec<After>) + Send + 'static,
+) -> Result<(), KeyError> {
     let mut ops = Vec::with_capacity(turn.writes.len() + turn.ops.len());
     for write in turn.writes {
-        if let Err(error) = self::ops(write, &mut ops) {
-            // A key that the store can't hold comes from a plugin's name at worst; to go on without
-            // the write would acknowledge what isn't there.
-            effector.failure.report(format!("an event can't be stored: {error}"));
-            return;
-        }
+        self::ops(write, &mut ops)?;
     }
     ops.extend(turn.ops);
-    let effector = Arc::clone(effector);
     let after = turn.after;
-    let then = move || {
-        forgotten.into_iter().for_each(|id| effector.records.remove_files(id));
-        effector.run(after);
-    };
-    committer.submit(Batch { ops, then: Box::new(then) });
+    committer.submit(Batch { ops, then: Box::new(move || then(after)) });
+    Ok(())
 }
 
 fn forgotten(write: &Write) -> Option<JobId> {
@@ -72,4 +82,37 @@ pub(crate) fn ops(write: Write, ops: &mut Vec<Op>) -> Result<(), KeyError> {
     };
     ops.push(op);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::store::Store;
+    use crate::store::memory::MemoryStore;
+
+    #[test]
+    fn an_answer_waits_until_all_that_it_may_show_is_durable() {
+        let store = Arc::new(MemoryStore::default());
+        let hold = store.hold();
+        let committer = Committer::start(Arc::clone(&store) as Arc<dyn Store>, |_| ()).unwrap();
+        let (tell, told) = mpsc::channel();
+        let write = Write::PutInstance { key: "key".to_owned(), value: "value".to_owned() };
+        let submit = |number, turn| {
+            let tell = tell.clone();
+            queue(&committer, turn, move |_| tell.send(number).unwrap()).unwrap();
+        };
+        submit(0, Turn { writes: vec![write], ..Turn::default() });
+        hold.wait_for_commit();
+        submit(1, Turn::default());
+        let early = told.try_recv();
+        assert!(early.is_err(), "answered before the write was durable: {early:?}");
+        hold.release();
+        drop(tell);
+        committer.close();
+        assert_eq!(told.iter().collect::<Vec<_>>(), [0, 1]);
+    }
 }

@@ -7,7 +7,7 @@ use jobtap_core::suggest::nearest;
 use serde_json::Value;
 
 /// The manager's tables with their keys, and those of Flux that have no meaning here.
-const TABLES: [(&str, &[&str]); 13] = [
+const TABLES: [(&str, &[&str]); 14] = [
     (
         "",
         &[
@@ -21,6 +21,7 @@ const TABLES: [(&str, &[&str]); 13] = [
             "policy",
             "queues",
             "resource",
+            "store",
             "archive",
             "bootstrap",
             "kvs",
@@ -75,6 +76,7 @@ const TABLES: [(&str, &[&str]); 13] = [
         "resource",
         &["config", "exclude", "maintenance", "norestrict", "noverify", "path", "scheduling"],
     ),
+    ("store", &["damage", "memory"]),
 ];
 
 /// Keys of Flux that promise access which nobody gets here.

@@ -32,7 +32,7 @@ use crate::exec::{ExecError, KillPolicyError};
 use crate::files::{Dir, Kind};
 use crate::open_files::OpenFiles;
 use crate::rpc::uri;
-use crate::store::StoreError;
+use crate::store::{StoreError, StoreSettingsError};
 
 /// How often is looked whether what is waited for has ended.
 const IDLE_POLL: Duration = Duration::from_millis(20);
@@ -71,6 +71,9 @@ pub enum StartError {
     /// The store can't be opened or read.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A setting of the store can't be used.
+    #[error(transparent)]
+    StoreSettings(#[from] StoreSettingsError),
     /// The linked plugins can't be used together.
     #[error(transparent)]
     Plugins(#[from] crate::build::LinkedError),

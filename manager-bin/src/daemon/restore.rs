@@ -13,8 +13,6 @@ use crate::store::{self, GuestFiles, Key, Op, Store, StoreError};
 
 /// Prefix of a plugin's data on a job.
 const DATA: &str = "data.";
-/// Where jobs go that can't be restored.
-const LOST: &str = "job-lost+found.job.";
 
 /// Rows of the index that are written together.
 const GROUP: usize = 4096;
@@ -196,7 +194,9 @@ fn text(name: &str, value: Vec<u8>) -> Result<String, String> {
 /// owner can look at them.
 fn set_aside(store: &dyn Store, files: &GuestFiles, id: JobId) -> Result<(), StoreError> {
     let mut ops = Vec::new();
-    let place = |name: &str| Key::instance(&format!("{LOST}{}.{name}", id.encode(Encoding::F58)));
+    let place = |name: &str| {
+        Key::instance(&format!("{}{}.{name}", Key::LOST_JOB, id.encode(Encoding::F58)))
+    };
     for key in store.list(&format!("{}.", id.encode(Encoding::Kvs)))? {
         let value = match store.get(&key)? {
             Some(value) => Some(value),
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(all(&store, &files, &mut engine, &log).unwrap(), 1);
         assert!(!output.exists());
         assert_eq!(store.job_ids().unwrap(), [2]);
-        let lost = store.list(LOST).unwrap();
+        let lost = store.list(Key::LOST_JOB).unwrap();
         let names: Vec<&str> = lost.iter().map(Key::as_str).collect();
         let kept = ["eventlog", "guest.output", "jobspec"];
         assert_eq!(names, kept.map(|name| format!("job-lost+found.job.ƒ2.{name}")));

@@ -9,6 +9,7 @@ use super::log::ring_size;
 use super::privacy::Veil;
 use super::submit_size;
 use crate::exec::KillPolicy;
+use crate::store::StoreSettings;
 
 /// What it says.
 #[derive(Debug, PartialEq)]
@@ -21,6 +22,7 @@ pub(super) struct Settings {
     pub(super) veil: Veil,
     /// Bytes of a jobspec that is accepted.
     pub(super) max_jobspec: usize,
+    pub(super) store: StoreSettings,
 }
 
 impl Settings {
@@ -35,6 +37,7 @@ impl Settings {
             kill: KillPolicy::read(config)?,
             veil: Veil::read(config).map_err(StartError::Access)?,
             max_jobspec: submit_size::limit(config).map_err(StartError::Ingest)?,
+            store: StoreSettings::read(config)?,
         })
     }
 }
@@ -53,6 +56,8 @@ mod tests {
             (json!({"exec": {"kill-signal": "SIGNONE"}}), "exec.kill-signal"),
             (json!({"access": {"private-mode": 1}}), "access.private-mode"),
             (json!({"ingest": {"max-jobspec-size": "1M"}}), "ingest.max-jobspec-size"),
+            (json!({"store": {"memory": "1M"}}), "store.memory"),
+            (json!({"store": {"damage": "x"}}), "store.damage"),
         ] {
             let refused = Settings::read(&config).map_err(|error| error.to_string());
             assert!(refused.as_ref().is_err_and(|text| text.contains(key)), "{refused:?}");

@@ -257,6 +257,27 @@ mod tests {
         assert_eq!(store.commits().len(), 1);
     }
 
+    /// A reader's answer shows what the writes before it have changed.
+    #[test]
+    fn a_batch_without_changes_waits_for_those_of_its_own_group() {
+        let fixture = Fixture::new();
+        let first = fixture.store.hold();
+        fixture.submit(0, append(1, 0));
+        first.wait_for_commit();
+        // These three gather while the first is committed, and are the next group.
+        fixture.submit(1, Vec::new());
+        fixture.submit(2, append(1, 1));
+        fixture.submit(3, Vec::new());
+        let second = fixture.store.hold();
+        first.release();
+        second.wait_for_commit();
+        let done: Vec<u64> = fixture.done.try_iter().collect();
+        assert_eq!(done, [0], "acknowledged before the group's commit ended");
+        second.release();
+        let (_, done, _) = fixture.finish();
+        assert_eq!(done, [1, 2, 3]);
+    }
+
     #[test]
     fn nothing_is_acknowledged_after_a_failed_commit() {
         let fixture = Fixture::new();

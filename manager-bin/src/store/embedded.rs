@@ -2,9 +2,12 @@
 //! this file and its folder.
 
 mod files;
+mod fsck;
 mod integrity;
 mod journal;
 mod keyspaces;
+mod repair;
+mod table;
 mod tail;
 #[cfg(test)]
 mod tests;
@@ -24,18 +27,17 @@ use super::layout::{self, Effects, Ends, JobScan, Listing, Rows};
 use super::lock::{self, Lock};
 use super::rows::{self, Row};
 use super::space::{self, Space};
-use super::{Key, Op, Store, StoreError, StoredJob};
+use super::{Key, Memory, OnDamage, Op, Store, StoreError, StoreSettings, StoredJob};
 use crate::open_files::OpenFiles;
-use keyspaces::Keyspaces;
+pub use fsck::{Damage, check};
+use keyspaces::{Keyspaces, Room};
+pub use repair::{Repaired, repair};
 pub use tail::Cut;
 
 /// The layout that this version writes.
 const FORMAT: u32 = 2;
 
 const MIB: u64 = 1024 * 1024;
-/// Blocks of tables kept in memory. The manager has active jobs in its own memory; this serves
-/// look-ups of old jobs and the filters (10 bits per key: 16 MiB for 13 million keys).
-const CACHE: u64 = 64 * MIB;
 /// All journals together: the most that a restart after a crash has to read again.
 const JOURNALS: u64 = 256 * MIB;
 /// The work is bounded by the disk, and the cores are the jobs'. Of several the first keeps itself
@@ -48,6 +50,7 @@ pub struct EmbeddedStore {
     engine: Engine,
     commits: Mutex<Commits>,
     cut: Option<Cut>,
+    repaired: Option<Repaired>,
     _lock: Lock,
 }
 
@@ -62,6 +65,7 @@ struct Engine {
     dir: PathBuf,
     rows: Keyspaces,
     db: Database,
+    memory: Memory,
 }
 
 impl EmbeddedStore {
@@ -72,15 +76,32 @@ impl EmbeddedStore {
     /// One sentence for each cause: a directory that isn't a store, one that another manager has
     /// open, a newer format, no permission, no space, damage, acknowledged commits missing.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
+        Self::open_with(dir, StoreSettings::default())
+    }
+
+    /// As [`EmbeddedStore::open`], with these settings.
+    ///
+    /// # Errors
+    /// As [`EmbeddedStore::open`].
+    pub fn open_with(dir: &Path, settings: StoreSettings) -> Result<Self, StoreError> {
         files::prepare(dir)?;
         let lock = Lock::take(dir)?;
+        let repaired = match settings.damage {
+            OnDamage::Repair => repair::repair_locked(dir)?,
+            OnDamage::Refuse => {
+                fsck::refuse_suspect(dir)?;
+                None
+            }
+        };
+        let memory = settings.memory;
         let acked = Acked::read(dir)?;
         let (engine, cut) = if files::has_database(dir, acked)? {
             let cut = tail::mend(dir, acked)?;
-            (Engine::open(dir)?, cut)
+            (Engine::open(dir, memory)?, cut)
         } else {
-            (Engine::create(dir)?, None)
+            (Engine::create(dir, memory)?, None)
         };
+        files::sync_keyspaces(dir)?;
         engine.check_format()?;
         let last = engine.last_commit()?;
         if let Some(acked) = acked
@@ -103,12 +124,23 @@ impl EmbeddedStore {
             ends: Ends::behind(engine.newest_job()?),
             failed: false,
         });
-        Ok(Self { engine, commits, cut: cut.and_then(Cut::news), _lock: lock })
+        Ok(Self { engine, commits, cut: cut.and_then(Cut::news), repaired, _lock: lock })
     }
 
     /// What opening cut off as torn, for the log.
     pub fn cut(&self) -> Option<&Cut> {
         self.cut.as_ref()
+    }
+
+    /// What opening repaired, for the log.
+    pub fn repaired(&self) -> Option<&Repaired> {
+        self.repaired.as_ref()
+    }
+
+    /// Has what is in memory written to tables, without waiting for it.
+    #[cfg(test)]
+    pub(super) fn begin_table(&self) {
+        self.engine.rows.begin_tables();
     }
 
     /// Writes what is in memory to tables, which otherwise takes megabytes.
@@ -119,23 +151,35 @@ impl EmbeddedStore {
 }
 
 impl Engine {
-    fn create(dir: &Path) -> Result<Self, StoreError> {
-        let db = open_database(dir, &files::clear(dir)?)?;
-        let engine = Self { dir: dir.to_owned(), rows: guarded(dir, || Keyspaces::open(&db))?, db };
+    fn create(dir: &Path, memory: Memory) -> Result<Self, StoreError> {
+        let engine = Self::open_new(dir, &files::clear(dir)?, memory)?;
         let format = FORMAT.to_string().into_bytes();
         engine.write(Effects::from([(rows::FORMAT.into(), Some(format))]), 0)?;
         Ok(engine)
     }
 
-    fn open(dir: &Path) -> Result<Self, StoreError> {
-        let db = open_database(dir, &dir.join(files::DB))?;
+    /// Opens a database at `path` in which nothing is, not even what makes a store of it.
+    fn open_new(dir: &Path, path: &Path, memory: Memory) -> Result<Self, StoreError> {
+        let db = open_database(dir, path, memory)?;
+        let rows = guarded(dir, || Keyspaces::open(&db))?;
+        Ok(Self { dir: dir.to_owned(), rows, db, memory })
+    }
+
+    fn open(dir: &Path, memory: Memory) -> Result<Self, StoreError> {
+        Self::open_at(dir, &dir.join(files::DB), memory)
+    }
+
+    /// Opens the database at `path`, which needs not be the one in use.
+    fn open_at(dir: &Path, path: &Path, memory: Memory) -> Result<Self, StoreError> {
+        let db = open_database(dir, path, memory)?;
         if !Keyspaces::are_in(&db) {
             return Err(StoreError::NotAStore {
                 path: dir.to_owned(),
                 found: "its database is another program's".to_owned(),
             });
         }
-        Ok(Self { dir: dir.to_owned(), rows: guarded(dir, || Keyspaces::open(&db))?, db })
+        let rows = guarded(dir, || Keyspaces::open(&db))?;
+        Ok(Self { dir: dir.to_owned(), rows, db, memory })
     }
 
     fn check_format(&self) -> Result<(), StoreError> {
@@ -165,30 +209,40 @@ impl Engine {
     }
 
     /// Writes the rows as commit `number` and waits for the disk.
-    fn write(&self, effects: Effects, number: u64) -> Result<(), StoreError> {
-        self.wait_for_workers()?;
+    fn write(&self, mut effects: Effects, number: u64) -> Result<(), StoreError> {
+        effects.insert(rows::COMMITS.into(), Some(number.to_be_bytes().into()));
+        // fsync, not fdatasync: the journal grows, and its length has to be durable too.
+        self.write_rows(effects, PersistMode::SyncAll)
+    }
+
+    /// Writes the rows, all or none of them.
+    fn write_rows(&self, effects: Effects, mode: PersistMode) -> Result<(), StoreError> {
+        self.make_room()?;
         self.guarded(|| {
-            let mut batch =
-                fjall::OwnedWriteBatch::with_capacity(self.db.clone(), effects.len() + 1)
-                    // fsync, not fdatasync: the journal grows, and its length has to be durable too.
-                    .durability(Some(PersistMode::SyncAll));
+            let mut batch = fjall::OwnedWriteBatch::with_capacity(self.db.clone(), effects.len())
+                .durability(Some(mode));
             for (name, effect) in effects {
                 match effect {
                     Some(value) => batch.insert(self.rows.of(&name), name, value),
                     None => batch.remove(self.rows.of(&name), name),
                 }
             }
-            batch.insert(self.rows.of(rows::COMMITS), rows::COMMITS, number.to_be_bytes());
             batch.commit()
         })
     }
 
-    fn wait_for_workers(&self) -> Result<(), StoreError> {
-        while self.rows.are_behind() {
-            self.guarded(|| self.db.persist(PersistMode::Buffer))?;
-            thread::sleep(Duration::from_millis(2));
+    /// Has what gathered in memory written to tables, and waits while too much is on its way there.
+    fn make_room(&self) -> Result<(), StoreError> {
+        loop {
+            match self.guarded(|| self.rows.room(self.memory.gathering()))? {
+                Room::Enough => return Ok(()),
+                Room::None => {
+                    // Fails once the worker threads have ended, which nothing else would tell.
+                    self.guarded(|| self.db.persist(PersistMode::Buffer))?;
+                    thread::sleep(Duration::from_millis(2));
+                }
+            }
         }
-        Ok(())
     }
 
     fn row(&self, name: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
@@ -217,7 +271,11 @@ impl Engine {
     }
 
     fn guarded<T>(&self, call: impl FnOnce() -> fjall::Result<T>) -> Result<T, StoreError> {
-        guarded(&self.dir, call)
+        let made = guarded(&self.dir, call);
+        if let Err(StoreError::Corrupt { .. }) = &made {
+            files::suspect(&self.dir);
+        }
+        made
     }
 
     fn damaged(&self, detail: &str) -> StoreError {
@@ -348,12 +406,12 @@ impl Store for EmbeddedStore {
     }
 }
 
-fn open_database(dir: &Path, path: &Path) -> Result<Database, StoreError> {
+fn open_database(dir: &Path, path: &Path, memory: Memory) -> Result<Database, StoreError> {
     let mut tries = 0;
     loop {
         let opened = guarded(dir, || {
             Database::builder(path)
-                .cache_size(CACHE)
+                .cache_size(memory.cache())
                 .max_cached_files(Some(OpenFiles::of_this_process().tables()))
                 .max_journaling_size(JOURNALS)
                 .worker_threads(WORKERS)
@@ -411,11 +469,18 @@ fn explain(dir: &Path, err: fjall::Error) -> StoreError {
             Ok(free) if free < keyspaces::MEMTABLE => {
                 StoreError::io(dir, std::io::ErrorKind::StorageFull.into())
             }
-            _ => StoreError::Failed { path, detail: "writing failed in the background".to_owned() },
+            // The only time to look at everything: the manager ends.
+            _ => match fsck::tables(dir).ok().and_then(|damages| damages.into_iter().next()) {
+                Some(damage) => corrupt(damage.to_string()),
+                None => {
+                    let detail = "writing failed in the background".to_owned();
+                    StoreError::Failed { path, detail }
+                }
+            },
         },
         Error::Storage(LsmError::ChecksumMismatch { .. })
         | Error::JournalRecovery(fjall::JournalRecoveryError::ChecksumMismatch) => {
-            corrupt("a checksum doesn't match".to_owned())
+            corrupt("what was read is not what was written".to_owned())
         }
         Error::Storage(err) => corrupt(format!("{err:?}")),
         err => corrupt(format!("{err:?}")),

@@ -62,7 +62,10 @@ pub enum StoreError {
         needed: u64,
     },
     /// What is on disk is not what was written.
-    #[error("{path} is damaged ({detail}): restore the store from a backup")]
+    #[error(
+        "{path} is damaged ({detail}): stop the manager and let `jobtap fsck` say what is lost; it \
+         can repair some damage, else restore the store from a backup"
+    )]
     Corrupt {
         /// The store's directory.
         path: PathBuf,

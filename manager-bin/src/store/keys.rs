@@ -58,6 +58,9 @@ impl Key {
     /// The key that says that the index is whole.
     pub const INDEXED: &'static str = "jobtap.indexed";
 
+    /// What the keys of a job begin with that can't be restored, before its id.
+    pub const LOST_JOB: &'static str = "job-lost+found.job.";
+
     /// The signed request of job `id`.
     pub fn request(id: u64) -> Self {
         Self::below(id, Self::J)

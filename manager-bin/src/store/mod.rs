@@ -15,6 +15,7 @@ mod lock;
 #[cfg(test)]
 pub(crate) mod memory;
 mod rows;
+mod settings;
 mod space;
 #[cfg(test)]
 mod tests;
@@ -22,10 +23,11 @@ mod tests;
 use std::ops::ControlFlow;
 
 pub use committer::{Batch, Committer};
-pub use embedded::{Cut, EmbeddedStore};
+pub use embedded::{Cut, Damage, EmbeddedStore, Repaired, check, repair};
 pub use error::StoreError;
 pub use guest_files::GuestFiles;
 pub use keys::{Key, KeyError};
+pub use settings::{Memory, OnDamage, StoreSettings, StoreSettingsError};
 pub use space::{Reserve, Space};
 
 /// One change. A key is written either by [`Op::Put`] or by [`Op::Append`], never by both.

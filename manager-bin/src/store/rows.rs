@@ -15,6 +15,8 @@ pub(super) const ALL_JOBS: &[u8] = b"j";
 pub(super) const ALL_INSTANCE: &[u8] = b"i";
 /// What the rows of the index of jobs begin with.
 pub(super) const ALL_INDEX: &[u8] = b"ijobtap.job.";
+/// What the store's own rows begin with.
+pub(super) const ALL_STORE: &[u8] = b"s";
 /// The version of the layout, as decimal text.
 pub(super) const FORMAT: &[u8] = b"sformat";
 /// The number of commits made, as eight bytes, big endian.
@@ -47,6 +49,11 @@ pub(super) fn of_instance(prefix: &str) -> Vec<u8> {
     let mut row = vec![INSTANCE];
     row.extend(prefix.as_bytes());
     row
+}
+
+/// The row that says that the index of jobs is whole.
+pub(super) fn indexed() -> Vec<u8> {
+    of_instance(Key::INDEXED)
 }
 
 /// The row of a value.

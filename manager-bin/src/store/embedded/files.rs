@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::{StoreError, acked, lock};
 use super::integrity::{self, CURRENT};
+use super::keyspaces::{PARTS, Part};
 use super::{FORMAT, journal};
 
 /// The engine's folder within the store's directory.
@@ -29,6 +30,9 @@ pub(super) const FIRST_JOURNAL: &str = "0.jnl";
 const META_KEYSPACE: &str = "0";
 /// Our keyspaces, in the order in which they were made.
 const OUR_KEYSPACES: [&str; 3] = ["1", "2", "3"];
+/// That something damaged was read, which a start that reads little doesn't find by itself: the next
+/// one checks everything.
+const SUSPECT: &str = "suspect";
 
 /// Makes sure that `dir` is a directory which is empty or already a store's.
 pub(super) fn prepare(dir: &Path) -> Result<(), StoreError> {
@@ -85,6 +89,47 @@ pub(super) fn clear(dir: &Path) -> Result<PathBuf, StoreError> {
     };
     clear().map_err(|err| StoreError::io(&db, err))?;
     Ok(db)
+}
+
+/// Whether there is a store in `dir`.
+pub(super) fn is_store(dir: &Path) -> bool {
+    [lock::FILE, acked::FILE].iter().any(|name| dir.join(name).is_file())
+}
+
+/// Our keyspaces, with their folders.
+pub(super) fn keyspaces(dir: &Path) -> Vec<(Part, PathBuf)> {
+    let folders = OUR_KEYSPACES.iter().map(|name| dir.join(DB).join(KEYSPACES).join(name));
+    PARTS.into_iter().zip(folders).collect()
+}
+
+/// The folder of the engine's own keyspace, which says what the others are.
+pub(super) fn meta_keyspace(dir: &Path) -> PathBuf {
+    dir.join(DB).join(KEYSPACES).join(META_KEYSPACE)
+}
+
+/// Notes that something damaged was read.
+pub(super) fn suspect(dir: &Path) {
+    // Where this can't be written the next start finds the damage when it reads it, or not yet.
+    let _ = File::create(dir.join(SUSPECT));
+}
+
+/// Whether something damaged was read since the store was last found or made whole.
+pub(super) fn is_suspect(dir: &Path) -> bool {
+    dir.join(SUSPECT).exists()
+}
+
+/// Notes that all is whole.
+pub(super) fn trust(dir: &Path) {
+    // One check too many is no harm.
+    let _ = fs::remove_file(dir.join(SUSPECT));
+}
+
+/// Makes the folders of the keyspaces durable: fjall syncs what is in each of them when it makes it,
+/// but not the entry that leads there.
+pub(super) fn sync_keyspaces(dir: &Path) -> Result<(), StoreError> {
+    let keyspaces = dir.join(DB).join(KEYSPACES);
+    let sync = || File::open(&keyspaces)?.sync_all();
+    sync().map_err(|err| StoreError::io(&keyspaces, err))
 }
 
 /// True when there is nothing, or what a manager leaves that ended while it created the database.

@@ -21,6 +21,10 @@ pub(super) const TABLES: &str = "tables";
 /// contents, its place and its length.
 const TRAILER_LEN: usize = 4 + 1 + 1 + 16 + 8 + 8;
 const TRAILER_MAGIC: &[u8] = b"SFA!";
+/// What begins every table of contents.
+const CONTENTS_MAGIC: [u8; 4] = *b"TOC!";
+/// The section of a manifest that lists the tables.
+const LISTED: &str = "tables";
 /// Some twenty sections, each with a short name.
 const MAX_CONTENTS: u64 = 64 * 1024;
 
@@ -57,27 +61,124 @@ fn parse_current(bytes: &[u8]) -> Option<(u64, u128)> {
     known.then_some((u64::from_le_bytes(*number), u128::from_le_bytes(*checksum)))
 }
 
+/// The tables that a keyspace's manifest lists, with the checksums of the whole files; none when it
+/// can't be told. [`check`] has said that the manifest is what was written.
+pub(super) fn listed_tables(keyspace: &Path) -> io::Result<Option<Vec<(PathBuf, u128)>>> {
+    let Some((number, _)) = parse_current(&fs::read(keyspace.join(CURRENT))?) else {
+        return Ok(None);
+    };
+    let manifest = keyspace.join(format!("v{number}"));
+    let sections = sections(&manifest)?.unwrap_or_default();
+    let Some(section) = sections.into_iter().find(|section| section.name == LISTED) else {
+        return Ok(None);
+    };
+    let mut file = File::open(manifest)?;
+    file.seek(SeekFrom::Start(section.start))?;
+    let mut bytes = Vec::new();
+    file.take(section.end.saturating_sub(section.start)).read_to_end(&mut bytes)?;
+    let tables = parse_listed(&mut bytes.as_slice());
+    let place = |(id, checksum)| (keyspace.join(TABLES).join(format!("{id}")), checksum);
+    Ok(tables.map(|tables| tables.into_iter().map(place).collect()))
+}
+
+/// Levels of runs of tables, each with its id, a kind of checksum, the checksum and a number that is
+/// added to those of its rows.
+fn parse_listed(bytes: &mut &[u8]) -> Option<Vec<(u64, u128)>> {
+    let mut tables = Vec::new();
+    let [levels] = take(bytes)?;
+    for _ in 0..levels {
+        let [runs] = take(bytes)?;
+        for _ in 0..runs {
+            for _ in 0..u32::from_le_bytes(take(bytes)?) {
+                let id = u64::from_le_bytes(take(bytes)?);
+                let [0] = take(bytes)? else { return None };
+                tables.push((id, u128::from_le_bytes(take(bytes)?)));
+                let _: [u8; 8] = take(bytes)?;
+            }
+        }
+    }
+    Some(tables)
+}
+
+/// A part of a manifest or table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Section {
+    /// What it is called there.
+    pub(super) name: String,
+    /// Where it begins.
+    pub(super) start: u64,
+    /// Where it ends.
+    pub(super) end: u64,
+}
+
+/// What the table of contents of a manifest or table says; none when it is not what was written.
+pub(super) fn sections(path: &Path) -> io::Result<Option<Vec<Section>>> {
+    let mut file = File::open(path)?;
+    let contents = match contents(&mut file)? {
+        Contents::Whole(contents) => contents,
+        Contents::Missing | Contents::Damaged => return Ok(None),
+    };
+    Ok(parse_sections(&contents))
+}
+
+fn parse_sections(mut bytes: &[u8]) -> Option<Vec<Section>> {
+    let bytes = &mut bytes;
+    let CONTENTS_MAGIC = take(bytes)? else { return None };
+    let mut found = Vec::new();
+    for _ in 0..u32::from_le_bytes(take(bytes)?) {
+        let start = u64::from_le_bytes(take(bytes)?);
+        let end = start.checked_add(u64::from_le_bytes(take(bytes)?))?;
+        let size = u16::from_le_bytes(take(bytes)?);
+        let (name, rest) = bytes.split_at_checked(size.into())?;
+        *bytes = rest;
+        found.push(Section { name: String::from_utf8_lossy(name).into_owned(), start, end });
+    }
+    Some(found)
+}
+
+fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(*taken)
+}
+
 /// Whether the table of contents is what the file's end says it is. A file too short to have an
 /// end is one whose writing never ended; the engine knows whether it needs it.
-fn contents_match(path: &Path) -> io::Result<bool> {
-    let mut file = File::open(path)?;
+pub(super) fn contents_match(path: &Path) -> io::Result<bool> {
+    Ok(!matches!(contents(&mut File::open(path)?)?, Contents::Damaged))
+}
+
+/// A table of contents.
+enum Contents {
+    /// It is what the file's end says it is.
+    Whole(Vec<u8>),
+    /// The file has no end.
+    Missing,
+    /// It is not what was written.
+    Damaged,
+}
+
+fn contents(file: &mut File) -> io::Result<Contents> {
     let length = file.metadata()?.len();
     let Some(end) = length.checked_sub(TRAILER_LEN as u64) else {
-        return Ok(true);
+        return Ok(Contents::Missing);
     };
     file.seek(SeekFrom::Start(end))?;
     let mut trailer = [0; TRAILER_LEN];
     file.read_exact(&mut trailer)?;
     let Some((checksum, start)) = parse_trailer(&trailer) else {
-        return Ok(true);
+        return Ok(Contents::Missing);
     };
     let Some(size) = end.checked_sub(start).filter(|size| *size <= MAX_CONTENTS) else {
-        return Ok(false);
+        return Ok(Contents::Damaged);
     };
     file.seek(SeekFrom::Start(start))?;
     let mut contents = Vec::new();
     file.take(size).read_to_end(&mut contents)?;
-    Ok(xxh3_128(&contents) == checksum)
+    match xxh3_128(&contents) == checksum {
+        true => Ok(Contents::Whole(contents)),
+        false => Ok(Contents::Damaged),
+    }
 }
 
 /// The checksum and the start of the table of contents; none when this is no trailer, which the

@@ -10,18 +10,41 @@ use std::sync::Arc;
 
 use fjall::compaction::Leveled;
 use fjall::config::{BlockSizePolicy, CompressionPolicy};
-use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions};
+use fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions};
 
 use super::super::rows;
 
 const KIB: u32 = 1024;
 const MIB: u64 = 1024 * 1024;
 
-const JOBS: &str = "jobs";
-const INDEX: &str = "index";
-const INSTANCE: &str = "instance";
+/// What a keyspace holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The rows of jobs.
+    Jobs,
+    /// The index of jobs.
+    Index,
+    /// The rows of the instance and of the store itself.
+    Instance,
+}
 
-/// What gathers in memory before it becomes a table. Twice as much is no faster.
+/// The parts in the order in which their keyspaces are made.
+pub(super) const PARTS: [Part; 3] = [Part::Jobs, Part::Index, Part::Instance];
+
+impl Part {
+    /// What the engine calls the keyspace.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Jobs => "jobs",
+            Self::Index => "index",
+            Self::Instance => "instance",
+        }
+    }
+}
+
+/// What gathers of one keyspace in memory before it becomes a table, if it gets there: the bound of
+/// all keyspaces together is [`Keyspaces::room`]'s. Twice as much is no faster. fjall keeps it in
+/// the store, so that it can't be changed by the configuration.
 pub(super) const MEMTABLE: u64 = 32 * MIB;
 /// What a merge rewrites beside its own tables is the table where they begin: small ones, then.
 const TABLE: u64 = 8 * MIB;
@@ -36,8 +59,17 @@ const BLOCK: u32 = 32 * KIB;
 const MAX_SEALED_MEMTABLES: usize = 2;
 const MAX_FIRST_LEVEL_TABLES: usize = 28;
 
-/// A part of a keyspace, to be scanned.
-pub(super) type Part<'a> = (&'a Keyspace, (Bound<Vec<u8>>, Bound<Vec<u8>>));
+/// Whether more can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    /// It can.
+    Enough,
+    /// Tables are written more slowly than there is something to write.
+    None,
+}
+
+/// Rows of a keyspace, to be scanned.
+pub(super) type Scan<'a> = (&'a Keyspace, (Bound<Vec<u8>>, Bound<Vec<u8>>));
 
 /// The keyspaces of a store. All are written to all the time, so that none keeps old journals from
 /// being deleted.
@@ -51,15 +83,15 @@ impl Keyspaces {
     /// Opens the keyspaces, and makes those that aren't there.
     pub(super) fn open(db: &Database) -> fjall::Result<Self> {
         Ok(Self {
-            jobs: db.keyspace(JOBS, options)?,
-            index: db.keyspace(INDEX, options)?,
-            instance: db.keyspace(INSTANCE, options)?,
+            jobs: db.keyspace(Part::Jobs.name(), options)?,
+            index: db.keyspace(Part::Index.name(), options)?,
+            instance: db.keyspace(Part::Instance.name(), options)?,
         })
     }
 
     /// Whether all are there.
     pub(super) fn are_in(db: &Database) -> bool {
-        [JOBS, INDEX, INSTANCE].iter().all(|name| db.keyspace_exists(name))
+        PARTS.iter().all(|part| db.keyspace_exists(part.name()))
     }
 
     /// The one with the row of this name.
@@ -73,6 +105,15 @@ impl Keyspaces {
         }
     }
 
+    /// The one of this part.
+    pub(super) fn part(&self, part: Part) -> &Keyspace {
+        match part {
+            Part::Jobs => &self.jobs,
+            Part::Index => &self.index,
+            Part::Instance => &self.instance,
+        }
+    }
+
     /// The name of the last row of all jobs.
     pub(super) fn last_of_jobs(&self) -> fjall::Result<Option<Vec<u8>>> {
         let last = self.jobs.last_key_value().map(fjall::Guard::key).transpose()?;
@@ -80,7 +121,7 @@ impl Keyspaces {
     }
 
     /// Where the rows are whose names begin with `prefix`, in the order of the names.
-    pub(super) fn parts(&self, prefix: &[u8]) -> Vec<Part<'_>> {
+    pub(super) fn parts(&self, prefix: &[u8]) -> Vec<Scan<'_>> {
         let start = Bound::Included(prefix.to_vec());
         let end = rows::after(prefix).map_or(Bound::Unbounded, Bound::Excluded);
         let index = rows::ALL_INDEX.to_vec();
@@ -94,18 +135,56 @@ impl Keyspaces {
         ]
     }
 
-    /// Whether tables are written more slowly than there is something to write.
-    pub(super) fn are_behind(&self) -> bool {
-        [&self.jobs, &self.index, &self.instance].iter().any(|rows| {
+    /// Whether there is room in memory for what is to be written next. When as much as `most` has
+    /// gathered, the keyspace with the most of it begins a table, unless one is being written: so
+    /// no more than twice `most` is in memory, what is on its way to a table included.
+    pub(super) fn room(&self, most: u64) -> fjall::Result<Room> {
+        let is_behind = |rows: &&Keyspace| {
             rows.sealed_memtable_count() > MAX_SEALED_MEMTABLES
                 || rows.l0_table_count() >= MAX_FIRST_LEVEL_TABLES
-        })
+        };
+        if self.all().iter().any(is_behind) {
+            return Ok(Room::None);
+        }
+        let gathered = |rows: &Keyspace| rows.tree.active_memtable().size();
+        if self.all().into_iter().map(gathered).sum::<u64>() < most {
+            return Ok(Room::Enough);
+        }
+        if self.all().iter().any(|rows| rows.sealed_memtable_count() > 0) {
+            return Ok(Room::None);
+        }
+        if let Some(rows) = self.all().into_iter().max_by_key(|rows| gathered(rows)) {
+            rows.rotate_memtable()?;
+        }
+        Ok(Room::Enough)
+    }
+
+    fn all(&self) -> [&Keyspace; 3] {
+        [&self.jobs, &self.index, &self.instance]
+    }
+
+    /// Bytes that have gathered, and how many of what had gathered before are on their way to tables.
+    #[cfg(test)]
+    pub(super) fn in_memory(&self) -> (u64, usize) {
+        let all = self.all().into_iter();
+        let add = |(bytes, sealed), rows: &Keyspace| {
+            (bytes + rows.tree.active_memtable().size(), sealed + rows.sealed_memtable_count())
+        };
+        all.fold((0, 0), add)
+    }
+
+    /// Has what is in memory written to tables.
+    #[cfg(test)]
+    pub(super) fn begin_tables(&self) {
+        for rows in self.all() {
+            let _ = rows.rotate_memtable();
+        }
     }
 
     /// Writes what is in memory to tables.
     #[cfg(test)]
     pub(super) fn flush_to_tables(&self) {
-        for rows in [&self.jobs, &self.index, &self.instance] {
+        for rows in self.all() {
             let _ = rows.rotate_memtable_and_wait();
         }
     }

@@ -173,3 +173,26 @@ fn what_the_engine_answers_is_sorted_by_what_helps() {
     assert!(text.contains("writing failed in the background"), "{text}");
     assert!(matches!(explained(fjall::Error::Unrecoverable), StoreError::Corrupt { .. }));
 }
+
+/// What has gathered, and once as much that is on its way to a table, whichever keyspaces it is for.
+#[test]
+fn what_is_in_memory_is_bounded_by_the_configuration() {
+    const MIB: u64 = 1024 * 1024;
+    const VALUE: usize = 64 * 1024;
+    let dir = tempfile::tempdir().unwrap();
+    let config = serde_json::json!({ "store": { "memory": "16M" } });
+    let store =
+        EmbeddedStore::open_with(dir.path(), StoreSettings::read(&config).unwrap()).unwrap();
+    let mut most = 0;
+    for id in 0..300 {
+        let index = Key::instance(&format!("{}{id:016x}", Key::INDEX)).unwrap();
+        let ops = [Key::jobspec(id), index, Key::instance(&format!("x{id}")).unwrap()];
+        let value = || vec![id as u8; VALUE];
+        store.commit(ops.map(|key| Op::Put { key, value: value() }).to_vec()).unwrap();
+        let (gathered, sealed) = store.engine.rows.in_memory();
+        assert!(sealed <= 1, "{sealed}");
+        most = most.max(gathered);
+    }
+    // 56 MiB were written.
+    assert!(most > 4 * MIB && most < 6 * MIB, "{most}");
+}

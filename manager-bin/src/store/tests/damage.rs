@@ -1,11 +1,15 @@
 //! Damaged files: a store opens with all that was acknowledged or says what is wrong; it never
 //! panics and never opens with less.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use crate::store::{EmbeddedStore, Key, Op, Store, StoreError};
+use crate::store::{
+    EmbeddedStore, Key, Op, Repaired, Store, StoreError, StoreSettings, check, repair,
+};
 
 const JOBS: u64 = 200;
 
@@ -149,4 +153,168 @@ fn an_old_copy_of_the_database_is_not_taken_for_the_store() {
     let err = read_all(dir.path()).unwrap_err();
     let text = format!("(commit {JOBS} is the last one there, {} were", JOBS + 1);
     assert!(err.to_string().contains(&text), "{err}");
+}
+
+/// A store whose jobs are in several blocks of tables, and the files of these tables.
+fn with_tables(dir: &Path) -> Vec<PathBuf> {
+    let store = EmbeddedStore::open(dir).unwrap();
+    for id in 0..JOBS {
+        let value = (0..2000).map(|n| (n * (id + 3) % 251) as u8).collect();
+        let index = Key::instance(&format!("{}{id:016x}", Key::INDEX)).unwrap();
+        let append = |seq| Op::Append {
+            key: Key::eventlog(id),
+            seq,
+            value: format!("event {seq} of {id}\n").into(),
+        };
+        let put = |key, value| Op::Put { key, value };
+        let ops = vec![append(0), put(Key::jobspec(id), value), put(index, "summary".into())];
+        store.commit(ops).unwrap();
+        store
+            .commit(vec![append(1), Op::Put { key: Key::checkpoint(), value: b"7".into() }])
+            .unwrap();
+    }
+    let indexed = Key::instance(Key::INDEXED).unwrap();
+    store.commit(vec![Op::Put { key: indexed, value: b"1".into() }]).unwrap();
+    store.flush_to_table();
+    // What is in the journal alone is none of the tables' damage.
+    store
+        .commit(vec![Op::Put { key: Key::instance("last").unwrap(), value: b"1".into() }])
+        .unwrap();
+    drop(store);
+    files(&dir.join("db-2/keyspaces")).into_iter().filter(|path| is_our_table(path)).collect()
+}
+
+fn is_our_table(path: &Path) -> bool {
+    let path = path.to_string_lossy();
+    path.contains("/tables/") && !path.contains("/keyspaces/0/")
+}
+
+fn all_keys(store: &EmbeddedStore) -> BTreeMap<Key, Vec<u8>> {
+    let content = |key: &Key| match store.get(key).unwrap() {
+        Some(value) => value,
+        None => store.read_log(key).unwrap().unwrap(),
+    };
+    store.list("").unwrap().into_iter().map(|key| (key.clone(), content(&key))).collect()
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at] ^= 0x10;
+    // As a failing disk: in the file that is there, whatever other names it has.
+    fs::write(path, bytes).unwrap();
+}
+
+/// What one flipped bit of a table costs: a few jobs, which are named, and nothing else.
+#[test]
+fn a_flipped_bit_of_a_table_is_found_and_repaired() {
+    let good = tempfile::tempdir().unwrap();
+    let tables = with_tables(good.path());
+    assert!(tables.len() >= 3, "{tables:?}");
+    assert_eq!(check(good.path()).unwrap(), []);
+    assert_eq!(repair(good.path()).unwrap(), None);
+    let before = all_keys(&EmbeddedStore::open(good.path()).unwrap());
+    let mut repairs = 0;
+    for table in tables {
+        let length = fs::metadata(&table).unwrap().len() as usize;
+        let name = table.strip_prefix(good.path()).unwrap();
+        for at in (0..length).step_by(length / 12 + 1) {
+            let dir = tempfile::tempdir().unwrap();
+            copy(good.path(), dir.path());
+            flip(&dir.path().join(name), at);
+            let what = format!("{} at {at}", name.display());
+            let damages = check(dir.path()).unwrap();
+            assert!(!damages.is_empty(), "{what}");
+            assert!(damages[0].to_string().contains(&*name.to_string_lossy()), "{damages:?}");
+            let files_before = files(dir.path());
+            match repair(dir.path()) {
+                Ok(repaired) => {
+                    repairs += 1;
+                    repaired_well(dir.path(), &repaired.unwrap(), &before, &what);
+                }
+                // What finds rows, not rows: the engine can't open the table.
+                Err(err) => {
+                    assert!(matches!(err, StoreError::Corrupt { .. }), "{what}: {err}");
+                    let mut files_after = files(dir.path());
+                    files_after.retain(|path| !path.ends_with("suspect"));
+                    assert_eq!(files_after, files_before, "{what}");
+                }
+            }
+        }
+    }
+    assert!(repairs > 20, "{repairs}");
+}
+
+fn repaired_well(dir: &Path, repaired: &Repaired, before: &BTreeMap<Key, Vec<u8>>, what: &str) {
+    assert!(repaired.kept.is_dir(), "{what}");
+    assert_eq!(check(dir).unwrap(), [], "{what}");
+    let store = EmbeddedStore::open(dir).unwrap();
+    let after = all_keys(&store);
+    let dropped: Vec<u64> = repaired.jobs.iter().map(|id| id.as_u64()).collect();
+    assert!(dropped.len() < 60, "{what}: {dropped:?}");
+    for (key, value) in before {
+        let is_dropped = match key.job_id() {
+            Some(id) => dropped.contains(&id),
+            None => !after.contains_key(key),
+        };
+        if is_dropped {
+            assert!(!after.contains_key(key), "{what}: {key}");
+        } else {
+            assert_eq!(after.get(key), Some(value), "{what}: {key}");
+        }
+    }
+    for key in after.keys().filter(|key| !before.contains_key(key)) {
+        assert!(key.as_str().starts_with(Key::LOST_JOB), "{what}: {key}");
+    }
+    store.commit(vec![Op::Put { key: Key::checkpoint(), value: b"8".into() }]).unwrap();
+    drop(store);
+    EmbeddedStore::open(dir).unwrap();
+}
+
+/// As an operator meets it: a read fails, the next start refuses, one that may repair goes on.
+#[test]
+fn damage_that_was_read_is_refused_at_the_next_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let tables = with_tables(dir.path());
+    // In the middle of the jobs' rows.
+    flip(&tables[0], fs::metadata(&tables[0]).unwrap().len() as usize / 2);
+    let store = EmbeddedStore::open(dir.path()).unwrap();
+    let read = |id| store.get(&Key::jobspec(id));
+    let err = (0..JOBS).find_map(|id| read(id).err()).unwrap();
+    assert!(err.to_string().contains("jobtap fsck"), "{err}");
+    drop(store);
+    let err = EmbeddedStore::open(dir.path()).err().unwrap();
+    let text = err.to_string();
+    assert!(text.contains("keys may be lost after job"), "{text}");
+    let config = serde_json::json!({ "store": { "damage": "repair" } });
+    let settings = StoreSettings::read(&config).unwrap();
+    let store = EmbeddedStore::open_with(dir.path(), settings).unwrap();
+    let repaired = store.repaired().unwrap();
+    assert!(!repaired.jobs.is_empty());
+    let dropped = repaired.jobs.len();
+    assert_eq!(store.job_ids().unwrap().len(), JOBS as usize - dropped);
+    drop(store);
+    let store = EmbeddedStore::open_with(dir.path(), settings).unwrap();
+    assert_eq!(store.repaired(), None);
+}
+
+/// The engine ends its thread when it meets damage in a merge, and says nothing of it.
+#[test]
+fn damage_that_a_merge_meets_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let tables = with_tables(dir.path());
+    flip(&tables[0], fs::metadata(&tables[0]).unwrap().len() as usize / 2);
+    let store = EmbeddedStore::open(dir.path()).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let err = loop {
+        assert!(Instant::now() < deadline, "no merge has met the damage");
+        // Rows all over the keyspace, so that the tables have to be merged.
+        let put = |id| Op::Put { key: Key::job(id, "x").unwrap(), value: b"x".into() };
+        match store.commit(vec![put(0), put(JOBS / 2), put(JOBS)]) {
+            Ok(()) => store.begin_table(),
+            Err(err) => break err,
+        }
+    };
+    let text = err.to_string();
+    assert!(text.contains("/tables/") && text.contains("keys may be lost after job"), "{text}");
+    assert!(text.contains("jobtap fsck"), "{text}");
 }

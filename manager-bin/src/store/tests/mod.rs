@@ -6,4 +6,6 @@
 mod crash;
 mod damage;
 mod model;
+mod power;
 mod torn;
+mod unsynced;

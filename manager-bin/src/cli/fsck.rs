@@ -1,0 +1,83 @@
+//! `fsck`: whether the store of a manager that isn't running is whole, and what is to be done when it
+//! isn't.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use super::message::CliError;
+use super::session;
+use super::usage::Family;
+use crate::daemon::statedir::StateDir;
+use crate::store;
+
+const COMMAND: &str = "fsck";
+
+/// Exit code: something is damaged, and still is.
+const DAMAGED: u8 = 1;
+/// Exit code: what was damaged is repaired, and something was dropped for that.
+const REPAIRED: u8 = 3;
+
+/// Options of `fsck`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The exit code is 0 when nothing is damaged, 1 when something is or the store \
+                        can't be checked, 3 when it was repaired."
+)]
+pub(crate) struct FsckArgs {
+    /// The state directory
+    #[arg(long, value_name = "DIR", conflicts_with = "dir")]
+    state_dir: Option<PathBuf>,
+    /// Drop what is damaged, say what that was, and keep the database as it was beside the new one
+    #[arg(long)]
+    repair: bool,
+    /// The state directory
+    #[arg(value_name = "DIR", required_unless_present = "state_dir")]
+    dir: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: FsckArgs) -> ExitCode {
+    session::run(COMMAND, Family::Compiled, async move { fsck(args) })
+}
+
+fn fsck(args: FsckArgs) -> Result<u8, CliError> {
+    let dir = args.state_dir.or(args.dir).unwrap_or_default();
+    let store = dir.join("store");
+    if !store.is_dir() {
+        // Before the state directory is taken, which makes one where none is.
+        let text = format!("{} holds no state of a manager", dir.display());
+        return Err(CliError::failure(text));
+    }
+    let _state = StateDir::open(&dir).map_err(CliError::failure)?;
+    match args.repair {
+        true => repair(&store),
+        false => check(&store),
+    }
+}
+
+fn check(store: &Path) -> Result<u8, CliError> {
+    let damages = store::check(store).map_err(CliError::failure)?;
+    if damages.is_empty() {
+        return print_whole(store);
+    }
+    let lines: String = damages.iter().map(|damage| format!("{damage}\n")).collect();
+    let hint = match damages.iter().all(store::Damage::is_repairable) {
+        true => "`fsck --repair` drops what may be lost and keeps the rest",
+        false => "this can't be repaired: restore the store from a backup",
+    };
+    session::print(&format!("{lines}{} is damaged: {hint}\n", store.display()))?;
+    Ok(DAMAGED)
+}
+
+fn repair(store: &Path) -> Result<u8, CliError> {
+    let Some(repaired) = store::repair(store).map_err(CliError::failure)? else {
+        return print_whole(store);
+    };
+    session::print(&format!("{repaired}\n{} is repaired\n", store.display()))?;
+    Ok(REPAIRED)
+}
+
+fn print_whole(store: &Path) -> Result<u8, CliError> {
+    session::print(&format!("{}: nothing is damaged\n", store.display()))?;
+    Ok(0)
+}

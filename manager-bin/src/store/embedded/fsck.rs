@@ -1,0 +1,228 @@
+//! Checks a store that no manager has open: what is damaged, and which rows that may concern.
+//!
+//! The engine checks a block when it reads it, which may be days after a start, in a merge that ends
+//! the manager. Here every byte of the tables and journals is compared with its checksum. Nothing is
+//! changed.
+
+use std::fmt;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use jobtap_core::job::{Encoding, JobId};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::super::acked::Acked;
+use super::super::lock::Lock;
+use super::super::{StoreError, rows};
+use super::keyspaces::Part;
+use super::table::{BadPart, Neighbours};
+use super::{files, integrity, table, tail};
+
+/// What is wrong with one place of a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Where, and what doesn't hold.
+    pub(super) place: String,
+    /// What it may have cost.
+    pub(super) loss: Loss,
+}
+
+/// What a damage may have cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Loss {
+    /// Nothing: only what finds rows is damaged.
+    Nothing,
+    /// The rows of a range.
+    Rows(Range),
+    /// Nothing that is left tells.
+    Unknown,
+}
+
+/// Rows in the order of their names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Range {
+    /// The keyspace that they are in.
+    pub(super) part: Part,
+    /// The row before the first of them; none when the first of all rows may be among them.
+    pub(super) after: Option<Vec<u8>>,
+    /// The last of them; none when the last of all rows may be among them.
+    pub(super) through: Option<Vec<u8>>,
+}
+
+impl Damage {
+    /// Whether the store can be made whole again without this.
+    pub fn is_repairable(&self) -> bool {
+        self.loss != Loss::Unknown
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.loss)
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("no key is lost"),
+            Self::Rows(range) => write!(f, "{range}"),
+            Self::Unknown => f.write_str("nothing tells which keys were there"),
+        }
+    }
+}
+
+impl fmt::Display for Range {
+    /// The keys as `jobtap kvs` has them, with the job's id as users know it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("keys may be lost ")?;
+        match (&self.after, &self.through) {
+            (None, None) => f.write_str("in the whole keyspace ")?,
+            (Some(after), None) => write!(f, "after {} ", Name(after))?,
+            (None, Some(through)) => write!(f, "up to {} ", Name(through))?,
+            (Some(after), Some(through)) => {
+                write!(f, "after {} up to {} ", Name(after), Name(through))?;
+            }
+        }
+        write!(f, "({})", self.part.name())
+    }
+}
+
+/// A row's name, for people.
+struct Name<'a>(&'a [u8]);
+
+impl fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(row) = rows::parse(self.0) else {
+            return write!(f, "{}", self.0.escape_ascii());
+        };
+        if let Some(id) = row.job {
+            write!(f, "job {} ", JobId::new(id).encode(Encoding::F58))?;
+        }
+        write!(f, "{}", row.name)?;
+        match row.seq {
+            Some(seq) => write!(f, " record {seq}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Checks the store in `dir`; what is found, none when all is well.
+///
+/// # Errors
+/// When `dir` is no store, a manager has it open, or it can't be read.
+pub fn check(dir: &Path) -> Result<Vec<Damage>, StoreError> {
+    if !files::is_store(dir) {
+        return Err(StoreError::NotAStore {
+            path: dir.to_owned(),
+            found: "it holds no store".to_owned(),
+        });
+    }
+    let _lock = Lock::take(dir)?;
+    check_locked(dir)
+}
+
+/// Refuses a store of which something damaged was read before, if it still is: a start reads little,
+/// and would only find the damage again when it meets it.
+pub(super) fn refuse_suspect(dir: &Path) -> Result<(), StoreError> {
+    if !files::is_suspect(dir) {
+        return Ok(());
+    }
+    let damages = check_locked(dir)?;
+    let Some(first) = damages.first() else {
+        files::trust(dir);
+        return Ok(());
+    };
+    let mut detail = first.to_string();
+    if damages.len() > 1 {
+        detail += &format!("; {} more", damages.len() - 1);
+    }
+    Err(StoreError::Corrupt { path: dir.to_owned(), detail })
+}
+
+/// As [`check`], by who holds the lock.
+pub(super) fn check_locked(dir: &Path) -> Result<Vec<Damage>, StoreError> {
+    let unknown = |err: StoreError| match err {
+        StoreError::Corrupt { detail, .. } => {
+            Ok(vec![Damage { place: detail, loss: Loss::Unknown }])
+        }
+        err => Err(err),
+    };
+    let whole = Acked::read(dir).and_then(|acked| {
+        let has_database = files::has_database(dir, acked)?;
+        if has_database {
+            tail::check(dir, acked)?;
+        }
+        Ok(has_database)
+    });
+    match whole {
+        Ok(false) => Ok(Vec::new()),
+        Ok(true) => tables(dir),
+        Err(err) => unknown(err),
+    }
+}
+
+/// What is wrong with the tables.
+pub(super) fn tables(dir: &Path) -> Result<Vec<Damage>, StoreError> {
+    let mut found = Vec::new();
+    let ours = files::keyspaces(dir).into_iter().map(|(part, folder)| (Some(part), folder));
+    for (part, folder) in ours.chain([(None, files::meta_keyspace(dir))]) {
+        let listed = integrity::listed_tables(&folder);
+        let Some(listed) = listed.map_err(|err| StoreError::io(&folder, err))? else {
+            let place = format!("{} doesn't list its tables", folder.display());
+            found.push(Damage { place, loss: Loss::Unknown });
+            continue;
+        };
+        for (path, checksum) in listed {
+            let damages = damages_of_table(part, &path, checksum);
+            found.extend(damages.map_err(|err| StoreError::io(&path, err))?);
+        }
+    }
+    Ok(found)
+}
+
+/// `part` is none for a table of the engine's own, of which no row can be missed.
+fn damages_of_table(part: Option<Part>, path: &Path, checksum: u128) -> io::Result<Vec<Damage>> {
+    let unknown = |what: &str| {
+        let place = format!("{} {what}", path.display());
+        Ok(vec![Damage { place, loss: Loss::Unknown }])
+    };
+    match sum(path) {
+        Ok(sum) if sum == checksum => return Ok(Vec::new()),
+        Ok(_) => {}
+        Err(err) if err.kind() == ErrorKind::NotFound => return unknown("is missing"),
+        Err(err) => return Err(err),
+    }
+    let (Some(part), Some(sections)) = (part, integrity::sections(path)?) else {
+        return unknown("is not what was written");
+    };
+    let parts = table::damages(path, &sections)?;
+    if parts.is_empty() {
+        // Between the blocks there is nothing that could be missed.
+        let place = format!("{} is not what was written, but its blocks are", path.display());
+        return Ok(vec![Damage { place, loss: Loss::Nothing }]);
+    }
+    let damage = |bad: BadPart| {
+        let (start, size) = (bad.offset, bad.end.saturating_sub(bad.offset));
+        let what = format!("is not what was written at offset {start} ({size} bytes)");
+        let loss = bad.rows.map_or(Loss::Nothing, |Neighbours { after, through }| {
+            Loss::Rows(Range { part, after, through })
+        });
+        Damage { place: format!("{} {what}", path.display()), loss }
+    };
+    Ok(parts.into_iter().map(damage).collect())
+}
+
+/// The checksum of a file, as the engine's manifests have it.
+fn sum(path: &Path) -> io::Result<u128> {
+    let mut file = fs::File::open(path)?;
+    let mut hasher = Xxh3::new();
+    let mut chunk = vec![0; 256 * 1024];
+    loop {
+        match io::Read::read(&mut file, &mut chunk)? {
+            0 => return Ok(hasher.digest128()),
+            size => hasher.update(chunk.get(..size).unwrap_or_default()),
+        }
+    }
+}
