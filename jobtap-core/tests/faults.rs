@@ -293,6 +293,91 @@ mod execution {
     }
 }
 
+mod half_done {
+    use super::*;
+
+    /// Asks for something, then panics, in each kind of call.
+    #[derive(Default)]
+    struct Half;
+
+    fn ask_and_panic<T: TopicSet>(id: JobId, cx: &Cx<'_, T>) -> ! {
+        if let Ok(job) = cx.live(id) {
+            cx.fail_job(job, "half", "asked for before the panic");
+        }
+        cx.log(Level::Info, "half done");
+        panic!("on purpose")
+    }
+
+    #[jobtap_plugin(name = "half")]
+    impl Half {
+        #[on("job.new")]
+        fn new_job(&self, job: &Job, cx: Cx<'_, JobNew>) {
+            if job.jobspec().attribute("panic").is_some() {
+                ask_and_panic(job.id(), &cx);
+            }
+        }
+
+        #[service("now")]
+        fn now(&self, request: Request<JobId>, cx: Cx<'_, Service>) {
+            ask_and_panic(request.into_inner(), &cx);
+        }
+
+        #[service("run")]
+        fn run(&self, request: Request<JobId>, remote: Remote<Self>) {
+            let id = request.into_inner();
+            remote.run(move |_, cx| ask_and_panic(id, &cx));
+        }
+
+        #[service("at")]
+        fn at(&self, request: Request<JobId>, cx: Cx<'_, Service>, remote: Remote<Self>) {
+            let id = request.into_inner();
+            remote.at(cx.now() + 5.0, move |_, cx| ask_and_panic(id, &cx));
+        }
+
+        #[service("call")]
+        async fn call(request: Request<JobId>, remote: Remote<Self>) -> Result<(), ServiceError> {
+            let id = request.into_inner();
+            Ok(remote.call(move |_, cx| ask_and_panic(id, &cx)).await?)
+        }
+
+        #[service("asynchronous")]
+        async fn asynchronous(request: Request<JobId>, remote: Remote<Self>) {
+            let id = request.into_inner();
+            if remote.sleep(5.0).await.is_ok() {
+                remote.run(move |_, cx| ask_and_panic(id, &cx));
+            }
+        }
+    }
+
+    /// Nothing that was asked for was done, but for the report of the panic.
+    #[track_caller]
+    fn nothing_is_done(m: &TestManager, id: JobId) {
+        m.assert_state(id, State::Run);
+        assert_eq!(notes(m, id), [""; 0]);
+        m.assert_logged("panicked: on purpose");
+        assert!(!m.log().any(|(_, text)| text.ends_with("half done")));
+    }
+
+    #[test]
+    fn a_handler_that_panics_has_asked_for_nothing() {
+        let mut m = with::<Half>();
+        let id = m.submit(TestJob::new().attribute("panic", 1)).unwrap();
+        nothing_is_done(&m, id);
+    }
+
+    #[test]
+    fn nor_has_a_service_a_later_call_or_a_timer() {
+        for service in ["now", "run", "at", "call", "asynchronous"] {
+            let mut m = with::<Half>();
+            let id = m.submit(TestJob::new()).unwrap();
+            let stream = m.open_stream(&format!("half.{service}"), json!(id));
+            m.advance(10.0);
+            assert!(m.read_stream(stream).1.is_some(), "{service} isn't answered");
+            nothing_is_done(&m, id);
+        }
+    }
+}
+
 mod faulted {
     use super::*;
 

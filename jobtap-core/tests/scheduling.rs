@@ -47,6 +47,37 @@ fn a_long_job_passes_on_what_the_blocked_one_does_not_need() {
     m.assert_state(head, State::Run);
 }
 
+/// What a job leaves behind is cleared away slowly, so that it holds its resources past its time limit.
+#[derive(Default)]
+struct SlowEpilog;
+
+#[jobtap_plugin(name = "slow-epilog")]
+impl SlowEpilog {
+    #[on("job.state.cleanup")]
+    async fn clear(job: JobInfo, remote: Remote<Self>) -> Result<(), EpilogFailed> {
+        if job.jobspec.attribute("overdue").is_some() {
+            remote.sleep(100.0).await?;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn an_overdue_job_counts_as_one_that_ends_at_any_moment() {
+    let mut m = TestManager::new().plugin::<ByUrgency>().plugin::<SlowEpilog>().cores(4).start();
+    let overdue = m.submit(job(1, 10.0).attribute("overdue", 1)).unwrap();
+    m.submit(job(2, 1000.0)).unwrap();
+    m.advance(20.0);
+    m.assert_state(overdue, State::Cleanup);
+    // With the overdue job's core and the free one there is enough for the first job that waits.
+    let head = m.submit(job(2, 50.0)).unwrap();
+    let short = m.submit(job(1, 500.0)).unwrap();
+    m.assert_state(short, State::Sched);
+    m.advance(100.0);
+    m.assert_state(overdue, State::Inactive);
+    m.assert_state(head, State::Run);
+}
+
 #[test]
 fn nobody_passes_when_no_end_is_known() {
     let mut m = manager("easy");
