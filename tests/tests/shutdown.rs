@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 
-use jobtap_tests::{Manager, clean, jobtap, run, temporary};
+use jobtap_tests::{Manager, PATIENCE, clean, jobtap, run, temporary};
 use serde_json::{Value, json};
 
 /// A connection as the commands have it: a line a request, a line an answer.
@@ -12,7 +12,9 @@ struct Connection(BufReader<UnixStream>);
 
 impl Connection {
     fn new(m: &Manager) -> Self {
-        Self(BufReader::new(UnixStream::connect(m.statedir.join("local-0")).unwrap()))
+        let socket = UnixStream::connect(m.statedir.join("local-0")).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self(BufReader::new(socket))
     }
 
     fn ask(&mut self, id: u64, topic: &str, payload: &Value) {
@@ -22,7 +24,7 @@ impl Connection {
 
     fn answer(&mut self) -> Option<Value> {
         let mut line = String::new();
-        self.0.read_line(&mut line).ok().filter(|read| *read > 0)?;
+        Some(self.0.read_line(&mut line).unwrap()).filter(|read| *read > 0)?;
         Some(serde_json::from_str(&line).unwrap())
     }
 }
