@@ -4,6 +4,7 @@
 mod common;
 
 use common::ByUrgency;
+use jobtap_core::engine::NodeRequest;
 use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestJob, TestManager};
 use proptest::collection::vec;
@@ -96,6 +97,39 @@ fn strict_order_lets_nobody_pass() {
     let short = m.submit(job(1, 50.0)).unwrap();
     m.assert_state(head, State::Sched);
     m.assert_state(short, State::Sched);
+}
+
+/// Lets a user change a job's time limit.
+#[derive(Default)]
+struct AnyDuration;
+
+#[jobtap_plugin(name = "any-duration")]
+impl AnyDuration {
+    #[on("job.update.attributes.system.duration")]
+    fn allow(&self) -> Update {
+        Update::allow()
+    }
+}
+
+#[test]
+fn a_job_that_was_blocked_and_became_shorter_is_tried_again() {
+    for policy in ["fifo", "easy", "conservative"] {
+        let config = json!({"policy": {"scheduler": {"queue-policy": policy}}});
+        let builder = TestManager::new().plugin::<ByUrgency>().plugin::<AnyDuration>();
+        let mut m = builder.config(config).start();
+        let now = m.now().as_secs();
+        m.nodes(NodeRequest::Maintain {
+            targets: "testhost".into(),
+            from: Some(now + 100.0),
+            to: Some(now + 200.0),
+            reason: "new memory".into(),
+        })
+        .unwrap();
+        let id = m.submit(job(1, 150.0)).unwrap();
+        m.assert_state(id, State::Sched);
+        m.update(id, "attributes.system.duration", 50).unwrap();
+        assert_eq!(m.job(id).state(), State::Run, "{policy}");
+    }
 }
 
 #[test]
