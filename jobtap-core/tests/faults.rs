@@ -81,6 +81,29 @@ mod careless {
         m.remove_plugin("twice").unwrap();
     }
 
+    /// Holds a job and lets it go in one callback.
+    #[derive(Default)]
+    struct Brief;
+
+    #[jobtap_plugin(name = "brief")]
+    impl Brief {
+        #[on("job.state.depend")]
+        fn depend(&self, cx: Cx<'_, JobStateDepend>) -> Result<(), HandlerError> {
+            let held = cx.dependency_add("brief")?;
+            cx.dependency_remove(held);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_dependency_can_be_removed_in_the_callback_that_adds_it() {
+        let mut m = with::<Brief>();
+        let id = m.submit(TestJob::new()).unwrap();
+        let held = "submit validate dependency-add dependency-remove";
+        m.assert_events(id, &format!("{held} depend priority alloc start"));
+        assert!(!m.log().any(|(_, text)| text.contains("dropped")));
+    }
+
     #[test]
     fn a_job_ended_in_the_callback_that_releases_it_goes_no_further() {
         let mut m = with::<Twice>();
@@ -398,7 +421,7 @@ mod faulted {
             panic!("at an update")
         }
 
-        #[on("job.state.priority")]
+        #[on("job.state.priority", "job.priority.get")]
         fn priority(&self) -> Priority {
             Priority::new(77)
         }
@@ -445,6 +468,28 @@ mod faulted {
         m.remove_plugin("unsound").unwrap();
         m.assert_state(held, State::Sched);
     }
+
+    #[test]
+    fn a_job_that_has_its_priority_gets_a_new_one_from_others() {
+        let builder = TestManager::new().plugin::<ByUrgency>().plugin::<Unsound>();
+        let mut m = builder.plugin::<Late>().start();
+        m.scheduling(false).unwrap();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.assert_priority(id, 77);
+        for _ in 0..3 {
+            breaks(&mut m);
+        }
+        // All priorities are asked for again.
+        m.load_plugin("late", json!({})).unwrap();
+        m.assert_priority(id, 16);
+    }
+
+    /// Does nothing.
+    #[derive(Default)]
+    struct Late;
+
+    #[jobtap_plugin(name = "late", load = "by-name")]
+    impl Late {}
 
     #[test]
     fn who_asks_for_an_update_is_not_told_of_a_submission() {

@@ -264,6 +264,27 @@ fn jobs_stay_clear_of_a_maintenance_and_start_when_it_is_over() {
 }
 
 #[test]
+fn a_maintenance_is_ended_by_its_number_and_no_other() {
+    let mut m = cluster().start();
+    let now = m.now().as_secs();
+    let mut add = |targets: &str, from: f64| {
+        let (targets, reason) = (targets.into(), "r".into());
+        m.nodes(NodeRequest::Maintain { targets, from: Some(from), to: Some(now + 9.0), reason })
+    };
+    // The beginning may be long ago, but is a time.
+    let first = add("n0", 0.0).unwrap()["id"].as_u64().unwrap();
+    let second = add("n1", now).unwrap()["id"].as_u64().unwrap();
+    assert_eq!(add("n2", -1.0).unwrap_err(), "the beginning must be a time");
+    assert_eq!(add("n2", now + 9.0).unwrap_err(), "the end must be after the beginning");
+    let unknown = second + 1;
+    let refusal = m.nodes(NodeRequest::EndMaintenance { id: unknown }).unwrap_err();
+    assert_eq!(refusal, format!("maintenance {unknown} not found"));
+    m.nodes(NodeRequest::EndMaintenance { id: first }).unwrap();
+    let next = m.submit(job(3)).unwrap();
+    assert_eq!(hosts(&m, next), "n[0,2-3]");
+}
+
+#[test]
 fn nodes_of_a_job_that_is_late_are_not_taken_for_free() {
     let config = json!({"policy": {"scheduler": {"queue-policy": "conservative"}}});
     let mut m = cluster().config(config).start();
