@@ -106,6 +106,11 @@ fn a_job_is_told_of_the_maintenance_that_it_waits_for() {
     let text = "it could still run when a maintenance begins, so it waits until that is over: ";
     assert_eq!(m.why(under_way), [format!("{text}n0 now (firmware)")]);
     assert_eq!(m.why(to_come)[1], format!("{text}n3 in 1 min 0 s"));
+    // One that would be over before is not held up by it.
+    let both = json!({"ranks": ["0,3"]});
+    let short = m.submit(job(2).duration(30.0).attribute("constraints", both)).unwrap();
+    let why = m.why(short);
+    assert_eq!(why.last().unwrap(), &format!("{text}n0 now (firmware)"), "{why:?}");
 }
 
 #[test]

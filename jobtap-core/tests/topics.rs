@@ -101,6 +101,49 @@ mod wildcard {
     }
 }
 
+mod over_before_the_restart {
+    use super::*;
+
+    #[derive(Default)]
+    struct Adds;
+
+    #[jobtap_plugin(name = "adds")]
+    impl Adds {
+        #[on("job.inactive-add")]
+        fn add(&self, cx: Cx<'_, JobInactiveAdd>) {
+            cx.log(Level::Info, "added");
+        }
+    }
+
+    #[derive(Default)]
+    struct Destroys;
+
+    #[jobtap_plugin(name = "destroys")]
+    impl Destroys {
+        #[on("job.destroy")]
+        fn destroy(&self, cx: Cx<'_, JobDestroy>) {
+            cx.log(Level::Info, "destroyed");
+        }
+    }
+
+    /// How often a line is in the log, at the job's end and again after the restart.
+    fn lines<P: Plugin>(line: &str) -> [usize; 2] {
+        let mut m = with::<P>();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.finish(id, 0);
+        let count = |m: &TestManager| m.log().filter(|(_, text)| *text == line).count();
+        let before = count(&m);
+        m.crash_and_restart();
+        [before, count(&m)]
+    }
+
+    #[test]
+    fn a_plugin_sees_a_job_that_is_over_at_the_one_topic_that_it_has() {
+        assert_eq!(lines::<Adds>("adds: added"), [1, 2]);
+        assert_eq!(lines::<Destroys>("destroys: destroyed"), [1, 2]);
+    }
+}
+
 mod state_wildcard {
     use super::*;
 
