@@ -110,7 +110,11 @@ mod tests {
         #[test]
         fn any_text_is_read_or_refused(text in "\\PC{0,8}|\\[[-0-9:]{0,8}\\]") {
             if let Ok(slice) = text.parse::<Slice>() {
-                slice.of(&[1, 2, 3]);
+                let part = |part: Option<i64>| part.map_or(String::new(), |part| part.to_string());
+                let (start, stop) = (part(slice.start), part(slice.stop));
+                let written = format!("[{start}:{stop}:{}]", slice.step);
+                prop_assert_eq!(written.parse(), Ok(slice));
+                prop_assert!(slice.step != 0 && text.trim().starts_with('['));
             }
         }
     }

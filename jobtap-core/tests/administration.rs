@@ -135,6 +135,19 @@ impl Slow {
             _ => Ok(()),
         }
     }
+
+    #[service("later")]
+    fn later(request: Request<u64>, remote: Remote<Self>) {
+        let milliseconds = request.into_inner();
+        remote.run(move |_, _| {
+            COARSE.fetch_add(milliseconds, Ordering::Relaxed);
+        });
+    }
+
+    #[service("now")]
+    fn now(request: Request<u64>) {
+        COARSE.fetch_add(request.into_inner(), Ordering::Relaxed);
+    }
 }
 
 #[test]
@@ -152,6 +165,18 @@ fn what_handlers_cost_is_counted_and_what_is_too_slow_is_logged() {
     assert_eq!(stats.quantile(0.5), Some(1 << 28));
     let line = format!("slow: job.new: job {id}: took 0.25 s, more than its budget of 0.2 s");
     assert!(m.log().any(|(_, text)| text == line));
+    // What is called later and what a client asks for have the same budget, all of which may be used.
+    for service in ["slow.later", "slow.now"] {
+        let mut warnings = |milliseconds: u64| {
+            let before = m.log().count();
+            m.call_service(service, json!(milliseconds)).unwrap();
+            let new: Vec<&str> = m.log().skip(before).map(|(_, text)| text).collect();
+            new.join("; ")
+        };
+        assert_eq!(warnings(200), "", "{service}");
+        let text = warnings(300);
+        assert!(text.ends_with(": took 0.3 s, more than its budget of 0.2 s"), "{service}: {text}");
+    }
 }
 
 #[test]

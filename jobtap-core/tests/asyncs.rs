@@ -8,7 +8,7 @@ use jobtap_core::job::WaitStatus;
 use jobtap_core::plugin::Plugin;
 use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestJob, TestManager};
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn with<P: Plugin>() -> TestManager {
     TestManager::new().plugin::<ByUrgency>().plugin::<P>().start()
@@ -152,6 +152,52 @@ mod run_on {
         m.assert_events(id, &both);
         m.call_service("careful.unmounted", json!({})).unwrap();
         m.assert_events(id, &format!("{both} epilog-finish free clean"));
+    }
+}
+
+mod run_on_with_timeout {
+    use super::*;
+
+    /// Takes as long as the job says, and goes on when the job is canceled, but not for ever.
+    #[derive(Default)]
+    struct Patient;
+
+    #[jobtap_plugin(name = "patient")]
+    impl Patient {
+        #[on("job.state.run", timeout = "1m", on_cancel = "run-on")]
+        async fn before(job: JobInfo, remote: Remote<Self>) -> Result<(), PrologFailed> {
+            let takes = job.jobspec.attribute("takes").and_then(Value::as_f64);
+            remote.sleep(takes.unwrap_or(1.0)).await?;
+            remote.run(|_, cx| cx.log(Level::Info, "done"));
+            Ok(())
+        }
+    }
+
+    fn canceled_after_one_second(takes: f64) -> (TestManager, JobId) {
+        let mut m = with::<Patient>();
+        let id = m.submit(TestJob::new().attribute("takes", takes)).unwrap();
+        m.advance(1.0);
+        m.cancel(id).unwrap();
+        m.assert_events(id, &format!("{HELD} exception"));
+        (m, id)
+    }
+
+    #[test]
+    fn the_work_goes_on_when_its_job_is_canceled() {
+        let (mut m, id) = canceled_after_one_second(30.0);
+        m.advance(30.0);
+        m.assert_logged("patient: done");
+        m.assert_events(id, &format!("{HELD} exception prolog-finish free clean"));
+    }
+
+    #[test]
+    fn the_timeout_still_ends_it() {
+        let (mut m, id) = canceled_after_one_second(300.0);
+        m.advance(58.0);
+        m.assert_state(id, State::Cleanup);
+        m.advance(2.0);
+        m.assert_state(id, State::Inactive);
+        assert!(!m.log().any(|(_, text)| text == "patient: done"));
     }
 }
 

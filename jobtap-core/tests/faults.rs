@@ -81,6 +81,29 @@ mod careless {
         m.remove_plugin("twice").unwrap();
     }
 
+    /// Holds a job and lets it go in one callback.
+    #[derive(Default)]
+    struct Brief;
+
+    #[jobtap_plugin(name = "brief")]
+    impl Brief {
+        #[on("job.state.depend")]
+        fn depend(&self, cx: Cx<'_, JobStateDepend>) -> Result<(), HandlerError> {
+            let held = cx.dependency_add("brief")?;
+            cx.dependency_remove(held);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_dependency_can_be_removed_in_the_callback_that_adds_it() {
+        let mut m = with::<Brief>();
+        let id = m.submit(TestJob::new()).unwrap();
+        let held = "submit validate dependency-add dependency-remove";
+        m.assert_events(id, &format!("{held} depend priority alloc start"));
+        assert!(!m.log().any(|(_, text)| text.contains("dropped")));
+    }
+
     #[test]
     fn a_job_ended_in_the_callback_that_releases_it_goes_no_further() {
         let mut m = with::<Twice>();
@@ -293,6 +316,91 @@ mod execution {
     }
 }
 
+mod half_done {
+    use super::*;
+
+    /// Asks for something, then panics, in each kind of call.
+    #[derive(Default)]
+    struct Half;
+
+    fn ask_and_panic<T: TopicSet>(id: JobId, cx: &Cx<'_, T>) -> ! {
+        if let Ok(job) = cx.live(id) {
+            cx.fail_job(job, "half", "asked for before the panic");
+        }
+        cx.log(Level::Info, "half done");
+        panic!("on purpose")
+    }
+
+    #[jobtap_plugin(name = "half")]
+    impl Half {
+        #[on("job.new")]
+        fn new_job(&self, job: &Job, cx: Cx<'_, JobNew>) {
+            if job.jobspec().attribute("panic").is_some() {
+                ask_and_panic(job.id(), &cx);
+            }
+        }
+
+        #[service("now")]
+        fn now(&self, request: Request<JobId>, cx: Cx<'_, Service>) {
+            ask_and_panic(request.into_inner(), &cx);
+        }
+
+        #[service("run")]
+        fn run(&self, request: Request<JobId>, remote: Remote<Self>) {
+            let id = request.into_inner();
+            remote.run(move |_, cx| ask_and_panic(id, &cx));
+        }
+
+        #[service("at")]
+        fn at(&self, request: Request<JobId>, cx: Cx<'_, Service>, remote: Remote<Self>) {
+            let id = request.into_inner();
+            remote.at(cx.now() + 5.0, move |_, cx| ask_and_panic(id, &cx));
+        }
+
+        #[service("call")]
+        async fn call(request: Request<JobId>, remote: Remote<Self>) -> Result<(), ServiceError> {
+            let id = request.into_inner();
+            Ok(remote.call(move |_, cx| ask_and_panic(id, &cx)).await?)
+        }
+
+        #[service("asynchronous")]
+        async fn asynchronous(request: Request<JobId>, remote: Remote<Self>) {
+            let id = request.into_inner();
+            if remote.sleep(5.0).await.is_ok() {
+                remote.run(move |_, cx| ask_and_panic(id, &cx));
+            }
+        }
+    }
+
+    /// Nothing that was asked for was done, but for the report of the panic.
+    #[track_caller]
+    fn nothing_is_done(m: &TestManager, id: JobId) {
+        m.assert_state(id, State::Run);
+        assert_eq!(notes(m, id), [""; 0]);
+        m.assert_logged("panicked: on purpose");
+        assert!(!m.log().any(|(_, text)| text.ends_with("half done")));
+    }
+
+    #[test]
+    fn a_handler_that_panics_has_asked_for_nothing() {
+        let mut m = with::<Half>();
+        let id = m.submit(TestJob::new().attribute("panic", 1)).unwrap();
+        nothing_is_done(&m, id);
+    }
+
+    #[test]
+    fn nor_has_a_service_a_later_call_or_a_timer() {
+        for service in ["now", "run", "at", "call", "asynchronous"] {
+            let mut m = with::<Half>();
+            let id = m.submit(TestJob::new()).unwrap();
+            let stream = m.open_stream(&format!("half.{service}"), json!(id));
+            m.advance(10.0);
+            assert!(m.read_stream(stream).1.is_some(), "{service} isn't answered");
+            nothing_is_done(&m, id);
+        }
+    }
+}
+
 mod faulted {
     use super::*;
 
@@ -313,7 +421,7 @@ mod faulted {
             panic!("at an update")
         }
 
-        #[on("job.state.priority")]
+        #[on("job.state.priority", "job.priority.get")]
         fn priority(&self) -> Priority {
             Priority::new(77)
         }
@@ -360,6 +468,28 @@ mod faulted {
         m.remove_plugin("unsound").unwrap();
         m.assert_state(held, State::Sched);
     }
+
+    #[test]
+    fn a_job_that_has_its_priority_gets_a_new_one_from_others() {
+        let builder = TestManager::new().plugin::<ByUrgency>().plugin::<Unsound>();
+        let mut m = builder.plugin::<Late>().start();
+        m.scheduling(false).unwrap();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.assert_priority(id, 77);
+        for _ in 0..3 {
+            breaks(&mut m);
+        }
+        // All priorities are asked for again.
+        m.load_plugin("late", json!({})).unwrap();
+        m.assert_priority(id, 16);
+    }
+
+    /// Does nothing.
+    #[derive(Default)]
+    struct Late;
+
+    #[jobtap_plugin(name = "late", load = "by-name")]
+    impl Late {}
 
     #[test]
     fn who_asks_for_an_update_is_not_told_of_a_submission() {

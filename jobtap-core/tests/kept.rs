@@ -102,7 +102,9 @@ fn a_job_is_over_while_others_wait_for_what_it_had() {
     m.assert_state(next, State::Sched);
     let text = format!("its resources are held by plugin keeper since the end of {first}");
     assert_eq!(m.why(next), [text]);
+    assert_eq!(m.resource_status()["housekeeping"], "0-2");
     give_back(&mut m, "1-2");
+    assert_eq!(m.resource_status()["housekeeping"], "0");
     assert_eq!(hosts(&m, next), "n1");
     let more = m.submit(job(2)).unwrap();
     m.assert_state(more, State::Sched);

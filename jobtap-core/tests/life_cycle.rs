@@ -5,11 +5,30 @@ mod common;
 
 use common::ByUrgency;
 use jobtap_core::job::{JobId, JobResult, State};
+use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestJob, TestManager};
 use serde_json::{Value, json};
 
 fn manager() -> TestManager {
     TestManager::new().plugin::<ByUrgency>().start()
+}
+
+/// Keeps jobs that have ended in CLEANUP for [`EPILOG`] seconds.
+#[derive(Default)]
+struct Epilog;
+
+const EPILOG: f64 = 10.0;
+
+#[jobtap_plugin(name = "epilog")]
+impl Epilog {
+    #[on("job.state.cleanup")]
+    async fn clear(remote: Remote<Self>) -> Result<(), EpilogFailed> {
+        Ok(remote.sleep(EPILOG).await?)
+    }
+}
+
+fn with_epilog() -> TestManager {
+    TestManager::new().plugin::<ByUrgency>().plugin::<Epilog>().start()
 }
 
 const WHOLE: &str = "submit validate depend priority alloc start finish release free clean";
@@ -145,6 +164,27 @@ fn an_exception_that_is_not_fatal_changes_nothing() {
 }
 
 #[test]
+fn a_listing_shows_the_first_of_the_most_severe_exceptions() {
+    let mut m = with_epilog();
+    let mut listed_after = |raised: &[(&str, i64)]| {
+        let id = m.submit(TestJob::new()).unwrap();
+        for (kind, severity) in raised {
+            m.raise(id, kind, *severity, "").unwrap();
+        }
+        m.finish(id, 0);
+        m.advance(EPILOG);
+        let before = m.listed(id);
+        m.crash_and_restart();
+        assert_eq!(m.listed(id), before);
+        (before["exception_type"].clone(), before["exception_severity"].clone())
+    };
+    let mild = [("first", 3), ("second", 3), ("worse", 2), ("as-bad", 2), ("mild", 4)];
+    assert_eq!(listed_after(&mild), (json!("worse"), json!(2)));
+    let fatal = [("odd", 1), ("fatal", 0), ("later", 0)];
+    assert_eq!(listed_after(&fatal), (json!("fatal"), json!(0)));
+}
+
+#[test]
 fn malformed_exceptions_are_refused() {
     let mut m = manager();
     let id = m.submit(TestJob::new()).unwrap();
@@ -155,12 +195,18 @@ fn malformed_exceptions_are_refused() {
 
 #[test]
 fn a_second_fatal_exception_is_only_logged() {
-    let mut m = manager();
-    m.hold_execution();
+    let mut m = with_epilog();
     let id = m.submit(TestJob::new()).unwrap();
     m.raise(id, "first", 0, "").unwrap();
+    m.raise(id, "second", 0, "").unwrap();
+    m.advance(EPILOG);
+    m.assert_events(
+        id,
+        "submit validate depend priority alloc start exception epilog-start finish release exception \
+         epilog-finish free clean",
+    );
     assert_eq!(exception(&m, id).0, "first");
-    m.assert_state(id, State::Inactive);
+    assert_eq!(m.job(id).end_event().unwrap().context.as_ref().unwrap()["type"], "first");
 }
 
 fn warned(option: Value) -> TestJob {

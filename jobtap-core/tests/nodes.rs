@@ -106,6 +106,11 @@ fn a_job_is_told_of_the_maintenance_that_it_waits_for() {
     let text = "it could still run when a maintenance begins, so it waits until that is over: ";
     assert_eq!(m.why(under_way), [format!("{text}n0 now (firmware)")]);
     assert_eq!(m.why(to_come)[1], format!("{text}n3 in 1 min 0 s"));
+    // One that would be over before is not held up by it.
+    let both = json!({"ranks": ["0,3"]});
+    let short = m.submit(job(2).duration(30.0).attribute("constraints", both)).unwrap();
+    let why = m.why(short);
+    assert_eq!(why.last().unwrap(), &format!("{text}n0 now (firmware)"), "{why:?}");
 }
 
 #[test]
@@ -261,6 +266,27 @@ fn jobs_stay_clear_of_a_maintenance_and_start_when_it_is_over() {
         m.advance(20.0);
         assert_eq!(hosts(&m, long), "n[1-2]", "{policy}");
     }
+}
+
+#[test]
+fn a_maintenance_is_ended_by_its_number_and_no_other() {
+    let mut m = cluster().start();
+    let now = m.now().as_secs();
+    let mut add = |targets: &str, from: f64| {
+        let (targets, reason) = (targets.into(), "r".into());
+        m.nodes(NodeRequest::Maintain { targets, from: Some(from), to: Some(now + 9.0), reason })
+    };
+    // The beginning may be long ago, but is a time.
+    let first = add("n0", 0.0).unwrap()["id"].as_u64().unwrap();
+    let second = add("n1", now).unwrap()["id"].as_u64().unwrap();
+    assert_eq!(add("n2", -1.0).unwrap_err(), "the beginning must be a time");
+    assert_eq!(add("n2", now + 9.0).unwrap_err(), "the end must be after the beginning");
+    let unknown = second + 1;
+    let refusal = m.nodes(NodeRequest::EndMaintenance { id: unknown }).unwrap_err();
+    assert_eq!(refusal, format!("maintenance {unknown} not found"));
+    m.nodes(NodeRequest::EndMaintenance { id: first }).unwrap();
+    let next = m.submit(job(3)).unwrap();
+    assert_eq!(hosts(&m, next), "n[0,2-3]");
 }
 
 #[test]

@@ -48,6 +48,46 @@ fn refusal<T>(errno: i32, text: &str) -> Result<T, (i32, String)> {
     Err((errno, text.to_owned()))
 }
 
+#[test]
+fn a_signal_reaches_the_jobs_of_the_user_and_any_of_the_owner() {
+    let mut m = manager();
+    let id = m.submit(TestJob::new().user(GUEST)).unwrap();
+    let waits = held(&mut m, GUEST);
+    let kill = |id: JobId, signum: i64| Request::Kill { id, signum };
+    assert!(ask(&mut m, GUEST, kill(id, 10)).is_ok());
+    assert!(ask(&mut m, OWNER, kill(id, 12)).is_ok());
+    assert_eq!(m.signals(id), [10, 12]);
+    let others = "guests may only send signals to their own jobs";
+    assert_eq!(ask(&mut m, GUEST + 1, kill(id, 10)), refusal(1, others));
+    assert_eq!(ask(&mut m, GUEST, kill(waits, 10)), refusal(22, "job is not running"));
+    m.finish(id, 0);
+    assert_eq!(ask(&mut m, OWNER, kill(id, 10)), refusal(22, "job is inactive"));
+    assert_eq!(m.signals(id), [10, 12]);
+}
+
+#[test]
+fn guests_raise_an_urgency_up_to_the_default_or_what_it_is() {
+    let mut m = manager();
+    m.scheduling(false).unwrap();
+    let id = held(&mut m, GUEST);
+    let mut set = |user: u32, urgency: i64| {
+        let answer = ask(&mut m, user, Request::Urgency { id, urgency });
+        answer.map(drop).map_err(|(errno, text)| {
+            assert_eq!(errno, if text.contains("guests") { 1 } else { 22 }, "{text}");
+            text
+        })
+    };
+    let refused = |text: &str| Err(text.to_owned());
+    assert_eq!(set(GUEST, 32), refused("urgency value is out of range"));
+    assert_eq!(set(GUEST, 17), refused("guests can only adjust urgency <= default"));
+    assert_eq!(set(GUEST + 1, 3), refused("guests can only reprioritize their own jobs"));
+    assert_eq!(set(OWNER, 20), Ok(()));
+    assert_eq!(set(GUEST, 21), refused("guests can only adjust urgency <= default"));
+    assert_eq!(set(GUEST, 20), Ok(()));
+    assert_eq!(set(GUEST, 16), Ok(()));
+    assert_eq!(set(GUEST, 17), refused("guests can only adjust urgency <= default"));
+}
+
 mod memo {
     use super::*;
 

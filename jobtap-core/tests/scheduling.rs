@@ -4,6 +4,7 @@
 mod common;
 
 use common::ByUrgency;
+use jobtap_core::engine::NodeRequest;
 use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestJob, TestManager};
 use proptest::collection::vec;
@@ -47,6 +48,37 @@ fn a_long_job_passes_on_what_the_blocked_one_does_not_need() {
     m.assert_state(head, State::Run);
 }
 
+/// What a job leaves behind is cleared away slowly, so that it holds its resources past its time limit.
+#[derive(Default)]
+struct SlowEpilog;
+
+#[jobtap_plugin(name = "slow-epilog")]
+impl SlowEpilog {
+    #[on("job.state.cleanup")]
+    async fn clear(job: JobInfo, remote: Remote<Self>) -> Result<(), EpilogFailed> {
+        if job.jobspec.attribute("overdue").is_some() {
+            remote.sleep(100.0).await?;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn an_overdue_job_counts_as_one_that_ends_at_any_moment() {
+    let mut m = TestManager::new().plugin::<ByUrgency>().plugin::<SlowEpilog>().cores(4).start();
+    let overdue = m.submit(job(1, 10.0).attribute("overdue", 1)).unwrap();
+    m.submit(job(2, 1000.0)).unwrap();
+    m.advance(20.0);
+    m.assert_state(overdue, State::Cleanup);
+    // With the overdue job's core and the free one there is enough for the first job that waits.
+    let head = m.submit(job(2, 50.0)).unwrap();
+    let short = m.submit(job(1, 500.0)).unwrap();
+    m.assert_state(short, State::Sched);
+    m.advance(100.0);
+    m.assert_state(overdue, State::Inactive);
+    m.assert_state(head, State::Run);
+}
+
 #[test]
 fn nobody_passes_when_no_end_is_known() {
     let mut m = manager("easy");
@@ -65,6 +97,39 @@ fn strict_order_lets_nobody_pass() {
     let short = m.submit(job(1, 50.0)).unwrap();
     m.assert_state(head, State::Sched);
     m.assert_state(short, State::Sched);
+}
+
+/// Lets a user change a job's time limit.
+#[derive(Default)]
+struct AnyDuration;
+
+#[jobtap_plugin(name = "any-duration")]
+impl AnyDuration {
+    #[on("job.update.attributes.system.duration")]
+    fn allow(&self) -> Update {
+        Update::allow()
+    }
+}
+
+#[test]
+fn a_job_that_was_blocked_and_became_shorter_is_tried_again() {
+    for policy in ["fifo", "easy", "conservative"] {
+        let config = json!({"policy": {"scheduler": {"queue-policy": policy}}});
+        let builder = TestManager::new().plugin::<ByUrgency>().plugin::<AnyDuration>();
+        let mut m = builder.config(config).start();
+        let now = m.now().as_secs();
+        m.nodes(NodeRequest::Maintain {
+            targets: "testhost".into(),
+            from: Some(now + 100.0),
+            to: Some(now + 200.0),
+            reason: "new memory".into(),
+        })
+        .unwrap();
+        let id = m.submit(job(1, 150.0)).unwrap();
+        m.assert_state(id, State::Sched);
+        m.update(id, "attributes.system.duration", 50).unwrap();
+        assert_eq!(m.job(id).state(), State::Run, "{policy}");
+    }
 }
 
 #[test]

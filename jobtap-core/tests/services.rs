@@ -189,6 +189,7 @@ mod own_topics {
             job: &Job,
             cx: Cx<'_, JobStatePriority>,
         ) -> Result<Priority, HandlerError> {
+            cx.log(Level::Info, "asks");
             cx.call_for(job, &Charged)?;
             let shares = cx.call(&ShareOf { user: job.userid() })?;
             Ok(Priority::new(shares.iter().sum()))
@@ -227,6 +228,9 @@ mod own_topics {
         let failed = "topic bank.share: plugin bank: root has no account";
         assert!(log.iter().any(|line| line.ends_with(failed)), "{log:?}");
         assert!(log.contains(&"bank: panicked: no account 1"), "{log:?}");
+        // Of the one that panicked nothing is done; what the caller had asked for before is.
+        let count = |text: &str| log.iter().filter(|line| **line == text).count();
+        assert_eq!((count("bank: asked"), count("fair: asks")), (1, 2), "{log:?}");
     }
 }
 

@@ -4,6 +4,7 @@
 mod common;
 
 use common::ByUrgency;
+use jobtap_core::engine::ExecEvent;
 use jobtap_core::plugin::Plugin;
 use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestJob, TestManager};
@@ -100,6 +101,49 @@ mod wildcard {
     }
 }
 
+mod over_before_the_restart {
+    use super::*;
+
+    #[derive(Default)]
+    struct Adds;
+
+    #[jobtap_plugin(name = "adds")]
+    impl Adds {
+        #[on("job.inactive-add")]
+        fn add(&self, cx: Cx<'_, JobInactiveAdd>) {
+            cx.log(Level::Info, "added");
+        }
+    }
+
+    #[derive(Default)]
+    struct Destroys;
+
+    #[jobtap_plugin(name = "destroys")]
+    impl Destroys {
+        #[on("job.destroy")]
+        fn destroy(&self, cx: Cx<'_, JobDestroy>) {
+            cx.log(Level::Info, "destroyed");
+        }
+    }
+
+    /// How often a line is in the log, at the job's end and again after the restart.
+    fn lines<P: Plugin>(line: &str) -> [usize; 2] {
+        let mut m = with::<P>();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.finish(id, 0);
+        let count = |m: &TestManager| m.log().filter(|(_, text)| *text == line).count();
+        let before = count(&m);
+        m.crash_and_restart();
+        [before, count(&m)]
+    }
+
+    #[test]
+    fn a_plugin_sees_a_job_that_is_over_at_the_one_topic_that_it_has() {
+        assert_eq!(lines::<Adds>("adds: added"), [1, 2]);
+        assert_eq!(lines::<Destroys>("destroys: destroyed"), [1, 2]);
+    }
+}
+
 mod state_wildcard {
     use super::*;
 
@@ -172,6 +216,27 @@ mod forced_resources {
         m.finish(id, 0);
         m.assert_state(id, State::Inactive);
         assert_eq!(m.free_resources(), Some(&free));
+    }
+
+    #[test]
+    fn what_such_a_job_gives_back_early_is_not_given_to_others() {
+        let builder = TestManager::new().plugin::<ByUrgency>().plugin::<Bypass>();
+        let mut m = builder.hosts(2).cores(4).start();
+        let owner = m.submit(TestJob::new().nodes(1).exclusive()).unwrap();
+        let rank = m.job(owner).resources().unwrap().ranks();
+        let free = m.free_resources().unwrap().clone();
+        // The plugin gives a second job both nodes, one of which the first job has for itself.
+        let both = json!({"version": 1, "execution": {
+            "R_lite": [{"rank": "0-1", "children": {"core": "0-3"}}],
+            "nodelist": ["testhost[0-1]"], "starttime": 0, "expiration": 0}});
+        m.hold_execution();
+        let id = m.submit(TestJob::new().attribute("given-R", both)).unwrap();
+        m.started(id);
+        m.report(ExecEvent::PartlyReleased { id, ranks: rank });
+        assert!(m.job(id).event_posted("release"));
+        assert_eq!(m.free_resources(), Some(&free));
+        let waits = m.submit(TestJob::new().nodes(2).exclusive()).unwrap();
+        m.assert_state(waits, State::Sched);
     }
 
     #[test]

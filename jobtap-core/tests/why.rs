@@ -41,6 +41,35 @@ impl Holder {
     }
 }
 
+/// Holds the same job.
+#[derive(Default)]
+struct Second {
+    open: Vec<Token>,
+}
+
+#[jobtap_plugin(name = "second")]
+impl Second {
+    #[on("job.state.run")]
+    fn run(&mut self, job: &Job, cx: Cx<'_, JobStateRun>) -> Result<(), HandlerError> {
+        if job.jobspec().name() == Some("held") {
+            self.open.push(cx.prolog_start("check")?);
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn each_of_several_open_prologs_is_that_of_its_plugin() {
+    let builder = TestManager::new().plugin::<ByUrgency>().plugin::<Holder>();
+    let mut m = builder.plugin::<Second>().start();
+    let held = m.submit(TestJob::new().name("held")).unwrap();
+    let prologs = [
+        "prolog mount of plugin holder is not finished",
+        "prolog check of plugin second is not finished",
+    ];
+    assert_eq!(m.why(held), prologs);
+}
+
 #[test]
 fn dependencies_and_brackets_name_their_plugins() {
     let mut m = with::<Holder>();

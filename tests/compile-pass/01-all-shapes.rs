@@ -57,7 +57,11 @@ impl Site {
     }
 
     #[on("job.dependency.license", "job.dependency.token")]
-    fn dependency(&mut self, dependency: &Dependency, cx: Cx<'_, JobDependency>) -> Result<(), Reject> {
+    fn dependency(
+        &mut self,
+        dependency: &Dependency,
+        cx: Cx<'_, JobDependency>,
+    ) -> Result<(), Reject> {
         cx.dependency_add(format!("license={}", dependency.value))?;
         Ok(())
     }
@@ -82,7 +86,11 @@ impl Site {
     }
 
     #[on("job.state.run")]
-    async fn scratch(job: JobInfo, r: ResourceSet, remote: Remote<Self>) -> Result<(), PrologFailed> {
+    async fn scratch(
+        job: JobInfo,
+        r: ResourceSet,
+        remote: Remote<Self>,
+    ) -> Result<(), PrologFailed> {
         remote.sleep(1.0).await?;
         let jobs = remote.call(|site, _cx| site.jobs).await?;
         if jobs == 0 || r.nnodes() == 0 {

@@ -1,5 +1,6 @@
 //! The SDK under another name; each attribute can be told.
 #![deny(unused_qualifications)]
+#![allow(unreachable_pub)]
 use jobtap_core as jt;
 use jt::prelude::*;
 

@@ -8,15 +8,21 @@ pub mod site;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read};
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 /// How long a test waits for what must come.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long a command may take; some build a manager.
+const LONGEST: Duration = Duration::from_secs(900);
 
 /// The plain manager's binary.
 pub fn jobtap() -> &'static Path {
@@ -77,16 +83,119 @@ impl Output {
     }
 }
 
-/// Runs a command to its end.
+/// Runs a command to its end. One that takes too long is killed, and the test fails.
 #[track_caller]
 pub fn run(command: &mut Command) -> Output {
-    match command.stdin(Stdio::null()).output() {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let (deadline, output) = match command.spawn() {
+        Ok(process) => (Deadline::new(process.id(), LONGEST), process.wait_with_output()),
+        Err(error) => panic!("{command:?}: {error}"),
+    };
+    assert!(!deadline.has_passed(), "{command:?} does not end");
+    match output {
         Ok(output) => Output {
             code: output.status.code().unwrap_or(-1),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         },
         Err(error) => panic!("{command:?}: {error}"),
+    }
+}
+
+/// Starts a process that the test looks at while it runs.
+#[track_caller]
+pub fn spawn(command: &mut Command) -> Process {
+    match command.spawn() {
+        Ok(process) => Process { deadline: Deadline::new(process.id(), PATIENCE), process },
+        Err(error) => panic!("{command:?}: {error}"),
+    }
+}
+
+/// A process that is killed when it takes too long, and when the test is over.
+pub struct Process {
+    process: Child,
+    deadline: Deadline,
+}
+
+impl Process {
+    /// Waits for its end, which must come in time.
+    ///
+    /// # Errors
+    /// As [`Child::wait`].
+    #[track_caller]
+    pub fn wait(&mut self) -> std::io::Result<ExitStatus> {
+        let status = self.process.wait();
+        assert!(!self.deadline.has_passed(), "the process does not end");
+        status
+    }
+
+    /// Waits for its end, and reads what it printed.
+    ///
+    /// # Errors
+    /// As [`Child::wait_with_output`].
+    #[track_caller]
+    pub fn wait_with_output(mut self) -> std::io::Result<std::process::Output> {
+        drop(self.process.stdin.take());
+        let stderr = self.process.stderr.take().map(|mut stderr| {
+            std::thread::spawn(move || {
+                let mut text = Vec::new();
+                let _ = stderr.read_to_end(&mut text);
+                text
+            })
+        });
+        let mut stdout = Vec::new();
+        if let Some(mut printed) = self.process.stdout.take() {
+            printed.read_to_end(&mut stdout)?;
+        }
+        let stderr = stderr.and_then(|read| read.join().ok()).unwrap_or_default();
+        Ok(std::process::Output { status: self.wait()?, stdout, stderr })
+    }
+}
+
+impl Deref for Process {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.process
+    }
+}
+
+impl DerefMut for Process {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.process
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Kills a process when its time is over, so that a test that waits for its end or its output goes on.
+/// Dropped as soon as somebody has waited for the process, since its id may become another one's.
+struct Deadline {
+    _end: Sender<()>,
+    passed: Arc<AtomicBool>,
+}
+
+impl Deadline {
+    fn new(process: u32, after: Duration) -> Self {
+        let passed = Arc::new(AtomicBool::new(false));
+        let (end, ended) = channel();
+        let set = Arc::clone(&passed);
+        std::thread::spawn(move || {
+            if ended.recv_timeout(after) == Err(RecvTimeoutError::Timeout) {
+                set.store(true, Ordering::Relaxed);
+                let _ = Command::new("kill").args(["-s", "KILL", &process.to_string()]).status();
+            }
+        });
+        Self { _end: end, passed }
+    }
+
+    fn has_passed(&self) -> bool {
+        self.passed.load(Ordering::Relaxed)
     }
 }
 
@@ -122,7 +231,7 @@ struct Running {
 }
 
 #[track_caller]
-fn spawn(exe: &Path, statedir: &Path, options: &[OsString]) -> Running {
+fn start_manager(exe: &Path, statedir: &Path, options: &[OsString]) -> Running {
     let mut process = clean(exe);
     process.arg("start").args(options).arg("--state-dir").arg(statedir);
     process.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -132,6 +241,7 @@ fn spawn(exe: &Path, statedir: &Path, options: &[OsString]) -> Running {
     };
     let Some(stderr) = process.stderr.take() else { panic!("no stderr") };
     let mut stderr = BufReader::new(stderr);
+    let _deadline = Deadline::new(process.id(), PATIENCE);
     let mut seen = String::new();
     let uri = loop {
         let mut line = String::new();
@@ -181,7 +291,7 @@ impl Manager {
     #[track_caller]
     pub fn start_in(exe: &Path, statedir: &Path, options: &[&OsStr]) -> Self {
         let options: Vec<OsString> = options.iter().map(OsString::from).collect();
-        let Running { process, stderr, uri } = spawn(exe, statedir, &options);
+        let Running { process, stderr, uri } = start_manager(exe, statedir, &options);
         let (exe, statedir) = (exe.to_path_buf(), statedir.to_path_buf());
         Self { exe, process, stderr, uri, statedir, options, temporary: None }
     }
@@ -189,7 +299,8 @@ impl Manager {
     /// Starts it again after its end, on the same state and with the same options.
     #[track_caller]
     pub fn start_again(&mut self) {
-        let Running { process, stderr, uri } = spawn(&self.exe, &self.statedir, &self.options);
+        let Running { process, stderr, uri } =
+            start_manager(&self.exe, &self.statedir, &self.options);
         (self.process, self.stderr, self.uri) = (process, stderr, uri);
     }
 

@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::process::Stdio;
 
-use jobtap_tests::{Manager, jobtap, temporary};
+use jobtap_tests::{Manager, jobtap, spawn, temporary};
 
 #[test]
 fn each_combination_of_inputs_is_a_job() {
@@ -22,8 +22,7 @@ fn each_combination_of_inputs_is_a_job() {
 fn lines_of_standard_input_are_commands() {
     let m = Manager::start(jobtap());
     let mut command = m.command(["bulksubmit", "--wait"]);
-    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut command = command.spawn().unwrap();
+    let mut command = spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()));
     command.stdin.take().unwrap().write_all(b"sh -c 'exit 3'\n\ntrue\n").unwrap();
     let ended = command.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(3));

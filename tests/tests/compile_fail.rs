@@ -9,14 +9,11 @@ use std::path::{Path, PathBuf};
 /// Fixtures of several mistakes, or of one that the compiler tells beside another.
 const SEVERAL: [&str; 4] = ["026", "134", "138", "177"];
 
+/// No case that must compile is among them: with one, trybuild calls cargo for each case by itself, and
+/// it builds where it could check. Those cases are the tests `compile-pass-NN`.
 #[test]
 fn mistakes_are_compile_errors_that_teach() {
-    // Before the cases, which run when they are dropped.
-    let readme = readme_program();
-    let cases = trybuild::TestCases::new();
-    cases.compile_fail("compile-fail/*.rs");
-    cases.pass("compile-pass/*.rs");
-    cases.pass(readme.path());
+    trybuild::TestCases::new().compile_fail("compile-fail/*.rs");
 }
 
 /// No error follows another: an author reads one, and it is the right one.
@@ -27,6 +24,17 @@ fn one_mistake_is_one_error() {
         let errors = told.lines().filter(|line| line.starts_with("error")).count();
         let several = SEVERAL.contains(&number(&case).as_str());
         assert!(errors == 1 || several, "{}: {errors} errors", case.display());
+    }
+}
+
+#[test]
+fn every_case_that_must_compile_is_a_test() {
+    let tests = jobtap_tests::workspace().join("tests");
+    let manifest = std::fs::read_to_string(tests.join("Cargo.toml")).unwrap();
+    for file in std::fs::read_dir(tests.join("compile-pass")).unwrap() {
+        let name = file.unwrap().file_name();
+        let path = format!("path = \"compile-pass/{}\"", name.to_string_lossy());
+        assert!(manifest.contains(&path), "tests/Cargo.toml has no test with {path}");
     }
 }
 
@@ -53,17 +61,4 @@ fn cases() -> Vec<PathBuf> {
 fn number(case: &Path) -> String {
     let name = case.file_name().unwrap().to_string_lossy();
     name.chars().take(3).collect()
-}
-
-/// The README's plugin and its test as one program: it compiles, and the test passes.
-fn readme_program() -> tempfile::NamedTempFile {
-    let readme = std::fs::read_to_string(jobtap_tests::workspace().join("README.md")).unwrap();
-    let blocks = readme.split("```rust\n").skip(1);
-    let code: Vec<&str> = blocks.filter_map(|block| block.split("```").next()).collect();
-    assert_eq!(code.len(), 2, "the README has a plugin and its test");
-    let mut program = code.concat().replace("#[test]\n", "");
-    program.push_str("\nfn main() {\n    small_jobs_go_first();\n}\n");
-    let file = tempfile::Builder::new().suffix(".rs").tempfile().unwrap();
-    std::fs::write(file.path(), program).unwrap();
-    file
 }

@@ -2,9 +2,11 @@
 //! properly, what waited goes on waiting.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::Stdio;
 
-use jobtap_tests::{Manager, jobtap, temporary, until};
+use jobtap_tests::{Manager, jobtap, spawn, temporary, until};
 
 #[test]
 fn jobs_survive_the_managers_death() {
@@ -62,22 +64,20 @@ fn jobs_survive_the_managers_death() {
 fn killed_again_and_again_under_load_no_acknowledged_job_is_lost() {
     let statedir = temporary();
     let mut acknowledged = Vec::new();
-    for round in 0..4 {
+    // Killed as soon as the client has seen so many jobs accepted: at another moment in each round.
+    for seen in [1, 4, 10, 25] {
         let mut m = Manager::start_in(jobtap(), statedir.path(), &[]);
-        let uri = m.command(["submit", "--cc=1-40", "true"]);
-        let mut submit = uri;
-        submit.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
-        let mut submit = submit.spawn().unwrap();
-        // At another moment of the work in each round.
-        std::thread::sleep(std::time::Duration::from_millis(60 + 60 * round));
+        let mut submit = m.command(["submit", "--cc=1-40", "true"]);
+        let mut submit = spawn(submit.stdout(Stdio::piped()).stderr(Stdio::null()));
+        let mut ids = BufReader::new(submit.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let first: Vec<String> = ids.by_ref().take(seen).collect();
+        assert_eq!(first.len(), seen, "the client has ended early");
         m.kill();
-        let mut ids = String::new();
-        std::io::Read::read_to_string(&mut submit.stdout.take().unwrap(), &mut ids).unwrap();
+        acknowledged.extend(first);
+        acknowledged.extend(ids);
         submit.wait().unwrap();
-        acknowledged.extend(ids.lines().map(str::to_owned));
     }
     let m = Manager::start_in(jobtap(), statedir.path(), &[]);
-    assert!(!acknowledged.is_empty());
     for id in &acknowledged {
         m.wait(id, "clean");
         assert_eq!(m.field(id, "result"), "COMPLETED", "{id}: {}", m.events(id));

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use jobtap_tests::{Manager, jobtap, run, temporary, until};
+use jobtap_tests::{Manager, jobtap, run, spawn, temporary, until};
 
 #[test]
 fn a_job_has_its_users_directory_environment_and_ranks() {
@@ -49,7 +49,7 @@ fn attach_shows_output_while_the_job_runs() {
         format!("echo one; while ! [ -e {} ]; do sleep 0.05; done; echo two", gate.display());
     let id = m.submit_args(&["sh", "-c", &script]);
     let mut attach = m.command(["job", "attach", &id]);
-    let mut attach = attach.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut attach = spawn(attach.stdin(Stdio::null()).stdout(Stdio::piped()));
     let mut lines = BufReader::new(attach.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "one");
     assert_eq!(m.field(&id, "state"), "RUN");
@@ -101,7 +101,7 @@ fn control_c_in_run_cancels_the_job_and_a_second_one_detaches() {
     let start = |script: &str| {
         let mut command = m.command(["run", "sh", "-c", script]);
         let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let process = quiet.spawn().unwrap();
+        let process = spawn(quiet);
         let mut id = String::new();
         until("the job runs", || {
             id = m.jobtap("jobs -f run -no {id}").ok();

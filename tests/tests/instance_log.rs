@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use jobtap_tests::{Manager, jobtap, run, temporary};
+use jobtap_tests::{Manager, jobtap, run, spawn, temporary};
 use serde_json::Value;
 
 /// The audit's events: name, what was asked, and the result.
@@ -102,7 +102,7 @@ fn dmesg_shows_follows_and_forgets_the_log() {
 
     let mut follow = m.command(["dmesg", "-f"]);
     reload();
-    let mut follow = follow.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut follow = spawn(follow.stdin(Stdio::null()).stdout(Stdio::piped()));
     let mut lines = BufReader::new(follow.stdout.take().unwrap()).lines().map(Result::unwrap);
     // What was there, then what comes.
     assert!(lines.next().unwrap().contains("configuration"));

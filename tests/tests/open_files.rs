@@ -10,7 +10,7 @@ use std::process::Stdio;
 use std::sync::OnceLock;
 
 use jobtap_tests::leftovers::shepherds_of;
-use jobtap_tests::{Manager, clean, jobtap, run, temporary, until};
+use jobtap_tests::{Manager, clean, jobtap, run, spawn, temporary, until};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -69,7 +69,7 @@ fn who_comes_when_there_is_no_room_waits_until_somebody_goes() {
     let m = Manager::start_in(&limited(), &state, &[]);
     let connect = |_| UnixStream::connect(state.join("local-0")).unwrap();
     let connections: Vec<UnixStream> = (0..60).map(connect).collect();
-    let mut late = m.command(["submit", "true"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut late = spawn(m.command(["submit", "true"]).stdout(Stdio::piped()));
     drop(connections);
     assert!(late.wait().unwrap().success());
     let log = m.jobtap("dmesg").ok();

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use jobtap_tests::{Manager, Output, probe_manager, run, temporary, until};
+use jobtap_tests::{Manager, Output, Process, probe_manager, run, spawn, temporary, until};
 use serde_json::{Value, json};
 
 /// One with the plugin loaded at start.
@@ -138,7 +138,7 @@ fn a_client_that_leaves_a_stream_disturbs_nobody() {
     let m = manager("");
     let mut endless = m.command(["plugin", "call", "--stream", "probe.count", "100000"]);
     endless.stdout(std::process::Stdio::piped());
-    let mut endless = endless.spawn().unwrap();
+    let mut endless = spawn(&mut endless);
     let mut first = [0; 2];
     std::io::Read::read_exact(endless.stdout.as_mut().unwrap(), &mut first).unwrap();
     endless.kill().unwrap();
@@ -153,7 +153,7 @@ fn a_removed_plugin_leaves_no_client_waiting() {
     let m = manager("");
     let mut endless = m.command(["plugin", "call", "--stream", "probe.count", "100000"]);
     endless.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    let mut endless = endless.spawn().unwrap();
+    let mut endless = spawn(&mut endless);
     let mut first = [0; 2];
     std::io::Read::read_exact(endless.stdout.as_mut().unwrap(), &mut first).unwrap();
     m.jobtap("plugin remove probe").ok();
@@ -274,7 +274,7 @@ fn a_configuration_is_loaded_from_stdin() {
     let load = |text: &str| {
         let mut command = m.command(["config", "load"]);
         command.stdin(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-        let mut child = command.spawn().unwrap();
+        let mut child = spawn(&mut command);
         std::io::Write::write_all(child.stdin.as_mut().unwrap(), text.as_bytes()).unwrap();
         let output = child.wait_with_output().unwrap();
         (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
@@ -348,12 +348,12 @@ fn processes_report_their_end_and_no_more_than_the_limit() {
 }
 
 /// Has a process started by the plugin; gives its id.
-fn long_process(m: &Manager, directory: &Path) -> (std::process::Child, String) {
+fn long_process(m: &Manager, directory: &Path) -> (Process, String) {
     let file = directory.join("pid");
     let script = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600", file.display());
     let mut command = m.command(["plugin", "call", "probe.sh", &json!(script).to_string()]);
     command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
-    let waits = command.spawn().unwrap();
+    let waits = spawn(&mut command);
     until("the process runs", || file.exists());
     (waits, std::fs::read_to_string(&file).unwrap().trim().to_owned())
 }

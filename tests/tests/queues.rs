@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use jobtap_tests::{Manager, Output, jobtap, run, temporary};
+use jobtap_tests::{Manager, Output, jobtap, run, spawn, temporary};
 
 const LONG: &str = "--setattr=system.exec.test.run_duration=600s";
 
@@ -28,13 +28,9 @@ fn fails(output: &Output, line: &str) {
 
 /// `config load` of this text.
 fn load(m: &Manager, text: &str) -> Output {
-    let mut child = m
-        .command(["config", "load"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut command = m.command(["config", "load"]);
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = spawn(command);
     child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     Output {

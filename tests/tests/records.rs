@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use jobtap_tests::{Manager, Output, clean, jobtap, run, temporary};
+use jobtap_tests::{Manager, Output, clean, jobtap, run, spawn, temporary};
 
 /// A command of a guest.
 fn guest(m: &Manager, words: &str) -> Output {
@@ -195,7 +195,7 @@ fn the_journal_has_the_past_and_then_each_event_until_the_end() {
     assert_eq!(refused.stderr, "jobtap-job: Request requires owner credentials\n");
 
     let mut follow = m.command(["job", "journal", "--deny=release"]);
-    let mut follow = follow.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut follow = spawn(follow.stdin(Stdio::null()).stdout(Stdio::piped()));
     let mut lines = BufReader::new(follow.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert_eq!(names(&lines.next().unwrap()), "submit validate depend priority jobspec");
     assert!(lines.next().unwrap().contains("18446744073709551615"));

@@ -3,7 +3,7 @@
 
 use std::process::{Command, Stdio};
 
-use jobtap_tests::{Manager, Output, jobtap, run, until};
+use jobtap_tests::{Manager, Output, jobtap, run, spawn, until};
 
 /// A job that ends at once.
 const SHORT: &str = "--setattr=system.exec.test.run_duration=0.01s";
@@ -141,7 +141,7 @@ fn who_gave_up_waiting_takes_no_result_from_others() {
     let m = Manager::start(jobtap());
     let id = m.submit(&format!("--flags=waitable {LONG} true"));
     let mut waiter = m.command(["job", "wait", &id]);
-    let mut waiter = waiter.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut waiter = spawn(waiter.stdin(Stdio::null()).stderr(Stdio::null()));
     // This ends once the first waiter is there: then nothing is left for anybody else.
     assert_eq!(m.jobtap("job wait --all").code, 0);
     let wait = format!("job wait {id}");

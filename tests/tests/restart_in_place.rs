@@ -4,7 +4,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
-use jobtap_tests::{Manager, jobtap, temporary};
+use jobtap_tests::{Manager, jobtap, spawn, temporary};
 
 #[test]
 fn jobs_go_on_under_a_manager_that_starts_again() {
@@ -61,7 +61,7 @@ fn those_who_follow_all_events_or_write_an_archive_keep_nobody() {
     let started = |words: &[&str]| {
         let mut command = m.command(words);
         command.stdout(Stdio::piped()).stderr(Stdio::null());
-        command.spawn().unwrap()
+        spawn(&mut command)
     };
     let mut journal = started(&["job", "journal"]);
     let mut lines = BufReader::new(journal.stdout.take().unwrap());

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 
 use jobtap_tests::leftovers::processes_with;
-use jobtap_tests::{Manager, clean, jobtap, run, send, temporary, until};
+use jobtap_tests::{Manager, PATIENCE, clean, jobtap, run, send, temporary, until};
 use serde_json::{Value, json};
 
 /// A connection as the commands have it: a line a request, a line an answer.
@@ -14,7 +14,9 @@ struct Connection(BufReader<UnixStream>);
 
 impl Connection {
     fn new(m: &Manager) -> Self {
-        Self(BufReader::new(UnixStream::connect(m.statedir.join("local-0")).unwrap()))
+        let socket = UnixStream::connect(m.statedir.join("local-0")).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self(BufReader::new(socket))
     }
 
     fn ask(&mut self, id: u64, topic: &str, payload: &Value) {
@@ -24,7 +26,7 @@ impl Connection {
 
     fn answer(&mut self) -> Option<Value> {
         let mut line = String::new();
-        self.0.read_line(&mut line).ok().filter(|read| *read > 0)?;
+        Some(self.0.read_line(&mut line).unwrap()).filter(|read| *read > 0)?;
         Some(serde_json::from_str(&line).unwrap())
     }
 }

@@ -390,8 +390,13 @@ mod tests {
 
         #[test]
         fn any_text_is_read_or_refused(text in "\\PC*|[{}:,\"a-z0-9 \n]*") {
-            let _ = decode_log(&text);
-            let _ = EventEntry::decode(&text);
+            if let Ok(log) = decode_log(&text) {
+                let written: String = log.iter().map(EventEntry::encode).collect();
+                prop_assert_eq!(decode_log(&written).unwrap(), log);
+            }
+            if let Ok(entry) = EventEntry::decode(&text) {
+                prop_assert_eq!(EventEntry::decode(&entry.encode()).unwrap(), entry);
+            }
         }
     }
 }

@@ -160,8 +160,16 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_read_or_refused(text in "\\PC*") {
-            let _ = text.parse::<Flags>();
+        fn any_text_is_read_or_its_unknown_word_named(
+            text in "\\PC*|((debug|waitable|novalidate|x),?){0,4}",
+        ) {
+            match text.parse::<Flags>() {
+                Ok(flags) => prop_assert_eq!(flags.to_string().parse(), Ok(flags)),
+                Err(FlagsError::UnknownName(word)) => {
+                    prop_assert!(text.split(',').any(|part| part == word), "{}", word);
+                }
+                Err(error) => prop_assert!(false, "{}", error),
+            }
         }
     }
 }

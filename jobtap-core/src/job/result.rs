@@ -149,8 +149,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in "\\PC*") {
-            let _ = text.parse::<JobResult>();
+        fn only_the_names_are_read(
+            text in prop_oneof!["\\PC*", "[a-zA-Z]{1,2}", prop::sample::select(JobResult::ALL.to_vec())
+                .prop_map(|result| result.long_name().to_owned())],
+        ) {
+            let named = JobResult::ALL.into_iter().find(|result| {
+                [result.long_name(), result.short_name()].iter().any(|name| {
+                    *name == text || name.to_lowercase() == text
+                })
+            });
+            prop_assert_eq!(text.parse::<JobResult>().ok(), named);
         }
     }
 }

@@ -209,8 +209,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in "\\PC*") {
-            let _ = text.parse::<State>();
+        fn only_the_names_are_read(
+            text in prop_oneof!["\\PC*", "[a-zA-Z]{1,2}", prop::sample::select(State::ALL.to_vec())
+                .prop_map(|state| state.long_name().to_owned())],
+        ) {
+            let named = State::ALL.into_iter().find(|state| {
+                [state.long_name(), state.short_name()].iter().any(|name| {
+                    *name == text || name.to_lowercase() == text
+                })
+            });
+            prop_assert_eq!(text.parse::<State>().ok(), named);
         }
     }
 }

@@ -261,8 +261,15 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_read_or_refused(text in "\\PC*") {
-            let _ = text.parse::<StateSet>();
+        fn any_text_is_read_or_its_unknown_name_named(
+            text in "\\PC*|((run|PENDING|ca|f|inactive|x),?){0,4}",
+        ) {
+            match text.parse::<StateSet>() {
+                Ok(set) => prop_assert_eq!(set.to_string().parse(), Ok(set)),
+                Err(UnknownStatus(name)) => {
+                    prop_assert!(text.split(',').any(|part| part == name), "{}", name);
+                }
+            }
         }
     }
 }

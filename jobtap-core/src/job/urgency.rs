@@ -164,8 +164,15 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_read_or_refused(text in "\\PC*") {
-            let _ = text.parse::<Urgency>();
+        fn any_text_is_read_or_named(text in "\\PC*|[-+]?[0-9]{1,3}|(?i)hold|expedite|default") {
+            match text.parse::<Urgency>() {
+                Ok(urgency) => prop_assert_eq!(urgency.to_string().parse(), Ok(urgency)),
+                Err(UrgencyError::OutOfRange) => {
+                    let number: i64 = text.parse().unwrap();
+                    prop_assert!(!(0..=31).contains(&number));
+                }
+                Err(UrgencyError::Malformed(named)) => prop_assert_eq!(named, text),
+            }
         }
     }
 }

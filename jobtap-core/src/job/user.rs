@@ -100,8 +100,11 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_read_or_refused(text in "\\PC*") {
-            let _ = text.parse::<Uid>();
+        fn any_text_is_read_or_named(text in "\\PC*|[-+]?[0-9]{1,11}") {
+            match text.parse::<Uid>() {
+                Ok(uid) => prop_assert_eq!(text.trim_start_matches('0').parse().unwrap_or(0), uid.as_u32()),
+                Err(InvalidUid(named)) => prop_assert_eq!(named, text),
+            }
         }
     }
 }

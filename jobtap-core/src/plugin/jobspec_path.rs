@@ -77,6 +77,12 @@ impl fmt::Display for JobspecPath {
 /// `path!("attributes.system.duration")`.
 #[macro_export]
 macro_rules! path {
+    // An item, and not a `const` block, which only code generation looks into: so that `cargo check` and
+    // editors tell the mistake, too.
+    ($path:literal) => {{
+        const WRITTEN: $crate::plugin::JobspecPath = $crate::plugin::JobspecPath::new($path);
+        WRITTEN
+    }};
     ($path:expr) => {
         const { $crate::plugin::JobspecPath::new($path) }
     };

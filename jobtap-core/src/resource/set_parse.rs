@@ -348,10 +348,5 @@ mod tests {
                 prop_assert_eq!(again, r);
             }
         }
-
-        #[test]
-        fn arbitrary_text_never_panics(text in "\\PC*") {
-            let _ = text.parse::<ResourceSet>();
-        }
     }
 }

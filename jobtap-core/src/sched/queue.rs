@@ -75,3 +75,26 @@ impl AllocQueue {
         self.order.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_is_in_order_whatever_joins_moves_and_leaves() {
+        let id = JobId::new;
+        let mut queue = AllocQueue::default();
+        assert!(queue.is_empty());
+        assert_eq!((queue.first(), queue.len()), (None, 0));
+        for (job, priority) in [(1, 16), (2, 20), (3, 16), (3, 30), (1, 16), (2, 10)] {
+            queue.insert(id(job), priority);
+        }
+        assert!(queue.iter().eq([id(3), id(1), id(2)]));
+        assert_eq!((queue.first(), queue.len()), (Some(id(3)), 3));
+        assert!(queue.contains(id(2)) && !queue.contains(id(4)) && !queue.is_empty());
+        assert!(queue.remove(id(3)));
+        assert!(!queue.remove(id(3)));
+        assert!(queue.iter().eq([id(1), id(2)]));
+        assert!(!queue.contains(id(3)));
+    }
+}

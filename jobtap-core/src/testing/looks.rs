@@ -161,6 +161,28 @@ impl TestManager {
         job.unwrap_or_default()
     }
 
+    /// The jobs that a listing asks for, in its order: `job-list.list` with this payload.
+    ///
+    /// ```
+    /// # use jobtap_core::testing::{TestJob, TestManager};
+    /// # use serde_json::json;
+    /// let mut m = TestManager::new().start();
+    /// m.submit(TestJob::new().name("a")).unwrap();
+    /// m.submit(TestJob::new().name("b")).unwrap();
+    /// let jobs = m.list(json!({"constraint": {"name": ["b"]}})).unwrap();
+    /// assert_eq!(jobs.len(), 1);
+    /// ```
+    ///
+    /// # Errors
+    /// What the client would be answered when the payload asks for nothing that exists, and while the
+    /// manager is dead.
+    pub fn list(&self, payload: Value) -> Result<Vec<Value>, String> {
+        let cred = Cred { userid: TestJob::OWNER, owner: true };
+        let engine = self.engine().ok_or("the manager is dead")?;
+        let answer = engine.list(&payload, cred).map_err(|error| error.text)?;
+        Ok(answer.get("jobs").and_then(Value::as_array).cloned().unwrap_or_default())
+    }
+
     /// The answer to `job-list.job-stats`; null while the manager is dead.
     pub fn job_stats(&self) -> Value {
         self.engine().map(Engine::job_stats).unwrap_or_default()

@@ -62,8 +62,14 @@ mod tests {
         }
 
         #[test]
-        fn no_path_panics(path: String) {
-            let _ = to_key(&path);
+        fn any_path_is_a_keys_or_refused(path in "\\PC*|[a.%/25F]{0,12}") {
+            match to_key(&path) {
+                Ok(key) => prop_assert_eq!(to_key(&of_key(&key)).unwrap(), key),
+                Err(why) => {
+                    let component = |text: &str| path.split('/').any(|part| part == text);
+                    prop_assert!(component("") || component(".") || component(".."), "{}", why);
+                }
+            }
         }
     }
 }

@@ -358,8 +358,23 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_it_panic(text in ".*") {
-            let _ = Manifest::parse("m", &text);
+        fn any_text_is_read_or_refused_by_its_place(
+            text in ".*|(\\[manager\\]\n)?((name|without|release|x) = (\"a\"|\\[\\]|true)\n){0,3}(\\[\\[plugin\\]\\]\n)?",
+        ) {
+            match Manifest::parse("the-file", &text) {
+                Ok(manifest) => {
+                    let written = manifest.to_text().unwrap();
+                    prop_assert_eq!(Manifest::parse("m", &written).unwrap(), manifest);
+                }
+                Err(BuildError::Manifest { place, line, .. }) => {
+                    prop_assert_eq!(place, "the-file");
+                    prop_assert!((1..=text.lines().count() + 1).contains(&line), "{}", line);
+                }
+                Err(error) => {
+                    let text = error.to_string();
+                    prop_assert!(text.contains("[manager]") || text.contains("plugin"), "{}", text);
+                }
+            }
         }
     }
 }

@@ -315,10 +315,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_rule_is_applied_or_refused(rule in "\\PC{0,12}|[-A-Z*?\\[\\]!/$={}]{0,12}") {
+        fn any_rule_is_applied_or_named(rule in "\\PC{0,12}|[-A-Z*?\\[\\]!/$={}]{0,12}") {
             // Files are another matter.
             prop_assume!(!rule.starts_with('^'));
-            let _ = environment(&[&rule], &caller());
+            let before = caller().env;
+            match environment(&[&rule], &caller()) {
+                Ok(env) => {
+                    let set = rule.split_once('=').map(|(name, _)| name);
+                    let set = set.filter(|_| !rule.starts_with('-'));
+                    // It touches the variable that it sets, or leaves out; all others stay.
+                    for (name, value) in &env.variables {
+                        prop_assert!(set == Some(name) || before.get(name) == Some(value), "{}", name);
+                    }
+                    let kept = |name: &String| set == Some(name) || env.variables.contains_key(name);
+                    prop_assert!(rule.starts_with('-') || before.keys().all(kept));
+                }
+                Err(error) => prop_assert!(error.ends_with(&format!(" in {rule}")), "{}", error),
+            }
         }
 
         #[test]

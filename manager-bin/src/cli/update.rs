@@ -235,9 +235,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_duration_makes_it_panic(text in ".*", present in 0.0..1e9) {
-            if let Ok(asked) = Duration::parse(&text) {
-                let _ = asked.from(present, ID, &text);
+        fn a_new_duration_is_one(text in ".*|[-+]?[0-9]{1,9}(\\.[0-9])?(ms|[smhd])?", present in 0.0..1e9) {
+            match Duration::parse(&text) {
+                Err(error) => prop_assert_eq!(error.text, "invalid Flux standard duration"),
+                Ok(asked) => match asked.from(present, ID, &text) {
+                    Ok(seconds) => prop_assert!(seconds.is_finite() && seconds >= 0.0, "{}", seconds),
+                    Err(error) => prop_assert!(error.text.contains(&show_id(ID)), "{}", error.text),
+                },
             }
         }
     }

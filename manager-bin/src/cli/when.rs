@@ -96,8 +96,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_panics(text in ".{0,24}", now in any::<f64>()) {
-            let _ = parse_when(&text, now, &TimeZone::UTC);
+        fn what_is_read_is_a_time(
+            text in ".{0,24}|[-+]?[0-9]{1,9}[smhd]?|[0-9]{1,2}:[0-9]{2}|in [0-9]{1,9} (days|hours)",
+            now in any::<f64>().prop_filter("finite", |now| now.is_finite()),
+        ) {
+            if let Some(when) = parse_when(&text, now, &TimeZone::UTC) {
+                prop_assert!(when.is_finite(), "{}", when);
+            }
+        }
+
+        #[test]
+        fn a_printed_time_reads_back(seconds in 0..4_000_000_000i64) {
+            let time = Timestamp::from_second(seconds).unwrap();
+            prop_assert_eq!(utc(&time.to_string()), Some(seconds as f64));
+            prop_assert_eq!(utc(&seconds.to_string()), Some(seconds as f64));
+            let civil = TimeZone::UTC.to_datetime(time).to_string();
+            prop_assert_eq!(utc(&civil), Some(seconds as f64), "{}", civil);
         }
     }
 }

@@ -263,8 +263,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn settings_never_panic(text in ".*") {
-            let _ = setting(&text);
+        fn a_setting_is_a_table_or_refused_by_its_place(
+            text in ".*|[a-c.]{0,4}=[a-z0-9\"]{0,4}|\\{\"a\": ?[0-9a]{0,2}\\}?",
+        ) {
+            match setting(&text) {
+                Ok(value) => prop_assert!(value.is_object(), "{}", value),
+                Err(ConfigError::Setting(named)) => prop_assert_eq!(named, text),
+                Err(ConfigError::Parse { place, .. }) => prop_assert_eq!(place, "--conf"),
+                Err(ConfigError::Read { path, .. }) => prop_assert_eq!(path, Path::new(&text)),
+            }
         }
 
         #[test]

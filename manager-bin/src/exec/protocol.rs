@@ -156,8 +156,8 @@ mod tests {
 
         #[test]
         fn junk_is_an_error(line in any::<Vec<u8>>()) {
-            let _ = decode::<Request>(&line);
-            let _ = decode::<Reply>(&line);
+            prop_assert!(decode::<Request>(&line).is_err());
+            prop_assert!(decode::<Reply>(&line).is_err());
         }
     }
 

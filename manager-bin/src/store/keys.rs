@@ -286,9 +286,15 @@ mod tests {
         }
 
         #[test]
-        fn no_text_panics(text in "\\PC{0,60}") {
-            let _ = text.parse::<Key>();
-            let _ = format!("job.{text}").parse::<Key>();
+        fn a_key_is_its_text(text in "(job\\.)?(\\PC{0,60}|([0-9a-f]{4}\\.){0,5}[a-zA-Z.]{0,9})") {
+            if let Ok(key) = text.parse::<Key>() {
+                prop_assert_eq!(key.as_str(), &text);
+                let again = match key.job_id() {
+                    Some(id) => Key::job(id, key.name()),
+                    None => Key::instance(key.name()),
+                };
+                prop_assert_eq!(again.unwrap(), key);
+            }
         }
     }
 }

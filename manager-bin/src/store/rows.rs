@@ -179,8 +179,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_panic(row in proptest::collection::vec(any::<u8>(), 0..40)) {
-            let _ = parse(&row);
+        fn a_row_is_known_by_what_it_is_made_of(
+            row in "[ij][\\x00-\\x09]{0,9}[a-z]{0,3}(\\x00[\\x00-\\x03]{0,4})?|\\PC{0,40}",
+        ) {
+            let row = row.into_bytes();
+            let Some(Row { job, name, seq }) = parse(&row) else { return Ok(()) };
+            let mut made = job.map_or_else(|| of_instance(""), of_job);
+            made.extend(name.as_bytes());
+            if let Some(seq) = seq {
+                let number = seq.to_be_bytes();
+                let digits = &number[(seq.leading_zeros() / 8) as usize..];
+                made.extend([0, digits.len() as u8]);
+                made.extend(digits);
+            }
+            prop_assert_eq!(made, row);
         }
 
         #[test]

@@ -254,12 +254,33 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_panics(text in "[{}.:%/a0-9 ]{0,16}", input in ".{0,8}") {
-            let inputs = [input.clone()];
+        fn any_text_is_filled_in_or_its_field_named(text in "[{}.:%/a0-9 ]{0,16}", input in ".{0,8}") {
+            let inputs = [input];
             let fields = Fields { inputs: &inputs, seq: 0, defined: &Defined::new() };
-            let _ = fields.fill(&text);
-            let _ = words(&input);
-            let _ = (stem(&input), base(&input), directory(&input));
+            match fields.fill(&text) {
+                Ok(filled) => prop_assert!(text.contains('{') || filled == text, "{}", filled),
+                Err(error) => {
+                    prop_assert!(text.contains(&format!("{{{}", error.field)), "{}", error);
+                    prop_assert_eq!(error.text, text);
+                }
+            }
+        }
+
+        #[test]
+        fn the_parts_of_a_path_make_it_up(path in "(/?[a.é]{1,3})?(/[a.é]{1,3}){0,3}/?") {
+            prop_assert!(path.starts_with(stem(&path)) && path.ends_with(base(&path)));
+            let joined = match directory(&path) {
+                "" => base(&path).to_owned(),
+                "/" => format!("/{}", base(&path)),
+                directory => format!("{directory}/{}", base(&path)),
+            };
+            prop_assert_eq!(joined, path);
+        }
+
+        #[test]
+        fn quoted_words_come_back(list in proptest::collection::vec("[^']{0,6}", 0..4)) {
+            let quoted: Vec<String> = list.iter().map(|word| format!("'{word}'")).collect();
+            prop_assert_eq!(words(&quoted.join(" ")), list);
         }
     }
 }

@@ -224,8 +224,31 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_time_format_or_number_panics(format in "(%?.){0,8}", value in any::<f64>(), name in "[dDFHPsr]") {
-            let _ = convert(&name, &format, seconds(value));
+        fn the_text_between_directives_is_kept(before in "[^%:\\x00]{0,6}", value in 1.0..4e9) {
+            prop_assert_eq!(convert("d", &format!("{before}%%"), seconds(value)), before.clone() + "%");
+            let shown = convert("d", &format!("{before}%S"), seconds(value));
+            prop_assert!(shown.starts_with(&before), "{}", shown);
+        }
+
+        #[test]
+        fn every_number_has_a_text_of_its_conversion(
+            format in "(%?.){0,8}", value in any::<f64>(), name in "[FHPsr]",
+        ) {
+            let text = convert(&name, &format, seconds(value));
+            let fits = match &*name {
+                "F" => text.ends_with(['s', 'm', 'h', 'd']) || text == "inf",
+                "H" => text.contains(':') || !value.is_finite(),
+                "P" => text.ends_with('%'),
+                _ => text == number::shortest(value),
+            };
+            prop_assert!(fits, "{} of {}: {}", name, value, text);
+        }
+
+        #[test]
+        fn times_that_no_calendar_holds_are_empty(value in any::<f64>(), format in "(%?.){0,8}") {
+            let text = convert("d", &format, seconds(value));
+            let shown = to_zoned(value, &TimeZone::UTC).is_some() && value != 0.0;
+            prop_assert!(shown || text.is_empty(), "{}", text);
         }
     }
 }

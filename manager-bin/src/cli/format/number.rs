@@ -161,9 +161,22 @@ mod tests {
         }
 
         #[test]
-        fn no_value_or_precision_panics(value in any::<f64>(), precision in 0usize..2000) {
-            let _ = (fixed(value, precision), exponential(value, precision));
-            let _ = (general(value, precision), general_float(value, precision));
+        fn every_notation_reads_back_to_its_precision(
+            value in any::<f64>().prop_filter("finite", |v| v.is_finite()),
+            precision in 0usize..2000,
+        ) {
+            let digits = |text: &str, least: usize| {
+                // So many significant digits, and half of the last one for the rounding.
+                let error = (text.parse::<f64>().unwrap() - value).abs();
+                error <= 0.51 * 10f64.powi(1 - least.min(400) as i32) * value.abs().max(f64::MIN_POSITIVE) * 10.0
+            };
+            let significant = precision.max(1);
+            prop_assert!(digits(&exponential(value, precision), precision + 1));
+            prop_assert!(digits(&general(value, precision), significant));
+            prop_assert!(digits(&general_float(value, precision), significant));
+            let fixed = fixed(value, precision);
+            let decimals = fixed.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+            prop_assert_eq!(decimals, precision);
         }
     }
 }

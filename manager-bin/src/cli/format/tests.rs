@@ -161,8 +161,9 @@ fn every_mistake_has_its_message() {
 
 proptest! {
     #[test]
-    fn no_text_panics(format in ".{0,40}") {
-        let _ = lines(&format, &items(), true);
+    fn text_without_fields_is_every_line(format in "[^{}:?+]{0,40}") {
+        let all = vec![format.clone(); items().len() + 1];
+        prop_assert_eq!(lines(&format, &items(), true).ok(), Some(all));
     }
 
     #[test]

@@ -185,8 +185,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sorting_any_mixture_is_possible(mut values in proptest::collection::vec(any_value(), 0..40)) {
+        fn any_mixture_has_one_order(mut values in proptest::collection::vec(any_value(), 0..40)) {
             values.sort_by(FieldValue::sort_cmp);
+            for (at, a) in values.iter().enumerate() {
+                for b in &values[at..] {
+                    prop_assert_ne!(a.sort_cmp(b), Ordering::Greater, "{:?} {:?}", a, b);
+                    prop_assert_eq!(a.sort_cmp(b), b.sort_cmp(a).reverse());
+                }
+            }
         }
     }
 }

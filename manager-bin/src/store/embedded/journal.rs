@@ -349,11 +349,14 @@ pub(super) mod tests {
         }
 
         #[test]
-        fn no_bytes_panic(
+        fn nothing_of_random_bytes_is_taken_for_a_commit(
             bytes in proptest::collection::vec(prop_oneof![0..5u8, any::<u8>()], 0..200),
         ) {
             let contents = read(&file(&bytes), None).unwrap();
-            was_durable(&file(&bytes), &contents).unwrap();
+            prop_assert!(!was_durable(&file(&bytes), &contents).unwrap());
+            prop_assert_eq!((contents.last, contents.end), (None, 0));
+            let nothing = bytes.iter().all(|byte| *byte == 0);
+            prop_assert_eq!(contents.rest == Rest::Nothing, nothing);
         }
     }
 
