@@ -42,6 +42,7 @@ mod run;
 mod session;
 mod start;
 mod start_options;
+mod start_signals;
 mod submit;
 mod submit_args;
 mod submit_caller;
