@@ -128,7 +128,7 @@ fn a_manager_with_a_job_that_ignores_signals_ends_in_bounded_time() {
         "-c",
     ]);
     command.arg(format!(
-        "jobtap submit --wait-event=start sh -c \"{}\"; touch $TMPDIR/ready; sleep 600",
+        "jobtap submit --wait-event=start sh -c \"{}\"; touch $TMPDIR/ready; exec sleep 600",
         job[2]
     ));
     let mut manager = command.stdout(Stdio::null()).spawn().unwrap();

@@ -44,6 +44,7 @@ mod session;
 mod shown;
 mod start;
 mod start_options;
+mod start_signals;
 mod submit;
 mod submit_args;
 mod submit_caller;

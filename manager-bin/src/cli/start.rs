@@ -11,13 +11,13 @@ use jobtap_core::engine::Level;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::process::{Child, Command};
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::enclosing::{self, Enclosing};
 use super::enclosing_end::End;
 use super::message::{CliError, Prog, system_text};
 use super::session;
 use super::start_options::{TestOptions, broker_attributes};
+use super::start_signals::Signals;
 use super::usage::Family;
 use crate::archive;
 use crate::daemon::config::Source;
@@ -143,6 +143,7 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
     let options =
         Options { source, config, statedir, socket, log_level, test_size, given, dump, recovery };
     let mut daemon = Daemon::start(options).map_err(CliError::failure)?;
+    let mut signals = Signals::new()?;
     if let Some(job) = &enclosing {
         job.announce(daemon.uri()).await;
     }
@@ -153,8 +154,8 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
     };
     let outcome = loop {
         let asked = match &mut child {
-            None => serve(&daemon, &mut end).await,
-            Some(child) => supervise(&daemon, child, &mut end).await,
+            None => serve(&daemon, &mut end, &mut signals).await,
+            Some(child) => supervise(&daemon, child, &mut end, &mut signals).await,
         };
         match asked {
             Ok(Asked::Restart) => daemon = again(daemon, child.as_ref(), &end).await?,
@@ -164,7 +165,7 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
     };
     let keep = recovery || std::env::var_os(DISABLE_JOB_CLEANUP).is_some();
     if outcome.is_ok() && child.is_some() && !keep {
-        finish(&daemon).await?;
+        finish(&daemon, &mut signals).await;
     }
     daemon.shutdown().await.map_err(CliError::failure)?;
     outcome
@@ -333,18 +334,14 @@ async fn again(daemon: Daemon, child: Option<&Child>, end: &End) -> Result<Daemo
 
 /// Runs as a plain daemon until a signal asks for the end, as SIGALRM does when it is a job whose time
 /// is up. SIGHUP has it read its configuration again.
-async fn serve(daemon: &Daemon, end: &mut End) -> Result<Asked, CliError> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut alarm = signal(SignalKind::alarm())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hangup = signal(SignalKind::hangup())?;
+async fn serve(daemon: &Daemon, end: &mut End, signals: &mut Signals) -> Result<Asked, CliError> {
     stderr::line(&format!("jobtap: manager ready at {}", daemon.uri()));
     loop {
         tokio::select! {
-            _ = terminate.recv() => return Ok(Asked::End(0)),
-            _ = alarm.recv() => return Ok(Asked::End(0)),
-            _ = interrupt.recv() => return Ok(Asked::End(0)),
-            _ = hangup.recv() => daemon.reload(),
+            _ = signals.terminate.recv() => return Ok(Asked::End(0)),
+            _ = signals.alarm.recv() => return Ok(Asked::End(0)),
+            _ = signals.interrupt.recv() => return Ok(Asked::End(0)),
+            _ = signals.hangup.recv() => daemon.reload(),
             end = end.moved() => daemon.move_end(end),
             () = daemon.restart_asked() => return Ok(Asked::Restart),
             reason = daemon.failure() => return Err(failed(&reason)),
@@ -353,20 +350,24 @@ async fn serve(daemon: &Daemon, end: &mut End) -> Result<Asked, CliError> {
 }
 
 /// Runs the command to its end.
-async fn supervise(daemon: &Daemon, child: &mut Child, end: &mut End) -> Result<Asked, CliError> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut alarm = signal(SignalKind::alarm())?;
-    let mut hangup = signal(SignalKind::hangup())?;
-    // Ctrl-C is for the command, which is in the same process group; to catch it here keeps the
-    // manager alive and, unlike ignoring it, isn't inherited.
-    let mut interrupt = signal(SignalKind::interrupt())?;
+async fn supervise(
+    daemon: &Daemon,
+    child: &mut Child,
+    end: &mut End,
+    signals: &mut Signals,
+) -> Result<Asked, CliError> {
     loop {
         tokio::select! {
+            // Signals first: one that the whole process group got may end the command at once, and is
+            // not to count as another one that ends the patience with the jobs.
+            biased;
+            _ = signals.terminate.recv() => send(child, Signal::TERM),
+            _ = signals.alarm.recv() => send(child, Signal::ALARM),
+            _ = signals.hangup.recv() => send(child, Signal::HUP),
+            // Ctrl-C is for the command, which is in the same process group; to catch it here keeps
+            // the manager alive and, unlike ignoring it, isn't inherited.
+            _ = signals.interrupt.recv() => {}
             status = child.wait() => return Ok(Asked::End(exit_code(status?))),
-            _ = terminate.recv() => send(child, Signal::TERM),
-            _ = alarm.recv() => send(child, Signal::ALARM),
-            _ = hangup.recv() => send(child, Signal::HUP),
-            _ = interrupt.recv() => {}
             end = end.moved() => daemon.move_end(end),
             () = daemon.restart_asked() => return Ok(Asked::Restart),
             reason = daemon.failure() => {
@@ -378,18 +379,14 @@ async fn supervise(daemon: &Daemon, child: &mut Child, end: &mut End) -> Result<
 }
 
 /// Ends running jobs with the command that the instance was for; a signal ends the patience.
-async fn finish(daemon: &Daemon) -> Result<(), CliError> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut alarm = signal(SignalKind::alarm())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+async fn finish(daemon: &Daemon, signals: &mut Signals) {
     tokio::select! {
         () = daemon.finish_jobs() => {}
         _ = daemon.failure() => {}
-        _ = terminate.recv() => {}
-        _ = alarm.recv() => {}
-        _ = interrupt.recv() => {}
+        _ = signals.terminate.recv() => {}
+        _ = signals.alarm.recv() => {}
+        _ = signals.interrupt.recv() => {}
     }
-    Ok(())
 }
 
 fn spawn(daemon: &Daemon, rundir: &RunDir, command: &[OsString]) -> Result<Child, CliError> {

@@ -10,12 +10,12 @@
 //!   for the jobs. They are canceled, and then the shepherd removes the state directory and exits;
 //! - on SIGTERM, when all jobs have been canceled and have ended.
 //!
-//! Canceled jobs are killed as their [`KillPolicy`](crate::exec::KillPolicy) says. Once the policy
-//! declares a job unkillable the shepherd doesn't wait for it any longer, so its end is bounded. Nor
-//! does it wait for acknowledgements: on a durable state directory it leaves the ends that were not
+//! Canceled jobs are killed as their [`KillPolicy`](crate::exec::KillPolicy) says. A job that the policy
+//! declares unkillable gets SIGKILL, which may not be the policy's own signal, and is not waited for much
+//! longer, so the shepherd's end is bounded. Nor does it wait for acknowledgements: on a durable state directory it leaves the ends that were not
 //! acknowledged in a file ([`kept_ends`](super::kept_ends)), where the next shepherd finds them. A job
-//! that it had to leave running is in no such file: the next manager reports it as lost and drains
-//! its nodes.
+//! that hangs in the kernel is left running and is in no such file: the next manager reports it as lost
+//! and drains its nodes.
 //!
 //! SIGTERM is about the jobs that the shepherd holds at that moment. A manager that starts another one
 //! still needs a shepherd, so the shepherd stays for it: to end an instance, end its manager first.
@@ -26,8 +26,8 @@
 
 use std::time::Duration;
 
-use rustix::process::{Pid, getppid};
-use tokio::signal::unix::Signal;
+use rustix::process::{Pid, Signal, getppid};
+use tokio::signal::unix::Signal as SignalStream;
 use tokio::time::{Instant, sleep_until};
 
 use super::job::Job;
@@ -105,9 +105,9 @@ impl Shepherd {
         self.owner.is_some_and(|owner| getppid() != Some(owner))
     }
 
-    /// Ends what jobs left behind, and leaves the state directory in order.
-    pub(super) async fn leave(&mut self, children: &mut Signal) {
-        self.end_strangers(children).await;
+    /// Ends what is left of jobs, and leaves the state directory in order.
+    pub(super) async fn leave(&mut self, children: &mut SignalStream) {
+        self.end_processes(children).await;
         if self.is_abandoned() {
             // Nobody else can, and nobody will come for what is in it.
             if let Err(error) = std::fs::remove_dir_all(&self.state_dir) {
@@ -121,12 +121,19 @@ impl Shepherd {
         }
     }
 
-    async fn end_strangers(&mut self, children: &mut Signal) {
+    async fn end_processes(&mut self, children: &mut SignalStream) {
         let deadline = Instant::now() + LAST_SWEEP;
+        let given_up = self.jobs.values().filter(|job| !job.ended()).map(|job| job.id);
+        for id in given_up.collect::<Vec<_>>() {
+            self.signal(id, Signal::KILL);
+            if let Some(job) = self.jobs.get_mut(&id) {
+                job.stop_pumps();
+            }
+        }
         loop {
             self.reap();
             let strangers = self.strangers();
-            if strangers.is_empty() {
+            if strangers.is_empty() && self.tasks.is_empty() {
                 return;
             }
             self.kill(strangers);
@@ -136,7 +143,8 @@ impl Shepherd {
                 () = sleep_until(deadline) => break,
             }
         }
-        let left: Vec<i32> = self.strangers().into_iter().map(Pid::as_raw_pid).collect();
+        let left = self.strangers().into_iter().chain(self.tasks.keys().copied());
+        let left: Vec<i32> = left.map(Pid::as_raw_pid).collect();
         stderr::line(&format!(
             "shepherd: processes of jobs are left that can't be killed: {left:?}"
         ));

@@ -1,0 +1,33 @@
+//! The signals that a manager heeds while it runs.
+//!
+//! They are asked for once, before anybody can learn that the manager is there, and kept until it ends. A
+//! signal that came before would end the process without an orderly end; one that came while the manager
+//! starts again in place would be lost.
+
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// One stream for each; what comes while nobody waits is kept.
+pub(super) struct Signals {
+    /// SIGTERM.
+    pub(super) terminate: Signal,
+    /// SIGALRM, as a job gets it whose time is up.
+    pub(super) alarm: Signal,
+    /// SIGINT.
+    pub(super) interrupt: Signal,
+    /// SIGHUP.
+    pub(super) hangup: Signal,
+}
+
+impl Signals {
+    /// From now on none of them ends the process by itself.
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            alarm: signal(SignalKind::alarm())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+}
