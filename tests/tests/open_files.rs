@@ -152,7 +152,26 @@ fn jobs_run_with_more_tasks_than_a_task_may_open_files() {
 fn a_job_with_more_tasks_than_there_is_room_for_is_refused_with_the_cure() {
     let directory = temporary();
     let m = nodes(&directory, &limited(), (1, "0-199"), "");
-    let refused = m.jobtap("run -n200 sleep 100");
+    let refused = m.jobtap("submit -n200 sleep 100");
+    let text = "--ntasks: 200 tasks on one host need 2 open files each for their input and output, and \
+                there can be 96 (hard limit of open files of the manager, ulimit -Hn)";
+    assert!(refused.code == 1 && refused.stderr.contains(text), "{}", refused.stderr);
+}
+
+#[test]
+fn a_job_that_runs_out_of_open_files_as_it_starts_leaves_no_task() {
+    let directory = temporary();
+    let m = nodes(&directory, &limited(), (1, "0-199"), "");
+    let runs = m.submit("-n30 sleep 100");
+    m.wait(&runs, "start");
+    let mark = format!("{}", 100_000 + std::process::id());
+    let failed = m.jobtap(&format!("run -n40 sleep {mark}"));
     let text = "Too many open files: raise the hard limit of open files (ulimit -Hn)";
-    assert!(refused.stderr.contains(text), "{}", refused.stderr);
+    assert!(failed.stderr.contains(text), "{}", failed.stderr);
+    let ours = |entry: fs::DirEntry| {
+        let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        words.split(|byte| *byte == 0).any(|word| word == mark.as_bytes())
+    };
+    until("its tasks are gone", || !fs::read_dir("/proc").unwrap().flatten().any(ours));
+    assert_eq!(m.field(&runs, "state"), "RUN");
 }
