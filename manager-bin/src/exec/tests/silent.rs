@@ -50,8 +50,14 @@ fn a_manager_does_not_wait_for_a_stopped_shepherd() {
 #[test]
 fn a_manager_that_runs_warns_of_a_stopped_shepherd_and_can_end() {
     let mut site = Site::new();
+    drop(site.manager());
     site.patience = SHORT;
-    let manager = site.manager();
+    let mut connected = None;
+    wait_for("the shepherd answers in time", || {
+        connected = site.connect().ok();
+        connected.is_some()
+    });
+    let manager = connected.unwrap();
     let (shepherd, task) = site.sleeper(&manager, 1);
     let _task = Killed(task);
     let stopped = Stopped::new(shepherd);
