@@ -11,7 +11,13 @@ struct Stopped(Pid);
 impl Stopped {
     fn new(pid: Pid) -> Self {
         kill_process(pid, UnixSignal::STOP).unwrap();
-        Self(pid)
+        let stopped = Self(pid);
+        // The signal is only on its way, and a busy host may be slow to deliver it.
+        let stat = format!("/proc/{}/stat", pid.as_raw_pid());
+        wait_for("the process is stopped", || {
+            fs::read_to_string(&stat).unwrap().rsplit_once(')').unwrap().1.starts_with(" T")
+        });
+        stopped
     }
 }
 
