@@ -85,7 +85,7 @@ fn processes_of_plugins_wait_for_their_turn() {
          rm running.$JOBTAP_RANK"
     );
     let m = cluster(&directory, 100, &script);
-    m.wait(&m.submit("-N100 true"), "clean");
+    m.wait(&m.submit("-N100 --output=/dev/null true"), "clean");
     until("all scripts have run", || m.jobtap("housekeeping list -no {id}").ok().is_empty());
     let counts = fs::read_to_string(directory.path().join("counts")).unwrap();
     let counts: Vec<u32> = counts.lines().map(|count| count.parse().unwrap()).collect();
@@ -125,7 +125,7 @@ fn scripts_of_plugins_begin_under_the_limit_that_the_manager_was_started_with() 
     let directory = temporary();
     let limits = directory.path().join("limits");
     let m = cluster(&directory, 60, &format!("ulimit -Sn >> {}", limits.display()));
-    m.wait(&m.submit("-N60 true"), "clean");
+    m.wait(&m.submit("-N60 --output=/dev/null true"), "clean");
     until("all scripts have run", || m.jobtap("housekeeping list -no {id}").ok().is_empty());
     assert_eq!(fs::read_to_string(limits).unwrap(), "64\n".repeat(60));
 }
@@ -165,9 +165,11 @@ fn a_job_that_runs_out_of_open_files_as_it_starts_leaves_no_task() {
     let runs = m.submit("-n30 sleep 100");
     m.wait(&runs, "start");
     let mark = format!("{}", 100_000 + std::process::id());
-    let failed = m.jobtap(&format!("run -n40 sleep {mark}"));
+    let fails = m.submit(&format!("-n40 sleep {mark}"));
+    m.wait(&fails, "clean");
+    let log = m.jobtap(&format!("job eventlog {fails}")).ok();
     let text = "Too many open files: raise the hard limit of open files (ulimit -Hn)";
-    assert!(failed.stderr.contains(text), "{}", failed.stderr);
+    assert!(log.contains(text), "{log}");
     let ours = |entry: fs::DirEntry| {
         let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         words.split(|byte| *byte == 0).any(|word| word == mark.as_bytes())
