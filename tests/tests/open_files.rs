@@ -86,7 +86,7 @@ fn processes_of_plugins_wait_for_their_turn() {
          rm running.$JOBTAP_RANK"
     );
     let m = cluster(&directory, 100, &script);
-    m.wait(&m.submit("-N100 true"), "clean");
+    m.wait(&m.submit("-N100 --output=/dev/null true"), "clean");
     until("all scripts have run", || m.jobtap("housekeeping list -no {id}").ok().is_empty());
     let counts = fs::read_to_string(directory.path().join("counts")).unwrap();
     let counts: Vec<u32> = counts.lines().map(|count| count.parse().unwrap()).collect();
@@ -126,7 +126,7 @@ fn scripts_of_plugins_begin_under_the_limit_that_the_manager_was_started_with() 
     let directory = temporary();
     let limits = directory.path().join("limits");
     let m = cluster(&directory, 60, &format!("ulimit -Sn >> {}", limits.display()));
-    m.wait(&m.submit("-N60 true"), "clean");
+    m.wait(&m.submit("-N60 --output=/dev/null true"), "clean");
     until("all scripts have run", || m.jobtap("housekeeping list -no {id}").ok().is_empty());
     assert_eq!(fs::read_to_string(limits).unwrap(), "64\n".repeat(60));
 }
@@ -153,9 +153,30 @@ fn jobs_run_with_more_tasks_than_a_task_may_open_files() {
 fn a_job_with_more_tasks_than_there_is_room_for_is_refused_with_the_cure() {
     let directory = temporary();
     let m = nodes(&directory, &limited(), (1, "0-199"), "");
-    let refused = m.jobtap("run -n200 sleep 100");
+    let refused = m.jobtap("submit -n200 sleep 100");
+    let text = "--ntasks: 200 tasks on one host need 2 open files each for their input and output, and \
+                there can be 96 (hard limit of open files of the manager, ulimit -Hn)";
+    assert!(refused.code == 1 && refused.stderr.contains(text), "{}", refused.stderr);
+}
+
+#[test]
+fn a_job_that_runs_out_of_open_files_as_it_starts_leaves_no_task() {
+    let directory = temporary();
+    let m = nodes(&directory, &limited(), (1, "0-199"), "");
+    let runs = m.submit("-n30 sleep 100");
+    m.wait(&runs, "start");
+    let mark = format!("{}", 100_000 + std::process::id());
+    let fails = m.submit(&format!("-n40 sleep {mark}"));
+    m.wait(&fails, "clean");
+    let log = m.jobtap(&format!("job eventlog {fails}")).ok();
     let text = "Too many open files: raise the hard limit of open files (ulimit -Hn)";
-    assert!(refused.stderr.contains(text), "{}", refused.stderr);
+    assert!(log.contains(text), "{log}");
+    let ours = |entry: fs::DirEntry| {
+        let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        words.split(|byte| *byte == 0).any(|word| word == mark.as_bytes())
+    };
+    until("its tasks are gone", || !fs::read_dir("/proc").unwrap().flatten().any(ours));
+    assert_eq!(m.field(&runs, "state"), "RUN");
 }
 
 #[test]

@@ -37,7 +37,8 @@ const INFORMATIONAL: i32 = 2;
 /// A job to start, or to pick up again after a restart of the manager.
 ///
 /// To be sent once by each manager process for every job that holds resources and was not released.
-/// A job that the executor knows already is never started twice, whatever `reattach` says.
+/// A job that the executor knows already is never started twice, whatever `reattach` says; one that
+/// was lost with an earlier shepherd is reported so.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StartJob {
     /// The job's id.
@@ -219,7 +220,8 @@ impl ExecEvent {
 pub struct HeldJob {
     /// The job's id.
     pub id: u64,
-    /// Whether it ended; its status is kept until it is acknowledged.
+    /// Whether it ended; its status is kept until it is acknowledged. A job that was lost with an
+    /// earlier shepherd has ended, too.
     pub ended: bool,
 }
 

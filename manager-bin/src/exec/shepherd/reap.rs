@@ -189,7 +189,8 @@ fn is_alive(pid: Pid) -> bool {
     state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
-/// Kills the tasks of a job that failed to start as a whole, none of which has been reaped.
+/// Kills the tasks of a job that failed to start as a whole. The first has not been reaped, so that
+/// the number of its group can't mean another one.
 pub(super) fn kill_group(job: &Job) {
     for (pid, _) in &job.running {
         send(*pid, Signal::KILL);

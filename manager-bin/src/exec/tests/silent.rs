@@ -11,7 +11,13 @@ struct Stopped(Pid);
 impl Stopped {
     fn new(pid: Pid) -> Self {
         kill_process(pid, UnixSignal::STOP).unwrap();
-        Self(pid)
+        let stopped = Self(pid);
+        // The signal is only on its way, and a busy host may be slow to deliver it.
+        let stat = format!("/proc/{}/stat", pid.as_raw_pid());
+        wait_for("the process is stopped", || {
+            fs::read_to_string(&stat).unwrap().rsplit_once(')').unwrap().1.starts_with(" T")
+        });
+        stopped
     }
 }
 
@@ -50,8 +56,14 @@ fn a_manager_does_not_wait_for_a_stopped_shepherd() {
 #[test]
 fn a_manager_that_runs_warns_of_a_stopped_shepherd_and_can_end() {
     let mut site = Site::new();
+    drop(site.manager());
     site.patience = SHORT;
-    let manager = site.manager();
+    let mut connected = None;
+    wait_for("the shepherd answers in time", || {
+        connected = site.connect().ok();
+        connected.is_some()
+    });
+    let manager = connected.unwrap();
     let (shepherd, task) = site.sleeper(&manager, 1);
     let _task = Killed(task);
     let stopped = Stopped::new(shepherd);
