@@ -206,7 +206,7 @@ impl StateDir {
 /// Removes what managers left in the folder for temporary files that were killed; a bounded number, on a
 /// thread of its own, since nothing waits for it.
 pub(crate) fn remove_leftovers() {
-    let remove = || files::remove_leftovers(|dir| exec::shepherd_listens(dir));
+    let remove = || files::remove_leftovers(exec::shepherd_listens);
     // Without it they are left for the next start.
     let _ = std::thread::Builder::new().name("leftovers".to_owned()).spawn(remove);
 }
