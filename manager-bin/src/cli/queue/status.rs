@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::message::CliError;
-use super::super::session;
+use super::super::{session, shown};
 use super::QueueName;
 use crate::client::Client;
 
@@ -91,7 +91,7 @@ fn submission(status: &Value) -> String {
     match status.get("enable").and_then(Value::as_bool) {
         Some(false) => {
             let reason = status.get("disable_reason").and_then(Value::as_str).unwrap_or_default();
-            format!("Job submission is disabled: {reason}")
+            format!("Job submission is disabled: {}", shown::in_line(reason))
         }
         _ => "Job submission is enabled".into(),
     }
@@ -100,7 +100,9 @@ fn submission(status: &Value) -> String {
 fn scheduling(status: &Value) -> String {
     let stopped = status.get("start").and_then(Value::as_bool) == Some(false);
     match status.get("stop_reason").and_then(Value::as_str) {
-        Some(reason) if stopped => format!("Scheduling is stopped: {reason}"),
+        Some(reason) if stopped => {
+            format!("Scheduling is stopped: {}", shown::in_line(reason))
+        }
         _ if stopped => "Scheduling is stopped".into(),
         _ => "Scheduling is started".into(),
     }
