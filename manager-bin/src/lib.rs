@@ -21,6 +21,7 @@ pub mod exec;
 mod limited;
 mod open_files;
 pub mod rpc;
+mod shown;
 mod stderr;
 pub mod store;
 mod users;

@@ -1,6 +1,6 @@
 //! Plain tables: columns as wide as their widest text, two blanks between them.
 
-use super::shown::in_line;
+use crate::shown::in_line;
 
 /// On which side of its column a text stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -40,7 +40,6 @@ mod queue;
 mod resource;
 mod run;
 mod session;
-mod shown;
 mod start;
 mod start_options;
 mod submit;

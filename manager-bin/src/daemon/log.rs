@@ -141,6 +141,8 @@ impl Log {
             // There is room for all of them.
             let _ = sender.try_send(Ok(line.to_json()));
         }
+        // Those who left since the last line.
+        ring.followers.retain(|follower| !follower.is_closed());
         ring.followers.push(sender);
         receiver
     }

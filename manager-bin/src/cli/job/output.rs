@@ -8,7 +8,8 @@ use jobtap_core::eventlog::EventEntry;
 
 use super::event_stream::{integer, text};
 use crate::cli::message::CliError;
-use crate::cli::{session, shown};
+use crate::cli::session;
+use crate::shown;
 
 /// How output is shown.
 #[derive(Debug, Clone, Copy, Default)]

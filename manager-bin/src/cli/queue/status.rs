@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 
 use super::super::message::CliError;
-use super::super::{session, shown};
+use super::super::session;
 use super::QueueName;
 use crate::client::Client;
+use crate::shown;
 
 /// Options of `queue status`.
 #[derive(Debug, clap::Args)]
