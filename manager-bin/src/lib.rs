@@ -22,6 +22,7 @@ mod files;
 mod limited;
 mod open_files;
 pub mod rpc;
+mod shown;
 mod stderr;
 pub mod store;
 mod users;

@@ -15,6 +15,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use crate::shown;
+
 /// Lines that may wait to be written. With [`LONGEST`] this bounds the memory: 16 MiB.
 const WAITING: usize = 1024;
 /// Bytes of a line; what is longer is cut.
@@ -24,9 +26,9 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 /// How often is looked whether they are.
 const POLL: Duration = Duration::from_millis(2);
 
-/// Writes a line, some time soon. Never fails, panics or blocks.
+/// Writes a line, some time soon, without control characters. Never fails, panics or blocks.
 pub(crate) fn line(text: &str) {
-    writer().line(text);
+    writer().line(&shown::lines(text));
 }
 
 /// How many lines were dropped so far in this process.

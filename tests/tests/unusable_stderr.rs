@@ -1,5 +1,5 @@
 //! A manager whose standard error is full, closed or never read goes on: what it can't say there is
-//! dropped and counted, and still in its log.
+//! dropped and counted, and still in its log. Commands whose reader left end quietly.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::fs::File;
@@ -92,7 +92,7 @@ fn a_standard_error_that_nobody_reads_stops_nothing() {
     let (reader, writer) = std::io::pipe().unwrap();
     let mut m = Manager::start(&directory.path().join("state"), writer.into());
     // Far more than the pipe holds: a writer that blocked would never answer again.
-    for _ in 0..20 {
+    for _ in 0..6 {
         m.load_doubtful(directory.path(), 16_000);
     }
     m.jobtap("queue start --queue=a").ok();
@@ -101,4 +101,25 @@ fn a_standard_error_that_nobody_reads_stops_nothing() {
     run(std::process::Command::new("kill").arg(m.process.id().to_string()));
     until("the manager ends", || m.process.try_wait().unwrap().is_some());
     drop(reader);
+}
+
+#[test]
+fn commands_end_quietly_when_their_reader_left() {
+    let directory = temporary();
+    let m = Manager::start(&directory.path().join("state"), Stdio::null());
+    let id = m.jobtap("submit --urgency=hold true").ok();
+    for words in
+        ["jobs", "jobs --json", "job eventlog ID", "config get", "dmesg", "resource list", "--help"]
+    {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let words = words.replace("ID", &id);
+        let mut command = clean(jobtap());
+        command.env("JOBTAP_URI", &m.uri).args(words.split_whitespace());
+        let ended = command.stdin(Stdio::null()).stdout(writer).output().unwrap();
+        let code = ended.status.code();
+        assert!(code == Some(0) || code == Some(141), "{words}: {ended:?}");
+        assert!(ended.stderr.is_empty(), "{words}: {ended:?}");
+    }
+    m.jobtap(&format!("cancel {id}")).ok();
 }

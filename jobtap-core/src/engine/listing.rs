@@ -458,21 +458,22 @@ mod tests {
     #[test]
     fn jobs_that_end_during_a_listing_are_listed_once_as_they_are_then() {
         let mut m = TestManager::new().start();
-        let submit = |m: &mut TestManager| m.submit(TestJob::new().run_for(1.0)).unwrap();
+        let submit = |m: &mut TestManager| m.submit(TestJob::new()).unwrap();
         let over = submit(&mut m);
         m.advance(1.0);
+        m.cancel(over).unwrap();
         let ends = submit(&mut m);
         let begin = |m: &TestManager, payload| m.engine().unwrap().begin_list(&payload).unwrap();
-        let (all, running) = (
-            begin(&m, json!({})),
-            begin(&m, json!({"constraint": {"states": [State::Run.value()]}})),
-        );
+        // Without a plugin that gives one, jobs wait for a priority.
+        let waiting = json!({"constraint": {"states": [State::Priority.value()]}});
+        let (all, waiting) = (begin(&m, json!({})), begin(&m, waiting));
         m.advance(1.0);
+        m.cancel(ends).unwrap();
         let late = submit(&mut m);
         let inactive = u64::from(State::Inactive.value());
         assert_eq!(rest(&m, all), [(ends.as_u64(), inactive), (over.as_u64(), inactive)]);
         // It isn't one of those asked for any more.
-        assert_eq!(rest(&m, running), []);
+        assert_eq!(rest(&m, waiting), []);
         assert_eq!(rest(&m, begin(&m, json!({"max_entries": 1}))).len(), 1);
         let ids: Vec<u64> = rest(&m, begin(&m, json!({}))).iter().map(|(id, _)| *id).collect();
         assert_eq!(ids, [late.as_u64(), ends.as_u64(), over.as_u64()]);

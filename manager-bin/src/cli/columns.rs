@@ -1,5 +1,7 @@
 //! Plain tables: columns as wide as their widest text, two blanks between them.
 
+use crate::shown::in_line;
+
 /// On which side of its column a text stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
@@ -16,7 +18,8 @@ pub(crate) struct Column(pub(crate) &'static str, pub(crate) Side);
 /// The table, header included; each row has a text for each column.
 pub(crate) fn table(columns: &[Column], rows: impl Iterator<Item = Vec<String>>) -> String {
     let header = columns.iter().map(|column| column.0.to_owned()).collect();
-    let rows: Vec<Vec<String>> = std::iter::once(header).chain(rows).collect();
+    let shown = |row: Vec<String>| row.iter().map(|cell| in_line(cell).into_owned()).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(header).chain(rows.map(shown)).collect();
     let width = |index: usize| {
         let cells = rows.iter().filter_map(|row| row.get(index));
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0)

@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 
 use super::job::{LocalZone, color_wanted, local_zone};
 use super::message::CliError;
+use super::session;
 use super::usage::Family;
-use super::{session, shown};
 use crate::client::Client;
+use crate::shown;
 
 const COMMAND: &str = "dmesg";
 

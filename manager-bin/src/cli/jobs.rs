@@ -14,7 +14,7 @@ use super::jobs_fetch::{JobSource, fetch, print_stats};
 use super::jobs_inner::Look;
 use super::message::{CliError, Prog, Streams};
 use super::named_formats::NamedFormats;
-use super::shown;
+use crate::shown;
 use crate::users::Users;
 
 /// The name of this command in messages.

@@ -41,7 +41,6 @@ mod queue;
 mod resource;
 mod run;
 mod session;
-mod shown;
 mod start;
 mod start_options;
 mod start_signals;

@@ -6,9 +6,9 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use super::message::{CliError, Prog};
-use super::shown;
 use super::usage::Family;
 use crate::client::{Client, ClientError, RpcError};
+use crate::shown;
 
 impl From<ClientError> for CliError {
     fn from(error: ClientError) -> Self {

@@ -113,6 +113,8 @@ impl Journal {
         let (sender, events) = channel(WAITING_EVENTS);
         let lost = Arc::new(AtomicBool::new(false));
         let mut followers = self.lock();
+        // Those who left since the last event.
+        followers.retain(|follower| !follower.events.is_closed());
         followers.push(Follower { events: sender, lost: Arc::clone(&lost) });
         self.count.store(followers.len(), Ordering::Release);
         (events, lost)

@@ -15,6 +15,8 @@ use crate::stderr;
 
 /// Lines kept in memory, unless `log.ring-size` says otherwise.
 const KEPT: usize = 4096;
+/// Bytes of a line that are kept: a name or a note in it may be a client's, and as long as a request.
+const LONGEST: usize = 16 * 1024;
 /// Lines that may wait for a slow follower, who is cut off when there are more.
 const WAITING: usize = 4096;
 
@@ -102,6 +104,7 @@ impl Log {
 
     /// Adds a line to those in memory and hands it to the followers.
     fn keep(&self, level: Level, text: &str) {
+        let text = text.get(..text.floor_char_boundary(LONGEST)).unwrap_or_default();
         let line = Line { time: super::now().as_secs(), level, text: text.to_owned() };
         let mut ring = self.lock();
         ring.followers.retain(|follower| {
@@ -138,6 +141,8 @@ impl Log {
             // There is room for all of them.
             let _ = sender.try_send(Ok(line.to_json()));
         }
+        // Those who left since the last line.
+        ring.followers.retain(|follower| !follower.is_closed());
         ring.followers.push(sender);
         receiver
     }
@@ -186,6 +191,8 @@ mod tests {
         assert_eq!(texts(), ["2", "3", "4"]);
         log.clear();
         assert!(texts().is_empty());
+        log.write(Level::Debug, &"\u{f6}".repeat(LONGEST));
+        assert_eq!(log.lines().first().unwrap().text.len(), LONGEST);
         assert_eq!(ring_size(&json!({"log": {"ring-size": 9}})).unwrap(), 9);
         assert!(ring_size(&json!({"log": {"ring-size": 0}})).is_err());
     }

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use super::parse::{Column, Template};
 use super::spec::{Spec, is_empty};
 use super::{FieldValue, FormatError, Row};
-use crate::cli::shown;
+use crate::shown;
 
 /// What is outside the format and still shapes the lines.
 #[derive(Debug, Clone)]

@@ -10,7 +10,8 @@ use jobtap_core::job::Timestamp;
 use serde_json::Value;
 
 use crate::cli::message::CliError;
-use crate::cli::{session, shown};
+use crate::cli::session;
+use crate::shown;
 
 /// The options about the form of printed events.
 #[derive(Debug, Clone, clap::Args)]

@@ -9,6 +9,7 @@ use jobtap_core::eventlog::EventEntry;
 use super::event_stream::{integer, text};
 use crate::cli::message::CliError;
 use crate::cli::session;
+use crate::shown;
 
 /// How output is shown.
 #[derive(Debug, Clone, Copy, Default)]
@@ -75,9 +76,9 @@ pub(super) fn lines(event: &EventEntry) -> usize {
 pub(in crate::cli) fn show_exception(event: &EventEntry) -> String {
     format!(
         "type={} severity={} {}",
-        text(event, "type").unwrap_or_default(),
+        shown::in_line(text(event, "type").unwrap_or_default()),
         integer(event, "severity").unwrap_or(0),
-        text(event, "note").unwrap_or_default()
+        shown::in_line(text(event, "note").unwrap_or_default())
     )
 }
 

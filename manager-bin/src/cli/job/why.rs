@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 use super::target::Target;
 use crate::cli::ids::IdStyle;
 use crate::cli::message::CliError;
-use crate::cli::{session, shown};
+use crate::cli::session;
 use crate::client::Client;
+use crate::shown;
 
 /// Options and arguments of `job why`.
 #[derive(Debug, clap::Args)]

@@ -31,24 +31,29 @@ pub(super) struct GetArgs {
 pub(super) async fn run(client: &Client, args: &GetArgs) -> Result<u8, CliError> {
     for key in &args.keys {
         let bytes = value(client, key).await.map_err(|error| about(key, error))?;
-        session::put(&mut std::io::stdout().lock(), &shown(args, key, bytes)?)?;
+        let printed = printed(args, key, bytes)?;
+        // Values have texts of users in them, such as jobspecs; most are JSON, and stay the same.
+        match std::str::from_utf8(&printed) {
+            Ok(text) if !args.raw => session::print(text)?,
+            _ => session::put(&mut std::io::stdout().lock(), &printed)?,
+        }
     }
     Ok(0)
 }
 
-fn shown(args: &GetArgs, key: &str, bytes: Vec<u8>) -> Result<Vec<u8>, CliError> {
-    let mut shown = if args.label { format!("{key}=").into_bytes() } else { Vec::new() };
+fn printed(args: &GetArgs, key: &str, bytes: Vec<u8>) -> Result<Vec<u8>, CliError> {
+    let mut printed = if args.label { format!("{key}=").into_bytes() } else { Vec::new() };
     if args.json {
         let value: Value = serde_json::from_slice(&bytes)
             .map_err(|error| CliError::failure(format!("{key}: the value is no JSON: {error}")))?;
-        shown.extend(value.to_string().into_bytes());
+        printed.extend(value.to_string().into_bytes());
     } else {
-        shown.extend(bytes);
+        printed.extend(bytes);
     }
-    if !args.raw && shown.last() != Some(&b'\n') {
-        shown.push(b'\n');
+    if !args.raw && printed.last() != Some(&b'\n') {
+        printed.push(b'\n');
     }
-    Ok(shown)
+    Ok(printed)
 }
 
 /// The value of a key.

@@ -6,6 +6,7 @@ use super::super::message::CliError;
 use super::super::session;
 use super::QueueName;
 use crate::client::Client;
+use crate::shown;
 
 /// Options of `queue status`.
 #[derive(Debug, clap::Args)]
@@ -91,7 +92,7 @@ fn submission(status: &Value) -> String {
     match status.get("enable").and_then(Value::as_bool) {
         Some(false) => {
             let reason = status.get("disable_reason").and_then(Value::as_str).unwrap_or_default();
-            format!("Job submission is disabled: {reason}")
+            format!("Job submission is disabled: {}", shown::in_line(reason))
         }
         _ => "Job submission is enabled".into(),
     }
@@ -100,7 +101,9 @@ fn submission(status: &Value) -> String {
 fn scheduling(status: &Value) -> String {
     let stopped = status.get("start").and_then(Value::as_bool) == Some(false);
     match status.get("stop_reason").and_then(Value::as_str) {
-        Some(reason) if stopped => format!("Scheduling is stopped: {reason}"),
+        Some(reason) if stopped => {
+            format!("Scheduling is stopped: {}", shown::in_line(reason))
+        }
         _ if stopped => "Scheduling is stopped".into(),
         _ => "Scheduling is started".into(),
     }
