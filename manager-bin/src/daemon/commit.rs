@@ -97,8 +97,9 @@ mod tests {
     #[test]
     fn an_answer_waits_until_all_that_it_may_show_is_durable() {
         let store = Arc::new(MemoryStore::default());
-        let hold = store.hold();
         let committer = Committer::start(Arc::clone(&store) as Arc<dyn Store>, |_| ()).unwrap();
+        // After the committer, so that a failing test lets the commit go before it waits for it.
+        let hold = store.hold();
         let (tell, told) = mpsc::channel();
         let write = Write::PutInstance { key: "key".to_owned(), value: "value".to_owned() };
         let submit = |number, turn| {
