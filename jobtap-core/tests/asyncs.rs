@@ -170,6 +170,12 @@ mod priorities {
             remote.run(|_, cx| cx.log(Level::Info, "answered"));
             Ok(Priority::new(5))
         }
+
+        /// Keeps what has ended in CLEANUP.
+        #[on("job.state.cleanup")]
+        async fn close(remote: Remote<Self>) -> Result<(), EpilogFailed> {
+            Ok(remote.sleep(100.0).await?)
+        }
     }
 
     fn waiting() -> (TestManager, JobId) {
@@ -195,6 +201,7 @@ mod priorities {
         let (mut m, id) = waiting();
         m.cancel(id).unwrap();
         m.advance(6.0);
+        m.assert_state(id, State::Cleanup);
         assert!(!m.log().any(|(_, text)| text == "accounts: answered"));
     }
 }
