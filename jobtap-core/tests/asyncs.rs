@@ -155,6 +155,57 @@ mod run_on {
     }
 }
 
+mod priorities {
+    use super::*;
+
+    /// Asks somebody else, who takes ten seconds.
+    #[derive(Default)]
+    struct Accounts;
+
+    #[jobtap_plugin(name = "accounts")]
+    impl Accounts {
+        #[on("job.state.priority")]
+        async fn ask(remote: Remote<Self>) -> Result<Priority, HandlerError> {
+            remote.sleep(10.0).await?;
+            remote.run(|_, cx| cx.log(Level::Info, "answered"));
+            Ok(Priority::new(5))
+        }
+
+        /// Keeps what has ended in CLEANUP.
+        #[on("job.state.cleanup")]
+        async fn close(remote: Remote<Self>) -> Result<(), EpilogFailed> {
+            Ok(remote.sleep(100.0).await?)
+        }
+    }
+
+    fn waiting() -> (TestManager, JobId) {
+        let mut m = TestManager::new().plugin::<Accounts>().start();
+        m.scheduling(false).unwrap();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.advance(5.0);
+        m.assert_state(id, State::Priority);
+        (m, id)
+    }
+
+    #[test]
+    fn other_events_of_the_job_do_not_drop_the_work() {
+        let (mut m, id) = waiting();
+        m.raise(id, "odd", 3, "something is odd").unwrap();
+        m.advance(6.0);
+        m.assert_state(id, State::Sched);
+        m.assert_priority(id, 5);
+    }
+
+    #[test]
+    fn it_is_dropped_when_the_job_ends_first() {
+        let (mut m, id) = waiting();
+        m.cancel(id).unwrap();
+        m.advance(6.0);
+        m.assert_state(id, State::Cleanup);
+        assert!(!m.log().any(|(_, text)| text == "accounts: answered"));
+    }
+}
+
 mod run_on_with_timeout {
     use super::*;
 

@@ -52,6 +52,15 @@ fn a_job_runs_to_its_end() {
 }
 
 #[test]
+fn an_id_tells_the_milliseconds_since_the_start() {
+    let mut m = manager();
+    let first = m.submit(TestJob::new().urgency(0)).unwrap();
+    m.advance(90.5);
+    let second = m.submit(TestJob::new().urgency(0)).unwrap();
+    assert_eq!(second.timestamp_ms() - first.timestamp_ms(), 90_500);
+}
+
+#[test]
 fn the_debug_flag_shows_what_is_asked_for() {
     let mut m = manager();
     let id = m.submit(TestJob::new().debug().urgency(0)).unwrap();

@@ -164,6 +164,38 @@ fn a_malformed_constraint_is_refused_with_what_is_wrong() {
     assert!(text.starts_with("invalid hostlist 'n['"), "{text}");
 }
 
+/// Holds jobs that ask for it.
+#[derive(Default)]
+struct Token;
+
+#[jobtap_plugin(name = "token")]
+impl Token {
+    #[on("job.dependency.token")]
+    fn hold(&self, dependency: &Dependency, cx: Cx<'_, JobDependency>) -> Result<(), Reject> {
+        cx.dependency_add(format!("token={}", dependency.value))?;
+        Ok(())
+    }
+}
+
+#[test]
+fn a_job_is_listed_with_what_it_has_and_nothing_else() {
+    let m = &mut TestManager::new().plugin::<ByUrgency>().plugin::<Token>().hosts(2).start();
+    let keys = |m: &TestManager, id: JobId| {
+        let listed = m.listed(id);
+        let optional = ["annotations", "dependencies", "nnodes", "ranks", "t_run", "result"];
+        optional.map(|key| listed.get(key).is_some())
+    };
+    let held = m.submit(TestJob::new().dependency("token:1")).unwrap();
+    assert_eq!(keys(m, held), [false, true, false, false, false, false]);
+    assert_eq!(m.listed(held)["dependencies"], json!(["token=1"]));
+    let waits = m.submit(TestJob::new().nodes(2).urgency(0)).unwrap();
+    assert_eq!(keys(m, waits), [false, false, true, false, false, false]);
+    let runs = m.submit(TestJob::new()).unwrap();
+    assert_eq!(keys(m, runs), [true, false, true, true, true, false]);
+    m.finish(runs, 0);
+    assert_eq!(keys(m, runs), [true, false, true, true, true, true]);
+}
+
 /// A constraint of what is known of a job that is over, and of what isn't known before it is unfolded.
 fn constraint() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![

@@ -342,6 +342,19 @@ fn a_listing_tells_when_jobs_will_probably_start() {
 }
 
 #[test]
+fn an_estimate_follows_what_changes_meanwhile() {
+    let mut m = TestManager::new().plugin::<ByUrgency>().cores(4).start();
+    m.submit(TestJob::new().ntasks(4).duration(1000.0)).unwrap();
+    let first = m.submit(TestJob::new().ntasks(4).duration(500.0)).unwrap();
+    let second = m.submit(TestJob::new().ntasks(4).duration(10.0)).unwrap();
+    assert_eq!(estimates(&m, &[first, second]), [Some(1000.0), Some(1500.0)]);
+    // Estimates may be a second old.
+    m.advance(100.0);
+    m.cancel(first).unwrap();
+    assert_eq!(estimates(&m, &[second]), [Some(900.0)]);
+}
+
+#[test]
 fn nothing_is_told_where_jobs_have_no_end() {
     let mut m = TestManager::new().plugin::<ByUrgency>().cores(1).start();
     m.submit(TestJob::new()).unwrap();

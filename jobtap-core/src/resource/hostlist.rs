@@ -277,6 +277,15 @@ mod tests {
     }
 
     #[test]
+    fn travels_as_a_json_string() {
+        let hosts: Hostlist = serde_json::from_str("\"n[1-3,7]\"").unwrap();
+        assert_eq!(hosts.iter().collect::<Vec<_>>(), ["n1", "n2", "n3", "n7"]);
+        assert_eq!(serde_json::to_string(&hosts).unwrap(), "\"n[1-3,7]\"");
+        assert!(serde_json::from_str::<Hostlist>("\"n[3-1]\"").is_err());
+        assert!(serde_json::from_str::<Hostlist>("7").is_err());
+    }
+
+    #[test]
     fn deletes_every_occurrence() {
         for (from, what, left, count) in [
             ("foo[2-5]", "foo3", "foo[2,4-5]", 1),

@@ -48,6 +48,7 @@ fn seconds(time: Timestamp) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use proptest::prelude::*;
 
