@@ -155,6 +155,11 @@ mod tests {
             return;
         };
         let tree = Dir::open(&path("tree")).unwrap();
+        fs::create_dir(path("tree/top")).unwrap();
+        let top = Mount::new(&path("outside"), &path("tree/top")).unwrap();
+        empty(&tree, &[]).unwrap();
+        assert!(path("tree/top/precious").exists());
+        drop(top);
         empty(&tree, &[]).unwrap();
         let left: Vec<_> = tree.names().unwrap().map(Result::unwrap).collect();
         assert_eq!(left.len(), 1, "{left:?}");

@@ -24,7 +24,7 @@ const PROOF: [&str; 2] = [LOCK, MARKER];
 /// How many names of the folder one search goes through, how many directories it looks into, and how many
 /// it removes: a start must not take long because others were killed.
 const MAX_NAMES: usize = 20_000;
-const MAX_LOOKED_INTO: usize = 256;
+const MAX_LOOKED_INTO: usize = 4_096;
 const MAX_REMOVED: usize = 32;
 
 /// Why there is no temporary directory.
