@@ -147,6 +147,13 @@ pub(super) fn check_locked(dir: &Path) -> Result<Vec<Damage>, StoreError> {
         StoreError::Corrupt { detail, .. } => {
             Ok(vec![Damage { place: detail, loss: Loss::Unknown }])
         }
+        StoreError::Lost { acked, found, .. } => {
+            let place = format!(
+                "commits {} to {acked} were acknowledged and are not there",
+                found.saturating_add(1)
+            );
+            Ok(vec![Damage { place, loss: Loss::Unknown }])
+        }
         err => Err(err),
     };
     let whole = Acked::read(dir).and_then(|acked| {

@@ -58,7 +58,28 @@ impl fmt::Display for Cut {
 
 /// Whether nothing acknowledged is missing from the journals; a torn commit may be there.
 pub(super) fn check(dir: &Path, acked: Option<u64>) -> Result<(), StoreError> {
-    torn(dir, acked).map(drop)
+    torn(dir, acked)?;
+    let acked = acked.unwrap_or_default();
+    match last_commit(dir)? {
+        Some(found) if found < acked => {
+            Err(StoreError::Lost { path: dir.to_owned(), acked, found })
+        }
+        // Without one all commits are in tables.
+        _ => Ok(()),
+    }
+}
+
+/// The last commit in the journals.
+fn last_commit(dir: &Path) -> Result<Option<u64>, StoreError> {
+    let db = dir.join(files::DB);
+    let read = || -> io::Result<Option<u64>> {
+        let mut last = None;
+        for path in journals(&db)? {
+            last = journal::read(&File::open(path)?, last)?.last;
+        }
+        Ok(last.and_then(|batch| batch.commit))
+    };
+    read().map_err(|err| StoreError::io(&db, err))
 }
 
 /// The journal that ends with a torn commit which was not acknowledged.

@@ -150,6 +150,9 @@ fn an_old_copy_of_the_database_is_not_taken_for_the_store() {
     assert!(read_all(dir.path()).unwrap());
     fs::remove_dir_all(dir.path().join("db-2")).unwrap();
     copy(&old.path().join("db-2"), &dir.path().join("db-2"));
+    let damages = check(dir.path()).unwrap();
+    let text = format!("commits {0} to {0} were acknowledged and are not there", JOBS + 1);
+    assert!(damages[0].to_string().contains(&text), "{damages:?}");
     let err = read_all(dir.path()).unwrap_err();
     let text = format!("(commit {JOBS} is the last one there, {} were", JOBS + 1);
     assert!(err.to_string().contains(&text), "{err}");

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, mpsc};
 
 use self::disk::{Disk, Random};
@@ -142,6 +142,8 @@ fn check(dir: &Path, acked: Option<u64>, what: &str) -> Option<u64> {
         .unwrap();
     assert!(jobs == expected(last), "{what}: commits up to {last:?} are not whole");
     store.commit(ops(last.map_or(0, |last| last + 1))).unwrap();
+    drop(store);
+    assert_eq!(crate::store::check(dir).unwrap(), [], "{what}");
     last
 }
 
@@ -193,7 +195,7 @@ fn a_power_loss_takes_nothing_that_was_acknowledged() {
 }
 
 /// The last commit that a store has, looked up in a copy.
-fn reached(dir: &PathBuf) -> Option<u64> {
+fn reached(dir: &Path) -> Option<u64> {
     let copy = tempfile::tempdir().unwrap();
     super::damage::copy(dir, copy.path());
     last_commit(&EmbeddedStore::open(copy.path()).unwrap())
