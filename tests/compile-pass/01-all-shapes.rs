@@ -1,4 +1,5 @@
 //! Every shape of handler that the SDK offers.
+#![allow(clippy::all, clippy::unwrap_used, clippy::indexing_slicing)]
 use jobtap_core::prelude::*;
 
 #[derive(Debug, Default, Serialize, Deserialize)]

@@ -1,5 +1,6 @@
 //! What the macros write needs nothing in scope.
 #![no_implicit_prelude]
+#![allow(clippy::all, clippy::unwrap_used, clippy::indexing_slicing)]
 
 use ::core::prelude::v1::derive;
 use ::jobtap_core::prelude::*;

@@ -1,5 +1,6 @@
 //! What the macros write means its own names, whatever the author's are.
 #![allow(dead_code, non_camel_case_types, non_snake_case, non_upper_case_globals, unused_macros)]
+#![allow(clippy::all, clippy::unwrap_used, clippy::indexing_slicing)]
 
 use ::jobtap_core::prelude::*;
 

@@ -1,7 +1,7 @@
 //! Several plugins in a module, in a function, of a type from elsewhere; and the forms that Rust has
 //! for the same thing.
 #![deny(missing_docs, unused, elided_lifetimes_in_paths)]
-#![allow(unreachable_pub)]
+#![allow(unreachable_pub, clippy::all, clippy::unwrap_used, clippy::indexing_slicing)]
 
 use jobtap_core::plugin::Plugin;
 use jobtap_core::prelude::*;

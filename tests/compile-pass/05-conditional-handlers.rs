@@ -1,4 +1,5 @@
 //! A handler that isn't compiled isn't called.
+#![allow(clippy::all, clippy::unwrap_used, clippy::indexing_slicing)]
 use jobtap_core::plugin::Plugin;
 use jobtap_core::prelude::*;
 

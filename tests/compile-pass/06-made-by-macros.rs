@@ -1,4 +1,5 @@
 //! A plugin that a macro by example makes, with every piece from outside.
+#![allow(clippy::all, clippy::unwrap_used, clippy::indexing_slicing)]
 use jobtap_core::plugin::Plugin;
 use jobtap_core::prelude::*;
 

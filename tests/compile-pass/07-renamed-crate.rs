@@ -1,6 +1,6 @@
 //! The SDK under another name; each attribute can be told.
 #![deny(unused_qualifications)]
-#![allow(unreachable_pub)]
+#![allow(unreachable_pub, clippy::all, clippy::unwrap_used, clippy::indexing_slicing)]
 use jobtap_core as jt;
 use jt::prelude::*;
 

@@ -114,7 +114,7 @@ fn the_socket_of_another_user_is_refused() {
         println!("not root: a socket that nobody may write to stands for that of another user");
         let socket = directory.path().join("local-0");
         let _listener = UnixListener::bind(&socket).unwrap();
-        std::fs::set_permissions(&socket, Permissions::from_mode(0)).unwrap();
+        std::fs::set_permissions(&socket, Permissions::from_mode(0o000)).unwrap();
         let uri = format!("local://{}", socket.display());
         let output = run(clean(jobtap()).arg("jobs").env("JOBTAP_URI", uri));
         return refused(output, 1, "jobtap-jobs: ERROR: the manager at ");

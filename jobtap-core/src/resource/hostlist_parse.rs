@@ -250,10 +250,10 @@ mod tests {
         fn accepted_text_has_one_canonical_form(
             text in "\\PC*|[a-b0-2,\\[\\] -]{0,30}|a?[0-9]{0,20}\\[[0-9]{1,20}(-[0-9]{1,4})?\\]b?",
         ) {
-            if let Ok(hosts) = text.parse::<Hostlist>() {
-                if hosts.len() < 10_000 {
-                    prop_assert_eq!(list(&hosts.to_string()), hosts);
-                }
+            if let Ok(hosts) = text.parse::<Hostlist>()
+                && hosts.len() < 10_000
+            {
+                prop_assert_eq!(list(&hosts.to_string()), hosts);
             }
         }
 
