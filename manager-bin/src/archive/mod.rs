@@ -264,6 +264,7 @@ mod tests {
             bytes.extend(damaged);
             std::fs::File::create(&file).unwrap().write_all(&bytes).unwrap();
             let state = dir.path().join("s");
+            std::fs::create_dir(&state).unwrap();
             if restore(&state, &file).is_err() {
                 // Nothing of it is in the way of another try.
                 std::fs::write(&file, archive(&[("a", "x")])).unwrap();

@@ -98,6 +98,16 @@ pub(crate) fn remove_leftovers(in_use: impl Fn(&Dir) -> bool) {
     remove_leftovers_in(&std::env::temp_dir(), in_use);
 }
 
+/// Removes the directory of a process that is gone, for those who know its path; not if it isn't
+/// [`proved`](remove_leftover) to be left over, as one that a user named as a state directory since.
+pub(crate) fn remove_leftover_at(path: &Path) -> io::Result<()> {
+    let (base, name) = Dir::of_file(path)?;
+    match remove_leftover(&base, &name, |_| false) {
+        true => Ok(()),
+        false => Err(io::Error::other("it is in use, or something in it can't be removed")),
+    }
+}
+
 fn remove_leftovers_in(base: &Path, in_use: impl Fn(&Dir) -> bool) {
     let Ok(base) = open_base(base) else { return };
     let Ok(names) = base.names() else { return };
@@ -197,6 +207,16 @@ mod tests {
         assert!(!killed.exists());
         assert_eq!(fs::read_dir(base.path()).unwrap().count(), before - 1);
         assert!(running.path().join(MARKER).exists() && path("linked/store/x").exists());
+    }
+
+    #[test]
+    fn a_directory_that_became_a_state_directory_is_not_removed_by_its_path() {
+        let base = tempfile::tempdir().unwrap();
+        let killed = left(base.path(), "jobtap-killed", Purpose::Temporary);
+        let state = left(base.path(), "jobtap-state", Purpose::State);
+        remove_leftover_at(&killed).unwrap();
+        remove_leftover_at(&state).unwrap_err();
+        assert!(!killed.exists() && state.join("store/x").exists());
     }
 
     #[test]

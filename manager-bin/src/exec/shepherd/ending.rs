@@ -32,6 +32,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::job::Job;
 use super::{Shepherd, kept_ends};
+use crate::files::remove_leftover_at;
 use crate::stderr;
 
 /// How often to look whether the manager of a temporary instance still lives, while it isn't connected.
@@ -110,7 +111,7 @@ impl Shepherd {
         self.end_processes(children).await;
         if self.is_abandoned() {
             // Nobody else can, and nobody will come for what is in it.
-            if let Err(error) = std::fs::remove_dir_all(&self.state_dir) {
+            if let Err(error) = remove_leftover_at(&self.state_dir) {
                 stderr::line(&format!("shepherd: {}: {error}", self.state_dir.display()));
             }
         } else if self.owner.is_none() && self.state_dir.exists() {

@@ -5,22 +5,19 @@
 //! the file may name jobs that were acknowledged meanwhile: a manager that doesn't ask for a job
 //! acknowledges it once more, and ids aren't used again.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, Read};
 use std::path::Path;
 
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use super::job::Job;
 use crate::exec::ExecEvent;
+use crate::files::{Access, Dir, write_whole};
 use crate::stderr;
 
 /// Name of the file in the state directory.
 const FILE: &str = "shepherd.ends";
-
-/// Name of the file while it is written.
-const NEW: &str = "shepherd.ends.new";
 
 /// What is kept of one job.
 #[derive(Serialize, Deserialize)]
@@ -33,21 +30,18 @@ struct End {
 pub(super) fn write<'a>(state_dir: &Path, jobs: impl Iterator<Item = &'a Job>) -> io::Result<()> {
     let ends: Vec<End> =
         jobs.map(|job| End { id: job.id, history: job.history().to_vec() }).collect();
-    let (file, new) = (state_dir.join(FILE), state_dir.join(NEW));
     if ends.is_empty() {
-        return or_absent(fs::remove_file(file));
+        return match Dir::open(state_dir)?.remove_file(FILE) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        };
     }
-    or_absent(fs::remove_file(&new))?;
-    let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-    out.write_all(&serde_json::to_vec(&ends)?)?;
-    out.sync_all()?;
-    fs::rename(&new, &file)?;
-    File::open(state_dir)?.sync_all()
+    write_whole(&state_dir.join(FILE), &serde_json::to_vec(&ends)?, Access::Private)
 }
 
 /// The jobs whose ends were kept. What can't be read is told in the log; those jobs are lost.
 pub(super) fn read(state_dir: &Path) -> Vec<Job> {
-    let text = match fs::read(state_dir.join(FILE)) {
+    let text = match read_text(state_dir) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
         Err(error) => {
@@ -64,16 +58,17 @@ pub(super) fn read(state_dir: &Path) -> Vec<Job> {
     }
 }
 
-fn or_absent(done: io::Result<()>) -> io::Result<()> {
-    match done {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
+fn read_text(state_dir: &Path) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    Dir::open(state_dir)?.file(FILE, OFlags::RDONLY, 0)?.read_to_end(&mut text)?;
+    Ok(text)
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+    use std::fs;
 
     use super::*;
 
