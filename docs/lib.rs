@@ -40,6 +40,7 @@ chapters! {
     order = "order.md";
     resources = "resources.md";
     records = "records.md";
+    trust = "trust.md";
     custom_managers = "custom-managers.md";
     from_c = "from-c.md";
     misuse_table = "misuse.md";

@@ -1,5 +1,5 @@
-//! Holds the table of misuses to what it names: tests, fixtures and examples exist, and the counts are
-//! those of the rows.
+//! Holds the guide's tables of misuses, of mistakes in Rust and of faults to what they name: tests,
+//! fixtures and examples exist, and the counts are those of the rows.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::fs;
@@ -109,6 +109,22 @@ fn what_the_chapter_about_rust_names_exists() {
     let tables = chapter.lines().filter(|line| line.starts_with('|'));
     let shown_by = tables.filter_map(|line| line.rsplit('|').nth(1));
     assert_eq!(shown_by.flat_map(missing).collect::<Vec<_>>(), [""; 0]);
+}
+
+#[test]
+fn each_row_of_the_chapter_about_trust_names_tests_that_exist() {
+    let chapter = include_str!("src/trust.md");
+    let (tables, _) = chapter.split_once("## What is not promised").unwrap();
+    let rows = tables.lines().filter(|line| line.starts_with("| ")).map(|line| {
+        let shown_by = line.rsplit('|').nth(1).unwrap();
+        (line, shown_by)
+    });
+    let faults: Vec<_> = rows.filter(|(_, shown_by)| shown_by.trim() != "test").collect();
+    assert!(faults.len() > 50, "the tables of the chapter were not found");
+    for (row, shown_by) in faults {
+        assert!(references(shown_by).next().is_some(), "no test in: {row}");
+        assert_eq!(missing(shown_by), [""; 0], "in: {row}");
+    }
 }
 
 #[test]
