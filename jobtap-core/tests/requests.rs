@@ -112,6 +112,26 @@ mod memo {
     }
 
     #[test]
+    fn memos_of_a_job_have_a_length_together() {
+        let mut m = manager();
+        let id = held(&mut m, OWNER);
+        let long = "x".repeat(40_000);
+        for volatile in [false, true] {
+            ask(&mut m, OWNER, memo(id, volatile, json!({"a": long}))).unwrap();
+            let refusal = ask(&mut m, OWNER, memo(id, volatile, json!({"b": long}))).unwrap_err();
+            let text = "memo: the memo of the job would have 80015 bytes, 65536 are allowed";
+            assert_eq!(refusal.1, text);
+            // What one memo removes makes room for the next.
+            ask(&mut m, OWNER, memo(id, volatile, json!({"a": null}))).unwrap();
+        }
+        let many: serde_json::Map<_, _> =
+            (0..10_000).map(|n| (n.to_string(), json!(null))).collect();
+        let refusal = ask(&mut m, OWNER, memo(id, false, json!(many))).unwrap_err();
+        assert!(refusal.1.starts_with("memo: it would have "), "{refusal:?}");
+        assert_eq!(notes(&m, id), json!({}));
+    }
+
+    #[test]
     fn a_volatile_memo_is_shown_and_lost_with_the_manager() {
         let mut m = manager();
         let id = held(&mut m, OWNER);

@@ -12,6 +12,27 @@ const ENOENT: i32 = 2;
 const EINVAL: i32 = 22;
 const EPROTO: i32 = 71;
 
+/// Bytes of JSON that one memo, and all notes of users on one job together, may have: they stay in memory and
+/// in each listing as long as the job.
+const MAX_MEMO: usize = 64 * 1024;
+
+/// Refuses a memo that is too long, or with which the notes of users on its job would be.
+fn check_memo(
+    annotations: &Map<String, Value>,
+    memo: &Map<String, Value>,
+) -> Result<(), RequestError> {
+    let mut notes = annotations.get("user").and_then(Value::as_object).cloned().unwrap_or_default();
+    super::annotations::merge(&mut notes, memo);
+    for (what, notes) in [("it", memo), ("the memo of the job", &notes)] {
+        let length = json!(notes).to_string().len();
+        if length > MAX_MEMO {
+            let text = format!("memo: {what} would have {length} bytes, {MAX_MEMO} are allowed");
+            return Err(refused(EINVAL, text));
+        }
+    }
+    Ok(())
+}
+
 pub(super) fn refused(errno: i32, text: impl Into<String>) -> RequestError {
     RequestError { errno, text: text.into() }
 }
@@ -198,6 +219,7 @@ impl Engine {
         if !cred.owner && record.job.userid != cred.userid {
             return Err(refused(EPERM, "guests can only add a memo to their own jobs"));
         }
+        check_memo(&record.job.annotations, &memo)?;
         if volatile {
             let notes = [("user".to_owned(), Value::Object(memo))].into_iter().collect();
             self.annotate(id, &notes, true);
