@@ -9,7 +9,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use jobtap_tests::{Manager, Output, clean, jobtap, run, temporary, until};
+use jobtap_tests::leftovers::shepherds_of;
+use jobtap_tests::{Manager, Output, clean, jobtap, run, send, temporary, until};
 
 /// Everything below a directory: name, kind and mode, time of the last change, content.
 fn content(path: &Path) -> Vec<(PathBuf, u32, i64, Vec<u8>)> {
@@ -257,15 +258,23 @@ fn what_killed_managers_left_is_removed_by_a_later_start() {
     let names = || fs::read_dir(&folder).unwrap().count();
     // One with a state directory of its own, and one without; neither has a job.
     let state = base.path().join("state");
-    for options in [vec![], vec!["--state-dir".as_ref(), state.as_os_str()]] {
+    let with_state = ["--state-dir".as_ref(), state.as_os_str()];
+    let managers = [&[][..], &with_state].map(|options| {
         // A command that ends when this test closes its standard input.
-        let mut command = start(&[&options[..], &["cat".as_ref()]].concat());
+        let mut command = start(&[options, &["cat".as_ref()]].concat());
         let mut manager = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut input = manager.stdin.take().unwrap();
-        let mut output = manager.stdout.take().unwrap();
+        let (mut input, mut output) =
+            (manager.stdin.take().unwrap(), manager.stdout.take().unwrap());
         input.write_all(b"x").unwrap();
         // Once it answers, the manager is ready.
         output.read_exact(&mut [0]).unwrap();
+        (manager, input)
+    });
+    // A shepherd that outlives a manager without a state directory would remove its directory itself.
+    for made in fs::read_dir(&folder).unwrap() {
+        shepherds_of(&made.unwrap().path()).into_iter().for_each(|pid| send("KILL", pid));
+    }
+    for (mut manager, _input) in managers {
         manager.kill().unwrap();
         manager.wait().unwrap();
     }
