@@ -8,6 +8,7 @@
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -52,6 +53,11 @@ fn guarded() -> Guarded {
         Ok(directory) => directory,
         Err(error) => panic!("no temporary directory: {error}"),
     };
+    // Tests with a second user let that user into a directory below.
+    let passable = fs::Permissions::from_mode(0o711);
+    if let Err(error) = fs::set_permissions(directory.path(), passable) {
+        panic!("{}: {error}", directory.path().display());
+    }
     let mut guard = Command::new("/bin/sh");
     guard.args(["-c", GUARD, "guard"]).arg(directory.path());
     guard.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -100,13 +100,16 @@ fn another_user_of_the_system_is_a_guest() {
     fs::copy(jobtap(), path("jobtap")).unwrap();
     let exe = path("jobtap").display().to_string();
     let script = format!(
-        "#!/bin/sh\nexec setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups {exe} \"$@\"\n"
+        "#!/bin/sh\nexport TMPDIR={}\nexec setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups {exe} \"$@\"\n",
+        path("tmp").display()
     );
     fs::write(path("as-nobody"), script).unwrap();
     fs::set_permissions(path("as-nobody"), fs::Permissions::from_mode(0o755)).unwrap();
-    fs::create_dir(path("state")).unwrap();
-    std::os::unix::fs::chown(path("state"), Some(NOBODY), Some(NOBODY)).unwrap();
-    fs::set_permissions(path("state"), fs::Permissions::from_mode(0o700)).unwrap();
+    for own in ["state", "tmp"] {
+        fs::create_dir(path(own)).unwrap();
+        std::os::unix::fs::chown(path(own), Some(NOBODY), Some(NOBODY)).unwrap();
+        fs::set_permissions(path(own), fs::Permissions::from_mode(0o700)).unwrap();
+    }
     let m = Manager::start_in(&path("as-nobody"), &path("state"), &[]);
     let mut guest = Client::new(&path("state"), json!({}));
     a_guest_cannot_reach_into_a_job_of_another(&m, &mut guest);

@@ -36,7 +36,7 @@ pub struct Listing {
 #[derive(Debug)]
 pub enum Listed {
     /// The next job.
-    Job(Value),
+    Item(Value),
     /// A job was looked at that isn't asked for.
     Passed,
     /// That was all.
@@ -192,7 +192,7 @@ impl Engine {
         let mut jobs = Vec::new();
         loop {
             match self.next_listed(&mut listing) {
-                Listed::Job(job) => jobs.push(job),
+                Listed::Item(job) => jobs.push(job),
                 Listed::Passed => {}
                 Listed::End => return Ok(json!({ "jobs": jobs })),
             }
@@ -241,7 +241,7 @@ impl Engine {
         match job {
             Some(job) => {
                 listing.left -= 1;
-                Listed::Job(job)
+                Listed::Item(job)
             }
             None => Listed::Passed,
         }
@@ -445,7 +445,7 @@ mod tests {
         let mut jobs = Vec::new();
         loop {
             match m.engine().unwrap().next_listed(&mut listing) {
-                Listed::Job(job) => {
+                Listed::Item(job) => {
                     let number = |key: &str| job.get(key).and_then(Value::as_u64).unwrap();
                     jobs.push((number("id"), number("state")));
                 }

@@ -68,7 +68,7 @@ impl Rest {
         let begun = Instant::now();
         for look in 1..=LOOKS {
             match engine.next_listed(&mut self.listing) {
-                Listed::Job(job) => {
+                Listed::Item(job) => {
                     if std::mem::replace(&mut self.begun, true) {
                         text.push(',');
                     }
