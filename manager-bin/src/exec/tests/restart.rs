@@ -271,13 +271,18 @@ fn a_terminated_shepherd_kills_what_its_policy_could_not() {
 
 #[test]
 fn a_terminated_shepherd_stays_for_a_job_that_is_started_later() {
-    let (site, job, ready) = durable(KillPolicy { kill_timeout: 60.0, ..KillPolicy::default() });
+    let (site, _, ready) = durable(KillPolicy { kill_timeout: 60.0, ..KillPolicy::default() });
+    let terminated = site.fifo("terminated");
+    let script = "trap 'echo >terminated' TERM; echo $PPID $$ >ready; sleep 600; sleep 600";
+    let job = site.job(1, 1, script);
     let manager = site.manager();
     manager.executor.start(job);
     let pids = fs::read_to_string(ready).unwrap();
     let (shepherd, task) = pids.trim().split_once(' ').unwrap();
     manager.until(1, has_started);
     send(Signal::TERM, shepherd);
+    // A job that came before the shepherd has taken the signal would be canceled with the others.
+    fs::read_to_string(terminated).unwrap();
     let go = site.fifo("go");
     manager.executor.start(site.job(2, 1, "cat go; echo $PPID >shepherd"));
     manager.until(2, has_started);
