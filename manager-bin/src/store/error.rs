@@ -160,6 +160,8 @@ mod tests {
         let sorted = |kind: ErrorKind| StoreError::io(Path::new("/"), kind.into());
         assert!(matches!(sorted(ErrorKind::StorageFull), StoreError::NoSpace { .. }));
         assert!(matches!(sorted(ErrorKind::QuotaExceeded), StoreError::NoSpace { .. }));
+        let StoreError::NoSpace { needed, .. } = sorted(ErrorKind::StorageFull) else { panic!() };
+        assert_eq!(needed, 256 << 20, "as many bytes as submissions leave free");
         assert!(matches!(sorted(ErrorKind::PermissionDenied), StoreError::Denied { .. }));
         assert!(matches!(sorted(ErrorKind::ReadOnlyFilesystem), StoreError::Denied { .. }));
         assert!(matches!(sorted(ErrorKind::Other), StoreError::Io { .. }));

@@ -248,6 +248,14 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn a_value_longer_than_the_engine_takes_is_refused() {
+        let key = Key::eventlog(1);
+        check_size(&key, u32::MAX as usize).unwrap();
+        let error = check_size(&key, u32::MAX as usize + 1).unwrap_err();
+        assert!(matches!(error, StoreError::TooLarge { .. }), "{error}");
+    }
+
     struct Nothing;
 
     impl Rows for Nothing {

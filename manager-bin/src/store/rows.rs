@@ -154,6 +154,12 @@ mod tests {
         assert_eq!(of_value(&Key::instance(Key::INDEX).unwrap()), ALL_INDEX);
     }
 
+    /// A repair that drops the index finds the mark by this row, and would otherwise leave it there.
+    #[test]
+    fn the_mark_of_a_whole_index_is_the_row_of_its_key() {
+        assert_eq!(indexed(), of_value(&Key::instance(Key::INDEXED).unwrap()));
+    }
+
     #[test]
     fn an_events_row_needs_no_pointer() {
         assert_eq!(of_record(&Key::eventlog(u64::MAX), 255).len(), 20);

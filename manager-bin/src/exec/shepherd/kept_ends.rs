@@ -90,4 +90,12 @@ mod tests {
         write(dir.path(), std::iter::empty()).unwrap();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
+
+    #[test]
+    fn a_file_that_cannot_be_replaced_or_removed_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join(FILE)).unwrap();
+        write(dir.path(), std::iter::empty()).unwrap_err();
+        write(dir.path(), [&Job::over(7, Vec::new())].into_iter()).unwrap_err();
+    }
 }

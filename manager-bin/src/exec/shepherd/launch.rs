@@ -340,7 +340,9 @@ mod tests {
             let (outbox, told) = unbounded_channel();
             let limits = OpenFiles::of_this_process();
             let dir = state.path().to_owned();
-            let mut shepherd = Shepherd::new(dir, "nonce".to_owned(), limits, inbox).unwrap();
+            // Tests beside this one have shepherds in the same process, which must not signal its tasks.
+            let nonce = dir.file_name().unwrap().to_string_lossy().into_owned();
+            let mut shepherd = Shepherd::new(dir, nonce, limits, inbox).unwrap();
             shepherd.greet(1, outbox);
             Self { runtime, state, shepherd, messages, told }
         }
@@ -431,6 +433,74 @@ mod tests {
         bench.claimed();
         assert_eq!(bench.tasks(1).len(), 1);
         assert_eq!(bench.told(), ["START", "shell.init", "shell.start"]);
+    }
+
+    #[test]
+    fn a_manager_that_was_replaced_hears_no_more_of_a_job() {
+        let mut bench = Bench::new();
+        let start = bench.job(1);
+        bench.request(Request::Start(Box::new(start.clone())));
+        assert_eq!(bench.told(), ["init", "starting"]);
+        let (outbox, newer) = unbounded_channel();
+        bench.shepherd.greet(2, outbox);
+        bench.claimed();
+        assert_eq!(bench.told(), [""; 0]);
+        bench.told = newer;
+        bench.request(Request::Start(Box::new(start)));
+        let all = ["init", "starting", "START", "shell.init", "shell.start"];
+        assert_eq!(bench.told(), all, "the newer one hears of all");
+    }
+
+    #[test]
+    fn the_time_to_give_up_begins_with_the_first_kill() {
+        let mut bench = Bench::new();
+        let start = bench.job(1);
+        bench.request(Request::Start(Box::new(start)));
+        bench.claimed();
+        // The second kill is minutes away.
+        let kill = KillPolicy {
+            kill_timeout: 600.0,
+            max_kill_timeout: Some(0.001),
+            shortest_pause: 0.001,
+            ..KillPolicy::default()
+        };
+        bench.request(Request::Cancel { id: 1, signum: 15, kill });
+        let Bench { runtime, shepherd, messages, .. } = &mut bench;
+        runtime.block_on(async {
+            shepherd.kill_round(1);
+            let given_up = async {
+                while !matches!(messages.recv().await, Some(Message::GiveUp { id: 1 })) {}
+            };
+            tokio::time::timeout(Duration::from_secs(30), given_up).await.unwrap();
+        });
+    }
+
+    #[test]
+    fn entries_of_the_log_bear_the_time() {
+        let mut bench = Bench::new();
+        let start = bench.job(1);
+        let begin = super::super::timestamp();
+        assert!(begin > 1.7e9, "{begin} is not in seconds since 1970");
+        bench.request(Request::Start(Box::new(start)));
+        let end = super::super::timestamp();
+        bench.told.try_recv().unwrap();
+        let Reply::Event(ExecEvent::Log { entry, .. }) = bench.told.try_recv().unwrap() else {
+            panic!("no log entry");
+        };
+        let time = entry["timestamp"].as_f64().unwrap();
+        assert!((begin..=end).contains(&time), "{time} is not in {begin}..={end}");
+    }
+
+    #[test]
+    fn a_shepherd_is_idle_without_jobs_and_manager_only() {
+        let mut bench = Bench::new();
+        assert!(!bench.shepherd.is_idle(), "a manager is there");
+        let start = bench.job(1);
+        bench.request(Request::Start(Box::new(start)));
+        bench.shepherd.forget_manager();
+        assert!(!bench.shepherd.is_idle(), "a job is there");
+        bench.shepherd.jobs.clear();
+        assert!(bench.shepherd.is_idle());
     }
 
     #[test]

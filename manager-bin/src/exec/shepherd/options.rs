@@ -193,6 +193,33 @@ mod tests {
         assert_eq!(options.input, Input::File("in.txt".to_owned()));
     }
 
+    /// `-o output.stdout.label=1` on a command line gives a number.
+    #[test]
+    fn a_flag_may_be_a_number() {
+        for (value, expected) in [(json!(1), true), (json!(0), false), (json!("1"), false)] {
+            let options = json!({"output": {"stdout": {"label": value}}});
+            assert_eq!(IoOptions::parse(&options).unwrap().stdout.label, expected, "{options}");
+        }
+    }
+
+    #[test]
+    fn open_files_of_a_task_are_counted() {
+        let labelled = |path: &str| json!({"output": {"stdout": {"path": path, "label": true}}});
+        for (options, expected) in [
+            // A pipe for each of two streams.
+            (json!({}), Some(2)),
+            (json!({"input": {"stdin": {"type": "service"}}}), Some(4)),
+            // The tasks write to it themselves.
+            (json!({"output": {"stdout": {"path": "out"}}}), Some(0)),
+            // A pipe for each of two streams, and a file if the task has its own.
+            (labelled("out"), Some(2)),
+            (labelled("out.{{taskid}}"), Some(4)),
+            (json!({"output": {"mode": "upside-down"}}), None),
+        ] {
+            assert_eq!(files_per_task(&options), expected, "{options}");
+        }
+    }
+
     #[test]
     fn what_cannot_be_meant_is_refused_by_name() {
         for (value, named) in [

@@ -22,6 +22,23 @@ fn cancel_ends_a_job_by_the_first_signal() {
 }
 
 #[test]
+fn a_signal_reaches_a_task_that_left_the_process_group() {
+    let site = Site::new();
+    let manager = site.manager();
+    let ready = site.fifo("ready");
+    // The first task leads the group of all and can't leave it.
+    let script = "if [ $JOBTAP_TASK_RANK = 0 ]; then exec sleep 600; fi
+        exec setsid sh -c 'echo $$ >ready; exec sleep 600'";
+    manager.executor.start(site.job(1, 2, script));
+    let _task = Killed(pid(&fs::read_to_string(ready).unwrap()));
+    manager.until(1, has_started);
+    manager.executor.cancel(1, SIGTERM);
+    assert_eq!(status(&manager.to_end(1)), 143 << 8);
+    manager.executor.ack(1);
+    manager.end();
+}
+
+#[test]
 fn a_job_that_ignores_the_signal_is_killed() {
     let site = Site { kill: IMPATIENT, ..Site::new() };
     let manager = site.manager();
@@ -112,6 +129,27 @@ fn a_signal_reaches_all_processes_of_a_job() {
     manager.executor.signal(1, SIGUSR1);
     assert_eq!(status(&manager.to_end(1)), (128 + SIGUSR1) << 8);
     pids.iter().for_each(|pid| wait_gone(pid));
+    manager.executor.ack(1);
+    manager.end();
+}
+
+#[test]
+fn a_signal_reaches_a_daemon_of_a_job_that_runs() {
+    let site = Site::new();
+    let manager = site.manager();
+    let ready = site.fifo("ready");
+    site.fifo("up");
+    // A child of the shepherd, in a group of its own, once the process that started it has ended.
+    let script = "(setsid sh -c 'trap \"echo >got; exit\" USR1; echo $$ >up
+            while :; do sleep 0.01; done' &)
+        cat up >ready; trap '' USR1; echo >trapped; exec sleep 600";
+    manager.executor.start(site.job(1, 1, script));
+    let _daemon = Killed(pid(&fs::read_to_string(ready).unwrap()));
+    wait_for("the task ignores the signal", || site.path("trapped").exists());
+    manager.executor.signal(1, SIGUSR1);
+    wait_for("the daemon has got the signal", || site.path("got").exists());
+    manager.executor.cancel(1, SIGTERM);
+    assert_eq!(status(&manager.to_end(1)), 143 << 8);
     manager.executor.ack(1);
     manager.end();
 }

@@ -233,3 +233,22 @@ fn sum(path: &Path) -> io::Result<u128> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+    use super::*;
+
+    #[test]
+    fn a_missing_table_is_damage_and_a_read_error_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let missing = dir.path().join("7");
+        let damages = damages_of_table(None, &missing, 0).unwrap();
+        let expected =
+            format!("{} is missing: nothing tells which keys were there", missing.display());
+        assert_eq!((damages.len(), damages[0].to_string()), (1, expected));
+        // A directory can be opened like a file, and every read of it fails.
+        damages_of_table(None, dir.path(), 0).unwrap_err();
+    }
+}

@@ -386,3 +386,25 @@ impl Target<'_> {
         guarded(dir, || self.engine.db.persist(PersistMode::SyncAll))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn the_size_of_a_tree_is_what_all_of_its_files_take() {
+        let dir = tempfile::tempdir().unwrap();
+        let inner = dir.path().join("inner");
+        fs::create_dir(&inner).unwrap();
+        let bytes: Vec<u8> = (0..200_000u32).flat_map(u32::to_le_bytes).collect();
+        for path in [inner.join("a"), dir.path().join("b")] {
+            fs::write(&path, &bytes).unwrap();
+            // Only what is on the disk takes space there.
+            File::open(path).unwrap().sync_all().unwrap();
+        }
+        let (part, whole) = (size(&inner).unwrap(), size(dir.path()).unwrap());
+        assert!(part > 1000 && whole >= 2 * part, "{part} bytes of {whole}");
+    }
+}

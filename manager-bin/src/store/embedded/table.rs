@@ -252,3 +252,24 @@ impl<'a> Bytes<'a> {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// What looks damaged is repaired, which drops jobs: a disk that can't be read must not look so.
+    #[test]
+    fn a_read_error_is_not_damage() {
+        let header = Header { kind: DATA, checksum: 0, content: 1, decompressed: 1 };
+        let empty = tempfile::tempfile().unwrap();
+        assert!(Header::read(&empty, 0).unwrap().is_none());
+        assert!(header.content(&empty, 0).unwrap().is_none());
+        let dir = tempfile::tempdir().unwrap();
+        // A directory can be opened like a file, and every read of it fails.
+        let unreadable = File::open(dir.path()).unwrap();
+        assert!(Header::read(&unreadable, 0).is_err());
+        assert!(header.content(&unreadable, 0).is_err());
+    }
+}

@@ -269,6 +269,26 @@ mod tests {
         assert_eq!(again.kept, dir.path().join(format!("torn-9.jnl-{offset}-2")));
     }
 
+    /// A killed manager leaves that, and may be killed often.
+    #[test]
+    fn the_beginning_of_a_commit_is_cut_and_not_kept() {
+        let dir = store(&[(9, [whole(4).as_slice(), &whole(5)[..30]].concat())]);
+        assert_eq!(mend(dir.path(), Some(4)).unwrap(), None);
+        assert_eq!(fs::read(journal(dir.path(), 9)).unwrap(), whole(4));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "only the database is there");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_made_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let missing = dir.path().join("missing");
+        let (sender, made) = std::sync::mpsc::channel();
+        // On a thread of its own: the fault would be to try further names for ever.
+        std::thread::spawn(move || sender.send(create(&missing, "torn").map(drop)));
+        let made = made.recv_timeout(std::time::Duration::from_secs(30)).unwrap();
+        assert_eq!(made.unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
     #[test]
     fn what_was_acknowledged_is_left_as_it_is() {
         let bytes = [whole(4), torn(5)].concat();

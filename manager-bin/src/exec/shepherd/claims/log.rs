@@ -198,6 +198,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
     use std::fs;
+    use std::os::fd::AsFd;
     use std::os::unix::fs::PermissionsExt;
 
     use proptest::prelude::*;
@@ -232,6 +233,10 @@ mod tests {
         assert_eq!(claimed(&dir), [1, 3, 0xabc, u64::MAX]);
         let mode = fs::metadata(file_of(&dir)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+        for open in [log.dir.as_fd(), log.file.as_ref().unwrap().as_fd()] {
+            let flags = rustix::io::fcntl_getfd(open).unwrap();
+            assert!(flags.contains(rustix::io::FdFlags::CLOEXEC), "jobs would inherit it");
+        }
     }
 
     #[test]
@@ -246,6 +251,14 @@ mod tests {
         }
         assert!(fs::metadata(file_of(&dir)).unwrap().len() < 2 * COMPACT_ABOVE);
         assert!(claimed(&dir).contains(&7), "a job that runs stays claimed");
+    }
+
+    /// Writing it anew takes one more sync, that of the directory.
+    #[test]
+    fn a_small_file_or_one_of_claims_in_force_is_not_written_anew() {
+        assert!(!is_outgrown(COMPACT_ABOVE, 0));
+        assert!(is_outgrown(COMPACT_ABOVE + 1, 0));
+        assert!(!is_outgrown(COMPACT_ABOVE + 1, 10_000));
     }
 
     #[test]
