@@ -158,7 +158,7 @@ mod run_on {
 mod priorities {
     use super::*;
 
-    /// Asks somebody else, who takes ten seconds.
+    /// Waits ten seconds, as for the answer of a slow server.
     #[derive(Default)]
     struct Accounts;
 

@@ -49,7 +49,7 @@ impl Reference {
     }
 }
 
-/// Makes the topics happen that need somebody who supports or asks for them.
+/// Supports dependencies and updates and has all priorities asked for again, so that these topics fire.
 #[derive(Default)]
 struct Support;
 

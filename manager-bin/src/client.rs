@@ -190,7 +190,7 @@ impl Waiting {
         Ok(())
     }
 
-    /// Hands an answer to who waits for it. A refusal that nobody waits for is about the connection:
+    /// Hands an answer to the request that it belongs to. A refusal that belongs to none is about the connection:
     /// the manager sends it before it closes.
     fn deliver(&self, answer: Answer) {
         let mut guard = self.lock();

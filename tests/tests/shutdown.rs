@@ -3,7 +3,8 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
-use std::process::Stdio;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use jobtap_tests::leftovers::processes_with;
 use jobtap_tests::{Manager, PATIENCE, clean, jobtap, run, send, temporary, until};
@@ -56,7 +57,7 @@ fn who_waits_for_jobs_is_answered_when_the_manager_ends() {
 }
 
 /// What a script prints in an instance on this state.
-fn instance(statedir: &std::path::Path, keep: bool, script: &str) -> String {
+fn instance(statedir: &Path, keep: bool, script: &str) -> String {
     let mut command = clean(jobtap());
     if keep {
         command.env("FLUX_DISABLE_JOB_CLEANUP", "1");
@@ -83,16 +84,18 @@ fn what_runs_is_canceled_when_the_command_of_the_instance_ends() {
     );
 }
 
+/// `start` with a shell script, still to be given, in an instance that kills canceled jobs soon.
+fn start_script(folder: &Path) -> Command {
+    let mut command = clean(jobtap());
+    let start = ["start", "--conf=exec.kill-timeout=0.2", "sh", "-c"];
+    command.env("TMPDIR", folder).args(start);
+    command
+}
+
 #[test]
 fn nothing_is_left_of_a_temporary_instance_that_is_killed() {
     let directory = temporary();
-    let mut command = clean(jobtap());
-    command.env("TMPDIR", directory.path()).args([
-        "start",
-        "--conf=exec.kill-timeout=0.2",
-        "sh",
-        "-c",
-    ]);
+    let mut command = start_script(directory.path());
     let job = "trap '' TERM; touch $TMPDIR/ready; sleep 600; sleep 600";
     // The command itself ends when the manager does, or it would be what is left.
     command.arg(format!("jobtap submit sh -c \"{job}\"; while jobtap uptime; do sleep 0.1; done"));
@@ -120,13 +123,7 @@ fn a_manager_with_a_job_that_ignores_signals_ends_in_bounded_time() {
     m.wait(&id, "clean");
     // With its command an instance ends its jobs.
     let directory = temporary();
-    let mut command = clean(jobtap());
-    command.env("TMPDIR", directory.path()).args([
-        "start",
-        "--conf=exec.kill-timeout=0.2",
-        "sh",
-        "-c",
-    ]);
+    let mut command = start_script(directory.path());
     command.arg(format!(
         "jobtap submit --wait-event=start sh -c \"{}\"; touch $TMPDIR/ready; exec sleep 600",
         job[2]

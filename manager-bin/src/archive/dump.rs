@@ -1,4 +1,4 @@
-//! Writes an archive, as a whole: whoever finds the file finds all of it.
+//! Writes an archive, as a whole: the file appears under its name only when it is complete.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -58,7 +58,7 @@ pub(crate) fn run<T: Into<ExitCode>>(
 pub(crate) fn outcome<T>(body: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = runtime.block_on(body);
-    // A task that reads the terminal can't be ended; nobody needs what it still gets.
+    // A thread that reads the terminal can't be ended, so the process doesn't wait for it.
     runtime.shutdown_background();
     outcome
 }

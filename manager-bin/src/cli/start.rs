@@ -89,13 +89,13 @@ struct Plan {
     recovery: bool,
 }
 
-/// The first descriptor that is none of the three standard streams.
+/// The first file descriptor after the three standard streams.
 const FIRST_INHERITED: i32 = 3;
 
 /// Runs the command; the exit code is that of COMMAND.
 pub(crate) fn run(args: StartArgs) -> ExitCode {
-    // Before anything is opened: a file that whoever starts the manager happens to have open is not
-    // for the shepherd, the jobs, the plugins' processes or COMMAND, which would all inherit it.
+    // The shepherd, the jobs, the plugins' processes and COMMAND must not inherit files that the process
+    // which started the manager had open. This comes first, while no file of the manager itself is open.
     close_fds::set_fds_cloexec(FIRST_INHERITED, &[]);
     stderr::take_panics();
     let outcome = session::outcome(start(args));

@@ -8,7 +8,7 @@ use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// One stream for each; what comes while nobody waits is kept.
+/// One stream for each signal. A signal that arrives between two waits is kept for the next one.
 pub(super) struct Signals {
     /// SIGTERM.
     pub(super) terminate: Signal,

@@ -59,7 +59,7 @@ impl Hub {
     /// Hands an event to those who watch.
     pub(super) fn publish(&self, id: JobId, log: Log, seq: u64, entry: &Arc<EventEntry>) {
         if let Some(watchers) = self.lock().get(&id) {
-            // Nobody is left only for the moment until the job is forgotten.
+            // Sending fails only between the end of the last watch and the removal of its job here.
             let _ = watchers.send(Published { log, seq, entry: Arc::clone(entry) });
         }
     }

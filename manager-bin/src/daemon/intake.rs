@@ -92,7 +92,7 @@ impl<T> Intake<T> {
         self.lock().next()
     }
 
-    /// Forgets what a connection still waits for: nobody is left to hear of it.
+    /// Drops the messages of a connection that has ended, since nothing can be answered there.
     pub(super) fn forget(&self, source: Source) {
         let forgotten = match source {
             Source::Manager => None,
