@@ -45,6 +45,7 @@ chapters! {
     from_c = "from-c.md";
     misuse_table = "misuse.md";
     rust_mistakes = "rust-mistakes.md";
+    glossary = "glossary.md";
 }
 
 #[cfg(test)]
