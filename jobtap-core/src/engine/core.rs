@@ -19,8 +19,8 @@ use super::jobs::{Jobs, Record};
 use super::requests::{Submissions, Waits};
 use super::timers::{Due, Timers};
 use crate::eventlog::EventEntry;
+use crate::host::{Exception, Severity};
 use crate::job::{Flags, Job, JobId, Timestamp, Uid};
-use crate::plugin::{Exception, Severity};
 use crate::topic::TopicId;
 
 /// The parts.

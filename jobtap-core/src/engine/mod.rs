@@ -52,8 +52,8 @@ pub use requests::listing::{JobBrief, Listed, Listing};
 pub use restart::RestoreError;
 
 use self::core::Core;
+use crate::host::{HandlerStats, Registry, RemoteSink, Ticks};
 use crate::job::{Job, JobId, Timestamp, Uid};
-use crate::plugin::{HandlerStats, Registry, RemoteSink, Ticks};
 use crate::queue::Queues;
 use crate::resource::ResourceSet;
 use crate::topic::TopicId;

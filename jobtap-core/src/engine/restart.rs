@@ -21,9 +21,9 @@ use super::requests::queues::{self, stop_at_restart};
 use super::requests::{dependencies, purge, waits};
 use super::{StartError, events};
 use crate::eventlog::decode_log;
+use crate::host::{Bound, OnRestart, Perilog};
 use crate::job::{JobId, State};
 use crate::jobspec::Jobspec;
-use crate::plugin::{Bound, Bracket, OnRestart};
 use crate::resource::ResourceSet;
 use crate::topic::TopicId;
 
@@ -225,7 +225,7 @@ fn resume_execution(core: &mut Core, id: JobId) {
         return;
     };
     if matches!(record.execution.phase, Phase::Released | Phase::Skipped)
-        || record.perilogs.is_open(Bracket::Prolog)
+        || record.perilogs.is_open(Perilog::Prolog)
     {
         return;
     }
@@ -304,10 +304,10 @@ pub(super) fn handle_orphans(core: &mut Core, id: JobId, step: OrphanStep) {
 }
 
 /// Calls the asynchronous handler that had a prolog or epilog open, if its work begins again.
-fn rerun(core: &mut Core, id: JobId, kind: Bracket, what: &str) {
+fn rerun(core: &mut Core, id: JobId, kind: Perilog, what: &str) {
     let topic = match kind {
-        Bracket::Prolog => TopicId::JobStateRun,
-        Bracket::Epilog => TopicId::JobStateCleanup,
+        Perilog::Prolog => TopicId::JobStateRun,
+        Perilog::Epilog => TopicId::JobStateCleanup,
     };
     let begins_again = |bound: &&Bound| {
         let (plugin, method) = (bound.instance().name(), bound.entry().method);

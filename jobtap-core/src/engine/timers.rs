@@ -3,8 +3,8 @@
 use rustc_hash::FxHashMap;
 
 use super::api::{Effect, Effects, TimerId};
+use crate::host::{PluginKey, TimerKey, Work as RemoteWork};
 use crate::job::{JobId, Timestamp};
-use crate::plugin::{PluginKey, TimerKey, Work as RemoteWork};
 
 /// What is to be done when a timer fires.
 #[derive(Debug)]

@@ -84,7 +84,9 @@ pub(super) async fn answer(
 /// What the manager would store if it ended now.
 fn checkpoint(engine: &Engine) -> Value {
     match engine.checkpoint() {
-        Write::PutInstance { key, value } => Value::Object([(key, value.into())].into_iter().collect()),
+        Write::PutInstance { key, value } => {
+            Value::Object([(key, value.into())].into_iter().collect())
+        }
         _ => Value::Object(Default::default()),
     }
 }

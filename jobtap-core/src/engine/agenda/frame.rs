@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::{JobspecUpdate, SubmissionStep};
 use crate::eventlog::EventEntry;
+use crate::host::{Bound, Detail, Handlers, Outcome, PluginKey, UpdateRequest};
 use crate::job::{Job, JobId, State};
 use crate::jobspec::Dependency;
-use crate::plugin::{Bound, Detail, Handlers, Outcome, PluginKey, UpdateRequest};
 use crate::topic::TopicId;
 
 /// A dispatch that has not begun, of a topic that tells of something that has happened to a job.

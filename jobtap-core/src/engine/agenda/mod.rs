@@ -16,8 +16,8 @@ use std::collections::VecDeque;
 pub(super) use frame::{Cause, Frame, Notice, Progress, Purpose, Subject};
 pub(super) use update::{JobspecUpdate, UpdateStage};
 
+use crate::host::{Command, PluginKey};
 use crate::job::JobId;
-use crate::plugin::{Command, PluginKey};
 
 /// One piece of work.
 #[derive(Debug)]

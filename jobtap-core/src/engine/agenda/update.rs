@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use serde_json::{Map, Value};
 
+use crate::host::{Cred, ReplyTo};
 use crate::job::JobId;
-use crate::plugin::{Cred, ReplyTo};
 
 /// A `job-manager.update` request in progress.
 #[derive(Debug)]

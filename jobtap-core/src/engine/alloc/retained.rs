@@ -13,8 +13,8 @@ use crate::engine::core::Core;
 use crate::engine::dispatch::{Plugins, frames};
 use crate::engine::events;
 use crate::engine::jobs::Jobs;
+use crate::host::PluginKey;
 use crate::job::JobId;
-use crate::plugin::PluginKey;
 use crate::resource::{Idset, ResourceSet};
 use crate::topic::TopicId;
 

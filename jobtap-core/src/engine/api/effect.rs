@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::{ExecCommand, RequestError};
 use crate::eventlog::EventEntry;
+use crate::host::{Level, PluginKey, ProcessCommand, ReplyTo, Task};
 use crate::job::{JobId, Timestamp};
-use crate::plugin::{Level, PluginKey, ProcessCommand, ReplyTo, Task};
 
 /// A timer of the engine; unique within one run of the manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

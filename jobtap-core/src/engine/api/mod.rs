@@ -13,9 +13,11 @@ pub use request::{DrainMode, Exception, NodeRequest, Request, RequestError, Subm
 
 use serde_json::{Map, Value};
 
+use crate::host::RemoteCall;
+pub use crate::host::ReplyTo;
+pub use crate::host::command::Level;
+pub use crate::host::service::Cred;
 use crate::job::JobId;
-use crate::plugin::RemoteCall;
-pub use crate::plugin::{Cred, Level, ReplyTo};
 
 /// Something that has happened, for [`Engine::handle`](super::Engine::handle).
 #[derive(Debug)]

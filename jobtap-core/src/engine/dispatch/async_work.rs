@@ -4,8 +4,8 @@ use super::commands;
 use crate::engine::api::{Effect, Effects};
 use crate::engine::core::Core;
 use crate::engine::jobs::{Jobs, Running};
+use crate::host::{JobWork, Perilog, PluginKey, ProcessCommand, Work as RemoteWork};
 use crate::job::{JobId, State};
-use crate::plugin::{Bracket, JobWork, PluginKey, ProcessCommand, Work as RemoteWork};
 
 /// Starts the work of an asynchronous handler, once its events are durable.
 pub(in crate::engine) fn begin(
@@ -46,7 +46,7 @@ pub(in crate::engine) fn follow_state(core: &mut Core, id: JobId, fatal: bool) {
     let callbacks = if ended { std::mem::take(&mut work.at_end) } else { Default::default() };
     for work in obsolete {
         work.abort.abort();
-        let kind = Bracket::Prolog;
+        let kind = Perilog::Prolog;
         if commands::disown(&mut core.jobs, work.plugin, id, kind, &work.what) {
             commands::finish_perilog(core, id, kind, &work.what, 1, None);
         }

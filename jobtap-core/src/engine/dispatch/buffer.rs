@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use crate::engine::agenda::Queued;
-use crate::plugin::{Command, PluginKey};
+use crate::host::{Command, PluginKey};
 
 /// The commands of one callback: those of its handler, and those of handlers whose topics it called.
 #[derive(Debug, Default)]

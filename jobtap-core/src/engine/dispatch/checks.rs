@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 
 use crate::engine::events::field;
 use crate::engine::jobs::{Admission, Jobs, Phase};
+use crate::host::{CallError, Command, Severity};
 use crate::job::{JobId, State};
 use crate::jobspec::path;
-use crate::plugin::{CallError, Command, Severity};
 
 /// Checks a command. One that concerns no job is always possible.
 pub(in crate::engine) fn check(jobs: &Jobs, command: &Command) -> Result<(), CallError> {
@@ -58,8 +58,8 @@ pub(in crate::engine) fn check(jobs: &Jobs, command: &Command) -> Result<(), Cal
                 |state| matches!(state, State::Depend | State::Priority | State::Sched);
             in_state(job, "urgency", rule, is_pending)
         }
-        Command::Reopen { job, bracket, description } => match jobs.get(*job) {
-            Some(record) if record.perilogs.is_orphan(*bracket, description) => Ok(()),
+        Command::Reopen { job, perilog, description } => match jobs.get(*job) {
+            Some(record) if record.perilogs.is_orphan(*perilog, description) => Ok(()),
             _ => Err(CallError::NotOpen { job: *job, description: description.clone() }),
         },
         Command::UpdateJobspec { job, updates } => check_update(jobs, *job, updates),

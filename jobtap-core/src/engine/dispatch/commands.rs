@@ -16,10 +16,8 @@ use crate::engine::core::Core;
 use crate::engine::jobs::{Jobs, PerilogEvents as _};
 use crate::engine::timers::Due;
 use crate::engine::{events, exec};
+use crate::host::{Command, Exception, Fault, Perilog, PluginKey, RemoteCall, Work as RemoteWork};
 use crate::job::JobId;
-use crate::plugin::{
-    Bracket, Command, Exception, Fault, PluginKey, RemoteCall, Work as RemoteWork,
-};
 use crate::topic::TopicId;
 
 /// The instance keys under which the data of plugins on the instance is stored; the plugin's name
@@ -106,23 +104,23 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
             }
         }
         Command::StartProlog { job, description } => {
-            start_perilog(core, plugin, job, Bracket::Prolog, &description);
+            start_perilog(core, plugin, job, Perilog::Prolog, &description);
         }
         Command::StartEpilog { job, description } => {
-            start_perilog(core, plugin, job, Bracket::Epilog, &description);
+            start_perilog(core, plugin, job, Perilog::Epilog, &description);
         }
         Command::FinishProlog { job, description, status, failure } => {
-            finish_own(core, plugin, job, Bracket::Prolog, &description, status, failure);
+            finish_own(core, plugin, job, Perilog::Prolog, &description, status, failure);
         }
         Command::FinishEpilog { job, description, status, failure } => {
-            finish_own(core, plugin, job, Bracket::Epilog, &description, status, failure);
+            finish_own(core, plugin, job, Perilog::Epilog, &description, status, failure);
         }
-        Command::Reopen { job, bracket, description } => {
-            own(&mut core.jobs, plugin, job, bracket, &description);
+        Command::Reopen { job, perilog, description } => {
+            own(&mut core.jobs, plugin, job, perilog, &description);
         }
         Command::Raise { job, exception } => core.raise(job, &exception),
         Command::EndWithEpilog { job, description, exception } => {
-            start_perilog(core, plugin, job, Bracket::Epilog, &description);
+            start_perilog(core, plugin, job, Perilog::Epilog, &description);
             core.raise(job, &exception);
         }
         Command::Reprioritize { job, priority } => outcome::set_priority(core, job, priority),
@@ -217,7 +215,7 @@ fn is_removal_posted(jobs: &Jobs, job: JobId, description: &str) -> bool {
 }
 
 /// Starts a prolog or epilog, or takes over one that was open at the last restart.
-fn start_perilog(core: &mut Core, plugin: PluginKey, job: JobId, kind: Bracket, description: &str) {
+fn start_perilog(core: &mut Core, plugin: PluginKey, job: JobId, kind: Perilog, description: &str) {
     let orphan = core.jobs.get(job).is_some_and(|r| r.perilogs.is_orphan(kind, description));
     own(&mut core.jobs, plugin, job, kind, description);
     if !orphan {
@@ -227,7 +225,7 @@ fn start_perilog(core: &mut Core, plugin: PluginKey, job: JobId, kind: Bracket, 
 }
 
 /// Makes a plugin the one that will finish a prolog or epilog.
-fn own(jobs: &mut Jobs, plugin: PluginKey, job: JobId, kind: Bracket, description: &str) {
+fn own(jobs: &mut Jobs, plugin: PluginKey, job: JobId, kind: Perilog, description: &str) {
     if let Some(record) = jobs.get_mut(job) {
         record.perilogs.own(plugin, kind, description);
     }
@@ -238,7 +236,7 @@ pub(in crate::engine) fn disown(
     jobs: &mut Jobs,
     plugin: PluginKey,
     job: JobId,
-    kind: Bracket,
+    kind: Perilog,
     description: &str,
 ) -> bool {
     let record = jobs.get_mut(job);
@@ -250,7 +248,7 @@ fn finish_own(
     core: &mut Core,
     plugin: PluginKey,
     job: JobId,
-    kind: Bracket,
+    kind: Perilog,
     description: &str,
     status: i32,
     failure: Option<String>,
@@ -264,7 +262,7 @@ fn finish_own(
 pub(in crate::engine) fn finish_perilog(
     core: &mut Core,
     job: JobId,
-    kind: Bracket,
+    kind: Perilog,
     description: &str,
     status: i32,
     failure: Option<String>,

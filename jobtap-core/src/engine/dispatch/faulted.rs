@@ -15,8 +15,8 @@ use super::{async_work, commands};
 use crate::engine::alloc::retained;
 use crate::engine::api::Level;
 use crate::engine::core::Core;
+use crate::host::PluginKey;
 use crate::job::{JobId, Timestamp};
-use crate::plugin::PluginKey;
 
 /// How many panics within [`PERIOD`] make a plugin faulted, unless
 /// `job-manager.plugin-panic-limit` says otherwise.

@@ -13,7 +13,7 @@ use super::{faulted, outcome};
 use crate::engine::agenda::{Frame, Notice, Progress, Purpose, Subject, Work};
 use crate::engine::api::Level;
 use crate::engine::core::Core;
-use crate::plugin::{Args, Bound, Failure, Fault, Handlers, Outcome, PluginKey, Priority};
+use crate::host::{Args, Bound, Failure, Fault, Handlers, Outcome, PluginKey, Priority};
 use crate::topic::{OnFailure, TopicId};
 
 /// Puts a dispatch on the agenda, if a plugin handles the topic or something follows from its end in

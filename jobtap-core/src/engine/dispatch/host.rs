@@ -12,8 +12,8 @@ use super::checks::check;
 use super::invoke::call_nested;
 use crate::engine::alloc::retained;
 use crate::engine::core::Core;
+use crate::host::{CallError, Command, Fault, Host, Instance, RemoteHandle};
 use crate::job::{Job, JobId, Timestamp, Uid};
-use crate::plugin::{CallError, Command, Fault, Host, Instance, RemoteHandle};
 use crate::queue::Queues;
 use crate::resource::ResourceSet;
 

@@ -8,8 +8,8 @@ use crate::engine::agenda::{Frame, OrphanStep, Purpose, Work};
 use crate::engine::core::Core;
 use crate::engine::jobs::Record;
 use crate::engine::requests::dependencies;
+use crate::host::{LoadOrder, PluginKey};
 use crate::job::{Job, JobId, State};
-use crate::plugin::{LoadOrder, PluginKey};
 use crate::topic::TopicId;
 
 /// Introduces the active jobs to a plugin, then the inactive ones if it has a handler for these, then

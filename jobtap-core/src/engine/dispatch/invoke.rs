@@ -16,8 +16,8 @@ use super::host::FrameHost;
 use crate::engine::agenda::{Progress, Queued};
 use crate::engine::api::Level;
 use crate::engine::core::Core;
+use crate::host::{Args, Bound, Detail, Fault, Instance, Outcome};
 use crate::job::{Job, JobId};
-use crate::plugin::{Args, Bound, Detail, Fault, Instance, Outcome};
 use crate::topic::TopicId;
 
 /// Why [`invoke`] has returned.

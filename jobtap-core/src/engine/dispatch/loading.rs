@@ -11,11 +11,11 @@ use super::{Plugins, patterns, removal};
 use crate::engine::StartError;
 use crate::engine::api::{Level, RequestError};
 use crate::engine::core::Core;
-use crate::job::Fsd;
-use crate::plugin::{
+use crate::host::{
     Bound, Detail, Failure, Fault, InitArgs, Instance, PluginDescriptor, PluginKey, RemoteHandle,
     panic_text,
 };
+use crate::job::Fsd;
 use crate::suggest;
 use crate::topic::TopicId;
 

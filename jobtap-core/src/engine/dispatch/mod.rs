@@ -39,8 +39,8 @@ pub use loading::PluginStatus;
 
 use super::agenda::{Agenda, Frame, Work};
 use super::api::{Effect, Effects, ReplyTo, RequestError};
+use crate::host::{PluginKey, Registry, RemoteSink, ServiceError, Stack, Ticks};
 use crate::job::JobId;
-use crate::plugin::{PluginKey, Registry, RemoteSink, ServiceError, Stack, Ticks};
 use faulted::Panics;
 
 /// The loaded plugins, what is needed to load more, and what is open with them.

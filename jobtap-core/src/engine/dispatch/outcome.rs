@@ -11,8 +11,8 @@ use crate::engine::api::Level;
 use crate::engine::core::Core;
 use crate::engine::events;
 use crate::engine::jobs::annotations;
+use crate::host::{Outcome, Priority};
 use crate::job::{Job, JobId, State};
-use crate::plugin::{Outcome, Priority};
 use crate::topic::TopicId;
 
 /// Takes over what all handlers of a topic have decided.
@@ -21,7 +21,7 @@ pub(in crate::engine) fn take(core: &mut Core, topic: TopicId, id: JobId, outcom
     let decisions = outcome.decisions();
     if let Some(notes) = decisions.annotations {
         // Annotations from `job.new` are part of what is first published of the job.
-        annotate(core, id, &notes.into_map(), topic != TopicId::JobNew);
+        annotate(core, id, &notes, topic != TopicId::JobNew);
     }
     if let Some(resources) = decisions.resources {
         schedule::force_resources(core, id, resources);

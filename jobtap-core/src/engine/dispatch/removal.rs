@@ -10,8 +10,8 @@ use crate::engine::agenda::Cause;
 use crate::engine::alloc::retained;
 use crate::engine::api::{Level, RequestError};
 use crate::engine::core::Core;
+use crate::host::{Detail, Fault, Instance, PluginKey, panic_text};
 use crate::job::{JobId, State};
-use crate::plugin::{Detail, Fault, Instance, PluginKey, panic_text};
 use crate::topic::TopicId;
 
 const ENOENT: i32 = 2;

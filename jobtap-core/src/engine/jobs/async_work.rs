@@ -2,8 +2,8 @@
 
 use thin_vec::ThinVec;
 
+use crate::host::{AbortHandle, Hold, PluginKey, Work as RemoteWork};
 use crate::job::State;
-use crate::plugin::{AbortHandle, Hold, PluginKey, Work as RemoteWork};
 
 /// What asynchronous handlers do for a job, and which of them want to know when it ends.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 
 use thin_vec::ThinVec;
 
-use crate::plugin::{Bracket, PluginKey};
+use crate::host::{Perilog, PluginKey};
 
 /// The prologs and epilogs of a job that are started and not finished.
 ///
@@ -21,38 +21,38 @@ pub(in crate::engine) struct Perilogs {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::engine) struct Owned {
     pub(in crate::engine) plugin: PluginKey,
-    pub(in crate::engine) kind: Bracket,
+    pub(in crate::engine) kind: Perilog,
     pub(in crate::engine) description: Box<str>,
 }
 
 impl Perilogs {
     /// The descriptions of those that are open, in the order in which they were started.
-    pub(in crate::engine) fn open(&self, kind: Bracket) -> &[Box<str>] {
+    pub(in crate::engine) fn open(&self, kind: Perilog) -> &[Box<str>] {
         match kind {
-            Bracket::Prolog => &self.prologs,
-            Bracket::Epilog => &self.epilogs,
+            Perilog::Prolog => &self.prologs,
+            Perilog::Epilog => &self.epilogs,
         }
     }
 
     /// Whether any of this kind is open.
-    pub(in crate::engine) fn is_open(&self, kind: Bracket) -> bool {
+    pub(in crate::engine) fn is_open(&self, kind: Perilog) -> bool {
         !self.open(kind).is_empty()
     }
 
-    fn open_mut(&mut self, kind: Bracket) -> &mut ThinVec<Box<str>> {
+    fn open_mut(&mut self, kind: Perilog) -> &mut ThinVec<Box<str>> {
         match kind {
-            Bracket::Prolog => &mut self.prologs,
-            Bracket::Epilog => &mut self.epilogs,
+            Perilog::Prolog => &mut self.prologs,
+            Perilog::Epilog => &mut self.epilogs,
         }
     }
 
     /// Applies a start event.
-    pub(in crate::engine) fn start(&mut self, kind: Bracket, description: &str) {
+    pub(in crate::engine) fn start(&mut self, kind: Perilog, description: &str) {
         self.open_mut(kind).push(description.into());
     }
 
     /// Applies a finish event. One of several with equal descriptions is closed.
-    pub(in crate::engine) fn finish(&mut self, kind: Bracket, description: &str) {
+    pub(in crate::engine) fn finish(&mut self, kind: Perilog, description: &str) {
         let open = self.open_mut(kind);
         if let Some(index) = open.iter().position(|known| **known == *description) {
             open.remove(index);
@@ -60,28 +60,28 @@ impl Perilogs {
     }
 
     /// Whether a perilog of this description is open and no loaded plugin will finish it.
-    pub(in crate::engine) fn is_orphan(&self, kind: Bracket, description: &str) -> bool {
+    pub(in crate::engine) fn is_orphan(&self, kind: Perilog, description: &str) -> bool {
         self.open(kind).iter().any(|known| **known == *description)
             && self.owner(kind, description).is_none()
     }
 
     /// The perilogs that no loaded plugin will finish.
-    pub(in crate::engine) fn orphans(&self) -> Vec<(Bracket, Box<str>)> {
+    pub(in crate::engine) fn orphans(&self) -> Vec<(Perilog, Box<str>)> {
         let of = |kind| {
             let orphans = self.open(kind).iter().filter(move |known| self.is_orphan(kind, known));
             orphans.map(move |known| (kind, known.clone()))
         };
-        of(Bracket::Prolog).chain(of(Bracket::Epilog)).collect()
+        of(Perilog::Prolog).chain(of(Perilog::Epilog)).collect()
     }
 
     /// The plugin that will finish a perilog.
-    pub(in crate::engine) fn owner(&self, kind: Bracket, description: &str) -> Option<PluginKey> {
+    pub(in crate::engine) fn owner(&self, kind: Perilog, description: &str) -> Option<PluginKey> {
         let owned = |owned: &&Owned| owned.kind == kind && *owned.description == *description;
         self.owners.iter().find(owned).map(|owned| owned.plugin)
     }
 
     /// Makes a plugin the one that will finish a perilog.
-    pub(in crate::engine) fn own(&mut self, plugin: PluginKey, kind: Bracket, description: &str) {
+    pub(in crate::engine) fn own(&mut self, plugin: PluginKey, kind: Perilog, description: &str) {
         self.owners.push(Owned { plugin, kind, description: description.into() });
     }
 
@@ -89,7 +89,7 @@ impl Perilogs {
     pub(in crate::engine) fn disown(
         &mut self,
         plugin: PluginKey,
-        kind: Bracket,
+        kind: Perilog,
         description: &str,
     ) -> bool {
         let index = self.owners.iter().position(|owned| {
@@ -110,18 +110,18 @@ pub(in crate::engine) trait PerilogEvents {
     fn finish_event(self) -> &'static str;
 }
 
-impl PerilogEvents for Bracket {
+impl PerilogEvents for Perilog {
     fn start_event(self) -> &'static str {
         match self {
-            Bracket::Prolog => "prolog-start",
-            Bracket::Epilog => "epilog-start",
+            Perilog::Prolog => "prolog-start",
+            Perilog::Epilog => "epilog-start",
         }
     }
 
     fn finish_event(self) -> &'static str {
         match self {
-            Bracket::Prolog => "prolog-finish",
-            Bracket::Epilog => "epilog-finish",
+            Perilog::Prolog => "prolog-finish",
+            Perilog::Epilog => "epilog-finish",
         }
     }
 }
@@ -134,14 +134,14 @@ mod tests {
     fn a_perilog_without_an_owner_is_an_orphan() {
         let plugin = PluginKey(1);
         let mut perilogs = Perilogs::default();
-        perilogs.start(Bracket::Prolog, "scratch");
-        assert_eq!(perilogs.orphans(), [(Bracket::Prolog, "scratch".into())]);
-        perilogs.own(plugin, Bracket::Prolog, "scratch");
+        perilogs.start(Perilog::Prolog, "scratch");
+        assert_eq!(perilogs.orphans(), [(Perilog::Prolog, "scratch".into())]);
+        perilogs.own(plugin, Perilog::Prolog, "scratch");
         assert!(perilogs.orphans().is_empty());
-        assert!(!perilogs.disown(plugin, Bracket::Epilog, "scratch"));
-        assert!(perilogs.disown(plugin, Bracket::Prolog, "scratch"));
-        assert!(perilogs.is_orphan(Bracket::Prolog, "scratch"));
-        perilogs.finish(Bracket::Prolog, "scratch");
-        assert!(!perilogs.is_open(Bracket::Prolog));
+        assert!(!perilogs.disown(plugin, Perilog::Epilog, "scratch"));
+        assert!(perilogs.disown(plugin, Perilog::Prolog, "scratch"));
+        assert!(perilogs.is_orphan(Perilog::Prolog, "scratch"));
+        perilogs.finish(Perilog::Prolog, "scratch");
+        assert!(!perilogs.is_open(Perilog::Prolog));
     }
 }

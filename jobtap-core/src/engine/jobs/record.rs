@@ -14,9 +14,9 @@ use super::times::Times;
 use crate::engine::api::{Effect, Write};
 use crate::engine::events::field;
 use crate::eventlog::EventEntry;
+use crate::host::PluginKey;
 use crate::job::{Flags, Job, JobId, JobResult, State, Timestamp, Uid, Unread, Urgency};
 use crate::jobspec::Jobspec;
-use crate::plugin::PluginKey;
 use crate::resource::ResourceSet;
 
 /// One job.

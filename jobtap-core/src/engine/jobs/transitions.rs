@@ -13,8 +13,8 @@ use super::holding::Source;
 use super::record::Record;
 use crate::engine::events::{ANNOTATIONS, field};
 use crate::eventlog::EventEntry;
+use crate::host::Perilog;
 use crate::job::{Flags, KnownDependency, State, Uid, Urgency};
-use crate::plugin::Bracket;
 use crate::resource::Idset;
 
 /// What an event did.
@@ -76,14 +76,14 @@ impl Record {
             "jobspec-update" => self.jobspec_update(entry)?,
             "resource-update" => self.resource_update(entry)?,
             "alloc" => self.alloc(entry),
-            "prolog-start" => self.perilogs.start(Bracket::Prolog, description(entry)?),
-            "prolog-finish" => self.perilogs.finish(Bracket::Prolog, description(entry)?),
+            "prolog-start" => self.perilogs.start(Perilog::Prolog, description(entry)?),
+            "prolog-finish" => self.perilogs.finish(Perilog::Prolog, description(entry)?),
             // An epilog that is started before the job has resources would never be waited for.
             "epilog-start" if matches!(before, State::Run | State::Cleanup) => {
-                self.perilogs.start(Bracket::Epilog, description(entry)?);
+                self.perilogs.start(Perilog::Epilog, description(entry)?);
             }
             "epilog-finish" if matches!(before, State::Run | State::Cleanup) => {
-                self.perilogs.finish(Bracket::Epilog, description(entry)?);
+                self.perilogs.finish(Perilog::Epilog, description(entry)?);
             }
             "start" => self.times.start = entry.timestamp.into(),
             "finish" => self.finish(entry)?,
@@ -227,7 +227,7 @@ impl Record {
             return Ok(false);
         }
         self.job.end_event.get_or_insert_with(|| Arc::clone(entry));
-        if self.execution.phase == Phase::Idle && self.perilogs.is_open(Bracket::Prolog) {
+        if self.execution.phase == Phase::Idle && self.perilogs.is_open(Perilog::Prolog) {
             self.execution.phase = Phase::Skipped;
         }
         Ok(true)

@@ -10,8 +10,8 @@ use crate::engine::dispatch::async_work;
 use crate::engine::jobs::{Phase, Record};
 use crate::engine::requests::waits;
 use crate::engine::{events, exec};
+use crate::host::Perilog;
 use crate::job::{JobId, State};
-use crate::plugin::Bracket;
 use crate::topic::TopicId;
 
 /// Does what a job's state asks for.
@@ -62,7 +62,7 @@ fn act_in_run(core: &mut Core, id: JobId) {
     let Some(record) = core.jobs.get(id) else {
         return;
     };
-    let waits = record.perilogs.is_open(Bracket::Prolog) || record.posted.contains("prolog-start");
+    let waits = record.perilogs.is_open(Perilog::Prolog) || record.posted.contains("prolog-start");
     if record.execution.phase == Phase::Idle && !waits && !record.posted.contains("exception") {
         exec::execute(core, id, false);
     }
@@ -76,8 +76,8 @@ fn act_in_cleanup(core: &mut Core, id: JobId) {
     };
     let expiry = record.execution.expiry.take();
     let waits = record.execution.phase.is_open()
-        || record.perilogs.is_open(Bracket::Prolog)
-        || record.perilogs.is_open(Bracket::Epilog)
+        || record.perilogs.is_open(Perilog::Prolog)
+        || record.perilogs.is_open(Perilog::Epilog)
         || record.posted.contains("prolog-start")
         || record.posted.contains("epilog-start");
     let next = if record.holding.is_held() { "free" } else { "clean" };

@@ -16,8 +16,8 @@ use super::events::{self, ANNOTATIONS};
 use super::exec;
 use super::jobs::Applied;
 use crate::eventlog::EventEntry;
+use crate::host::PluginKey;
 use crate::job::{JobId, State};
-use crate::plugin::PluginKey;
 use crate::topic::TopicId;
 
 /// Applies the next event that is posted to a job.

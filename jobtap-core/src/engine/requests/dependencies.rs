@@ -6,9 +6,9 @@ use std::rc::Rc;
 use crate::engine::agenda::{Frame, Progress, Purpose, Subject, Work};
 use crate::engine::core::Core;
 use crate::engine::events;
+use crate::host::{AsyncPolicy, Bound, Handlers, OnRestart, PluginKey};
 use crate::job::{JobId, State};
 use crate::jobspec::Dependency;
-use crate::plugin::{AsyncPolicy, Bound, Handlers, OnRestart, PluginKey};
 use crate::topic::TopicId;
 
 /// The refusal of a dependency whose scheme no plugin handles.

@@ -16,7 +16,7 @@ use crate::engine::dispatch::introduction::introduce_jobs;
 use crate::engine::dispatch::invoke::{Called, call_one};
 use crate::engine::dispatch::{Plugins, faulted, loading, removal};
 use crate::engine::exec::ExecConfig;
-use crate::plugin::{Bound, Detail, Fault, HandlerStats, Instance};
+use crate::host::{Bound, Detail, Fault, HandlerStats, Instance};
 use crate::queue::Queues;
 use crate::topic::TopicId;
 
@@ -99,7 +99,7 @@ pub(super) fn query(core: &mut Core, name: &str) -> Result<Value, RequestError> 
     let problem = match result {
         Ok(outcome) => {
             let data = outcome.decisions().query.unwrap_or_default();
-            response.extend(data.into_map());
+            response.extend(data);
             return Ok(Value::Object(response));
         }
         Err(Fault::Failure(failure)) => failure.text().to_owned(),
@@ -160,7 +160,7 @@ fn read(core: &mut Core) -> Result<(), String> {
 }
 
 /// Takes over the configuration, shows it to the plugins, and loads those that it has a new table for.
-fn read_and_show(core: &mut Core, before: &Value) -> Result<Vec<crate::plugin::PluginKey>, String> {
+fn read_and_show(core: &mut Core, before: &Value) -> Result<Vec<crate::host::PluginKey>, String> {
     read(core)?;
     let keys: Vec<_> = core.plugins.stack.plugins().iter().map(|plugin| plugin.key()).collect();
     for key in keys {

@@ -9,7 +9,7 @@ use crate::engine::api::{Cred, Level, ReplyTo, RequestError};
 use crate::engine::core::Core;
 use crate::engine::dispatch::invoke::{Called, call_one};
 use crate::engine::dispatch::{Plugins, faulted};
-use crate::plugin::{Bound, Detail, Failure, Fault, Role, ServiceError, ServiceRequest};
+use crate::host::{Bound, Detail, Failure, Fault, Role, ServiceError, ServiceRequest};
 use crate::topic::TopicId;
 
 const EIO: i32 = 5;

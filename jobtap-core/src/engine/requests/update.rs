@@ -10,9 +10,9 @@ use crate::engine::api::{Cred, ReplyTo, RequestError};
 use crate::engine::core::Core;
 use crate::engine::dispatch::frames;
 use crate::engine::events;
+use crate::host::{Bound, JobFlag, UpdateRequest};
 use crate::job::{Job, JobId, State};
 use crate::jobspec::path;
-use crate::plugin::{Bound, JobFlag, UpdateRequest};
 use crate::topic::TopicId;
 
 const EPERM: i32 = 1;

@@ -12,8 +12,8 @@ use crate::engine::api::{Cred, RequestError};
 use crate::engine::core::Core;
 use crate::engine::events::text_field;
 use crate::engine::jobs::Record;
+use crate::host::{Hold, Perilog};
 use crate::job::{JobId, State, Timestamp};
-use crate::plugin::{Bracket, Hold};
 use crate::resource::{Idset, ResourceSet};
 use crate::topic::TopicId;
 
@@ -155,7 +155,7 @@ fn why_queue(core: &Core, record: &Record) -> Option<Value> {
 }
 
 fn why_run(core: &Core, record: &Record) -> Vec<Value> {
-    let prologs = why_perilogs(core, record, Bracket::Prolog);
+    let prologs = why_perilogs(core, record, Perilog::Prolog);
     if !prologs.is_empty() {
         return prologs;
     }
@@ -171,8 +171,8 @@ fn why_run(core: &Core, record: &Record) -> Vec<Value> {
 }
 
 fn why_cleanup(core: &Core, record: &Record) -> Vec<Value> {
-    let mut reasons = why_perilogs(core, record, Bracket::Prolog);
-    reasons.extend(why_perilogs(core, record, Bracket::Epilog));
+    let mut reasons = why_perilogs(core, record, Perilog::Prolog);
+    reasons.extend(why_perilogs(core, record, Perilog::Epilog));
     if record.execution.phase.is_open() {
         reasons.push(reason("tasks", "its tasks are being ended"));
     }
@@ -182,7 +182,7 @@ fn why_cleanup(core: &Core, record: &Record) -> Vec<Value> {
     reasons
 }
 
-fn why_perilogs(core: &Core, record: &Record, kind: Bracket) -> Vec<Value> {
+fn why_perilogs(core: &Core, record: &Record, kind: Perilog) -> Vec<Value> {
     let word = kind.word();
     let one = |description: &Box<str>| {
         let owner = record.perilogs.owner(kind, description);
