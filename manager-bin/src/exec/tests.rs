@@ -260,7 +260,7 @@ fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !condition() {
         assert!(begin.elapsed() < PATIENCE, "{what}");
-        std::thread::yield_now();
+        thread::yield_now();
     }
 }
 
