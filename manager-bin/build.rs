@@ -9,7 +9,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// The folders of the packages that a manager is made of.
-const PACKAGES: &[&str] = &["jobtap-builtins", "jobtap-core", "jobtap-macros", "manager-bin"];
+const PACKAGES: &[&str] =
+    &["jobtap-builtins", "jobtap-core", "jobtap-macros", "jobtap-topics", "manager-bin"];
 
 fn main() -> io::Result<()> {
     let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());

@@ -34,7 +34,6 @@ pub mod queue;
 pub mod resource;
 pub mod sched;
 pub mod settings;
-pub mod suggest;
 pub mod testing;
 pub mod topic;
 
@@ -43,3 +42,4 @@ pub mod topic;
 pub mod __private;
 
 pub use jobtap_macros::{data, init, jobtap_plugin, on, service, topic};
+pub use jobtap_topics::suggest;

@@ -12,7 +12,7 @@ use super::manifest::check_name;
 use super::sdk::{self, Sdk};
 
 /// The packages that a plugin is compiled from.
-const PLUGIN_PACKAGES: &[&str] = &["jobtap-core", "jobtap-macros"];
+const PLUGIN_PACKAGES: &[&str] = &["jobtap-core", "jobtap-macros", "jobtap-topics"];
 
 const PLUGIN: &[(&str, &str)] = &[
     ("Cargo.toml", include_str!("new/plugin/Cargo.toml.in")),

@@ -14,11 +14,12 @@ use crate::files;
 static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sdk.lz4"));
 
 /// The packages of the SDK, by their folders.
-const PACKAGES: &[&str] = &["jobtap-builtins", "jobtap-core", "jobtap-macros", "manager-bin"];
+const PACKAGES: &[&str] =
+    &["jobtap-builtins", "jobtap-core", "jobtap-macros", "jobtap-topics", "manager-bin"];
 
 /// The names of their crates.
 pub(super) const CRATES: &[&str] =
-    &["jobtap-builtins", "jobtap-core", "jobtap-macros", "jobtap-manager"];
+    &["jobtap-builtins", "jobtap-core", "jobtap-macros", "jobtap-manager", "jobtap-topics"];
 
 /// An SDK on disk.
 #[derive(Debug, Clone)]

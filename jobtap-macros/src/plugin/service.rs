@@ -5,18 +5,17 @@ use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, ImplItemFn, LitStr, Meta, Token};
 
-use crate::args;
-use crate::handler::{self, Handler, OnKind, OnTopic};
-use crate::params;
-use crate::policy::Policy;
-use crate::suggest;
+use super::model::{Handler, OnKind, OnTopic, Policy, Role};
+use super::{handler, signature};
+use crate::arguments;
+use crate::errors::ErrorSink;
 use crate::topics::Found;
 
 /// What the attribute says.
 pub(crate) struct Service {
-    /// Empty for the plugin itself.
+    /// Empty for a service that goes by the plugin's name alone.
     pub(crate) name: String,
-    pub(crate) guest: bool,
+    pub(crate) role: Role,
     pub(crate) span: Span,
 }
 
@@ -56,7 +55,7 @@ impl Parse for Arg {
 /// Reads the attribute.
 pub(crate) fn parse(attribute: &Attribute) -> syn::Result<Service> {
     let span = attribute.path().segments.last().map_or_else(Span::call_site, |s| s.ident.span());
-    let mut service = Service { name: String::new(), guest: false, span };
+    let mut service = Service { name: String::new(), role: Role::Owner, span };
     let Meta::List(list) = &attribute.meta else {
         return Ok(service);
     };
@@ -68,26 +67,18 @@ pub(crate) fn parse(attribute: &Attribute) -> syn::Result<Service> {
                 let message = "a service has one name\nnote: write a function for each service";
                 return Err(syn::Error::new(name.span(), message));
             }
-            Arg::Role(key, _) if key == "role" && role_given => return Err(args::twice(&key)),
+            Arg::Role(key, _) if key == "role" && role_given => return Err(arguments::twice(&key)),
             Arg::Name(name) => {
                 service.name = checked(&name)?;
                 service.span = name.span();
             }
             Arg::Role(key, value) if key == "role" => {
                 role_given = true;
-                service.guest = role(&value)?;
+                service.role = role(&value)?;
             }
             Arg::Role(key, _) => {
-                let message = match suggest::nearest(&key.to_string(), ["role"]) {
-                    Some(meant) => {
-                        format!("`{key}` is no argument of `#[service]`; did you mean `{meant}`?")
-                    }
-                    None => format!(
-                        "`{key}` is no argument of `#[service]`\nnote: beside the name it takes \
-                         `role`"
-                    ),
-                };
-                return Err(syn::Error::new(key.span(), message));
+                let note = "beside the name it takes `role`";
+                return Err(arguments::unknown(&key, " of `#[service]`", &["role"], note));
             }
         }
     }
@@ -107,11 +98,11 @@ fn checked(name: &LitStr) -> syn::Result<String> {
     Err(syn::Error::new(name.span(), message))
 }
 
-fn role(value: &syn::Expr) -> syn::Result<bool> {
-    let text = args::string(value, "`role`")?;
+fn role(value: &syn::Expr) -> syn::Result<Role> {
+    let text = arguments::string(value, "`role`")?;
     match text.value().as_str() {
-        "owner" => Ok(false),
-        "guest" => Ok(true),
+        "owner" => Ok(Role::Owner),
+        "guest" => Ok(Role::Guest),
         other => Err(syn::Error::new(
             text.span(),
             format!(
@@ -122,31 +113,31 @@ fn role(value: &syn::Expr) -> syn::Result<bool> {
     }
 }
 
-/// A `Responder` is the answer to come: what is returned beside it would go nowhere.
+/// Refuses an answer beside a `Responder`, which sends the answer: what is returned would go nowhere.
 fn refuse_two_answers(method: &ImplItemFn) -> Option<syn::Error> {
-    let params = handler::typed_params(method);
-    params.iter().find(|param| params::is_named(param, "Responder"))?;
-    let output = handler::output_type(method)?;
-    if !handler::answers(Some(&output)) {
+    let params = signature::params(method);
+    params.iter().find(|param| signature::is_named(param, "Responder"))?;
+    let output = signature::output(method)?;
+    if !signature::answers(Some(&output)) {
         return None;
     }
-    let answer = handler::result_types(&output).map_or(&output, |(answer, _)| answer);
+    let answer = signature::result_types(&output).map_or(&output, |(answer, _)| answer);
     let message = "a service with a `Responder` returns no answer\nnote: send it by the `Responder`, \
                    and return nothing or `Result<(), ServiceError>`; or return it and take no \
                    `Responder`";
     Some(syn::Error::new_spanned(answer, message))
 }
 
-/// A service as a handler of its own topic.
+/// Takes the method apart as a handler of the topic of services.
 pub(crate) fn take(
     method: &ImplItemFn,
     service: Service,
-    errors: &mut Vec<syn::Error>,
+    errors: &ErrorSink<'_>,
 ) -> Option<Handler> {
-    let found = Found { type_name: "Service", topic: "service", key: service.name };
+    let found = Found::service(service.name);
     let topic = OnTopic { span: service.span, kind: OnKind::Known(found) };
     errors.extend(refuse_two_answers(method));
     let mut handler = handler::take(method, vec![topic], Policy::default(), errors)?;
-    handler.service = Some(service.guest);
+    handler.service = Some(service.role);
     Some(handler)
 }

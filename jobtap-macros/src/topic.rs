@@ -1,14 +1,18 @@
-//! `#[topic("accounts.share", answer = f64)]`: a struct that is a topic of the author's own, and its
-//! payload.
+//! `#[topic("accounts.share", answer = f64)]`: makes a struct a topic of the author's own. The struct is
+//! also the topic's payload.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
-use syn::{DeriveInput, Ident, LitStr, Path, Token, Type};
+use syn::visit::{self, Visit};
+use syn::{
+    DeriveInput, Ident, Lifetime, LitStr, ParenthesizedGenericArguments, Path, Token, Type,
+    TypeFnPtr, TypeReference,
+};
 
-use crate::args;
-use crate::{suggest, values};
+use crate::arguments;
+use crate::errors::{ErrorSink, ErrorStore};
 
 #[derive(Default)]
 struct TopicArgs {
@@ -32,26 +36,16 @@ impl Parse for Arg {
         if input.peek(LitStr) {
             return Ok(Arg::Name(input.parse()?));
         }
-        if !input.peek(<Ident as syn::ext::IdentExt>::peek_any) {
+        let Some(key) = arguments::key(input)? else {
             return Err(input.error(
                 "the topic's name is expected\nnote: write `#[topic(\"my-plugin.question\", answer \
                  = f64)]`",
             ));
-        }
-        let key = input.call(<Ident as syn::ext::IdentExt>::parse_any)?;
-        let name = key.to_string();
-        if !KEYS.contains(&name.as_str()) {
-            let message = match suggest::nearest(&name, KEYS.iter().copied()) {
-                Some(meant) => {
-                    format!("`{name}` is no argument of `#[topic]`; did you mean `{meant}`?")
-                }
-                None => format!(
-                    "`{name}` is no argument of `#[topic]`\nnote: write \
-                     `#[topic(\"my-plugin.question\", answer = f64)]`, and `job` for a topic about \
-                     a job"
-                ),
-            };
-            return Err(syn::Error::new(key.span(), message));
+        };
+        if !KEYS.iter().any(|known| key == known) {
+            let note = "write `#[topic(\"my-plugin.question\", answer = f64)]`, and `job` for a topic \
+                        about a job";
+            return Err(arguments::unknown(&key, " of `#[topic]`", KEYS, note));
         }
         if key == "job" && input.peek(Token![=]) {
             let message =
@@ -61,58 +55,44 @@ impl Parse for Arg {
         if key == "job" {
             return Ok(Arg::Job);
         }
-        if !input.peek(Token![=]) {
-            let message = format!("`{name}` needs a value\nnote: write `{name} = ..`");
-            return Err(syn::Error::new(key.span(), message));
-        }
-        input.parse::<Token![=]>()?;
+        arguments::equals(&key, input)?;
         if key == "answer" {
-            let answer = values::type_of(&key, input)?;
+            let answer = arguments::type_of(&key, input)?;
             return Ok(Arg::Answer(key, answer));
         }
-        let krate = values::crate_of(&key, input)?;
+        let krate = arguments::crate_of(&key, input)?;
         Ok(Arg::Crate(key, krate))
     }
 }
 
-/// The macro's whole work.
+/// Expands the attribute.
 pub(crate) fn topic(args: TokenStream, item: TokenStream) -> TokenStream {
-    let mut errors = Vec::new();
-    let args = read(args, &mut errors);
-    let expanded = match kind(&item) {
-        // With a mistake in its arguments it is a topic still: who uses it is not to blame.
-        Ok(kind) => Some(expand(&args, &kind)),
-        Err(error) => {
-            errors.push(error);
-            None
-        }
-    };
-    let errors = errors.iter().map(syn::Error::to_compile_error);
-    quote!(#item #expanded #(#errors)*)
+    let store = ErrorStore::default();
+    let errors = store.sink();
+    let args = read(args, &errors);
+    // With a mistake in its arguments the struct is a topic still, so that its uses compile.
+    let expanded = errors.ok(kind(&item)).map(|kind| expand(&args, &kind));
+    let errors = store.to_compile_errors();
+    quote!(#item #expanded #errors)
 }
 
-fn read(tokens: TokenStream, errors: &mut Vec<syn::Error>) -> TopicArgs {
+fn read(tokens: TokenStream, errors: &ErrorSink<'_>) -> TopicArgs {
     let mut read = TopicArgs::default();
-    let parsed = match Punctuated::<Arg, Token![,]>::parse_terminated.parse2(tokens) {
-        Ok(parsed) => parsed,
-        Err(error) => {
-            errors.push(error);
-            return read;
-        }
-    };
+    let parsed = Punctuated::<Arg, Token![,]>::parse_terminated.parse2(tokens);
+    let Some(parsed) = errors.ok(parsed) else { return read };
     for arg in parsed {
         match arg {
             Arg::Name(second) if read.name.is_some() => {
                 let message = "a topic has one name\nnote: leave one of them out";
                 errors.push(syn::Error::new(second.span(), message));
             }
-            Arg::Answer(key, _) if read.answer.is_some() => errors.push(args::twice(&key)),
-            Arg::Crate(key, _) if read.krate.is_some() => errors.push(args::twice(&key)),
+            Arg::Answer(key, _) if read.answer.is_some() => errors.push(arguments::twice(&key)),
+            Arg::Crate(key, _) if read.krate.is_some() => errors.push(arguments::twice(&key)),
             Arg::Name(name) => {
-                errors.extend(check_name(&name).err());
+                errors.ok(check_name(&name));
                 read.name = Some(name);
             }
-            Arg::Answer(_, kind) => match values::borrowed(&kind) {
+            Arg::Answer(_, kind) => match borrowed(&kind) {
                 Some(error) => errors.push(error),
                 None => read.answer = Some(kind),
             },
@@ -127,7 +107,7 @@ fn read(tokens: TokenStream, errors: &mut Vec<syn::Error>) -> TopicArgs {
     read
 }
 
-/// The type that is to be the topic.
+/// Returns the type that is to be the topic.
 fn kind(item: &TokenStream) -> syn::Result<Ident> {
     let input: DeriveInput = syn::parse2(item.clone()).map_err(|_| {
         syn::Error::new(
@@ -145,7 +125,7 @@ fn kind(item: &TokenStream) -> syn::Result<Ident> {
 }
 
 fn expand(args: &TopicArgs, kind: &Ident) -> TokenStream {
-    let krate = args.krate.as_ref().map_or_else(|| quote!(::jobtap_core), |path| quote!(#path));
+    let krate = arguments::krate(args.krate.as_ref());
     let (p, t) = (quote!(#krate::__private), quote!(#krate::topic));
     let name = args.name.as_ref().map_or_else(|| quote!(""), |name| quote!(#name));
     let about = if args.job { quote!(HasJob) } else { quote!(WithoutJob) };
@@ -186,7 +166,7 @@ fn expand(args: &TopicArgs, kind: &Ident) -> TokenStream {
     }
 }
 
-/// The manager's own names are taken.
+/// Refuses names of the manager's own, and those that no topic can have.
 fn check_name(name: &LitStr) -> syn::Result<()> {
     let text = name.value();
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -206,4 +186,46 @@ fn check_name(name: &LitStr) -> syn::Result<()> {
         return Err(syn::Error::new(name.span(), message));
     }
     Ok(())
+}
+
+/// The error for an answer that borrows without a named lifetime.
+fn borrowed(written: &Type) -> Option<syn::Error> {
+    let mut found = Borrowed(None);
+    found.visit_type(written);
+    found.0
+}
+
+/// Finds the first borrow in a type.
+struct Borrowed(Option<syn::Error>);
+
+impl Borrowed {
+    fn at(&mut self, tokens: &impl quote::ToTokens) {
+        self.0.get_or_insert_with(|| {
+            syn::Error::new_spanned(
+                tokens,
+                "an answer can't borrow\nnote: it is handed to the plugin that asked; take an owned \
+                 type, such as `String` for `&str`",
+            )
+        });
+    }
+}
+
+impl Visit<'_> for Borrowed {
+    fn visit_type_reference(&mut self, reference: &TypeReference) {
+        if reference.lifetime.is_none() {
+            self.at(reference);
+        }
+        visit::visit_type_reference(self, reference);
+    }
+
+    fn visit_lifetime(&mut self, lifetime: &Lifetime) {
+        if lifetime.ident == "_" {
+            self.at(lifetime);
+        }
+    }
+
+    // What a function borrows is its caller's.
+    fn visit_type_fn_ptr(&mut self, _: &TypeFnPtr) {}
+
+    fn visit_parenthesized_generic_arguments(&mut self, _: &ParenthesizedGenericArguments) {}
 }

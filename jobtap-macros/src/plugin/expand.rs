@@ -3,20 +3,21 @@
 //! The glue of each handler is a closure in a constant of `impl Plugin for P`, so that `Self` in
 //! the author's types keeps its meaning, and each type is asserted where the author wrote it.
 
-use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Path, Token, Type};
 
-use crate::args::{Load, LoadOrder, PluginArgs};
-use crate::handler::{self, Handler, OnKind, OnTopic};
-use crate::methods::{Build, Clash, Init, both};
-use crate::plugin::Plugin;
+use super::model::{
+    Build, Clash, Handler, Init, Load, LoadOrder, OnKind, OnRestart, OnTopic, Plugin, Role, both,
+    respan,
+};
+use super::signature;
 
 /// The items to emit after the impl block.
 pub(crate) fn expand(plugin: &Plugin) -> TokenStream {
-    let krate = krate(&plugin.args);
+    let krate = plugin.args.krate();
     let p = quote!(#krate::__private);
     let self_ty = &plugin.self_ty;
     let data = plugin.args.data.as_ref().map(|data| keeps(data, "PluginData", self_ty, &p));
@@ -60,11 +61,6 @@ pub(crate) fn expand(plugin: &Plugin) -> TokenStream {
         #instance_data
         #registered
     }
-}
-
-/// Where the SDK is.
-pub(crate) fn krate(args: &PluginArgs) -> TokenStream {
-    args.krate.as_ref().map_or_else(|| quote!(::jobtap_core), |path| quote!(#path))
 }
 
 /// The topics that handlers name by a path, each once.
@@ -236,14 +232,17 @@ fn entries(handler: &Handler, own: &[&Path], krate: &TokenStream, p: &TokenStrea
         many => quote!((#(#many,)*)),
     };
     let call = call(handler, &set, p);
-    let role = if handler.service == Some(true) { quote!(Guest) } else { quote!(Owner) };
+    let role = match handler.service {
+        Some(Role::Guest) => quote!(Guest),
+        Some(Role::Owner) | None => quote!(Owner),
+    };
     let policy = if handler.is_async && handler.service.is_none() {
         let policy = policy(handler, p);
         quote!(#p::Option::Some(#policy))
     } else {
         quote!(#p::Option::None)
     };
-    let answers = handler::answers(handler.output.as_ref());
+    let answers = signature::answers(handler.output.as_ref());
     let conditions = &handler.conditions;
     let entries = handler.topics.iter().zip(&topics).map(|(topic, topic_type)| {
         let key = match &topic.kind {
@@ -271,28 +270,24 @@ fn entries(handler: &Handler, own: &[&Path], krate: &TokenStream, p: &TokenStrea
     quote!(#(#entries)*)
 }
 
-/// A topic's type; of an author's own, by its alias if it has one.
-pub(crate) fn topic_type(topic: &OnTopic, own: &[&Path], krate: &TokenStream) -> TokenStream {
-    match &topic.kind {
-        OnKind::Known(found) => {
-            // All at the author's string, where an error about the topic belongs.
-            let ident = Ident::new(found.type_name, topic.span);
-            let krate = respan(krate, topic.span);
-            quote_spanned!(topic.span=> #krate::topic::#ident)
-        }
-        OnKind::Own(path) => match own.iter().position(|other| *other == path) {
-            Some(index) => alias(index, path).into_token_stream(),
-            None => quote!(#path),
-        },
+/// Returns a topic's type; of an author's own, its alias.
+fn topic_type(topic: &OnTopic, own: &[&Path], krate: &TokenStream) -> TokenStream {
+    let index = match &topic.kind {
+        OnKind::Own(path) => own.iter().position(|other| *other == path).zip(Some(path)),
+        OnKind::Known(_) => None,
+    };
+    match index {
+        Some((index, path)) => alias(index, path).into_token_stream(),
+        None => topic.written_type(krate),
     }
 }
 
 /// How the work of an `async` handler is treated.
 fn policy(handler: &Handler, p: &TokenStream) -> TokenStream {
-    let on_restart = match handler.policy.rerun {
+    let on_restart = match handler.policy.on_restart {
         None => quote!(#p::Option::None),
-        Some(true) => quote!(#p::Option::Some(#p::OnRestart::Rerun)),
-        Some(false) => quote!(#p::Option::Some(#p::OnRestart::Fail)),
+        Some(OnRestart::Rerun) => quote!(#p::Option::Some(#p::OnRestart::Rerun)),
+        Some(OnRestart::Fail) => quote!(#p::Option::Some(#p::OnRestart::Fail)),
     };
     let timeout = match handler.policy.timeout {
         None => quote!(#p::Option::None),
@@ -300,16 +295,6 @@ fn policy(handler: &Handler, p: &TokenStream) -> TokenStream {
     };
     let run_on = handler.policy.run_on;
     quote!(#p::AsyncPolicy { on_restart: #on_restart, timeout: #timeout, run_on: #run_on })
-}
-
-/// The same tokens, at another place of the author's code.
-fn respan(tokens: &TokenStream, span: Span) -> TokenStream {
-    let at = |mut token: TokenTree| {
-        // What a name means stays: `$crate` is one that its place decides.
-        token.set_span(span.resolved_at(token.span()));
-        token
-    };
-    tokens.clone().into_iter().map(at).collect()
 }
 
 /// The closure that takes the parameters, calls the method, and reads what it returned.
@@ -364,7 +349,7 @@ fn answered(
     p: &TokenStream,
 ) -> TokenStream {
     let (call, span) = (local("call"), output.span());
-    let (output, called) = match (handler::result_types(output), is_async) {
+    let (output, called) = match (signature::result_types(output), is_async) {
         (None, _) => (quote!(#output), called.clone()),
         (Some((answer, error)), is_async) => {
             let (answered, refusal) = (local("answered"), local("refusal"));

@@ -2,60 +2,20 @@
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
-use syn::{Attribute, Ident, ImplItem, ImplItemFn, ItemImpl, Meta, Type};
+use syn::{Attribute, ImplItem, ImplItemFn, ItemImpl, Meta};
 
-use crate::args::PluginArgs;
-use crate::context;
-use crate::expand;
-use crate::handler::{self, Handler, OnKind, OnTopic};
-use crate::params;
-use crate::policy::Policy;
-use crate::service;
+use super::model::{
+    Build, Clash, Handler, Init, Methods, OnKind, OnTopic, PluginArgs, Policy, both,
+};
+use super::{handler, on, params, service, signature};
+use crate::errors::ErrorSink;
 
-/// What was found in the impl block.
-#[derive(Default)]
-pub(crate) struct Methods {
-    pub(crate) init: Init,
-    pub(crate) handlers: Vec<Handler>,
-    /// Two handlers of one topic, in builds where both are compiled.
-    pub(crate) clashes: Vec<Clash>,
-}
-
-/// A mistake of some builds.
-pub(crate) struct Clash {
-    /// The conditions of these builds.
-    pub(crate) conditions: Vec<Attribute>,
-    pub(crate) error: syn::Error,
-}
-
-/// How the plugin is built.
-#[derive(Default)]
-pub(crate) enum Init {
-    /// By `Default`.
-    #[default]
-    Default,
-    /// By the function under `#[init]`.
-    Function(Box<Build>),
-    /// By a function that can't do it, as was reported.
-    Broken,
-}
-
-/// The function under `#[init]`.
-pub(crate) struct Build {
-    pub(crate) ident: Ident,
-    pub(crate) params: Vec<Type>,
-    pub(crate) output: Option<Type>,
-}
-
+/// The attributes that mark a method.
 pub(crate) const MARKS: [&str; 3] = ["on", "init", "service"];
 
 /// Takes the marks off the methods and reads what they say.
-pub(crate) fn take(
-    item_impl: &mut ItemImpl,
-    args: &PluginArgs,
-    errors: &mut Vec<syn::Error>,
-) -> Methods {
-    let krate = expand::krate(args);
+pub(crate) fn take(item_impl: &mut ItemImpl, args: &PluginArgs, errors: &ErrorSink<'_>) -> Methods {
+    let krate = args.krate();
     let mut methods = Methods::default();
     for item in &mut item_impl.items {
         match item {
@@ -63,7 +23,7 @@ pub(crate) fn take(
                 let marks: Vec<_> = method.attrs.extract_if(.., |a| is_mark(a)).collect();
                 let hidden = method.attrs.extract_if(.., |a| hides(a).is_some());
                 errors.extend(hidden.map(refuse_hidden));
-                methods.add(method, &marks, &krate, errors);
+                add(&mut methods, method, &marks, &krate, errors);
             }
             ImplItem::Const(other) => refuse_marks(&mut other.attrs, errors),
             ImplItem::Type(other) => refuse_marks(&mut other.attrs, errors),
@@ -75,57 +35,50 @@ pub(crate) fn take(
     methods
 }
 
-impl Methods {
-    fn add(
-        &mut self,
-        method: &mut ImplItemFn,
-        marks: &[Attribute],
-        krate: &TokenStream,
-        errors: &mut Vec<syn::Error>,
-    ) {
-        let (Some(first), others) = (marks.first(), marks.get(1..).unwrap_or_default()) else {
-            return;
-        };
-        if let Some(other) = others.iter().find(|other| !(is_on(first) && is_on(other))) {
-            errors.push(two_roles(first, other));
-        }
-        // The role that asks least of the rest: `#[init]` is never a handler too.
-        if marks.iter().any(|mark| is_named(mark, "init")) {
-            self.add_init(method, first, errors);
-        } else if let Some(mark) = marks.iter().find(|mark| is_named(mark, "service")) {
-            match service::parse(mark) {
-                Ok(service) => self.handlers.extend(service::take(method, service, errors)),
-                Err(error) => errors.push(error),
-            }
-        } else {
-            let mut policy = Policy::default();
-            let mut topics = Vec::new();
-            for on in marks {
-                topics.extend(handler::parse_on(on, &mut policy, errors));
-            }
-            let completed = topics.first().map(|topic| expand::topic_type(topic, &[], krate));
-            self.handlers.extend(handler::take(method, topics, policy, errors));
-            if let Some(topic) = completed {
-                context::complete(method, &topic);
-            }
-        }
+/// Adds a method, if it is marked.
+fn add(
+    methods: &mut Methods,
+    method: &mut ImplItemFn,
+    marks: &[Attribute],
+    krate: &TokenStream,
+    errors: &ErrorSink<'_>,
+) {
+    let (Some(first), others) = (marks.first(), marks.get(1..).unwrap_or_default()) else {
+        return;
+    };
+    if let Some(other) = others.iter().find(|other| !(is_on(first) && is_on(other))) {
+        errors.push(two_roles(first, other));
     }
-
-    fn add_init(&mut self, method: &ImplItemFn, mark: &Attribute, errors: &mut Vec<syn::Error>) {
-        if !matches!(self.init, Init::Default) {
+    // With two roles, the one that leads to the fewest further errors: `#[init]` is no handler as well.
+    if marks.iter().any(|mark| is_named(mark, "init")) {
+        if matches!(methods.init, Init::Default) {
+            methods.init = take_init(method, first, errors);
+        } else {
             errors.push(syn::Error::new_spanned(
-                mark,
+                first,
                 "a plugin has one `#[init]` function\nnote: leave the mark on the one that builds \
                  it; others can be called from there",
             ));
-            return;
         }
-        self.init = take_init(method, mark, errors);
+    } else if let Some(mark) = marks.iter().find(|mark| is_named(mark, "service")) {
+        let service = errors.ok(service::parse(mark));
+        methods.handlers.extend(service.and_then(|s| service::take(method, s, errors)));
+    } else {
+        let mut policy = Policy::default();
+        let mut topics = Vec::new();
+        for mark in marks {
+            topics.extend(on::parse(mark, &mut policy, errors));
+        }
+        let completed = topics.first().map(|topic| topic.written_type(krate));
+        methods.handlers.extend(handler::take(method, topics, policy, errors));
+        if let Some(topic) = completed {
+            params::complete_contexts(method, &topic);
+        }
     }
 }
 
-fn take_init(method: &ImplItemFn, mark: &Attribute, errors: &mut Vec<syn::Error>) -> Init {
-    let before = errors.len();
+fn take_init(method: &ImplItemFn, mark: &Attribute, errors: &ErrorSink<'_>) -> Init {
+    let errors = errors.child();
     if let Meta::List(list) = &mark.meta
         && !list.tokens.is_empty()
     {
@@ -140,7 +93,7 @@ fn take_init(method: &ImplItemFn, mark: &Attribute, errors: &mut Vec<syn::Error>
             "`#[init]` can't be conditional\nnote: put `#[cfg(..)]` inside the function",
         ));
     }
-    handler::check_generics(method, "`#[init]`", errors);
+    signature::check_plain(method, "`#[init]`", &errors);
     if let Some(asyncness) = method.sig.asyncness {
         errors.push(syn::Error::new(
             asyncness.span,
@@ -155,21 +108,21 @@ fn take_init(method: &ImplItemFn, mark: &Attribute, errors: &mut Vec<syn::Error>
              `InstanceConf<C>` or `Remote<Self>`, and return `Self` or `Result<Self, ConfError>`",
         ));
     }
-    let params = handler::typed_params(method);
-    if let Some(second) = params.iter().filter(|param| params::is_named(param, "Conf")).nth(1) {
+    let params = signature::params(method);
+    if let Some(second) = params.iter().filter(|param| signature::is_named(param, "Conf")).nth(1) {
         errors.push(syn::Error::new_spanned(
             second,
             "`#[init]` takes one `Conf`\nnote: a plugin has one table; put all its settings into one \
              struct",
         ));
     }
-    if errors.len() > before {
+    if errors.has_errors() {
         return Init::Broken;
     }
     Init::Function(Box::new(Build {
         ident: method.sig.ident.clone(),
         params,
-        output: handler::output_type(method),
+        output: signature::output(method),
     }))
 }
 
@@ -186,8 +139,8 @@ fn two_roles(first: &Attribute, other: &Attribute) -> syn::Error {
     syn::Error::new_spanned(other, message)
 }
 
-/// Only a function can be marked.
-fn refuse_marks(attributes: &mut Vec<Attribute>, errors: &mut Vec<syn::Error>) {
+/// Refuses marks on what is no function.
+fn refuse_marks(attributes: &mut Vec<Attribute>, errors: &ErrorSink<'_>) {
     let marks = attributes.extract_if(.., |a| is_mark(a));
     errors.extend(marks.map(|mark| {
         let path = mark.path().to_token_stream().to_string();
@@ -199,7 +152,7 @@ fn refuse_marks(attributes: &mut Vec<Attribute>, errors: &mut Vec<syn::Error>) {
     }));
 }
 
-/// The mark in a `cfg_attr`, which the compiler only shows when this macro has done its work.
+/// Returns the mark inside a `cfg_attr`, which the compiler expands only after this macro has run.
 fn hides(attribute: &Attribute) -> Option<&'static str> {
     let Meta::List(list) = attribute.path().is_ident("cfg_attr").then_some(&attribute.meta)? else {
         return None;
@@ -227,14 +180,14 @@ fn is_on(attribute: &Attribute) -> bool {
     is_named(attribute, "on")
 }
 
-/// By the last segment, so that `#[jobtap_core::on(..)]` works too.
+/// Compares the last segment, so that `#[jobtap_core::on(..)]` works too.
 fn is_named(attribute: &Attribute, name: &str) -> bool {
     attribute.path().segments.last().is_some_and(|segment| segment.ident == name)
 }
 
-/// Two handlers for one topic: Flux calls only the first, without a word. Gives those of which one
-/// may not be compiled.
-fn check_duplicates(handlers: &[Handler], errors: &mut Vec<syn::Error>) -> Vec<Clash> {
+/// Reports two handlers for one topic, of which Flux would silently call only the first. Returns the
+/// pairs of which one may not be compiled.
+fn check_duplicates(handlers: &[Handler], errors: &ErrorSink<'_>) -> Vec<Clash> {
     let mut seen: Vec<(String, &Handler)> = Vec::new();
     let mut clashes = Vec::new();
     for handler in handlers {
@@ -255,12 +208,7 @@ fn check_duplicates(handlers: &[Handler], errors: &mut Vec<syn::Error>) -> Vec<C
     clashes
 }
 
-/// The conditions under which both are compiled.
-pub(crate) fn both(first: &Handler, second: &Handler) -> Vec<Attribute> {
-    first.conditions.iter().chain(&second.conditions).cloned().collect()
-}
-
-/// A topic as messages name it.
+/// Returns a topic as messages name it.
 fn shown(topic: &OnTopic) -> String {
     match &topic.kind {
         OnKind::Known(found) if found.topic == "service" && found.key.is_empty() => {

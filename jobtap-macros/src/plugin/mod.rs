@@ -1,57 +1,62 @@
 //! `#[jobtap_plugin]`: reads the impl block, collects every mistake, and expands.
 //!
 //! The author's items are always emitted, beside the errors, so that an editor keeps completing. So
-//! is what could be read of the plugin: its other handlers are checked in the same run, and what uses
-//! the plugin elsewhere finds one.
+//! is what could be read of the plugin: its other handlers are checked in the same run, and code that
+//! uses the plugin elsewhere finds one.
+//!
+//! The steps, each in a file of its own: `args` reads the attribute, `methods` finds the marked methods
+//! (of which `on` and `service` read the marks, `handler`, `params` and `signature` check the rest), and
+//! `expand` writes the code. What they hand on is in `model`.
+
+mod args;
+mod expand;
+mod handler;
+mod methods;
+mod model;
+mod on;
+mod params;
+mod service;
+mod signature;
 
 use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::quote;
 use syn::visit::Visit;
-use syn::{Item, ItemImpl, Lifetime, Type};
+use syn::{Item, ItemImpl, Lifetime};
 
-use crate::args::{self, PluginArgs};
-use crate::expand;
-use crate::methods::{self, Init, Methods};
+use crate::errors::{ErrorSink, ErrorStore};
+use model::{Init, Methods, Plugin};
 
-/// A whole plugin, ready to be expanded.
-pub(crate) struct Plugin {
-    pub(crate) args: PluginArgs,
-    /// Where the author's own block begins.
-    pub(crate) impl_span: Span,
-    pub(crate) self_ty: Type,
-    pub(crate) methods: Methods,
-    /// A mistake was reported: the plugin is checked further, and not registered.
-    pub(crate) broken: bool,
+/// Expands the attribute.
+pub(crate) fn jobtap_plugin(args: TokenStream, item: TokenStream) -> TokenStream {
+    let store = ErrorStore::default();
+    let expanded = expanded(args, item, &store.sink());
+    let errors = store.to_compile_errors();
+    quote!(#expanded #errors)
 }
 
-/// The macro's whole work.
-pub(crate) fn jobtap_plugin(args: TokenStream, item: TokenStream) -> TokenStream {
-    let mut errors = Vec::new();
-    let mut args = args::parse(args, &mut errors);
-    let (mut item_impl, unreadable) = match read(&item) {
-        Ok(read) => read,
-        Err(error) => {
-            errors.push(error);
-            return with_errors(&without_marks(item), &errors);
-        }
+fn expanded(args: TokenStream, item: TokenStream, errors: &ErrorSink<'_>) -> TokenStream {
+    let mut args = args::parse(args, errors);
+    let Some((mut item_impl, unreadable)) = errors.ok(read(&item)) else {
+        return without_marks(item);
     };
-    args::take_crate(&mut item_impl.attrs, &mut args, &mut errors);
-    let can_be_plugin = check_impl(&item_impl, &mut errors);
-    let mut methods = methods::take(&mut item_impl, &args, &mut errors);
+    args::take_crate(&mut item_impl.attrs, &mut args, errors);
+    let can_be_plugin = check_impl(&item_impl, errors);
+    let mut methods = methods::take(&mut item_impl, &args, errors);
     if args.doubtful {
-        // Handlers would miss what an argument was to declare.
+        // Handlers would miss what the unread argument was to declare.
         methods = Methods { init: Init::Broken, ..Methods::default() };
     }
     let item = if unreadable { without_marks(item) } else { quote!(#item_impl) };
     let expanded = can_be_plugin.then(|| {
         let (impl_span, self_ty) = (item_impl.impl_token.span, (*item_impl.self_ty).clone());
-        expand::expand(&Plugin { args, impl_span, self_ty, methods, broken: !errors.is_empty() })
+        let broken = errors.has_errors();
+        expand::expand(&Plugin { args, impl_span, self_ty, methods, broken })
     });
-    with_errors(&quote!(#item #expanded), &errors)
+    quote!(#item #expanded)
 }
 
-/// Reads the impl block. A body that can't be read is left out, which the second value says: what is
-/// wrong in there is the compiler's to tell, and its signature is all that is needed.
+/// Reads the impl block. The second value is `true` when it could only be read without the bodies of its
+/// functions: the compiler reports what is wrong in them, and the signatures are all that is needed.
 fn read(item: &TokenStream) -> syn::Result<(ItemImpl, bool)> {
     let (item, unreadable) = match syn::parse2::<Item>(item.clone()) {
         Ok(item) => (item, false),
@@ -66,7 +71,7 @@ fn read(item: &TokenStream) -> syn::Result<(ItemImpl, bool)> {
     }
 }
 
-/// The block with every body in it empty.
+/// Returns the block with every body in it empty.
 fn without_bodies(item: &TokenStream) -> TokenStream {
     let braces = |token: TokenTree, change: &dyn Fn(TokenStream) -> TokenStream| match token {
         TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => {
@@ -82,13 +87,7 @@ fn without_bodies(item: &TokenStream) -> TokenStream {
     item.clone().into_iter().map(|token| braces(token, &empty)).collect()
 }
 
-fn with_errors(item: &TokenStream, errors: &[syn::Error]) -> TokenStream {
-    let errors = errors.iter().map(syn::Error::to_compile_error);
-    quote!(#item #(#errors)*)
-}
-
-/// Takes the marks off what could not be read, where they would each report that they are in the
-/// wrong place.
+/// Removes the marks from what could not be read; each would report that it is in the wrong place.
 fn without_marks(item: TokenStream) -> TokenStream {
     let mut tokens: Vec<TokenTree> = Vec::new();
     for token in item {
@@ -133,9 +132,9 @@ fn not_an_impl(item: &Item) -> syn::Error {
     )
 }
 
-/// Whether the block is of a type that can be a plugin.
-fn check_impl(item_impl: &ItemImpl, errors: &mut Vec<syn::Error>) -> bool {
-    let before = errors.len();
+/// Returns whether the block is of a type that can be a plugin; if not, says why.
+fn check_impl(item_impl: &ItemImpl, errors: &ErrorSink<'_>) -> bool {
+    let errors = errors.child();
     if let Some((path, _)) = &item_impl.trait_ {
         errors.push(syn::Error::new_spanned(
             path,
@@ -158,7 +157,7 @@ fn check_impl(item_impl: &ItemImpl, errors: &mut Vec<syn::Error>) -> bool {
             )
         }));
     }
-    errors.len() == before
+    !errors.has_errors()
 }
 
 fn generic(param: impl quote::ToTokens) -> syn::Error {
@@ -169,7 +168,7 @@ fn generic(param: impl quote::ToTokens) -> syn::Error {
     )
 }
 
-/// Finds a lifetime that ends.
+/// Finds a lifetime other than `'static`.
 struct Borrows(Option<Lifetime>);
 
 impl Visit<'_> for Borrows {
