@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
 use jobtap_builtins as _;
+use jobtap_core::host::{PluginDescriptor, Registry};
 use jobtap_core::job::WaitStatus;
-use jobtap_core::plugin::{PluginDescriptor, Registry};
 use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestJob, TestManager};
 use serde_json::{Value, json};

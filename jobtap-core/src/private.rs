@@ -13,7 +13,21 @@ pub use std::marker::PhantomData;
 pub use std::option::Option;
 pub use std::result::Result;
 
-pub use crate::plugin::*;
+pub use crate::SDK_VERSION;
+pub use crate::host::descriptor::differ;
+pub use crate::host::{
+    AsyncPolicy, Failure, HandlerEntry, Load, LoadOrder, OnRestart, Outcome, PluginDescriptor, Role,
+};
+#[cfg(feature = "linkme")]
+pub use crate::host::{JOBTAP_PLUGINS_V1, JOBTAP_SCHEDULERS_V1};
+#[cfg(all(feature = "inventory", not(feature = "linkme")))]
+pub use crate::host::{Linked, LinkedScheduler};
+use crate::plugin::StoredData;
+pub use crate::plugin::{
+    Call, ConfError, DataForm, DataSpec, FromInit, FromTopic, IntoInit, IntoOutcome, Plugin,
+    PluginData, PluginInstanceData, Refusal, ServiceError, Upgrade, VersionedData, reply, spawn,
+    spawn_service,
+};
 
 /// Finds the plugin behind the host's handle.
 pub fn downcast<P: 'static>(plugin: &mut dyn Any) -> Result<&mut P, Failure> {

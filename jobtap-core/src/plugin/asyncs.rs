@@ -15,89 +15,27 @@
 //! `on_cancel = "run-on"`. When the manager is started again, work for a dependency or a priority
 //! begins again; a prolog or epilog has failed, unless its handler says `on_restart = "rerun"`.
 
-use std::any::Any;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::aborts::{AbortHandle, Abortable};
-use super::call::{Call, Detail};
-use super::descriptor::AsyncPolicy;
-use super::exception::Exception;
-use super::failure::{Failure, HandlerError, Reject};
-use super::host::{Command, Hold, Host, JobWork, Level, Task};
-use super::outcome::{Outcome, Priority};
-use super::remote::{Remote, RemoteHandle};
-use super::service::{IntoReply, ServiceError};
-use super::waiting::{Either, oneshot, race};
+use super::call::Call;
+use super::failure::{EpilogFailed, HandlerError, PrologFailed, Reject};
+use super::remote::Remote;
+use super::service::IntoReply;
+use crate::host::abort::{AbortHandle, Abortable};
+use crate::host::waiting::{Either, oneshot, race};
+use crate::host::{
+    AsyncPolicy, CallError, Command, Detail, Exception, Failure, Hold, Host, JobWork, Level,
+    Outcome, Priority, RemoteHandle, ServiceError, Task, panic_text,
+};
 use crate::job::JobId;
 use crate::jobspec::Dependency;
 use crate::topic::{
     HasJob, HasRequest, JobDependency, JobStateCleanup, JobStateDepend, JobStatePriority,
     JobStateRun, JobValidate, TopicSet,
 };
-
-/// A prolog that failed: ends the job with a fatal exception of type `prolog` and this note.
-///
-/// ```
-/// # use jobtap_core::prelude::*;
-/// # #[derive(Default)]
-/// # struct Nodes;
-/// #[jobtap_plugin(name = "nodes")]
-/// impl Nodes {
-///     #[on("job.state.run", timeout = "2m")]
-///     async fn check(r: ResourceSet, remote: Remote<Self>) -> Result<(), PrologFailed> {
-///         let hosts = r.nodelist().to_string();
-///         let done = remote.run_process(Process::new("check-nodes").arg(&hosts)).await?;
-///         done.success().map_err(|how| PrologFailed::new(format!("one of {hosts} is ill: {how}")))
-///     }
-/// }
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PrologFailed(String);
-
-/// An epilog that failed: a fatal exception of type `epilog` with this note.
-///
-/// ```
-/// # use jobtap_core::prelude::*;
-/// # #[derive(Default)]
-/// # struct Scratch;
-/// #[jobtap_plugin(name = "scratch")]
-/// impl Scratch {
-///     #[on("job.state.cleanup", on_restart = "rerun")]
-///     async fn scrub(job: JobInfo, remote: Remote<Self>) -> Result<(), EpilogFailed> {
-///         let scrub = Process::new("scrub-scratch").arg(job.id.to_string());
-///         let done = remote.run_process(scrub).await?;
-///         done.success().map_err(|how| EpilogFailed::new(how.to_string()))
-///     }
-/// }
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EpilogFailed(String);
-
-macro_rules! failures {
-    ($($name:ident)*) => { $(
-        impl $name {
-            /// With this note for the user.
-            pub fn new(note: impl Into<String>) -> Self {
-                Self(note.into())
-            }
-
-            /// The note.
-            pub fn text(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl<E: std::error::Error> From<E> for $name {
-            fn from(error: E) -> Self {
-                Self(error.to_string())
-            }
-        }
-    )* };
-}
-failures!(PrologFailed EpilogFailed);
 
 /// A topic at which a handler may be an `async fn`.
 #[diagnostic::on_unimplemented(
@@ -162,13 +100,13 @@ where
 
 impl IntoAnswer<JobStateRun> for Result<(), PrologFailed> {
     fn into_answer(self) -> Result<(), String> {
-        self.map_err(|error| error.0)
+        self.map_err(|error| error.text().to_owned())
     }
 }
 
 impl IntoAnswer<JobStateCleanup> for Result<(), EpilogFailed> {
     fn into_answer(self) -> Result<(), String> {
-        self.map_err(|error| error.0)
+        self.map_err(|error| error.text().to_owned())
     }
 }
 
@@ -196,7 +134,7 @@ impl IntoAnswer<JobStatePriority> for Result<Priority, HandlerError> {
 }
 
 /// Fails the call at once: a check of the host in front of [`AsyncTopic::begin`].
-fn held(result: Result<(), super::CallError>) -> Result<Outcome, Failure> {
+fn held(result: Result<(), CallError>) -> Result<Outcome, Failure> {
     result.map_err(|error| Failure::Error(error.to_string()))?;
     Ok(Outcome::default())
 }
@@ -425,13 +363,4 @@ impl<F: Future> Future for Guarded<F> {
             Err(panic) => Poll::Ready(Err(panic_text(&*panic))),
         }
     }
-}
-
-/// What a panic said.
-pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
-    panic
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "no message".to_owned())
 }

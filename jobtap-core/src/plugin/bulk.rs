@@ -9,11 +9,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::process::{
-    LineSink, OutputLine, Process, ProcessEnd, ProcessError, ProcessResult, Signals,
+use super::process::Signals;
+use super::remote::{Remote, Timer};
+use crate::host::waiting::{Answer, Gone, Waiting, oneshot};
+use crate::host::{
+    LineSink, OutputLine, Process, ProcessEnd, ProcessError, ProcessResult, RemoteHandle,
 };
-use super::remote::{Remote, RemoteHandle, Timer};
-use super::waiting::{Answer, Gone, Waiting, oneshot};
 use crate::job::{Signal, Timestamp, WaitStatus};
 use crate::resource::Idset;
 
@@ -361,6 +362,7 @@ impl Active {
         };
         let remote = control.remote.clone();
         let timer = remote.after(seconds, due, move || then(&control, rank));
+        let timer = Timer::new(timer, remote);
         if let Some(before) = self.timer.replace(timer) {
             before.cancel();
         }

@@ -4,17 +4,12 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::bracket::Bracket;
 use super::call::Call;
-use super::call_error::CallError;
-use super::event_name::EventName;
-use super::exception::Exception;
 use super::given::{IsEventName, IsHeld, IsJobFlag, IsJobspecPath, IsJson, IsLiveJob, IsText};
-use super::host::{Command, Host, JobFlag};
 use super::jobs::{AsJob, AsLiveJob, AsPendingJob, EndingJob, Held};
 use super::jobspec_path::JobspecPath;
-use super::outcome::Priority;
 use super::token::Token;
+use crate::host::{CallError, Command, EventName, Exception, Host, JobFlag, Perilog, Priority};
 use crate::job::{Job, JobId, Urgency};
 use crate::topic::{
     AllowsDependencyAdd, AllowsEpilog, AllowsFatal, AllowsJobspecUpdate, AllowsProlog, OwnTopic,
@@ -135,16 +130,16 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         job: EndingJob<'_>,
         description: impl Into<String>,
     ) -> Result<Token, CallError> {
-        self.open(job.id(), Bracket::Epilog, description.into())
+        self.open(job.id(), Perilog::Epilog, description.into())
     }
 
-    fn open(&self, job: JobId, bracket: Bracket, name: String) -> Result<Token, CallError> {
+    fn open(&self, job: JobId, perilog: Perilog, name: String) -> Result<Token, CallError> {
         let description = name.clone();
-        self.call.args.host.call(match bracket {
-            Bracket::Prolog => Command::StartProlog { job, description },
-            Bracket::Epilog => Command::StartEpilog { job, description },
+        self.call.args.host.call(match perilog {
+            Perilog::Prolog => Command::StartProlog { job, description },
+            Perilog::Epilog => Command::StartEpilog { job, description },
         })?;
-        Ok(Token::new(bracket, job, name, self.call.args.host.remote()))
+        Ok(Token::new(perilog, job, name, self.call.args.host.remote()))
     }
 
     /// Leaves a note on a job for its user, which outlives the manager; shown among its annotations
@@ -361,7 +356,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         job: impl AsLiveJob<T>,
         description: impl Into<String>,
     ) -> Result<Token, CallError> {
-        self.reopen(job.job_id(), Bracket::Prolog, description.into())
+        self.reopen(job.job_id(), Perilog::Prolog, description.into())
     }
 
     /// The same for an epilog.
@@ -373,13 +368,13 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         job: impl AsLiveJob<T>,
         description: impl Into<String>,
     ) -> Result<Token, CallError> {
-        self.reopen(job.job_id(), Bracket::Epilog, description.into())
+        self.reopen(job.job_id(), Perilog::Epilog, description.into())
     }
 
-    fn reopen(&self, job: JobId, bracket: Bracket, name: String) -> Result<Token, CallError> {
+    fn reopen(&self, job: JobId, perilog: Perilog, name: String) -> Result<Token, CallError> {
         let description = name.clone();
-        self.call.args.host.call(Command::Reopen { job, bracket, description })?;
-        Ok(Token::new(bracket, job, name, self.call.args.host.remote()))
+        self.call.args.host.call(Command::Reopen { job, perilog, description })?;
+        Ok(Token::new(perilog, job, name, self.call.args.host.remote()))
     }
 }
 
@@ -432,7 +427,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     where
         T: AllowsProlog,
     {
-        self.open(self.current()?, Bracket::Prolog, description.into_text())
+        self.open(self.current()?, Perilog::Prolog, description.into_text())
     }
 
     /// Holds the release of the current job's resources until the token is finished.
@@ -443,7 +438,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     where
         T: AllowsEpilog,
     {
-        self.open(self.current()?, Bracket::Epilog, description.into_text())
+        self.open(self.current()?, Perilog::Epilog, description.into_text())
     }
 
     /// Changes one place of the current job's jobspec. All changes of a callback become one

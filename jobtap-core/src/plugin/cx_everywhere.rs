@@ -1,10 +1,9 @@
 //! What every topic has: the time, the instance, jobs by their ids, the log, and calls on the
 //! instance.
 
-use super::call_error::CallError;
 use super::cx::Cx;
-use super::host::Command;
 use super::jobs::{JobRef, LiveJob};
+use crate::host::{CallError, Command};
 use crate::job::{JobId, Timestamp, Uid};
 use crate::queue::Queues;
 use crate::resource::{Idset, ResourceSet};

@@ -1,7 +1,7 @@
 //! A plugin's lines in the manager's log.
 
 use super::cx::Cx;
-use super::host::{Command, Level};
+use crate::host::{Command, Level};
 use crate::job::JobId;
 use crate::topic::TopicSet;
 

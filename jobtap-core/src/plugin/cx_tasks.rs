@@ -1,13 +1,10 @@
 //! The context's calls that reach a job's tasks, or end the job and clean up after it.
 
-use super::bracket::Bracket;
-use super::call_error::CallError;
 use super::cx::Cx;
-use super::exception::Exception;
 use super::given::IsLiveJob;
-use super::host::Command;
 use super::jobs::AsLiveJob;
 use super::token::Token;
+use crate::host::{CallError, Command, Exception, Perilog};
 use crate::job::Signal;
 use crate::topic::TopicSet;
 
@@ -52,6 +49,6 @@ impl<T: TopicSet> Cx<'_, T> {
         let (job, name) = (job.job_id(), description.into());
         let (description, exception) = (name.clone(), Exception::fatal(kind, note));
         self.host().call(Command::EndWithEpilog { job, description, exception })?;
-        Ok(Token::new(Bracket::Epilog, job, name, self.host().remote()))
+        Ok(Token::new(Perilog::Epilog, job, name, self.host().remote()))
     }
 }

@@ -4,8 +4,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::host::{Command, Host};
 use super::jobs::AsJob;
+use crate::host::{Command, Host};
 use crate::job::JobId;
 
 /// Says that plugin `Self` keeps data of type `D` on jobs.

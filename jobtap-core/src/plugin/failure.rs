@@ -1,9 +1,5 @@
 //! How a handler says no: to a submitter, to a configuration, or to the log.
 
-use std::fmt::Display;
-
-use super::service::ServiceError;
-
 /// A refusal with the sentence that the user reads. For gates: `job.validate`,
 /// `job.dependency.SCHEME`.
 ///
@@ -94,86 +90,63 @@ impl<E: std::error::Error> From<E> for HandlerError {
     }
 }
 
-/// A configuration that a plugin can't work with. From `#[init]` it fails the load, from
-/// `conf.update` the reload; the text goes to who asked.
+/// A prolog that failed: ends the job with a fatal exception of type `prolog` and this note.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
-/// #[derive(Deserialize)]
-/// struct Settings {
-///     low: u64,
-///     high: u64,
-/// }
-///
-/// fn check(settings: &Settings) -> Result<(), ConfError> {
-///     if settings.low > settings.high {
-///         return Err(ConfError::new("low is above high: exchange them"));
+/// # #[derive(Default)]
+/// # struct Nodes;
+/// #[jobtap_plugin(name = "nodes")]
+/// impl Nodes {
+///     #[on("job.state.run", timeout = "2m")]
+///     async fn check(r: ResourceSet, remote: Remote<Self>) -> Result<(), PrologFailed> {
+///         let hosts = r.nodelist().to_string();
+///         let done = remote.run_process(Process::new("check-nodes").arg(&hosts)).await?;
+///         done.success().map_err(|how| PrologFailed::new(format!("one of {hosts} is ill: {how}")))
 ///     }
-///     Ok(())
 /// }
-/// assert!(check(&Settings { low: 2, high: 1 }).is_err());
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfError(String);
+pub struct PrologFailed(String);
 
-impl ConfError {
-    /// A refusal; name the key and what it must be.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// The text.
-    pub fn text(&self) -> &str {
-        &self.0
-    }
-}
-
-impl ConfError {
-    /// The same refusal with the name of the table that it is about.
-    ///
-    /// ```
-    /// use jobtap_core::plugin::ConfError;
-    ///
-    /// let error = ConfError::new("no command specified").in_table("site.checks");
-    /// assert_eq!(error.text(), "[site.checks]: no command specified");
-    /// ```
-    pub fn in_table(self, name: &str) -> Self {
-        Self(format!("[{name}]: {}", self.0))
-    }
-}
-
-impl<E: std::error::Error> From<E> for ConfError {
-    fn from(error: E) -> Self {
-        Self(error.to_string())
-    }
-}
-
-impl Display for ConfError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// What a host gets from a handler that did not succeed.
+/// An epilog that failed: a fatal exception of type `epilog` with this note.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// # #[derive(Default)]
+/// # struct Scratch;
+/// #[jobtap_plugin(name = "scratch")]
+/// impl Scratch {
+///     #[on("job.state.cleanup", on_restart = "rerun")]
+///     async fn scrub(job: JobInfo, remote: Remote<Self>) -> Result<(), EpilogFailed> {
+///         let scrub = Process::new("scrub-scratch").arg(job.id.to_string());
+///         let done = remote.run_process(scrub).await?;
+///         done.success().map_err(|how| EpilogFailed::new(how.to_string()))
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failure {
-    /// A gate refused; the text is for the user.
-    Reject(String),
-    /// The handler failed; the text is for the log.
-    Error(String),
-    /// A service refused; the error is for who asked.
-    Refused(ServiceError),
-    /// The host gave no such input as the topic promises; the text names it.
-    Input(&'static str),
-}
+pub struct EpilogFailed(String);
 
-impl Failure {
-    /// The text, whatever the kind.
-    pub fn text(&self) -> &str {
-        match self {
-            Failure::Reject(text) | Failure::Error(text) => text,
-            Failure::Refused(error) => &error.text,
-            Failure::Input(what) => what,
+macro_rules! failures {
+    ($($name:ident)*) => { $(
+        impl $name {
+            /// With this note for the user.
+            pub fn new(note: impl Into<String>) -> Self {
+                Self(note.into())
+            }
+
+            /// The note.
+            pub fn text(&self) -> &str {
+                &self.0
+            }
         }
-    }
+
+        impl<E: std::error::Error> From<E> for $name {
+            fn from(error: E) -> Self {
+                Self(error.to_string())
+            }
+        }
+    )* };
 }
+failures!(PrologFailed EpilogFailed);

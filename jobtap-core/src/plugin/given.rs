@@ -3,10 +3,9 @@
 
 use serde_json::Value;
 
-use super::event_name::EventName;
-use super::host::JobFlag;
 use super::jobs::{EndingJob, Held, Identified, LiveJob, PendingJob};
 use super::jobspec_path::JobspecPath;
+use crate::host::{EventName, JobFlag};
 
 /// The name of an event that a plugin posts: an [`EventName`].
 #[diagnostic::on_unimplemented(

@@ -1,10 +1,8 @@
 //! Resources that a plugin keeps from the scheduler after the end of their job, to clean them, say.
 //! Flux's housekeeping does that; the job is over meanwhile.
 
-use super::call_error::CallError;
 use super::cx::Cx;
-use super::host::Command;
-use super::remote::RemoteHandle;
+use crate::host::{CallError, Command, RemoteHandle};
 use crate::job::JobId;
 use crate::resource::{Idset, ResourceSet};
 use crate::topic::{AllowsKeep, TopicSet};

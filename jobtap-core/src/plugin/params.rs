@@ -1,13 +1,13 @@
 //! What a handler may take as parameters.
 
-use super::call::{Call, Detail};
+use super::call::Call;
 use super::conf::{Conf, ConfTable, InstanceConf};
 use super::cx::Cx;
 use super::data::{Data, InstanceData, PluginData, PluginInstanceData};
-use super::failure::Failure;
 use super::remote::{Remote, SamePlugin};
-use super::update::{UpdateRequest, Updates};
+use super::update::Updates;
 use crate::eventlog::EventEntry;
+use crate::host::{Detail, Failure, UpdateRequest};
 use crate::job::{Job, JobInfo, State};
 use crate::jobspec::{Dependency, Jobspec};
 use crate::resource::ResourceSet;

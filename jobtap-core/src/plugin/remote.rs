@@ -3,131 +3,18 @@
 //! Plugins live on the manager's one thread. A [`Remote`] is the `Send` handle that brings a
 //! closure back to it.
 
-use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::call::{Args, Call};
+use super::call::Call;
 use super::cx::Cx;
 use super::data::{Data, InstanceData, PluginData, PluginInstanceData};
-use super::host::Command;
 use super::jobs::AsJob;
-use super::waiting::{Either, oneshot, race};
+use crate::host::waiting::{Either, Gone, oneshot, race};
+use crate::host::{Command, RemoteHandle, TimerKey, Work};
 use crate::job::{JobId, Timestamp};
 use crate::topic::Later;
-
-/// Names one loading of one plugin; what comes back for an earlier one is dropped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PluginKey(pub u64);
-
-/// Names a plugin's timer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TimerKey(pub u64);
-
-fn next_timer() -> TimerKey {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    TimerKey(NEXT.fetch_add(1, Ordering::Relaxed))
-}
-
-/// Takes what comes back and hands it to the manager's thread.
-///
-/// The daemon's puts it into the engine's channel, the test kit's into a queue.
-pub trait RemoteSink: Send + Sync {
-    /// Hands over; never blocks. What comes after the manager's end is dropped.
-    fn send(&self, call: RemoteCall);
-}
-
-/// Something that came back for a plugin.
-#[derive(Debug)]
-pub struct RemoteCall {
-    /// For which one.
-    pub plugin: PluginKey,
-    /// What.
-    pub work: Work,
-}
-
-/// A closure for a plugin's instance, which it finds behind `dyn Any`.
-pub type LaterCall = Box<dyn for<'a> FnOnce(&mut dyn Any, &'a Args<'a>) + Send>;
-
-/// What is to be done on the manager's thread.
-pub enum Work {
-    /// Call into the plugin.
-    Call(LaterCall),
-    /// Do what a handler could have asked for.
-    Commands(Vec<Command>),
-}
-
-impl fmt::Debug for Work {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Work::Call(_) => f.write_str("Call"),
-            Work::Commands(commands) => f.debug_tuple("Commands").field(commands).finish(),
-        }
-    }
-}
-
-/// [`Remote`] before the plugin's type is known.
-#[derive(Clone)]
-pub struct RemoteHandle {
-    plugin: PluginKey,
-    name: Arc<str>,
-    sink: Arc<dyn RemoteSink>,
-}
-
-impl RemoteHandle {
-    /// A handle for this loading of the plugin.
-    pub fn new(plugin: PluginKey, name: Arc<str>, sink: Arc<dyn RemoteSink>) -> Self {
-        Self { plugin, name, sink }
-    }
-
-    /// The plugin's name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Which loading of the plugin it leads to.
-    pub fn plugin(&self) -> PluginKey {
-        self.plugin
-    }
-
-    pub(super) fn shared_name(&self) -> &Arc<str> {
-        &self.name
-    }
-
-    pub(crate) fn commands(&self, commands: Vec<Command>) {
-        self.work(Work::Commands(commands));
-    }
-
-    /// Calls `work` after a while in the host's time; `due` is told before when that is.
-    pub(super) fn after(
-        &self,
-        seconds: f64,
-        due: impl FnOnce(Timestamp) + Send + 'static,
-        work: impl FnOnce() + Send + 'static,
-    ) -> Timer {
-        let key = next_timer();
-        self.work(Work::Call(Box::new(move |_, args| {
-            let at = args.host.now() + seconds;
-            due(at);
-            let work = Work::Call(Box::new(move |_, _| work()));
-            args.host.push(Command::StartTimer { key, at, work });
-        })));
-        Timer { key, handle: self.clone() }
-    }
-
-    fn work(&self, work: Work) {
-        self.sink.send(RemoteCall { plugin: self.plugin, work });
-    }
-}
-
-impl fmt::Debug for RemoteHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RemoteHandle").field("name", &self.name).finish_non_exhaustive()
-    }
-}
 
 /// A `Send` handle to plugin `P` on the manager's thread.
 ///
@@ -201,8 +88,6 @@ pub trait SamePlugin<P>: 'static {}
 
 impl<P: 'static> SamePlugin<P> for P {}
 
-pub use super::waiting::Gone;
-
 impl<P: 'static> Remote<P> {
     pub(crate) fn new(handle: RemoteHandle) -> Self {
         Self { handle, plugin: PhantomData }
@@ -265,7 +150,7 @@ impl<P: 'static> Remote<P> {
         when: Timestamp,
         work: impl FnOnce(&mut P, Cx<'_, Later<P>>) + Send + 'static,
     ) -> Timer {
-        let key = next_timer();
+        let key = TimerKey::next();
         self.handle.commands(vec![Command::StartTimer { key, at: when, work: call(work) }]);
         Timer { key, handle: self.handle.clone() }
     }
@@ -446,6 +331,10 @@ pub struct Timer {
 }
 
 impl Timer {
+    pub(super) fn new(key: TimerKey, handle: RemoteHandle) -> Self {
+        Self { key, handle }
+    }
+
     /// Stops it; no effect once it has fired.
     pub fn cancel(self) {
         self.handle.commands(vec![Command::CancelTimer { key: self.key }]);

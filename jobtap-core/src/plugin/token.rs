@@ -4,9 +4,7 @@
 //! one that is dropped, because the work that held it failed or panicked, ends it with status 1 and
 //! a fatal exception.
 
-use super::bracket::Bracket;
-use super::host::Command;
-use super::remote::RemoteHandle;
+use crate::host::{Command, Perilog, RemoteHandle};
 use crate::job::JobId;
 
 /// An open prolog or epilog of a job.
@@ -54,7 +52,7 @@ use crate::job::JobId;
 #[derive(Debug)]
 #[must_use = "dropped, as by `let _ =`, it ends the prolog or epilog as failed: keep it until `finish`"]
 pub struct Token {
-    kind: Bracket,
+    kind: Perilog,
     job: JobId,
     description: String,
     remote: RemoteHandle,
@@ -63,7 +61,7 @@ pub struct Token {
 
 impl Token {
     pub(crate) fn new(
-        kind: Bracket,
+        kind: Perilog,
         job: JobId,
         description: String,
         remote: RemoteHandle,
@@ -96,8 +94,8 @@ impl Token {
         self.open = false;
         let (job, description) = (self.job, std::mem::take(&mut self.description));
         self.remote.commands(vec![match self.kind {
-            Bracket::Prolog => Command::FinishProlog { job, description, status, failure },
-            Bracket::Epilog => Command::FinishEpilog { job, description, status, failure },
+            Perilog::Prolog => Command::FinishProlog { job, description, status, failure },
+            Perilog::Epilog => Command::FinishEpilog { job, description, status, failure },
         }]);
     }
 }

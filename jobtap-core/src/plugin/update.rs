@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::failure::Reject;
 use super::given::{IsJobspecPath, IsJson};
 use super::jobspec_path::JobspecPath;
-use super::service::Cred;
+use crate::host::{UpdateDecision, UpdateRequest};
 
 /// What was changed in a jobspec, for `job.update`: new values by dotted path, as in the context of
 /// the `jobspec-update` event (RFC 21).
@@ -39,25 +39,6 @@ impl<'a> Updates<'a> {
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a Value)> {
         self.0.iter().map(|(path, value)| (path.as_str(), value))
     }
-}
-
-/// A user's request to change one key of a jobspec, for `job.update.KEY`.
-///
-/// ```
-/// # use jobtap_core::prelude::*;
-/// fn bank(request: &UpdateRequest) -> Result<Update, Reject> {
-///     Reject::when(!request.cred.owner, format!("{} is the owner's to change", request.key))?;
-///     Ok(Update::allow())
-/// }
-/// ```
-#[derive(Debug, Clone, PartialEq)]
-pub struct UpdateRequest {
-    /// Who asks.
-    pub cred: Cred,
-    /// Dotted path such as `attributes.system.duration`.
-    pub key: String,
-    /// What it is to become.
-    pub value: Value,
 }
 
 impl UpdateRequest {
@@ -99,11 +80,7 @@ impl UpdateRequest {
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Update {
-    pub(crate) validated: bool,
-    pub(crate) feasibility: bool,
-    pub(crate) further: Map<String, Value>,
-}
+pub struct Update(pub(super) UpdateDecision);
 
 impl Update {
     /// The change is allowed, if the changed jobspec passes `job.validate`.
@@ -113,13 +90,13 @@ impl Update {
 
     /// This key needs no `job.validate`. It is left out only when all keys of the request say so.
     pub fn validated(mut self) -> Self {
-        self.validated = true;
+        self.0.validated = true;
         self
     }
 
     /// The changed jobspec must fit the instance's resources.
     pub fn needs_feasibility(mut self) -> Self {
-        self.feasibility = true;
+        self.0.feasibility = true;
         self
     }
 
@@ -127,14 +104,7 @@ impl Update {
     /// plugin is asked for it.
     pub fn also(mut self, path: impl IsJobspecPath, value: impl IsJson) -> Self {
         let path: JobspecPath = path.value();
-        self.further.insert(path.as_str().to_owned(), value.into_json());
+        self.0.further.insert(path.as_str().to_owned(), value.into_json());
         self
-    }
-
-    /// Takes over what another plugin says of the same key.
-    pub(crate) fn merge(&mut self, later: Update) {
-        self.validated |= later.validated;
-        self.feasibility |= later.feasibility;
-        self.further.extend(later.further);
     }
 }

@@ -40,7 +40,7 @@ impl PluginArgs {
     }
 }
 
-/// See `jobtap_core::plugin::Load`.
+/// See `jobtap_core::host::Load`.
 #[derive(Clone, Copy, Default)]
 pub(crate) enum Load {
     #[default]
@@ -50,7 +50,7 @@ pub(crate) enum Load {
     ByName,
 }
 
-/// See `jobtap_core::plugin::LoadOrder`.
+/// See `jobtap_core::host::LoadOrder`.
 #[derive(Clone, Copy, Default)]
 pub(crate) enum LoadOrder {
     #[default]
@@ -105,7 +105,7 @@ pub(crate) struct Handler {
     pub(crate) conditions: Vec<Attribute>,
 }
 
-/// See `jobtap_core::plugin::Role`.
+/// See `jobtap_core::host::Role`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Owner,
@@ -152,7 +152,7 @@ pub(crate) struct Policy {
     pub(crate) keys: Vec<Ident>,
 }
 
-/// See `jobtap_core::plugin::OnRestart`.
+/// See `jobtap_core::host::OnRestart`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnRestart {
     Fail,

@@ -1,7 +1,7 @@
 //! What administrators read about plugins, as it goes over the wire.
 
 use jobtap_core::engine::Engine;
-use jobtap_core::plugin::HandlerStats;
+use jobtap_core::host::HandlerStats;
 use serde_json::{Value, json};
 
 /// `job-manager.jobtap` without change: names in load order as in Flux, and beside them what each is

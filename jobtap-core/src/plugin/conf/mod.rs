@@ -23,8 +23,8 @@ use serde_json::{Map, Value};
 
 pub use self::limits::PolicyLimits;
 use self::read::Strays;
-use super::failure::ConfError;
 use super::remote::{Remote, SamePlugin};
+use crate::host::{ConfError, InitArgs};
 
 /// A plugin's own configuration, for `#[init]`: the `conf` given at load over the table
 /// `[plugins.NAME]`.
@@ -150,19 +150,6 @@ impl<C> std::ops::Deref for InstanceConf<C> {
     fn deref(&self) -> &C {
         &self.0
     }
-}
-
-/// What `#[init]` is given.
-#[derive(Clone)]
-pub struct InitArgs<'a> {
-    /// The plugin's name, for messages.
-    pub name: &'a str,
-    /// The plugin's own table, an object.
-    pub conf: &'a Value,
-    /// The instance's configuration, an object.
-    pub instance_conf: &'a Value,
-    /// The way back from work outside the manager's thread.
-    pub remote: super::remote::RemoteHandle,
 }
 
 /// A type that a table of the configuration can be read as: any that is `Deserialize`.
@@ -347,7 +334,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::plugin::{PluginKey, RemoteCall, RemoteHandle, RemoteSink};
+    use crate::host::{PluginKey, RemoteCall, RemoteHandle, RemoteSink};
 
     #[derive(Debug, serde::Deserialize)]
     #[allow(dead_code)]

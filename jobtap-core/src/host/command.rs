@@ -1,90 +1,24 @@
-//! The seam between plugins and whatever runs them.
-//!
-//! A handler sees a job, the topic's own arguments and a [`Cx`](super::Cx); all else goes through
-//! [`Host`]. The job manager's engine is one host, the test kit uses the same engine, and others
-//! can follow. The rules a host keeps:
-//!
-//! 1. Calls of a handler are queued as [`Command`]s and committed at the end of that plugin's
-//!    callback, before the next plugin and before the job's own action. When the handler returned
-//!    an error its jobspec updates are dropped and the rest is kept; when it panicked all are
-//!    dropped.
-//! 2. Reads and checks answer at once, never run a callback, and see the callback's own commands.
-//! 3. A command that has become void at its turn is dropped and logged with plugin and topic.
+//! Host commands: what a handler asked its host to do, queued during the callback and carried out
+//! after it.
 
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Map, Value};
 
-use super::aborts::AbortHandle;
-use super::bracket::Bracket;
-use super::call_error::CallError;
+use super::abort::AbortHandle;
+use super::callback::Args;
 use super::event_name::EventName;
 use super::exception::Exception;
 use super::outcome::Priority;
+use super::perilog::Perilog;
 use super::process::ProcessCommand;
-use super::remote::{RemoteHandle, TimerKey, Work};
 use super::service::{ReplyTo, ServiceError};
-use crate::job::{Job, JobId, Signal, Timestamp, Uid, Urgency};
-use crate::queue::Queues;
-use crate::resource::{Idset, ResourceSet};
-
-/// What a callback can ask of its host.
-pub trait Host {
-    /// The time of this callback; all callbacks of one cause share it.
-    fn now(&self) -> Timestamp;
-
-    /// The user who owns the instance.
-    fn owner(&self) -> Uid;
-
-    /// All resources of the instance, as they are now.
-    fn instance_resources(&self) -> &ResourceSet;
-
-    /// The job that the callback is about; none in timers and completions.
-    fn current(&self) -> Option<JobId>;
-
-    /// A job by id: active, or inactive and not yet purged.
-    fn job(&self, id: JobId) -> Option<&Job>;
-
-    /// What this plugin can keep of what a job frees: what the scheduler gives out; none when the job has
-    /// its resources from a plugin.
-    fn freed(&self, id: JobId) -> Option<ResourceSet>;
-
-    /// The plugin's data on a job, own writes of this callback included.
-    fn data(&self, id: JobId) -> Option<Value>;
-
-    /// The plugin's data on the instance, own writes of this callback included.
-    fn instance_data(&self) -> Option<Value>;
-
-    /// The instance's queues, as they are now.
-    fn queues(&self) -> &Queues;
-
-    /// Calls an author's own topic on all plugins that handle it, in load order, now. What their
-    /// handlers ask for is queued with what this callback asks for.
-    ///
-    /// # Errors
-    /// When there is no such job, a plugin is being called already, or a handler fails.
-    fn call_topic(
-        &self,
-        topic: &'static str,
-        job: Option<JobId>,
-        payload: &dyn Any,
-    ) -> Result<Vec<Box<dyn Any>>, CallError>;
-
-    /// Checks a command against the job's state and the commands queued so far, and queues it.
-    ///
-    /// # Errors
-    /// When the command can't have an effect; nothing is queued then.
-    fn call(&self, command: Command) -> Result<(), CallError>;
-
-    /// Queues a command that needs no check.
-    fn push(&self, command: Command);
-
-    /// The way back to the plugin from outside the manager's thread.
-    fn remote(&self) -> RemoteHandle;
-}
+use crate::job::{JobId, Signal, Timestamp, Urgency};
+use crate::resource::Idset;
 
 /// A call that a handler made, as it is queued.
 #[derive(Debug)]
@@ -213,7 +147,7 @@ pub enum Command {
         /// The job.
         job: JobId,
         /// Which kind.
-        bracket: Bracket,
+        perilog: Perilog,
         /// As it was started.
         description: String,
     },
@@ -420,6 +354,38 @@ impl Level {
             Level::Warning => "warning",
             Level::Info => "info",
             Level::Debug => "debug",
+        }
+    }
+}
+
+/// Names a plugin's timer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TimerKey(pub u64);
+
+impl TimerKey {
+    /// A key that no other timer of this process has.
+    pub(crate) fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// A closure for a plugin's instance, which it finds behind `dyn Any`.
+pub type LaterCall = Box<dyn for<'a> FnOnce(&mut dyn Any, &'a Args<'a>) + Send>;
+
+/// What is to be done on the manager's thread.
+pub enum Work {
+    /// Call into the plugin.
+    Call(LaterCall),
+    /// Do what a handler could have asked for.
+    Commands(Vec<Command>),
+}
+
+impl fmt::Debug for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Work::Call(_) => f.write_str("Call"),
+            Work::Commands(commands) => f.debug_tuple("Commands").field(commands).finish(),
         }
     }
 }

@@ -22,7 +22,7 @@ pub struct Place<'a> {
 /// others as `before` and `after` say; then as in `sequence`; then by name.
 ///
 /// ```
-/// use jobtap_core::plugin::{Place, arrange};
+/// use jobtap_core::host::{Place, arrange};
 ///
 /// let places = [
 ///     Place { name: "limits", ..Place::default() },

@@ -13,13 +13,13 @@ use std::task::{Context, Poll, Waker};
 pub struct Gone;
 
 /// Which of two futures was first.
-pub(super) enum Either<A, B> {
+pub(crate) enum Either<A, B> {
     First(A),
     Second(B),
 }
 
 /// Waits for the first of two futures; the other one is dropped.
-pub(super) async fn race<A: Future, B: Future>(a: A, b: B) -> Either<A::Output, B::Output> {
+pub(crate) async fn race<A: Future, B: Future>(a: A, b: B) -> Either<A::Output, B::Output> {
     let (mut a, mut b) = (pin!(a), pin!(b));
     std::future::poll_fn(move |cx| {
         if let Poll::Ready(output) = a.as_mut().poll(cx) {
@@ -31,7 +31,7 @@ pub(super) async fn race<A: Future, B: Future>(a: A, b: B) -> Either<A::Output, 
 }
 
 /// One value from the manager's thread to a waiting future, without an async runtime.
-pub(super) fn oneshot<R>() -> (Answer<R>, Waiting<R>) {
+pub(crate) fn oneshot<R>() -> (Answer<R>, Waiting<R>) {
     let shared = Arc::new(Mutex::new(Slot { value: None, closed: false, waker: None }));
     (Answer(Arc::clone(&shared)), Waiting(shared))
 }
@@ -42,10 +42,10 @@ struct Slot<R> {
     waker: Option<Waker>,
 }
 
-pub(super) struct Answer<R>(Arc<Mutex<Slot<R>>>);
+pub(crate) struct Answer<R>(Arc<Mutex<Slot<R>>>);
 
 impl<R> Answer<R> {
-    pub(super) fn send(self, value: R) {
+    pub(crate) fn send(self, value: R) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).value = Some(value);
     }
 }
@@ -63,7 +63,7 @@ impl<R> Drop for Answer<R> {
     }
 }
 
-pub(super) struct Waiting<R>(Arc<Mutex<Slot<R>>>);
+pub(crate) struct Waiting<R>(Arc<Mutex<Slot<R>>>);
 
 impl<R> Future for Waiting<R> {
     type Output = Result<R, Gone>;

@@ -145,7 +145,7 @@ impl HandlerStats {
     /// were in it; without the empty ones.
     ///
     /// ```
-    /// # use jobtap_core::plugin::HandlerStats;
+    /// # use jobtap_core::host::HandlerStats;
     /// fn slow(stats: &HandlerStats) -> u32 {
     ///     let over_a_millisecond = stats.histogram().filter(|(below, _)| *below > 2_000_000);
     ///     over_a_millisecond.map(|(_, calls)| calls).sum()

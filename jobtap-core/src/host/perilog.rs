@@ -2,24 +2,24 @@
 
 /// What holds a job at one of its two ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bracket {
+pub enum Perilog {
     /// Before its tasks start.
     Prolog,
     /// Before its resources are freed.
     Epilog,
 }
 
-impl Bracket {
+impl Perilog {
     /// `prolog` or `epilog`; also the type of the exception when it fails.
     ///
     /// ```
-    /// assert_eq!(jobtap_core::plugin::Bracket::Epilog.word(), "epilog");
+    /// assert_eq!(jobtap_core::plugin::Perilog::Epilog.word(), "epilog");
     /// ```
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
-            Bracket::Prolog => "prolog",
-            Bracket::Epilog => "epilog",
+            Perilog::Prolog => "prolog",
+            Perilog::Epilog => "epilog",
         }
     }
 }

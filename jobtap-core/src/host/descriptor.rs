@@ -3,18 +3,15 @@
 use std::any::Any;
 use std::fmt;
 
-use super::call::Args;
 use serde_json::Value;
 
-use super::conf::InitArgs;
+use super::callback::Args;
 use super::event_name::same;
 use super::failure::{ConfError, Failure};
 use super::outcome::Outcome;
+use super::remote::RemoteHandle;
 use super::service::Role;
 use crate::topic::TopicId;
-
-/// The version of this SDK. Macro and core must be of one version, and a binary holds one SDK.
-pub const SDK_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A linked plugin; `#[jobtap_plugin]` makes it.
 pub struct PluginDescriptor {
@@ -56,6 +53,19 @@ impl fmt::Debug for PluginDescriptor {
             .field("handlers", &self.handlers)
             .finish_non_exhaustive()
     }
+}
+
+/// What `#[init]` is given.
+#[derive(Clone)]
+pub struct InitArgs<'a> {
+    /// The plugin's name, for messages.
+    pub name: &'a str,
+    /// The plugin's own table, an object.
+    pub conf: &'a Value,
+    /// The instance's configuration, an object.
+    pub instance_conf: &'a Value,
+    /// The way back from work outside the manager's thread.
+    pub remote: RemoteHandle,
 }
 
 /// Whether a linked plugin is loaded when the manager starts.

@@ -57,6 +57,9 @@ mod imp {
 #[cfg(not(any(feature = "linkme", feature = "inventory")))]
 compile_error!("jobtap-core needs a registry: turn on feature `linkme` (default) or `inventory`");
 
-#[doc(hidden)]
+#[cfg(feature = "linkme")]
+pub use imp::{JOBTAP_PLUGINS_V1, JOBTAP_SCHEDULERS_V1};
+#[cfg(all(feature = "inventory", not(feature = "linkme")))]
+pub use imp::{Linked, LinkedScheduler};
 #[cfg(any(feature = "linkme", feature = "inventory"))]
-pub use imp::*;
+pub(super) use imp::{linked, linked_schedulers};

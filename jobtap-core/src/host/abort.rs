@@ -39,13 +39,13 @@ impl AbortHandle {
 }
 
 /// A future that an [`AbortHandle`] can end.
-pub(super) struct Abortable<F> {
+pub(crate) struct Abortable<F> {
     future: Option<Pin<Box<F>>>,
     handle: AbortHandle,
 }
 
 impl<F: Future> Abortable<F> {
-    pub(super) fn new(future: F, handle: AbortHandle) -> Self {
+    pub(crate) fn new(future: F, handle: AbortHandle) -> Self {
         Self { future: Some(Box::pin(future)), handle }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::descriptor::{Load, PluginDescriptor, SDK_VERSION};
+use super::descriptor::{Load, PluginDescriptor};
 use super::order::{Place, arrange};
-use super::schedulers;
+use crate::SDK_VERSION;
 use crate::sched::{OWN, SchedulerDescriptor};
 
 /// The plugins that a manager can load, in the order in which it calls them.
@@ -151,7 +151,7 @@ impl RegistryBuilder {
     /// here as here, then the others by name.
     ///
     /// ```
-    /// use jobtap_core::plugin::Registry;
+    /// use jobtap_core::host::Registry;
     ///
     /// let registry = Registry::builder().sequence(["limits", "fairshare"]).build();
     /// assert!(registry.is_ok());
@@ -190,7 +190,7 @@ impl RegistryBuilder {
         }
         let sequence: Vec<&str> = self.sequence.iter().map(String::as_str).collect();
         let plugins = order(by_name, &sequence)?;
-        Ok(Registry { plugins, schedulers: schedulers::check(self.schedulers)? })
+        Ok(Registry { plugins, schedulers: check_schedulers(self.schedulers)? })
     }
 }
 
@@ -209,11 +209,32 @@ fn order(
     Ok(names.into_iter().filter_map(|name| left.remove(name)).collect())
 }
 
+/// Each must be of this SDK, and have a name that no other has. They are put in the order of their
+/// names, which no linker decides.
+fn check_schedulers(
+    linked: Vec<&'static SchedulerDescriptor>,
+) -> Result<Vec<&'static SchedulerDescriptor>, RegistryError> {
+    let mut by_name: BTreeMap<&str, &SchedulerDescriptor> = BTreeMap::new();
+    for scheduler in OWN.iter().chain(linked.iter().copied()) {
+        let SchedulerDescriptor { name, crate_name: second, sdk, .. } = scheduler;
+        if *sdk != SDK_VERSION {
+            return Err(RegistryError::Sdk { name, sdk });
+        }
+        if let Some(SchedulerDescriptor { crate_name: first, .. }) = by_name.insert(name, scheduler)
+        {
+            return Err(RegistryError::DuplicateScheduler { name, first, second });
+        }
+    }
+    let mut linked = linked;
+    linked.sort_by_key(|scheduler| scheduler.name);
+    Ok(linked)
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::plugin::ConfError;
+    use crate::host::ConfError;
 
     const fn plugin(
         name: &'static str,
@@ -230,7 +251,7 @@ mod tests {
             load: Load::Auto,
             before,
             after,
-            load_order: crate::plugin::LoadOrder::None,
+            load_order: crate::host::LoadOrder::None,
             schema: || None,
             new: |_| Err(ConfError::new("a test does not build it")),
             handlers: &[],
@@ -285,5 +306,29 @@ mod tests {
         static OLD: PluginDescriptor = PluginDescriptor { sdk: "0.0.1", ..plugin("old", &[], &[]) };
         let error = names(&[&OLD]).unwrap_err();
         assert!(error.to_string().contains("jobtap-core 0.0.1"), "{error}");
+    }
+
+    static MINE: SchedulerDescriptor = SchedulerDescriptor {
+        name: "mine",
+        crate_name: "site",
+        crate_version: "0",
+        sdk: SDK_VERSION,
+        new: |_| Err("a test does not make it".to_owned()),
+    };
+    static EASY: SchedulerDescriptor = SchedulerDescriptor { name: "easy", ..MINE };
+    static OLD_SCHEDULER: SchedulerDescriptor = SchedulerDescriptor { sdk: "0.0.1", ..MINE };
+
+    #[test]
+    fn names_are_unique_among_linked_ones_and_those_of_jobtap() {
+        assert_eq!(check_schedulers(vec![&MINE]).unwrap().len(), 1);
+        let error = check_schedulers(vec![&MINE, &MINE]).unwrap_err().to_string();
+        assert!(
+            error.starts_with("two schedulers are named \"mine\": one of crate site"),
+            "{error}"
+        );
+        let error = check_schedulers(vec![&EASY]).unwrap_err();
+        let (name, first, second) = ("easy", "jobtap-core", "site");
+        assert_eq!(error, RegistryError::DuplicateScheduler { name, first, second });
+        assert!(matches!(check_schedulers(vec![&OLD_SCHEDULER]), Err(RegistryError::Sdk { .. })));
     }
 }

@@ -17,7 +17,7 @@ impl Severity {
     pub(crate) const FATAL: Severity = Severity(0);
 
     /// A severity from 1 to 7. Use it in a `const`, where another number does not compile. To end a
-    /// job there is [`Cx::fail`](super::Cx::fail).
+    /// job there is [`Cx::fail`](crate::plugin::Cx::fail).
     ///
     /// # Panics
     /// When the number is 0 or above 7.
@@ -42,7 +42,7 @@ impl Severity {
 }
 
 /// An exception that does not end its job: a word for what happened, its severity, and a note for the
-/// user. [`Cx::fail`](super::Cx::fail) ends a job.
+/// user. [`Cx::fail`](crate::plugin::Cx::fail) ends a job.
 ///
 /// ```
 /// use jobtap_core::plugin::{Exception, Severity};

@@ -11,10 +11,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::asyncs::panic_text;
-use super::call::Args;
+use super::callback::Args;
 use super::descriptor::{HandlerEntry, HandlerFn, PluginDescriptor};
-use super::failure::Failure;
+use super::failure::{Failure, panic_text};
 use super::meter::{HandlerStats, Meter, Ticks};
 use super::outcome::Outcome;
 use super::remote::{PluginKey, RemoteHandle};
