@@ -195,7 +195,6 @@ pub fn chapter(source: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::fs;
     use std::path::Path;
 

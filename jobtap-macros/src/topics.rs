@@ -176,7 +176,6 @@ fn short_for<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -1,7 +1,7 @@
 //! For tests: types of every kind that a configuration may be read as, each held to what the reader
 //! and the schema promise of any type.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, dead_code)]
+#![allow(dead_code)]
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::num::NonZeroU16;

@@ -1,7 +1,5 @@
 //! For tests: whether a value is what a JSON Schema says, by the keywords that are used here.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use serde_json::Value;
 
 /// The first keyword that refuses the value.
