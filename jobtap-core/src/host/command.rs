@@ -7,9 +7,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use futures_util::future::AbortHandle;
 use serde_json::{Map, Value};
 
-use super::abort::AbortHandle;
 use super::callback::Args;
 use super::event_name::EventName;
 use super::exception::Exception;

@@ -89,6 +89,11 @@ impl Display for ConfError {
     }
 }
 
+/// The plugin was unloaded, or the manager stopped, before the answer came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the plugin was unloaded or the manager stopped")]
+pub struct Gone;
+
 /// What a panic said.
 pub fn panic_text(panic: &(dyn Any + Send)) -> String {
     panic

@@ -16,7 +16,6 @@ compile_error!(
 );
 
 // Modules with values that authors name too are open to the crate, so that `plugin` can export them.
-pub(crate) mod abort;
 mod backend;
 pub(crate) mod call_error;
 mod callback;
@@ -35,9 +34,7 @@ mod remote;
 pub(crate) mod service;
 mod stack;
 pub(crate) mod update;
-pub(crate) mod waiting;
 
-pub use abort::AbortHandle;
 #[cfg(feature = "linkme")]
 #[doc(hidden)]
 pub use backend::{JOBTAP_PLUGINS_V1, JOBTAP_SCHEDULERS_V1};
@@ -50,6 +47,7 @@ pub use descriptor::{
     AsyncPolicy, HandlerEntry, HandlerFn, InitArgs, Load, LoadOrder, OnRestart, PluginDescriptor,
 };
 pub use failure::{Failure, panic_text};
+pub use futures_util::future::AbortHandle;
 pub use meter::{BUCKETS, HandlerStats, SAMPLE, Ticks};
 pub use order::{Place, arrange};
 pub use outcome::{Decisions, Outcome};

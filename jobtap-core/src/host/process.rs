@@ -6,7 +6,9 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::waiting::{Answer, Gone, oneshot};
+use futures_channel::oneshot;
+
+use super::failure::Gone;
 use crate::job::WaitStatus;
 
 /// A process to run.
@@ -201,7 +203,7 @@ impl fmt::Debug for LineSink {
 
 /// Takes to the one who waits what becomes of a process.
 pub struct ProcessAnswer {
-    pub(crate) end: Answer<ProcessResult>,
+    pub(crate) end: oneshot::Sender<ProcessResult>,
     pub(crate) begun: Option<Begun>,
 }
 
@@ -213,7 +215,8 @@ impl ProcessAnswer {
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
-    /// use jobtap_core::plugin::{PluginKey, ProcessAnswer, ProcessCommand, ProcessEnd, ProcessError, ProcessKey};
+    /// use jobtap_core::host::{PluginKey, ProcessAnswer, ProcessCommand, ProcessKey};
+    /// use jobtap_core::plugin::{ProcessEnd, ProcessError};
     ///
     /// async fn run(
     ///     host: impl Fn(PluginKey, ProcessCommand),
@@ -225,8 +228,9 @@ impl ProcessAnswer {
     /// }
     /// ```
     pub fn pair() -> (Self, impl Future<Output = ProcessResult> + Send) {
-        let (end, waiting) = oneshot();
-        (Self { end, begun: None }, async { waiting.await? })
+        let (sender, receiver) = oneshot::channel();
+        let end = async { receiver.await.map_err(|_| Gone)? };
+        (Self { end: sender, begun: None }, end)
     }
 
     /// Tells that the process runs now, which may be long after it was asked for: its time limit counts
@@ -239,7 +243,8 @@ impl ProcessAnswer {
 
     /// Hands over its end.
     pub fn send(self, result: ProcessResult) {
-        self.end.send(result);
+        // Nobody may wait any more: a `Child` that was dropped.
+        let _ = self.end.send(result);
     }
 }
 

@@ -6,62 +6,46 @@
 //!
 //! What runs plugins is [`host`](crate::host). This module doesn't know the engine.
 
-mod asyncs;
-mod bulk;
-mod call;
 mod conf;
 mod cx;
-mod cx_everywhere;
-mod cx_log;
-mod cx_tasks;
 mod data;
-mod failure;
-mod given;
-mod jobs;
-mod jobspec_path;
-mod kept;
-mod outcome;
-mod params;
-mod process;
-mod query;
+mod handler;
 mod remote;
-mod service;
-mod token;
-mod update;
 
-pub use asyncs::{AsyncTopic, BareAnswer, IntoAnswer};
-#[doc(hidden)]
-pub use asyncs::{spawn, spawn_service};
-pub use bulk::{Bulk, BulkChild, BulkControl, BulkEnd, BulkStop};
-pub use call::Call;
 pub use conf::{Conf, ConfTable, FromInit, InstanceConf, IntoInit, PolicyLimits};
-pub use cx::Cx;
+pub use cx::arguments::{IsEventName, IsHeld, IsJobFlag, IsJobspecPath, IsJson, IsLiveJob, IsText};
+pub use cx::call::Call;
+pub use cx::context::Cx;
+pub use cx::jobs::{AsJob, AsLiveJob, AsPendingJob, EndingJob, Held, JobRef, LiveJob, PendingJob};
+pub use cx::jobspec_path::{InvalidPath, JobspecPath};
+pub use cx::retained::Kept;
+pub use cx::token::Token;
 pub use data::{
-    Data, DataError, DataForm, DataSpec, InstanceData, Place, PluginData, PluginInstanceData,
-    StoredData, Upgrade, UpgradeError, VersionedData,
+    Data, DataError, DataForm, DataSpec, InstanceData, PluginData, PluginInstanceData, StoredData,
+    Upgrade, UpgradeError, VersionedData,
 };
-pub use failure::{EpilogFailed, HandlerError, PrologFailed, Reject};
-pub use given::{IsEventName, IsHeld, IsJobFlag, IsJobspecPath, IsJson, IsLiveJob, IsText};
-pub use jobs::{AsJob, AsLiveJob, AsPendingJob, EndingJob, Held, JobRef, LiveJob, PendingJob};
-pub use jobspec_path::{InvalidPath, JobspecPath};
-pub use kept::Kept;
-pub use outcome::{Annotations, IntoFailure, IntoOutcome};
-pub use params::{FromTopic, JobTopic, PrevState};
-pub use process::{Child, Signals};
-pub use query::QueryData;
-pub use remote::{Ended, Remote, SamePlugin, TimedOut, Timer};
+pub use handler::asyncs::{AsyncTopic, BareAnswer, IntoAnswer};
 #[doc(hidden)]
-pub use service::reply;
-pub use service::{Caller, Fallible, IntoReply, Payload, Plain, Refusal, Request, Responder};
-pub use token::Token;
-pub use update::{Update, Updates};
+pub use handler::asyncs::{spawn, spawn_service};
+pub use handler::failure::{EpilogFailed, HandlerError, PrologFailed, Reject};
+pub use handler::outcome::{Annotations, IntoFailure, IntoOutcome, QueryData};
+pub use handler::params::{FromTopic, JobTopic, PrevState};
+#[doc(hidden)]
+pub use handler::service::reply;
+pub use handler::service::{
+    Caller, Fallible, IntoReply, Payload, Plain, Refusal, Request, Responder,
+};
+pub use handler::update::{Update, Updates};
+pub use remote::bulk::{Bulk, BulkChild, BulkControl, BulkEnd, BulkStop};
+pub use remote::handle::{Ended, Remote, SamePlugin, TimedOut, Timer};
+pub use remote::process::{Child, Signals};
 
 // Values that a host has too, which `host` defines.
 pub use crate::host::call_error::CallError;
 pub use crate::host::command::{JobFlag, Level};
 pub use crate::host::event_name::{EventName, InvalidEventName};
 pub use crate::host::exception::{Exception, Severity};
-pub use crate::host::failure::ConfError;
+pub use crate::host::failure::{ConfError, Gone};
 pub use crate::host::outcome::Priority;
 pub use crate::host::perilog::Perilog;
 pub use crate::host::process::{
@@ -69,7 +53,6 @@ pub use crate::host::process::{
 };
 pub use crate::host::service::{Cred, ServiceError};
 pub use crate::host::update::UpdateRequest;
-pub use crate::host::waiting::Gone;
 
 use crate::host::PluginDescriptor;
 

@@ -23,7 +23,7 @@ use serde_json::{Map, Value};
 
 pub use self::limits::PolicyLimits;
 use self::read::Strays;
-use super::remote::{Remote, SamePlugin};
+use super::remote::handle::{Remote, SamePlugin};
 use crate::host::{ConfError, InitArgs};
 
 /// A plugin's own configuration, for `#[init]`: the `conf` given at load over the table

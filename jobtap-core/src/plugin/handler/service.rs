@@ -39,11 +39,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::call::Call;
 use super::params::FromTopic;
 use crate::host::{
     Command, Cred, Detail, Failure, Outcome, RemoteHandle, ReplyTo, ServiceError, ServiceRequest,
 };
+use crate::plugin::cx::call::Call;
 use crate::topic::{HasRequest, TopicSet};
 
 const EPROTO: i32 = 71;

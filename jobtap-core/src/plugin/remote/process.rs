@@ -3,14 +3,16 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::jobs::JobRef;
-use super::remote::Remote;
+use futures_channel::oneshot;
+
+use super::handle::Remote;
+use crate::host::failure::Gone;
 use crate::host::process::Begun;
-use crate::host::waiting::{Waiting, oneshot};
 use crate::host::{
     Command, LineSink, OutputLine, Process, ProcessAnswer, ProcessCommand, ProcessKey,
     ProcessResult, RemoteHandle,
 };
+use crate::plugin::cx::jobs::JobRef;
 use crate::resource::ResourceSet;
 
 impl Process {
@@ -41,7 +43,7 @@ impl Process {
 pub struct Child {
     key: ProcessKey,
     remote: RemoteHandle,
-    end: Waiting<ProcessResult>,
+    end: oneshot::Receiver<ProcessResult>,
     ended: bool,
 }
 
@@ -83,8 +85,8 @@ impl<P: 'static> Remote<P> {
     ) -> Child {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let key = ProcessKey(NEXT.fetch_add(1, Ordering::Relaxed));
-        let (answer, end) = oneshot();
-        let answer = ProcessAnswer { end: answer, begun };
+        let (sender, end) = oneshot::channel();
+        let answer = ProcessAnswer { end: sender, begun };
         let run = ProcessCommand::Run { key, process, lines, answer };
         self.handle().commands(vec![Command::Process(run)]);
         Child { key, remote: self.handle().clone(), end, ended: false }
@@ -156,7 +158,7 @@ impl Child {
     pub async fn wait(&mut self) -> ProcessResult {
         let result = (&mut self.end).await;
         self.ended = true;
-        result?
+        result.map_err(|_| Gone)?
     }
 }
 

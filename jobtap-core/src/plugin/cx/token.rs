@@ -12,8 +12,8 @@ use crate::job::JobId;
 /// Finish it with [`finish`](Token::finish). Dropping it unfinished ends it with status 1 and a
 /// fatal exception on the job. The host does the same for what a plugin has open when it is
 /// unloaded, and, at the next start, for what was open when the manager ended and the plugin doesn't
-/// take over in `job.new` with [`Cx::prolog_reopen`](super::Cx::prolog_reopen) or
-/// [`Cx::epilog_reopen`](super::Cx::epilog_reopen).
+/// take over in `job.new` with [`Cx::prolog_reopen`](crate::plugin::Cx::prolog_reopen) or
+/// [`Cx::epilog_reopen`](crate::plugin::Cx::epilog_reopen).
 ///
 /// ```
 /// use jobtap_core::prelude::*;

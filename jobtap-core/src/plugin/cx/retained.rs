@@ -1,7 +1,7 @@
 //! Resources that a plugin keeps from the scheduler after the end of their job, to clean them, say.
 //! Flux's housekeeping does that; the job is over meanwhile.
 
-use super::cx::Cx;
+use super::context::Cx;
 use crate::host::{CallError, Command, RemoteHandle};
 use crate::job::JobId;
 use crate::resource::{Idset, ResourceSet};

@@ -14,7 +14,7 @@ use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
 use crate::topic::{HasLiveJob, HasPendingJob, TopicSet};
 
-/// A job that exists, as [`Cx::job`](super::Cx::job) gives it for an id: active, or inactive and not
+/// A job that exists, as [`Cx::job`](crate::plugin::Cx::job) gives it for an id: active, or inactive and not
 /// yet purged.
 ///
 /// Like the others here it has the reads of a [`Job`] but is not one: a handler's `&Job` is taken as it
@@ -33,7 +33,7 @@ use crate::topic::{HasLiveJob, HasPendingJob, TopicSet};
 #[derive(Debug, Clone, Copy)]
 pub struct JobRef<'a>(&'a Job);
 
-/// A job that was accepted and is not over, as [`Cx::live`](super::Cx::live) gives it for an id.
+/// A job that was accepted and is not over, as [`Cx::live`](crate::plugin::Cx::live) gives it for an id.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
@@ -74,8 +74,8 @@ pub struct PendingJob<'a>(&'a Job);
 pub struct EndingJob<'a>(&'a Job);
 
 /// A dependency that holds a job: got from [`Job::dependency`] or
-/// [`Cx::dependency_add`](super::Cx::dependency_add), given to
-/// [`Cx::dependency_remove`](super::Cx::dependency_remove). It lasts as long as the callback; what
+/// [`Cx::dependency_add`](crate::plugin::Cx::dependency_add), given to
+/// [`Cx::dependency_remove`](crate::plugin::Cx::dependency_remove). It lasts as long as the callback; what
 /// comes later looks the dependency up again, which may be gone by then.
 ///
 /// ```

@@ -6,14 +6,20 @@
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 
-use super::call::Call;
-use super::cx::Cx;
-use super::data::{Data, InstanceData, PluginData, PluginInstanceData};
-use super::jobs::AsJob;
-use crate::host::waiting::{Either, Gone, oneshot, race};
-use crate::host::{Command, RemoteHandle, TimerKey, Work};
+use futures_channel::oneshot;
+use futures_util::FutureExt;
+use futures_util::future::{Either, select};
+
+use crate::host::failure::Gone;
+use crate::host::{Command, Level, RemoteHandle, Task, TimerKey, Work, panic_text};
 use crate::job::{JobId, Timestamp};
+use crate::plugin::cx::call::Call;
+use crate::plugin::cx::context::Cx;
+use crate::plugin::cx::jobs::AsJob;
+use crate::plugin::data::{Data, InstanceData, PluginData, PluginInstanceData};
 use crate::topic::Later;
 
 /// A `Send` handle to plugin `P` on the manager's thread.
@@ -139,9 +145,43 @@ impl<P: 'static> Remote<P> {
         &self,
         work: impl FnOnce(&mut P, Cx<'_, Later<P>>) -> R + Send + 'static,
     ) -> Result<R, Gone> {
-        let (answer, waiting) = oneshot();
-        self.run(move |plugin, cx| answer.send(work(plugin, cx)));
-        waiting.await
+        let (sender, receiver) = oneshot::channel();
+        self.run(move |plugin, cx| {
+            let _ = sender.send(work(plugin, cx));
+        });
+        receiver.await.map_err(|_| Gone)
+    }
+
+    /// Runs a future of the plugin's own off the manager's thread, from when what is on its way there
+    /// is durable. It brings back what it finds with [`run`](Remote::run). Nothing waits for it: what
+    /// holds a job is an asynchronous handler, or has a [`Token`](crate::plugin::Token).
+    ///
+    /// When the plugin is unloaded, whatever the future waits for through the SDK ends with
+    /// [`Gone`]. A panic in it is logged.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// struct Weather { wind: Option<String> }
+    ///
+    /// fn look(remote: Remote<Weather>) {
+    ///     remote.clone().spawn(async move {
+    ///         if let Ok(end) = remote.run_process(Process::new("wind-speed")).await {
+    ///             let wind = String::from_utf8_lossy(&end.stdout).into_owned();
+    ///             remote.run(move |weather, _| weather.wind = Some(wind));
+    ///         }
+    ///     });
+    /// }
+    /// ```
+    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let work = AssertUnwindSafe(work).catch_unwind();
+        let remote = self.handle().clone();
+        self.handle().commands(vec![Command::Spawn(Task(Box::pin(async move {
+            if let Err(panic) = work.await {
+                let text = format!("a future panicked: {}", panic_text(&*panic));
+                let level = Level::Error;
+                remote.commands(vec![Command::Log { level, text }]);
+            }
+        })))]);
     }
 
     /// Runs `work` with the plugin at a time. A time in the past is due at once.
@@ -173,12 +213,14 @@ impl<P: 'static> Remote<P> {
     /// # Errors
     /// [`Gone`] when the plugin was unloaded meanwhile.
     pub async fn sleep(&self, seconds: f64) -> Result<(), Gone> {
-        let (answer, waiting) = oneshot();
+        let (sender, receiver) = oneshot::channel();
         let remote = self.clone();
         self.run(move |_, cx| {
-            remote.at(cx.now() + seconds, move |_, _| answer.send(()));
+            remote.at(cx.now() + seconds, move |_, _| {
+                let _ = sender.send(());
+            });
         });
-        waiting.await
+        receiver.await.map_err(|_| Gone)
     }
 
     /// Waits for `work`, but no longer than this in the host's time.
@@ -203,9 +245,9 @@ impl<P: 'static> Remote<P> {
     /// # Errors
     /// [`TimedOut`]; `work` is dropped then.
     pub async fn timeout<F: Future>(&self, seconds: f64, work: F) -> Result<F::Output, TimedOut> {
-        match race(work, self.sleep(seconds)).await {
-            Either::First(output) => Ok(output),
-            Either::Second(_) => Err(TimedOut { seconds }),
+        match select(pin!(work), pin!(self.sleep(seconds))).await {
+            Either::Left((output, _)) => Ok(output),
+            Either::Right(_) => Err(TimedOut { seconds }),
         }
     }
 
@@ -214,10 +256,12 @@ impl<P: 'static> Remote<P> {
     /// # Errors
     /// [`Gone`] when the plugin was unloaded meanwhile.
     pub async fn ended(&self, job: JobId) -> Result<(), Gone> {
-        let (answer, waiting) = oneshot();
-        let work = call(move |_: &mut P, _| answer.send(()));
+        let (sender, receiver) = oneshot::channel();
+        let work = call(move |_: &mut P, _| {
+            let _ = sender.send(());
+        });
         self.handle.commands(vec![Command::AwaitEnd { job, work }]);
-        waiting.await
+        receiver.await.map_err(|_| Gone)
     }
 
     /// Waits for `work`, but no longer than until the job has a fatal exception or is over.
@@ -225,9 +269,9 @@ impl<P: 'static> Remote<P> {
     /// # Errors
     /// [`Ended`]; `work` is dropped then.
     pub async fn until_ended<F: Future>(&self, job: JobId, work: F) -> Result<F::Output, Ended> {
-        match race(work, self.ended(job)).await {
-            Either::First(output) => Ok(output),
-            Either::Second(_) => Err(Ended { job }),
+        match select(pin!(work), pin!(self.ended(job))).await {
+            Either::Left((output, _)) => Ok(output),
+            Either::Right(_) => Err(Ended { job }),
         }
     }
 }

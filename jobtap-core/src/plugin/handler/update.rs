@@ -5,9 +5,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::failure::Reject;
-use super::given::{IsJobspecPath, IsJson};
-use super::jobspec_path::JobspecPath;
 use crate::host::{UpdateDecision, UpdateRequest};
+use crate::plugin::cx::arguments::{IsJobspecPath, IsJson};
+use crate::plugin::cx::jobspec_path::JobspecPath;
 
 /// What was changed in a jobspec, for `job.update`: new values by dotted path, as in the context of
 /// the `jobspec-update` event (RFC 21).
@@ -60,7 +60,7 @@ impl UpdateRequest {
     }
 }
 
-/// A plugin's yes to an [`UpdateRequest`]. The no is a [`Reject`](super::Reject).
+/// A plugin's yes to an [`UpdateRequest`]. The no is a [`Reject`](crate::plugin::Reject).
 ///
 /// ```
 /// use jobtap_core::prelude::*;

@@ -1,15 +1,15 @@
 //! What a handler may take as parameters.
 
-use super::call::Call;
-use super::conf::{Conf, ConfTable, InstanceConf};
-use super::cx::Cx;
-use super::data::{Data, InstanceData, PluginData, PluginInstanceData};
-use super::remote::{Remote, SamePlugin};
 use super::update::Updates;
 use crate::eventlog::EventEntry;
 use crate::host::{Detail, Failure, UpdateRequest};
 use crate::job::{Job, JobInfo, State};
 use crate::jobspec::{Dependency, Jobspec};
+use crate::plugin::conf::{Conf, ConfTable, InstanceConf};
+use crate::plugin::cx::call::Call;
+use crate::plugin::cx::context::Cx;
+use crate::plugin::data::{Data, InstanceData, PluginData, PluginInstanceData};
+use crate::plugin::remote::handle::{Remote, SamePlugin};
 use crate::resource::ResourceSet;
 use crate::topic::{
     HasCause, HasConf, HasDependency, HasEntry, HasJob, HasMember, HasOwnConf, HasOwned,

@@ -9,29 +9,29 @@
 //! | `job.state.cleanup` | an epilog holds the resources | it is finished |
 //!
 //! The future starts after the callback's events are durable, runs off the manager's thread, and
-//! waits through [`Remote`](super::Remote) only, so that virtual time works. One that fails or
+//! waits through [`Remote`](crate::plugin::Remote) only, so that virtual time works. One that fails or
 //! panics ends its prolog, epilog or dependency with a fatal exception. One whose job no longer waits
 //! for it, because the job was cancelled say, is dropped at its next `await`; a prolog's goes on with
 //! `on_cancel = "run-on"`. When the manager is started again, work for a dependency or a priority
 //! begins again; a prolog or epilog has failed, unless its handler says `on_restart = "rerun"`.
 
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 
-use super::call::Call;
+use futures_channel::oneshot;
+use futures_util::FutureExt;
+use futures_util::future::{AbortHandle, Abortable, Either, select};
+
 use super::failure::{EpilogFailed, HandlerError, PrologFailed, Reject};
-use super::remote::Remote;
 use super::service::IntoReply;
-use crate::host::abort::{AbortHandle, Abortable};
-use crate::host::waiting::{Either, oneshot, race};
 use crate::host::{
     AsyncPolicy, CallError, Command, Detail, Exception, Failure, Hold, Host, JobWork, Level,
     Outcome, Priority, RemoteHandle, ServiceError, Task, panic_text,
 };
 use crate::job::JobId;
 use crate::jobspec::Dependency;
+use crate::plugin::cx::call::Call;
 use crate::topic::{
     HasJob, HasRequest, JobDependency, JobStateCleanup, JobStateDepend, JobStatePriority,
     JobStateRun, JobValidate, TopicSet,
@@ -252,23 +252,23 @@ where
     }
     let job = job.id();
     let outcome = T::begin(host, job, &what)?;
-    let abort = AbortHandle::default();
+    let (abort, aborted) = AbortHandle::new_pair();
     let (name, seconds) = (what.clone(), policy.timeout);
-    let answering = async move { future.await.into_answer() };
-    let work = Abortable::new(Guarded(Box::pin(answering)), abort.clone());
+    let answering = AssertUnwindSafe(async move { future.await.into_answer() }).catch_unwind();
+    let work = Abortable::new(answering, aborted);
     let task = Task(Box::pin(async move {
-        let ended = match seconds {
+        let finished = match seconds {
             None => work.await,
-            Some(seconds) => match race(work, elapsed(&remote, seconds)).await {
-                Either::First(ended) => ended,
-                Either::Second(()) => Some(Ok(Err(format!("{name}: no end after {seconds} s")))),
+            Some(seconds) => match select(pin!(work), pin!(elapsed(&remote, seconds))).await {
+                Either::Left((finished, _)) => finished,
+                Either::Right(((), _)) => Ok(Ok(Err(format!("{name}: no end after {seconds} s")))),
             },
         };
-        // Ended from outside: nothing waits for an answer any more.
-        let Some(ended) = ended else { return };
-        let answer = match ended {
+        // Aborted: the job no longer waits for an answer.
+        let Ok(finished) = finished else { return };
+        let answer = match finished {
             Ok(answer) => answer,
-            Err(panic) => Err(format!("{name} panicked: {panic}")),
+            Err(panic) => Err(format!("{name} panicked: {}", panic_text(&*panic))),
         };
         let mut commands = T::end(job, &name, answer);
         commands.push(Command::End { job, what: name });
@@ -279,11 +279,18 @@ where
     Ok(outcome)
 }
 
-/// Waits in the host's time; for ever when the plugin is gone, since its work ends then anyway.
+/// Waits in the host's time. Once the plugin is unloaded it waits for ever: the work is aborted then,
+/// which is not to be reported as a timeout.
 async fn elapsed(remote: &RemoteHandle, seconds: f64) {
-    let (answer, waiting) = oneshot();
-    remote.after(seconds, |_| {}, move || answer.send(()));
-    if waiting.await.is_err() {
+    let (sender, receiver) = oneshot::channel();
+    remote.after(
+        seconds,
+        |_| {},
+        move || {
+            let _ = sender.send(());
+        },
+    );
+    if receiver.await.is_err() {
         std::future::pending::<()>().await;
     }
 }
@@ -301,11 +308,14 @@ where
     };
     let answers_itself = request.taken.replace(true);
     let (to, remote) = (request.to, call.args.host.remote());
-    let guarded = Guarded(Box::pin(future));
+    let answering = AssertUnwindSafe(future).catch_unwind();
     call.args.host.push(Command::Spawn(Task(Box::pin(async move {
-        let result = match guarded.await {
+        let result = match answering.await {
             Ok(reply) => reply.into_reply(),
-            Err(panic) => Err(ServiceError::new(EIO, format!("the plugin panicked: {panic}"))),
+            Err(panic) => {
+                let text = format!("the plugin panicked: {}", panic_text(&*panic));
+                Err(ServiceError::new(EIO, text))
+            }
         };
         // With a responder in its hands the work has answered itself, or will.
         if !answers_itself || result.is_err() {
@@ -315,52 +325,4 @@ where
     Ok(Outcome::default())
 }
 
-impl<P: 'static> Remote<P> {
-    /// Runs a future of the plugin's own off the manager's thread, from when what is on its way there
-    /// is durable. It brings back what it finds with [`run`](Remote::run). Nothing waits for it: what
-    /// holds a job is an asynchronous handler, or has a [`Token`](super::Token).
-    ///
-    /// When the plugin is unloaded, whatever the future waits for through the SDK ends with
-    /// [`Gone`](super::Gone). A panic in it is logged.
-    ///
-    /// ```
-    /// # use jobtap_core::prelude::*;
-    /// struct Weather { wind: Option<String> }
-    ///
-    /// fn look(remote: Remote<Weather>) {
-    ///     remote.clone().spawn(async move {
-    ///         if let Ok(end) = remote.run_process(Process::new("wind-speed")).await {
-    ///             let wind = String::from_utf8_lossy(&end.stdout).into_owned();
-    ///             remote.run(move |weather, _| weather.wind = Some(wind));
-    ///         }
-    ///     });
-    /// }
-    /// ```
-    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let guarded = Guarded(Box::pin(work));
-        let remote = self.handle().clone();
-        self.handle().commands(vec![Command::Spawn(Task(Box::pin(async move {
-            if let Err(panic) = guarded.await {
-                let (level, text) = (Level::Error, format!("a future panicked: {panic}"));
-                remote.commands(vec![Command::Log { level, text }]);
-            }
-        })))]);
-    }
-}
-
 const EIO: i32 = 5;
-
-/// A future whose panic becomes a value.
-struct Guarded<F>(Pin<Box<F>>);
-
-impl<F: Future> Future for Guarded<F> {
-    /// What it gave, or what its panic said.
-    type Output = Result<F::Output, String>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(cx))) {
-            Ok(poll) => poll.map(Ok),
-            Err(panic) => Poll::Ready(Err(panic_text(&*panic))),
-        }
-    }
-}

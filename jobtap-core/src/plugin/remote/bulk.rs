@@ -9,9 +9,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_channel::oneshot;
+
+use super::handle::{Remote, Timer};
 use super::process::Signals;
-use super::remote::{Remote, Timer};
-use crate::host::waiting::{Answer, Gone, Waiting, oneshot};
+use crate::host::failure::Gone;
 use crate::host::{
     LineSink, OutputLine, Process, ProcessEnd, ProcessError, ProcessResult, RemoteHandle,
 };
@@ -148,7 +150,7 @@ fn status(end: &ProcessResult) -> WaitStatus {
 #[must_use = "dropping it kills the processes"]
 pub struct BulkChild {
     control: BulkControl,
-    end: Waiting<BulkEnd>,
+    end: oneshot::Receiver<BulkEnd>,
 }
 
 impl BulkChild {
@@ -162,7 +164,7 @@ impl BulkChild {
     /// # Errors
     /// When the plugin was unloaded.
     pub async fn wait(&mut self) -> Result<BulkEnd, Gone> {
-        (&mut self.end).await
+        (&mut self.end).await.map_err(|_| Gone)
     }
 }
 
@@ -187,7 +189,7 @@ struct State {
     /// What has not ended.
     active: BTreeMap<u32, Active>,
     end: BulkEnd,
-    answer: Option<Answer<BulkEnd>>,
+    answer: Option<oneshot::Sender<BulkEnd>>,
 }
 
 struct Active {
@@ -343,7 +345,7 @@ impl BulkControl {
             let end = state.end.clone();
             // It wakes somebody who may look here.
             drop(state);
-            answer.send(end);
+            let _ = answer.send(end);
         }
     }
 
@@ -403,7 +405,7 @@ impl<P: 'static> Remote<P> {
         bulk: Bulk,
         line: impl FnMut(u32, OutputLine) + Clone + Send + 'static,
     ) -> BulkChild {
-        let (answer, end) = oneshot();
+        let (answer, end) = oneshot::channel();
         let state = State {
             total: bulk.ranks.len(),
             limits: bulk.limits,
