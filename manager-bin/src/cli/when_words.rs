@@ -114,7 +114,7 @@ fn day_and_time(words: &[&str], now: &Zoned) -> Option<Zoned> {
     day.to_datetime(at.unwrap_or(Time::midnight())).to_zoned(now.time_zone().clone()).ok()
 }
 
-/// Reads `noon`, `10am`, `10:30pm`, `22:30`.
+/// Reads `noon`, `10am`, `10:30pm`, `8:00`, `22:30`.
 fn time_of_day(word: &str) -> Option<Time> {
     match word {
         "noon" => return Some(time(12, 0, 0, 0)),
@@ -123,7 +123,9 @@ fn time_of_day(word: &str) -> Option<Time> {
     }
     let half = |suffix: &str, offset: i8| Some((word.strip_suffix(suffix)?, offset));
     let Some((clock, offset)) = half("am", 0).or_else(|| half("pm", 12)) else {
-        return word.contains(':').then(|| word.parse().ok()).flatten();
+        // An hour has two digits for jiff.
+        let padded = if word.find(':')? == 1 { format!("0{word}") } else { word.to_owned() };
+        return padded.parse().ok();
     };
     let mut parts = clock.split(':').map(str::parse::<i8>);
     let hour = parts.next()?.ok().filter(|hour| (1..=12).contains(hour))? % 12 + offset;
