@@ -148,3 +148,12 @@ fn every_linked_plugin_can_be_reloaded_while_jobs_wait() {
         }
     }
 }
+
+#[test]
+fn each_configuration_has_a_derived_schema() {
+    let schemas = linked().into_iter().filter_map(|plugin| Some((plugin.name, (plugin.schema)()?)));
+    for (name, schema) in schemas {
+        // That of a type that derives none.
+        assert_ne!(schema, json!({"type": "object"}), "{name}");
+    }
+}

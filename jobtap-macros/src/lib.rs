@@ -200,7 +200,8 @@ pub fn on(_args: TokenStream, item: TokenStream) -> TokenStream {
 /// - No receiver; not `async`, not generic, not under `#[cfg(..)]`.
 /// - Any of these parameters: `Conf<C>`, the plugin's own configuration, once; `InstanceConf<C>`, named
 ///   keys of the whole instance's configuration; `Remote<Self>`, the way back to the plugin from timers
-///   and other threads.
+///   and other threads. `C` is `Deserialize`; if it is also `JsonSchema`, `jobtap plugin schema` shows
+///   its settings.
 /// - It returns `Self`, or `Result<Self, ConfError>`. An error fails the load, with its text for whoever
 ///   loads the plugin; on a reload the old plugin stays.
 ///
