@@ -1,7 +1,5 @@
 //! What a manager relies on, tried with a real shepherd: this test binary, run again.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
 mod claims;
 mod end;
 mod io;

@@ -31,7 +31,6 @@ pub(in crate::engine) fn merge(target: &mut Map<String, Value>, notes: &Map<Stri
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use serde_json::json;
 
     use super::*;

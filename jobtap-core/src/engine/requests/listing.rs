@@ -158,7 +158,6 @@ pub(in crate::engine) fn list_id(core: &Core, id: JobId) -> Result<Value, Reques
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
     use crate::testing::{TestJob, TestManager};
