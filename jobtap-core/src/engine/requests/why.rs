@@ -7,9 +7,9 @@
 use serde_json::{Value, json};
 
 use crate::engine::alloc::nodes::ReservedNodes;
-use crate::engine::alloc::retained;
 use crate::engine::api::{Cred, RequestError};
 use crate::engine::core::Core;
+use crate::engine::dispatch::retention;
 use crate::engine::events::text_field;
 use crate::engine::jobs::Record;
 use crate::host::{Hold, Perilog};
@@ -253,7 +253,7 @@ fn why_resources(core: &Core, record: &Record) -> Value {
 fn in_use<'a>(core: &'a Core, record: &Record) -> Vec<InUse<'a>> {
     let alloc = &core.alloc;
     // Retained resources come first: they become free soon, though it is not known when.
-    let retained = retained::by_name(&alloc.retained, &core.plugins);
+    let retained = retention::by_name(&alloc.retained, &core.plugins);
     let retained = retained.map(|(job, plugin, resources)| {
         let by = format!("plugin {plugin} since the end of {job}");
         InUse { by, job, resources, until: None }
