@@ -128,8 +128,8 @@ impl Engine {
             Command::Reopen { job, perilog, description } => {
                 self.opens(plugin, job, perilog, &description);
             }
-            Command::Keep { job } => self.keep(plugin, job),
-            Command::GiveBack { job, ranks } => self.give_back(plugin, job, &ranks),
+            Command::Retain { job } => self.keep(plugin, job),
+            Command::FreeRetained { job, ranks } => self.give_back(plugin, job, &ranks),
             Command::SetData { job, value, volatile } => {
                 self.set_data(plugin, job, value, volatile);
             }

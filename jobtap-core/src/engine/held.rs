@@ -1,6 +1,6 @@
 //! What holds a job on behalf of plugins: open prologs and epilogs, and asynchronous handlers at work.
 
-use crate::host::{AbortHandle, Hold, Perilog, PluginKey};
+use crate::host::{AbortHandle, Perilog, PluginKey, WorkKind};
 use crate::job::State;
 
 /// A prolog or epilog, and the plugin that has it.
@@ -16,7 +16,7 @@ pub(super) struct Opened {
 pub(super) struct Working {
     pub(super) plugin: PluginKey,
     pub(super) what: String,
-    pub(super) hold: Hold,
+    pub(super) hold: WorkKind,
     pub(super) run_on: bool,
     pub(super) abort: AbortHandle,
 }
@@ -26,10 +26,10 @@ impl Working {
     pub(super) fn is_void(&self, state: State) -> bool {
         match self.hold {
             // The answer to an update is waited for until the job is over.
-            Hold::Verdict | Hold::Epilog => state == State::Inactive,
-            Hold::Dependency => !matches!(state, State::New | State::Depend),
-            Hold::Priority => state != State::Priority,
-            Hold::Prolog => state >= State::Cleanup && !self.run_on,
+            WorkKind::Verdict | WorkKind::Epilog => state == State::Inactive,
+            WorkKind::Dependency => !matches!(state, State::New | State::Depend),
+            WorkKind::Priority => state != State::Priority,
+            WorkKind::Prolog => state >= State::Cleanup && !self.run_on,
         }
     }
 }

@@ -48,7 +48,7 @@ impl Host for FrameHost<'_> {
         self.engine.seen(id)
     }
 
-    fn freed(&self, id: JobId) -> Option<ResourceSet> {
+    fn retainable(&self, id: JobId) -> Option<ResourceSet> {
         self.engine.keepable(self.instance.get().key(), id)
     }
 
@@ -220,7 +220,7 @@ impl Engine {
 
     fn alive(&self, job: JobId, call: &'static str) -> Result<(), CallError> {
         if self.jobs.get(&job).is_some_and(|record| record.rejected) {
-            return Err(CallError::Over(job));
+            return Err(CallError::NotActive(job));
         }
         self.in_state(job, call, "the job is over", |state| state != State::Inactive)
     }
@@ -248,7 +248,7 @@ impl Engine {
         if self.jobs.get(&job).is_some_and(held) {
             return Ok(());
         }
-        Err(CallError::NotHeld { job, description: description.to_owned() })
+        Err(CallError::NoDependency { job, description: description.to_owned() })
     }
 
     fn check_update(&self, job: JobId, updates: &Map<String, Value>) -> Result<(), CallError> {

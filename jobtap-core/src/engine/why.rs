@@ -9,7 +9,7 @@ use super::Engine;
 use super::api::{Cred, RequestError};
 use super::record::{Exec, Record, field};
 use super::requests::refused;
-use crate::host::{Hold, Perilog};
+use crate::host::{Perilog, WorkKind};
 use crate::job::{JobId, State, Timestamp};
 use crate::topic::TopicId;
 
@@ -61,7 +61,7 @@ impl Engine {
     }
 
     fn why_priority(&self, record: &Record) -> Vec<Value> {
-        let at_work = record.working.iter().filter(|work| work.hold == Hold::Priority);
+        let at_work = record.working.iter().filter(|work| work.hold == WorkKind::Priority);
         let mut reasons: Vec<Value> = at_work
             .map(|work| {
                 let text = format!("{} is at work on its priority", work.what);

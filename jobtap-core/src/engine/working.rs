@@ -10,7 +10,7 @@ use crate::job::{JobId, State};
 
 impl Engine {
     pub(super) fn begin_work(&mut self, plugin: PluginKey, work: JobWork) {
-        let JobWork { job, what, hold, run_on, abort, task } = work;
+        let JobWork { job, what, kind: hold, run_on, abort, task } = work;
         if let Some(record) = self.jobs.get_mut(&job) {
             record.working.push(Working { plugin, what, hold, run_on, abort });
         }

@@ -262,7 +262,7 @@ topics! {
 /// # #[derive(Default)]
 /// # struct Site;
 /// fn look(site: &mut Site, id: JobId, cx: &Cx<'_, Later<Site>>) -> Result<(), CallError> {
-///     let job = cx.live(id)?;
+///     let job = cx.active_job(id)?;
 ///     Ok(cx.memo(job, "site", "seen again")?)
 /// }
 /// ```

@@ -1,4 +1,4 @@
-//! For tests: each kind of mistake in a configuration, and the words in which its author reads it.
+//! For tests: each kind of error in a configuration, and its message.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
