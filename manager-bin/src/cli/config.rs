@@ -247,7 +247,6 @@ impl Kind {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
 
     fn show(kind: &str, value: Value) -> Option<String> {

@@ -156,7 +156,6 @@ impl Enclosing {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use tokio::net::UnixListener;
 
     use super::*;

@@ -67,7 +67,6 @@ fn context(settings: &[String]) -> Result<Option<Value>, CliError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn of(settings: &[&str]) -> Result<Option<Value>, String> {

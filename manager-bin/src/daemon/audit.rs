@@ -195,8 +195,6 @@ pub(super) fn change(topic: &str, payload: &Value) -> Option<Change> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use std::sync::Arc;
 
     use jobtap_core::job::Uid;

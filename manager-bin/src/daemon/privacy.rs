@@ -136,8 +136,6 @@ fn job_of(topic: &str, payload: &Value) -> Option<JobId> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     fn veil(access: Value) -> Result<Veil, String> {

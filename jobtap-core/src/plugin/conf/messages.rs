@@ -1,7 +1,5 @@
 //! For tests: each kind of error in a configuration, and its message.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
 use std::collections::BTreeMap;
 
 use serde::Deserialize;

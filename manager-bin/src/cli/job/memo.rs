@@ -54,7 +54,6 @@ fn memo(notes: &[String], stdin: impl Fn() -> Result<String, CliError>) -> Resul
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
 
     fn of(notes: &[&str]) -> Result<Value, String> {

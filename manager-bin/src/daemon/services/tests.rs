@@ -1,6 +1,5 @@
 //! What requests are taken for, and who may send them.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 use proptest::prelude::*;
 use serde_json::json;
 
