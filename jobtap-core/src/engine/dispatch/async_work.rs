@@ -14,7 +14,7 @@ pub(in crate::engine) fn begin(
     plugin: PluginKey,
     work: JobWork,
 ) {
-    let JobWork { job, what, hold, run_on, abort, task } = work;
+    let JobWork { job, what, kind: hold, run_on, abort, task } = work;
     if let Some(record) = jobs.get_mut(job) {
         record.async_work.running.push(Running { plugin, what, hold, run_on, abort });
     }
@@ -62,7 +62,7 @@ pub(in crate::engine) fn at_end(core: &mut Core, plugin: PluginKey, job: JobId, 
     match core.jobs.get_mut(job) {
         Some(record)
             if record.job.state != State::Inactive
-                && !record.job.end_event.as_deref().is_some_and(|end| end.name == "exception") =>
+                && record.job.end_event.as_deref().is_none_or(|end| end.name != "exception") =>
         {
             record.async_work.at_end.push((plugin, work));
         }

@@ -31,10 +31,8 @@ pub(in crate::engine) fn carry_out_next(core: &mut Core, mut commands: Box<Comma
     let origin = commands.origin;
     let command = match command {
         Command::UpdateJobspec { job, updates } => {
-            match merge_update(&mut commands.queue, plugin, job, updates) {
-                Some(updates) => Some(Command::UpdateJobspec { job, updates }),
-                None => None,
-            }
+            let updates = merge_update(&mut commands.queue, plugin, job, updates);
+            updates.map(|updates| Command::UpdateJobspec { job, updates })
         }
         command => Some(command),
     };
@@ -141,8 +139,8 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
             exec::signal(&core.jobs, &mut core.effects, job, signal.number());
         }
         Command::Drain { ranks, reason } => node_events::drain_for_owner(core, &ranks, &reason),
-        Command::Keep { job } => retention::retain(core, plugin, job),
-        Command::GiveBack { job, ranks } => retention::free(core, plugin, job, &ranks),
+        Command::Retain { job } => retention::retain(core, plugin, job),
+        Command::FreeRetained { job, ranks } => retention::free(core, plugin, job, &ranks),
         Command::Subscribe { job } => {
             if let Some(record) = core.jobs.get_mut(job)
                 && !record.subscribers.contains(&plugin)

@@ -12,7 +12,7 @@ use crate::engine::core::Core;
 use crate::engine::dispatch::retention;
 use crate::engine::events::text_field;
 use crate::engine::jobs::Record;
-use crate::host::{Hold, Perilog};
+use crate::host::{Perilog, WorkKind};
 use crate::job::{JobId, State, Timestamp};
 use crate::resource::{Idset, ResourceSet};
 use crate::topic::TopicId;
@@ -69,7 +69,7 @@ fn dependency_owner(core: &Core, record: &Record, description: &str) -> Option<S
 
 fn why_priority(core: &Core, record: &Record) -> Vec<Value> {
     let mut reasons = Vec::new();
-    for work in record.async_work.running.iter().filter(|work| work.hold == Hold::Priority) {
+    for work in record.async_work.running.iter().filter(|work| work.hold == WorkKind::Priority) {
         let text = format!("{} is at work on its priority", work.what);
         let plugin = &*core.plugins.name(work.plugin);
         reasons.push(json!({ "kind": "priority", "text": text, "plugin": plugin }));
@@ -184,14 +184,14 @@ fn why_cleanup(core: &Core, record: &Record) -> Vec<Value> {
 
 fn why_perilogs(core: &Core, record: &Record, kind: Perilog) -> Vec<Value> {
     let word = kind.word();
-    let one = |description: &Box<str>| {
+    let one = |description: &str| {
         let owner = record.perilogs.owner(kind, description);
         let plugin = owner.map(|plugin| core.plugins.name(plugin).to_string());
         let of = plugin.as_ref().map(|plugin| format!(" of plugin {plugin}")).unwrap_or_default();
         let text = format!("{word} {description}{of} is not finished");
         json!({ "kind": word, "text": text, "description": description, "plugin": plugin })
     };
-    record.perilogs.open(kind).iter().map(one).collect()
+    record.perilogs.open(kind).iter().map(|description| one(description)).collect()
 }
 
 /// An inactive job waits for nothing; what is left to say is how it came out.
