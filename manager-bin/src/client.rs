@@ -4,10 +4,12 @@
 //! hands each to the request that waits for it.
 
 use std::collections::HashMap;
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
@@ -17,6 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 pub use crate::rpc::RpcError;
 use crate::rpc::errno::{ECONNRESET, ENODATA};
 use crate::rpc::message::{Answer, Request, decode, encode};
+use crate::rpc::service::Service;
 use crate::rpc::{self, HELLO, PROTOCOL, uri};
 
 /// Why there is no connection.
@@ -83,7 +86,13 @@ enum Sink {
     Many(mpsc::UnboundedSender<rpc::RpcResult>),
 }
 
-/// The answers to a streaming request.
+/// The answers to a streaming request, of the type that its service has.
+pub struct Typed<S> {
+    stream: Stream,
+    service: PhantomData<fn() -> S>,
+}
+
+/// The answers to a streaming request, as they come.
 pub struct Stream {
     answers: mpsc::UnboundedReceiver<rpc::RpcResult>,
     waiting: Arc<Waiting>,
@@ -143,14 +152,34 @@ impl Client {
         }
     }
 
-    /// Sends one request and waits for its answer.
+    /// Sends a request and waits for its answer.
+    ///
+    /// # Errors
+    /// The manager's refusal; ECONNRESET when the connection is lost; EPROTO for an answer that is not
+    /// of the service's type.
+    pub async fn call<S: Service>(&self, request: S) -> Result<S::Answer, RpcError> {
+        read::<S>(self.call_untyped(request).await?)
+    }
+
+    /// The same with the answer as it came, for commands that print it whole.
+    pub async fn call_untyped<S: Service>(&self, request: S) -> rpc::RpcResult {
+        self.rpc(S::TOPIC, written(&request)?).await
+    }
+
+    /// Sends a request that has any number of answers. A refusal is the first of them.
+    pub async fn follow<S: Service>(&self, request: S) -> Result<Typed<S>, RpcError> {
+        let stream = self.stream(S::TOPIC, written(&request)?).await?;
+        Ok(Typed { stream, service: PhantomData })
+    }
+
+    /// Sends a request to a service that is known only by its topic, such as a plugin's.
     pub async fn rpc(&self, topic: &str, payload: Value) -> rpc::RpcResult {
         let (sender, receiver) = oneshot::channel();
         self.send(topic, payload, Sink::One(sender))?;
         receiver.await.unwrap_or_else(|_| Err(self.shared.waiting.end()))
     }
 
-    /// Sends a request that has any number of answers. That it was refused shows in the first one.
+    /// The same for a request that has any number of answers. A refusal is the first of them.
     pub async fn stream(&self, topic: &str, payload: Value) -> Result<Stream, RpcError> {
         let (sender, answers) = mpsc::unbounded_channel();
         self.send(topic, payload, Sink::Many(sender))?;
@@ -164,6 +193,24 @@ impl Client {
         let request = Request { id, topic: topic.to_owned(), payload, stream };
         self.shared.lines.send(encode(&request)).map_err(|_| self.shared.waiting.end())
     }
+}
+
+impl<S: Service> Typed<S> {
+    /// The next answer; `None` after the last one.
+    pub async fn next(&mut self) -> Option<Result<S::Answer, RpcError>> {
+        Some(self.stream.next().await?.and_then(read::<S>))
+    }
+}
+
+/// A request as the payload of its message.
+fn written(request: &impl Serialize) -> rpc::RpcResult {
+    serde_json::to_value(request).map_err(|error| RpcError::proto(error.to_string()))
+}
+
+/// An answer of a service as its type.
+fn read<S: Service>(answer: Value) -> Result<S::Answer, RpcError> {
+    let malformed = |error| RpcError::proto(format!("{}: malformed answer: {error}", S::TOPIC));
+    S::Answer::deserialize(answer).map_err(malformed)
 }
 
 impl Stream {

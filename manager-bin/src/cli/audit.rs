@@ -14,7 +14,7 @@ use super::message::CliError;
 use super::session;
 use super::usage::Family;
 use crate::client::{Client, RpcError};
-use crate::daemon::audit::KEY;
+use crate::daemon::AUDIT_LOG as KEY;
 use crate::rpc::errno::ENOENT;
 
 /// Options of `audit`.

@@ -11,24 +11,24 @@ use jobtap_core::job::Uid;
 use jobtap_core::resource::Idset;
 use tokio::sync::{Notify, oneshot};
 
-use super::audit::Audit;
 use super::effects::Effector;
 use super::engine_thread::{self, EngineHandle, Messages, Surroundings, Turn};
 use super::execution::{self, Execution};
 use super::host_limits::HostLimits;
 use super::hub::Hub;
-use super::journal::Journal;
 use super::lifecycle::{Options, StartError};
 use super::log::Log;
-use super::privacy::{Privacy, Veil};
 use super::processes::Processes;
 use super::pulse::Pulse;
 use super::records::Records;
 use super::reload::{Configuration, warn_of_strangers};
+use super::services::audit::Audit;
+use super::services::journal::Journal;
+use super::services::privacy::{Privacy, Veil};
 use super::settings::Settings;
 use super::task_processes::TaskProcesses;
 use super::timers::Timers;
-use super::{Failure, Services, commit, resources, restore};
+use super::{Failure, Parts, commit, resources, restore};
 use crate::exec::{ExecEvent, KillPolicy, LocalConfig, LocalExecutor};
 use crate::store::{
     Committer, EmbeddedStore, GuestFiles, Reserve, Store, StoreError, StoreSettings,
@@ -48,7 +48,7 @@ pub(super) fn start_threads(
     uri: &str,
     runs: Runs,
     failure: Failure,
-) -> Result<(JoinHandle<()>, Arc<Services>), StartError> {
+) -> Result<(JoinHandle<()>, Arc<Parts>), StartError> {
     let owner = Uid::new(rustix::process::geteuid().as_raw());
     let inventory =
         resources::discover(&options.config, &options.test_size, options.given.as_ref())?;
@@ -101,7 +101,7 @@ pub(super) fn start_threads(
     let reserve = Reserve::default();
     let audit = Audit::open(records.store().as_ref(), engine.clone(), settings.audited)?;
     audit.start(Cred { userid: owner, owner: true });
-    let services = Services {
+    let parts = Parts {
         owner,
         engine,
         records,
@@ -116,7 +116,7 @@ pub(super) fn start_threads(
         limits,
         restart: Notify::new(),
     };
-    Ok((thread, Arc::new(services)))
+    Ok((thread, Arc::new(parts)))
 }
 
 fn open_store(

@@ -9,9 +9,9 @@ use super::Failure;
 use super::engine_thread::{After, EngineHandle};
 use super::execution::Execution;
 use super::hub::Hub;
-use super::journal::Journal;
 use super::processes::Processes;
 use super::records::Records;
+use super::services::journal::Journal;
 use super::timers::Timers;
 
 /// Everybody who is told.

@@ -15,10 +15,10 @@ use tokio::sync::oneshot;
 
 use super::engine_thread::EngineHandle;
 use super::host_limits::HostLimits;
-use super::lookup::current_jobspec;
 use super::placement;
 use super::records::Records;
-use super::submit;
+use super::services::ingest;
+use super::services::job_info::current_jobspec;
 use super::task_processes::TaskProcesses;
 use crate::exec::{ExecEvent, Executor, KillPolicy, LocalExecutor, Seen, StartJob, TaskProcess};
 use crate::rpc::RpcError;
@@ -245,7 +245,7 @@ fn served(resources: &ResourceSet, local: &Idset) -> Result<(), RpcError> {
 /// The environment as it was submitted (it is only in J), with this manager's address.
 fn environment(parts: &Parts, id: JobId) -> Result<Vec<(String, String)>, RpcError> {
     let token = parts.records.value(id, "J")?.ok_or_else(|| missing("J"))?;
-    let submitted = submit::payload(&token).ok_or_else(|| missing("J"))?;
+    let submitted = ingest::payload(&token).ok_or_else(|| missing("J"))?;
     let submitted: Value = serde_json::from_str(&submitted)
         .map_err(|error| RpcError::proto(format!("the stored J is damaged: {error}")))?;
     let variables = submitted.pointer("/attributes/system/environment").and_then(Value::as_object);

@@ -17,7 +17,6 @@ use serde_json::Value;
 use tokio::net::UnixListener;
 use tokio::sync::{oneshot, watch};
 
-use super::audit::AuditError;
 use super::boot::{Runs, plugin_runtime, start_threads};
 use super::config::Source;
 use super::engine_thread::answered;
@@ -25,8 +24,9 @@ use super::log::RingSizeError;
 use super::processes::Processes;
 use super::reload::ConfigCall;
 use super::resources::{ResourceError, TestSize};
+use super::services::audit::AuditError;
 use super::statedir::StateDir;
-use super::{Failure, Services, server};
+use super::{Failure, Parts, server};
 use crate::archive::{self, ArchiveError};
 use crate::exec::{ExecError, KillPolicyError};
 use crate::files::{Dir, Kind};
@@ -117,7 +117,7 @@ pub enum StartError {
 /// A running manager.
 pub struct Daemon {
     uri: String,
-    services: Arc<Services>,
+    parts: Arc<Parts>,
     server: tokio::task::JoinHandle<()>,
     engine: JoinHandle<()>,
     failed: watch::Receiver<Option<String>>,
@@ -135,13 +135,13 @@ impl Daemon {
         let (plugins, stop_plugins) = plugin_runtime()?;
         let processes = Processes::start(&plugins, &uri);
         let runs = Runs { plugins, processes: processes.clone() };
-        let (thread, services) = start_threads(&options, &uri, runs, failure)?;
+        let (thread, parts) = start_threads(&options, &uri, runs, failure)?;
         let listener = listen(&options.socket)
             .map_err(|reason| StartError::Socket { path: options.socket.clone(), reason })?;
-        let server = tokio::spawn(server::serve(listener, Arc::clone(&services), room));
+        let server = tokio::spawn(server::serve(listener, Arc::clone(&parts), room));
         Ok(Self {
             uri,
-            services,
+            parts,
             server,
             engine: thread,
             failed,
@@ -168,27 +168,27 @@ impl Daemon {
     /// Has the configuration read again, without waiting for the end of it; who refuses it is in the
     /// log, and the old one stays.
     pub fn reload(&self) {
-        let cred = Cred { userid: self.services.owner, owner: true };
-        let services = Arc::clone(&self.services);
+        let cred = Cred { userid: self.parts.owner, owner: true };
+        let parts = Arc::clone(&self.parts);
         tokio::spawn(async move {
-            let configuration = Arc::clone(&services.configuration);
+            let configuration = Arc::clone(&parts.configuration);
             if let Err(refusal) = configuration.call(cred, ConfigCall::Reload).await {
                 let text =
                     format!("the new configuration is refused, the old one stays: {refusal}");
-                services.log.write(Level::Error, &text);
+                parts.log.write(Level::Error, &text);
             }
         });
     }
 
     /// Has the resources end then (UNIX seconds, 0: never), as the job that this manager is does.
     pub fn move_end(&self, end: f64) {
-        let cred = Cred { userid: self.services.owner, owner: true };
-        let services = Arc::clone(&self.services);
+        let cred = Cred { userid: self.parts.owner, owner: true };
+        let parts = Arc::clone(&self.parts);
         tokio::spawn(async move {
             let request = Request::Nodes(NodeRequest::End(end));
-            if let Err(refusal) = answered(services.engine.request(cred, request)).await {
+            if let Err(refusal) = answered(parts.engine.request(cred, request)).await {
                 let text = format!("the new end of this manager's job is refused: {refusal}");
-                services.log.write(Level::Warning, &text);
+                parts.log.write(Level::Warning, &text);
             }
         });
     }
@@ -196,8 +196,8 @@ impl Daemon {
     /// Stops scheduling, cancels what runs, and waits until nothing does. Without this running jobs go
     /// on where the state stays, and the next start picks them up.
     pub async fn finish_jobs(&self) {
-        let cred = Cred { userid: self.services.owner, owner: true };
-        let engine = &self.services.engine;
+        let cred = Cred { userid: self.parts.owner, owner: true };
+        let engine = &self.parts.engine;
         let exception = Exception { kind: "cancel".into(), severity: 0, note: String::new() };
         let (target, reason) = (Target::all(), None);
         let stop = Request::QueueStart { target, start: false, reason, nocheckpoint: true };
@@ -215,7 +215,7 @@ impl Daemon {
     }
 
     async fn running_jobs(&self) -> u64 {
-        let stats = answered(self.services.engine.read(|engine| Ok(engine.job_stats()))).await;
+        let stats = answered(self.parts.engine.read(|engine| Ok(engine.job_stats()))).await;
         let stats = stats.unwrap_or_default();
         let count = |state| stats.pointer(&format!("/job_states/{state}")).and_then(Value::as_u64);
         count("run").unwrap_or(0) + count("cleanup").unwrap_or(0)
@@ -223,7 +223,7 @@ impl Daemon {
 
     /// Waits until somebody asks for a restart.
     pub async fn restart_asked(&self) {
-        self.services.restart.notified().await;
+        self.parts.restart.notified().await;
     }
 
     /// Ends the manager and starts it on what it left, as another process would be. Jobs go on, and so
@@ -233,11 +233,11 @@ impl Daemon {
     /// # Errors
     /// As [`start`](Self::start).
     pub async fn restart(self, end: Option<f64>) -> Result<Self, StartError> {
-        let (mut options, services) = self.stop(false).await;
+        let (mut options, parts) = self.stop(false).await;
         if let (Some(given), Some(end)) = (&mut options.given, end) {
             given.set_expiration(end).map_err(|error| ResourceError::Config(error.to_string()))?;
         }
-        options.config = services.configuration.current.lock().await.clone();
+        options.config = parts.configuration.current.lock().await.clone();
         if std::env::current_dir().is_err() {
             // It was removed, and the store's engine asks for it. Not `/`: a configuration that was named
             // by a relative path must not be read from somewhere else.
@@ -245,8 +245,8 @@ impl Daemon {
         }
         // Connections that were aborted and a dump that is being written have the store until their
         // turn comes, or they are done.
-        let store = Arc::downgrade(services.records.store());
-        drop(services);
+        let store = Arc::downgrade(parts.records.store());
+        drop(parts);
         while store.strong_count() > 0 {
             tokio::time::sleep(IDLE_POLL).await;
         }
@@ -259,21 +259,21 @@ impl Daemon {
     /// The archive that was to be left at the end can't be written.
     pub async fn shutdown(self) -> Result<(), ArchiveError> {
         let for_good = self.options.statedir.is_temporary();
-        let (options, services) = self.stop(for_good).await;
+        let (options, parts) = self.stop(for_good).await;
         let Some(file) = &options.dump else {
             return Ok(());
         };
-        let records = &services.records;
+        let records = &parts.records;
         let newer = archive::Overrides::new();
         archive::dump(records.store().as_ref(), records.files(), newer, file).map(drop)
     }
 
     /// Stops everything; `for_good`: nobody will ask for the jobs any more.
-    async fn stop(self, for_good: bool) -> (Options, Arc<Services>) {
-        let Self { services, server, engine, options, processes, .. } = self;
+    async fn stop(self, for_good: bool) -> (Options, Arc<Parts>) {
+        let Self { parts, server, engine, options, processes, .. } = self;
         remove_socket(&options.socket);
-        services.audit.finish(Cred { userid: services.owner, owner: true });
-        services.engine.stop();
+        parts.audit.finish(Cred { userid: parts.owner, owner: true });
+        parts.engine.stop();
         let ended = tokio::task::spawn_blocking(move || {
             let _ = engine.join();
             // Only now: their ends are no longer heard, so nothing is recorded as failed that the
@@ -283,17 +283,17 @@ impl Daemon {
         let _ = ended.await;
         // Who asks from now on, or still waits for an answer, hears that the manager ends; who
         // follows the journal, that this was all of it.
-        services.engine.replies().close();
-        services.hub.close();
-        services.journal.close();
-        services.log.close();
+        parts.engine.replies().close();
+        parts.hub.close();
+        parts.journal.close();
+        parts.log.close();
         for _ in 0..LAST_WORDS {
             tokio::task::yield_now().await;
         }
         server.abort();
         let _ = server.await;
-        services.execution.close(for_good);
-        (options, services)
+        parts.execution.close(for_good);
+        (options, parts)
     }
 }
 

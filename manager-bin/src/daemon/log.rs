@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::rpc::errno::{ENODATA, EOVERFLOW};
+use crate::rpc::services::log as wire;
 use crate::rpc::{RpcError, RpcResult};
 use crate::stderr;
 
@@ -42,8 +43,13 @@ pub struct Line {
 
 impl Line {
     /// The line as `log.dmesg` answers it.
-    pub fn to_json(&self) -> Value {
-        json!({"timestamp": self.time, "text": render(self.level, &self.text)})
+    pub fn shown(&self) -> wire::Line {
+        wire::Line { timestamp: self.time, text: render(self.level, &self.text) }
+    }
+
+    /// The same as an answer of a stream.
+    fn to_json(&self) -> Value {
+        json!(self.shown())
     }
 }
 

@@ -17,7 +17,7 @@ use super::engine_thread::{EngineHandle, answered};
 use super::execution::Execution;
 use super::lifecycle::StartError;
 use super::log::Log;
-use super::privacy::Privacy;
+use super::services::privacy::Privacy;
 use super::settings::Settings;
 use crate::rpc::errno::{EINVAL, EIO};
 use crate::rpc::{RpcError, RpcResult};

@@ -3,11 +3,11 @@
 
 use serde_json::Value;
 
-use super::audit;
 use super::lifecycle::StartError;
 use super::log::ring_size;
-use super::privacy::Veil;
-use super::submit_size;
+use super::services::audit;
+use super::services::ingest::size;
+use super::services::privacy::Veil;
 use crate::exec::KillPolicy;
 use crate::store::StoreSettings;
 
@@ -36,7 +36,7 @@ impl Settings {
             audited: audit::limit(config)?,
             kill: KillPolicy::read(config)?,
             veil: Veil::read(config).map_err(StartError::Access)?,
-            max_jobspec: submit_size::limit(config).map_err(StartError::Ingest)?,
+            max_jobspec: size::limit(config).map_err(StartError::Ingest)?,
             store: StoreSettings::read(config)?,
         })
     }

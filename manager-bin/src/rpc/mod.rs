@@ -5,6 +5,9 @@
 
 pub mod errno;
 pub mod message;
+pub mod payload;
+pub mod service;
+pub mod services;
 pub mod uri;
 
 use serde_json::Value;

@@ -10,8 +10,8 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::super::listing::Listing;
-use super::super::watch::Sink;
+use crate::daemon::services::job_info::watch::Sink;
+use crate::daemon::services::job_list::Listing;
 use crate::rpc::RpcResult;
 use crate::rpc::message::{Answer, encode};
 

@@ -9,16 +9,14 @@ use serde_json::value::RawValue;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::sync::Semaphore;
 
-use super::super::services::SUBMIT;
 use super::shares::{Charge, Share};
+use crate::daemon::services::is_large;
 use crate::rpc::errno::{EMSGSIZE, EPROTO};
 use crate::rpc::message::Request;
 use crate::rpc::{MAX_LINE, RpcError};
 
-/// A payload of more bytes than this is refused unless its topic takes more.
+/// A payload of more bytes than this is refused, unless the service's row says that its payloads are large.
 const MAX_PAYLOAD: usize = 1 << 20;
-/// Topics whose payload may fill a line: a job with its files, a whole configuration.
-const LARGE: [&str; 2] = [SUBMIT, "config.load"];
 /// A line of no more bytes than this is a short one; the charge of a longer one grows by as many.
 const STEP: usize = 64 * 1024;
 /// Bytes of short requests that a connection may have in flight. They are its own: however many long
@@ -119,7 +117,7 @@ fn decode(line: &[u8]) -> Result<Request, Refused> {
     };
     let Line { id, topic, payload, stream } = serde_json::from_slice(line).map_err(malformed)?;
     let text = payload.map_or("null", RawValue::get);
-    let most = if LARGE.contains(&&*topic) { MAX_LINE } else { MAX_PAYLOAD };
+    let most = if is_large(&topic) { MAX_LINE } else { MAX_PAYLOAD };
     if text.len() > most {
         let text = format!("{topic}: a payload of more than {most} bytes is refused");
         return Err(Refused { id, error: RpcError::new(EMSGSIZE, text) });

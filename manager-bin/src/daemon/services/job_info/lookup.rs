@@ -2,18 +2,22 @@
 
 use jobtap_core::engine::{Cred, Log};
 use jobtap_core::jobspec::Jobspec;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::records::{MainLog, Records, unreadable};
-use super::services::Lookup;
+use crate::daemon::records::{MainLog, Records, unreadable};
+use crate::rpc::RpcError;
 use crate::rpc::errno::ENOENT;
-use crate::rpc::{RpcError, RpcResult};
+use crate::rpc::services::job_info::{Lookup, Values};
 use crate::store::GuestFiles;
 
-/// The answer: `{"id", KEY: TEXT, ...}`.
-pub(super) fn answer(records: &Records, cred: Cred, request: &Lookup) -> RpcResult {
+/// The values that are asked for.
+///
+/// # Errors
+/// Those of [`Records::main_log`] for a job that the client may not read, and ENOENT for a key that the
+/// job does not have.
+pub(super) fn values(records: &Records, cred: Cred, request: &Lookup) -> Result<Values, RpcError> {
     let log = records.main_log(request.id, cred)?;
-    let mut answer = Map::from_iter([("id".to_owned(), json!(request.id))]);
+    let mut values = Map::new();
     for key in &request.keys {
         let text = match key.as_str() {
             "eventlog" => Some(log.text.clone()),
@@ -25,17 +29,17 @@ pub(super) fn answer(records: &Records, cred: Cred, request: &Lookup) -> RpcResu
         };
         let text = text.ok_or_else(|| RpcError::new(ENOENT, format!("{key}: key not found")))?;
         let text = match key.as_str() {
-            "jobspec" if request.current => current_jobspec(&text, &log)?,
-            "R" if request.current => current_resources(&text, &log)?,
+            "jobspec" if request.is_current() => current_jobspec(&text, &log)?,
+            "R" if request.is_current() => current_resources(&text, &log)?,
             _ => text,
         };
-        answer.insert(key.clone(), Value::String(text));
+        values.insert(key.clone(), Value::String(text));
     }
-    Ok(Value::Object(answer))
+    Ok(Values { id: request.id, values })
 }
 
 /// The stored jobspec with all `jobspec-update` events applied (RFC 21).
-pub(super) fn current_jobspec(stored: &str, log: &MainLog) -> Result<String, RpcError> {
+pub(in crate::daemon) fn current_jobspec(stored: &str, log: &MainLog) -> Result<String, RpcError> {
     let updates = contexts(log, "jobspec-update");
     if updates.is_empty() {
         return Ok(stored.to_owned());

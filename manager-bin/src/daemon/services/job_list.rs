@@ -1,26 +1,60 @@
-//! `job-list.list`, read from the engine part by part: a part is made when those before it are on
-//! their way, so that a listing of any length, read as slowly as can be, takes little memory, and other
+//! `job-list.*`: what is known of jobs.
+//!
+//! A list is read from the engine part by part: a part is made when those before it are written to the
+//! client. So a list of any length, read as slowly as a client likes, takes little memory, and other
 //! requests have their turns in between.
 
 use std::time::{Duration, Instant};
 
-use jobtap_core::engine::{Engine, Listed};
-use serde_json::Value;
+use jobtap_core::engine::{Cred, Engine, Listed};
+use serde_json::{Value, json};
 
-use super::engine_thread::{EngineHandle, answered, refusal};
+use super::{Call, Handle, Reply};
+use crate::daemon::engine_thread::{EngineHandle, answered, refusal};
 use crate::rpc::RpcError;
+use crate::rpc::services::job_list::{GetStats, List, ListId};
 
-/// Jobs that are looked at for a part at most.
+impl Handle for List {
+    fn handle(mut self, call: &Call<'_>) -> Result<Reply, RpcError> {
+        if call.parts.privacy.is_hidden_from(call.cred) {
+            self.constraint = Some(own_jobs(call.cred, self.constraint));
+        }
+        Ok(Reply::Jobs(Box::pin(begin(call.engine.clone(), json!(self)))))
+    }
+}
+
+/// A constraint for those jobs that satisfy `asked` and are the client's own.
+fn own_jobs(cred: Cred, asked: Option<Value>) -> Value {
+    let own = json!({ "userid": [cred.userid] });
+    match asked {
+        Some(asked) if asked != json!({}) => json!({ "and": [own, asked] }),
+        _ => own,
+    }
+}
+
+impl Handle for ListId {
+    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
+        call.read(move |engine, cred| engine.list_id(self.id, cred))
+    }
+}
+
+impl Handle for GetStats {
+    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
+        call.read(|engine, _| Ok(engine.job_stats()))
+    }
+}
+
+/// How many jobs are examined for a part at most.
 const LOOKS: usize = 4096;
-/// A part that takes so long is long enough: it is a turn of the engine.
+/// A part ends after this time: it is one turn of the engine, which serves nothing else meanwhile.
 const TIME: Duration = Duration::from_millis(5);
-/// How often the clock is looked at.
+/// After how many jobs the clock is read.
 const CLOCK: usize = 64;
-/// A part of so many bytes is long enough.
+/// A part ends when it has this many bytes.
 const BYTES: usize = 64 * 1024;
 
 /// A listing whose first part has been read.
-pub(super) struct Listing {
+pub(in crate::daemon) struct Listing {
     engine: EngineHandle,
     part: Option<String>,
     rest: Option<Rest>,
@@ -29,12 +63,13 @@ pub(super) struct Listing {
 /// What is still to be listed.
 struct Rest {
     listing: jobtap_core::engine::Listing,
-    /// Whether a job was listed already.
+    /// Whether a job was listed already, so that the next one needs a comma.
     begun: bool,
 }
 
-/// The beginning of a listing is asked for when this returns; it is there when its future ends.
-pub(super) fn begin(
+/// Begins a list. The request for its first part is on its way to the engine when this returns, and
+/// answered when the future ends.
+fn begin(
     engine: EngineHandle,
     payload: Value,
 ) -> impl Future<Output = Result<Listing, RpcError>> + Send {
@@ -50,7 +85,7 @@ pub(super) fn begin(
 
 impl Listing {
     /// The next jobs as the text of an array's inside; `None` after the last ones.
-    pub(super) async fn next(&mut self) -> Result<Option<String>, RpcError> {
+    pub(in crate::daemon) async fn next(&mut self) -> Result<Option<String>, RpcError> {
         if let Some(first) = self.part.take() {
             return Ok(Some(first));
         }

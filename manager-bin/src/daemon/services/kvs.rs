@@ -1,20 +1,19 @@
-//! The stored keys as a tree, to look at: Flux's KVS without a way to write. Names are those of RFC
-//! 16, and dots separate directories.
+//! `kvs.*`: the stored keys as a tree, to read: Flux's KVS without a way to write. Names are those of
+//! RFC 16, and dots separate directories.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::Path;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use jobtap_core::engine::{Cred, Engine, Write};
 use jobtap_core::job::{Encoding, JobId};
-use serde_json::{Value, json};
 
-use super::engine_thread::{EngineHandle, answered};
-use super::records::{Records, unreadable};
-use super::services::{Fields, owner};
+use super::{Call, Handle, Reply, owner, to_value};
 use crate::archive::{self, Overrides};
+use crate::daemon::engine_thread::answered;
+use crate::daemon::records::{Records, unreadable};
 use crate::rpc::errno::{EINVAL, EIO, EISDIR, ENOENT, ENOTDIR};
+use crate::rpc::service::Service;
+use crate::rpc::services::kvs::{Dump, Dumped, Found, Keys, List, Lookup};
 use crate::rpc::{RpcError, RpcResult};
 use crate::store::{GuestFiles, Key};
 
@@ -23,96 +22,67 @@ const JOB: &str = "job";
 /// How many components the directory of a job has: `job` and four groups of its id.
 const JOB_DEPTH: usize = 5;
 
-/// What is asked of the tree.
-#[derive(Debug, PartialEq)]
-pub(super) enum KvsCall {
-    /// `kvs.lookup`: answer `{"value"}`, or `{"base64"}` when the value is no text.
-    Lookup {
-        /// Which key.
-        key: String,
-    },
-    /// `kvs.list`: answer `{"keys"}`, those of directories with a dot at the end.
-    List {
-        /// Which directory; `.` is the root.
-        key: String,
-        /// The keys of all directories below it too.
-        recursive: bool,
-    },
-    /// `kvs.dump`: all keys into an archive; answer `{"jobs","keys"}`.
-    Dump {
-        /// The archive to write, with an absolute path.
-        file: PathBuf,
-    },
+impl Handle for Lookup {
+    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
+        let (records, cred) = (call.parts.records.clone(), call.cred);
+        Reply::one(in_background(move || to_value(&lookup(&records, cred, &self.key)?)))
+    }
 }
 
-impl KvsCall {
-    /// What a request to one of the services `kvs.*` asks for.
-    pub(super) fn decode(fields: &Fields<'_>, cred: Cred) -> Result<Self, RpcError> {
-        Ok(match fields.topic {
-            "kvs.dump" => {
-                owner(cred)?;
-                Self::Dump { file: fields.required("file")? }
-            }
-            "kvs.list" => Self::List {
-                key: fields.required("key")?,
-                recursive: fields.optional("recursive")?.unwrap_or(false),
-            },
-            _ => Self::Lookup { key: fields.required("key")? },
+impl Handle for List {
+    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
+        let (records, cred) = (call.parts.records.clone(), call.cred);
+        Reply::one(in_background(move || {
+            let keys = list(&records, cred, &self.key, self.recursive)?;
+            to_value(&Keys { keys: keys.into_iter().collect() })
+        }))
+    }
+}
+
+impl Handle for Dump {
+    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
+        let (engine, records) = (call.engine.clone(), call.parts.records.clone());
+        Reply::one(async move {
+            let newer = answered(engine.read(|engine| Ok(checkpoint(engine)))).await?;
+            in_background(move || to_value(&dump(&records, newer, &self.file)?)).await
         })
     }
 }
 
-/// Answers, off the threads that serve others: a tree may be big.
-pub(super) async fn answer(
-    engine: EngineHandle,
-    records: Records,
-    cred: Cred,
-    call: KvsCall,
-) -> RpcResult {
-    let newer = match call {
-        KvsCall::Dump { .. } => answered(engine.read(|engine| Ok(checkpoint(engine)))).await?,
-        _ => Value::Null,
-    };
-    let work = tokio::task::spawn_blocking(move || match call {
-        KvsCall::Lookup { key } => lookup(&records, cred, &key),
-        KvsCall::List { key, recursive } => list(&records, cred, &key, recursive),
-        KvsCall::Dump { file } => dump(&records, newer, &file),
-    });
+/// Works on a thread that serves nothing else, since a tree may be large.
+async fn in_background(work: impl FnOnce() -> RpcResult + Send + 'static) -> RpcResult {
+    let work = tokio::task::spawn_blocking(work);
     work.await.unwrap_or_else(|_| Err(RpcError::new(EIO, "the look at the store broke down")))
 }
 
 /// What the manager would store if it ended now.
-fn checkpoint(engine: &Engine) -> Value {
+fn checkpoint(engine: &Engine) -> Overrides {
     let writes = engine.checkpoint().into_iter().filter_map(|write| match write {
-        Write::PutInstance { key, value } => Some((key, Value::String(value))),
+        Write::PutInstance { key, value } => Some((key, value.into_bytes())),
         _ => None,
     });
-    Value::Object(writes.collect())
+    writes.collect()
 }
 
-fn dump(records: &Records, newer: Value, file: &std::path::Path) -> RpcResult {
+/// Writes an archive in which `newer` takes the place of what is stored.
+fn dump(records: &Records, newer: Overrides, file: &Path) -> Result<Dumped, RpcError> {
     if !file.is_absolute() {
-        return Err(RpcError::new(EINVAL, "kvs.dump: 'file' is not an absolute path"));
+        let text = format!("{}: 'file' is not an absolute path", Dump::TOPIC);
+        return Err(RpcError::new(EINVAL, text));
     }
-    let mut overrides = Overrides::new();
-    if let Value::Object(newer) = newer {
-        let bytes = |value: Value| value.as_str().unwrap_or_default().as_bytes().to_vec();
-        overrides.extend(newer.into_iter().map(|(key, value)| (key, bytes(value))));
-    }
-    let counts = archive::dump(records.store().as_ref(), records.files(), overrides, file)
+    let counts = archive::dump(records.store().as_ref(), records.files(), newer, file)
         .map_err(|error| RpcError::new(EIO, error.to_string()))?;
-    Ok(json!({ "jobs": counts.jobs, "keys": counts.keys }))
+    Ok(Dumped { jobs: counts.jobs, keys: counts.keys })
 }
 
-fn lookup(records: &Records, cred: Cred, text: &str) -> RpcResult {
+fn lookup(records: &Records, cred: Cred, text: &str) -> Result<Found, RpcError> {
     allow(records, cred, text)?;
     let found = match text.parse::<Key>() {
         Ok(key) if !key.is_index() => value(records, &key)?,
         _ => None,
     };
-    match found.map(String::from_utf8) {
-        Some(Ok(value)) => Ok(json!({ "value": value })),
-        Some(Err(bytes)) => Ok(json!({ "base64": BASE64_STANDARD.encode(bytes.as_bytes()) })),
+    match found {
+        Some(value) => Ok(Found::new(value)),
         None if keys_in(records, text, false)?.is_empty() => Err(RpcError::new(ENOENT, "")),
         None => Err(RpcError::new(EISDIR, "")),
     }
@@ -130,7 +100,12 @@ fn value(records: &Records, key: &Key) -> Result<Option<Vec<u8>>, RpcError> {
     }
 }
 
-fn list(records: &Records, cred: Cred, text: &str, recursive: bool) -> RpcResult {
+fn list(
+    records: &Records,
+    cred: Cred,
+    text: &str,
+    recursive: bool,
+) -> Result<BTreeSet<String>, RpcError> {
     let directory = text.trim_end_matches('.');
     allow(records, cred, directory)?;
     let keys = keys_in(records, directory, recursive)?;
@@ -140,7 +115,7 @@ fn list(records: &Records, cred: Cred, text: &str, recursive: bool) -> RpcResult
         });
         return Err(RpcError::new(if is_key { ENOTDIR } else { ENOENT }, ""));
     }
-    Ok(json!({ "keys": keys }))
+    Ok(keys)
 }
 
 /// Guests see what is kept of their own jobs.
@@ -261,15 +236,13 @@ mod tests {
         Records::new(Arc::new(store), state)
     }
 
-    fn keys(answer: RpcResult) -> Vec<String> {
-        serde_json::from_value(answer.unwrap()["keys"].clone()).unwrap()
-    }
-
     #[test]
     fn directories_end_in_a_dot() {
         let dir = tempfile::tempdir().unwrap();
         let records = records(dir.path());
-        let ls = |key, recursive| keys(list(&records, OWNER, key, recursive));
+        let ls = |key, recursive| -> Vec<String> {
+            list(&records, OWNER, key, recursive).unwrap().into_iter().collect()
+        };
         assert_eq!(ls(".", false), ["a.", "checkpoint.", "job."]);
         assert_eq!(ls("a", true), ["a.b.c"]);
         assert_eq!(ls("job.0000.0000", false), ["job.0000.0000.0001."]);
@@ -295,9 +268,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let records = records(dir.path());
         let get = |key: &str| lookup(&records, OWNER, key);
-        assert_eq!(get("a.b.c").unwrap(), json!({"value": "1"}));
+        assert_eq!(get("a.b.c").unwrap(), Found::Text { value: "1".to_owned() });
         let output = get("job.0000.0000.0001.0002.guest.output").unwrap();
-        assert_eq!(output, json!({"base64": "/w=="}));
+        assert_eq!(output, Found::Bytes { base64: "/w==".to_owned() });
         assert_eq!(get("a.b").unwrap_err().errno, EISDIR);
         assert_eq!(get("job.0000.0000.0001").unwrap_err().errno, EISDIR);
         assert_eq!(get("a.x").unwrap_err().errno, ENOENT);

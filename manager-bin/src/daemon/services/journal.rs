@@ -12,10 +12,10 @@ use jobtap_core::job::JobId;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use super::engine_thread::{EngineHandle, answered};
-use super::records::{Records, unreadable};
-use super::services::{Fields, owner};
+use crate::daemon::engine_thread::{EngineHandle, answered};
+use crate::daemon::records::{Records, unreadable};
 use crate::rpc::errno::{ENODATA, EOVERFLOW};
+use crate::rpc::services::job_manager::EventsJournal;
 use crate::rpc::{RpcError, RpcResult};
 use crate::store::StoredJob;
 
@@ -37,21 +37,20 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// What a request asks for; only the owner may follow all jobs.
-    pub(super) fn decode(fields: &Fields<'_>, cred: Cred) -> Result<Self, RpcError> {
-        owner(cred)?;
-        let names = |key| match fields.payload.get(key) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::Object(names)) => Ok(Some(names.clone())),
+    /// What a request asks for.
+    ///
+    /// # Errors
+    /// EPROTO for names of events that are no object.
+    pub(super) fn of(request: EventsJournal) -> Result<Self, RpcError> {
+        let names = |key: &str, names| match names {
+            None => Ok(None),
+            Some(Value::Object(names)) => Ok(Some(names)),
             Some(_) => {
                 Err(RpcError::proto(format!("job-manager.events {key} should be an object")))
             }
         };
-        Ok(Self {
-            full: fields.optional("full")?.unwrap_or(false),
-            allow: names("allow")?,
-            deny: names("deny")?,
-        })
+        let EventsJournal { full, allow, deny } = request;
+        Ok(Self { full, allow: names("allow", allow)?, deny: names("deny", deny)? })
     }
 
     fn accepts(&self, name: &str) -> bool {
@@ -76,7 +75,7 @@ struct Follower {
 
 /// Those who follow.
 #[derive(Default)]
-pub(super) struct Journal {
+pub(in crate::daemon) struct Journal {
     followers: Mutex<Vec<Follower>>,
     /// Their number, so that without any an event costs nothing.
     count: AtomicUsize,
@@ -84,7 +83,7 @@ pub(super) struct Journal {
 
 impl Journal {
     /// Hands an event to all who follow.
-    pub(super) fn publish(&self, id: JobId, seq: Option<u64>, entry: &Arc<EventEntry>) {
+    pub(in crate::daemon) fn publish(&self, id: JobId, seq: Option<u64>, entry: &Arc<EventEntry>) {
         if self.count.load(Ordering::Acquire) == 0 {
             return;
         }
@@ -99,12 +98,12 @@ impl Journal {
     }
 
     /// How many follow.
-    pub(super) fn listeners(&self) -> usize {
+    pub(in crate::daemon) fn listeners(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
 
     /// Ends all streams: the manager ends.
-    pub(super) fn close(&self) {
+    pub(in crate::daemon) fn close(&self) {
         self.lock().clear();
         self.count.store(0, Ordering::Release);
     }
@@ -165,7 +164,7 @@ impl Stream {
             return;
         }
         // The mark where the present begins has the id that stands for no job.
-        if self.send(json!({ "id": u64::MAX, "events": [] })).await.is_err() {
+        if self.send(json!({ "id": EventsJournal::NO_JOB, "events": [] })).await.is_err() {
             return;
         }
         loop {

@@ -5,10 +5,11 @@ use std::io::{self, Write};
 use serde_json::Value;
 
 use crate::rpc::errno::EINVAL;
+use crate::rpc::services::ingest::Submit;
 use crate::rpc::{MAX_LINE, RpcError};
 
 /// Bytes of a jobspec, unless the configuration says otherwise.
-pub(super) const DEFAULT: usize = 4 << 20;
+pub(in crate::daemon) const DEFAULT: usize = 4 << 20;
 
 const KEY: &str = "ingest.max-jobspec-size";
 
@@ -16,7 +17,7 @@ const KEY: &str = "ingest.max-jobspec-size";
 ///
 /// # Errors
 /// A value that is no number of bytes, or more than a request may have.
-pub(super) fn limit(config: &Value) -> Result<usize, String> {
+pub(in crate::daemon) fn limit(config: &Value) -> Result<usize, String> {
     let Some(value) = config.pointer("/ingest/max-jobspec-size") else {
         return Ok(DEFAULT);
     };
@@ -27,10 +28,10 @@ pub(super) fn limit(config: &Value) -> Result<usize, String> {
 }
 
 /// Refuses a request to submit whose jobspec is larger than the limit, before it is decoded.
-pub(super) fn check(payload: &Value, limit: usize) -> Result<(), RpcError> {
-    let bytes = match (payload.get("J"), payload.get("jobspec")) {
+pub(super) fn check(request: &Submit, limit: usize) -> Result<(), RpcError> {
+    let bytes = match (&request.signed, &request.jobspec) {
         // Base64, after the header.
-        (Some(Value::String(token)), _) => token.split('.').nth(1).map_or(0, str::len) / 4 * 3,
+        (Some(token), _) => token.split('.').nth(1).map_or(0, str::len) / 4 * 3,
         (_, Some(Value::String(text))) => text.len(),
         (_, Some(jobspec)) => length(jobspec),
         _ => 0,
@@ -73,16 +74,17 @@ mod tests {
     fn each_form_of_a_jobspec_counts_its_own_bytes() {
         let jobspec = json!({"a": "x".repeat(100)});
         let text = jobspec.to_string();
-        let token = super::super::submit::wrap(&text, Uid::new(7));
-        for payload in [json!({"jobspec": jobspec}), json!({"jobspec": text}), json!({"J": token})]
-        {
-            check(&payload, text.len() + 2).unwrap();
-            let refused = check(&payload, 50).unwrap_err();
+        let token = super::super::wrap(&text, Uid::new(7));
+        let of = |jobspec: Value| Submit { jobspec: Some(jobspec), ..Submit::default() };
+        let signed = Submit { signed: Some(token), ..Submit::default() };
+        for request in [of(jobspec), of(json!(text)), signed] {
+            check(&request, text.len() + 2).unwrap();
+            let refused = check(&request, 50).unwrap_err();
             assert_eq!(refused.errno, EINVAL);
             let words = "are more than the 50 of ingest.max-jobspec-size";
             assert!(refused.text.ends_with(words), "{}", refused.text);
         }
-        check(&json!({}), 1).unwrap();
+        check(&Submit::default(), 1).unwrap();
     }
 
     #[test]

@@ -9,10 +9,10 @@ use jobtap_core::engine::{Cred, Log};
 use jobtap_core::job::JobId;
 use serde_json::{Value, json};
 
-use super::hub::{Heard, Hub, Subscription};
 use super::merge::{Position, Step};
-use super::records::{MainLog, Records};
-use super::services::{Path, Watch};
+use super::{Path, Watch};
+use crate::daemon::hub::{Heard, Hub, Subscription};
+use crate::daemon::records::{MainLog, Records};
 use crate::rpc::RpcError;
 use crate::rpc::errno::{EIO, ENODATA, ENOENT, EPIPE};
 use crate::store::GuestFiles;
@@ -23,7 +23,7 @@ const FASTEST_POLL: Duration = Duration::from_millis(10);
 const SLOWEST_POLL: Duration = Duration::from_millis(160);
 
 /// Where the answers go; an error means that nobody reads them any more.
-pub(super) trait Sink {
+pub(in crate::daemon) trait Sink {
     /// Sends one answer.
     fn send(&self, answer: Value) -> impl Future<Output = Result<(), ()>> + Send;
 }
@@ -46,7 +46,7 @@ enum Live {
 }
 
 /// Serves a watch to its end; the error returned ends the stream, ENODATA being the normal one.
-pub(super) async fn serve<S: Sink>(
+pub(in crate::daemon) async fn serve<S: Sink>(
     records: &Records,
     hub: &Arc<Hub>,
     cred: Cred,
@@ -70,8 +70,8 @@ impl<S: Sink> Watcher<'_, S> {
             Path::Exec => self.eventlog(Log::Exec, main).await,
             Path::Output => self.file(main, "guest.output").await,
             Path::Input => self.file(main, "guest.input").await,
-            Path::Unknown(_) if request.waitcreate => self.in_vain(&main).await,
-            Path::Unknown(_) => Err(RpcError::new(ENOENT, "")),
+            Path::Unknown if request.waitcreate => self.in_vain(&main).await,
+            Path::Unknown => Err(RpcError::new(ENOENT, "")),
         }
     }
 
@@ -195,7 +195,7 @@ impl<S: Sink> Watcher<'_, S> {
 }
 
 fn ended() -> RpcError {
-    super::replies::shutting_down()
+    crate::daemon::replies::shutting_down()
 }
 
 /// Whether this line is a log's last one.

@@ -1,33 +1,65 @@
-//! `job-ingest.submit`: the first look at a request to submit, before the engine and its plugins see it.
+//! `job-ingest.submit`: what is checked of a submission before the engine and its plugins see it.
+
+pub(in crate::daemon) mod size;
+
+use std::sync::atomic::Ordering;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use jobtap_core::engine::{Cred, Submission};
+use jobtap_core::engine::{Cred, Request, Submission};
 use jobtap_core::job::{Flags, Uid, Urgency};
 use jobtap_core::jobspec::{Jobspec, JobspecError};
 use serde_json::Value;
 
-use super::services::Fields;
+use super::{Call, Handle, Reply};
+use crate::daemon::Parts;
 use crate::rpc::RpcError;
-use crate::rpc::errno::{EINVAL, EPERM};
+use crate::rpc::errno::{EINVAL, ENOSPC, EPERM};
+use crate::rpc::service::Service;
+use crate::rpc::services::ingest::Submit;
 
-/// The payload as a submission; it has either a `jobspec` (object or text) or a signed `J`.
-pub(super) fn decode(payload: &Value, cred: Cred) -> Result<Submission, RpcError> {
-    let fields = Fields { topic: "job-ingest.submit", payload };
-    let flags = fields.optional("flags")?.unwrap_or(0);
-    let urgency = fields.optional("urgency")?.unwrap_or(i64::from(Urgency::DEFAULT.value()));
+impl Handle for Submit {
+    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
+        size::check(&self, call.parts.configuration.max_jobspec.load(Ordering::Relaxed))?;
+        let submission = submission(self, call.cred)?;
+        check_space(call.parts)?;
+        check_limits(call.parts, &submission.jobspec)?;
+        call.request(Request::Submit(Box::new(submission)))
+    }
+}
+
+/// Refuses new jobs while there is room left to record the running ones only.
+fn check_space(parts: &Parts) -> Result<(), RpcError> {
+    let checked = parts.reserve.check(parts.records.store().as_ref());
+    checked.map_err(|error| RpcError::new(ENOSPC, format!("no new jobs are accepted: {error}")))
+}
+
+/// Refuses jobs that no host can run.
+fn check_limits(parts: &Parts, jobspec: &Jobspec) -> Result<(), RpcError> {
+    let checked = parts.limits.check(jobspec);
+    checked.map_err(|excess| RpcError::new(EINVAL, excess.to_string()))
+}
+
+/// The request as the engine takes it: with the jobspec decoded, and signed.
+fn submission(request: Submit, cred: Cred) -> Result<Submission, RpcError> {
+    let Submit { jobspec, signed, urgency, flags } = request;
+    let flags = flags.unwrap_or(0);
+    let urgency = urgency.unwrap_or(i64::from(Urgency::DEFAULT.value()));
     if cred.userid == Uid::new(0) && !cred.owner {
         return Err(RpcError::new(EINVAL, "submission of jobs as user root not supported"));
     }
-    let (text, signed) = match fields.optional::<String>("J")? {
-        Some(signed) => (unwrap_signed(&signed, cred)?, signed),
-        None => {
-            let text = match fields.required("jobspec")? {
+    let (text, signed) = match (signed, jobspec) {
+        (Some(signed), _) => (unwrap_signed(&signed, cred)?, signed),
+        (None, Some(jobspec)) => {
+            let text = match jobspec {
                 Value::String(text) => text,
-                value => value.to_string(),
+                jobspec => jobspec.to_string(),
             };
             let signed = wrap(&text, cred.userid);
             (text, signed)
+        }
+        (None, None) => {
+            return Err(RpcError::proto(format!("{}: 'jobspec' is missing", Submit::TOPIC)));
         }
     };
     let value: Value = serde_json::from_str(&text)
@@ -61,7 +93,7 @@ pub(crate) fn wrap(jobspec: &str, userid: Uid) -> String {
 }
 
 /// The jobspec inside a token; `None` if it is no token.
-pub(super) fn payload(token: &str) -> Option<String> {
+pub(in crate::daemon) fn payload(token: &str) -> Option<String> {
     let encoded = token.split('.').nth(1)?;
     String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok()
 }
@@ -107,6 +139,10 @@ mod tests {
 
     const OWNER: Cred = Cred { userid: Uid::new(1000), owner: true };
     const GUEST: Cred = Cred { userid: Uid::new(1001), owner: false };
+
+    fn decode(payload: &Value, cred: Cred) -> Result<Submission, RpcError> {
+        submission(crate::rpc::payload::decode(Submit::TOPIC, payload.clone())?, cred)
+    }
 
     #[test]
     fn the_signed_form_is_that_of_rfc_16() {

@@ -7,10 +7,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use jobtap_core::engine::Cred;
 use jobtap_core::eventlog::EventEntry;
 use jobtap_core::job::Timestamp;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
-use super::engine_thread::EngineHandle;
+use crate::daemon::engine_thread::EngineHandle;
+use crate::daemon::now;
+use crate::rpc::service::Audited;
 use crate::rpc::{RpcError, RpcResult};
 use crate::store::{Key, KeyError, Op, Store, StoreError};
 
@@ -36,7 +39,7 @@ pub enum AuditError {
 }
 
 /// The log of this instance.
-pub(super) struct Audit {
+pub(in crate::daemon) struct Audit {
     engine: EngineHandle,
     key: Key,
     limit: usize,
@@ -52,9 +55,27 @@ struct Lines {
 
 /// A change that is asked for, as the log will have it.
 #[derive(Debug, PartialEq)]
-pub(super) struct Change {
+pub(in crate::daemon) struct Change {
     name: &'static str,
     context: Map<String, Value>,
+}
+
+impl Change {
+    /// The change that this request makes, with those of its fields that the row names.
+    pub(super) fn of(request: &impl Serialize, audited: Audited) -> Self {
+        let mut context = Map::new();
+        if !audited.fields.is_empty()
+            && let Ok(Value::Object(mut request)) = serde_json::to_value(request)
+        {
+            for field in audited.fields {
+                let value = request.get_mut(*field).map(Value::take);
+                if let Some(value) = value.filter(|value| !value.is_null()) {
+                    context.insert((*field).to_owned(), value);
+                }
+            }
+        }
+        Self { name: audited.event, context }
+    }
 }
 
 impl Audit {
@@ -62,7 +83,7 @@ impl Audit {
     ///
     /// # Errors
     /// A store that can't be read.
-    pub(super) fn open(
+    pub(in crate::daemon) fn open(
         store: &dyn Store,
         engine: EngineHandle,
         limit: usize,
@@ -72,27 +93,27 @@ impl Audit {
         let text = String::from_utf8_lossy(&text).into_owned();
         let kept: VecDeque<String> = text.split_inclusive('\n').map(str::to_owned).collect();
         let log = Mutex::new(Lines { next_seq: kept.len() as u64, kept });
-        Ok(Self { engine, key, limit, since: super::now(), log })
+        Ok(Self { engine, key, limit, since: now(), log })
     }
 
     /// When this manager began.
-    pub(super) fn since(&self) -> Timestamp {
+    pub(in crate::daemon) fn since(&self) -> Timestamp {
         self.since
     }
 
     /// The manager begins.
-    pub(super) fn start(&self, cred: Cred) {
+    pub(in crate::daemon) fn start(&self, cred: Cred) {
         let context = json!({ "version": 1, "core_version": env!("CARGO_PKG_VERSION") });
         drop(self.append("start", cred, context));
     }
 
     /// The manager ends in good order.
-    pub(super) fn finish(&self, cred: Cred) {
+    pub(in crate::daemon) fn finish(&self, cred: Cred) {
         drop(self.append("finish", cred, json!({ "version": 1 })));
     }
 
     /// Notes a change and what became of it; returns when that is durable.
-    pub(super) async fn record(&self, cred: Cred, change: Change, result: &RpcResult) {
+    pub(in crate::daemon) async fn record(&self, cred: Cred, change: Change, result: &RpcResult) {
         let mut context = change.context;
         let result = match result {
             Ok(_) => "ok".to_owned(),
@@ -113,8 +134,7 @@ impl Audit {
         if let Value::Object(context) = context {
             with_user.extend(context);
         }
-        let entry =
-            EventEntry { timestamp: super::now(), name: name.into(), context: Some(with_user) };
+        let entry = EventEntry { timestamp: now(), name: name.into(), context: Some(with_user) };
         let line = entry.encode();
         // Held until the change is on its way: the order of the lines is that of their numbers.
         let mut log = self.lock();
@@ -150,47 +170,13 @@ impl Audit {
 ///
 /// # Errors
 /// A number that is none.
-pub(super) fn limit(config: &Value) -> Result<usize, AuditError> {
+pub(in crate::daemon) fn limit(config: &Value) -> Result<usize, AuditError> {
     let Some(limit) = config.pointer("/audit/max-events") else {
         return Ok(KEPT);
     };
     let number = limit.as_u64().filter(|limit| *limit > 0);
     let number = number.and_then(|limit| usize::try_from(limit).ok());
     number.ok_or_else(|| AuditError::Limit(limit.to_string()))
-}
-
-/// The change of the instance that a request asks for; none for one that changes nothing or is
-/// recorded in a job's own log.
-pub(super) fn change(topic: &str, payload: &Value) -> Option<Change> {
-    let is = |key: &str| payload.get(key).and_then(Value::as_bool) == Some(true);
-    let has = |key: &str| payload.get(key).is_some_and(|value| !value.is_null());
-    let (name, keys): (&'static str, &[&str]) = match topic {
-        "config.load" => ("config-load", &[]),
-        "config.reload" => ("config-reload", &[]),
-        "job-manager.jobtap" if has("load") => ("plugin-load", &["load", "remove", "conf"]),
-        "job-manager.jobtap" if has("remove") => ("plugin-remove", &["remove"]),
-        "job-manager.jobtap-reload" => ("plugin-reload", &["name", "conf"]),
-        "job-manager.queue-start" if is("start") => ("queue-start", &["name", "all"]),
-        "job-manager.queue-start" => ("queue-stop", &["name", "all", "reason"]),
-        "job-manager.queue-enable" if is("enable") => ("queue-enable", &["name", "all"]),
-        "job-manager.queue-enable" => ("queue-disable", &["name", "all", "reason"]),
-        "job-manager.purge" if is("force") => ("purge", &["age_limit", "num_limit"]),
-        "job-manager.purge-id" if is("force") => ("purge", &["id"]),
-        "job-manager.kill" => ("kill", &["id", "signum"]),
-        "job-manager.killall" if !is("dry_run") => ("killall", &["target", "signum"]),
-        "job-manager.raiseall" if !is("dry_run") => ("raiseall", &["states", "type", "severity"]),
-        "resource.drain" => ("drain", &["targets", "reason", "mode"]),
-        "resource.undrain" => ("undrain", &["targets", "reason", "mode"]),
-        "resource.reload" => ("resource-reload", &["force"]),
-        "resource.offline" => ("offline", &["targets", "reason"]),
-        "resource.online" => ("online", &["targets"]),
-        "resource.maintenance-add" => ("maintenance-add", &["targets", "from", "to", "reason"]),
-        "resource.maintenance-remove" => ("maintenance-remove", &["id"]),
-        _ => return None,
-    };
-    let taken = keys.iter().filter(|key| has(key));
-    let taken = taken.filter_map(|key| Some(((*key).to_owned(), payload.get(key)?.clone())));
-    Some(Change { name, context: taken.collect() })
 }
 
 #[cfg(test)]
@@ -201,22 +187,24 @@ mod tests {
 
     use jobtap_core::job::Uid;
 
-    use super::super::engine_thread::{Message, Messages};
     use super::*;
+    use crate::daemon::engine_thread::{Message, Messages};
+    use crate::rpc::service::Service;
+    use crate::rpc::services::queue;
     use crate::store::memory::MemoryStore;
 
     const OWNER: Cred = Cred { userid: Uid::new(7), owner: true };
 
     #[test]
-    fn changes_are_named_and_looks_are_not() {
-        let named = |topic, payload| change(topic, &payload).map(|change| change.name);
-        assert_eq!(named("job-manager.jobtap", json!({})), None);
-        assert_eq!(named("job-manager.jobtap", json!({"load": "x"})), Some("plugin-load"));
-        assert_eq!(named("job-manager.queue-start", json!({"start": false})), Some("queue-stop"));
-        assert_eq!(named("job-manager.purge", json!({"force": false})), None);
-        assert_eq!(named("job-manager.raise", json!({"id": 1})), None);
-        let stop = change("job-manager.queue-start", &json!({"start": false, "reason": "why"}));
-        assert_eq!(Value::Object(stop.unwrap().context), json!({"reason": "why"}));
+    fn a_change_has_the_named_fields_that_are_given() {
+        let request = queue::Start {
+            reason: Some("why".to_owned()),
+            nocheckpoint: true,
+            ..queue::Start::default()
+        };
+        let change = Change::of(&request, request.audited().unwrap());
+        assert_eq!(change.name, "queue-stop");
+        assert_eq!(Value::Object(change.context), json!({"all": false, "reason": "why"}));
     }
 
     #[test]

@@ -8,33 +8,20 @@ use jobtap_core::settings::setting;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::records::Records;
+use crate::daemon::records::Records;
 use crate::rpc::RpcError;
 use crate::rpc::errno::EPERM;
 use crate::users::Users;
 
 const USERS: &str = "access.roles.admin.users";
 
-/// Answers about the jobs of all users.
-const OF_ALL: [&str; 5] = [
-    "job-manager.stats-get",
-    // The newest job's id tells that it was submitted, and when.
-    "job-manager.getinfo",
-    "job-list.job-stats",
-    "job-manager.alloc-query",
-    "job-manager.housekeeping.list",
-];
-/// Services of builtins whose payload is a job's id.
-const ID_ALONE: [&str; 2] = ["job-manager.limits.why", "job-manager.fairshare.why"];
-const WHY: &str = "job-manager.why";
-
 /// From whom jobs are hidden.
 #[derive(Debug, Default)]
-pub(super) struct Privacy(RwLock<Veil>);
+pub(in crate::daemon) struct Privacy(RwLock<Veil>);
 
 /// The administrators, who see all; `None` when nothing is hidden.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Veil(Option<Vec<Uid>>);
+pub(in crate::daemon) struct Veil(Option<Vec<Uid>>);
 
 impl Veil {
     /// Reads `config`, the whole configuration. Looks users up, which may take long where a name service
@@ -42,7 +29,7 @@ impl Veil {
     ///
     /// # Errors
     /// Values of a wrong type, and administrators whom nobody knows.
-    pub(super) fn read(config: &Value) -> Result<Self, String> {
+    pub(in crate::daemon) fn read(config: &Value) -> Result<Self, String> {
         let private = setting(config, "access.private-mode")?.unwrap_or(false);
         let named: Vec<Value> = setting(config, USERS)?.unwrap_or_default();
         let users = Users::system();
@@ -62,76 +49,45 @@ fn number(users: &Users, user: &Value) -> Result<Uid, String> {
 
 impl Privacy {
     /// Hides jobs as this says from now on.
-    pub(super) fn set(&self, veil: Veil) {
+    pub(in crate::daemon) fn set(&self, veil: Veil) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = veil;
     }
 
-    fn is_hidden_from(&self, cred: Cred) -> bool {
+    /// Whether this client may not learn of the jobs of others.
+    pub(super) fn is_hidden_from(&self, cred: Cred) -> bool {
         let veil = self.0.read().unwrap_or_else(PoisonError::into_inner);
         !cred.owner && veil.0.as_ref().is_some_and(|admins| !admins.contains(&cred.userid))
     }
 
-    /// The payload as far as it may be answered: of one job only to its user, and of many only the
-    /// user's own.
+    /// Refuses a request about a job that is hidden from the client.
     ///
     /// # Errors
-    /// EPERM without a text: for unknown jobs and those of others alike.
-    pub(super) fn admit(
+    /// EPERM without a text, for unknown jobs and those of others alike.
+    pub(super) fn check_job(
         &self,
         cred: Cred,
-        topic: &str,
-        payload: &mut Value,
+        id: JobId,
         records: &Records,
     ) -> Result<(), RpcError> {
         if !self.is_hidden_from(cred) {
             return Ok(());
         }
-        let denied = || RpcError::new(EPERM, "");
-        if OF_ALL.contains(&topic) {
-            return Err(denied());
-        }
-        if let Some(id) = job_of(topic, payload) {
-            records.main_log(id, cred).map_err(|_| denied())?;
-        }
-        if topic == "job-list.list"
-            && let Some(fields) = payload.as_object_mut()
-        {
-            let own = json!({ "userid": [cred.userid] });
-            let asked = fields.remove("constraint");
-            let asked = asked.filter(|asked| ![Value::Null, json!({})].contains(asked));
-            let both = asked.map_or_else(|| own.clone(), |asked| json!({ "and": [own, asked] }));
-            fields.insert("constraint".to_owned(), both);
-        }
-        Ok(())
-    }
-
-    /// The answer without the jobs of others.
-    pub(super) fn veiled(&self, cred: Cred, topic: &str, mut answer: Value) -> Value {
-        if topic == WHY && self.is_hidden_from(cred) {
-            let reasons = answer.get_mut("reasons").and_then(Value::as_array_mut);
-            for reason in reasons.into_iter().flatten() {
-                let text = match reason.get("kind").and_then(Value::as_str) {
-                    Some("order") => "other jobs go first",
-                    Some("resources") => "its resources are in use",
-                    _ => continue,
-                };
-                *reason = json!({ "kind": reason.get("kind"), "text": text });
-            }
-        }
-        answer
+        records.main_log(id, cred).map(drop).map_err(|_| RpcError::new(EPERM, ""))
     }
 }
 
-/// The job that a request is about. What an id is to the service of a plugin only the plugin knows.
-fn job_of(topic: &str, payload: &Value) -> Option<JobId> {
-    let of_a_plugin = topic.strip_prefix("job-manager.").is_some_and(|name| name.contains('.'));
-    let id = match topic {
-        _ if ID_ALONE.contains(&topic) => Some(payload),
-        "job-exec.override" => payload.get("jobid"),
-        _ if of_a_plugin => None,
-        _ => payload.get("id"),
-    };
-    id.and_then(|id| JobId::deserialize(id).ok())
+/// The answer of `job-manager.why` without the jobs of others, which may be what a job waits for.
+pub(super) fn without_jobs(mut answer: Value) -> Value {
+    let reasons = answer.get_mut("reasons").and_then(Value::as_array_mut);
+    for reason in reasons.into_iter().flatten() {
+        let text = match reason.get("kind").and_then(Value::as_str) {
+            Some("order") => "other jobs go first",
+            Some("resources") => "its resources are in use",
+            _ => continue,
+        };
+        *reason = json!({ "kind": reason.get("kind"), "text": text });
+    }
+    answer
 }
 
 #[cfg(test)]
@@ -188,29 +144,16 @@ mod tests {
 
     #[test]
     fn reasons_name_no_jobs_of_others() {
-        let privacy = Privacy::default();
         let answer = json!({"reasons": [
             {"kind": "order", "text": "f1 goes first", "first": 1},
             {"kind": "resources", "text": "its resources are held by f1", "jobs": [1]},
             {"kind": "queue", "text": "queue a is stopped"},
         ]});
-        assert_eq!(privacy.veiled(guest(8), WHY, answer.clone()), answer);
-        privacy.set(Veil(Some(Vec::new())));
         let veiled = json!({"reasons": [
             {"kind": "order", "text": "other jobs go first"},
             {"kind": "resources", "text": "its resources are in use"},
             {"kind": "queue", "text": "queue a is stopped"},
         ]});
-        assert_eq!(privacy.veiled(guest(8), WHY, answer), veiled);
-    }
-
-    #[test]
-    fn the_job_of_a_request_is_where_its_topic_has_it() {
-        let job = |topic, payload| job_of(topic, &payload);
-        let id = JobId::new(5);
-        assert_eq!(job("job-manager.raise", json!({"id": 5})), Some(id));
-        assert_eq!(job("job-exec.override", json!({"jobid": 5})), Some(id));
-        assert_eq!(job("job-manager.limits.why", json!(5)), Some(id));
-        assert_eq!(job("job-manager.licenses.list", json!({"id": 5})), None);
+        assert_eq!(without_jobs(answer), veiled);
     }
 }

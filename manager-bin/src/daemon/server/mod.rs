@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use jobtap_core::engine::{Cred, Level, Request as Asked};
+use jobtap_core::engine::{Cred, Level};
 use jobtap_core::job::Uid;
 use serde_json::{Value, json};
 use tokio::io::Interest;
@@ -28,16 +28,15 @@ use tokio::task::JoinSet;
 use self::answers::{Answers, Held, Outbox, outbox};
 use self::frames::{Frame, Frames, Refused};
 use self::shares::{Charge, Seat, Shares};
-use super::Services;
-use super::audit;
+use super::Parts;
 use super::engine_thread::EngineHandle;
 use super::intake::Source;
-use super::services::{self, Call};
-use super::submit_size;
-use super::watch::{self, Sink};
+use super::services::job_info::watch::{self, Sink};
+use super::services::{self, Call, Reply};
 use crate::open_files::OpenFiles;
 use crate::rpc::errno::{EINVAL, EPERM};
 use crate::rpc::message::{Answer, Request, encode};
+use crate::rpc::service;
 use crate::rpc::{HELLO, PROTOCOL, RpcError, RpcResult};
 
 /// Requests of a connection that are in flight at a time: taken in, and not yet answered. Enough for
@@ -56,7 +55,7 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Serves connections until it is dropped, at most `room` at once; who comes then waits until one
 /// ends.
-pub(super) async fn serve(listener: UnixListener, services: Arc<Services>, room: usize) {
+pub(super) async fn serve(listener: UnixListener, parts: Arc<Parts>, room: usize) {
     let mut connections = JoinSet::new();
     let shares = Shares::new(room);
     let mut told = false;
@@ -64,7 +63,7 @@ pub(super) async fn serve(listener: UnixListener, services: Arc<Services>, room:
         while connections.try_join_next().is_some() {}
         if connections.len() >= room {
             if !told {
-                services.log.write(Level::Warning, &full(room));
+                parts.log.write(Level::Warning, &full(room));
             }
             told = true;
             connections.join_next().await;
@@ -73,7 +72,7 @@ pub(super) async fn serve(listener: UnixListener, services: Arc<Services>, room:
         told = told && connections.len() > room / 2;
         match listener.accept().await {
             Ok((socket, _)) => {
-                if let Some(connection) = Connection::new(&socket, &services, &shares) {
+                if let Some(connection) = Connection::new(&socket, &parts, &shares) {
                     connections.spawn(connection.run(socket));
                 }
             }
@@ -93,7 +92,7 @@ fn full(room: usize) -> String {
 
 /// One client.
 struct Connection {
-    services: Arc<Services>,
+    parts: Arc<Parts>,
     shares: Arc<Shares>,
     seat: Seat,
     cred: Cred,
@@ -118,9 +117,9 @@ enum End {
 
 impl Connection {
     /// `None` when there is no place for it, which the client hears.
-    fn new(socket: &UnixStream, services: &Arc<Services>, shares: &Arc<Shares>) -> Option<Self> {
+    fn new(socket: &UnixStream, parts: &Arc<Parts>, shares: &Arc<Shares>) -> Option<Self> {
         let userid = Uid::new(socket.peer_cred().ok()?.uid());
-        let cred = Cred { userid, owner: userid == services.owner };
+        let cred = Cred { userid, owner: userid == parts.owner };
         let seat = match shares.seat(cred) {
             Ok(seat) => seat,
             Err(error) => {
@@ -132,11 +131,11 @@ impl Connection {
         };
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
         Some(Self {
-            services: Arc::clone(services),
+            parts: Arc::clone(parts),
             shares: Arc::clone(shares),
             seat,
             cred,
-            engine: services.engine.of_client(source(userid)),
+            engine: parts.engine.of_client(source(userid)),
             window: semaphore(WINDOW),
             long_answers: semaphore(1),
             plugin_services: semaphore(SERVICES),
@@ -174,7 +173,7 @@ impl Connection {
                 take(&self.window).await
             });
             let Some(place) = place.await else { return End::Left };
-            let Frame { mut request, mut charge } = match frames.next(self.seat.share()).await {
+            let Frame { request, mut charge } = match frames.next(self.seat.share()).await {
                 Some(Ok(frame)) => frame,
                 Some(Err(refused)) => return End::Refused(refused),
                 None => return End::Left,
@@ -186,15 +185,17 @@ impl Connection {
                 continue;
             }
             self.asked = true;
-            let call = match self.decode(&mut request) {
-                Ok(call) => call,
+            let Request { id, topic, payload, stream } = request;
+            let admitted = services::admit(&self.parts, self.cred, &topic, payload);
+            let request = match admitted {
+                Ok(request) => request,
                 Err(error) => {
-                    let answers = Answers::new(request.id, outbox.clone(), held);
+                    let answers = Answers::new(id, outbox.clone(), held);
                     self.running.spawn(async move { answers.last(Err(error)).await });
                     continue;
                 }
             };
-            let more = unless_left(frames.source(), self.places(&call, request.stream));
+            let more = unless_left(frames.source(), self.places(request.answers, stream));
             let refused = match more.await {
                 Some(Ok(Places::InWindow(more))) => {
                     held.0.extend(more);
@@ -209,78 +210,63 @@ impl Connection {
                 Some(Err(error)) => Some(error),
                 None => return End::Left,
             };
-            let answers = Answers::new(request.id, outbox.clone(), held);
+            let answers = Answers::new(id, outbox.clone(), held);
             let work = match refused {
                 Some(error) => Box::pin(async move { answers.last(Err(error)).await }),
-                None => self.take_in(call, request, answers, charge),
+                None => self.take_in(request, stream, answers, charge),
             };
             self.running.spawn(work);
         }
     }
 
-    /// What a request asks for, as far as this client may.
-    fn decode(&self, request: &mut Request) -> Result<Call, RpcError> {
-        let Request { topic, payload, .. } = request;
-        self.services.privacy.admit(self.cred, topic, payload, &self.services.records)?;
-        if topic == services::SUBMIT {
-            let limit = self.services.configuration.max_jobspec.load(Ordering::Relaxed);
-            submit_size::check(payload, limit)?;
-        }
-        services::decode(topic, payload, self.cred)
-    }
-
     /// The places that a request needs beside that in the window, as soon as they are free.
-    async fn places(&self, call: &Call, streaming: bool) -> Result<Places, RpcError> {
+    async fn places(&self, answers: service::Answers, streaming: bool) -> Result<Places, RpcError> {
+        use service::Answers::{Late, Long, LongOrStream, Plugin, Short, Stream};
+
         let share = self.seat.share();
-        Ok(match Kind::of(call, streaming) {
-            Kind::Short => Places::InWindow(None),
-            Kind::Long => Places::InWindow(take(&self.long_answers).await),
-            Kind::Service => Places::InWindow(take(&self.plugin_services).await),
-            Kind::Waiting => Places::Waiting(share.wait()?),
-            Kind::Stream => Places::Waiting(share.stream()?),
+        Ok(match answers {
+            Short => Places::InWindow(None),
+            Stream => Places::Waiting(share.stream()?),
+            LongOrStream | Plugin if streaming => Places::Waiting(share.stream()?),
+            Long | LongOrStream => Places::InWindow(take(&self.long_answers).await),
+            Plugin => Places::InWindow(take(&self.plugin_services).await),
+            Late => Places::Waiting(share.wait()?),
         })
     }
 
     /// Starts on a request: its place among the engine's inputs is that of its line on the connection.
-    fn take_in(&self, call: Call, request: Request, answers: Answers, charge: Charge) -> Work {
-        let cred = self.cred;
-        match self.services.begin(&self.engine, cred, call, request.stream) {
+    fn take_in(
+        &self,
+        mut request: services::Request,
+        streaming: bool,
+        answers: Answers,
+        charge: Charge,
+    ) -> Work {
+        let (cred, parts) = (self.cred, Arc::clone(&self.parts));
+        let call = Call { parts: &self.parts, engine: &self.engine, cred, streaming };
+        let change = request.change.take();
+        match request.handle(&call) {
             Err(error) => Box::pin(async move { answers.last(Err(error)).await }),
-            Ok(super::Begun::One(work)) => {
-                let change = audit::change(&request.topic, &request.payload);
-                let change = change.filter(|_| cred.owner);
-                let (services, topic) = (Arc::clone(&self.services), request.topic);
-                Box::pin(async move {
-                    let result = work.await;
-                    drop(charge);
-                    let veiled = |answer| services.privacy.veiled(cred, &topic, answer);
-                    let result = result.map(veiled);
-                    if let Some(change) = change {
-                        services.audit.record(cred, change, &result).await;
-                    }
-                    answers.last(result).await;
-                })
-            }
-            Ok(super::Begun::Listing(listing)) => Box::pin(async move {
+            Ok(Reply::One(answer)) => Box::pin(async move {
+                let result = answer.await;
+                drop(charge);
+                if let Some(change) = change {
+                    parts.audit.record(cred, change, &result).await;
+                }
+                answers.last(result).await;
+            }),
+            Ok(Reply::Jobs(listing)) => Box::pin(async move {
                 match listing.await {
                     Ok(listing) => answers.listing(listing),
                     Err(error) => answers.last(Err(error)).await,
                 }
             }),
-            Ok(super::Begun::Stream(stream)) => Box::pin(relay(stream, answers)),
-            Ok(super::Begun::Feed(feed)) => Box::pin(feed_on(feed, answers)),
-            Ok(super::Begun::Watch(_)) if !request.stream => {
-                let text = format!("{} requires streaming RPC flag", request.topic);
-                Box::pin(async move { answers.last(Err(RpcError::proto(text))).await })
-            }
-            Ok(super::Begun::Watch(request)) => {
-                let services = Arc::clone(&self.services);
-                Box::pin(async move {
-                    let (records, hub) = (&services.records, &services.hub);
-                    let end = watch::serve(records, hub, cred, &request, &answers).await;
-                    answers.last(Err(end)).await;
-                })
-            }
+            Ok(Reply::Engine(stream)) => Box::pin(relay(stream, answers)),
+            Ok(Reply::Feed(feed)) => Box::pin(feed_on(feed, answers)),
+            Ok(Reply::Eventlog(request)) => Box::pin(async move {
+                let end = watch::serve(&parts.records, &parts.hub, cred, &request, &answers).await;
+                answers.last(Err(end)).await;
+            }),
         }
     }
 
@@ -294,48 +280,10 @@ impl Connection {
                 return Err(RpcError::new(EINVAL, text));
             }
             self.seat = self.shares.seat(cred)?;
-            self.engine = self.services.engine.of_client(source(cred.userid));
+            self.engine = self.parts.engine.of_client(source(cred.userid));
             self.cred = cred;
         }
         Ok(answer)
-    }
-}
-
-/// What a request takes while it is in flight.
-enum Kind {
-    /// Its answer is short and comes soon.
-    Short,
-    /// Its answer may be long.
-    Long,
-    /// A plugin answers, soon or late, briefly or not.
-    Service,
-    /// It waits, maybe for days.
-    Waiting,
-    /// It is answered again and again.
-    Stream,
-}
-
-impl Kind {
-    fn of(call: &Call, streaming: bool) -> Self {
-        match call {
-            Call::Engine(Asked::PluginQuery { .. }) => Self::Long,
-            Call::Engine(_)
-            | Call::Stdin(_)
-            | Call::TaskProcesses(_)
-            | Call::ClearLog
-            | Call::Uptime
-            | Call::Restart => Self::Short,
-            Call::Waiting(_) | Call::Watch(_) => Self::Waiting,
-            Call::Stream(_) | Call::Journal(_) => Self::Stream,
-            Call::Log(_) | Call::Service(_) if streaming => Self::Stream,
-            Call::Service(_) => Self::Service,
-            Call::List(_)
-            | Call::Read(_)
-            | Call::Lookup(_)
-            | Call::Kvs(_)
-            | Call::Log(_)
-            | Call::Config(_) => Self::Long,
-        }
     }
 }
 
