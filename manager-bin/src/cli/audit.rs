@@ -7,7 +7,6 @@ use jiff::Timestamp as Instant;
 use jiff::tz::TimeZone;
 use jobtap_core::eventlog::{EventEntry, decode_log};
 use jobtap_core::job::{Fsd, Timestamp};
-use serde_json::{Value, json};
 
 use super::job::FormatArgs;
 use super::message::CliError;
@@ -16,6 +15,7 @@ use super::usage::Family;
 use crate::client::{Client, RpcError};
 use crate::daemon::AUDIT_LOG as KEY;
 use crate::rpc::errno::ENOENT;
+use crate::rpc::services::kvs::Lookup;
 
 /// Options of `audit`.
 #[derive(Debug, clap::Args)]
@@ -76,14 +76,15 @@ pub(crate) fn startlog(args: StartlogArgs) -> ExitCode {
 }
 
 async fn events(client: &Client) -> Result<Vec<EventEntry>, CliError> {
-    let answer = match client.rpc("kvs.lookup", json!({ "key": KEY })).await {
-        Ok(answer) => answer,
+    let found = match client.call(Lookup { key: KEY.to_owned() }).await {
+        Ok(found) => found,
         // Its first event is still on its way to the store.
         Err(RpcError { errno: ENOENT, .. }) => return Ok(Vec::new()),
         Err(error) => return Err(error.into()),
     };
-    let text = answer.get("value").and_then(Value::as_str).unwrap_or_default();
-    decode_log(text).map_err(|error| CliError::failure(format!("{KEY}: {error}")))
+    let bytes = found.into_bytes().map_err(CliError::failure)?;
+    decode_log(&String::from_utf8_lossy(&bytes))
+        .map_err(|error| CliError::failure(format!("{KEY}: {error}")))
 }
 
 /// One run of a manager on this state.

@@ -5,13 +5,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use jobtap_core::job::Fsd;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::message::CliError;
 use super::session;
 use super::usage::Family;
 use crate::client::Client;
 use crate::daemon::config;
+use crate::rpc::service::Service;
+use crate::rpc::services::config::{Get, Load, Reload};
 
 const COMMAND: &str = "config";
 
@@ -95,18 +97,18 @@ pub(crate) fn run(args: ConfigArgs) -> ExitCode {
         match args.command {
             ConfigCommand::Get(args) => get(&args).await,
             ConfigCommand::Load(args) => {
-                change("load", "config.load", read(&args).map_err(CliError::failure)?).await
+                change("load", Load(read(&args).map_err(CliError::failure)?)).await
             }
-            ConfigCommand::Reload => change("reload", "config.reload", json!({})).await,
+            ConfigCommand::Reload => change("reload", Reload {}).await,
             ConfigCommand::Set(args) => set(&args).await,
             ConfigCommand::Unset(args) => unset(&args).await,
         }
     })
 }
 
-async fn change(what: &str, topic: &str, payload: Value) -> Result<u8, CliError> {
+async fn change(what: &str, request: impl Service) -> Result<u8, CliError> {
     let client = Client::connect().await?;
-    let answer = client.rpc(topic, payload).await;
+    let answer = client.call(request).await;
     answer.map_err(|error| CliError::failure(format!("{what}: {error}")))?;
     Ok(0)
 }
@@ -118,17 +120,17 @@ async fn set(args: &SetArgs) -> Result<u8, CliError> {
     })?;
     let nested = config::nest(&args.key, value)
         .ok_or_else(|| CliError::failure(format!("set: {} is not a dotted name", args.key)))?;
-    let mut whole = Client::connect().await?.rpc("config.get", json!({})).await?;
+    let mut whole = Client::connect().await?.call(Get {}).await?;
     config::merge(&mut whole, nested);
-    change("set", "config.load", whole).await
+    change("set", Load(whole)).await
 }
 
 async fn unset(args: &UnsetArgs) -> Result<u8, CliError> {
-    let mut whole = Client::connect().await?.rpc("config.get", json!({})).await?;
+    let mut whole = Client::connect().await?.call(Get {}).await?;
     if !remove(&mut whole, &args.key) {
         return Err(CliError::failure(format!("{} is not set", args.key)));
     }
-    change("unset", "config.load", whole).await
+    change("unset", Load(whole)).await
 }
 
 /// Takes the value at a dotted name out; whether there was one.
@@ -158,7 +160,7 @@ async fn get(args: &GetArgs) -> Result<u8, CliError> {
     let kind: Kind = args.kind.as_deref().unwrap_or("any").parse()?;
     let config = match &args.config_path {
         Some(path) => config::load(path).map_err(CliError::failure)?,
-        None => Client::connect().await?.rpc("config.get", json!({})).await?,
+        None => Client::connect().await?.call(Get {}).await?,
     };
     let pick = |key: &String| (key.clone(), find(&config, key));
     let (key, found) = args.key.as_ref().map_or((String::new(), Some(&config)), pick);
@@ -248,6 +250,8 @@ impl Kind {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+    use serde_json::json;
+
     use super::*;
 
     fn show(kind: &str, value: Value) -> Option<String> {

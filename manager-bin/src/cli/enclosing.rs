@@ -8,12 +8,15 @@ use std::time::Duration;
 use jobtap_core::engine::end_of_started;
 use jobtap_core::job::JobId;
 use jobtap_core::resource::ResourceSet;
-use serde_json::{Value, json};
+use serde_json::Map;
 use tokio::sync::watch;
 
 use super::job::EventStream;
 use super::message::CliError;
 use crate::client::{Client, ClientError, RpcError};
+use crate::rpc::services::config::Get;
+use crate::rpc::services::job_info::Lookup;
+use crate::rpc::services::job_manager::Memo;
 
 /// How long the manager of that job may take to tell its resources. To go on without them would be to
 /// take what other jobs have.
@@ -21,9 +24,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long it may take to note an address, without which everything works all the same.
 const SHORT_PATIENCE: Duration = Duration::from_secs(2);
-
-/// Flag of `job-info.lookup`: with what later updates changed.
-const CURRENT: u32 = 2;
 
 /// The event with which a job's time begins to matter to its tasks.
 const START: &str = "start";
@@ -105,12 +105,10 @@ impl Enclosing {
     /// The resources of the job, which `started` then (UNIX seconds), with the end that its manager
     /// goes by: R says what was planned.
     async fn allocated(&self, manager: &Client, started: f64) -> Result<ResourceSet, CliError> {
-        let payload = json!({ "id": self.id, "keys": ["R"], "flags": CURRENT });
-        let answer = manager.rpc("job-info.lookup", payload).await?;
-        let text = answer.get("R").and_then(Value::as_str).unwrap_or_default();
+        let values = manager.call(Lookup::key(self.id, "R").current()).await?;
         let wrong = |error: &dyn Display| CliError::failure(format!("R: {error}"));
-        let mut resources: ResourceSet = text.parse().map_err(|error| wrong(&error))?;
-        let config = manager.rpc("config.get", json!({})).await?;
+        let mut resources: ResourceSet = values.get("R").parse().map_err(|error| wrong(&error))?;
+        let config = manager.call(Get {}).await?;
         let end = end_of_started(&resources, started, &config).map_err(CliError::failure)?;
         resources.set_expiration(end.unwrap_or(0.0)).map_err(|error| wrong(&error))?;
         Ok(resources)
@@ -140,10 +138,11 @@ impl Enclosing {
 
     /// Notes the address of this manager on the job, for those who look for its jobs.
     pub(super) async fn announce(&self, uri: &str) {
-        let payload = json!({ "id": self.id, "memo": { "uri": uri } });
+        let memo = Map::from_iter([("uri".to_owned(), uri.into())]);
+        let request = Memo { id: self.id, volatile: false, memo };
         let noted = async {
             let manager = self.connect().await?;
-            manager.rpc("job-manager.memo", payload).await.map_err(CliError::from)
+            manager.call(request).await.map_err(CliError::from)
         };
         let _ = tokio::time::timeout(SHORT_PATIENCE, noted).await;
     }

@@ -2,27 +2,25 @@
 
 use std::io::BufRead;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::job_row::{JobRow, Viewpoint};
 use super::jobs::{COMMAND, JobsArgs, Setting};
 use super::jobs_query::Query;
 use super::message::{CliError, Streams};
+use crate::client::RpcError;
+use crate::rpc::errno::ENOENT;
+use crate::rpc::service::Service;
+use crate::rpc::services::job_list::{ALL, GetStats, Job, ListId, Tally};
+use crate::rpc::services::queue::GetStatus;
 
 /// How many jobs are listed if no option tells.
 const DEFAULT_COUNT: u64 = 1000;
 
-/// A refusal by the listing service.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SourceError {
-    pub(crate) errno: i32,
-    pub(crate) text: String,
-}
-
-/// The listing service: a request to a topic, and its answer.
+/// A manager whose jobs are listed.
 pub(crate) trait JobSource {
-    /// Asks `topic`.
-    async fn rpc(&self, topic: &str, payload: Value) -> Result<Value, SourceError>;
+    /// Sends a request and waits for its answer.
+    async fn call<S: Service>(&self, request: S) -> Result<S::Answer, RpcError>;
 
     /// The service of the manager at another address; none if nobody answers there.
     async fn inner(&self, uri: &str) -> Option<Self>
@@ -65,16 +63,12 @@ async fn fetch_ids<'a>(
 ) -> Result<Fetched<'a>, CliError> {
     let mut rows = Vec::new();
     for job in &args.jobids {
-        let payload = json!({"id": job.id.as_u64(), "attrs": ["all"]});
-        match source.rpc("job-list.list-id", payload).await {
-            Ok(mut answer) => {
-                let job = answer.get_mut("job").map(Value::take).unwrap_or(answer);
-                rows.push(read_row(job, &setting.view)?);
-            }
-            Err(error) if error.errno == rustix::io::Errno::NOENT.raw_os_error() => {
+        match source.call(ListId { id: job.id, attrs: ALL }).await {
+            Ok(Job { job }) => rows.push(read_row(job, &setting.view)?),
+            Err(error) if error.errno == ENOENT => {
                 writeln!(streams.err, "JobID {} unknown", job.typed)?;
             }
-            Err(error) => return Err(CliError::failure(error.text)),
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(Fetched { none_found: rows.is_empty(), rows })
@@ -90,13 +84,7 @@ async fn fetch_list<'a>(
     let count = args.count.unwrap_or(DEFAULT_COUNT);
     // One more than wanted tells whether there are more.
     let limit = if count == 0 { 0 } else { count.saturating_add(1) };
-    let mut answer = source
-        .rpc("job-list.list", query.payload(limit))
-        .await
-        .map_err(|error| CliError::failure(error.text))?;
-    let Some(Value::Array(mut jobs)) = answer.get_mut("jobs").map(Value::take) else {
-        return Err(CliError::failure("the listing service's answer has no list of jobs"));
-    };
+    let mut jobs = source.call(query.request(limit)).await?.jobs;
     let wanted = usize::try_from(count).unwrap_or(usize::MAX);
     if count > 0 && jobs.len() > wanted {
         jobs.truncate(wanted);
@@ -139,24 +127,23 @@ pub(super) async fn print_stats(
     queues: Option<&[&str]>,
     streams: &mut Streams<'_>,
 ) -> Result<bool, CliError> {
-    let stats = source.rpc("job-list.job-stats", json!({})).await.map_err(|error| {
-        CliError::failure(format!("error retrieving job stats: {}", error.text))
-    })?;
-    let mut total = Stats::default();
+    let stats = source
+        .call(GetStats {})
+        .await
+        .map_err(|error| CliError::failure(format!("error retrieving job stats: {error}")))?;
+    let mut total = Totals::default();
     match queues {
-        None => total.add(&stats),
+        None => total.add(&stats.all),
         Some(queues) => {
-            let known = stats.get("queues").and_then(Value::as_array);
             for queue in queues {
-                let mut known = known.into_iter().flatten();
-                match known.find(|stats| is_named(stats, queue)) {
-                    Some(stats) => total.add(stats),
+                match stats.queues.iter().find(|known| known.name == **queue) {
+                    Some(known) => total.add(&known.tally),
                     None => expect_queue(source, queue).await?,
                 }
             }
         }
     }
-    let Stats { running, completed, failed, pending, purged } = total;
+    let Totals { running, completed, failed, pending, purged } = total;
     streams.print(&format!(
         "{running} running, {completed} completed, {failed} failed, {pending} pending, \
          {purged} inactive purged\n"
@@ -164,18 +151,15 @@ pub(super) async fn print_stats(
     Ok(running + pending > 0)
 }
 
-fn is_named(stats: &Value, queue: &str) -> bool {
-    stats.get("name").and_then(Value::as_str) == Some(queue)
-}
-
 /// There are no numbers for a queue without jobs; an error if there is no such queue either.
 async fn expect_queue(source: &impl JobSource, queue: &str) -> Result<(), CliError> {
-    let known = source.rpc("job-manager.queue-status", json!({ "name": queue })).await;
+    let known = source.call(GetStatus { name: Some(queue.to_owned()) }).await;
     known.map(drop).map_err(|_| CliError::failure(format!("no stats available for queue {queue}")))
 }
 
+/// The numbers of the line.
 #[derive(Default)]
-struct Stats {
+struct Totals {
     running: u64,
     completed: u64,
     failed: u64,
@@ -183,16 +167,13 @@ struct Stats {
     purged: u64,
 }
 
-impl Stats {
-    fn add(&mut self, stats: &Value) {
-        let number = |value: &Value, names: &[&str]| -> u64 {
-            names.iter().filter_map(|name| value.get(name)).filter_map(Value::as_u64).sum()
-        };
-        let states = stats.get("job_states").unwrap_or(&Value::Null);
-        self.running += number(states, &["run", "cleanup"]);
-        self.pending += number(states, &["depend", "priority", "sched"]);
-        self.completed += number(stats, &["successful"]);
-        self.failed += number(stats, &["failed", "canceled", "timeout"]);
-        self.purged += number(stats, &["inactive_purged"]);
+impl Totals {
+    fn add(&mut self, tally: &Tally) {
+        let states = tally.job_states;
+        self.running += states.run + states.cleanup;
+        self.pending += states.depend + states.priority + states.sched;
+        self.completed += tally.successful;
+        self.failed += tally.failed + tally.canceled + tally.timeout;
+        self.purged += tally.inactive_purged;
     }
 }

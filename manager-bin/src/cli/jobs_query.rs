@@ -2,18 +2,19 @@
 
 use jobtap_core::job::StateSet;
 use jobtap_core::resource::{Hostlist, Idset};
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 use super::job_row::Viewpoint;
 use super::jobs::JobsArgs;
 use super::message::CliError;
 use super::when::parse_when;
+use crate::rpc::services::job_list::{ALL, Constraint, List};
 
 /// A request to `job-list.list` without its limit.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Query {
     /// What the jobs must satisfy.
-    pub(super) constraint: Value,
+    pub(super) constraint: Option<Constraint>,
     /// Jobs that ended before this time (seconds since the epoch) are left out.
     pub(super) since: Option<f64>,
 }
@@ -26,23 +27,27 @@ impl Query {
     pub(super) fn from_args(args: &JobsArgs, uid: u32, view: &Viewpoint) -> Result<Self, CliError> {
         let since = args.since.as_deref().map(|when| since(when, view)).transpose()?;
         let mut all = Vec::new();
-        all.extend(user(args, uid, view)?.map(|uid| json!({"userid": [uid]})));
+        all.extend(user(args, uid, view)?.map(|uid| Constraint::Userid(vec![uid])));
         all.extend(states(args, since.is_some())?);
-        all.extend(args.name.as_ref().map(|name| json!({"name": [name]})));
-        all.extend(args.queues().map(|queues| json!({"queue": queues})));
+        all.extend(args.name.as_ref().map(|name| Constraint::Name(vec![name.clone()])));
+        all.extend(args.queues().map(|queues| {
+            Constraint::Queue(queues.iter().map(|queue| (*queue).to_owned()).collect())
+        }));
         all.extend(args.include.as_deref().map(targets).transpose()?);
-        let constraint = if all.is_empty() { json!({}) } else { json!({"and": all}) };
+        let constraint = (!all.is_empty()).then_some(Constraint::And(all));
         Ok(Query { constraint, since })
     }
 
-    /// The payload of the request for at most `limit` jobs; 0 for all.
-    pub(super) fn payload(&self, limit: u64) -> Value {
-        let mut payload =
-            json!({"max_entries": limit, "constraint": self.constraint, "attrs": ["all"]});
-        if let (Some(payload), Some(since)) = (payload.as_object_mut(), self.since) {
-            payload.insert("since".to_owned(), json!(since));
+    /// The request for at most `limit` jobs; 0 for all.
+    pub(super) fn request(&self, limit: u64) -> List {
+        List {
+            max_entries: Some(i64::try_from(limit).unwrap_or(i64::MAX)),
+            constraint: Some(
+                self.constraint.clone().map_or_else(|| Map::new().into(), Value::from),
+            ),
+            attrs: ALL,
+            since: self.since,
         }
-        payload
     }
 }
 
@@ -63,16 +68,17 @@ fn user(args: &JobsArgs, own: u32, view: &Viewpoint) -> Result<Option<u32>, CliE
 }
 
 /// The constraint on states and results; `None` for jobs in any state.
-fn states(args: &JobsArgs, since: bool) -> Result<Option<Value>, CliError> {
+fn states(args: &JobsArgs, since: bool) -> Result<Option<Constraint>, CliError> {
     let set = match args.filter.as_deref() {
         Some(filter) => parse_filter(filter)?,
         None if args.all || since => return Ok(None),
         None => StateSet::ACTIVE,
     };
-    let states = (set.state_bits() != 0).then(|| json!({"states": [set.state_bits()]}));
-    let results = (set.result_bits() != 0).then(|| json!({"results": [set.result_bits()]}));
+    let (states, results) = (u64::from(set.state_bits()), u64::from(set.result_bits()));
+    let states = (states != 0).then(|| Constraint::States(vec![states]));
+    let results = (results != 0).then(|| Constraint::Results(vec![results]));
     Ok(match (states, results) {
-        (Some(states), Some(results)) => Some(json!({"or": [states, results]})),
+        (Some(states), Some(results)) => Some(Constraint::Or(vec![states, results])),
         (states, results) => states.or(results),
     })
 }
@@ -89,7 +95,7 @@ fn parse_filter(filter: &str) -> Result<StateSet, CliError> {
 }
 
 /// Ranks or hosts: whatever is written like an idset counts as ranks.
-fn targets(text: &str) -> Result<Value, CliError> {
+fn targets(text: &str) -> Result<Constraint, CliError> {
     let text = text.trim();
     let ranks = text.chars().all(|c| c.is_ascii_digit() || matches!(c, ',' | '-' | '[' | ']'));
     let valid =
@@ -97,7 +103,8 @@ fn targets(text: &str) -> Result<Value, CliError> {
     if !valid || text.is_empty() {
         return Err(CliError::failure(format!("-i/--include: invalid targets: {text}")));
     }
-    Ok(if ranks { json!({"ranks": [text]}) } else { json!({"hostlist": [text]}) })
+    let texts = vec![text.to_owned()];
+    Ok(if ranks { Constraint::Ranks(texts) } else { Constraint::Hostlist(texts) })
 }
 
 fn since(when: &str, view: &Viewpoint) -> Result<f64, CliError> {

@@ -2,19 +2,17 @@
 
 use std::process::ExitCode;
 
-use serde_json::Value;
-
 use super::jobs::{self, JobsArgs};
-use super::jobs_fetch::{JobSource, SourceError};
+use super::jobs_fetch::JobSource;
 use super::session;
 use super::usage::Family;
-use crate::client::Client;
+use crate::client::{Client, RpcError};
+use crate::rpc::service::Service;
 use crate::rpc::uri::to_path;
 
 impl JobSource for Client {
-    async fn rpc(&self, topic: &str, payload: Value) -> Result<Value, SourceError> {
-        let answer = Client::rpc(self, topic, payload).await;
-        answer.map_err(|error| SourceError { errno: error.errno, text: error.to_string() })
+    async fn call<S: Service>(&self, request: S) -> Result<S::Answer, RpcError> {
+        Client::call(self, request).await
     }
 
     async fn inner(&self, uri: &str) -> Option<Self> {

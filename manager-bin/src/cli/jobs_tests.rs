@@ -8,8 +8,11 @@ use serde_json::{Value, json};
 
 use super::job_row_tests::{active, job, viewpoint};
 use super::jobs::{JobsArgs, Setting, execute};
-use super::jobs_fetch::{JobSource, SourceError};
+use super::jobs_fetch::JobSource;
 use super::message::{CliError, Prog, Streams};
+use crate::client::RpcError;
+use crate::rpc::errno::{EINVAL, ENOENT};
+use crate::rpc::service;
 
 #[derive(Parser)]
 struct Command {
@@ -36,7 +39,14 @@ impl<'s> JobSource for &'s Service {
         service.inner.as_deref().filter(|_| uri.starts_with("local:///inner"))
     }
 
-    async fn rpc(&self, topic: &str, payload: Value) -> Result<Value, SourceError> {
+    async fn call<S: service::Service>(&self, request: S) -> Result<S::Answer, RpcError> {
+        let answer = self.answer(S::TOPIC, serde_json::to_value(request).unwrap())?;
+        Ok(serde_json::from_value(answer).unwrap())
+    }
+}
+
+impl Service {
+    fn answer(&self, topic: &str, payload: Value) -> Result<Value, RpcError> {
         self.requests.borrow_mut().push((topic.to_owned(), payload.clone()));
         match topic {
             "job-list.list" => {
@@ -50,9 +60,7 @@ impl<'s> JobSource for &'s Service {
             }
             "job-list.list-id" => {
                 let found = self.jobs.iter().find(|job| job["id"] == payload["id"]);
-                found
-                    .map(|job| json!({"job": job}))
-                    .ok_or(SourceError { errno: 2, text: "no".to_owned() })
+                found.map(|job| json!({"job": job})).ok_or(RpcError::new(ENOENT, "no"))
             }
             "job-list.job-stats" => Ok(json!({
                 "job_states": {"depend": 1, "priority": 0, "sched": 1, "run": 1, "cleanup": 0, "inactive": 4},
@@ -63,9 +71,7 @@ impl<'s> JobSource for &'s Service {
                 ],
             })),
             "job-manager.queue-status" if payload["name"] == "new" => Ok(json!({"enable": true})),
-            "job-manager.queue-status" => {
-                Err(SourceError { errno: 22, text: "not a valid queue".to_owned() })
-            }
+            "job-manager.queue-status" => Err(RpcError::new(EINVAL, "not a valid queue")),
             _ => unreachable!("{topic}"),
         }
     }

@@ -5,12 +5,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use rustix::process::{Pid, test_kill_process};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::message::CliError;
 use super::session;
 use super::usage::Family;
 use crate::client::Client;
+use crate::rpc::services::job_manager::{GetStats, GetUptime, Restart};
 
 const COMMAND: &str = "module";
 
@@ -91,7 +92,7 @@ async fn stats(client: &Client, args: &StatsArgs) -> Result<u8, CliError> {
         let text = format!("stats {name}: only {MANAGER} counts what it keeps");
         return Err(CliError::failure(text));
     }
-    let all = client.rpc("job-manager.stats-get", json!({})).await?;
+    let all = client.call(GetStats {}).await?;
     let text = match &args.parse {
         None => all.to_string(),
         Some(path) => one(&all, path, args)
@@ -132,9 +133,7 @@ async fn reload(client: Client, args: ReloadArgs) -> Result<u8, CliError> {
 /// Asks for the restart and waits until the manager answers again.
 async fn restart(client: Client) -> Result<u8, CliError> {
     let before = since(&client).await;
-    let answer = client.rpc("job-manager.restart", json!({})).await?;
-    let pid = answer.get("pid").and_then(Value::as_i64).and_then(|pid| i32::try_from(pid).ok());
-    let pid = pid.and_then(Pid::from_raw);
+    let pid = client.call(Restart {}).await?.pid.and_then(Pid::from_raw);
     drop(client);
     loop {
         if let Ok(client) = Client::connect().await
@@ -153,12 +152,14 @@ async fn restart(client: Client) -> Result<u8, CliError> {
 
 /// When the manager was started.
 async fn since(client: &Client) -> Option<f64> {
-    client.rpc("job-manager.uptime", json!({})).await.ok()?.get("starttime")?.as_f64()
+    client.call(GetUptime {}).await.ok().map(|uptime| uptime.starttime)
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
     use super::*;
 
     #[test]

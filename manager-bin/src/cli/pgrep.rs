@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use jobtap_core::job::JobId;
 use regex::Regex;
-use serde_json::json;
 
 use super::format::{RenderOptions, Template, render};
 use super::ids::show_id;
@@ -17,6 +16,7 @@ use super::message::{CliError, Prog, Streams, plural};
 use super::session;
 use super::usage::Family;
 use crate::client::Client;
+use crate::rpc::services::job_manager::Raise;
 
 const PGREP: &str = "pgrep";
 const PKILL: &str = "pkill";
@@ -148,8 +148,7 @@ pub(crate) fn kill(args: PkillArgs) -> ExitCode {
         let jobs = find(&args.selection, &wanted, &setting, &client).await?;
         let mut canceled = Vec::new();
         for job in &jobs {
-            let payload = json!({ "id": job.id, "type": "cancel", "severity": 0, "note": "" });
-            match client.rpc("job-manager.raise", payload).await {
+            match client.call(Raise::cancel(job.id, "")).await {
                 Ok(_) => canceled.push(job.id),
                 Err(error) => {
                     let text =

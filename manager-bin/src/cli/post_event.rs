@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use jobtap_core::job::JobId;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::message::CliError;
 use super::session;
@@ -11,6 +11,7 @@ use super::usage::Family;
 use crate::client::RpcError;
 use crate::daemon::config::{merge, nest};
 use crate::rpc::errno::ENOENT;
+use crate::rpc::services::plugin::PostEvent;
 
 /// Messages carry Flux's name of the command, which scripts look for.
 const COMMAND: &str = "job-post-event";
@@ -37,8 +38,7 @@ pub(crate) fn run(args: PostEventArgs) -> ExitCode {
             .parse()
             .map_err(|_| CliError::failure(format!("{} is not a valid Flux jobid", args.id)))?;
         let context = context(&args.context)?;
-        let payload = json!({ "id": id, "name": args.name, "context": context });
-        let posted = client.rpc("job-manager.post-event.post", payload).await;
+        let posted = client.call(PostEvent { id, name: args.name, context }).await;
         posted.map(|_| 0u8).map_err(|error| told(error, &args.id))
     })
 }
@@ -68,6 +68,8 @@ fn context(settings: &[String]) -> Result<Option<Value>, CliError> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
     use super::*;
 
     fn of(settings: &[&str]) -> Result<Option<Value>, String> {

@@ -2,9 +2,7 @@
 
 use std::process::ExitCode;
 
-use jobtap_core::job::JobId;
 use jobtap_core::resource::Idset;
-use serde_json::{Value, json};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::ids::show_id;
@@ -16,9 +14,8 @@ use super::submit_log::{LogFiles, LogNames, Sinks};
 use super::submit_values::substitute_cc;
 use super::submit_wait::{Wait, wait_for};
 use super::usage::Family;
-use crate::client::Client;
-use crate::rpc::RpcResult;
-use crate::rpc::errno::EPROTO;
+use crate::client::{Client, RpcError};
+use crate::rpc::services::ingest::{Submit, Submitted};
 
 const COMMAND: &str = "submit";
 
@@ -43,8 +40,8 @@ pub(super) struct Submission {
     label: String,
     /// Where its lines go.
     log: LogNames,
-    /// The payload.
-    pub(super) payload: Value,
+    /// The request.
+    pub(super) request: Submit,
 }
 
 /// Runs the command.
@@ -53,7 +50,7 @@ pub(crate) fn run(args: SubmitCommand) -> ExitCode {
         let submissions = submissions(&args.job, &args.copies, &Caller::current()?)?;
         if args.job.dry_run {
             // Of several copies the first one tells what they are like.
-            submissions.first().map_or(Ok(()), |first| print_jobspec(&first.payload))?;
+            submissions.first().map_or(Ok(()), |first| print_jobspec(&first.request))?;
             return Ok(0);
         }
         let wait = Wait::from_args(args.job.verbose, args.job.label_io, &args.copies);
@@ -61,21 +58,22 @@ pub(crate) fn run(args: SubmitCommand) -> ExitCode {
     })
 }
 
-/// Prints the jobspec of a payload, as `--dry-run` does.
-pub(super) fn print_jobspec(payload: &Value) -> Result<(), CliError> {
-    let jobspec = payload.get("jobspec").cloned().unwrap_or_default();
+/// Prints the jobspec of a request, as `--dry-run` does.
+pub(super) fn print_jobspec(request: &Submit) -> Result<(), CliError> {
+    let jobspec = request.jobspec.clone().unwrap_or_default();
     session::print(&format!("{jobspec}\n"))?;
     Ok(())
 }
 
 /// The request that the options make.
 pub(super) fn submission(args: &SubmitArgs, caller: &Caller) -> Result<Submission, CliError> {
-    let payload = json!({
-        "jobspec": args.jobspec(caller)?,
-        "urgency": args.urgency()?,
-        "flags": args.job_flags()?.bits(),
-    });
-    Ok(Submission { label: String::new(), log: LogNames::default(), payload })
+    let request = Submit {
+        jobspec: Some(args.jobspec(caller)?),
+        signed: None,
+        urgency: Some(args.urgency()?),
+        flags: Some(args.job_flags()?.bits()),
+    };
+    Ok(Submission { label: String::new(), log: LogNames::default(), request })
 }
 
 /// The requests for all copies of a job.
@@ -114,21 +112,20 @@ pub(super) async fn submit_all(
     let sinks: Result<Vec<Sinks>, ArgError> =
         submissions.iter().map(|submission| files.sinks(&submission.log)).collect();
     // All requests are on their way before the first answer is waited for.
-    let sent: Vec<(String, Sinks, JoinHandle<RpcResult>)> = submissions
+    let sent: Vec<(String, Sinks, JoinHandle<Result<Submitted, RpcError>>)> = submissions
         .into_iter()
         .zip(sinks?)
         .map(|(submission, sinks)| {
             let client = client.clone();
-            let request = async move { client.rpc("job-ingest.submit", submission.payload).await };
-            (submission.label, sinks, tokio::spawn(request))
+            let answer = async move { client.call(submission.request).await };
+            (submission.label, sinks, tokio::spawn(answer))
         })
         .collect();
     let mut waiting = JoinSet::new();
     let mut highest = 0;
     for (label, sinks, answer) in sent {
         match answer.await.map_err(CliError::failure)? {
-            Ok(answer) => {
-                let id = submitted_id(&answer)?;
+            Ok(Submitted { id }) => {
                 if !quiet {
                     sinks.put(false, format!("{}\n", show_id(id)).as_bytes())?;
                 }
@@ -146,10 +143,4 @@ pub(super) async fn submit_all(
         highest = highest.max(code.map_err(CliError::failure)??);
     }
     Ok(highest)
-}
-
-/// The id in the answer to a submission.
-pub(super) fn submitted_id(answer: &Value) -> Result<JobId, CliError> {
-    let id = answer.get("id").and_then(Value::as_u64).map(JobId::new);
-    id.ok_or_else(|| crate::rpc::RpcError::new(EPROTO, "").into())
 }

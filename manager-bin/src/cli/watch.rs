@@ -62,9 +62,9 @@ async fn watch(args: WatchArgs) -> Result<u8, CliError> {
     if let Some(wanted) = selection(&args)? {
         let query = Query::from_args(&wanted, setting.uid, &setting.view)?;
         let limit = args.count.unwrap_or(DEFAULT_COUNT);
-        let answer = client.rpc("job-list.list", query.payload(limit)).await?;
-        let jobs = answer.get("jobs").and_then(Value::as_array).into_iter().flatten();
-        let listed = jobs.filter_map(|job| job.get("id").and_then(Value::as_u64)).map(JobId::new);
+        let jobs = client.call(query.request(limit)).await?.jobs;
+        let listed =
+            jobs.iter().filter_map(|job| job.get("id").and_then(Value::as_u64)).map(JobId::new);
         ids.extend(listed);
     }
     if ids.is_empty() {

@@ -2,13 +2,11 @@
 
 use std::io::Read;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use jobtap_core::job::JobId;
-use serde_json::json;
 use tokio::sync::mpsc::channel;
 
 use crate::client::Client;
+use crate::rpc::services::job_exec::Stdin;
 
 /// Read at once at most.
 const CHUNK: usize = 32 * 1024;
@@ -31,19 +29,14 @@ pub(super) fn forward(client: Client, id: JobId, ranks: Vec<u32>) -> std::io::Re
     })?;
     tokio::spawn(async move {
         while let Some(chunk) = chunks.recv().await {
-            let mut payload = json!({
-                "id": id, "data": BASE64_STANDARD.encode(&chunk), "eof": chunk.is_empty(),
-            });
             let ranks: Vec<Option<u32>> = match ranks.as_slice() {
                 [] => vec![None],
                 ranks => ranks.iter().copied().map(Some).collect(),
             };
             for rank in ranks {
-                if let (Some(rank), Some(payload)) = (rank, payload.as_object_mut()) {
-                    payload.insert("rank".to_owned(), json!(rank));
-                }
+                let input = Stdin { id, data: chunk.clone(), eof: chunk.is_empty(), rank };
                 // A job that has ended, or reads its input elsewhere, has no use for it.
-                if client.rpc("job-exec.stdin", payload.clone()).await.is_err() {
+                if client.call(input).await.is_err() {
                     return;
                 }
             }

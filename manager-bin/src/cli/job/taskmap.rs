@@ -3,13 +3,13 @@
 use jobtap_core::eventlog::decode_log;
 use jobtap_core::job::{JobId, TaskMap};
 use jobtap_core::resource::ResourceSet;
-use serde_json::{Value, json};
 
 use super::target::Target;
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::{Client, RpcError};
 use crate::rpc::errno::EPERM;
+use crate::rpc::services::job_info::Lookup;
 
 /// Options and arguments of `job taskmap`.
 #[derive(Debug, clap::Args)]
@@ -142,9 +142,7 @@ impl Hosts {
 }
 
 async fn lookup(client: &Client, id: JobId, key: &str) -> Result<String, RpcError> {
-    let payload = json!({ "id": id, "keys": [key], "flags": 0 });
-    let answer = client.rpc("job-info.lookup", payload).await?;
-    Ok(answer.get(key).and_then(Value::as_str).unwrap_or_default().to_owned())
+    Ok(client.call(Lookup::key(id, key)).await?.get(key).to_owned())
 }
 
 #[cfg(test)]

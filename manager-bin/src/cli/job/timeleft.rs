@@ -3,12 +3,13 @@
 use std::time::SystemTime;
 
 use jobtap_core::job::Fsd;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::target::Target;
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::Client;
+use crate::rpc::services::job_list::ListId;
 
 /// Printed for a job without limit.
 const UNLIMITED: u32 = u32::MAX;
@@ -44,10 +45,10 @@ pub(super) async fn run(client: &Client, args: &TimeleftArgs) -> Result<u8, CliE
 
 /// Seconds that are left; `None` without limit.
 async fn of_job(client: &Client, target: &Target) -> Result<Option<f64>, CliError> {
-    let payload = json!({ "id": target.id, "attrs": ["state", "expiration"] });
-    let answer = client.rpc("job-list.list-id", payload).await;
+    let request = ListId { id: target.id, attrs: &["state", "expiration"] };
+    let answer = client.call(request).await;
     let answer = answer.map_err(|error| CliError::failure(format!("{}: {error}", target.typed)))?;
-    let number = |key| answer.pointer(&format!("/job/{key}")).and_then(Value::as_f64);
+    let number = |key| answer.job.get(key).and_then(Value::as_f64);
     if number("state") != Some(f64::from(jobtap_core::job::State::Run.value())) {
         return Err(CliError::failure(format!("{}: job is not running", target.typed)));
     }

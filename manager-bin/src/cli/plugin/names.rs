@@ -1,12 +1,11 @@
 //! Names of plugins that nobody knows, and the ones that were meant.
 
 use jobtap_core::suggest::nearest;
-use serde_json::{Value, json};
 
-use super::TOPIC;
 use crate::cli::message::CliError;
 use crate::client::{Client, RpcError};
 use crate::rpc::errno::ENOENT;
+use crate::rpc::services::plugin::{Jobtap, Plugins};
 
 /// Which names could have been meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,15 +14,6 @@ pub(super) enum Among {
     Loaded,
     /// Those of all plugins that are linked into the manager.
     Linked,
-}
-
-impl Among {
-    const fn key(self) -> &'static str {
-        match self {
-            Among::Loaded => "plugins",
-            Among::Linked => "linked",
-        }
-    }
 }
 
 /// The manager's refusal; of an unknown name in Flux's words, with the name that was meant.
@@ -37,17 +27,17 @@ pub(super) async fn explain(
         return error.into();
     }
     // Without an answer the refusal is as clear, if less helpful.
-    let plugins = client.rpc(TOPIC, json!({})).await.unwrap_or_default();
+    let plugins = client.call(Jobtap::default()).await.unwrap_or_default();
     CliError::failure(unknown(name, among, &plugins))
 }
 
-fn unknown(name: &str, among: Among, plugins: &Value) -> String {
+fn unknown(name: &str, among: Among, plugins: &Plugins) -> String {
     let wanted = name.strip_suffix(".so").unwrap_or(name);
-    let known = |key: &str| {
-        let names = plugins.get(key).and_then(Value::as_array);
-        names.into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>()
+    let known = match among {
+        Among::Loaded => &plugins.plugins,
+        Among::Linked => &plugins.linked,
     };
-    match nearest(wanted, known(among.key())) {
+    match nearest(wanted, known.iter().map(String::as_str)) {
         Some(meant) => format!("{name} not found; did you mean {meant:?}?"),
         None => format!("{name} not found"),
     }
@@ -59,13 +49,18 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_answered_with_the_nearest() {
-        let plugins = json!({"plugins": ["deadline"], "linked": ["deadline", "probe"]});
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let plugins = Plugins {
+            plugins: names(&["deadline"]),
+            linked: names(&["deadline", "probe"]),
+            ..Plugins::default()
+        };
         assert_eq!(
             unknown("deadlin.so", Among::Linked, &plugins),
             "deadlin.so not found; did you mean \"deadline\"?"
         );
         assert_eq!(unknown("prob", Among::Loaded, &plugins), "prob not found");
         assert_eq!(unknown("probe", Among::Loaded, &plugins), "probe not found");
-        assert_eq!(unknown("x", Among::Linked, &Value::Null), "x not found");
+        assert_eq!(unknown("x", Among::Linked, &Plugins::default()), "x not found");
     }
 }

@@ -213,7 +213,7 @@ mod tests {
     const OWNER: Cred = Cred { userid: Uid::new(0), owner: true };
     const GUEST: Cred = Cred { userid: Uid::new(7), owner: false };
 
-    fn records(state: &std::path::Path) -> Records {
+    fn records(state: &Path) -> Records {
         let store = MemoryStore::default();
         let submit = "{\"timestamp\":1.0,\"name\":\"submit\",\"context\":{\"userid\":7,\"urgency\":16,\"flags\":0,\"version\":1}}\n";
         let put = |key, value: &str| Op::Put { key, value: value.into() };

@@ -3,7 +3,7 @@
 use super::{Call, Handle, Reply};
 use crate::rpc::RpcError;
 use crate::rpc::services::Done;
-use crate::rpc::services::log::{Clear, Dmesg, Lines};
+use crate::rpc::services::log::{Clear, Dmesg, Shown};
 
 impl Handle for Dmesg {
     fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
@@ -12,7 +12,7 @@ impl Handle for Dmesg {
             return Ok(Reply::Feed(log.follow(!self.nobacklog)));
         }
         let lines = log.lines();
-        Reply::now(&Lines { lines: lines.iter().map(|line| line.shown()).collect() })
+        Reply::now(&Shown::All { lines: lines.iter().map(|line| line.shown()).collect() })
     }
 }
 

@@ -2,14 +2,23 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
-use jobtap_core::job::Uid;
+use std::sync::Arc;
+
+use jobtap_core::engine::{DrainMode, Input, NodeRequest, ReplyTo, Setup, Submission};
+use jobtap_core::job::{Timestamp, Uid};
+use jobtap_core::jobspec::JobspecBuilder;
+use jobtap_core::plugin::{Registry, RemoteCall, RemoteSink, Ticks};
+use jobtap_core::queue::Target;
+use jobtap_core::resource::{Idset, ResourceSet};
 use proptest::prelude::*;
+use serde::Deserialize;
 use serde_json::json;
 
 use super::*;
 use crate::rpc::errno::EPROTO;
-use crate::rpc::services::job_list::List;
-use crate::rpc::services::job_manager::{EventsJournal, Raise, RaiseAll, Update, Wait};
+use crate::rpc::services::job_list::{self, List};
+use crate::rpc::services::job_manager::{self, EventsJournal, Raise, RaiseAll, Update, Wait, user};
+use crate::rpc::services::{queue, resource};
 
 const OWNER: Cred = Cred { userid: Uid::new(1000), owner: true };
 const GUEST: Cred = Cred { userid: Uid::new(1001), owner: false };
@@ -142,8 +151,6 @@ fn a_note_may_be_left_out() {
 
 #[test]
 fn all_users_is_minus_one_as_in_flux() {
-    use crate::rpc::services::job_manager::user;
-
     for (given, expected) in [(-1, None), (i64::from(u32::MAX), None), (7, Some(Uid::new(7)))] {
         let payload = json!({"dry_run": false, "userid": given, "states": 62, "severity": 0, "type": "cancel"});
         assert_eq!(user(decode::<RaiseAll>(&payload).unwrap().userid), expected);
@@ -173,6 +180,93 @@ fn a_malformed_limit_of_a_list_counts_as_not_given() {
     let list: List = decode(&json!({"max_entries": "5", "since": [], "attrs": 7})).unwrap();
     assert_eq!(list, List::default());
     assert_eq!(decode::<List>(&json!("x")).unwrap(), List::default());
+}
+
+/// Asserts that the type of an answer reads what the engine answers, and expects no other keys.
+fn reads<S: Service>(raw: &Value) {
+    let answer =
+        S::Answer::deserialize(raw).unwrap_or_else(|error| panic!("{}: {error}", S::TOPIC));
+    contains(S::TOPIC, raw, &serde_json::to_value(answer).unwrap());
+}
+
+fn contains(place: &str, raw: &Value, typed: &Value) {
+    match (raw, typed) {
+        (Value::Object(raw), Value::Object(typed)) => {
+            // What is left out and `null` are the same to an optional field.
+            for (key, typed) in typed.iter().filter(|(_, typed)| !typed.is_null()) {
+                let place = format!("{place}: {key}");
+                contains(&place, raw.get(key).unwrap_or_else(|| panic!("{place}")), typed);
+            }
+        }
+        (Value::Array(raw), Value::Array(typed)) => {
+            assert_eq!(raw.len(), typed.len(), "{place}");
+            raw.iter().zip(typed).for_each(|(raw, typed)| contains(place, raw, typed));
+        }
+        (raw, typed) if raw.is_number() => assert_eq!(raw.as_f64(), typed.as_f64(), "{place}"),
+        (raw, typed) => assert_eq!(raw, typed, "{place}"),
+    }
+}
+
+struct Nowhere;
+
+impl RemoteSink for Nowhere {
+    fn send(&self, _call: RemoteCall) {}
+}
+
+#[test]
+fn the_types_of_answers_read_what_the_engine_answers() {
+    let config = json!({
+        "queues": {"batch": {"policy": {"limits": {"duration": "1h"}}}, "debug": {}},
+        "policy": {"jobspec": {"defaults": {"system": {"queue": "batch"}}}},
+        "resource": {"maintenance": [{"nodes": "0", "from": 10.0, "to": 20.0, "reason": "disks"}]},
+    });
+    let setup = Setup {
+        owner: Uid::new(0),
+        resources: ResourceSet::single_host("host", Idset::from_iter([0, 1])).unwrap(),
+        config,
+        registry: Registry::default(),
+        remote: Arc::new(Nowhere),
+        ticks: Ticks::default(),
+    };
+    let mut engine = Engine::new(Timestamp::from_secs(2.0), setup).unwrap();
+    let jobspec = JobspecBuilder::new(["true"]).build().unwrap();
+    let submission = Submission {
+        signed: ingest::wrap(&jobspec.value().to_string(), OWNER.userid),
+        jobspec,
+        urgency: 16,
+        flags: 0,
+    };
+    let requests = [
+        EngineRequest::Submit(Box::new(submission)),
+        EngineRequest::QueueStart {
+            target: Target { name: Some("batch".to_owned()), all: false },
+            start: false,
+            reason: Some("repair".to_owned()),
+            nocheckpoint: false,
+        },
+        EngineRequest::Nodes(NodeRequest::Drain {
+            targets: "0".to_owned(),
+            reason: Some("disks".to_owned()),
+            mode: DrainMode::New,
+        }),
+    ];
+    for request in requests {
+        let input = Input::Request { reply: ReplyTo(1), cred: OWNER, request };
+        engine.handle(Timestamp::from_secs(3.0), input);
+    }
+    reads::<queue::List>(&engine.queue_names());
+    reads::<queue::GetStatus>(&engine.queue_status(Some("batch")).unwrap());
+    reads::<queue::GetOverview>(&engine.queue_overview());
+    reads::<queue::AllocQuery>(&engine.alloc_query());
+    reads::<job_manager::GetInfo>(&engine.getinfo());
+    reads::<job_list::GetStats>(&engine.job_stats());
+    reads::<resource::GetStatus>(&engine.resource_status());
+    reads::<resource::GetSchedStatus>(&engine.sched_resource_status());
+    let status = resource::Status::deserialize(engine.resource_status()).unwrap();
+    assert_eq!((status.drain.len(), status.maintenance.len()), (1, 1));
+    let id = engine.active_jobs()[0];
+    reads::<job_list::ListId>(&engine.list_id(id, OWNER).unwrap());
+    reads::<job_manager::Why>(&engine.why(id, OWNER).unwrap());
 }
 
 proptest! {

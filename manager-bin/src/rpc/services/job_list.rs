@@ -7,6 +7,9 @@ use serde_json::Value;
 /// The attributes that a request asks for. Flux answers with those alone, this manager with all of them.
 type Attributes = &'static [&'static str];
 
+/// All attributes.
+pub const ALL: Attributes = &["all"];
+
 /// Asks for the jobs that satisfy a constraint. `since` and `max_entries` that are no numbers count as
 /// not given.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -23,6 +26,37 @@ pub struct List {
     /// Without jobs that became inactive before this time, in seconds since the UNIX epoch.
     #[serde(deserialize_with = "number", skip_serializing_if = "Option::is_none")]
     pub since: Option<f64>,
+}
+
+/// A constraint as the commands make it: an object with one operator and its values.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Constraint {
+    /// All of these hold.
+    And(Vec<Constraint>),
+    /// One of these holds.
+    Or(Vec<Constraint>),
+    /// The job belongs to one of these users.
+    Userid(Vec<u32>),
+    /// The job has one of these names.
+    Name(Vec<String>),
+    /// The job is in one of these queues.
+    Queue(Vec<String>),
+    /// The job is in one of these states, bits of a [`StateSet`](jobtap_core::job::StateSet).
+    States(Vec<u64>),
+    /// The job has one of these results, bits of the same.
+    Results(Vec<u64>),
+    /// The job has one of these ranks, idsets.
+    Ranks(Vec<String>),
+    /// The job has one of these hosts, hostlists.
+    Hostlist(Vec<String>),
+}
+
+impl From<Constraint> for Value {
+    fn from(constraint: Constraint) -> Self {
+        // An enum of lists of texts and numbers has a JSON form.
+        serde_json::to_value(constraint).unwrap_or_default()
+    }
 }
 
 fn integer<'de, D: Deserializer<'de>>(field: D) -> Result<Option<i64>, D::Error> {

@@ -12,12 +12,27 @@ pub struct Dmesg {
     pub nobacklog: bool,
 }
 
-/// The answer to [`Dmesg`]; in a stream each answer is a [`Line`].
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Lines {
-    /// The lines, the oldest first.
-    pub lines: Vec<Line>,
+/// An answer to [`Dmesg`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Shown {
+    /// The only answer.
+    All {
+        /// The lines, the oldest first.
+        lines: Vec<Line>,
+    },
+    /// One answer of a stream.
+    One(Line),
+}
+
+impl Shown {
+    /// The lines of the answer.
+    pub fn into_lines(self) -> Vec<Line> {
+        match self {
+            Self::All { lines } => lines,
+            Self::One(line) => vec![line],
+        }
+    }
 }
 
 /// A line of the log.

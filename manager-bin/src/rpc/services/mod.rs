@@ -154,7 +154,7 @@ services! { each_service:
     "config.load":                 config::Load => Done, Owner, Long + large, audit = config::Load::audit;
     "config.reload":               config::Reload => Done, Owner, Long, audit = config::Reload::audit;
 
-    "log.dmesg":                   log::Dmesg => log::Lines, Owner, LongOrStream;
+    "log.dmesg":                   log::Dmesg => log::Shown, Owner, LongOrStream;
     "log.clear":                   log::Clear => Done, Owner, Short;
 }
 
