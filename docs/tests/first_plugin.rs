@@ -4,8 +4,9 @@
 use jobtap_core::prelude::*;
 
 /// What a site can set: `[plugins.small-jobs-first]`.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Settings {
+    /// Jobs of more tasks are refused.
     max_tasks: u64,
 }
 

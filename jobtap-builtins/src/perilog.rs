@@ -33,7 +33,7 @@ mod run;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jobtap_core::plugin::{Bracket, BulkEnd};
+use jobtap_core::plugin::{BulkEnd, Perilog as Kind};
 use jobtap_core::prelude::*;
 use serde_json::{Value, json};
 
@@ -90,8 +90,7 @@ impl Perilog {
     fn exception(&mut self, job: &Job, entry: &EventEntry) {
         if let (Some(raised), Some(run)) = (entry.fatal_exception(), self.runs.get(&job.id())) {
             // An epilog cleans up after the prolog whose failure this is.
-            let own =
-                run.script.bracket == Bracket::Epilog && raised.kind == Bracket::Prolog.word();
+            let own = run.script.perilog == Kind::Epilog && raised.kind == Kind::Prolog.word();
             if run.script.cancel_on_exception && !own {
                 run.bulk.stop();
             }
@@ -108,10 +107,10 @@ impl Perilog {
         let job = cx.live(job.id())?;
         self.watch(job, &cx)?;
         if let Ok(token) = prolog {
-            match (job.ending(), self.config.to_rerun(Bracket::Prolog)) {
+            match (job.ending(), self.config.to_rerun(Kind::Prolog)) {
                 // It had failed, or the job was ended: what is left is to clean up after it.
                 (Some(_), _) if epilog.is_ok() => token.finish(1),
-                (Some(_), _) => self.finish(job, Bracket::Prolog, token, 1, &cx),
+                (Some(_), _) => self.finish(job, Kind::Prolog, token, 1, &cx),
                 (None, Some(script)) => self.start(script, Ok(token), job, &cx),
                 (None, None) => {
                     self.fail(job, token, 1, format!("prolog {PROLOG}: {RESTARTED}"), &cx);
@@ -119,7 +118,7 @@ impl Perilog {
             }
         }
         if let Ok(token) = epilog {
-            if let Some(script) = self.config.to_rerun(Bracket::Epilog) {
+            if let Some(script) = self.config.to_rerun(Kind::Epilog) {
                 self.start(script, Ok(token), job, &cx);
             } else {
                 let note = format!("epilog {EPILOG}: {RESTARTED}");
@@ -157,7 +156,7 @@ impl Perilog {
         job: LiveJob<'_>,
         cx: &Cx<'_, T>,
     ) {
-        let (id, word) = (job.id(), script.bracket.word());
+        let (id, word) = (job.id(), script.perilog.word());
         let Ok(token) = token else {
             return cx.fail_job(job, word, format!("failed to start job {word}"));
         };
@@ -200,7 +199,7 @@ impl Perilog {
         else {
             return;
         };
-        let (word, resources) = (script.bracket.word(), cx.instance_resources());
+        let (word, resources) = (script.perilog.word(), cx.instance_resources());
         for (rank, error) in end.errors() {
             let place = resources.place(&Idset::from(rank));
             cx.log_of(id, Level::Error, format!("{word}: {place}: {error}"));
@@ -215,13 +214,13 @@ impl Perilog {
                 cx.drain(&trouble.unfit, format!("{word} {} for job {id}", trouble.reason));
             }
             let note = format!("{word} {} on {}", trouble.note, resources.place(&trouble.ranks));
-            if script.bracket == Bracket::Prolog {
+            if script.perilog == Kind::Prolog {
                 return self.fail(job, token, status, note, cx);
             }
             // The job is live, as was found above.
             let _ = cx.raise(job, Exception::new(FAILED_EPILOG, word, note));
         }
-        self.finish(job, script.bracket, token, status, cx);
+        self.finish(job, script.perilog, token, status, cx);
     }
 
     /// Ends the job of a prolog that failed, with an epilog if there is one.
@@ -233,7 +232,7 @@ impl Perilog {
         note: String,
         cx: &Cx<'_, T>,
     ) {
-        let kind = Bracket::Prolog.word();
+        let kind = Kind::Prolog.word();
         match self.config.epilog.clone() {
             None => cx.fail_job(job, kind, note),
             Some(script) => {
@@ -248,13 +247,13 @@ impl Perilog {
     fn finish<T: TopicSet>(
         &mut self,
         job: LiveJob<'_>,
-        bracket: Bracket,
+        perilog: Kind,
         token: Token,
         status: i32,
         cx: &Cx<'_, T>,
     ) {
-        if let (Bracket::Prolog, Some(ending), Some(script)) =
-            (bracket, job.ending(), self.config.epilog.clone())
+        if let (Kind::Prolog, Some(ending), Some(script)) =
+            (perilog, job.ending(), self.config.epilog.clone())
         {
             self.start(script, cx.epilog_start_of(ending, EPILOG), job, cx);
         }

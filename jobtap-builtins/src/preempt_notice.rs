@@ -28,10 +28,12 @@ const KIND: &str = "preempt-notice";
 const NOTICE: Severity = Severity::new(7);
 
 /// What a site can set for all jobs, and a user for one.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
+    /// How long before its end a job is notified.
     before: Option<Fsd>,
+    /// The signal that is sent to the job's tasks.
     signal: Option<Signal>,
 }
 

@@ -11,12 +11,12 @@
 
 use jobtap_core::prelude::*;
 
-/// What a site can set, and the data in which it outlives an unloading.
+/// Who may exceed the limits on durations. It is kept when the plugin is unloaded.
 #[data(volatile)]
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct UpdateDuration {
-    /// Whether limits don't concern the owner: 1 or 0.
+    /// 1 lets the owner of the instance exceed limits; 0 does not.
     owner_allow_any: Option<u8>,
 }
 

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
 use jobtap_builtins as _;
+use jobtap_core::host::{PluginDescriptor, Registry};
 use jobtap_core::job::WaitStatus;
-use jobtap_core::plugin::{PluginDescriptor, Registry};
 use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestJob, TestManager};
 use serde_json::{Value, json};
@@ -146,5 +146,14 @@ fn every_linked_plugin_can_be_reloaded_while_jobs_wait() {
             let (state, events) = (m.job(id).state(), m.events(id));
             assert_eq!(state, State::Inactive, "{name}: {id}: {events:?}; {:?}", m.why(id));
         }
+    }
+}
+
+#[test]
+fn each_configuration_has_a_derived_schema() {
+    let schemas = linked().into_iter().filter_map(|plugin| Some((plugin.name, (plugin.schema)()?)));
+    for (name, schema) in schemas {
+        // That of a type that derives none.
+        assert_ne!(schema, json!({"type": "object"}), "{name}");
     }
 }

@@ -15,11 +15,12 @@ use std::time::Instant;
 
 use divan::{Bencher, black_box};
 use jobtap_core::engine::{Cred, Effect, Engine, Input, ReplyTo, Request, Setup, Submission};
-use jobtap_core::jobspec::JobspecBuilder;
-use jobtap_core::plugin::{
-    Args, Command, Detail, Host, Instance, Outcome, Plugin, PluginDescriptor, PluginKey, Registry,
+use jobtap_core::host::{
+    Args, Command, Detail, Host, Instance, Outcome, PluginDescriptor, PluginKey, Registry,
     RemoteCall, RemoteHandle, RemoteSink, Stack, Ticks,
 };
+use jobtap_core::jobspec::JobspecBuilder;
+use jobtap_core::plugin::Plugin;
 use jobtap_core::prelude::*;
 use jobtap_core::resource::{Idset, ResourceSet};
 use serde_json::Value;

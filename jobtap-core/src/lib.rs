@@ -26,6 +26,7 @@ extern crate self as jobtap_core;
 
 pub mod engine;
 pub mod eventlog;
+pub mod host;
 pub mod job;
 pub mod jobspec;
 pub mod plugin;
@@ -41,5 +42,8 @@ pub mod topic;
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
+
+/// The version of this SDK. Macro and core must be of one version, and a binary holds one SDK.
+pub const SDK_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 pub use jobtap_macros::{data, init, jobtap_plugin, on, service, topic};

@@ -1,8 +1,10 @@
 //! What a plugin crate wants in scope: `use jobtap_core::prelude::*;`.
 //!
-//! `Deserialize` and `Serialize` are serde's. What they derive names that crate, so who derives them has
-//! it in the own `Cargo.toml`: `cargo add serde --features derive`.
+//! `Deserialize` and `Serialize` are serde's, and `JsonSchema` is schemars'. The code that they derive
+//! names those crates, so a crate that derives them depends on them: `cargo add serde --features
+//! derive`, `cargo add schemars`.
 
+pub use schemars::JsonSchema;
 pub use serde::{Deserialize, Serialize};
 
 pub use crate::eventlog::EventEntry;

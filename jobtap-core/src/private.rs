@@ -13,15 +13,74 @@ pub use std::marker::PhantomData;
 pub use std::option::Option;
 pub use std::result::Result;
 
-pub use crate::plugin::*;
+pub use crate::SDK_VERSION;
+pub use crate::host::descriptor::differ;
+pub use crate::host::{
+    AsyncPolicy, Failure, HandlerEntry, Load, LoadOrder, OnRestart, Outcome, PluginDescriptor, Role,
+};
+#[cfg(feature = "linkme")]
+pub use crate::host::{JOBTAP_PLUGINS_V1, JOBTAP_SCHEDULERS_V1};
+#[cfg(all(feature = "inventory", not(feature = "linkme")))]
+pub use crate::host::{Linked, LinkedScheduler};
+use schemars::JsonSchema;
+use serde_json::{Value, json};
+
+pub use crate::plugin::{
+    Call, ConfError, DataForm, DataSpec, FromInit, FromTopic, IntoInit, IntoOutcome, Plugin,
+    PluginData, PluginInstanceData, Refusal, ServiceError, Upgrade, VersionedData, reply, spawn,
+    spawn_service,
+};
+use crate::plugin::{Conf, StoredData};
 
 /// Finds the plugin behind the host's handle.
 pub fn downcast<P: 'static>(plugin: &mut dyn Any) -> Result<&mut P, Failure> {
     plugin.downcast_mut().ok_or(Failure::Input("the host gave another plugin's instance"))
 }
 
+/// Finds the schema of the table that a parameter of `#[init]` reads, if it reads the plugin's own.
+///
+/// The method that is found first is that of the trait whose implementing type needs no further
+/// reference: for `Conf<C>` the one that asks for `C: JsonSchema`, then the one that asks for nothing.
+pub struct SchemaProbe<T>(pub PhantomData<fn() -> T>);
+
+/// See [`SchemaProbe`].
+pub trait DerivedSchema {
+    /// The derived schema.
+    fn schema(&self) -> Option<Value>;
+}
+
+/// See [`SchemaProbe`].
+pub trait AnyTable {
+    /// A schema that accepts every table.
+    fn schema(&self) -> Option<Value>;
+}
+
+/// See [`SchemaProbe`].
+pub trait NoTable {
+    /// The parameter doesn't read the plugin's own table.
+    fn schema(&self) -> Option<Value>;
+}
+
+impl<C: JsonSchema> DerivedSchema for &SchemaProbe<Conf<C>> {
+    fn schema(&self) -> Option<Value> {
+        Some(Conf::<C>::schema())
+    }
+}
+
+impl<C> AnyTable for &&SchemaProbe<Conf<C>> {
+    fn schema(&self) -> Option<Value> {
+        Some(json!({"type": "object"}))
+    }
+}
+
+impl<T> NoTable for SchemaProbe<T> {
+    fn schema(&self) -> Option<Value> {
+        None
+    }
+}
+
 /// The schemas of the parameters of an `#[init]`, of which one at most has one.
-pub struct Schemas(Option<serde_json::Value>);
+pub struct Schemas(Option<Value>);
 
 #[allow(clippy::new_without_default, reason = "the macro's code can't name traits of the prelude")]
 impl Schemas {
@@ -31,12 +90,12 @@ impl Schemas {
     }
 
     /// The next parameter's.
-    pub fn push(&mut self, schema: Option<serde_json::Value>) {
+    pub fn push(&mut self, schema: Option<Value>) {
         self.0 = self.0.take().or(schema);
     }
 
     /// The one of them that there is.
-    pub fn first(self) -> Option<serde_json::Value> {
+    pub fn first(self) -> Option<Value> {
         self.0
     }
 }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::ByUrgency;
-use jobtap_core::plugin::Ticks;
+use jobtap_core::host::Ticks;
 use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestJob, TestManager};
 use serde_json::{Value, json};
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Settings {
     #[serde(default)]
     limit: u64,
@@ -112,6 +112,23 @@ fn the_configuration_has_a_schema() {
     assert_eq!(schema["properties"]["limit"]["type"], "integer");
     let none = <ByUrgency as jobtap_core::plugin::Plugin>::DESCRIPTOR;
     assert_eq!((none.schema)(), None);
+}
+
+#[test]
+fn a_configuration_without_a_derived_schema_is_any_table() {
+    let descriptor = <Plain as jobtap_core::plugin::Plugin>::DESCRIPTOR;
+    assert_eq!((descriptor.schema)(), Some(json!({"type": "object"})));
+}
+
+/// Its configuration derives no schema.
+struct Plain;
+
+#[jobtap_plugin(name = "plain", load = "by-name")]
+impl Plain {
+    #[init]
+    fn new(_conf: Conf<Instance>) -> Self {
+        Self
+    }
 }
 
 /// Takes a quarter of a second for every job, by the clock that the test gives.

@@ -408,7 +408,7 @@ mod updates {
 }
 
 mod linked {
-    use jobtap_core::plugin::Registry;
+    use jobtap_core::host::Registry;
 
     #[test]
     fn a_plugin_of_this_binary_is_found_without_being_named() {

@@ -22,7 +22,7 @@ pub(crate) struct PluginArgs {
     pub(crate) doubtful: bool,
 }
 
-/// See `jobtap_core::plugin::Load`.
+/// See `jobtap_core::host::Load`.
 #[derive(Clone, Copy, Default)]
 pub(crate) enum Load {
     #[default]
@@ -32,7 +32,7 @@ pub(crate) enum Load {
     ByName,
 }
 
-/// See `jobtap_core::plugin::LoadOrder`.
+/// See `jobtap_core::host::LoadOrder`.
 #[derive(Clone, Copy, Default)]
 pub(crate) enum LoadOrder {
     #[default]

@@ -177,12 +177,14 @@ fn schema(init: &Init, p: &TokenStream) -> TokenStream {
         Init::Function(build) => build.params.as_slice(),
         _ => &[],
     };
-    // Called and not named: an error about a parameter is then the one of `new` again, and is told
-    // once.
+    // Two references: see `SchemaProbe`.
     let tries = params.iter().map(|param| {
-        quote_spanned!(param.span()=> __schemas.push(<#param as #p::FromInit<Self>>::schema());)
+        quote_spanned! {param.span()=>
+            __schemas.push((&&#p::SchemaProbe::<#param>(#p::PhantomData)).schema());
+        }
     });
     quote!(|| {
+        use #p::{AnyTable as _, DerivedSchema as _, NoTable as _};
         let mut __schemas = #p::Schemas::new();
         #(#tries)*
         __schemas.first()

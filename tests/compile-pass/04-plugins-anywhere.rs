@@ -93,7 +93,7 @@ fn main() {
     assert_eq!(methods, ["new_job", "run", "match"]);
     assert_eq!(plugin_of_a_function(), "local");
 
-    let linked = jobtap_core::plugin::Registry::linked().unwrap();
+    let linked = jobtap_core::host::Registry::linked().unwrap();
     let mut names: Vec<_> = linked.plugins().map(|plugin| plugin.name).collect();
     names.sort_unstable();
     assert_eq!(names, ["far", "local", "nearer", "of"]);

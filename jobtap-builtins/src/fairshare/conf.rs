@@ -7,25 +7,28 @@ use jobtap_core::prelude::*;
 /// The bank above all others.
 pub(super) const ROOT: &str = "root";
 
-/// The plugin's table.
-#[derive(Debug, Clone, Deserialize)]
+/// How `fairshare` computes priorities.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub(super) struct Settings {
-    /// After which half of what was used is forgotten; 0 is never.
+    /// When half of the recorded usage has decayed; 0 disables the decay.
     pub(super) half_life: Fsd,
     /// How often all priorities are computed again.
     pub(super) recalc: Fsd,
-    /// A job that waits for so long has the whole age factor.
+    /// How long a job is pending until its age factor is 1.
     pub(super) max_age: Fsd,
-    /// Of a job that names no bank, if its user may use this one.
+    /// The bank of a job that names none, if its user may use this one.
     pub(super) default_bank: Option<String>,
+    /// How many points of priority a factor of 1 is worth.
     pub(super) weights: Weights,
+    /// How the size of a job becomes a factor.
     pub(super) size: Size,
-    /// The factor of each queue, 0 to 1; 0 if not said.
+    /// The factor of each queue, from 0 to 1; 0 for a queue that is not listed.
     pub(super) queues: BTreeMap<String, f64>,
-    /// The factor of each quality of service, 0 to 1. When there are some, a job can name no other.
+    /// The factor of each quality of service, from 0 to 1. If any is listed, jobs can name only
+    /// these.
     pub(super) qos: BTreeMap<String, f64>,
-    /// The banks; one for everybody if there are none.
+    /// The banks by name. Without any, all users share one bank.
     pub(super) banks: BTreeMap<String, Bank>,
     /// The site named no banks.
     #[serde(skip)]
@@ -33,7 +36,7 @@ pub(super) struct Settings {
 }
 
 /// How many points a factor of 1 is worth.
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Weights {
     pub(super) fairshare: f64,
@@ -41,21 +44,22 @@ pub(super) struct Weights {
     pub(super) size: f64,
     pub(super) queue: f64,
     pub(super) qos: f64,
-    /// Of each step of urgency above or below the default.
+    /// Points of each step of urgency above or below the default.
     pub(super) urgency: f64,
 }
 
 /// The factor of a job's size.
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Size {
-    /// So many cores have the whole factor.
+    /// Cores of a job whose size factor is 1, or 0 with `favor = "small"`.
     pub(super) full: u64,
+    /// Which jobs have the larger factor.
     pub(super) favor: Favor,
 }
 
 /// Which jobs the size factor prefers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Favor {
     #[default]
@@ -64,15 +68,16 @@ pub(super) enum Favor {
 }
 
 /// A bank, below another one.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Bank {
+    /// The bank above this one.
     pub(super) parent: String,
-    /// Beside its siblings: what it is due of what its parent is.
+    /// This bank's shares of its parent, relative to those of its siblings.
     pub(super) shares: f64,
-    /// The users' shares of the bank.
+    /// The shares of users, by numeric id.
     pub(super) users: BTreeMap<Uid, f64>,
-    /// The shares of a user who is not among these; none may use the bank if not said.
+    /// The shares of each user who is not listed. Without it, only listed users may use the bank.
     pub(super) everyone: Option<f64>,
 }
 

@@ -33,17 +33,17 @@ impl Scope {
     }
 }
 
-/// How much there may be of each at a time; -1 is no limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+/// The most that there may be of each at a time; -1 is no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub(super) struct Limit {
-    /// Jobs that are scheduled, or run.
+    /// Jobs with resources.
     running: Option<i64>,
-    /// Jobs that have no resources yet.
+    /// Jobs without resources yet.
     pending: Option<i64>,
     /// Jobs accepted within the last hour.
     submitted_per_hour: Option<i64>,
-    /// Nodes of the jobs that are scheduled, or run.
+    /// Nodes of the jobs with resources.
     nodes: Option<i64>,
 }
 
@@ -89,21 +89,21 @@ fn bound(value: Option<i64>) -> Option<u64> {
     value.and_then(|value| u64::try_from(value).ok())
 }
 
-/// The plugin's table.
-#[derive(Debug, Clone, Default, Deserialize)]
+/// Limits on the jobs of users, banks and queues.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Settings {
-    /// Of each user.
+    /// The limit of each user.
     user: Limit,
-    /// Of these users, over `user` key by key.
+    /// The limits of single users, by numeric id; each key overrides that of `user`.
     users: BTreeMap<Uid, Limit>,
-    /// Of each bank.
+    /// The limit of each bank.
     bank: Limit,
-    /// Of these banks.
+    /// The limits of single banks; each key overrides that of `bank`.
     banks: BTreeMap<String, Limit>,
-    /// Of each queue.
+    /// The limit of each queue.
     queue: Limit,
-    /// Of these queues.
+    /// The limits of single queues; each key overrides that of `queue`.
     queues: BTreeMap<String, Limit>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jobtap_core::plugin::{Bracket, Bulk};
+use jobtap_core::plugin::{Bulk, Perilog};
 use jobtap_core::prelude::*;
 use regex::Regex;
 use serde_json::{Value, json};
@@ -72,7 +72,7 @@ pub(super) struct Config {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Script {
     #[serde(skip)]
-    pub(super) bracket: Bracket,
+    pub(super) perilog: Perilog,
     command: Vec<String>,
     pub(super) per_rank: bool,
     pub(super) cancel_on_exception: bool,
@@ -92,30 +92,30 @@ const KILL_TIMEOUT: f64 = 60.0;
 impl Config {
     pub(super) fn new(conf: Watched) -> Result<Self, ConfError> {
         let Tables { prolog, epilog, perilog } = conf.manager;
-        let script = |bracket: Bracket, table: Option<Value>| {
-            let place = format!("job-manager.{}", bracket.word());
-            let read = |table| Script::new(bracket, &table, conf.exec.imp.as_deref());
+        let script = |perilog: Perilog, table: Option<Value>| {
+            let place = format!("job-manager.{}", perilog.word());
+            let read = |table| Script::new(perilog, &table, conf.exec.imp.as_deref());
             let script = table.map(read).transpose().map_err(|error| error.in_table(&place));
             script.map(|script| script.map(Arc::new))
         };
         let ignore = log_ignore(&perilog.unwrap_or_else(|| json!({})));
         Ok(Self {
-            prolog: script(Bracket::Prolog, prolog)?,
-            epilog: script(Bracket::Epilog, epilog)?,
+            prolog: script(Perilog::Prolog, prolog)?,
+            epilog: script(Perilog::Epilog, epilog)?,
             ignore: ignore.map_err(|error| error.in_table("job-manager.perilog"))?.into(),
         })
     }
 
     /// The prolog or epilog, if it begins again after a restart.
-    pub(super) fn to_rerun(&self, bracket: Bracket) -> Option<Arc<Script>> {
-        let script = if bracket == Bracket::Prolog { &self.prolog } else { &self.epilog };
+    pub(super) fn to_rerun(&self, perilog: Perilog) -> Option<Arc<Script>> {
+        let script = if perilog == Perilog::Prolog { &self.prolog } else { &self.epilog };
         script.clone().filter(|script| script.rerun)
     }
 }
 
 impl Script {
-    fn new(bracket: Bracket, table: &Value, imp: Option<&str>) -> Result<Self, ConfError> {
-        let (word, prolog) = (bracket.word(), bracket == Bracket::Prolog);
+    fn new(perilog: Perilog, table: &Value, imp: Option<&str>) -> Result<Self, ConfError> {
+        let (word, prolog) = (perilog.word(), perilog == Perilog::Prolog);
         let keys: ScriptKeys = unpack(table)?;
         let command = match (keys.command, imp) {
             (Some(command @ Value::Array(_)), _) => Vec::<String>::deserialize(command)
@@ -135,7 +135,7 @@ impl Script {
             None => 0.0,
         };
         Ok(Self {
-            bracket,
+            perilog,
             command,
             per_rank: keys.per_rank,
             cancel_on_exception: keys.cancel_on_exception.unwrap_or(prolog),
@@ -154,7 +154,7 @@ impl Script {
             .kill_timeout(self.kill_timeout);
         let bulk = if self.timeout > 0.0 { bulk.timeout(self.timeout) } else { bulk };
         // The job of a prolog is lost by then. What an epilog cleans must be clean on every rank.
-        if self.bracket == Bracket::Prolog { bulk.give_up_when_late() } else { bulk }
+        if self.perilog == Perilog::Prolog { bulk.give_up_when_late() } else { bulk }
     }
 }
 

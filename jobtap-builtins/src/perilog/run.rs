@@ -22,7 +22,7 @@ impl Run {
         let waiting = self.bulk.waiting();
         let active = self.bulk.active().difference(&waiting);
         let mut told = json!({
-            "name": self.script.bracket.word(),
+            "name": self.script.perilog.word(),
             "state": match self.bulk.stopped() {
                 None if active.is_empty() && !waiting.is_empty() => "waiting",
                 None => "running",

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::jobs::Jobs;
 use super::kept::AllKept;
 use super::{Effects, Engine, Level, events};
+use crate::host::JobFlag;
 use crate::job::{JobId, State, Timestamp};
-use crate::plugin::JobFlag;
 use crate::resource::ResourceSet;
 use crate::sched::{Answer, Decision, Running, Turn};
 

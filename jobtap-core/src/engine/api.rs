@@ -10,10 +10,12 @@ use serde_json::{Map, Value};
 pub use super::exec_api::{ExecCommand, ExecEvent};
 pub use super::node_requests::{DrainMode, NodeRequest};
 use crate::eventlog::EventEntry;
+pub use crate::host::ReplyTo;
+pub use crate::host::command::Level;
+pub use crate::host::service::Cred;
+use crate::host::{PluginKey, ProcessCommand, RemoteCall, Task};
 use crate::job::{JobId, StateSet, Timestamp, Uid};
 use crate::jobspec::Jobspec;
-pub use crate::plugin::{Cred, Level, ReplyTo};
-use crate::plugin::{PluginKey, ProcessCommand, RemoteCall, Task};
 use crate::queue::Target;
 
 /// Names a timer that the engine asked for; unique within one run of the manager.

@@ -12,8 +12,8 @@ use super::plugins::names;
 use super::restart::Orphans;
 use super::work::Work;
 use super::{Engine, Level, RequestError};
+use crate::host::{Detail, Fault, Handlers, Instance, LoadOrder, PluginKey, panic_text};
 use crate::job::{Job, JobId, State};
-use crate::plugin::{Detail, Fault, Handlers, Instance, LoadOrder, PluginKey, panic_text};
 use crate::topic::TopicId;
 
 const ENOENT: i32 = 2;

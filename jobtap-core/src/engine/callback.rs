@@ -5,8 +5,8 @@ use std::cell::{Cell, RefCell};
 
 use super::Engine;
 use super::host::FrameHost;
+use crate::host::{Args, Bound, Command, Detail, Fault, Instance, Outcome, PluginKey};
 use crate::job::{Job, JobId};
-use crate::plugin::{Args, Bound, Command, Detail, Fault, Instance, Outcome, PluginKey};
 use crate::topic::TopicId;
 
 /// Something that a plugin asked for.

@@ -14,10 +14,10 @@ use super::record::field;
 use super::work::{Commands, Work};
 use super::{Effect, Engine, Level, Write};
 use crate::eventlog::EventEntry;
-use crate::job::{JobId, State};
-use crate::plugin::{
-    Bracket, Command, Exception, Fault, PluginKey, RemoteCall, Severity, Work as RemoteWork,
+use crate::host::{
+    Command, Exception, Fault, Perilog, PluginKey, RemoteCall, Severity, Work as RemoteWork,
 };
+use crate::job::{JobId, State};
 use crate::topic::TopicId;
 
 /// Instance keys below which plugins' data on the instance is stored, by plugin.
@@ -81,24 +81,24 @@ impl Engine {
                 }
             }
             Command::StartProlog { job, description } => {
-                self.start_of(plugin, job, Bracket::Prolog, &description);
+                self.start_of(plugin, job, Perilog::Prolog, &description);
             }
             Command::StartEpilog { job, description } => {
-                self.start_of(plugin, job, Bracket::Epilog, &description);
+                self.start_of(plugin, job, Perilog::Epilog, &description);
             }
             Command::FinishProlog { job, description, status, failure } => {
-                if self.close_own(plugin, job, Bracket::Prolog, &description) {
-                    self.finish_of(job, Bracket::Prolog, &description, status, failure);
+                if self.close_own(plugin, job, Perilog::Prolog, &description) {
+                    self.finish_of(job, Perilog::Prolog, &description, status, failure);
                 }
             }
             Command::FinishEpilog { job, description, status, failure } => {
-                if self.close_own(plugin, job, Bracket::Epilog, &description) {
-                    self.finish_of(job, Bracket::Epilog, &description, status, failure);
+                if self.close_own(plugin, job, Perilog::Epilog, &description) {
+                    self.finish_of(job, Perilog::Epilog, &description, status, failure);
                 }
             }
             Command::Raise { job, exception } => self.raise(job, &exception),
             Command::EndWithEpilog { job, description, exception } => {
-                self.start_of(plugin, job, Bracket::Epilog, &description);
+                self.start_of(plugin, job, Perilog::Epilog, &description);
                 self.raise(job, &exception);
             }
             Command::Reprioritize { job, priority } => self.set_priority(job, priority),
@@ -125,8 +125,8 @@ impl Engine {
         match command {
             Command::Subscribe { job } => self.subscribe(plugin, job),
             Command::Unsubscribe { job } => self.unsubscribe(plugin, job),
-            Command::Reopen { job, bracket, description } => {
-                self.opens(plugin, job, bracket, &description);
+            Command::Reopen { job, perilog, description } => {
+                self.opens(plugin, job, perilog, &description);
             }
             Command::Keep { job } => self.keep(plugin, job),
             Command::GiveBack { job, ranks } => self.give_back(plugin, job, &ranks),
@@ -197,7 +197,7 @@ impl Engine {
         last.is_some_and(|entry| entry.name == "dependency-remove")
     }
 
-    fn start_of(&mut self, plugin: PluginKey, job: JobId, bracket: Bracket, description: &str) {
+    fn start_of(&mut self, plugin: PluginKey, job: JobId, bracket: Perilog, description: &str) {
         let known = self.jobs.get(&job).is_some_and(|r| r.is_orphaned(bracket, description));
         self.opens(plugin, job, bracket, description);
         if known {
@@ -209,7 +209,7 @@ impl Engine {
     }
 
     /// From now on a prolog or epilog is this plugin's to finish.
-    fn opens(&mut self, plugin: PluginKey, job: JobId, bracket: Bracket, description: &str) {
+    fn opens(&mut self, plugin: PluginKey, job: JobId, bracket: Perilog, description: &str) {
         if let Some(record) = self.jobs.get_mut(&job) {
             let description = description.into();
             record.opened.push(Opened { plugin, bracket, description });
@@ -222,7 +222,7 @@ impl Engine {
         &mut self,
         plugin: PluginKey,
         job: JobId,
-        bracket: Bracket,
+        bracket: Perilog,
         description: &str,
     ) -> bool {
         let Some(record) = self.jobs.get_mut(&job) else {
@@ -238,7 +238,7 @@ impl Engine {
     pub(super) fn finish_of(
         &mut self,
         job: JobId,
-        bracket: Bracket,
+        bracket: Perilog,
         description: &str,
         status: i32,
         failure: Option<String>,

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{Engine, Level};
+use crate::host::PluginKey;
 use crate::job::{JobId, Timestamp};
-use crate::plugin::PluginKey;
 
 /// Panics within [`PERIOD`] that make a plugin faulted, unless
 /// `job-manager.plugin-panic-limit` says otherwise.

@@ -13,11 +13,11 @@ use super::submit::Step;
 use super::updates::Updating;
 use super::work::{Commands, Work};
 use super::{Engine, Level};
-use crate::job::{Job, JobId, State};
-use crate::jobspec::Dependency;
-use crate::plugin::{
+use crate::host::{
     Args, Bound, Detail, Failure, Fault, Handlers, Outcome, PluginKey, Priority, UpdateRequest,
 };
+use crate::job::{Job, JobId, State};
+use crate::jobspec::Dependency;
 use crate::topic::{OnFailure, TopicId};
 
 /// One topic on its way through the stack of plugins.
@@ -274,7 +274,7 @@ impl Engine {
         let decisions = outcome.decisions();
         if let Some(notes) = decisions.annotations {
             // What is noted of a job that is just made known comes with its first publication.
-            self.annotate(id, &notes.into_map(), topic != TopicId::JobNew);
+            self.annotate(id, &notes, topic != TopicId::JobNew);
         }
         if let Some(resources) = decisions.resources {
             self.force_resources(id, resources);

@@ -1,13 +1,13 @@
 //! What holds a job on behalf of plugins: open prologs and epilogs, and asynchronous handlers at work.
 
+use crate::host::{AbortHandle, Hold, Perilog, PluginKey};
 use crate::job::State;
-use crate::plugin::{AbortHandle, Bracket, Hold, PluginKey};
 
 /// A prolog or epilog, and the plugin that has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Opened {
     pub(super) plugin: PluginKey,
-    pub(super) bracket: Bracket,
+    pub(super) bracket: Perilog,
     pub(super) description: Box<str>,
 }
 
@@ -40,18 +40,18 @@ pub(super) trait Words {
     fn finish(self) -> &'static str;
 }
 
-impl Words for Bracket {
+impl Words for Perilog {
     fn start(self) -> &'static str {
         match self {
-            Bracket::Prolog => "prolog-start",
-            Bracket::Epilog => "epilog-start",
+            Perilog::Prolog => "prolog-start",
+            Perilog::Epilog => "epilog-start",
         }
     }
 
     fn finish(self) -> &'static str {
         match self {
-            Bracket::Prolog => "prolog-finish",
-            Bracket::Epilog => "epilog-finish",
+            Perilog::Prolog => "prolog-finish",
+            Perilog::Epilog => "epilog-finish",
         }
     }
 }

@@ -9,11 +9,11 @@ use serde_json::{Map, Value};
 use super::Engine;
 use super::callback::{Asked, Queued};
 use super::record::Exec;
-use crate::job::{Job, JobId, State, Timestamp, Uid};
-use crate::jobspec::path;
-use crate::plugin::{
+use crate::host::{
     Args, CallError, Command, Detail, Fault, Host, Instance, RemoteHandle, Severity,
 };
+use crate::job::{Job, JobId, State, Timestamp, Uid};
+use crate::jobspec::path;
 use crate::queue::Queues;
 use crate::resource::ResourceSet;
 use crate::topic::TopicId;
@@ -205,9 +205,9 @@ impl Engine {
             Command::SetFlag { job, .. } => self.alive(*job, "set_flag"),
             Command::Memo { job, .. } => self.alive(*job, "memo"),
             Command::Signal { job, .. } => self.alive(*job, "signal"),
-            Command::Reopen { job, bracket, description } => {
+            Command::Reopen { job, perilog, description } => {
                 let orphaned =
-                    |record: &super::record::Record| record.is_orphaned(*bracket, description);
+                    |record: &super::record::Record| record.is_orphaned(*perilog, description);
                 if self.jobs.get(job).is_some_and(orphaned) {
                     return Ok(());
                 }

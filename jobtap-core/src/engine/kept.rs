@@ -9,8 +9,8 @@ use super::frames::{Frame, Given, Then};
 use super::notices::Cause;
 use super::work::Work;
 use super::{Engine, Level, Write, events};
+use crate::host::{Handlers, PluginKey};
 use crate::job::JobId;
-use crate::plugin::{Handlers, PluginKey};
 use crate::resource::{Idset, ResourceSet};
 use crate::topic::TopicId;
 

@@ -11,8 +11,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::Value;
 
+use crate::host::{Registry, panic_text};
 use crate::job::JobId;
-use crate::plugin::{Registry, panic_text};
 use crate::queue::{Queue, Queues};
 use crate::sched::{AllocQueue, Scheduler};
 use crate::suggest;

@@ -12,7 +12,7 @@
 //! | `work` | the stack of work, events and their order |
 //! | `notices`, `frames` | a topic through the stack of plugins: the short way, and step by step |
 //! | `callback` | one callback |
-//! | `host` | the [`Host`](crate::plugin::Host) that a handler sees |
+//! | `host` | the [`Host`](crate::host::Host) that a handler sees |
 //! | `commands`, `working` | what handlers asked for, done; asynchronous handlers at work |
 //! | `held` | what holds a job on behalf of plugins |
 //! | `actions` | what the manager does in each state |
@@ -95,8 +95,8 @@ pub use nodes::RESOURCE_LOG;
 pub use plugins::PluginStatus;
 pub use restart::RestoreError;
 
+use crate::host::{PluginKey, Registry, RemoteSink, Ticks};
 use crate::job::{IdGenerator, JobId, Timestamp, Uid};
-use crate::plugin::{PluginKey, Registry, RemoteSink, Ticks};
 use crate::queue::Queues;
 use crate::resource::ResourceSet;
 use crate::sched::Pool;

@@ -16,8 +16,8 @@ use super::frames::{Frame, Given, Then};
 use super::host::FrameHost;
 use super::work::Work;
 use crate::eventlog::EventEntry;
+use crate::host::{Args, Bound, Detail, Fault, Handlers, Outcome};
 use crate::job::{JobId, State};
-use crate::plugin::{Args, Bound, Detail, Fault, Handlers, Outcome};
 use crate::topic::TopicId;
 
 /// Something happened to a job: what the plugins are told.

@@ -11,7 +11,7 @@ use super::lanes::Lanes;
 use super::queues::stop_at_restart;
 use super::requests::refused;
 use super::{Engine, Level, ReplyTo, Request, RequestError};
-use crate::plugin::{Bound, Detail, Fault, HandlerStats, Instance};
+use crate::host::{Bound, Detail, Fault, HandlerStats, Instance};
 use crate::queue::Queues;
 use crate::topic::TopicId;
 
@@ -108,7 +108,7 @@ impl Engine {
         let problem = match result {
             Ok(outcome) => {
                 let data = outcome.decisions().query.unwrap_or_default();
-                answer.extend(data.into_map());
+                answer.extend(data);
                 return Ok(Value::Object(answer));
             }
             Err(Fault::Failure(failure)) => failure.text().to_owned(),

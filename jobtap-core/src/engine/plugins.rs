@@ -10,11 +10,11 @@ use serde_json::{Map, Value};
 use super::callback::{Callback, Subject};
 use super::faulted::Conduct;
 use super::{Engine, Level, RequestError, StartError};
-use crate::job::Fsd;
-use crate::plugin::{
+use crate::host::{
     Bound, Detail, Failure, Fault, InitArgs, Instance, PluginDescriptor, PluginKey, Registry,
     RemoteHandle, RemoteSink, Stack, Ticks, panic_text,
 };
+use crate::job::Fsd;
 use crate::suggest;
 use crate::topic::TopicId;
 

@@ -14,8 +14,8 @@ use super::held::{Opened, Working};
 use super::simulated::Simulated;
 use super::times::Times;
 use crate::eventlog::EventEntry;
+use crate::host::{Perilog, PluginKey, Work as RemoteWork};
 use crate::job::{Flags, Job, KnownDependency, State, Timestamp, Uid, Unread, Urgency};
-use crate::plugin::{Bracket, PluginKey, Work as RemoteWork};
 use crate::resource::{Idset, ResourceSet};
 
 /// The effects of a job that isn't accepted yet.
@@ -163,10 +163,10 @@ impl Record {
     }
 
     /// A prolog or epilog of this description is open, and no loaded plugin has it.
-    pub(super) fn is_orphaned(&self, bracket: Bracket, description: &str) -> bool {
+    pub(super) fn is_orphaned(&self, bracket: Perilog, description: &str) -> bool {
         let open = match bracket {
-            Bracket::Prolog => &self.prologs,
-            Bracket::Epilog => &self.epilogs,
+            Perilog::Prolog => &self.prologs,
+            Perilog::Epilog => &self.epilogs,
         };
         open.iter().any(|open| **open == *description)
             && !self.opened.iter().any(|o| o.bracket == bracket && *o.description == *description)

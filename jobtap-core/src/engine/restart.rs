@@ -18,9 +18,9 @@ use super::summary;
 use super::work::Work;
 use super::{Engine, Level, StartError, events};
 use crate::eventlog::decode_log;
+use crate::host::{Bound, OnRestart, Perilog};
 use crate::job::{JobId, State, Timestamp};
 use crate::jobspec::Jobspec;
-use crate::plugin::{Bound, Bracket, OnRestart};
 use crate::queue::VERSION;
 use crate::resource::ResourceSet;
 use crate::topic::TopicId;
@@ -281,12 +281,12 @@ impl Engine {
         let Some(record) = self.jobs.get(&id) else {
             return;
         };
-        let open = |bracket, open: &[Box<str>]| -> Vec<(Bracket, Box<str>)> {
+        let open = |bracket, open: &[Box<str>]| -> Vec<(Perilog, Box<str>)> {
             let orphaned = open.iter().filter(|d| record.is_orphaned(bracket, d));
             orphaned.map(|d| (bracket, d.clone())).collect()
         };
-        let mut orphans = open(Bracket::Prolog, &record.prologs);
-        orphans.extend(open(Bracket::Epilog, &record.epilogs));
+        let mut orphans = open(Perilog::Prolog, &record.prologs);
+        orphans.extend(open(Perilog::Epilog, &record.epilogs));
         if orphans.is_empty() {
             return;
         }
@@ -305,10 +305,10 @@ impl Engine {
     }
 
     /// Calls the asynchronous handler that had this open, if its work is to begin again.
-    fn rerun(&mut self, id: JobId, bracket: Bracket, what: &str) {
+    fn rerun(&mut self, id: JobId, bracket: Perilog, what: &str) {
         let topic = match bracket {
-            Bracket::Prolog => TopicId::JobStateRun,
-            Bracket::Epilog => TopicId::JobStateCleanup,
+            Perilog::Prolog => TopicId::JobStateRun,
+            Perilog::Epilog => TopicId::JobStateCleanup,
         };
         let wanted = |bound: &&Bound| {
             let (plugin, method) = (bound.instance().name(), bound.entry().method);

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::callback::{Callback, Subject};
 use super::requests::{owner_only, refused};
 use super::{Cred, Effect, Engine, Level, ReplyTo, RequestError};
-use crate::plugin::{Bound, Detail, Failure, Fault, PluginKey, Role, ServiceError, ServiceRequest};
+use crate::host::{Bound, Detail, Failure, Fault, PluginKey, Role, ServiceError, ServiceRequest};
 use crate::topic::TopicId;
 
 const EIO: i32 = 5;

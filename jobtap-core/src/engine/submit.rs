@@ -9,9 +9,9 @@ use super::notices::{Cause, Progress};
 use super::record::{Record, Unaccepted};
 use super::work::Work;
 use super::{Engine, Write, events};
+use crate::host::{AsyncPolicy, Bound, OnRestart, PluginKey};
 use crate::job::{Flags, Job, JobId, State, Uid, Urgency};
 use crate::jobspec::{Dependency, Jobspec};
-use crate::plugin::{AsyncPolicy, Bound, OnRestart, PluginKey};
 use crate::topic::TopicId;
 
 const EPERM: i32 = 1;

@@ -3,8 +3,8 @@
 use rustc_hash::FxHashMap;
 
 use super::{Effect, Engine, TimerId};
+use crate::host::{PluginKey, TimerKey, Work as RemoteWork};
 use crate::job::{JobId, Timestamp};
-use crate::plugin::{PluginKey, TimerKey, Work as RemoteWork};
 
 /// What a timer is for.
 #[derive(Debug)]

@@ -11,9 +11,9 @@ use super::frames::{Frame, Given, Then};
 use super::requests::refused;
 use super::{Cred, Engine, ReplyTo, RequestError, events};
 use crate::eventlog::EventEntry;
+use crate::host::{Bound, JobFlag, UpdateRequest};
 use crate::job::{Job, JobId, State};
 use crate::jobspec::path;
-use crate::plugin::{Bound, JobFlag, UpdateRequest};
 use crate::topic::TopicId;
 
 const EPERM: i32 = 1;

@@ -9,8 +9,8 @@ use super::Engine;
 use super::api::{Cred, RequestError};
 use super::record::{Exec, Record, field};
 use super::requests::refused;
+use crate::host::{Hold, Perilog};
 use crate::job::{JobId, State, Timestamp};
-use crate::plugin::{Bracket, Hold};
 use crate::topic::TopicId;
 
 const EPERM: i32 = 1;
@@ -152,7 +152,7 @@ impl Engine {
     }
 
     fn why_run(&self, record: &Record) -> Vec<Value> {
-        let prologs = self.why_brackets(record, Bracket::Prolog, &record.prologs);
+        let prologs = self.why_brackets(record, Perilog::Prolog, &record.prologs);
         if !prologs.is_empty() {
             return prologs;
         }
@@ -168,8 +168,8 @@ impl Engine {
     }
 
     fn why_cleanup(&self, record: &Record) -> Vec<Value> {
-        let mut reasons = self.why_brackets(record, Bracket::Prolog, &record.prologs);
-        reasons.extend(self.why_brackets(record, Bracket::Epilog, &record.epilogs));
+        let mut reasons = self.why_brackets(record, Perilog::Prolog, &record.prologs);
+        reasons.extend(self.why_brackets(record, Perilog::Epilog, &record.epilogs));
         if matches!(record.exec, Exec::Open | Exec::Ending) {
             reasons.push(reason("tasks", "its tasks are being ended"));
         }
@@ -179,7 +179,7 @@ impl Engine {
         reasons
     }
 
-    fn why_brackets(&self, record: &Record, bracket: Bracket, open: &[Box<str>]) -> Vec<Value> {
+    fn why_brackets(&self, record: &Record, bracket: Perilog, open: &[Box<str>]) -> Vec<Value> {
         let word = bracket.word();
         let one = |description: &str| {
             let mut opened = record.opened.iter();

@@ -19,8 +19,8 @@ use super::restart::Orphans;
 use super::submit::Step;
 use super::{Engine, Level};
 use crate::eventlog::EventEntry;
+use crate::host::PluginKey;
 use crate::job::{JobId, State, Timestamp};
-use crate::plugin::PluginKey;
 use crate::topic::TopicId;
 
 /// The resolution at which events are shown, in seconds.

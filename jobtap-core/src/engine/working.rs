@@ -5,8 +5,8 @@ use thin_vec::ThinVec;
 use super::held::Working;
 use super::{Effect, Engine};
 use crate::eventlog::EventEntry;
+use crate::host::{JobWork, Perilog, PluginKey, ProcessCommand, Work as RemoteWork};
 use crate::job::{JobId, State};
-use crate::plugin::{Bracket, JobWork, PluginKey, ProcessCommand, Work as RemoteWork};
 
 impl Engine {
     pub(super) fn begin_work(&mut self, plugin: PluginKey, work: JobWork) {
@@ -41,7 +41,7 @@ impl Engine {
         };
         for work in void {
             work.abort.abort();
-            let bracket = Bracket::Prolog;
+            let bracket = Perilog::Prolog;
             if self.close_own(work.plugin, id, bracket, &work.what) {
                 self.finish_of(id, bracket, &work.what, 1, None);
             }

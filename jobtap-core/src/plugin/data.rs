@@ -4,8 +4,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::host::{Command, Host};
-use super::jobs::AsJob;
+use super::cx::jobs::AsJob;
+use crate::host::{Command, Host};
 use crate::job::JobId;
 
 /// Says that plugin `Self` keeps data of type `D` on jobs.
@@ -230,32 +230,14 @@ pub struct InstanceData<'a, D> {
 
 /// Stored data that is not of the plugin's type (any more).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("data {place} can't be read as `{type_name}`: {reason}")]
+#[error("data of {} can't be read as `{type_name}`: {reason}", owner(*.job))]
 pub struct DataError {
-    /// Of which job, or of the instance.
-    pub place: Place,
+    /// The job that the data belongs to; `None` for data of the instance.
+    pub job: Option<JobId>,
     /// The type that the plugin expects.
     pub type_name: &'static str,
     /// What serde found, or which version was stored.
     pub reason: String,
-}
-
-/// Where data is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    /// On a job.
-    Job(JobId),
-    /// On the instance.
-    Instance,
-}
-
-impl std::fmt::Display for Place {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Place::Job(id) => write!(f, "of job {id}"),
-            Place::Instance => f.write_str("of the instance"),
-        }
-    }
 }
 
 impl<'a, D> Data<'a, D> {
@@ -275,7 +257,7 @@ impl<D> Data<'_, D> {
     /// # Errors
     /// When what is stored is not a `D`, nor of an older version that can be upgraded.
     pub fn get(&self) -> Result<D, DataError> {
-        read(self.host.data(self.job), &self.form, Place::Job(self.job))
+        read(self.host.data(self.job), &self.form, Some(self.job))
     }
 
     /// Replaces the data.
@@ -283,7 +265,7 @@ impl<D> Data<'_, D> {
     /// # Errors
     /// When `D` can't be written as JSON.
     pub fn set(&self, data: &D) -> Result<(), DataError> {
-        let value = written(data, &self.form, Place::Job(self.job))?;
+        let value = written(data, &self.form, Some(self.job))?;
         let volatile = self.form.spec.volatile;
         self.host.push(Command::SetData { job: self.job, value, volatile });
         Ok(())
@@ -313,7 +295,7 @@ impl<D> InstanceData<'_, D> {
     /// # Errors
     /// When what is stored is not a `D`, nor of an older version that can be upgraded.
     pub fn get(&self) -> Result<D, DataError> {
-        read(self.host.instance_data(), &self.form, Place::Instance)
+        read(self.host.instance_data(), &self.form, None)
     }
 
     /// Replaces the data.
@@ -321,7 +303,7 @@ impl<D> InstanceData<'_, D> {
     /// # Errors
     /// When `D` can't be written as JSON.
     pub fn set(&self, data: &D) -> Result<(), DataError> {
-        let value = written(data, &self.form, Place::Instance)?;
+        let value = written(data, &self.form, None)?;
         self.host.push(Command::SetInstanceData { value, volatile: self.form.spec.volatile });
         Ok(())
     }
@@ -338,43 +320,47 @@ impl<D> InstanceData<'_, D> {
     }
 }
 
-fn error<D>(place: Place, reason: impl Into<String>) -> DataError {
-    DataError { place, type_name: std::any::type_name::<D>(), reason: reason.into() }
+fn owner(job: Option<JobId>) -> String {
+    job.map_or_else(|| "the instance".to_owned(), |id| format!("job {id}"))
+}
+
+fn error<D>(job: Option<JobId>, reason: impl Into<String>) -> DataError {
+    DataError { job, type_name: std::any::type_name::<D>(), reason: reason.into() }
 }
 
 /// The stored form says its version, so that a later one knows what it finds.
-fn written<D>(data: &D, form: &DataForm<D>, place: Place) -> Result<Value, DataError> {
-    let data = (form.write)(data).map_err(|e| error::<D>(place, e.to_string()))?;
+fn written<D>(data: &D, form: &DataForm<D>, job: Option<JobId>) -> Result<Value, DataError> {
+    let data = (form.write)(data).map_err(|e| error::<D>(job, e.to_string()))?;
     Ok(json!({ "version": form.spec.version, "data": data }))
 }
 
-fn read<D>(stored: Option<Value>, form: &DataForm<D>, place: Place) -> Result<D, DataError> {
+fn read<D>(stored: Option<Value>, form: &DataForm<D>, job: Option<JobId>) -> Result<D, DataError> {
     let Some(mut stored) = stored else {
         return Ok((form.initial)());
     };
     let version = stored.get("version").and_then(Value::as_u64);
     let (Some(version), Some(data)) = (version, stored.get_mut("data").map(Value::take)) else {
-        return Err(error::<D>(place, "no version and data as this manager stores them"));
+        return Err(error::<D>(job, "no version and data as this manager stores them"));
     };
     let version = u32::try_from(version).unwrap_or(u32::MAX);
     let wanted = form.spec.version;
     match form.spec.upgrade {
-        _ if version == wanted => (form.read)(data).map_err(|e| error::<D>(place, e.to_string())),
+        _ if version == wanted => (form.read)(data).map_err(|e| error::<D>(job, e.to_string())),
         _ if version > wanted => {
             let reason = format!(
                 "version {version} was stored by a newer plugin, this one knows up to {wanted}"
             );
-            Err(error::<D>(place, reason))
+            Err(error::<D>(job, reason))
         }
         Some(upgrade) => upgrade(version, data).map_err(|e| {
-            error::<D>(place, format!("upgrade from version {version} to {wanted}: {}", e.0))
+            error::<D>(job, format!("upgrade from version {version} to {wanted}: {}", e.0))
         }),
         None => {
             let reason = format!(
                 "version {version} is stored and {wanted} is expected: give \
                  `#[data(version = {wanted}, upgrade = ..)]`"
             );
-            Err(error::<D>(place, reason))
+            Err(error::<D>(job, reason))
         }
     }
 }
@@ -390,29 +376,29 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again_and_nothing_is_the_default() {
-        let stored = written(&7, &form(1, None), Place::Instance).unwrap();
-        assert_eq!(read(Some(stored), &form(1, None), Place::Instance), Ok(7));
-        assert_eq!(read(None, &form(1, None), Place::Instance), Ok(0));
+        let stored = written(&7, &form(1, None), None).unwrap();
+        assert_eq!(read(Some(stored), &form(1, None), None), Ok(7));
+        assert_eq!(read(None, &form(1, None), None), Ok(0));
     }
 
     #[test]
     fn an_older_version_goes_through_the_upgrade() {
-        let stored = written(&7, &form(1, None), Place::Instance).unwrap();
+        let stored = written(&7, &form(1, None), None).unwrap();
         let upgrade: Upgrade<u64> = |from, old| Ok(old.as_u64().unwrap() * 60 + u64::from(from));
         let v3 = form(3, Some(upgrade));
-        assert_eq!(read(Some(stored), &v3, Place::Instance), Ok(421));
+        assert_eq!(read(Some(stored), &v3, None), Ok(421));
     }
 
     #[test]
     fn versions_that_do_not_fit_are_named() {
-        let stored = written(&7, &form(1, None), Place::Instance).unwrap();
+        let stored = written(&7, &form(1, None), None).unwrap();
         let v2 = form(2, None);
-        let error = read::<u64>(Some(stored), &v2, Place::Job(JobId::new(3))).unwrap_err();
+        let error = read::<u64>(Some(stored), &v2, Some(JobId::new(3))).unwrap_err();
         assert!(error.to_string().contains("version 1 is stored and 2 is expected"), "{error}");
-        let stored = written(&7, &v2, Place::Instance).unwrap();
-        let error = read::<u64>(Some(stored), &form(1, None), Place::Instance).unwrap_err();
+        let stored = written(&7, &v2, None).unwrap();
+        let error = read::<u64>(Some(stored), &form(1, None), None).unwrap_err();
         assert!(error.to_string().contains("stored by a newer plugin"), "{error}");
-        let error = read::<u64>(Some(json!(5)), &form(1, None), Place::Instance).unwrap_err();
+        let error = read::<u64>(Some(json!(5)), &form(1, None), None).unwrap_err();
         assert!(error.to_string().starts_with("data of the instance can't be read"), "{error}");
     }
 }

@@ -1,83 +1,60 @@
 //! The plugin interface: what an author writes against.
 //!
 //! A plugin is a type with an impl block under `#[jobtap_plugin]`; its methods under `#[on]` are
-//! called at [topics](mod@crate::topic). This module doesn't know the engine: what a handler needs of
-//! its surroundings goes through the [`Host`] trait.
+//! called at [topics](mod@crate::topic). What a handler may take is listed at [`FromTopic`], what it
+//! may return at [`IntoOutcome`], and what it may ask for are the methods of [`Cx`] and [`Remote`].
+//!
+//! What runs plugins is [`host`](crate::host). This module doesn't know the engine.
 
-#[cfg(panic = "abort")]
-compile_error!(
-    "jobtap catches the panics of plugins: build with `panic = \"unwind\"`, which is the default"
-);
-
-mod aborts;
-mod asyncs;
-mod backend;
-mod bracket;
-mod bulk;
-mod call;
-mod call_error;
 mod conf;
 mod cx;
-mod cx_everywhere;
-mod cx_log;
-mod cx_tasks;
 mod data;
-mod descriptor;
-mod event_name;
-mod exception;
-mod failure;
-mod given;
-mod host;
-mod jobs;
-mod jobspec_path;
-mod kept;
-mod meter;
-mod order;
-mod outcome;
-mod params;
-mod process;
-mod query;
-mod registry;
+mod handler;
 mod remote;
-mod schedulers;
-mod service;
-mod stack;
-mod token;
-mod update;
-mod waiting;
 
-pub use aborts::AbortHandle;
-pub(crate) use asyncs::panic_text;
-pub use asyncs::*;
-pub use backend::*;
-pub use bracket::Bracket;
-pub use bulk::*;
-pub use call::*;
-pub use call_error::CallError;
-pub use conf::*;
-pub use cx::*;
-pub use data::*;
-pub use descriptor::*;
-pub use event_name::*;
-pub use exception::*;
-pub use failure::*;
-pub use given::*;
-pub use host::*;
-pub use jobs::*;
-pub use jobspec_path::*;
-pub use kept::Kept;
-pub use meter::{BUCKETS, HandlerStats, SAMPLE, Ticks};
-pub use order::{Place, arrange};
-pub use outcome::*;
-pub use params::*;
-pub use process::*;
-pub use query::*;
-pub use registry::*;
-pub use remote::*;
-pub use service::*;
-pub use stack::*;
-pub use token::Token;
-pub use update::*;
+pub use conf::{Conf, ConfTable, FromInit, InstanceConf, IntoInit, PolicyLimits};
+pub use cx::arguments::{IsEventName, IsHeld, IsJobFlag, IsJobspecPath, IsJson, IsLiveJob, IsText};
+pub use cx::call::Call;
+pub use cx::context::Cx;
+pub use cx::jobs::{AsJob, AsLiveJob, AsPendingJob, EndingJob, Held, JobRef, LiveJob, PendingJob};
+pub use cx::jobspec_path::{InvalidPath, JobspecPath};
+pub use cx::retained::Kept;
+pub use cx::token::Token;
+pub use data::{
+    Data, DataError, DataForm, DataSpec, InstanceData, PluginData, PluginInstanceData, StoredData,
+    Upgrade, UpgradeError, VersionedData,
+};
+pub use handler::asyncs::{AsyncTopic, BareAnswer, IntoAnswer};
+#[doc(hidden)]
+pub use handler::asyncs::{spawn, spawn_service};
+pub use handler::failure::{EpilogFailed, HandlerError, PrologFailed, Reject};
+pub use handler::outcome::{Annotations, IntoFailure, IntoOutcome, QueryData};
+pub use handler::params::{FromTopic, JobTopic, PrevState};
+#[doc(hidden)]
+pub use handler::service::reply;
+pub use handler::service::{
+    Caller, Fallible, IntoReply, Payload, Plain, Refusal, Request, Responder,
+};
+pub use handler::update::{Update, Updates};
+pub use remote::bulk::{Bulk, BulkChild, BulkControl, BulkEnd, BulkStop};
+pub use remote::handle::{Ended, Remote, SamePlugin, TimedOut, Timer};
+pub use remote::process::{Child, Signals};
+
+// Values that a host has too, which `host` defines.
+pub use crate::host::call_error::CallError;
+pub use crate::host::command::{JobFlag, Level};
+pub use crate::host::event_name::{EventName, InvalidEventName};
+pub use crate::host::exception::{Exception, Severity};
+pub use crate::host::failure::{ConfError, Gone};
+pub use crate::host::outcome::Priority;
+pub use crate::host::perilog::Perilog;
+pub use crate::host::process::{
+    OutputLine, Process, ProcessEnd, ProcessError, ProcessResult, Stream,
+};
+pub use crate::host::service::{Cred, ServiceError};
+pub use crate::host::update::UpdateRequest;
+
+use crate::host::PluginDescriptor;
 
 /// A type that `#[jobtap_plugin]` made a plugin.
 #[diagnostic::on_unimplemented(

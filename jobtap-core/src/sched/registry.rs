@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::conservative::Conservative;
 use super::policies::{Easy, Fifo};
 use super::turn::Scheduler;
-use crate::plugin::SDK_VERSION;
+use crate::SDK_VERSION;
 
 /// A scheduler that a configuration can name; [`scheduler!`](crate::scheduler!) makes and links it.
 pub struct SchedulerDescriptor {

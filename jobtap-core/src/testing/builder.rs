@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::manager::TestManager;
-use crate::plugin::{Plugin, PluginDescriptor, Ticks};
+use crate::host::{PluginDescriptor, Ticks};
+use crate::plugin::Plugin;
 use crate::resource::{Children, Hostlist, HostlistError, Idset, ResourceSet};
 use crate::sched::SchedulerDescriptor;
 

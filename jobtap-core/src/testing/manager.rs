@@ -15,8 +15,9 @@ use crate::engine::{
     Cred, Effect, Effects, Engine, ExecEvent, Input, LogLine, ReplyTo, Request, RequestError,
     RestoreError, Setup, TimerId,
 };
+use crate::host::{Registry, RemoteCall, RemoteSink, Ticks};
 use crate::job::{JobId, Timestamp, WaitStatus};
-use crate::plugin::{Plugin, Registry, RemoteCall, RemoteSink, Ticks};
+use crate::plugin::Plugin;
 use crate::resource::ResourceSet;
 
 /// When virtual time begins.

@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 
 use super::manager::TestManager;
+use crate::host::{LineSink, PluginKey, ProcessAnswer, ProcessCommand, ProcessKey};
 use crate::job::WaitStatus;
-use crate::plugin::{
-    LineSink, OutputLine, PluginKey, Process, ProcessAnswer, ProcessCommand, ProcessEnd,
-    ProcessError, ProcessKey, ProcessResult, Stream,
-};
+use crate::plugin::{OutputLine, Process, ProcessEnd, ProcessError, ProcessResult, Stream};
 
 /// What runs, and what ran.
 #[derive(Debug, Default)]

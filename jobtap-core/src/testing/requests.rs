@@ -7,8 +7,8 @@ use super::manager::TestManager;
 use crate::engine::{
     Cred, DrainMode, Exception, Input, NodeRequest, ReplyTo, Request, RequestError,
 };
+use crate::host::HandlerStats;
 use crate::job::{JobId, StateSet, Uid};
-use crate::plugin::HandlerStats;
 use crate::queue::Target;
 use crate::resource::ResourceSet;
 

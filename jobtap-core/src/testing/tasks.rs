@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use crate::plugin::Task;
+use crate::host::Task;
 
 /// The futures that are not done yet.
 #[derive(Default)]

@@ -13,8 +13,8 @@ pub mod restart;
 pub mod throughput;
 
 use jobtap_core::engine::{RequestError, StartError as EngineError};
+use jobtap_core::host::RegistryError;
 use jobtap_core::jobspec::{Jobspec, JobspecBuilder, JobspecError};
-use jobtap_core::plugin::RegistryError;
 use serde_json::{Value, json};
 
 use crate::client::{ClientError, RpcError};

@@ -9,9 +9,9 @@ use jobtap_core::engine::{
     Cred, Effect, Effects, Engine, Input, ReplyTo, Request, RequestError, Setup, Submission,
     TimerId,
 };
+use jobtap_core::host::{Registry, RemoteCall, RemoteSink, Ticks};
 use jobtap_core::job::{Timestamp, Uid};
 use jobtap_core::jobspec::Jobspec;
-use jobtap_core::plugin::{Registry, RemoteCall, RemoteSink, Ticks};
 
 use super::{BenchError, config};
 use crate::daemon::resources::TestSize;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use jobtap_core::plugin::{Place, arrange};
+use jobtap_core::host::{Place, arrange};
 use jobtap_core::suggest::nearest;
 use serde_json::{Map, Value};
 

@@ -1,6 +1,6 @@
 //! The plugins of this very binary, checked against what it was made of.
 
-use jobtap_core::plugin::{Registry, RegistryError};
+use jobtap_core::host::{Registry, RegistryError};
 
 use super::composition;
 use super::verify;

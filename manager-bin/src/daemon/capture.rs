@@ -4,7 +4,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
 
-use jobtap_core::plugin::{LineSink, OutputLine, Stream};
+use jobtap_core::host::LineSink;
+use jobtap_core::plugin::{OutputLine, Stream};
 use tokio::net::unix::pipe::Receiver;
 
 /// What is kept of one stream, in bytes; the rest is read and dropped, so that the process isn't

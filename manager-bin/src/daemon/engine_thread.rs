@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jobtap_core::engine::{Cred, Effect, Effects, Engine, Input, Request, RequestError, Write};
-use jobtap_core::plugin::{RemoteCall, RemoteSink};
+use jobtap_core::host::{RemoteCall, RemoteSink};
 use serde_json::Value;
 use tokio::sync::oneshot;
 

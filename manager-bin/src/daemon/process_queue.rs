@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use jobtap_core::plugin::{PluginKey, ProcessKey};
+use jobtap_core::host::{PluginKey, ProcessKey};
 
 /// What waits, of each plugin in the order of asking.
 pub(super) struct ProcessQueue<T> {

@@ -16,11 +16,9 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use jobtap_core::host::{LineSink, PluginKey, ProcessAnswer, ProcessCommand, ProcessKey};
 use jobtap_core::job::WaitStatus;
-use jobtap_core::plugin::{
-    LineSink, PluginKey, Process, ProcessAnswer, ProcessCommand, ProcessEnd, ProcessError,
-    ProcessKey, Stream,
-};
+use jobtap_core::plugin::{Process, ProcessEnd, ProcessError, Stream};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin, Command};

@@ -10,7 +10,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use jobtap_core::engine::Level;
-use jobtap_core::plugin::Ticks;
+use jobtap_core::host::Ticks;
 
 use super::log::Log;
 

@@ -226,9 +226,9 @@ mod tests {
     use std::time::Instant;
 
     use jobtap_core::engine::Setup;
+    use jobtap_core::host::{Registry, RemoteCall, RemoteSink, Ticks};
     use jobtap_core::job::{Timestamp, Uid};
     use jobtap_core::jobspec::JobspecBuilder;
-    use jobtap_core::plugin::{Registry, RemoteCall, RemoteSink, Ticks};
     use jobtap_core::resource::{Idset, ResourceSet};
 
     use super::*;

@@ -16,6 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use jobtap_core::job::Signal;
@@ -125,7 +126,7 @@ impl Site {
         let ready = self.fifo(&format!("ready-{id}"));
         let script = format!("echo run >>runs; echo $PPID $$ >ready-{id}; exec sleep 600");
         manager.executor.start(self.job(id, 1, &script));
-        let text = fs::read_to_string(ready).unwrap();
+        let text = self.read_fifo(&ready);
         let (shepherd, task) = text.trim().split_once(' ').unwrap();
         (pid(shepherd), pid(task))
     }
@@ -148,6 +149,15 @@ impl Site {
         let path = self.path(name);
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
         path
+    }
+
+    /// What a job writes to a FIFO. Opening one waits for the other side, which may never come when a
+    /// test fails: so this is done with a deadline.
+    fn read_fifo(&self, fifo: &Path) -> String {
+        let (sender, text) = channel();
+        let path = fifo.to_owned();
+        thread::spawn(move || drop(sender.send(fs::read_to_string(path).unwrap())));
+        text.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("nothing came by {}", fifo.display()))
     }
 
     /// The entries of a job's output log.

@@ -24,9 +24,9 @@ enum Segment {
     Index(usize),
 }
 
-/// The kinds of mistakes that the reader or the prober tells apart.
+/// The kinds of mistakes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Fault {
+enum Fault {
     /// The last key of the path is none of these.
     UnknownKey(Names),
     /// The table at the path lacks it.
@@ -53,11 +53,6 @@ impl ReadError {
         Self::new(Fault::UnknownKey(known))
     }
 
-    /// The mistake, wherever it is.
-    pub(super) fn fault(&self) -> &Fault {
-        &self.fault
-    }
-
     /// Whether it is that a struct doesn't know this key of its own.
     pub(super) fn is_stray(&self, key: &str) -> bool {
         let own = matches!(self.path.as_slice(), [Segment::Key(last)] if last == key);
@@ -82,21 +77,6 @@ impl ReadError {
             Fault::UnknownKey(_) => self,
             Fault::UnknownValue(_, known) => Self::stray(known).under(key),
             _ => self.under(key),
-        }
-    }
-
-    /// Too many or too few elements, of this very array.
-    pub(super) fn is_length(&self) -> bool {
-        self.path.is_empty() && matches!(self.fault, Fault::InvalidLength(_))
-    }
-
-    /// A value of a type that a visitor with this expectation has no use for.
-    pub(super) fn is_no_type_for(&self, expecting: &str) -> bool {
-        match &self.fault {
-            Fault::InvalidType(text) => {
-                self.path.is_empty() && text.ends_with(&format!(", expected {expecting}"))
-            }
-            _ => false,
         }
     }
 
@@ -205,7 +185,7 @@ fn is_bare(key: &str) -> bool {
 }
 
 /// The text, also of a `Display` that fails midway: `to_string` would panic.
-pub(super) fn text_of(what: impl Display) -> String {
+fn text_of(what: impl Display) -> String {
     let mut text = String::new();
     let _ = write!(text, "{what}");
     text
@@ -222,7 +202,7 @@ fn found(unexpected: Unexpected<'_>) -> String {
 }
 
 /// What is expected, in the words of a configuration file: serde's derive names the Rust type.
-pub(super) fn wanted(expected: &dyn Expected) -> String {
+fn wanted(expected: &dyn Expected) -> String {
     const TABLES: [&str; 4] =
         ["struct ", "struct variant ", "internally tagged enum ", "adjacently tagged enum "];
     let text = text_of(expected);

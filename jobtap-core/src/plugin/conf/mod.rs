@@ -1,30 +1,23 @@
 //! Typed configuration: a plugin's own table, and named keys of the whole instance's.
 
-mod access;
-mod arrays;
-mod doubt;
-mod enums;
 mod error;
-mod key;
 mod limits;
 #[cfg(test)]
 mod messages;
-mod probe;
 mod read;
 #[cfg(test)]
 mod samples;
 mod schema;
-mod tables;
-#[cfg(test)]
-mod validate;
+mod values;
 
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 pub use self::limits::PolicyLimits;
 use self::read::Strays;
-use super::failure::ConfError;
-use super::remote::{Remote, SamePlugin};
+use super::remote::handle::{Remote, SamePlugin};
+use crate::host::{ConfError, InitArgs};
 
 /// A plugin's own configuration, for `#[init]`: the `conf` given at load over the table
 /// `[plugins.NAME]`.
@@ -75,6 +68,36 @@ impl<C> Conf<C> {
     /// The configuration.
     pub fn into_inner(self) -> C {
         self.0
+    }
+}
+
+impl<C: JsonSchema> Conf<C> {
+    /// What the table may contain, as a JSON Schema (draft 2020-12): what `jobtap plugin schema`
+    /// prints.
+    ///
+    /// `#[derive(JsonSchema)]` takes it from the fields, their comments and their serde attributes. A
+    /// name by `#[serde(alias = "..")]` is left out.
+    ///
+    /// ```
+    /// use jobtap_core::prelude::*;
+    /// use schemars::JsonSchema;
+    /// use serde_json::json;
+    ///
+    /// #[derive(Deserialize, JsonSchema)]
+    /// struct Settings {
+    ///     /// Tasks that a job may have.
+    ///     max: u8,
+    ///     #[serde(default)]
+    ///     verbose: bool,
+    /// }
+    ///
+    /// let schema = Conf::<Settings>::schema();
+    /// assert_eq!(schema["properties"]["max"]["description"], "Tasks that a job may have.");
+    /// assert_eq!(schema["required"], json!(["max"]));
+    /// assert_eq!(schema["additionalProperties"], json!(false));
+    /// ```
+    pub fn schema() -> Value {
+        schema::of::<C>()
     }
 }
 
@@ -152,19 +175,6 @@ impl<C> std::ops::Deref for InstanceConf<C> {
     }
 }
 
-/// What `#[init]` is given.
-#[derive(Clone)]
-pub struct InitArgs<'a> {
-    /// The plugin's name, for messages.
-    pub name: &'a str,
-    /// The plugin's own table, an object.
-    pub conf: &'a Value,
-    /// The instance's configuration, an object.
-    pub instance_conf: &'a Value,
-    /// The way back from work outside the manager's thread.
-    pub remote: super::remote::RemoteHandle,
-}
-
 /// A type that a table of the configuration can be read as: any that is `Deserialize`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be read from configuration",
@@ -214,39 +224,6 @@ pub trait ConfTable: Sized {
     /// assert_eq!(Settings::strays(&json!({"min": 0, "max": "x"})), ["min"]);
     /// ```
     fn strays(table: &Value) -> Vec<&str>;
-
-    /// What [`read`](ConfTable::read) accepts, as a JSON Schema (draft 2020-12), found by watching
-    /// what the type asks of serde.
-    ///
-    /// It never refuses what the type accepts, but may accept more: what can't be seen that way
-    /// (what a text must look like, the insides of `untagged` and `tag`ged enums, the optional keys
-    /// of a struct with `flatten`) is left open.
-    ///
-    /// ```
-    /// use jobtap_core::plugin::ConfTable;
-    /// use serde_json::json;
-    ///
-    /// #[derive(serde::Deserialize)]
-    /// struct Settings {
-    ///     max: u8,
-    ///     #[serde(default)]
-    ///     verbose: bool,
-    /// }
-    ///
-    /// assert_eq!(
-    ///     Settings::schema(),
-    ///     json!({
-    ///         "type": "object",
-    ///         "properties": {
-    ///             "max": {"type": "integer", "minimum": 0, "maximum": 255},
-    ///             "verbose": {"type": "boolean"}
-    ///         },
-    ///         "required": ["max"],
-    ///         "additionalProperties": false
-    ///     })
-    /// );
-    /// ```
-    fn schema() -> Value;
 }
 
 #[diagnostic::do_not_recommend]
@@ -263,10 +240,6 @@ impl<C: DeserializeOwned> ConfTable for C {
         let keys = table.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
         keys.filter(|key| read::is_stray::<C>(key)).collect()
     }
-
-    fn schema() -> Value {
-        schema::of::<C>()
-    }
 }
 
 /// Types that `#[init]` of plugin `P` may take.
@@ -281,11 +254,6 @@ pub trait FromInit<P>: Sized {
     /// # Errors
     /// When the configuration is not what the type asks for; the text names the table.
     fn from_init(args: &InitArgs<'_>) -> Result<Self, ConfError>;
-
-    /// The JSON Schema (draft 2020-12) of the plugin's own table, of the parameter that reads it.
-    fn schema() -> Option<Value> {
-        None
-    }
 }
 
 impl<P, C: ConfTable> FromInit<P> for Conf<C> {
@@ -293,10 +261,6 @@ impl<P, C: ConfTable> FromInit<P> for Conf<C> {
         C::read(args.conf)
             .map(Conf)
             .map_err(|error| error.in_table(&format!("plugins.{}", args.name)))
-    }
-
-    fn schema() -> Option<Value> {
-        Some(C::schema())
     }
 }
 
@@ -347,7 +311,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::plugin::{PluginKey, RemoteCall, RemoteHandle, RemoteSink};
+    use crate::host::{PluginKey, RemoteCall, RemoteHandle, RemoteSink};
 
     #[derive(Debug, serde::Deserialize)]
     #[allow(dead_code)]
@@ -407,12 +371,5 @@ mod tests {
         assert!(<Map<String, Value>>::strays(&conf).is_empty());
         assert!(<Option<std::collections::BTreeMap<String, u8>>>::strays(&conf).is_empty());
         assert_eq!(<Option<Outer>>::strays(&conf), ["lst", "No"]);
-    }
-
-    #[test]
-    fn only_the_own_table_has_a_schema() {
-        let own = <Conf<Settings> as FromInit<Plugin>>::schema().unwrap();
-        assert_eq!(own["required"], json!(["half_life", "weights"]));
-        assert_eq!(<InstanceConf<Settings> as FromInit<Plugin>>::schema(), None);
     }
 }

@@ -4,10 +4,13 @@
 //! serde hands a struct's keys to the deserializer and ignores the values of those that the struct
 //! doesn't take; that is the moment at which a stray key shows, without the type's doing.
 
-use serde::de::{DeserializeOwned, Deserializer, Error, Expected, Unexpected, Visitor};
-use serde_json::{Number, Value};
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error, Expected, MapAccess,
+    SeqAccess, Unexpected, VariantAccess, Visitor,
+};
+use serde::forward_to_deserialize_any;
+use serde_json::{Map, Number, Value, map};
 
-use super::access::{Array, Choice, Table};
 use super::error::{Names, ReadError};
 
 /// What happens to keys that a struct doesn't know.
@@ -41,16 +44,16 @@ pub(super) struct Reader<'de> {
 }
 
 impl<'de> Reader<'de> {
-    pub(super) fn new(value: &'de Value, strays: Strays) -> Self {
+    fn new(value: &'de Value, strays: Strays) -> Self {
         Self { value, strays, stray_of: None }
     }
 
     /// The value of a key that is none of `fields`.
-    pub(super) fn stray(self, fields: Names) -> Self {
+    fn stray(self, fields: Names) -> Self {
         Self { stray_of: Some(fields), ..self }
     }
 
-    pub(super) fn mismatch(self, expected: &dyn Expected) -> ReadError {
+    fn mismatch(self, expected: &dyn Expected) -> ReadError {
         let unexpected = match self.value {
             Value::Null => Unexpected::Unit,
             Value::Bool(b) => Unexpected::Bool(*b),
@@ -84,7 +87,7 @@ impl<'de> Reader<'de> {
     }
 
     /// An array, all elements of which must be wanted.
-    pub(super) fn array<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+    fn array<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         let Value::Array(elements) = self.value else {
             return Err(self.mismatch(&visitor));
         };
@@ -94,7 +97,7 @@ impl<'de> Reader<'de> {
     }
 
     /// A table; of a struct, when it has fields.
-    pub(super) fn table<V: Visitor<'de>>(
+    fn table<V: Visitor<'de>>(
         self,
         fields: Option<Names>,
         visitor: V,
@@ -166,8 +169,6 @@ macro_rules! by {
         )+)*
     };
 }
-
-pub(super) use by;
 
 impl<'de> Deserializer<'de> for Reader<'de> {
     type Error = ReadError;
@@ -254,5 +255,238 @@ impl<'de> Deserializer<'de> for Reader<'de> {
             Some(fields) => Err(ReadError::stray(fields)),
             None => visitor.visit_unit(),
         }
+    }
+}
+
+/// The elements of an array.
+struct Array<'de> {
+    elements: std::iter::Enumerate<std::slice::Iter<'de, Value>>,
+    len: usize,
+    strays: Strays,
+}
+
+impl<'de> Array<'de> {
+    fn new(elements: &'de [Value], strays: Strays) -> Self {
+        Self { elements: elements.iter().enumerate(), len: elements.len(), strays }
+    }
+
+    /// The value, when it took all elements.
+    fn finish<T>(&self, value: T) -> Result<T, ReadError> {
+        match self.elements.len() {
+            0 => Ok(value),
+            left => {
+                let taken = self.len.saturating_sub(left);
+                let expected = match taken {
+                    1 => "1 element".to_owned(),
+                    _ => format!("{taken} elements"),
+                };
+                Err(ReadError::invalid_length(self.len, &expected.as_str()))
+            }
+        }
+    }
+}
+
+impl<'de> SeqAccess<'de> for Array<'de> {
+    type Error = ReadError;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, ReadError> {
+        let Some((index, element)) = self.elements.next() else {
+            return Ok(None);
+        };
+        seed.deserialize(Reader::new(element, self.strays))
+            .map(Some)
+            .map_err(|error| error.at(index))
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.elements.len())
+    }
+}
+
+/// The entries of a table; of a struct, when it has fields.
+struct Table<'de> {
+    entries: map::Iter<'de>,
+    value: Option<(&'de str, &'de Value)>,
+    fields: Option<Names>,
+    strays: Strays,
+}
+
+impl<'de> Table<'de> {
+    fn new(entries: &'de Map<String, Value>, fields: Option<Names>, strays: Strays) -> Self {
+        Self { entries: entries.iter(), value: None, fields, strays }
+    }
+
+    /// The value, when it took all entries.
+    fn finish<T>(&self, value: T) -> Result<T, ReadError> {
+        match self.entries.clone().next() {
+            None => Ok(value),
+            Some((key, _)) => Err(ReadError::custom("nothing reads this key").under(key)),
+        }
+    }
+}
+
+impl<'de> MapAccess<'de> for Table<'de> {
+    type Error = ReadError;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, ReadError> {
+        let Some((key, value)) = self.entries.next() else {
+            return Ok(None);
+        };
+        self.value = Some((key, value));
+        seed.deserialize(Key(key)).map(Some).map_err(|error| error.of_key(key))
+    }
+
+    fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, ReadError> {
+        let Some((key, value)) = self.value.take() else {
+            return Err(ReadError::custom("a value was read before its key"));
+        };
+        let mut reader = Reader::new(value, self.strays);
+        if let (Some(fields), Strays::Refused) = (self.fields, self.strays)
+            && !fields.contains(&key)
+        {
+            reader = reader.stray(fields);
+        }
+        seed.deserialize(reader).map_err(|error| error.under(key))
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.entries.len())
+    }
+}
+
+/// A variant of an enum: its name alone, or the one key of a table.
+struct Choice<'de> {
+    name: &'de str,
+    payload: Option<Reader<'de>>,
+}
+
+impl<'de> Choice<'de> {
+    fn new(name: &'de str, payload: Option<Reader<'de>>) -> Self {
+        Self { name, payload }
+    }
+
+    fn payload<T>(
+        self,
+        read: impl FnOnce(Reader<'de>) -> Result<T, ReadError>,
+    ) -> Result<T, ReadError> {
+        let name = self.name;
+        match self.payload {
+            Some(payload) => read(payload).map_err(|error| error.under(name)),
+            None => {
+                Err(ReadError::custom(format_args!("\"{name}\" needs a value: {{ {name} = .. }}")))
+            }
+        }
+    }
+}
+
+impl<'de> EnumAccess<'de> for Choice<'de> {
+    type Error = ReadError;
+    type Variant = Self;
+
+    fn variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<(T::Value, Self), ReadError> {
+        let variant = seed.deserialize(Key(self.name)).map_err(|error| {
+            if self.payload.is_some() { error.of_key(self.name) } else { error }
+        })?;
+        Ok((variant, self))
+    }
+}
+
+impl<'de> VariantAccess<'de> for Choice<'de> {
+    type Error = ReadError;
+
+    fn unit_variant(self) -> Result<(), ReadError> {
+        match self.payload {
+            None => Ok(()),
+            Some(payload) => Err(payload.mismatch(&"the name alone").under(self.name)),
+        }
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, ReadError> {
+        self.payload(|payload| seed.deserialize(payload))
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, ReadError> {
+        self.payload(|payload| payload.array(visitor))
+    }
+
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        fields: Names,
+        visitor: V,
+    ) -> Result<V::Value, ReadError> {
+        self.payload(|payload| payload.table(Some(fields), visitor))
+    }
+}
+
+/// A key of a table.
+#[derive(Debug, Clone, Copy)]
+struct Key<'de>(&'de str);
+
+impl<'de> Key<'de> {
+    fn number<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        // Rust's floats also parse from `inf` and `nan`.
+        let numeric = self.0.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+        if let Ok(unsigned) = self.0.parse() {
+            visitor.visit_u64(unsigned)
+        } else if let Ok(signed) = self.0.parse() {
+            visitor.visit_i64(signed)
+        } else if let Some(float) = self.0.parse().ok().filter(|_| numeric) {
+            visitor.visit_f64(float)
+        } else {
+            Err(ReadError::invalid_type(Unexpected::Str(self.0), &visitor))
+        }
+    }
+}
+
+impl<'de> Deserializer<'de> for Key<'de> {
+    type Error = ReadError;
+
+    by! {
+        number: deserialize_i8(), deserialize_i16(), deserialize_i32(), deserialize_i64(),
+            deserialize_i128(), deserialize_u8(), deserialize_u16(), deserialize_u32(),
+            deserialize_u64(), deserialize_u128(), deserialize_f32(), deserialize_f64();
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        visitor.visit_borrowed_str(self.0)
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        match self.0.parse() {
+            Ok(b) => visitor.visit_bool(b),
+            Err(_) => Err(ReadError::invalid_type(Unexpected::Str(self.0), &visitor)),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, ReadError> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: Names,
+        visitor: V,
+    ) -> Result<V::Value, ReadError> {
+        visitor.visit_enum(Choice::new(self.0, None))
+    }
+
+    forward_to_deserialize_any! {
+        char str string bytes byte_buf unit unit_struct seq tuple tuple_struct map struct
+        identifier ignored_any
     }
 }

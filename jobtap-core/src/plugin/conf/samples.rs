@@ -1,5 +1,5 @@
-//! For tests: types of every kind that a configuration may be read as, each held to what the reader
-//! and the schema promise of any type.
+//! For tests: types of every kind that a configuration may be read as. The reader must not panic on
+//! any of them, and must tell each mistake.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, dead_code)]
 
@@ -12,8 +12,6 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::read::{Strays, read};
-use super::schema;
-use super::validate::check;
 use crate::job::{Fsd, JobId, JobResult, State, Uid};
 use crate::resource::Hostlist;
 
@@ -178,16 +176,6 @@ impl TryFrom<Plain> for Checked {
     }
 }
 
-/// Panics at whatever it reads.
-struct Panics;
-
-impl<'de> Deserialize<'de> for Panics {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        panic!("{text}");
-    }
-}
-
 /// Falls back to a default.
 #[derive(Deserialize)]
 struct Lenient {
@@ -270,32 +258,30 @@ fn json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What is accepted must be so by the schema; what is refused must have a text.
-fn hold<C: DeserializeOwned>(value: &Value, schema: &Value) {
+/// What a strict read accepts, one that accepts unknown keys accepts too; each error has a text.
+fn hold<C: DeserializeOwned>(value: &Value) {
     match read::<C>(value, Strays::Refused) {
-        Ok(_) => {
-            read::<C>(value, Strays::Accepted).map(drop).unwrap();
-            check(schema, value).unwrap();
-        }
+        Ok(_) => read::<C>(value, Strays::Accepted).map(drop).unwrap(),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
-    let _ = read::<C>(value, Strays::Accepted).map(drop);
+    if let Err(error) = read::<C>(value, Strays::Accepted) {
+        assert!(!error.to_string().is_empty());
+    }
 }
 
-/// Holds a type to values that it accepts, to those with something changed in them, and to any.
+/// Reads a type from values that it accepts, from those with one key removed or changed, and from
+/// any value.
 fn hold_type<C: DeserializeOwned>(accepted: &[Value]) {
-    let schema = schema::of::<C>();
     for value in accepted {
         read::<C>(value, Strays::Refused).map(drop).unwrap();
-        hold::<C>(value, &schema);
         for key in value.as_object().into_iter().flat_map(Map::keys) {
             let mut less = value.clone();
             less.as_object_mut().unwrap().remove(key);
-            hold::<C>(&less, &schema);
+            hold::<C>(&less);
         }
     }
     proptest!(ProptestConfig::with_cases(200), |(value in json())| {
-        hold::<C>(&value, &schema);
+        hold::<C>(&value);
     });
     if let Some(Value::Object(table)) = accepted.first() {
         proptest!(ProptestConfig::with_cases(200), |(other in json(), at in any::<proptest::sample::Index>())| {
@@ -304,13 +290,13 @@ fn hold_type<C: DeserializeOwned>(accepted: &[Value]) {
             if let Some((_, value)) = table.iter_mut().nth(place) {
                 *value = other;
             }
-            hold::<C>(&Value::Object(table), &schema);
+            hold::<C>(&Value::Object(table));
         });
     }
 }
 
 #[test]
-fn structs_are_as_their_schemas_say() {
+fn structs_are_read() {
     let plain = json!({"a": true, "b": 1, "c": -1, "d": 1, "e": "x", "f": "y", "g": 1, "h": null});
     hold_type::<Plain>(&[plain]);
     hold_type::<Defaults>(&[json!({}), json!({"a": 1})]);
@@ -329,7 +315,7 @@ fn structs_are_as_their_schemas_say() {
 }
 
 #[test]
-fn enums_are_as_their_schemas_say() {
+fn enums_are_read() {
     hold_type::<Kind>(&[json!("a"), json!("b"), json!("c")]);
     let mixed = [
         json!({"d": {"a": 1, "b": {"b": 1}}}),
@@ -352,7 +338,7 @@ fn enums_are_as_their_schemas_say() {
 }
 
 #[test]
-fn other_types_are_as_their_schemas_say() {
+fn other_types_are_read() {
     hold_type::<Newtype>(&[json!(1)]);
     hold_type::<Pair>(&[json!([1]), json!([1, 2])]);
     hold_type::<Unit>(&[json!(null)]);
@@ -370,7 +356,7 @@ fn other_types_are_as_their_schemas_say() {
 }
 
 #[test]
-fn types_with_a_format_of_their_own_are_as_their_schemas_say() {
+fn types_with_a_text_form_are_read() {
     let own = json!({
         "a": "1d", "b": "f1", "c": "node[0-3]", "d": "run", "e": "CD", "f": 7, "g": "::1",
         "h": {"secs": 1, "nanos": 0}, "i": "/tmp"
@@ -384,21 +370,7 @@ fn types_with_a_format_of_their_own_are_as_their_schemas_say() {
 }
 
 #[test]
-fn types_that_hide_mistakes_are_left_open() {
+fn types_that_ignore_errors_are_read() {
     hold_type::<Lenient>(&[json!({"a": "x", "b": [], "c": 7})]);
     hold_type::<Lossy>(&[json!([1, "x", {}])]);
-    let open = schema::of::<Lenient>();
-    assert_eq!(open["properties"], json!({"a": {}, "b": {}, "c": {}}));
-    assert_eq!(open["required"], json!(["a"]));
-    assert_eq!(schema::of::<Lossy>(), json!({"type": "array"}));
-}
-
-#[test]
-fn a_type_that_panics_ends_no_probe() {
-    assert_eq!(schema::of::<Panics>(), json!({"type": "string"}));
-    let within = schema::of::<(Panics, u8)>();
-    assert_eq!(
-        within,
-        json!({"type": "array", "minItems": 1, "maxItems": 2, "prefixItems": [{"type": "string"}]})
-    );
 }

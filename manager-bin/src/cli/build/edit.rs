@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use jobtap_core::plugin::PluginDescriptor;
+use jobtap_core::host::PluginDescriptor;
 
 use super::{MANIFEST, no_manifest, with};
 use crate::build::{self, BuildError, Manifest, linked};

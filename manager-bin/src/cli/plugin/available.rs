@@ -2,7 +2,8 @@
 //!
 //! No manager is asked: this tells what a binary is before anybody starts it.
 
-use jobtap_core::plugin::{Load, PluginDescriptor, SDK_VERSION};
+use jobtap_core::SDK_VERSION;
+use jobtap_core::host::{Load, PluginDescriptor};
 use jobtap_core::sched::SchedulerDescriptor;
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! `job-manager.jobtap*`, about plugins, and the services of plugins themselves.
 
 use jobtap_core::engine::{Engine, Request};
+use jobtap_core::host::HandlerStats;
 use jobtap_core::job::JobId;
-use jobtap_core::plugin::HandlerStats;
 use serde_json::{Value, json};
 
 use super::audit::Change;

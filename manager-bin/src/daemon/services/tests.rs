@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use jobtap_core::engine::{DrainMode, Input, NodeRequest, ReplyTo, Setup, Submission};
+use jobtap_core::host::{Registry, RemoteCall, RemoteSink, Ticks};
 use jobtap_core::job::{Timestamp, Uid};
 use jobtap_core::jobspec::JobspecBuilder;
-use jobtap_core::plugin::{Registry, RemoteCall, RemoteSink, Ticks};
 use jobtap_core::queue::Target;
 use jobtap_core::resource::{Idset, ResourceSet};
 use proptest::prelude::*;

@@ -30,7 +30,7 @@ fn a_signal_reaches_a_task_that_left_the_process_group() {
     let script = "if [ $JOBTAP_TASK_RANK = 0 ]; then exec sleep 600; fi
         exec setsid sh -c 'echo $$ >ready; exec sleep 600'";
     manager.executor.start(site.job(1, 2, script));
-    let _task = Killed(pid(&fs::read_to_string(ready).unwrap()));
+    let _task = Killed(pid(&site.read_fifo(&ready)));
     manager.until(1, has_started);
     manager.executor.cancel(1, SIGTERM);
     assert_eq!(status(&manager.to_end(1)), 143 << 8);
@@ -144,7 +144,7 @@ fn a_signal_reaches_a_daemon_of_a_job_that_runs() {
             while :; do sleep 0.01; done' &)
         cat up >ready; trap '' USR1; echo >trapped; exec sleep 600";
     manager.executor.start(site.job(1, 1, script));
-    let _daemon = Killed(pid(&fs::read_to_string(ready).unwrap()));
+    let _daemon = Killed(pid(&site.read_fifo(&ready)));
     wait_for("the task ignores the signal", || site.path("trapped").exists());
     manager.executor.signal(1, SIGUSR1);
     wait_for("the daemon has got the signal", || site.path("got").exists());

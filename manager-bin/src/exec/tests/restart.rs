@@ -156,7 +156,7 @@ fn a_job_that_no_manager_wants_any_more_keeps_no_shepherd() {
     let ready = site.fifo("ready");
     let first = site.manager();
     first.executor.start(site.job(1, 1, "echo $PPID >ready; exec sleep 600"));
-    let shepherd = fs::read_to_string(ready).unwrap();
+    let shepherd = site.read_fifo(&ready);
     first.until(1, has_started);
     drop(first);
     let second = site.manager();
@@ -186,7 +186,7 @@ fn a_shepherd_whose_state_directory_is_gone_leaves_with_its_last_job() {
     let (ready, go) = (site.fifo("ready"), site.fifo("go"));
     let manager = site.manager();
     manager.executor.start(site.job(1, 1, "echo $PPID >ready; cat go"));
-    let shepherd = fs::read_to_string(ready).unwrap();
+    let shepherd = site.read_fifo(&ready);
     manager.until(1, has_started);
     drop(manager);
     fs::remove_dir_all(site.path("state")).unwrap();
@@ -225,7 +225,7 @@ fn a_terminated_shepherd_ends_its_jobs_and_keeps_their_ends() {
     let (site, job, ready) = durable(IMPATIENT);
     let first = site.manager();
     first.executor.start(job.clone());
-    let pids = fs::read_to_string(ready).unwrap();
+    let pids = site.read_fifo(&ready);
     let shepherd = pids.split(' ').next().unwrap();
     first.until(1, has_started);
     drop(first);
@@ -246,7 +246,7 @@ fn a_terminated_shepherd_waits_a_bounded_time_for_acknowledgements() {
     let (site, job, ready) = durable(IMPATIENT);
     let manager = site.manager();
     manager.executor.start(job);
-    let pids = fs::read_to_string(ready).unwrap();
+    let pids = site.read_fifo(&ready);
     let shepherd = pids.split(' ').next().unwrap();
     send(Signal::TERM, shepherd);
     assert_eq!(status(&manager.to_end(1)), 137 << 8);
@@ -259,7 +259,7 @@ fn a_terminated_shepherd_kills_what_its_policy_could_not() {
     let (site, job, ready) = durable(FUTILE);
     let manager = site.manager();
     manager.executor.start(job);
-    let pids = fs::read_to_string(ready).unwrap();
+    let pids = site.read_fifo(&ready);
     let (shepherd, task) = pids.trim().split_once(' ').unwrap();
     manager.until(1, has_started);
     drop(manager);
@@ -273,16 +273,19 @@ fn a_terminated_shepherd_kills_what_its_policy_could_not() {
 fn a_terminated_shepherd_stays_for_a_job_that_is_started_later() {
     let (site, _, ready) = durable(KillPolicy { kill_timeout: 60.0, ..KillPolicy::default() });
     let terminated = site.fifo("terminated");
-    let script = "trap 'echo >terminated' TERM; echo $PPID $$ >ready; sleep 600; sleep 600";
+    // The shell is at `wait` when the signal comes: it would not run the trap before a command in the
+    // foreground ends, and that one may get the signal before it can die of it.
+    let script =
+        "trap 'echo >terminated' TERM; echo $PPID $$ >ready; while :; do sleep 600 & wait; done";
     let job = site.job(1, 1, script);
     let manager = site.manager();
     manager.executor.start(job);
-    let pids = fs::read_to_string(ready).unwrap();
+    let pids = site.read_fifo(&ready);
     let (shepherd, task) = pids.trim().split_once(' ').unwrap();
     manager.until(1, has_started);
     send(Signal::TERM, shepherd);
     // A job that came before the shepherd has taken the signal would be canceled with the others.
-    fs::read_to_string(terminated).unwrap();
+    site.read_fifo(&terminated);
     let go = site.fifo("go");
     manager.executor.start(site.job(2, 1, "cat go; echo $PPID >shepherd"));
     manager.until(2, has_started);
@@ -302,7 +305,7 @@ fn jobs_of_a_dead_shepherd_are_lost_and_the_next_one_works() {
     let manager = site.manager();
     let ready = site.fifo("ready");
     manager.executor.start(site.job(1, 1, "echo $PPID $$ >ready; exec sleep 600"));
-    let text = fs::read_to_string(ready).unwrap();
+    let text = site.read_fifo(&ready);
     let pids: Vec<&str> = text.split_whitespace().collect();
     manager.until(1, has_started);
     assert!(Command::new("kill").args(["-9", pids[0]]).status().unwrap().success());

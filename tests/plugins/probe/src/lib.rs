@@ -9,7 +9,7 @@ use std::time::Duration;
 use jobtap_core::prelude::*;
 
 /// Its own configuration.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct Settings {
     greeting: String,

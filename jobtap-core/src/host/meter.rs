@@ -1,0 +1,217 @@
+//! What each handler costs: counts, and a histogram of its time from sampled calls.
+//!
+//! Two readings of a precise clock cost several times an empty handler. So every call reads the
+//! host's coarse clock, a number in memory, which finds handlers that are over their budget; and one
+//! call in [`SAMPLE`] is timed precisely.
+
+use std::cell::Cell;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One call in so many is timed precisely.
+pub const SAMPLE: u64 = 64;
+
+/// Buckets of the histogram: bucket `n` holds times from 2^n ns to below 2^(n+1) ns.
+pub const BUCKETS: usize = 40;
+
+/// The host's clocks for metering.
+#[derive(Clone)]
+pub struct Ticks {
+    coarse: Arc<AtomicU64>,
+    precise: fn() -> u64,
+}
+
+impl Ticks {
+    /// `coarse` is kept at about the present time in milliseconds by the host; `precise` reads
+    /// nanoseconds. Both from any origin.
+    pub fn new(coarse: Arc<AtomicU64>, precise: fn() -> u64) -> Self {
+        Self { coarse, precise }
+    }
+
+    /// The coarse clock, in milliseconds.
+    pub fn coarse(&self) -> u64 {
+        self.coarse.load(Ordering::Relaxed)
+    }
+
+    fn precise(&self) -> u64 {
+        (self.precise)()
+    }
+}
+
+/// Clocks that stand still.
+impl Default for Ticks {
+    fn default() -> Self {
+        Self::new(Arc::default(), || 0)
+    }
+}
+
+impl fmt::Debug for Ticks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticks").field("coarse", &self.coarse()).finish_non_exhaustive()
+    }
+}
+
+/// Counts of one handler.
+#[derive(Debug)]
+pub(super) struct Meter {
+    calls: Cell<u64>,
+    errors: Cell<u64>,
+    panics: Cell<u64>,
+    samples: [Cell<u32>; BUCKETS],
+}
+
+/// A call that is being metered.
+#[derive(Debug)]
+pub(super) struct Running {
+    coarse: u64,
+    precise: Option<u64>,
+}
+
+impl Meter {
+    pub(super) fn new() -> Self {
+        Self {
+            calls: Cell::new(0),
+            errors: Cell::new(0),
+            panics: Cell::new(0),
+            samples: [const { Cell::new(0) }; BUCKETS],
+        }
+    }
+
+    #[inline]
+    pub(super) fn start(&self, ticks: &Ticks) -> Running {
+        let calls = self.calls.get();
+        self.calls.set(calls + 1);
+        let precise = calls.is_multiple_of(SAMPLE).then(|| ticks.precise());
+        Running { coarse: ticks.coarse(), precise }
+    }
+
+    /// Ends a call; gives the milliseconds that it took by the coarse clock.
+    #[inline]
+    pub(super) fn stop(&self, running: &Running, ticks: &Ticks) -> u64 {
+        if let Some(start) = running.precise {
+            self.sample(ticks.precise().saturating_sub(start));
+        }
+        ticks.coarse().saturating_sub(running.coarse)
+    }
+
+    pub(super) fn error(&self) {
+        self.errors.set(self.errors.get() + 1);
+    }
+
+    pub(super) fn panic(&self) {
+        self.panics.set(self.panics.get() + 1);
+    }
+
+    #[cold]
+    fn sample(&self, nanoseconds: u64) {
+        let bucket = (nanoseconds.max(1).ilog2() as usize).min(BUCKETS - 1);
+        if let Some(count) = self.samples.get(bucket) {
+            count.set(count.get().saturating_add(1));
+        }
+    }
+
+    pub(super) fn stats(&self, topic: String, method: &'static str) -> HandlerStats {
+        HandlerStats {
+            topic,
+            method,
+            calls: self.calls.get(),
+            errors: self.errors.get(),
+            panics: self.panics.get(),
+            samples: self.samples.iter().map(Cell::get).collect(),
+        }
+    }
+}
+
+/// What a handler did so far, for `jobtap plugin stats`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HandlerStats {
+    /// Its topic.
+    pub topic: String,
+    /// The method's name.
+    pub method: &'static str,
+    /// How often it was called.
+    pub calls: u64,
+    /// How often it returned an error; refusals count too.
+    pub errors: u64,
+    /// How often it panicked.
+    pub panics: u64,
+    /// Timed calls by duration: see [`BUCKETS`].
+    pub samples: Vec<u32>,
+}
+
+impl HandlerStats {
+    /// The timed calls by duration: the upper bound of each bucket in nanoseconds, and how many calls
+    /// were in it; without the empty ones.
+    ///
+    /// ```
+    /// # use jobtap_core::host::HandlerStats;
+    /// fn slow(stats: &HandlerStats) -> u32 {
+    ///     let over_a_millisecond = stats.histogram().filter(|(below, _)| *below > 2_000_000);
+    ///     over_a_millisecond.map(|(_, calls)| calls).sum()
+    /// }
+    /// ```
+    pub fn histogram(&self) -> impl Iterator<Item = (u64, u32)> {
+        let buckets = self.samples.iter().enumerate();
+        let timed = buckets.filter(|(_, calls)| **calls > 0);
+        timed.map(|(bucket, calls)| (1 << (bucket + 1), *calls))
+    }
+
+    /// The upper bound in nanoseconds of the bucket that holds this part of the timed calls, such as
+    /// 0.5 for the median; `None` when none was timed.
+    pub fn quantile(&self, part: f64) -> Option<u64> {
+        let total: u64 = self.samples.iter().map(|count| u64::from(*count)).sum();
+        if total == 0 {
+            return None;
+        }
+        // At least one call, at most all of them.
+        let wanted = ((total as f64 * part).ceil() as u64).clamp(1, total);
+        let mut seen = 0;
+        let bucket = self.samples.iter().position(|count| {
+            seen += u64::from(*count);
+            seen >= wanted
+        })?;
+        Some(1 << (bucket + 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_call_in_sixty_four_is_timed() {
+        let ticks = Ticks::new(Arc::default(), || 1000);
+        let meter = Meter::new();
+        for _ in 0..129 {
+            let running = meter.start(&ticks);
+            meter.stop(&running, &ticks);
+        }
+        let stats = meter.stats("job.new".to_owned(), "seen");
+        assert_eq!(stats.calls, 129);
+        assert_eq!(stats.samples.iter().sum::<u32>(), 3);
+    }
+
+    #[test]
+    fn quantiles_are_bounds_of_buckets() {
+        let meter = Meter::new();
+        for nanoseconds in [10, 10, 10, 5000] {
+            meter.sample(nanoseconds);
+        }
+        let stats = meter.stats(String::new(), "");
+        assert_eq!(stats.quantile(0.5), Some(16));
+        assert_eq!(stats.quantile(1.0), Some(8192));
+        assert_eq!(stats.histogram().collect::<Vec<_>>(), [(16, 3), (8192, 1)]);
+        assert_eq!(Meter::new().stats(String::new(), "").quantile(0.5), None);
+    }
+
+    #[test]
+    fn the_coarse_clock_tells_how_long_a_call_took() {
+        let coarse = Arc::new(AtomicU64::new(5));
+        let ticks = Ticks::new(Arc::clone(&coarse), || 0);
+        let meter = Meter::new();
+        let running = meter.start(&ticks);
+        coarse.store(255, Ordering::Relaxed);
+        assert_eq!(meter.stop(&running, &ticks), 250);
+    }
+}

@@ -1,0 +1,71 @@
+//! What runs plugins: the seam that a host implements, and the parts that every host needs.
+//!
+//! A host takes the linked plugins from the [`Registry`], builds each from its [`PluginDescriptor`]
+//! and puts it as an [`Instance`] on a [`Stack`]. For each topic it goes through
+//! [`Stack::handlers`], calls each [`Bound`] handler with [`Args`], and reads its [`Outcome`].
+//! Meanwhile the handler sees the host as `dyn` [`Host`], where it queues a [`Command`] for what it
+//! asks for. The job manager's engine is one host; none of this knows the engine.
+//!
+//! The typed interface that authors write against, [`plugin`](crate::plugin), is built on this
+//! module, which doesn't know it. Values that occur on both sides, such as [`Priority`] and
+//! [`Process`], are defined here and public there.
+
+#[cfg(panic = "abort")]
+compile_error!(
+    "jobtap catches the panics of plugins: build with `panic = \"unwind\"`, which is the default"
+);
+
+// Modules with values that authors name too are open to the crate, so that `plugin` can export them.
+mod backend;
+pub(crate) mod call_error;
+mod callback;
+pub(crate) mod command;
+pub(crate) mod descriptor;
+pub(crate) mod event_name;
+pub(crate) mod exception;
+pub(crate) mod failure;
+mod meter;
+mod order;
+pub(crate) mod outcome;
+pub(crate) mod perilog;
+pub(crate) mod process;
+mod registry;
+mod remote;
+pub(crate) mod service;
+mod stack;
+pub(crate) mod update;
+
+#[cfg(feature = "linkme")]
+#[doc(hidden)]
+pub use backend::{JOBTAP_PLUGINS_V1, JOBTAP_SCHEDULERS_V1};
+#[cfg(all(feature = "inventory", not(feature = "linkme")))]
+#[doc(hidden)]
+pub use backend::{Linked, LinkedScheduler};
+pub use callback::{Args, Detail, Host};
+pub use command::{Command, Hold, JobWork, LaterCall, Task, TimerKey, Work};
+pub use descriptor::{
+    AsyncPolicy, HandlerEntry, HandlerFn, InitArgs, Load, LoadOrder, OnRestart, PluginDescriptor,
+};
+pub use failure::{Failure, panic_text};
+pub use futures_util::future::AbortHandle;
+pub use meter::{BUCKETS, HandlerStats, SAMPLE, Ticks};
+pub use order::{Place, arrange};
+pub use outcome::{Decisions, Outcome};
+pub use process::{LineSink, ProcessAnswer, ProcessCommand, ProcessKey};
+pub use registry::{Registry, RegistryBuilder, RegistryError};
+pub use remote::{PluginKey, RemoteCall, RemoteHandle, RemoteSink};
+pub use service::{ReplyTo, Role, ServiceRequest};
+pub use stack::{Bound, Called, Fault, Handlers, Instance, Stack};
+pub use update::UpdateDecision;
+
+// Public as items of `plugin`.
+pub(crate) use call_error::CallError;
+pub(crate) use command::{JobFlag, Level};
+pub(crate) use event_name::EventName;
+pub(crate) use exception::{Exception, Severity};
+pub(crate) use failure::ConfError;
+pub(crate) use outcome::Priority;
+pub(crate) use perilog::Perilog;
+pub(crate) use process::{OutputLine, Process, ProcessEnd, ProcessError, ProcessResult};
+pub(crate) use service::{Cred, ServiceError};
+pub(crate) use update::UpdateRequest;

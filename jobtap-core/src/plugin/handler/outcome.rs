@@ -1,0 +1,220 @@
+//! What handlers return, and how it becomes the [`Outcome`] that a host reads.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::failure::{EpilogFailed, HandlerError, PrologFailed, Reject};
+use super::update::Update;
+use crate::host::{ConfError, Failure, Outcome, Priority};
+use crate::plugin::cx::arguments::IsJson;
+use crate::resource::ResourceSet;
+use crate::topic::{
+    PluginQuery, ReturnsAnnotations, ReturnsConf, ReturnsEnd, ReturnsFault, ReturnsPriority,
+    ReturnsQuery, ReturnsResources, ReturnsUnit, ReturnsUpdate, ReturnsVerdict, TopicSet,
+};
+
+/// Notes on a job for users to see; merged into those it has. `null` removes a key.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// # #[derive(Default)]
+/// # struct Estimate;
+/// #[jobtap_plugin(name = "estimate")]
+/// impl Estimate {
+///     #[on("job.state.sched")]
+///     fn sched(&self, job: &Job) -> Annotations {
+///         let hours = job.jobspec().duration() / 3600.0;
+///         Annotations::new().with("estimate", serde_json::json!({"hours": hours}))
+///     }
+///
+///     #[on("job.state.run")]
+///     fn run(&self) -> Annotations {
+///         Annotations::new().with("estimate", serde_json::Value::Null) // Takes it away.
+///     }
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Annotations(Map<String, Value>);
+
+impl Annotations {
+    /// No notes yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With one more note.
+    pub fn with(mut self, key: impl Into<String>, value: impl IsJson) -> Self {
+        self.0.insert(key.into(), value.into_json());
+        self
+    }
+
+    /// The notes.
+    pub fn into_map(self) -> Map<String, Value> {
+        self.0
+    }
+}
+
+/// The answer to `jobtap plugin query NAME`: keys beside the `name` and `path` that the manager
+/// fills in.
+///
+/// ```
+/// use jobtap_core::plugin::QueryData;
+///
+/// let data = QueryData::new().with("jobs", 3).with("limit", 10);
+/// assert_eq!(data.into_map().len(), 2);
+/// ```
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct QueryData(Map<String, Value>);
+
+impl QueryData {
+    /// Nothing but what the manager fills in.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With one more key.
+    pub fn with(mut self, key: impl Into<String>, value: impl IsJson) -> Self {
+        self.0.insert(key.into(), value.into_json());
+        self
+    }
+
+    /// The fields of a struct.
+    ///
+    /// # Errors
+    /// When it isn't written as an object.
+    pub fn of(data: &impl Serialize) -> Result<Self, HandlerError> {
+        match serde_json::to_value(data)? {
+            Value::Object(map) => Ok(Self(map)),
+            _ => Err(HandlerError::new("query data is an object: take a struct or a map")),
+        }
+    }
+
+    /// The keys.
+    pub fn into_map(self) -> Map<String, Value> {
+        self.0
+    }
+}
+
+/// Types that a handler of topic `T` may return.
+#[diagnostic::on_unimplemented(
+    message = "a handler of `{T}` can't return `{Self}`",
+    label = "not a return type of this topic",
+    note = "return `()`, `Priority` where a priority is asked, `Annotations`, `Update` from `job.update.KEY`, `QueryData` from `plugin.query`, the `answer` of a topic of your own, or a `Result` of one of them: with `Reject` in gates (`job.validate`, `job.dependency.SCHEME`), `ConfError` in `conf.update`, `HandlerError` elsewhere"
+)]
+pub trait IntoOutcome<T: TopicSet> {
+    /// Makes the outcome.
+    ///
+    /// # Errors
+    /// Those of the handler itself.
+    fn into_outcome(self) -> Result<Outcome, Failure>;
+}
+
+impl<T: ReturnsUnit> IntoOutcome<T> for () {
+    fn into_outcome(self) -> Result<Outcome, Failure> {
+        Ok(Outcome::default())
+    }
+}
+
+impl<T: ReturnsPriority> IntoOutcome<T> for Priority {
+    #[inline]
+    fn into_outcome(self) -> Result<Outcome, Failure> {
+        Ok(Outcome::priority(self))
+    }
+}
+
+impl<T: ReturnsAnnotations> IntoOutcome<T> for Annotations {
+    fn into_outcome(self) -> Result<Outcome, Failure> {
+        Ok(Outcome::with(|more| more.annotations = Some(self.into_map())))
+    }
+}
+
+impl<T: ReturnsPriority + ReturnsAnnotations> IntoOutcome<T> for (Priority, Annotations) {
+    fn into_outcome(self) -> Result<Outcome, Failure> {
+        let mut outcome = Outcome::with(|more| more.annotations = Some(self.1.into_map()));
+        outcome.priority = self.0;
+        Ok(outcome)
+    }
+}
+
+impl<T: ReturnsResources> IntoOutcome<T> for ResourceSet {
+    fn into_outcome(self) -> Result<Outcome, Failure> {
+        Ok(Outcome::with(|more| more.resources = Some(self)))
+    }
+}
+
+impl<T: ReturnsUpdate> IntoOutcome<T> for Update {
+    fn into_outcome(self) -> Result<Outcome, Failure> {
+        Ok(Outcome::with(|more| more.update = Some(self.0)))
+    }
+}
+
+impl<T: ReturnsQuery> IntoOutcome<T> for QueryData {
+    fn into_outcome(self) -> Result<Outcome, Failure> {
+        Ok(Outcome::with(|more| more.query = Some(self.into_map())))
+    }
+}
+
+/// Nothing is decided by `None`.
+impl<T: TopicSet, O: IntoOutcome<T>> IntoOutcome<T> for Option<O> {
+    fn into_outcome(self) -> Result<Outcome, Failure> {
+        self.map_or_else(|| Ok(Outcome::default()), O::into_outcome)
+    }
+}
+
+impl<T: TopicSet, O: IntoOutcome<T>, E: IntoFailure<T>> IntoOutcome<T> for Result<O, E> {
+    fn into_outcome(self) -> Result<Outcome, Failure> {
+        match self {
+            Ok(value) => value.into_outcome(),
+            Err(error) => Err(error.into_failure()),
+        }
+    }
+}
+
+/// Types that a handler of topic `T` may fail with.
+#[diagnostic::on_unimplemented(
+    message = "a handler of `{T}` can't fail with `{Self}`",
+    label = "not an error type of this topic",
+    note = "use `Reject` in gates (`job.validate`, `job.dependency.SCHEME`, `job.update.KEY`), `ConfError` in `conf.update`, `HandlerError` elsewhere; `?` converts any other error into them"
+)]
+pub trait IntoFailure<T: TopicSet> {
+    /// Makes the failure.
+    fn into_failure(self) -> Failure;
+}
+
+impl<T: ReturnsVerdict> IntoFailure<T> for Reject {
+    fn into_failure(self) -> Failure {
+        Failure::Reject(self.text().to_owned())
+    }
+}
+
+impl<T: ReturnsConf> IntoFailure<T> for ConfError {
+    fn into_failure(self) -> Failure {
+        Failure::Reject(self.text().to_owned())
+    }
+}
+
+impl<T: ReturnsFault> IntoFailure<T> for HandlerError {
+    fn into_failure(self) -> Failure {
+        Failure::Error(self.text().to_owned())
+    }
+}
+
+/// For their compile error: nothing is held for a handler that is not `async`.
+impl<T: ReturnsEnd> IntoFailure<T> for PrologFailed {
+    fn into_failure(self) -> Failure {
+        Failure::Error(self.text().to_owned())
+    }
+}
+
+/// As for [`PrologFailed`].
+impl<T: ReturnsEnd> IntoFailure<T> for EpilogFailed {
+    fn into_failure(self) -> Failure {
+        Failure::Error(self.text().to_owned())
+    }
+}
+
+impl IntoFailure<PluginQuery> for HandlerError {
+    fn into_failure(self) -> Failure {
+        Failure::Error(self.text().to_owned())
+    }
+}

@@ -1,0 +1,283 @@
+//! What a handler may take as parameters.
+
+use super::update::Updates;
+use crate::eventlog::EventEntry;
+use crate::host::{Detail, Failure, UpdateRequest};
+use crate::job::{Job, JobInfo, State};
+use crate::jobspec::{Dependency, Jobspec};
+use crate::plugin::conf::{Conf, ConfTable, InstanceConf};
+use crate::plugin::cx::call::Call;
+use crate::plugin::cx::context::Cx;
+use crate::plugin::data::{Data, InstanceData, PluginData, PluginInstanceData};
+use crate::plugin::remote::handle::{Remote, SamePlugin};
+use crate::resource::ResourceSet;
+use crate::topic::{
+    HasCause, HasConf, HasDependency, HasEntry, HasJob, HasMember, HasOwnConf, HasOwned,
+    HasPrevState, HasResources, HasUpdateRequest, HasUpdates, TopicId, TopicSet,
+};
+
+/// Types that a handler of plugin `P` may take as a parameter at topic `T`.
+///
+/// | parameter | where |
+/// |---|---|
+/// | `&Job`, `&Jobspec`, `JobInfo`, `Option<&ResourceSet>` | every `job.*` topic |
+/// | `&ResourceSet` | `job.state.run` |
+/// | [`PrevState`], `Option<&EventEntry>` | `job.state.*` |
+/// | `&EventEntry` | `job.event.*` |
+/// | `&Dependency` | `job.dependency.*` |
+/// | `&UpdateRequest` | `job.update.KEY` |
+/// | `Updates` | `job.update` |
+/// | [`JobTopic`] | the wildcards `job.state.*` and `job.*` |
+/// | `InstanceConf<C>` | `conf.update` |
+/// | `Request<Q>`, `Caller`, `Responder<R>` | `#[service]` |
+/// | `&MyTopic` | `#[on(MyTopic)]`: an author's own topic is its payload |
+/// | `Cx<'_, T>`, `Remote<Self>` | everywhere |
+/// | `Data<'_, D>` | every `job.*` topic of a plugin with `data = D` |
+/// | `InstanceData<'_, D>` | everywhere in a plugin with `instance_data = D` |
+#[diagnostic::on_unimplemented(
+    message = "a handler of `{T}` can't take `{Self}`",
+    label = "not a parameter of this topic",
+    note = "id, user, state and result of the job are methods of `&Job`; other jobs are looked up with `cx.job(id)`",
+    note = "where the topic has them, a handler takes `&Job`, `&Jobspec`, `&ResourceSet`, `PrevState`, `&EventEntry`, `&Dependency`, `Updates`, `&UpdateRequest`, `InstanceConf<C>`, `Data<'_, D>`, `InstanceData<'_, D>`, `Remote<Self>`, and `Cx<'_, T>` with `T` as in `#[on]`; a service takes `Request<Q>`, `Caller` and `Responder<R>`"
+)]
+pub trait FromTopic<'a, P, T: TopicSet>: Sized {
+    /// Takes the parameter out of a call.
+    ///
+    /// # Errors
+    /// When the host did not fill in what the topic promises, or stored data can't be read.
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure>;
+}
+
+impl<'a, P, T: HasJob> FromTopic<'a, P, T> for &'a Job {
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        call.args.job.ok_or(Failure::Input("the host gave no job"))
+    }
+}
+
+impl<'a, P, T: HasJob> FromTopic<'a, P, T> for &'a Jobspec {
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        Ok(<&Job as FromTopic<'a, P, T>>::from_topic(call)?.jobspec())
+    }
+}
+
+impl<'a, P, T: HasJob> FromTopic<'a, P, T> for JobInfo {
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        Ok(<&Job as FromTopic<'a, P, T>>::from_topic(call)?.into())
+    }
+}
+
+impl<'a, P, T: HasJob> FromTopic<'a, P, T> for Option<&'a ResourceSet> {
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        Ok(<&Job as FromTopic<'a, P, T>>::from_topic(call)?.resources())
+    }
+}
+
+impl<'a, P, T: HasResources> FromTopic<'a, P, T> for &'a ResourceSet {
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        call.args.job.and_then(Job::resources).ok_or(Failure::Input("the host gave no resources"))
+    }
+}
+
+impl<'a, P, T: HasResources> FromTopic<'a, P, T> for ResourceSet {
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        <&ResourceSet as FromTopic<'a, P, T>>::from_topic(call).cloned()
+    }
+}
+
+/// The state that a job was in before, in `job.state.*`.
+///
+/// `None` when the callback does not come from an event: the job is introduced to a plugin that
+/// was just loaded.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// fn cleanup(job: &Job, prev: PrevState, cx: Cx<'_, JobStateCleanup>) {
+///     if prev.0 != Some(State::Run) {
+///         cx.log(Level::Info, format!("{} never had resources", job.id()));
+///     }
+/// }
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PrevState(pub Option<State>);
+
+impl<'a, P, T: HasPrevState> FromTopic<'a, P, T> for PrevState {
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        Ok(match call.args.detail {
+            Detail::State { prev, .. } => PrevState(prev),
+            _ => PrevState(None),
+        })
+    }
+}
+
+impl<'a, P, T: HasCause> FromTopic<'a, P, T> for Option<&'a EventEntry> {
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        Ok(match call.args.detail {
+            Detail::State { entry, .. } => entry,
+            _ => None,
+        })
+    }
+}
+
+impl<'a, P, T: HasEntry> FromTopic<'a, P, T> for &'a EventEntry {
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        match call.args.detail {
+            Detail::Event(entry) => Ok(entry),
+            _ => Err(Failure::Input("the host gave no event entry")),
+        }
+    }
+}
+
+impl<'a, P, T: HasDependency> FromTopic<'a, P, T> for &'a Dependency {
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        match call.args.detail {
+            Detail::Dependency(dependency) => Ok(dependency),
+            _ => Err(Failure::Input("the host gave no dependency")),
+        }
+    }
+}
+
+/// A copy, for asynchronous handlers.
+impl<'a, P, T: HasDependency> FromTopic<'a, P, T> for Dependency {
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        <&Dependency as FromTopic<'a, P, T>>::from_topic(call).cloned()
+    }
+}
+
+impl<'a, P, T: HasUpdates> FromTopic<'a, P, T> for Updates<'a> {
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        match call.args.detail {
+            Detail::Updates(updates) => Ok(Updates(updates)),
+            _ => Err(Failure::Input("the host gave no updates")),
+        }
+    }
+}
+
+impl<'a, P, T: HasUpdateRequest> FromTopic<'a, P, T> for &'a UpdateRequest {
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        match call.args.detail {
+            Detail::UpdateRequest(request) => Ok(request),
+            _ => Err(Failure::Input("the host gave no update request")),
+        }
+    }
+}
+
+/// For which topic a wildcard handler (`job.state.*`, `job.*`) is called, with what that topic has.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// # #[derive(Default)]
+/// # struct Trace;
+/// #[jobtap_plugin(name = "trace")]
+/// impl Trace {
+///     #[on("job.*")]
+///     fn any(&self, job: &Job, topic: JobTopic<'_>, cx: Cx<'_, JobAny>) {
+///         let what = match topic {
+///             JobTopic::State(_) => format!("is in {}", job.state()),
+///             JobTopic::Event(entry) => format!("has {}", entry.name),
+///             other => format!("{other:?}"),
+///         };
+///         cx.log(Level::Debug, format!("{} {what}", job.id()));
+///     }
+/// }
+/// ```
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum JobTopic<'a> {
+    /// `job.create`
+    Create,
+    /// `job.validate`
+    Validate,
+    /// `job.dependency.SCHEME`
+    Dependency(&'a Dependency),
+    /// `job.new`
+    New,
+    /// `job.state.*`; the state that was entered is `job.state()`.
+    State(PrevState),
+    /// `job.event.NAME`
+    Event(&'a EventEntry),
+    /// `job.priority.get`
+    PriorityGet,
+    /// `job.update.KEY`
+    UpdateKey(&'a UpdateRequest),
+    /// `job.update`
+    Update(Updates<'a>),
+    /// `job.inactive-add`
+    InactiveAdd,
+    /// `job.inactive-remove`
+    InactiveRemove,
+    /// `job.destroy`
+    Destroy,
+}
+
+impl<'a, P, T: HasMember> FromTopic<'a, P, T> for JobTopic<'a> {
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        Ok(match (call.args.topic, call.args.detail) {
+            (TopicId::JobCreate, _) => JobTopic::Create,
+            (TopicId::JobValidate, _) => JobTopic::Validate,
+            (TopicId::JobNew, _) => JobTopic::New,
+            (TopicId::JobPriorityGet, _) => JobTopic::PriorityGet,
+            (TopicId::JobInactiveAdd, _) => JobTopic::InactiveAdd,
+            (TopicId::JobInactiveRemove, _) => JobTopic::InactiveRemove,
+            (TopicId::JobDestroy, _) => JobTopic::Destroy,
+            (_, Detail::Dependency(dependency)) => JobTopic::Dependency(dependency),
+            (_, Detail::Event(entry)) => JobTopic::Event(entry),
+            (_, Detail::UpdateRequest(request)) => JobTopic::UpdateKey(request),
+            (_, Detail::Updates(updates)) => JobTopic::Update(Updates(updates)),
+            (_, Detail::State { prev, .. }) => JobTopic::State(PrevState(prev)),
+            _ => JobTopic::State(PrevState(None)),
+        })
+    }
+}
+
+impl<'a, P, T: HasConf, C: ConfTable> FromTopic<'a, P, T> for InstanceConf<C> {
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        let Detail::Conf(conf) = call.args.detail else {
+            return Err(Failure::Input("the host gave no configuration"));
+        };
+        InstanceConf::read(conf).map_err(|error| Failure::Reject(error.text().to_owned()))
+    }
+}
+
+macro_rules! lent {
+    ($($lent:ident)*) => { $(
+        /// For its compile error: no topic gives it away.
+        impl<'a, P, T: HasOwned> FromTopic<'a, P, T> for $lent {
+            fn from_topic(_: &Call<'a, T>) -> Result<Self, Failure> {
+                Err(Failure::Input("a topic gives nothing away"))
+            }
+        }
+    )* };
+}
+lent!(Job Jobspec EventEntry UpdateRequest);
+
+/// For its compile error: no topic has it.
+impl<'a, P, T: HasOwnConf, C: ConfTable> FromTopic<'a, P, T> for Conf<C> {
+    fn from_topic(_: &Call<'a, T>) -> Result<Self, Failure> {
+        Err(Failure::Input("a topic has no `Conf`"))
+    }
+}
+
+impl<'a, P, T: TopicSet> FromTopic<'a, P, T> for Cx<'a, T> {
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        Ok(Cx::new(*call))
+    }
+}
+
+impl<'a, P, Q: SamePlugin<P>, T: TopicSet> FromTopic<'a, P, T> for Remote<Q> {
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        Ok(Remote::new(call.args.host.remote()))
+    }
+}
+
+impl<'a, P: PluginData<D>, D, T: HasJob> FromTopic<'a, P, T> for Data<'a, D> {
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        let job = <&Job as FromTopic<'a, P, T>>::from_topic(call)?;
+        Ok(Data::new(call.args.host, job.id(), P::form()))
+    }
+}
+
+impl<'a, P: PluginInstanceData<D>, D, T: TopicSet> FromTopic<'a, P, T> for InstanceData<'a, D> {
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        Ok(InstanceData::new(call.args.host, P::form()))
+    }
+}

@@ -1,0 +1,313 @@
+//! Services: what clients can ask of a plugin by name, typed on both sides.
+//!
+//! A function under `#[service("name")]` answers requests for `job-manager.PLUGIN.name` (without a
+//! name: `job-manager.PLUGIN`; a builtin's leading dot is left out). It takes [`Request<Q>`] for any
+//! `Q: Deserialize` and returns any `Serialize`, or a `Result` of one with [`ServiceError`]. One that
+//! takes a [`Responder<R>`] answers later, once or with a stream. Only the instance's owner may ask,
+//! unless the service says `role = "guest"`.
+//!
+//! ```
+//! use jobtap_core::prelude::*;
+//!
+//! #[derive(Deserialize)]
+//! struct SetLimit { user: Uid, jobs: u32 }
+//!
+//! #[derive(Default)]
+//! struct Limits { limits: std::collections::HashMap<Uid, u32> }
+//!
+//! #[jobtap_plugin(name = "limits")]
+//! impl Limits {
+//!     #[service("set")]
+//!     fn set(&mut self, request: Request<SetLimit>) -> Result<usize, ServiceError> {
+//!         if request.jobs == 0 {
+//!             return Err(ServiceError::invalid("a user without jobs needs no limit"));
+//!         }
+//!         self.limits.insert(request.user, request.jobs);
+//!         Ok(self.limits.len())
+//!     }
+//!
+//!     #[service("mine", role = "guest")]
+//!     fn mine(&self, caller: Caller) -> Option<u32> {
+//!         self.limits.get(&caller.userid).copied()
+//!     }
+//! }
+//! ```
+
+use std::marker::PhantomData;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::params::FromTopic;
+use crate::host::{
+    Command, Cred, Detail, Failure, Outcome, RemoteHandle, ReplyTo, ServiceError, ServiceRequest,
+};
+use crate::plugin::cx::call::Call;
+use crate::topic::{HasRequest, TopicSet};
+
+const EPROTO: i32 = 71;
+const ENODATA: i32 = 61;
+const EIO: i32 = 5;
+
+/// Who asks a service; the same as [`Cred`], as a parameter.
+pub type Caller = Cred;
+
+/// The payload of a request, as the service's own type.
+///
+/// ```
+/// use jobtap_core::prelude::*;
+/// # use jobtap_core::testing::TestManager;
+///
+/// #[derive(Deserialize)]
+/// struct SetLimit {
+///     tasks: u64,
+/// }
+///
+/// #[derive(Default)]
+/// struct Limit {
+///     tasks: u64,
+/// }
+///
+/// #[jobtap_plugin(name = "limit")]
+/// impl Limit {
+///     #[service("set")]
+///     fn set(&mut self, request: Request<SetLimit>) -> Result<u64, ServiceError> {
+///         if request.tasks == 0 {
+///             return Err(ServiceError::invalid("a limit of 0 tasks lets nobody in"));
+///         }
+///         Ok(std::mem::replace(&mut self.tasks, request.tasks))
+///     }
+/// }
+/// # let mut m = TestManager::new().plugin::<Limit>().start();
+/// # assert_eq!(m.call_service("limit.set", serde_json::json!({"tasks": 4})).unwrap(), 0);
+/// # assert!(m.call_service("limit.set", serde_json::json!({"tasks": -1})).is_err());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request<Q>(Q);
+
+impl<Q> Request<Q> {
+    /// The payload.
+    pub fn into_inner(self) -> Q {
+        self.0
+    }
+}
+
+impl<Q> std::ops::Deref for Request<Q> {
+    type Target = Q;
+
+    fn deref(&self) -> &Q {
+        &self.0
+    }
+}
+
+/// A request's payload type: any that is `Deserialize`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be read from a request",
+    label = "not `Deserialize`",
+    note = "derive it: `#[derive(Deserialize)]`"
+)]
+pub trait Payload: Sized {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// What serde finds.
+    fn read(payload: &Value) -> Result<Self, String>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<Q: DeserializeOwned> Payload for Q {
+    fn read(payload: &Value) -> Result<Self, String> {
+        Q::deserialize(payload).map_err(|error| error.to_string())
+    }
+}
+
+fn request<'a, T: TopicSet>(call: &Call<'a, T>) -> Result<&'a ServiceRequest, Failure> {
+    match call.args.detail {
+        Detail::Request(request) => Ok(request),
+        _ => Err(Failure::Input("the host gave no request")),
+    }
+}
+
+impl<'a, P, T: HasRequest, Q: Payload> FromTopic<'a, P, T> for Request<Q> {
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        Q::read(&request(call)?.payload)
+            .map(Request)
+            .map_err(|text| Failure::Refused(ServiceError::new(EPROTO, text)))
+    }
+}
+
+impl<'a, P, T: HasRequest> FromTopic<'a, P, T> for Cred {
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        Ok(request(call)?.cred)
+    }
+}
+
+impl<'a, P, T: HasRequest, R: Serialize> FromTopic<'a, P, T> for Responder<R> {
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        let request = request(call)?;
+        request.taken.set(true);
+        Ok(Responder {
+            to: request.to,
+            remote: call.args.host.remote(),
+            streaming: request.streaming,
+            open: true,
+            kind: PhantomData,
+        })
+    }
+}
+
+/// Answers a request later: at once or from anywhere, once or many times.
+///
+/// Dropping it ends the answer: of a stream in the regular way, of a single answer with an error.
+///
+/// ```
+/// use jobtap_core::prelude::*;
+/// # use jobtap_core::testing::TestManager;
+///
+/// /// Tells clients of each job.
+/// #[derive(Default)]
+/// struct News {
+///     readers: Vec<Responder<JobId>>,
+/// }
+///
+/// #[jobtap_plugin(name = "news")]
+/// impl News {
+///     #[service("read")]
+///     fn read(&mut self, reader: Responder<JobId>) {
+///         self.readers.push(reader);
+///     }
+///
+///     #[on("job.new")]
+///     fn new_job(&mut self, job: &Job) -> Result<(), HandlerError> {
+///         for reader in &mut self.readers {
+///             reader.send(&job.id()).map_err(|error| HandlerError::new(error.text))?;
+///         }
+///         Ok(())
+///     }
+/// }
+/// # use jobtap_core::testing::TestJob;
+/// # let mut m = TestManager::new().plugin::<News>().start();
+/// # let stream = m.open_stream("news.read", serde_json::json!({}));
+/// # m.submit(TestJob::new()).unwrap();
+/// # assert_eq!(m.read_stream(stream).0.len(), 1);
+/// ```
+#[derive(Debug)]
+#[must_use = "dropping it ends the answer"]
+pub struct Responder<R> {
+    to: ReplyTo,
+    remote: RemoteHandle,
+    streaming: bool,
+    open: bool,
+    kind: PhantomData<fn(R)>,
+}
+
+impl<R: Serialize> Responder<R> {
+    /// Whether the client asked for a stream; else the first [`send`](Self::send) is the answer.
+    pub fn is_streaming(&self) -> bool {
+        self.streaming
+    }
+
+    /// Sends one answer. After the only one of a request that isn't a stream, more are dropped.
+    ///
+    /// # Errors
+    /// When `R` can't be written as JSON.
+    pub fn send(&mut self, answer: &R) -> Result<(), ServiceError> {
+        let payload = serde_json::to_value(answer)?;
+        if self.streaming {
+            self.remote.commands(vec![Command::Respond { to: self.to, payload }]);
+        } else {
+            self.end(Ok(payload));
+        }
+        Ok(())
+    }
+
+    /// Ends the answer with an error.
+    pub fn fail(mut self, error: ServiceError) {
+        self.end(Err(error));
+    }
+}
+
+impl<R> Responder<R> {
+    fn end(&mut self, result: Result<Value, ServiceError>) {
+        if std::mem::take(&mut self.open) {
+            self.remote.commands(vec![Command::Answer { to: self.to, result }]);
+        }
+    }
+}
+
+impl<R> Drop for Responder<R> {
+    fn drop(&mut self) {
+        let end = if self.streaming {
+            ServiceError::new(ENODATA, "")
+        } else {
+            ServiceError::new(EIO, "the plugin gave no answer")
+        };
+        self.end(Err(end));
+    }
+}
+
+/// An error that a service can answer with.
+#[diagnostic::on_unimplemented(
+    message = "a service can't fail with `{Self}`",
+    label = "not an error that goes to a client",
+    note = "fail with `ServiceError`, which has an errno and a sentence; `?` converts any other error into it"
+)]
+pub trait Refusal {
+    /// The error itself.
+    fn refusal(self) -> ServiceError;
+}
+
+impl Refusal for ServiceError {
+    fn refusal(self) -> ServiceError {
+        self
+    }
+}
+
+/// An answer that can't fail; tells the two kinds of [`IntoReply`] apart.
+pub enum Plain {}
+
+/// An answer that can be a refusal; tells the two kinds of [`IntoReply`] apart.
+pub enum Fallible {}
+
+/// Types that a service may return.
+#[diagnostic::on_unimplemented(
+    message = "a service can't return `{Self}`",
+    label = "can't be written as JSON",
+    note = "derive it: `#[derive(Serialize)]`; a service returns any `Serialize`, or a `Result` of one with `ServiceError`"
+)]
+pub trait IntoReply<Kind> {
+    /// Makes the answer.
+    ///
+    /// # Errors
+    /// The service's refusal.
+    fn into_reply(self) -> Result<Value, ServiceError>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<R: Serialize> IntoReply<Plain> for R {
+    fn into_reply(self) -> Result<Value, ServiceError> {
+        Ok(serde_json::to_value(self)?)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<R: Serialize> IntoReply<Fallible> for Result<R, ServiceError> {
+    fn into_reply(self) -> Result<Value, ServiceError> {
+        self.and_then(IntoReply::<Plain>::into_reply)
+    }
+}
+
+/// Makes the outcome of a service; called by the code that `#[jobtap_plugin]` makes.
+#[doc(hidden)]
+pub fn reply<T: HasRequest, R: IntoReply<K>, K>(
+    call: &Call<'_, T>,
+    answer: R,
+) -> Result<Outcome, Failure> {
+    let value = answer.into_reply().map_err(Failure::Refused)?;
+    if request(call)?.taken.get() {
+        return Ok(Outcome::default());
+    }
+    // Flux's answers are objects or nothing; a service that has nothing to say still answers.
+    Ok(Outcome::reply(if value.is_null() { json!({}) } else { value }))
+}

@@ -1,0 +1,110 @@
+//! Changes of a jobspec after submission: what was changed, what a user asks for, and what a plugin
+//! says to it.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::failure::Reject;
+use crate::host::{UpdateDecision, UpdateRequest};
+use crate::plugin::cx::arguments::{IsJobspecPath, IsJson};
+use crate::plugin::cx::jobspec_path::JobspecPath;
+
+/// What was changed in a jobspec, for `job.update`: new values by dotted path, as in the context of
+/// the `jobspec-update` event (RFC 21).
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// # #[derive(Default)]
+/// # struct Watch;
+/// #[jobtap_plugin(name = "watch")]
+/// impl Watch {
+///     #[on("job.update")]
+///     fn updated(&self, job: &Job, updates: Updates<'_>, cx: Cx<'_, JobUpdate>) {
+///         if let Some(duration) = updates.get("attributes.system.duration") {
+///             cx.log(Level::Info, format!("{} is to take {duration} s", job.id()));
+///         }
+///     }
+/// }
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Updates<'a>(pub(crate) &'a Map<String, Value>);
+
+impl<'a> Updates<'a> {
+    /// The new value at a path such as `attributes.system.duration`.
+    pub fn get(&self, path: &str) -> Option<&'a Value> {
+        self.0.get(path)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a Value)> {
+        self.0.iter().map(|(path, value)| (path.as_str(), value))
+    }
+}
+
+impl UpdateRequest {
+    /// The value as the type that the key has.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn duration(request: &UpdateRequest) -> Result<Update, Reject> {
+    ///     let seconds: f64 = request.read()?;
+    ///     Reject::when(seconds > 3600.0, "no more than an hour")?;
+    ///     Ok(Update::allow())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// When it is of another one; in Flux's words, which say no more.
+    pub fn read<V: DeserializeOwned>(&self) -> Result<V, Reject> {
+        V::deserialize(&self.value).map_err(|_| Reject::new("plugin args unpack failed"))
+    }
+}
+
+/// A plugin's yes to an [`UpdateRequest`]. The no is a [`Reject`](crate::plugin::Reject).
+///
+/// ```
+/// use jobtap_core::prelude::*;
+///
+/// #[derive(Default)]
+/// struct Names;
+///
+/// #[jobtap_plugin(name = "names")]
+/// impl Names {
+///     #[on("job.update.attributes.system.job.name")]
+///     fn rename(&self, request: &UpdateRequest) -> Result<Update, Reject> {
+///         match request.value.as_str() {
+///             Some(name) if !name.is_empty() => Ok(Update::allow().validated()),
+///             _ => Err(Reject::new("a job's name is a text")),
+///         }
+///     }
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Update(pub(super) UpdateDecision);
+
+impl Update {
+    /// The change is allowed, if the changed jobspec passes `job.validate`.
+    pub fn allow() -> Self {
+        Self::default()
+    }
+
+    /// This key needs no `job.validate`. It is left out only when all keys of the request say so.
+    pub fn validated(mut self) -> Self {
+        self.0.validated = true;
+        self
+    }
+
+    /// The changed jobspec must fit the instance's resources.
+    pub fn needs_feasibility(mut self) -> Self {
+        self.0.feasibility = true;
+        self
+    }
+
+    /// One more change that comes with it. It overrides what the user asked for at that path, and no
+    /// plugin is asked for it.
+    pub fn also(mut self, path: impl IsJobspecPath, value: impl IsJson) -> Self {
+        let path: JobspecPath = path.value();
+        self.0.further.insert(path.as_str().to_owned(), value.into_json());
+        self
+    }
+}

@@ -1,0 +1,386 @@
+//! The way back: from timers and from work outside the manager's thread to the plugin.
+//!
+//! Plugins live on the manager's one thread. A [`Remote`] is the `Send` handle that brings a
+//! closure back to it.
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+
+use futures_channel::oneshot;
+use futures_util::FutureExt;
+use futures_util::future::{Either, select};
+
+use crate::host::failure::Gone;
+use crate::host::{Command, Level, RemoteHandle, Task, TimerKey, Work, panic_text};
+use crate::job::{JobId, Timestamp};
+use crate::plugin::cx::call::Call;
+use crate::plugin::cx::context::Cx;
+use crate::plugin::cx::jobs::AsJob;
+use crate::plugin::data::{Data, InstanceData, PluginData, PluginInstanceData};
+use crate::topic::Later;
+
+/// A `Send` handle to plugin `P` on the manager's thread.
+///
+/// A handler takes it as a parameter: `remote: Remote<Self>`.
+///
+/// ```
+/// use jobtap_core::prelude::*;
+/// # use jobtap_core::testing::{TestJob, TestManager};
+///
+/// #[derive(Default)]
+/// struct Patience {
+///     warned: u32,
+/// }
+///
+/// #[jobtap_plugin(name = "patience")]
+/// impl Patience {
+///     #[on("job.state.sched")]
+///     fn waits(&self, job: &Job, cx: Cx<'_, JobStateSched>, remote: Remote<Self>) {
+///         let id = job.id();
+///         remote.at(cx.now() + 3600.0, move |patience, cx| {
+///             // An hour later: the job may have been started, or be gone.
+///             if let Ok(job) = cx.live(id)
+///                 && job.state() == State::Sched
+///             {
+///                 patience.warned += 1;
+///                 let _ = cx.memo(job, "patience", "an hour in the queue");
+///             }
+///         });
+///     }
+///
+///     #[service("warned")]
+///     fn warned(&self) -> u32 {
+///         self.warned
+///     }
+/// #
+/// #     #[on("job.state.priority")]
+/// #     fn priority(&self) -> Priority {
+/// #         Priority::new(1)
+/// #     }
+/// }
+/// # let mut m = TestManager::new().plugin::<Patience>().start();
+/// # m.submit(TestJob::new().ntasks(4)).unwrap();
+/// # m.submit(TestJob::new()).unwrap();
+/// # m.advance(3601.0);
+/// # assert_eq!(m.call_service("patience.warned", serde_json::json!({})).unwrap(), 1);
+/// ```
+pub struct Remote<P> {
+    handle: RemoteHandle,
+    plugin: PhantomData<fn(P)>,
+}
+
+impl<P> Clone for Remote<P> {
+    fn clone(&self) -> Self {
+        Self { handle: self.handle.clone(), plugin: PhantomData }
+    }
+}
+
+impl<P> fmt::Debug for Remote<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.handle.fmt(f)
+    }
+}
+
+/// The plugin `P` itself: a handler of `P` takes a [`Remote`] to no other.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is another plugin, and this is `{P}`",
+    label = "not the way back to this plugin",
+    note = "take `Remote<Self>`; another plugin is asked with a topic of your own: `cx.call(&question)`"
+)]
+pub trait SamePlugin<P>: 'static {}
+
+impl<P: 'static> SamePlugin<P> for P {}
+
+impl<P: 'static> Remote<P> {
+    pub(crate) fn new(handle: RemoteHandle) -> Self {
+        Self { handle, plugin: PhantomData }
+    }
+
+    pub(super) fn handle(&self) -> &RemoteHandle {
+        &self.handle
+    }
+
+    /// Runs `work` with the plugin on the manager's thread, some time soon.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// # #[derive(Default)]
+    /// # struct Site { seen: u32 }
+    /// fn from_a_thread(remote: Remote<Site>) {
+    ///     std::thread::spawn(move || {
+    ///         let found = 3; // What takes a while.
+    ///         remote.run(move |site, cx| {
+    ///             site.seen += found;
+    ///             cx.log(Level::Info, format!("{} seen", site.seen));
+    ///         });
+    ///     });
+    /// }
+    /// ```
+    pub fn run(&self, work: impl FnOnce(&mut P, Cx<'_, Later<P>>) + Send + 'static) {
+        self.handle.work(call(work));
+    }
+
+    /// Runs `work` with the plugin on the manager's thread and waits for what it returns.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// # #[derive(Default)]
+    /// # struct Site { weight: f64 }
+    /// # #[jobtap_plugin(name = "site")]
+    /// # impl Site {
+    /// #[on("job.state.priority")]
+    /// async fn priority(job: JobInfo, remote: Remote<Self>) -> Result<Priority, HandlerError> {
+    ///     let weight = remote.call(|site, _cx| site.weight).await?;
+    ///     Ok(Priority::clamped(weight * f64::from(job.urgency.value())))
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Gone`] when that can't happen any more.
+    pub async fn call<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut P, Cx<'_, Later<P>>) -> R + Send + 'static,
+    ) -> Result<R, Gone> {
+        let (sender, receiver) = oneshot::channel();
+        self.run(move |plugin, cx| {
+            let _ = sender.send(work(plugin, cx));
+        });
+        receiver.await.map_err(|_| Gone)
+    }
+
+    /// Runs a future of the plugin's own off the manager's thread, from when what is on its way there
+    /// is durable. It brings back what it finds with [`run`](Remote::run). Nothing waits for it: what
+    /// holds a job is an asynchronous handler, or has a [`Token`](crate::plugin::Token).
+    ///
+    /// When the plugin is unloaded, whatever the future waits for through the SDK ends with
+    /// [`Gone`]. A panic in it is logged.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// struct Weather { wind: Option<String> }
+    ///
+    /// fn look(remote: Remote<Weather>) {
+    ///     remote.clone().spawn(async move {
+    ///         if let Ok(end) = remote.run_process(Process::new("wind-speed")).await {
+    ///             let wind = String::from_utf8_lossy(&end.stdout).into_owned();
+    ///             remote.run(move |weather, _| weather.wind = Some(wind));
+    ///         }
+    ///     });
+    /// }
+    /// ```
+    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let work = AssertUnwindSafe(work).catch_unwind();
+        let remote = self.handle().clone();
+        self.handle().commands(vec![Command::Spawn(Task(Box::pin(async move {
+            if let Err(panic) = work.await {
+                let text = format!("a future panicked: {}", panic_text(&*panic));
+                let level = Level::Error;
+                remote.commands(vec![Command::Log { level, text }]);
+            }
+        })))]);
+    }
+
+    /// Runs `work` with the plugin at a time. A time in the past is due at once.
+    pub fn at(
+        &self,
+        when: Timestamp,
+        work: impl FnOnce(&mut P, Cx<'_, Later<P>>) + Send + 'static,
+    ) -> Timer {
+        let key = TimerKey::next();
+        self.handle.commands(vec![Command::StartTimer { key, at: when, work: call(work) }]);
+        Timer { key, handle: self.handle.clone() }
+    }
+
+    /// Waits, in the host's time. In tests that time is virtual.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// # #[derive(Default)]
+    /// # struct Site;
+    /// # #[jobtap_plugin(name = "site")]
+    /// # impl Site {
+    /// #[on("job.state.run")]
+    /// async fn settle(remote: Remote<Self>) -> Result<(), PrologFailed> {
+    ///     Ok(remote.sleep(5.0).await?)
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Gone`] when the plugin was unloaded meanwhile.
+    pub async fn sleep(&self, seconds: f64) -> Result<(), Gone> {
+        let (sender, receiver) = oneshot::channel();
+        let remote = self.clone();
+        self.run(move |_, cx| {
+            remote.at(cx.now() + seconds, move |_, _| {
+                let _ = sender.send(());
+            });
+        });
+        receiver.await.map_err(|_| Gone)
+    }
+
+    /// Waits for `work`, but no longer than this in the host's time.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// # #[derive(Default)]
+    /// # struct Site;
+    /// # #[jobtap_plugin(name = "site")]
+    /// # impl Site {
+    /// #[on("job.state.run")]
+    /// async fn check(remote: Remote<Self>) -> Result<(), PrologFailed> {
+    ///     let check = remote.run_process(Process::new("check-node"));
+    ///     match remote.timeout(30.0, check).await {
+    ///         Ok(done) => done?.success().map_err(|how| PrologFailed::new(how.to_string())),
+    ///         Err(_slow) => Ok(()), // Better a node that wasn't checked than a job that waits.
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`TimedOut`]; `work` is dropped then.
+    pub async fn timeout<F: Future>(&self, seconds: f64, work: F) -> Result<F::Output, TimedOut> {
+        match select(pin!(work), pin!(self.sleep(seconds))).await {
+            Either::Left((output, _)) => Ok(output),
+            Either::Right(_) => Err(TimedOut { seconds }),
+        }
+    }
+
+    /// Waits until the job has a fatal exception or is over; at once when that is so.
+    ///
+    /// # Errors
+    /// [`Gone`] when the plugin was unloaded meanwhile.
+    pub async fn ended(&self, job: JobId) -> Result<(), Gone> {
+        let (sender, receiver) = oneshot::channel();
+        let work = call(move |_: &mut P, _| {
+            let _ = sender.send(());
+        });
+        self.handle.commands(vec![Command::AwaitEnd { job, work }]);
+        receiver.await.map_err(|_| Gone)
+    }
+
+    /// Waits for `work`, but no longer than until the job has a fatal exception or is over.
+    ///
+    /// # Errors
+    /// [`Ended`]; `work` is dropped then.
+    pub async fn until_ended<F: Future>(&self, job: JobId, work: F) -> Result<F::Output, Ended> {
+        match select(pin!(work), pin!(self.ended(job))).await {
+            Either::Left((output, _)) => Ok(output),
+            Either::Right(_) => Err(Ended { job }),
+        }
+    }
+}
+
+/// Work took longer than it may.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[error("no end after {seconds} s")]
+pub struct TimedOut {
+    /// How long it could take.
+    pub seconds: f64,
+}
+
+/// The job had a fatal exception, or was over, before the work was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("job {job} ended first")]
+pub struct Ended {
+    /// The job.
+    pub job: JobId,
+}
+
+/// What comes back to plugin `P` knows its data.
+impl<'a, P: 'static> Cx<'a, Later<P>> {
+    /// The plugin's data on a job.
+    pub fn data<D>(&self, job: impl AsJob) -> Data<'a, D>
+    where
+        P: PluginData<D>,
+    {
+        Data::new(self.host(), job.job_id(), P::form())
+    }
+
+    /// The plugin's data on the instance.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// #[derive(Default, Serialize, Deserialize)]
+    /// struct Rounds(u64);
+    ///
+    /// #[derive(Default)]
+    /// struct Clock;
+    ///
+    /// #[jobtap_plugin(name = "clock", instance_data = Rounds)]
+    /// impl Clock {
+    ///     #[on("job.new")]
+    ///     fn new_job(&self, remote: Remote<Self>, cx: Cx<'_, JobNew>) {
+    ///         remote.at(cx.now() + 60.0, |_, cx| {
+    ///             if let Err(error) = cx.instance_data().update(|rounds: &mut Rounds| rounds.0 += 1) {
+    ///                 cx.log(Level::Error, error.to_string());
+    ///             }
+    ///         });
+    ///     }
+    /// }
+    /// ```
+    pub fn instance_data<D>(&self) -> InstanceData<'a, D>
+    where
+        P: PluginInstanceData<D>,
+    {
+        InstanceData::new(self.host(), P::form())
+    }
+}
+
+pub(super) fn call<P: 'static>(
+    work: impl FnOnce(&mut P, Cx<'_, Later<P>>) + Send + 'static,
+) -> Work {
+    Work::Call(Box::new(move |plugin, args| {
+        if let Some(plugin) = plugin.downcast_mut::<P>() {
+            work(plugin, Cx::new(Call::new(args)));
+        }
+    }))
+}
+
+/// A timer of a plugin. It goes on when this handle is dropped, and ends with the plugin.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// #[derive(Default)]
+/// struct Reminder {
+///     timers: std::collections::HashMap<JobId, Timer>,
+/// }
+/// # use jobtap_core::plugin::Timer;
+///
+/// #[jobtap_plugin(name = "reminder")]
+/// impl Reminder {
+///     #[on("job.state.run")]
+///     fn run(&mut self, job: &Job, cx: Cx<'_, JobStateRun>, remote: Remote<Self>) {
+///         let timer = remote.at(cx.now() + 60.0, |_, cx| cx.log(Level::Info, "a minute in RUN"));
+///         self.timers.insert(job.id(), timer);
+///     }
+///
+///     #[on("job.state.cleanup")]
+///     fn ends(&mut self, job: &Job) {
+///         if let Some(timer) = self.timers.remove(&job.id()) {
+///             timer.cancel();
+///         }
+///     }
+/// }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Timer {
+    key: TimerKey,
+    handle: RemoteHandle,
+}
+
+impl Timer {
+    pub(super) fn new(key: TimerKey, handle: RemoteHandle) -> Self {
+        Self { key, handle }
+    }
+
+    /// Stops it; no effect once it has fired.
+    pub fn cancel(self) {
+        self.handle.commands(vec![Command::CancelTimer { key: self.key }]);
+    }
+}

@@ -1,0 +1,5 @@
+//! From outside the manager's thread back to the plugin: timers, futures and processes.
+
+pub(super) mod bulk;
+pub(super) mod handle;
+pub(super) mod process;

@@ -1,0 +1,171 @@
+//! Processes that plugins run beside jobs, such as a prolog's script. They run as the manager's user
+//! on the manager's host, are waited for without blocking anything, and end with their plugin.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures_channel::oneshot;
+
+use super::handle::Remote;
+use crate::host::failure::Gone;
+use crate::host::process::Begun;
+use crate::host::{
+    Command, LineSink, OutputLine, Process, ProcessAnswer, ProcessCommand, ProcessKey,
+    ProcessResult, RemoteHandle,
+};
+use crate::plugin::cx::jobs::JobRef;
+use crate::resource::ResourceSet;
+
+impl Process {
+    /// The variables by which a script knows the job that it is run for, as Flux's prologs and epilogs
+    /// have them: `FLUX_JOB_ID`, `FLUX_JOB_RANKS` and `FLUX_JOB_USERID`, and the same with `JOBTAP_JOB_`.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn check(job: &Job) -> Process {
+    ///     Process::new("/usr/sbin/check-nodes").for_job(job)
+    /// }
+    /// ```
+    pub fn for_job<'a>(mut self, job: impl Into<JobRef<'a>>) -> Self {
+        let job = job.into();
+        let ranks = job.resources().map(ResourceSet::ranks).unwrap_or_default();
+        let (id, user) = (job.id().to_string(), job.userid().to_string());
+        for (name, value) in [("ID", id), ("RANKS", ranks.to_string()), ("USERID", user)] {
+            self = self.env(format!("FLUX_JOB_{name}"), value.clone());
+            self = self.env(format!("JOBTAP_JOB_{name}"), value);
+        }
+        self
+    }
+}
+
+/// A running process of a plugin. Dropping it kills the process with all that it has started.
+#[derive(Debug)]
+#[must_use = "dropping it kills the process"]
+pub struct Child {
+    key: ProcessKey,
+    remote: RemoteHandle,
+    end: oneshot::Receiver<ProcessResult>,
+    ended: bool,
+}
+
+const SIGKILL: i32 = 9;
+
+impl<P: 'static> Remote<P> {
+    /// Starts a process.
+    pub fn start_process(&self, process: Process) -> Child {
+        self.start(process, None, None)
+    }
+
+    /// Starts a process whose output is wanted line by line, beside what its end brings. `line` is
+    /// called off the manager's thread; a plugin logs from there with [`Remote::run`].
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// # struct Scratch;
+    /// # async fn example(remote: Remote<Scratch>) {
+    /// let log = remote.clone();
+    /// let mut child = remote.start_process_with(Process::new("make-scratch"), move |line| {
+    ///     log.run(move |_, cx| cx.log(Level::Info, line.text));
+    /// });
+    /// let _ = child.wait().await;
+    /// # }
+    /// ```
+    pub fn start_process_with(
+        &self,
+        process: Process,
+        line: impl FnMut(OutputLine) + Send + 'static,
+    ) -> Child {
+        self.start(process, Some(LineSink::new(line)), None)
+    }
+
+    pub(super) fn start(
+        &self,
+        process: Process,
+        lines: Option<LineSink>,
+        begun: Option<Begun>,
+    ) -> Child {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let key = ProcessKey(NEXT.fetch_add(1, Ordering::Relaxed));
+        let (sender, end) = oneshot::channel();
+        let answer = ProcessAnswer { end: sender, begun };
+        let run = ProcessCommand::Run { key, process, lines, answer };
+        self.handle().commands(vec![Command::Process(run)]);
+        Child { key, remote: self.handle().clone(), end, ended: false }
+    }
+
+    /// Runs a process and waits for its end.
+    ///
+    /// # Errors
+    /// When it can't be started. A process that fails is no error here: see
+    /// [`ProcessEnd::status`](crate::plugin::ProcessEnd::status).
+    pub async fn run_process(&self, process: Process) -> ProcessResult {
+        self.start_process(process).wait().await
+    }
+}
+
+/// Sends signals to a process while somebody else waits for its end; got from [`Child::signals`].
+/// Dropping it does nothing.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// use jobtap_core::plugin::Signals;
+///
+/// struct Backup { running: Option<Signals> }
+///
+/// impl Backup {
+///     fn start(&mut self, remote: Remote<Self>) {
+///         let mut child = remote.start_process(Process::new("backup"));
+///         self.running = Some(child.signals());
+///         remote.clone().spawn(async move {
+///             let _ = child.wait().await;
+///             remote.run(|backup, _| backup.running = None);
+///         });
+///     }
+///
+///     fn stop(&self) {
+///         self.running.iter().for_each(|running| running.send(15));
+///     }
+/// }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Signals {
+    key: ProcessKey,
+    remote: RemoteHandle,
+}
+
+impl Signals {
+    /// Sends a signal to the process and all that it has started. No effect once it has ended.
+    pub fn send(&self, signum: i32) {
+        let signal = ProcessCommand::Signal { key: self.key, signum };
+        self.remote.commands(vec![Command::Process(signal)]);
+    }
+}
+
+impl Child {
+    /// Sends a signal to the process and all that it has started.
+    pub fn signal(&self, signum: i32) {
+        self.signals().send(signum);
+    }
+
+    /// What sends it signals, to be kept apart from what waits for it.
+    pub fn signals(&self) -> Signals {
+        Signals { key: self.key, remote: self.remote.clone() }
+    }
+
+    /// Waits for its end. May be given up and called again.
+    ///
+    /// # Errors
+    /// When it could not be started, or the plugin was unloaded.
+    pub async fn wait(&mut self) -> ProcessResult {
+        let result = (&mut self.end).await;
+        self.ended = true;
+        result.map_err(|_| Gone)?
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.signal(SIGKILL);
+        }
+    }
+}
