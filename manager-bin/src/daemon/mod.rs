@@ -1,39 +1,31 @@
-//! The manager itself: the engine on its thread, and around it the store, the executor, the timers,
-//! the socket.
+//! The manager as a process: the engine on its thread, and around it the store, the executor, the timers
+//! and the socket.
 //!
-//! Start, restart and end are in `lifecycle`, what they bring up in `boot`, in the order that keeps
-//! every promise: nothing is acknowledged before it is durable, and nothing is lost that was
-//! acknowledged.
+//! | folder | what it does |
+//! |---|---|
+//! | `lifecycle/` | starts, restarts and ends the manager; its state directory, and the jobs of an earlier run |
+//! | `server/` | connections, and the limits within which clients use them |
+//! | `services/` | from a request to its handler |
+//! | `engine/` | the thread that owns the engine, and whose turn it is there |
+//! | `writes/` | makes a turn of the engine durable, and then does what it asks for |
+//! | `execution/` | between the engine and the executor of jobs |
+//! | `processes/` | the processes that plugins run |
+//! | `config/` | the configuration, and how another one takes its place |
+//!
+//! One order keeps every promise: nothing is acknowledged before it is durable, and nothing that was
+//! acknowledged is lost.
 
-mod boot;
-mod capture;
-mod commit;
 pub mod config;
-mod config_keys;
-mod effects;
-mod engine_thread;
+mod engine;
 mod execution;
-mod host_limits;
-mod hub;
-mod index;
-mod intake;
 mod lifecycle;
 pub mod log;
-mod placement;
-mod process_queue;
 mod processes;
-mod pulse;
 mod records;
-mod reload;
-mod replies;
 pub mod resources;
-mod restore;
 mod server;
 mod services;
-mod settings;
-pub mod statedir;
-mod task_processes;
-mod timers;
+mod writes;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -43,14 +35,14 @@ use jobtap_core::job::{Timestamp, Uid};
 use tokio::sync::Notify;
 use tokio::sync::watch::{Receiver, Sender, channel};
 
-pub(crate) use commit::ops as store_ops;
-pub use lifecycle::{Daemon, Options, StartError};
+pub use lifecycle::{Daemon, Options, StartError, statedir};
 pub use services::audit::AuditError;
 pub(crate) use services::audit::KEY as AUDIT_LOG;
 pub(crate) use services::ingest::wrap as token;
+pub(crate) use writes::ops as store_ops;
 
 use crate::store::Reserve;
-use engine_thread::EngineHandle;
+use engine::EngineHandle;
 use services::{audit, journal, privacy};
 
 /// The time that goes into events.
@@ -92,14 +84,14 @@ pub struct Parts {
     owner: Uid,
     engine: EngineHandle,
     records: records::Records,
-    hub: Arc<hub::Hub>,
+    hub: Arc<writes::hub::Hub>,
     journal: Arc<journal::Journal>,
     audit: audit::Audit,
     execution: execution::Execution,
     log: Arc<log::Log>,
-    configuration: Arc<reload::Configuration>,
+    configuration: Arc<config::current::Configuration>,
     privacy: Arc<privacy::Privacy>,
     reserve: Reserve,
-    limits: host_limits::HostLimits,
+    limits: execution::host_limits::HostLimits,
     restart: Notify,
 }

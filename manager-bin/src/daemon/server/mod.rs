@@ -29,8 +29,8 @@ use self::answers::{Answers, Held, Outbox, outbox};
 use self::frames::{Frame, Frames, Refused};
 use self::shares::{Charge, Seat, Shares};
 use super::Parts;
-use super::engine_thread::EngineHandle;
-use super::intake::Source;
+use super::engine::EngineHandle;
+use super::engine::intake::Source;
 use super::services::job_info::watch::{self, Sink};
 use super::services::{self, Call, Reply};
 use crate::open_files::OpenFiles;
@@ -316,7 +316,7 @@ fn source(user: Uid) -> Source {
 }
 
 /// Passes on what a plugin answers, until its last word or until nobody reads it.
-async fn relay(mut stream: super::replies::Answers, answers: Answers) {
+async fn relay(mut stream: super::engine::replies::Answers, answers: Answers) {
     loop {
         match stream.next().await {
             Ok(answer) => {

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
-use crate::daemon::engine_thread::EngineHandle;
+use crate::daemon::engine::EngineHandle;
 use crate::daemon::now;
 use crate::rpc::service::Audited;
 use crate::rpc::{RpcError, RpcResult};
@@ -188,7 +188,7 @@ mod tests {
     use jobtap_core::job::Uid;
 
     use super::*;
-    use crate::daemon::engine_thread::{Message, Messages};
+    use crate::daemon::engine::{Message, Messages};
     use crate::rpc::service::Service;
     use crate::rpc::services::queue;
     use crate::store::memory::MemoryStore;

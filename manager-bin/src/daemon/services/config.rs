@@ -1,10 +1,10 @@
 //! `config.*`: the configuration of the instance. What is done with it is in
-//! [`reload`](crate::daemon::reload).
+//! [`reload`](crate::daemon::config::current).
 
 use std::sync::Arc;
 
 use super::{Call, Handle, Reply};
-use crate::daemon::reload::ConfigCall;
+use crate::daemon::config::current::ConfigCall;
 use crate::rpc::RpcError;
 use crate::rpc::services::config::{Get, Load, Reload};
 

@@ -10,7 +10,7 @@ use jobtap_core::engine::{Cred, Engine, Listed};
 use serde_json::{Value, json};
 
 use super::{Call, Handle, Reply};
-use crate::daemon::engine_thread::{EngineHandle, answered, refusal};
+use crate::daemon::engine::{EngineHandle, answered, refusal};
 use crate::rpc::RpcError;
 use crate::rpc::services::job_list::{GetStats, List, ListId};
 

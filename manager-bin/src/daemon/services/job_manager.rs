@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::journal::{self, Wanted};
 use super::privacy::without_jobs;
 use super::{Call, Handle, Reply};
-use crate::daemon::engine_thread::answered;
+use crate::daemon::engine::answered;
 use crate::rpc::RpcError;
 use crate::rpc::errno::ENOSYS;
 use crate::rpc::service::Service;

@@ -12,7 +12,7 @@ use jobtap_core::job::JobId;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::daemon::engine_thread::{EngineHandle, answered};
+use crate::daemon::engine::{EngineHandle, answered};
 use crate::daemon::records::{Records, unreadable};
 use crate::rpc::errno::{ENODATA, EOVERFLOW};
 use crate::rpc::services::job_manager::EventsJournal;

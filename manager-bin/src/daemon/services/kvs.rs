@@ -9,7 +9,7 @@ use jobtap_core::job::{Encoding, JobId};
 
 use super::{Call, Handle, Reply, owner, to_value};
 use crate::archive::{self, Overrides};
-use crate::daemon::engine_thread::answered;
+use crate::daemon::engine::answered;
 use crate::daemon::records::{Records, unreadable};
 use crate::rpc::errno::{EINVAL, EIO, EISDIR, ENOENT, ENOTDIR};
 use crate::rpc::service::Service;

@@ -34,8 +34,8 @@ use tokio::sync::mpsc::Receiver;
 
 use self::audit::Change;
 use super::Parts;
-use super::engine_thread::{EngineHandle, answered, refusal};
-use super::replies;
+use super::engine::replies;
+use super::engine::{EngineHandle, answered, refusal};
 use crate::rpc::errno::{EIO, ENOSYS, EPERM};
 use crate::rpc::service::{Access, Answers, Service};
 use crate::rpc::{RpcError, RpcResult, payload, services};

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::merge::{Position, Step};
 use super::{Path, Watch};
-use crate::daemon::hub::{Heard, Hub, Subscription};
 use crate::daemon::records::{MainLog, Records};
+use crate::daemon::writes::hub::{Heard, Hub, Subscription};
 use crate::rpc::RpcError;
 use crate::rpc::errno::{EIO, ENODATA, ENOENT, EPIPE};
 use crate::store::GuestFiles;
@@ -195,7 +195,7 @@ impl<S: Sink> Watcher<'_, S> {
 }
 
 fn ended() -> RpcError {
-    crate::daemon::replies::shutting_down()
+    crate::daemon::engine::replies::shutting_down()
 }
 
 /// Whether this line is a log's last one.

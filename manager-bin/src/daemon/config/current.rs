@@ -11,20 +11,20 @@ use jobtap_core::suggest::nearest;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use super::config::{ConfigError, Source};
-use super::config_keys::doubtful;
-use super::engine_thread::{EngineHandle, answered};
-use super::execution::Execution;
-use super::lifecycle::StartError;
-use super::log::Log;
-use super::services::privacy::Privacy;
+use super::keys::doubtful;
 use super::settings::Settings;
+use super::{ConfigError, Source};
+use crate::daemon::engine::{EngineHandle, answered};
+use crate::daemon::execution::Execution;
+use crate::daemon::lifecycle::StartError;
+use crate::daemon::log::Log;
+use crate::daemon::services::privacy::Privacy;
 use crate::rpc::errno::{EINVAL, EIO};
 use crate::rpc::{RpcError, RpcResult};
 
 /// What is asked about the configuration.
 #[derive(Debug, PartialEq)]
-pub(super) enum ConfigCall {
+pub(in crate::daemon) enum ConfigCall {
     /// `config.get`: the whole.
     Get,
     /// `config.load`: this one from now on.
@@ -34,23 +34,27 @@ pub(super) enum ConfigCall {
 }
 
 /// The configuration, and all that hear of a new one.
-pub(super) struct Configuration {
-    pub(super) source: Source,
-    pub(super) engine: EngineHandle,
-    pub(super) execution: Execution,
-    pub(super) log: Arc<Log>,
+pub(in crate::daemon) struct Configuration {
+    pub(in crate::daemon) source: Source,
+    pub(in crate::daemon) engine: EngineHandle,
+    pub(in crate::daemon) execution: Execution,
+    pub(in crate::daemon) log: Arc<Log>,
     /// The names of all linked plugins.
-    pub(super) linked: Vec<&'static str>,
-    pub(super) privacy: Arc<Privacy>,
+    pub(in crate::daemon) linked: Vec<&'static str>,
+    pub(in crate::daemon) privacy: Arc<Privacy>,
     /// Bytes of a jobspec that is accepted.
-    pub(super) max_jobspec: AtomicUsize,
+    pub(in crate::daemon) max_jobspec: AtomicUsize,
     /// Held while a new one is tried, so that the last one accepted is the one in force.
-    pub(super) current: Mutex<Value>,
+    pub(in crate::daemon) current: Mutex<Value>,
 }
 
 impl Configuration {
     /// Does what is asked, to its end even when nobody waits for it any more.
-    pub(super) async fn call(self: Arc<Self>, cred: Cred, call: ConfigCall) -> RpcResult {
+    pub(in crate::daemon) async fn call(
+        self: Arc<Self>,
+        cred: Cred,
+        call: ConfigCall,
+    ) -> RpcResult {
         let task = tokio::spawn(async move {
             match call {
                 ConfigCall::Get => Ok(self.current.lock().await.clone()),
@@ -112,7 +116,7 @@ fn refused(error: &StartError) -> RpcError {
 
 /// A table for a plugin that isn't there, or a key that is nearly one of the manager's, is most likely a
 /// slip, but no reason not to start: hosts may share a configuration and not the plugins.
-pub(super) fn warn_of_strangers(config: &Value, linked: &[&'static str], log: &Log) {
+pub(in crate::daemon) fn warn_of_strangers(config: &Value, linked: &[&'static str], log: &Log) {
     for text in strangers(config, linked).into_iter().chain(doubtful(config)) {
         log.write(Level::Warning, &text);
     }

@@ -12,7 +12,7 @@ use jobtap_core::jobspec::Jobspec;
 use rustix::process::{Resource, geteuid, getrlimit};
 use serde_json::Value;
 
-use super::resources::Inventory;
+use crate::daemon::resources::Inventory;
 use crate::exec::files_per_task;
 use crate::open_files::OpenFiles;
 
@@ -36,7 +36,7 @@ const OWN_FILES: u64 = 32;
 
 /// What one host can run at most.
 #[derive(Clone, Debug)]
-pub(super) struct HostLimits {
+pub(in crate::daemon) struct HostLimits {
     /// Processes, and what limits them.
     processes: Option<(u64, String)>,
     /// Files that the shepherd may have open.
@@ -51,11 +51,11 @@ pub(super) struct HostLimits {
 /// What of a job exceeds which limit, for its user.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct Excess(String);
+pub(in crate::daemon) struct Excess(String);
 
 impl HostLimits {
     /// Those of this host, for jobs on these resources.
-    pub(super) fn of_this_host(inventory: &Inventory) -> Self {
+    pub(in crate::daemon) fn of_this_host(inventory: &Inventory) -> Self {
         // All ranks that are served here are this host.
         let others = inventory.resources.without_ranks(&inventory.local).ranks().len();
         Self {
@@ -67,7 +67,7 @@ impl HostLimits {
     }
 
     /// Refuses a job that no host can run. Simulated jobs have no processes.
-    pub(super) fn check(&self, jobspec: &Jobspec) -> Result<(), Excess> {
+    pub(in crate::daemon) fn check(&self, jobspec: &Jobspec) -> Result<(), Excess> {
         if jobspec.attribute("exec.test").is_some() {
             return Ok(());
         }
@@ -78,7 +78,11 @@ impl HostLimits {
     }
 
     /// Refuses more tasks on one host than it can run.
-    pub(super) fn check_tasks(&self, ntasks: u64, options: &Value) -> Result<(), Excess> {
+    pub(in crate::daemon) fn check_tasks(
+        &self,
+        ntasks: u64,
+        options: &Value,
+    ) -> Result<(), Excess> {
         let option = match options.pointer("/per-resource/type").and_then(Value::as_str) {
             Some("core") => "--tasks-per-core",
             Some("node") => "--tasks-per-node",

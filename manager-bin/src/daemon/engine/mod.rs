@@ -4,6 +4,11 @@
 //! the turn to the store as one batch. What was read in a turn is delivered with that batch too: an
 //! answer never shows what is not durable yet.
 
+pub(super) mod intake;
+pub(super) mod pulse;
+pub(super) mod replies;
+pub(super) mod timers;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,11 +18,11 @@ use jobtap_core::host::{RemoteCall, RemoteSink};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
+use self::intake::{Intake, Source};
+use self::pulse::Pulse;
+use self::replies::{Answers, Replies, Reply, shutting_down};
 use super::Failure;
-use super::intake::{Intake, Source};
 use super::log::Log;
-use super::pulse::Pulse;
-use super::replies::{Answers, Replies, Reply, shutting_down};
 use crate::rpc::{RpcError, RpcResult};
 use crate::store::Op;
 

@@ -1,13 +1,16 @@
 //! From a turn of the engine to a batch of the store.
 
+pub(super) mod effects;
+pub(super) mod hub;
+pub(super) mod index;
+
 use std::sync::Arc;
 
 use jobtap_core::engine::Write;
 use jobtap_core::job::JobId;
 
-use super::effects::Effector;
-use super::engine_thread::{After, Turn};
-use super::index;
+use self::effects::Effector;
+use super::engine::{After, Turn};
 use crate::store::{Batch, Committer, Key, KeyError, Op};
 
 /// Queues a turn: its effects are run when its writes and all earlier ones are durable.

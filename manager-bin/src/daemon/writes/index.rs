@@ -9,26 +9,26 @@ use jobtap_core::job::JobId;
 use crate::store::{Key, KeyError, Op};
 
 /// What the rows begin with; the job's id follows, in hexadecimal.
-pub(super) const JOBS: &str = Key::INDEX;
+pub(in crate::daemon) const JOBS: &str = Key::INDEX;
 
 /// The key whose presence says that every job has its row.
-pub(super) fn mark() -> Result<Key, KeyError> {
+pub(in crate::daemon) fn mark() -> Result<Key, KeyError> {
     Key::instance(Key::INDEXED)
 }
 
 /// The row of a job.
-pub(super) fn key(id: JobId) -> Result<Key, KeyError> {
+pub(in crate::daemon) fn key(id: JobId) -> Result<Key, KeyError> {
     Key::instance(&format!("{JOBS}{:016x}", id.as_u64()))
 }
 
 /// The job whose row this is.
-pub(super) fn job(name: &str) -> Option<JobId> {
+pub(in crate::daemon) fn job(name: &str) -> Option<JobId> {
     let id = u64::from_str_radix(name.strip_prefix(JOBS)?, 16).ok()?;
     Some(JobId::new(id))
 }
 
 /// Notes that a job is active, or what it was once it is over.
-pub(super) fn put(id: JobId, summary: &str) -> Result<Op, KeyError> {
+pub(in crate::daemon) fn put(id: JobId, summary: &str) -> Result<Op, KeyError> {
     Ok(Op::Put { key: key(id)?, value: summary.as_bytes().to_vec() })
 }
 

@@ -1,6 +1,10 @@
 //! Between the engine's commands and the executor: a thread that reads from the store what a job needs
 //! to run, and the translation of what comes back.
 
+pub(super) mod host_limits;
+mod placement;
+pub(super) mod task_processes;
+
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -13,13 +17,12 @@ use jobtap_core::resource::{Idset, ResourceSet};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use super::engine_thread::EngineHandle;
-use super::host_limits::HostLimits;
-use super::placement;
+use self::host_limits::HostLimits;
+use self::task_processes::TaskProcesses;
+use super::engine::EngineHandle;
 use super::records::Records;
 use super::services::ingest;
 use super::services::job_info::current_jobspec;
-use super::task_processes::TaskProcesses;
 use crate::exec::{ExecEvent, Executor, KillPolicy, LocalExecutor, Seen, StartJob, TaskProcess};
 use crate::rpc::RpcError;
 use crate::rpc::errno::{EHOSTUNREACH, EINVAL, ENOENT};

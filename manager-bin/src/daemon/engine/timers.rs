@@ -8,21 +8,21 @@ use std::time::Duration;
 use jobtap_core::engine::{Input, TimerId};
 use jobtap_core::job::Timestamp;
 
-use super::engine_thread::EngineHandle;
+use super::EngineHandle;
 
 /// Sleeps at most this long, so that a set-back or corrected clock is noticed.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 
 /// Sets timers; the thread ends when all handles are gone.
 #[derive(Clone)]
-pub(super) struct Timers(Sender<(Timestamp, TimerId)>);
+pub(in crate::daemon) struct Timers(Sender<(Timestamp, TimerId)>);
 
 /// A timer in the heap, the earliest first; times are compared in microseconds.
 type Entry = Reverse<(u64, TimerId)>;
 
 impl Timers {
     /// Starts the thread; due timers go to the engine.
-    pub(super) fn start(engine: EngineHandle) -> std::io::Result<Self> {
+    pub(in crate::daemon) fn start(engine: EngineHandle) -> std::io::Result<Self> {
         let (sender, receiver) = channel();
         std::thread::Builder::new()
             .name("timers".into())
@@ -31,7 +31,7 @@ impl Timers {
     }
 
     /// Has the engine told at this time, or at once if it is past.
-    pub(super) fn set(&self, id: TimerId, at: Timestamp) {
+    pub(in crate::daemon) fn set(&self, id: TimerId, at: Timestamp) {
         let _ = self.0.send((at, id));
     }
 }
@@ -39,7 +39,7 @@ impl Timers {
 fn run(requests: &Receiver<(Timestamp, TimerId)>, mut due: impl FnMut(TimerId) -> bool) {
     let mut heap: BinaryHeap<Entry> = BinaryHeap::new();
     loop {
-        let now = micros(super::now());
+        let now = micros(crate::daemon::now());
         while let Some(Reverse((_, id))) = heap.pop_if_due(now) {
             if !due(id) {
                 return;

@@ -7,8 +7,9 @@ use jobtap_core::engine::{Engine, INSTANCE_DATA, KEPT, Level, RESOURCE_LOG, Stor
 use jobtap_core::job::{Encoding, JobId};
 use serde_json::{Map, Value};
 
-use super::log::Log;
-use super::{commit, index};
+use crate::daemon::log::Log;
+use crate::daemon::writes;
+use crate::daemon::writes::index;
 use crate::store::{self, GuestFiles, Key, Op, Store, StoreError};
 
 /// Prefix of a plugin's data on a job.
@@ -95,7 +96,7 @@ fn unindexed(
 }
 
 fn index_rows(store: &dyn Store, write: Write, ops: &mut Vec<Op>) -> Result<(), StoreError> {
-    commit::ops(write, ops)?;
+    writes::ops(write, ops)?;
     if ops.len() < GROUP {
         return Ok(());
     }
@@ -213,7 +214,7 @@ fn set_aside(store: &dyn Store, files: &GuestFiles, id: JobId) -> Result<(), Sto
             ops.push(Op::Put { key, value });
         }
     }
-    commit::ops(Write::Remove { id }, &mut ops)?;
+    writes::ops(Write::Remove { id }, &mut ops)?;
     store.commit(ops)?;
     files.remove(id.as_u64());
     Ok(())

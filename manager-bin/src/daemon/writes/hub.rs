@@ -17,7 +17,7 @@ const WAITING: usize = 16;
 
 /// A durable event of a watched job.
 #[derive(Debug, Clone)]
-pub(super) struct Published {
+pub(in crate::daemon) struct Published {
     /// Which of the job's logs.
     pub log: Log,
     /// Its position there, from 0.
@@ -28,7 +28,7 @@ pub(super) struct Published {
 
 /// What a watcher hears.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(in crate::daemon) enum Heard {
     /// The next event.
     Event(Published),
     /// Events were missed: the store has them.
@@ -37,13 +37,13 @@ pub(super) enum Heard {
 
 /// The watched jobs.
 #[derive(Debug, Default)]
-pub(super) struct Hub {
+pub(in crate::daemon) struct Hub {
     jobs: Mutex<FxHashMap<JobId, Sender<Published>>>,
 }
 
 /// A watcher of one job. It is forgotten when this is dropped.
 #[derive(Debug)]
-pub(super) struct Subscription {
+pub(in crate::daemon) struct Subscription {
     hub: Arc<Hub>,
     id: JobId,
     events: Receiver<Published>,
@@ -51,13 +51,19 @@ pub(super) struct Subscription {
 
 impl Hub {
     /// All events of both logs of this job from now on.
-    pub(super) fn subscribe(self: &Arc<Self>, id: JobId) -> Subscription {
+    pub(in crate::daemon) fn subscribe(self: &Arc<Self>, id: JobId) -> Subscription {
         let events = self.lock().entry(id).or_insert_with(|| channel(WAITING).0).subscribe();
         Subscription { hub: Arc::clone(self), id, events }
     }
 
     /// Hands an event to those who watch.
-    pub(super) fn publish(&self, id: JobId, log: Log, seq: u64, entry: &Arc<EventEntry>) {
+    pub(in crate::daemon) fn publish(
+        &self,
+        id: JobId,
+        log: Log,
+        seq: u64,
+        entry: &Arc<EventEntry>,
+    ) {
         if let Some(watchers) = self.lock().get(&id) {
             // Sending fails only between the end of the last watch and the removal of its job here.
             let _ = watchers.send(Published { log, seq, entry: Arc::clone(entry) });
@@ -65,7 +71,7 @@ impl Hub {
     }
 
     /// Nothing happens to any job any more: those who watch hear that.
-    pub(super) fn close(&self) {
+    pub(in crate::daemon) fn close(&self) {
         self.lock().clear();
     }
 
@@ -76,7 +82,7 @@ impl Hub {
 
 impl Subscription {
     /// The next event; `None` when the manager ends.
-    pub(super) async fn next(&mut self) -> Option<Heard> {
+    pub(in crate::daemon) async fn next(&mut self) -> Option<Heard> {
         match self.events.recv().await {
             Ok(event) => Some(Heard::Event(event)),
             Err(RecvError::Lagged(_)) => Some(Heard::Missed),

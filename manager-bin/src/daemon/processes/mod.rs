@@ -9,6 +9,9 @@
 //!
 //! Only as many run at once as the limit of open files has room for; the others wait for their turn.
 
+mod capture;
+mod queue;
+
 use std::collections::HashMap;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -24,8 +27,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::capture::{Capture, Lines};
-use super::process_queue::{ProcessQueue, Slots};
+use self::capture::{Capture, Lines};
+use self::queue::{ProcessQueue, Slots};
 use crate::limited;
 use crate::open_files::OpenFiles;
 use crate::rpc::errno::strerror;

@@ -11,24 +11,27 @@ use jobtap_core::job::Uid;
 use jobtap_core::resource::Idset;
 use tokio::sync::{Notify, oneshot};
 
-use super::effects::Effector;
-use super::engine_thread::{self, EngineHandle, Messages, Surroundings, Turn};
-use super::execution::{self, Execution};
-use super::host_limits::HostLimits;
-use super::hub::Hub;
-use super::lifecycle::{Options, StartError};
-use super::log::Log;
-use super::processes::Processes;
-use super::pulse::Pulse;
-use super::records::Records;
-use super::reload::{Configuration, warn_of_strangers};
-use super::services::audit::Audit;
-use super::services::journal::Journal;
-use super::services::privacy::{Privacy, Veil};
-use super::settings::Settings;
-use super::task_processes::TaskProcesses;
-use super::timers::Timers;
-use super::{Failure, Parts, commit, resources, restore};
+use super::restore;
+use super::{Options, StartError};
+use crate::daemon::config::current::{Configuration, warn_of_strangers};
+use crate::daemon::config::settings::Settings;
+use crate::daemon::engine::pulse::Pulse;
+use crate::daemon::engine::timers::Timers;
+use crate::daemon::engine::{self, EngineHandle, Messages, Surroundings, Turn};
+use crate::daemon::execution::host_limits::HostLimits;
+use crate::daemon::execution::task_processes::TaskProcesses;
+use crate::daemon::execution::{self, Execution};
+use crate::daemon::log::Log;
+use crate::daemon::processes::Processes;
+use crate::daemon::records::Records;
+use crate::daemon::resources;
+use crate::daemon::services::audit::Audit;
+use crate::daemon::services::journal::Journal;
+use crate::daemon::services::privacy::{Privacy, Veil};
+use crate::daemon::writes;
+use crate::daemon::writes::effects::Effector;
+use crate::daemon::writes::hub::Hub;
+use crate::daemon::{Failure, Parts};
 use crate::exec::{ExecEvent, KillPolicy, LocalConfig, LocalExecutor};
 use crate::store::{
     Committer, EmbeddedStore, GuestFiles, Reserve, Store, StoreError, StoreSettings,
@@ -172,7 +175,7 @@ impl Boot {
         let thread = std::thread::Builder::new().name("engine".into()).spawn(move || {
             let run = std::panic::AssertUnwindSafe(|| self.engine(&messages, &ready));
             if let Err(panic) = std::panic::catch_unwind(run) {
-                let _ = ready.send(Err(StartError::Broken(super::panic_text(&*panic))));
+                let _ = ready.send(Err(StartError::Broken(crate::daemon::panic_text(&*panic))));
             }
         })?;
         match started.recv() {
@@ -198,13 +201,13 @@ impl Boot {
             Err(error) => return drop(ready.send(Err(error.into()))),
         };
         let effector = Arc::new(effector);
-        let turns = |turn| commit::submit(&committer, &effector, turn);
+        let turns = |turn| writes::submit(&committer, &effector, turn);
         turns(first);
         let settle = Arc::clone(&effector);
-        commit::then(&committer, move || settle.execution.settle());
+        writes::then(&committer, move || settle.execution.settle());
         let _ = ready.send(Ok(()));
         let around = Surroundings { log: &log, failure: &effector.failure, pulse: &pulse };
-        engine_thread::run(engine, messages, &around, turns);
+        engine::run(engine, messages, &around, turns);
         committer.close();
     }
 }
@@ -217,7 +220,7 @@ fn restored(
     log: &Log,
     recovery: bool,
 ) -> Result<(Engine, Turn), StartError> {
-    let mut engine = Engine::new(super::now(), setup)?;
+    let mut engine = Engine::new(crate::daemon::now(), setup)?;
     if let Some(checkpoint) = restore::checkpoint(store)? {
         engine.restore_checkpoint(&checkpoint)?;
     }
@@ -229,7 +232,7 @@ fn restored(
     restore::kept(store, &mut engine, log)?;
     restore::all(store, files, &mut engine, log)?;
     let mut turn = Turn::default();
-    turn.add(engine.start(super::now()), log);
+    turn.add(engine.start(crate::daemon::now()), log);
     Ok((engine, turn))
 }
 

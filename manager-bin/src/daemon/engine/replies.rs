@@ -21,7 +21,7 @@ const WAITING_BYTES: usize = 4 << 20;
 
 /// Requests that wait for the engine's answer.
 #[derive(Default)]
-pub(super) struct Replies {
+pub(in crate::daemon) struct Replies {
     next: AtomicU64,
     waiting: Mutex<HashMap<ReplyTo, Waiting>>,
 }
@@ -39,14 +39,17 @@ enum Step {
 
 impl Replies {
     /// Somebody waits for one answer.
-    pub(super) fn one(self: &Arc<Self>) -> Reply {
+    pub(in crate::daemon) fn one(self: &Arc<Self>) -> Reply {
         let (sender, answer) = oneshot::channel();
         Reply { to: self.insert(Waiting::One(sender)), answer, replies: Arc::clone(self) }
     }
 
     /// Somebody waits for many answers. He is forgotten when he drops the [`Answers`]; if more could
     /// have come, `abandoned` is told.
-    pub(super) fn many(self: &Arc<Self>, abandoned: impl Fn(ReplyTo) + Send + 'static) -> Answers {
+    pub(in crate::daemon) fn many(
+        self: &Arc<Self>,
+        abandoned: impl Fn(ReplyTo) + Send + 'static,
+    ) -> Answers {
         let (sender, steps) = mpsc::channel(WAITING_ANSWERS);
         let bytes = Arc::<AtomicUsize>::default();
         let to = self.insert(Waiting::Many(sender, Arc::clone(&bytes)));
@@ -61,12 +64,12 @@ impl Replies {
     }
 
     /// Nobody will answer any more; says whether an answer was still owed.
-    pub(super) fn forget(&self, to: ReplyTo) -> bool {
+    pub(in crate::daemon) fn forget(&self, to: ReplyTo) -> bool {
         self.lock().remove(&to).is_some()
     }
 
     /// One answer of a stream.
-    pub(super) fn respond(&self, to: ReplyTo, payload: Value) {
+    pub(in crate::daemon) fn respond(&self, to: ReplyTo, payload: Value) {
         let mut waiting = self.lock();
         let Some(Waiting::Many(sender, bytes)) = waiting.get(&to) else {
             return;
@@ -81,7 +84,7 @@ impl Replies {
     }
 
     /// The last or only answer, to the one who waits, if he still does.
-    pub(super) fn answer(&self, to: ReplyTo, result: Result<Value, RequestError>) {
+    pub(in crate::daemon) fn answer(&self, to: ReplyTo, result: Result<Value, RequestError>) {
         let result = result.map_err(|error| RpcError::new(error.errno, error.text));
         match self.lock().remove(&to) {
             Some(Waiting::One(sender)) => drop(sender.send(result)),
@@ -91,7 +94,7 @@ impl Replies {
     }
 
     /// The engine has ended: those who still wait hear that.
-    pub(super) fn close(&self) {
+    pub(in crate::daemon) fn close(&self) {
         self.lock().clear();
     }
 
@@ -101,8 +104,8 @@ impl Replies {
 }
 
 /// The one answer to a request. Dropped, it is not waited for any more.
-pub(super) struct Reply {
-    pub(super) to: ReplyTo,
+pub(in crate::daemon) struct Reply {
+    pub(in crate::daemon) to: ReplyTo,
     answer: oneshot::Receiver<RpcResult>,
     replies: Arc<Replies>,
 }
@@ -122,8 +125,8 @@ impl Drop for Reply {
 }
 
 /// The answers to one request, as they come.
-pub(super) struct Answers {
-    pub(super) to: ReplyTo,
+pub(in crate::daemon) struct Answers {
+    pub(in crate::daemon) to: ReplyTo,
     steps: mpsc::Receiver<Step>,
     /// Of the answers that wait.
     bytes: Arc<AtomicUsize>,
@@ -134,7 +137,7 @@ pub(super) struct Answers {
 
 impl Answers {
     /// The next answer; the error that ends them is ENODATA when all is well.
-    pub(super) async fn next(&mut self) -> RpcResult {
+    pub(in crate::daemon) async fn next(&mut self) -> RpcResult {
         if let Some(last) = &self.last {
             return Err(last.clone());
         }
@@ -174,7 +177,7 @@ fn size(value: &Value) -> usize {
 }
 
 /// The answer of a manager that ends.
-pub(super) fn shutting_down() -> RpcError {
+pub(in crate::daemon) fn shutting_down() -> RpcError {
     RpcError::new(EAGAIN, "the manager is shutting down")
 }
 

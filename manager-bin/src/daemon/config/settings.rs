@@ -3,26 +3,26 @@
 
 use serde_json::Value;
 
-use super::lifecycle::StartError;
-use super::log::ring_size;
-use super::services::audit;
-use super::services::ingest::size;
-use super::services::privacy::Veil;
+use crate::daemon::lifecycle::StartError;
+use crate::daemon::log::ring_size;
+use crate::daemon::services::audit;
+use crate::daemon::services::ingest::size;
+use crate::daemon::services::privacy::Veil;
 use crate::exec::KillPolicy;
 use crate::store::StoreSettings;
 
 /// What it says.
 #[derive(Debug, PartialEq)]
-pub(super) struct Settings {
+pub(in crate::daemon) struct Settings {
     /// Lines that the log keeps.
-    pub(super) ring_size: usize,
+    pub(in crate::daemon) ring_size: usize,
     /// Events that the instance's log keeps.
-    pub(super) audited: usize,
-    pub(super) kill: KillPolicy,
-    pub(super) veil: Veil,
+    pub(in crate::daemon) audited: usize,
+    pub(in crate::daemon) kill: KillPolicy,
+    pub(in crate::daemon) veil: Veil,
     /// Bytes of a jobspec that is accepted.
-    pub(super) max_jobspec: usize,
-    pub(super) store: StoreSettings,
+    pub(in crate::daemon) max_jobspec: usize,
+    pub(in crate::daemon) store: StoreSettings,
 }
 
 impl Settings {
@@ -30,7 +30,7 @@ impl Settings {
     ///
     /// # Errors
     /// What can't be used, with its key.
-    pub(super) fn read(config: &Value) -> Result<Self, StartError> {
+    pub(in crate::daemon) fn read(config: &Value) -> Result<Self, StartError> {
         Ok(Self {
             ring_size: ring_size(config)?,
             audited: audit::limit(config)?,

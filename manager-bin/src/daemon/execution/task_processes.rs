@@ -11,11 +11,11 @@ type Waiting = FxHashMap<u64, Vec<oneshot::Sender<Vec<TaskProcess>>>>;
 
 /// Those who wait, by job; clones are the same.
 #[derive(Clone, Default)]
-pub(super) struct TaskProcesses(Arc<Mutex<Waiting>>);
+pub(in crate::daemon) struct TaskProcesses(Arc<Mutex<Waiting>>);
 
 impl TaskProcesses {
     /// Waits for the next answer about a job.
-    pub(super) fn of(&self, id: u64) -> oneshot::Receiver<Vec<TaskProcess>> {
+    pub(in crate::daemon) fn of(&self, id: u64) -> oneshot::Receiver<Vec<TaskProcess>> {
         let (sender, receiver) = oneshot::channel();
         let mut waiting = self.lock();
         // Those who gave up leave nothing behind.
@@ -28,7 +28,7 @@ impl TaskProcesses {
     }
 
     /// The executor has told.
-    pub(super) fn told(&self, id: u64, tasks: &[TaskProcess]) {
+    pub(in crate::daemon) fn told(&self, id: u64, tasks: &[TaskProcess]) {
         let waiting = self.lock().remove(&id);
         for sender in waiting.into_iter().flatten() {
             // Whoever asked may have left.

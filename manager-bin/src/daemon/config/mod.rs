@@ -1,5 +1,9 @@
 //! The instance configuration: TOML files and command line settings, merged into one JSON object.
 
+pub(super) mod current;
+mod keys;
+pub(super) mod settings;
+
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};

@@ -3,6 +3,10 @@
 //! Start: store, executor, engine with the stored jobs, and only then the socket, so that whoever can
 //! connect meets a manager that is ready. End: the same in reverse, each part after those that use it.
 
+mod boot;
+mod restore;
+pub mod statedir;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -17,16 +21,17 @@ use serde_json::Value;
 use tokio::net::UnixListener;
 use tokio::sync::{oneshot, watch};
 
-use super::boot::{Runs, plugin_runtime, start_threads};
+use self::boot::{Runs, plugin_runtime, start_threads};
+use self::statedir::StateDir;
 use super::config::Source;
-use super::engine_thread::answered;
+use super::config::current::ConfigCall;
+use super::engine::answered;
 use super::log::RingSizeError;
 use super::processes::Processes;
-use super::reload::ConfigCall;
 use super::resources::{ResourceError, TestSize};
+use super::server;
 use super::services::audit::AuditError;
-use super::statedir::StateDir;
-use super::{Failure, Parts, server};
+use super::{Failure, Parts};
 use crate::archive::{self, ArchiveError};
 use crate::exec::{ExecError, KillPolicyError};
 use crate::files::{Dir, Kind};

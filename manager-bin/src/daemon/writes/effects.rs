@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use jobtap_core::engine::{Effect, Log};
 
-use super::Failure;
-use super::engine_thread::{After, EngineHandle};
-use super::execution::Execution;
 use super::hub::Hub;
-use super::processes::Processes;
-use super::records::Records;
-use super::services::journal::Journal;
-use super::timers::Timers;
+use crate::daemon::Failure;
+use crate::daemon::engine::timers::Timers;
+use crate::daemon::engine::{After, EngineHandle};
+use crate::daemon::execution::Execution;
+use crate::daemon::processes::Processes;
+use crate::daemon::records::Records;
+use crate::daemon::services::journal::Journal;
 
 /// Everybody who is told.
-pub(super) struct Effector {
+pub(in crate::daemon) struct Effector {
     /// Those who asked.
     pub engine: EngineHandle,
     /// Those who watch eventlogs.
@@ -38,7 +38,7 @@ pub(super) struct Effector {
 
 impl Effector {
     /// Does everything of one turn, in order.
-    pub(super) fn run(&self, after: Vec<After>) {
+    pub(in crate::daemon) fn run(&self, after: Vec<After>) {
         for what in after {
             match what {
                 After::Deliver(deliver) => deliver(),

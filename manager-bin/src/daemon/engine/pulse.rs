@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use jobtap_core::engine::Level;
 use jobtap_core::host::Ticks;
 
-use super::log::Log;
+use crate::daemon::log::Log;
 
 /// How often the number is renewed while the engine works.
 const BEAT: Duration = Duration::from_millis(5);
@@ -21,7 +21,7 @@ const BEAT: Duration = Duration::from_millis(5);
 const STUCK: Duration = Duration::from_secs(10);
 
 /// The engine's end of the clocks. The thread ends when this is dropped.
-pub(super) struct Pulse {
+pub(in crate::daemon) struct Pulse {
     shared: Arc<Shared>,
     thread: Thread,
 }
@@ -40,7 +40,7 @@ struct Shared {
 
 impl Pulse {
     /// Starts the thread.
-    pub(super) fn start(log: Arc<Log>) -> std::io::Result<Self> {
+    pub(in crate::daemon) fn start(log: Arc<Log>) -> std::io::Result<Self> {
         let shared = Arc::<Shared>::default();
         let beating = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
@@ -52,12 +52,12 @@ impl Pulse {
     }
 
     /// The clocks, for the engine.
-    pub(super) fn ticks(&self) -> Ticks {
+    pub(in crate::daemon) fn ticks(&self) -> Ticks {
         Ticks::new(Arc::clone(&self.shared.coarse), nanoseconds)
     }
 
     /// The engine takes up an input.
-    pub(super) fn works(&self) {
+    pub(in crate::daemon) fn works(&self) {
         let now = milliseconds();
         self.shared.coarse.store(now, SeqCst);
         self.shared.begun.store(now, SeqCst);
@@ -69,7 +69,7 @@ impl Pulse {
     }
 
     /// The engine has nothing to do.
-    pub(super) fn rests(&self) {
+    pub(in crate::daemon) fn rests(&self) {
         self.shared.working.store(false, SeqCst);
     }
 }

@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 
 /// Whose queue something is put on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Source {
+pub(in crate::daemon) enum Source {
     /// The manager's own.
     Manager,
     /// A client's.
@@ -28,7 +28,7 @@ pub(super) enum Source {
 }
 
 /// The way to the engine's thread.
-pub(super) struct Intake<T> {
+pub(in crate::daemon) struct Intake<T> {
     waiting: Mutex<Waiting<T>>,
     arrived: Condvar,
 }
@@ -58,7 +58,7 @@ impl<T> Default for Intake<T> {
 
 impl<T> Intake<T> {
     /// Puts something at the end of a queue; false when nothing is taken any more.
-    pub(super) fn put(&self, source: Source, what: T) -> bool {
+    pub(in crate::daemon) fn put(&self, source: Source, what: T) -> bool {
         let mut waiting = self.lock();
         if waiting.closed {
             return false;
@@ -76,7 +76,7 @@ impl<T> Intake<T> {
     }
 
     /// Waits for the next one.
-    pub(super) fn take(&self) -> T {
+    pub(in crate::daemon) fn take(&self) -> T {
         let mut waiting = self.lock();
         loop {
             if let Some(what) = waiting.next() {
@@ -88,12 +88,12 @@ impl<T> Intake<T> {
     }
 
     /// The next one, if there is one.
-    pub(super) fn try_take(&self) -> Option<T> {
+    pub(in crate::daemon) fn try_take(&self) -> Option<T> {
         self.lock().next()
     }
 
     /// Drops the messages of a connection that has ended, since nothing can be answered there.
-    pub(super) fn forget(&self, source: Source) {
+    pub(in crate::daemon) fn forget(&self, source: Source) {
         let forgotten = match source {
             Source::Manager => None,
             Source::Client { user, connection } => self.lock().forget(user, connection),
@@ -103,7 +103,7 @@ impl<T> Intake<T> {
     }
 
     /// Takes nothing any more and forgets what waits.
-    pub(super) fn close(&self) {
+    pub(in crate::daemon) fn close(&self) {
         let mut waiting = self.lock();
         waiting.closed = true;
         let forgotten = (std::mem::take(&mut waiting.own), std::mem::take(&mut waiting.clients));
