@@ -6,33 +6,18 @@ mod bench;
 mod build;
 mod bulksubmit;
 mod cancel;
-mod columns;
 mod config;
 mod dmesg;
-mod enclosing;
-mod enclosing_end;
 mod exec_override;
 mod format;
 mod fsck;
 mod housekeeping;
 mod ids;
 mod job;
-mod job_fields;
-mod job_json;
-mod job_row;
-#[cfg(test)]
-mod job_row_tests;
 mod jobs;
-mod jobs_fetch;
-mod jobs_inner;
-mod jobs_query;
-mod jobs_source;
-#[cfg(test)]
-mod jobs_tests;
 mod kvs;
 mod message;
 mod module;
-mod named_formats;
 mod new;
 mod pgrep;
 mod plugin;
@@ -42,26 +27,13 @@ mod resource;
 mod run;
 mod session;
 mod start;
-mod start_options;
-mod start_signals;
 mod submit;
-mod submit_args;
-mod submit_caller;
-mod submit_env;
-mod submit_files;
-mod submit_log;
-mod submit_rlimit;
-mod submit_setattr;
-mod submit_values;
-mod submit_wait;
 mod update;
 mod uptime;
 mod usage;
-
 mod version;
 mod watch;
 mod when;
-mod when_words;
 
 use std::process::ExitCode;
 
@@ -189,7 +161,7 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Submit(args) => submit::run(args),
         Command::Bulksubmit(args) => bulksubmit::run(args),
         Command::Run(args) => run::run(args),
-        Command::Jobs(args) => jobs_source::run(args),
+        Command::Jobs(args) => jobs::run(args),
         Command::Job(args) => job::run(args),
         Command::Cancel(args) => cancel::run(args),
         Command::Pgrep(args) => pgrep::grep(args),

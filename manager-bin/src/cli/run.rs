@@ -8,10 +8,10 @@ use super::ids::show_id;
 use super::job::{Attach, Interrupt, Output, Target, attach, tasks};
 use super::message::CliError;
 use super::session;
+use super::submit::args::SubmitArgs;
+use super::submit::caller::Caller;
+use super::submit::values::is_task_set;
 use super::submit::{print_jobspec, submission};
-use super::submit_args::SubmitArgs;
-use super::submit_caller::Caller;
-use super::submit_values::is_task_set;
 use super::usage::Family;
 use crate::client::Client;
 

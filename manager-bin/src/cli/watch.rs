@@ -6,12 +6,12 @@ use jobtap_core::job::JobId;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
+use super::jobs::query::Query;
 use super::jobs::{FORMATS, JobArg, JobsArgs, Setting};
-use super::jobs_query::Query;
 use super::message::CliError;
 use super::session;
-use super::submit_log::Sinks;
-use super::submit_wait::{Wait, wait_for};
+use super::submit::log::Sinks;
+use super::submit::wait::{Wait, wait_for};
 use super::usage::Family;
 use crate::client::Client;
 

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use crate::cli::submit_args::ArgError;
+use crate::cli::submit::args::ArgError;
 
 /// One list of inputs.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,10 +13,10 @@ use self::inputs::Inputs;
 use self::replace::{Fields, ReplaceError};
 use super::message::CliError;
 use super::session;
+use super::submit::args::{CopyArgs, SubmitArgs};
+use super::submit::caller::Caller;
+use super::submit::wait::Wait;
 use super::submit::{Submission, submissions, submit_all};
-use super::submit_args::{CopyArgs, SubmitArgs};
-use super::submit_caller::Caller;
-use super::submit_wait::Wait;
 use super::usage::Family;
 
 const COMMAND: &str = "bulksubmit";

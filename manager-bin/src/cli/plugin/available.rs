@@ -8,7 +8,7 @@ use jobtap_core::sched::SchedulerDescriptor;
 use serde_json::{Value, json};
 
 use crate::build::{Composition, linked, own};
-use crate::cli::columns::{Column, Side, table};
+use crate::cli::format::columns::{Column, Side, table};
 use crate::cli::message::CliError;
 use crate::cli::session;
 

@@ -1,7 +1,7 @@
 //! `plugin list`, `query` and `schema`: what is loaded, and what it tells of itself.
 
 use super::names::{Among, explain};
-use crate::cli::columns::{Column, Side, table};
+use crate::cli::format::columns::{Column, Side, table};
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::Client;

@@ -1,7 +1,7 @@
 //! `plugin stats`: how often handlers were called, how they ended and how long they took.
 
 use super::names::{Among, explain};
-use crate::cli::columns::{Column, Side, table};
+use crate::cli::format::columns::{Column, Side, table};
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::Client;

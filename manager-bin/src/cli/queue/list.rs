@@ -6,10 +6,10 @@ use jiff::tz::TimeZone;
 
 use super::super::format::{RenderOptions, Template, render, sort_rows};
 use super::super::message::{CliError, Prog};
-use super::super::named_formats::NamedFormats;
 use super::super::session;
 use super::COMMAND;
 use super::row::QueueRow;
+use crate::cli::format::named::NamedFormats;
 use crate::client::Client;
 use crate::rpc::services::queue::{GetOverview, Overview};
 

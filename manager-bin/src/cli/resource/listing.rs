@@ -2,9 +2,9 @@
 
 use jiff::tz::TimeZone;
 
+use crate::cli::format::named::NamedFormats;
 use crate::cli::format::{RenderOptions, Row, Template, render, sort_rows};
 use crate::cli::message::{CliError, Prog};
-use crate::cli::named_formats::NamedFormats;
 use crate::cli::session;
 
 /// Options about the form of a listing.

@@ -4,7 +4,7 @@ use jiff::tz::TimeZone;
 
 use super::drain::joined;
 use super::refused;
-use crate::cli::columns::{Column, Side, table};
+use crate::cli::format::columns::{Column, Side, table};
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::cli::when::parse_when;

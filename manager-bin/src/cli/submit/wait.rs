@@ -4,17 +4,17 @@ use jobtap_core::eventlog::EventEntry;
 use jobtap_core::job::{JobId, Timestamp};
 use serde_json::Value;
 
-use super::ids::show_id;
-use super::job::{Ending, EventStream, Output, exit_code_of, show_exception};
-use super::message::CliError;
-use super::submit_args::CopyArgs;
-use super::submit_log::Sinks;
+use super::args::CopyArgs;
+use super::log::Sinks;
+use crate::cli::ids::show_id;
+use crate::cli::job::{Ending, EventStream, Output, exit_code_of, show_exception};
+use crate::cli::message::CliError;
 use crate::client::Client;
 use crate::rpc::errno::ENOENT;
 
 /// What is waited for.
 #[derive(Debug, Clone)]
-pub(super) struct Wait {
+pub(in crate::cli) struct Wait {
     event: String,
     exec: bool,
     watch: Option<Output>,
@@ -23,7 +23,7 @@ pub(super) struct Wait {
 
 impl Wait {
     /// What the options ask for; `None` if nothing.
-    pub(super) fn from_args(verbose: u8, label: bool, args: &CopyArgs) -> Option<Self> {
+    pub(in crate::cli) fn from_args(verbose: u8, label: bool, args: &CopyArgs) -> Option<Self> {
         let event = match &args.wait_event {
             Some(event) => event.clone(),
             None if args.wait || args.watch => "clean".to_owned(),
@@ -38,14 +38,14 @@ impl Wait {
     }
 
     /// The end of the job, with its output until then.
-    pub(super) fn with_output(verbose: u8, label: bool) -> Self {
+    pub(in crate::cli) fn with_output(verbose: u8, label: bool) -> Self {
         let watch = Some(Output { label, quiet: false });
         Self { event: "clean".to_owned(), exec: false, watch, verbose }
     }
 }
 
 /// Waits for a job; returns the exit code that stands for it.
-pub(super) async fn wait_for(
+pub(in crate::cli) async fn wait_for(
     client: Client,
     id: JobId,
     wait: Wait,

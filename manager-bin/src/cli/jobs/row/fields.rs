@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use jobtap_core::job::{Encoding, JobResult, State};
 use serde_json::Value;
 
-use super::format::{FieldValue, Row};
-use super::job_row::{JobRow, result_emoji, state_emoji};
+use super::{JobRow, result_emoji, state_emoji};
+use crate::cli::format::{FieldValue, Row};
 
 /// Field names and headings; annotations, whose names the plugins choose, come beside these.
 const HEADINGS: &[(&str, &str)] = &[

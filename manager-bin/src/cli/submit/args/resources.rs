@@ -4,7 +4,7 @@ use clap::Args;
 use jobtap_core::jobspec::{JobspecBuilder, JobspecError};
 
 use super::{ArgError, SubmitArgs};
-use crate::cli::submit_values::count;
+use crate::cli::submit::values::count;
 
 /// Resources by their own numbers, with tasks on each of them, or as a whole.
 #[derive(Debug, Clone, Default, Args)]
@@ -56,7 +56,7 @@ impl SubmitArgs {
     ///
     /// # Errors
     /// [`ArgError`] for what is no number or no shape, and for what doesn't go together.
-    pub(super) fn resources(&self) -> Result<JobspecBuilder, ArgError> {
+    pub(in crate::cli) fn resources(&self) -> Result<JobspecBuilder, ArgError> {
         let mut builder = JobspecBuilder::new(&self.command);
         let per_task = [&self.ntasks, &self.cores_per_task, &self.gpus_per_task];
         let per_task = per_task.into_iter().any(Option::is_some);

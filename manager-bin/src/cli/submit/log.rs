@@ -5,29 +5,29 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use super::message::CliError;
-use super::session;
-use super::submit_args::ArgError;
+use super::args::ArgError;
+use crate::cli::message::CliError;
+use crate::cli::session;
 
 /// The files that a submission names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct LogNames {
+pub(in crate::cli) struct LogNames {
     /// For ids and output; for errors too, if they have no file of their own.
-    pub(super) log: Option<String>,
+    pub(in crate::cli) log: Option<String>,
     /// For errors.
-    pub(super) errors: Option<String>,
+    pub(in crate::cli) errors: Option<String>,
 }
 
 /// Files by name: jobs that name the same one share it.
 #[derive(Debug, Default)]
-pub(super) struct LogFiles(BTreeMap<String, Arc<File>>);
+pub(in crate::cli) struct LogFiles(BTreeMap<String, Arc<File>>);
 
 impl LogFiles {
     /// Opens what is named; files that exist are replaced.
     ///
     /// # Errors
     /// A file that can't be written.
-    pub(super) fn sinks(&mut self, names: &LogNames) -> Result<Sinks, ArgError> {
+    pub(in crate::cli) fn sinks(&mut self, names: &LogNames) -> Result<Sinks, ArgError> {
         let out = names.log.as_deref().map(|name| self.open(name)).transpose()?;
         let err = names.errors.as_deref().map(|name| self.open(name)).transpose()?;
         let err = err.or_else(|| out.clone());
@@ -47,14 +47,14 @@ impl LogFiles {
 
 /// Where one job's lines go; our own stdout and stderr without files.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Sinks {
+pub(in crate::cli) struct Sinks {
     out: Option<Arc<File>>,
     err: Option<Arc<File>>,
 }
 
 impl Sinks {
     /// Writes to one of the two at once.
-    pub(super) fn put(&self, stderr: bool, bytes: &[u8]) -> Result<(), CliError> {
+    pub(in crate::cli) fn put(&self, stderr: bool, bytes: &[u8]) -> Result<(), CliError> {
         match if stderr { &self.err } else { &self.out } {
             Some(file) => session::put(&mut &**file, bytes),
             None if stderr => session::put(&mut io::stderr().lock(), bytes),
@@ -63,7 +63,7 @@ impl Sinks {
     }
 
     /// Prints a line for people.
-    pub(super) fn note(&self, line: &str) {
+    pub(in crate::cli) fn note(&self, line: &str) {
         match &self.err {
             // As on stderr, nobody is left to hear that it can't be written.
             Some(file) => drop(writeln!(&mut &**file, "{line}")),

@@ -4,15 +4,16 @@ use std::io::BufRead;
 
 use serde_json::Value;
 
-use super::job_row::{JobRow, Viewpoint};
-use super::jobs::{COMMAND, JobsArgs, Setting};
-use super::jobs_query::Query;
-use super::message::{CliError, Streams};
-use crate::client::RpcError;
+use super::query::Query;
+use super::row::{JobRow, Viewpoint};
+use super::{COMMAND, JobsArgs, Setting};
+use crate::cli::message::{CliError, Streams};
+use crate::client::{Client, RpcError};
 use crate::rpc::errno::ENOENT;
 use crate::rpc::service::Service;
 use crate::rpc::services::job_list::{ALL, GetStats, Job, ListId, Tally};
 use crate::rpc::services::queue::GetStatus;
+use crate::rpc::uri::to_path;
 
 /// How many jobs are listed if no option tells.
 const DEFAULT_COUNT: u64 = 1000;
@@ -28,14 +29,24 @@ pub(crate) trait JobSource {
         Self: Sized;
 }
 
+impl JobSource for Client {
+    async fn call<S: Service>(&self, request: S) -> Result<S::Answer, RpcError> {
+        Client::call(self, request).await
+    }
+
+    async fn inner(&self, uri: &str) -> Option<Self> {
+        Client::connect_to(&to_path(uri).ok()?).await.ok()
+    }
+}
+
 /// Jobs, and whether none of the ids asked for is a job's.
-pub(super) struct Fetched<'a> {
-    pub(super) rows: Vec<JobRow<'a>>,
-    pub(super) none_found: bool,
+pub(in crate::cli) struct Fetched<'a> {
+    pub(in crate::cli) rows: Vec<JobRow<'a>>,
+    pub(in crate::cli) none_found: bool,
 }
 
 /// The jobs that the options select.
-pub(super) async fn fetch<'a>(
+pub(in crate::cli) async fn fetch<'a>(
     args: &JobsArgs,
     setting: &'a Setting,
     source: &impl JobSource,
@@ -103,7 +114,7 @@ fn read_row(job: Value, view: &Viewpoint) -> Result<JobRow<'_>, CliError> {
 }
 
 /// Reads jobs from lines of JSON; empty lines are skipped.
-pub(super) fn read_rows<'a>(
+pub(in crate::cli) fn read_rows<'a>(
     input: &mut dyn BufRead,
     view: &'a Viewpoint,
 ) -> Result<Vec<JobRow<'a>>, CliError> {
@@ -122,7 +133,7 @@ pub(super) fn read_rows<'a>(
 }
 
 /// Prints the line of `--stats`, of all jobs or the sum of some queues; whether any job is active.
-pub(super) async fn print_stats(
+pub(in crate::cli) async fn print_stats(
     source: &impl JobSource,
     queues: Option<&[&str]>,
     streams: &mut Streams<'_>,

@@ -1,19 +1,29 @@
 //! `submit`: submits one job, or one for each id of a set, and waits for them if asked to.
 
+pub(super) mod args;
+pub(super) mod caller;
+mod env;
+mod files;
+pub(super) mod log;
+mod rlimit;
+mod setattr;
+pub(super) mod values;
+pub(super) mod wait;
+
 use std::process::ExitCode;
 
 use jobtap_core::resource::Idset;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::ids::show_id;
-use super::message::CliError;
-use super::session;
-use super::submit_args::{ArgError, CopyArgs, SubmitArgs};
-use super::submit_caller::Caller;
-use super::submit_log::{LogFiles, LogNames, Sinks};
-use super::submit_values::substitute_cc;
-use super::submit_wait::{Wait, wait_for};
-use super::usage::Family;
+use self::args::{ArgError, CopyArgs, SubmitArgs};
+use self::caller::Caller;
+use self::log::{LogFiles, LogNames, Sinks};
+use self::values::substitute_cc;
+use self::wait::{Wait, wait_for};
+use crate::cli::ids::show_id;
+use crate::cli::message::CliError;
+use crate::cli::session;
+use crate::cli::usage::Family;
 use crate::client::{Client, RpcError};
 use crate::rpc::services::ingest::{Submit, Submitted};
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::job_row::JobRow;
+use super::JobRow;
 
 /// Attributes that are passed on as they are.
 const PLAIN: &[&str] = &[

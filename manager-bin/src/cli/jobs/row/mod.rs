@@ -1,14 +1,19 @@
 //! A listed job, with what is derived from its attributes for people: status, run time, return
 //! code, and why it waits or ended.
 
+mod fields;
+mod json;
+#[cfg(test)]
+pub(super) mod tests;
+
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use jobtap_core::job::{JobId, JobResult, State, WaitStatus};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::format::fsd;
-use super::ids::IdStyle;
+use crate::cli::format::fsd;
+use crate::cli::ids::IdStyle;
 use crate::users::Users;
 
 /// From where jobs are looked at: the same job reads differently at another time, in another zone,
@@ -23,11 +28,11 @@ pub(crate) struct Viewpoint {
 
 /// A job as `job-list` describes it.
 pub(crate) struct JobRow<'a> {
-    pub(super) id: JobId,
-    pub(super) state: Option<State>,
-    pub(super) result: Option<JobResult>,
-    pub(super) attributes: Map<String, Value>,
-    pub(super) view: &'a Viewpoint,
+    pub(in crate::cli) id: JobId,
+    pub(in crate::cli) state: Option<State>,
+    pub(in crate::cli) result: Option<JobResult>,
+    pub(in crate::cli) attributes: Map<String, Value>,
+    pub(in crate::cli) view: &'a Viewpoint,
 }
 
 impl<'a> JobRow<'a> {
@@ -45,51 +50,51 @@ impl<'a> JobRow<'a> {
     }
 
     /// Whether the job is over.
-    pub(super) fn inactive(&self) -> bool {
+    pub(in crate::cli) fn inactive(&self) -> bool {
         self.state == Some(State::Inactive)
     }
 
     /// The result, which counts once the job is over.
-    pub(super) fn outcome(&self) -> Option<JobResult> {
+    pub(in crate::cli) fn outcome(&self) -> Option<JobResult> {
         self.result.filter(|_| self.inactive())
     }
 
-    pub(super) fn text(&self, name: &str) -> &str {
+    pub(in crate::cli) fn text(&self, name: &str) -> &str {
         self.attributes.get(name).and_then(Value::as_str).unwrap_or_default()
     }
 
     /// A number; zero while it isn't known.
-    pub(super) fn float(&self, name: &str) -> f64 {
+    pub(in crate::cli) fn float(&self, name: &str) -> f64 {
         self.attributes.get(name).and_then(Value::as_f64).unwrap_or_default()
     }
 
-    pub(super) fn int(&self, name: &str) -> Option<i64> {
+    pub(in crate::cli) fn int(&self, name: &str) -> Option<i64> {
         self.attributes.get(name).and_then(Value::as_i64)
     }
 
-    pub(super) fn userid(&self) -> Option<u32> {
+    pub(in crate::cli) fn userid(&self) -> Option<u32> {
         self.int("userid").and_then(|uid| u32::try_from(uid).ok())
     }
 
-    pub(super) fn username(&self) -> Option<String> {
+    pub(in crate::cli) fn username(&self) -> Option<String> {
         self.userid().map(|uid| self.view.users.name(uid))
     }
 
     /// The annotation at a dotted path; the empty path is all of them.
-    pub(super) fn annotation(&self, path: &str) -> Option<&Value> {
+    pub(in crate::cli) fn annotation(&self, path: &str) -> Option<&Value> {
         let all = self.attributes.get("annotations")?;
         path.split('.').filter(|key| !key.is_empty()).try_fold(all, |value, key| value.get(key))
     }
 
     /// State while active, result afterwards.
-    pub(super) fn status(&self) -> &'static str {
+    pub(in crate::cli) fn status(&self) -> &'static str {
         match (self.outcome(), self.state) {
             (Some(result), _) => result.long_name(),
             (None, state) => state.map_or("", State::long_name),
         }
     }
 
-    pub(super) fn status_abbrev(&self) -> &'static str {
+    pub(in crate::cli) fn status_abbrev(&self) -> &'static str {
         match (self.outcome(), self.state) {
             (Some(result), _) => result.short_name(),
             (None, state) => state.map_or("", State::short_name),
@@ -97,7 +102,7 @@ impl<'a> JobRow<'a> {
     }
 
     /// A status in one symbol.
-    pub(super) fn status_emoji(&self) -> &'static str {
+    pub(in crate::cli) fn status_emoji(&self) -> &'static str {
         match self.outcome() {
             Some(result) => result_emoji(result),
             None => self.state.map_or("", state_emoji),
@@ -105,7 +110,7 @@ impl<'a> JobRow<'a> {
     }
 
     /// The parameters of the terminal's colour code for the line of this job, if it has a colour.
-    pub(super) fn color(&self) -> Option<&'static str> {
+    pub(in crate::cli) fn color(&self) -> Option<&'static str> {
         match self.outcome() {
             Some(JobResult::Completed) => Some("01;32"),
             Some(JobResult::Failed | JobResult::Timeout) => Some("01;31"),
@@ -115,13 +120,13 @@ impl<'a> JobRow<'a> {
     }
 
     /// The address of the manager that runs as this job.
-    pub(super) fn inner_manager(&self) -> Option<&str> {
+    pub(in crate::cli) fn inner_manager(&self) -> Option<&str> {
         let uri = self.annotation("user.uri")?.as_str()?;
         (self.state == Some(State::Run)).then_some(uri)
     }
 
     /// Seconds between allocation and end, or until now.
-    pub(super) fn runtime(&self) -> f64 {
+    pub(in crate::cli) fn runtime(&self) -> f64 {
         let (start, end) = (self.float("t_run"), self.float("t_cleanup"));
         match (start > 0.0, end > 0.0) {
             (false, _) => 0.0,
@@ -131,7 +136,7 @@ impl<'a> JobRow<'a> {
     }
 
     /// Seconds until the expiration of a running job.
-    pub(super) fn remaining(&self) -> f64 {
+    pub(in crate::cli) fn remaining(&self) -> f64 {
         let expiration = self.float("expiration");
         match self.state == Some(State::Run) && expiration > 0.0 {
             true => (expiration - self.view.now).max(0.0),
@@ -140,7 +145,7 @@ impl<'a> JobRow<'a> {
     }
 
     /// What `returncode` shows: an exit code, or the negative number of a signal.
-    pub(super) fn returncode(&self) -> Option<i64> {
+    pub(in crate::cli) fn returncode(&self) -> Option<i64> {
         if !self.inactive() {
             return None;
         }
@@ -160,7 +165,7 @@ impl<'a> JobRow<'a> {
     }
 
     /// The requested duration of a job that waits, the run time of one that doesn't any more.
-    pub(super) fn contextual_time(&self) -> f64 {
+    pub(in crate::cli) fn contextual_time(&self) -> f64 {
         match self.state {
             Some(State::Run | State::Cleanup | State::Inactive) => self.runtime(),
             _ => self.float("duration"),
@@ -168,7 +173,7 @@ impl<'a> JobRow<'a> {
     }
 
     /// Why the job waits, or where it runs.
-    pub(super) fn contextual_info(&self) -> String {
+    pub(in crate::cli) fn contextual_info(&self) -> String {
         match self.state {
             Some(State::Depend) => format!("depends:{}", self.dependencies()),
             Some(State::Priority) => "priority-wait".to_owned(),
@@ -194,7 +199,7 @@ impl<'a> JobRow<'a> {
     }
 
     /// The outstanding dependencies, separated by commas.
-    pub(super) fn dependencies(&self) -> String {
+    pub(in crate::cli) fn dependencies(&self) -> String {
         let list = self.attributes.get("dependencies").and_then(Value::as_array);
         let names = list.into_iter().flatten().filter_map(Value::as_str);
         names.map(|name| self.show_dependency(name)).collect::<Vec<_>>().join(",")
@@ -221,7 +226,7 @@ impl<'a> JobRow<'a> {
     }
 
     /// Why a job that is over ended.
-    pub(super) fn inactive_reason(&self) -> String {
+    pub(in crate::cli) fn inactive_reason(&self) -> String {
         match self.outcome() {
             None => String::new(),
             Some(JobResult::Canceled) => match self.text("exception_note") {
@@ -255,7 +260,7 @@ impl<'a> JobRow<'a> {
     }
 }
 
-pub(super) fn state_emoji(state: State) -> &'static str {
+pub(in crate::cli) fn state_emoji(state: State) -> &'static str {
     match state {
         State::New => "🌱",
         State::Depend => "🔗",
@@ -267,7 +272,7 @@ pub(super) fn state_emoji(state: State) -> &'static str {
     }
 }
 
-pub(super) fn result_emoji(result: JobResult) -> &'static str {
+pub(in crate::cli) fn result_emoji(result: JobResult) -> &'static str {
     match result {
         JobResult::Completed => "✅",
         JobResult::Failed => "❌",

@@ -1,5 +1,9 @@
 //! `start`: a manager, and a command that runs under it.
 
+mod enclosing;
+mod options;
+mod signals;
+
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::os::unix::fs::symlink;
@@ -12,14 +16,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::process::{Child, Command};
 
-use super::enclosing::{self, Enclosing};
-use super::enclosing_end::End;
-use super::message::{CliError, Prog, system_text};
-use super::session;
-use super::start_options::{TestOptions, broker_attributes};
-use super::start_signals::Signals;
-use super::usage::Family;
+use self::enclosing::{Enclosing, End};
+use self::options::{TestOptions, broker_attributes};
+use self::signals::Signals;
 use crate::archive;
+use crate::cli::message::{CliError, Prog, system_text};
+use crate::cli::session;
+use crate::cli::usage::Family;
 use crate::daemon::config::Source;
 use crate::daemon::resources::{TestSize, takes_given};
 use crate::daemon::statedir::{self, StateDir};

@@ -6,10 +6,10 @@ use std::cell::RefCell;
 use clap::Parser;
 use serde_json::{Value, json};
 
-use super::job_row_tests::{active, job, viewpoint};
-use super::jobs::{JobsArgs, Setting, execute};
-use super::jobs_fetch::JobSource;
-use super::message::{CliError, Prog, Streams};
+use super::fetch::JobSource;
+use super::row::tests::{active, job, viewpoint};
+use super::{JobsArgs, Setting, execute};
+use crate::cli::message::{CliError, Prog, Streams};
 use crate::client::RpcError;
 use crate::rpc::errno::{EINVAL, ENOENT};
 use crate::rpc::service;

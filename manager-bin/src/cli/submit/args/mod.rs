@@ -14,11 +14,14 @@ use thiserror::Error;
 
 pub(crate) use self::resources::PerResourceArgs;
 
-use super::message::system_text;
-use super::submit_caller::Caller;
-use super::submit_env::EnvRules;
-use super::submit_values::{begin_time, is_task_set, substitute_cc, time_limit, warning};
-use super::{submit_env, submit_files, submit_rlimit, submit_setattr};
+use crate::cli::message::system_text;
+use crate::cli::submit::caller::Caller;
+use crate::cli::submit::env;
+use crate::cli::submit::env::EnvRules;
+use crate::cli::submit::files;
+use crate::cli::submit::rlimit;
+use crate::cli::submit::setattr;
+use crate::cli::submit::values::{begin_time, is_task_set, substitute_cc, time_limit, warning};
 
 /// Why options don't make a job. The text follows `PROG-COMMAND: ERROR: `.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -332,11 +335,11 @@ impl SubmitArgs {
         builder = self.io(builder)?;
         builder = self.shell(builder, caller)?;
         if !self.add_file.is_empty() {
-            let files = submit_files::files(&self.add_file, caller)?;
+            let files = files::files(&self.add_file, caller)?;
             builder = builder.attribute("files", files.into())?;
         }
         for setting in &self.setattr {
-            builder = submit_setattr::set_attribute(builder, setting, caller)?;
+            builder = setattr::set_attribute(builder, setting, caller)?;
         }
         Ok(builder.to_value())
     }
@@ -358,7 +361,7 @@ impl SubmitArgs {
         builder: JobspecBuilder,
         caller: &Caller,
     ) -> Result<JobspecBuilder, ArgError> {
-        let mut env = submit_env::apply(&self.env.0, caller)?;
+        let mut env = env::apply(&self.env.0, caller)?;
         if let Some(id) = &self.copy {
             for name in ["FLUX_JOB_CC", "JOBTAP_JOB_CC"] {
                 env.variables.insert(name.to_owned(), id.clone());
@@ -405,12 +408,12 @@ impl SubmitArgs {
         if let Some(text) = &self.signal {
             builder = builder.shell_option("signal", warning(text)?)?;
         }
-        let rlimits = submit_rlimit::apply(&self.rlimit, &caller.rlimits)?;
+        let rlimits = rlimit::apply(&self.rlimit, &caller.rlimits)?;
         if !rlimits.is_empty() {
             builder = builder.shell_option("rlimit", json!(rlimits))?;
         }
         for setting in &self.setopt {
-            builder = submit_setattr::set_option(builder, setting)?;
+            builder = setattr::set_option(builder, setting)?;
         }
         Ok(builder)
     }

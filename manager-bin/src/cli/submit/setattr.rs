@@ -5,8 +5,8 @@ use std::fs;
 use jobtap_core::jobspec::{JobspecBuilder, JobspecError};
 use serde_json::Value;
 
-use super::submit_args::ArgError;
-use super::submit_caller::Caller;
+use super::args::ArgError;
+use super::caller::Caller;
 
 /// Applies one `--setattr`.
 ///

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use rustix::process::{Resource, getrlimit};
 
-use super::submit_args::ArgError;
-use super::submit_env::Pattern;
+use super::args::ArgError;
+use super::env::Pattern;
 
 const RESOURCES: [(&str, Resource); 15] = [
     ("as", Resource::As),

@@ -5,15 +5,15 @@ use jiff::tz::TimeZone;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::format::{RenderOptions, Row, Template, render};
-use super::ids::IdStyle;
-use super::job_row::{JobRow, Viewpoint};
-use super::jobs::Setting;
+use super::{JobRow, Viewpoint};
+use crate::cli::format::{RenderOptions, Row, Template, render};
+use crate::cli::ids::IdStyle;
+use crate::cli::jobs::Setting;
 use crate::users::Users;
 
 const NOW: f64 = 1_700_000_000.0; // 2023-11-14 22:13:20 UTC
 
-pub(super) fn viewpoint() -> Viewpoint {
+pub(in crate::cli) fn viewpoint() -> Viewpoint {
     Viewpoint {
         now: NOW,
         zone: TimeZone::UTC,
@@ -23,7 +23,7 @@ pub(super) fn viewpoint() -> Viewpoint {
 }
 
 /// A job that completed, with `changes` on top; `null` removes an attribute.
-pub(super) fn job(changes: Value) -> Value {
+pub(in crate::cli) fn job(changes: Value) -> Value {
     let mut job = json!({
         "id": 68_484_595_712_u64, "userid": 1001, "urgency": 16, "priority": 16, "name": "a",
         "cwd": "/home/alice", "ntasks": 1, "ncores": 1, "nnodes": 1, "duration": 0.0,
@@ -42,7 +42,7 @@ pub(super) fn job(changes: Value) -> Value {
 }
 
 /// A job in an active state: what is known only later is missing.
-pub(super) fn active(state: u8, changes: Value) -> Value {
+pub(in crate::cli) fn active(state: u8, changes: Value) -> Value {
     let mut job = job(json!({
         "state": state, "result": null, "success": null, "waitstatus": null,
         "t_cleanup": null, "t_inactive": null, "exception_occurred": null,

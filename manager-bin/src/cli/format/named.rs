@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::message::CliError;
+use crate::cli::message::CliError;
 
 /// A format with a name.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use super::submit_args::ArgError;
-use super::submit_rlimit;
+use super::args::ArgError;
+use super::rlimit;
 
 /// What a command knows about the place it was called from.
 #[derive(Debug, Clone, Default)]
@@ -32,7 +32,7 @@ impl Caller {
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Ok(Self { cwd, env, rlimits: submit_rlimit::current(), now: now.as_secs_f64() })
+        Ok(Self { cwd, env, rlimits: rlimit::current(), now: now.as_secs_f64() })
     }
 
     /// A file named on the command line: relative to the working directory, `~/` to the home

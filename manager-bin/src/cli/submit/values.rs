@@ -5,8 +5,8 @@ use jobtap_core::job::{Fsd, Signal};
 use jobtap_core::jobspec::Dependency;
 use serde_json::{Value, json};
 
-use super::submit_args::ArgError;
-use super::when::parse_when;
+use super::args::ArgError;
+use crate::cli::when::parse_when;
 
 /// A count; a negative one counts as 0, which is refused where a count is needed.
 ///

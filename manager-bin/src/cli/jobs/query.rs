@@ -4,19 +4,19 @@ use jobtap_core::job::StateSet;
 use jobtap_core::resource::{Hostlist, Idset};
 use serde_json::{Map, Value};
 
-use super::job_row::Viewpoint;
-use super::jobs::JobsArgs;
-use super::message::CliError;
-use super::when::parse_when;
+use super::JobsArgs;
+use super::row::Viewpoint;
+use crate::cli::message::CliError;
+use crate::cli::when::parse_when;
 use crate::rpc::services::job_list::{ALL, Constraint, List};
 
 /// A request to `job-list.list` without its limit.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Query {
+pub(in crate::cli) struct Query {
     /// What the jobs must satisfy.
-    pub(super) constraint: Option<Constraint>,
+    pub(in crate::cli) constraint: Option<Constraint>,
     /// Jobs that ended before this time (seconds since the epoch) are left out.
-    pub(super) since: Option<f64>,
+    pub(in crate::cli) since: Option<f64>,
 }
 
 impl Query {
@@ -24,7 +24,11 @@ impl Query {
     ///
     /// # Errors
     /// An option names something that doesn't exist.
-    pub(super) fn from_args(args: &JobsArgs, uid: u32, view: &Viewpoint) -> Result<Self, CliError> {
+    pub(in crate::cli) fn from_args(
+        args: &JobsArgs,
+        uid: u32,
+        view: &Viewpoint,
+    ) -> Result<Self, CliError> {
         let since = args.since.as_deref().map(|when| since(when, view)).transpose()?;
         let mut all = Vec::new();
         all.extend(user(args, uid, view)?.map(|uid| Constraint::Userid(vec![uid])));
@@ -39,7 +43,7 @@ impl Query {
     }
 
     /// The request for at most `limit` jobs; 0 for all.
-    pub(super) fn request(&self, limit: u64) -> List {
+    pub(in crate::cli) fn request(&self, limit: u64) -> List {
         List {
             max_entries: Some(i64::try_from(limit).unwrap_or(i64::MAX)),
             constraint: Some(

@@ -1,17 +1,19 @@
 //! Points in time as users type them: `--since=-8h`, `--begin-time="tomorrow 10am"`.
 
+mod words;
+
 use jiff::Timestamp;
 use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
 use jobtap_core::job::Fsd;
 
-use super::when_words::in_words;
+use self::words::in_words;
 
 /// The seconds since the epoch that `text` means, seen at `now` in `zone`.
 ///
 /// Accepted are seconds since the epoch, `now`, `-DURATION` and `+DURATION` from now, and dates:
 /// `YYYY-MM-DD`, `YYYY-MM-DD HH:MM[:SS]`, with `T` in the place of the blank or with an offset from UTC, and
-/// `HH:MM[:SS]` for today; else words, see [`words`](super::when_words).
+/// `HH:MM[:SS]` for today; otherwise words, see [`words`].
 pub(crate) fn parse_when(text: &str, now: f64, zone: &TimeZone) -> Option<f64> {
     let text = text.trim();
     if text == "now" {

@@ -1,5 +1,12 @@
 //! `jobs`: lists jobs.
 
+pub(super) mod fetch;
+mod inner;
+pub(super) mod query;
+pub(super) mod row;
+#[cfg(test)]
+mod tests;
+
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
@@ -7,13 +14,16 @@ use jiff::tz::TimeZone;
 use jobtap_core::job::JobId;
 use serde_json::Value;
 
-use super::format::{RenderOptions, Template, parse_sort_keys, render, sort_rows};
-use super::ids::IdStyle;
-use super::job_row::{JobRow, Viewpoint};
-use super::jobs_fetch::{JobSource, fetch, print_stats};
-use super::jobs_inner::Look;
-use super::message::{CliError, Prog, Streams};
-use super::named_formats::NamedFormats;
+use self::fetch::{JobSource, fetch, print_stats, read_rows};
+use self::inner::Look;
+use self::row::{JobRow, Viewpoint};
+use crate::cli::format::named::NamedFormats;
+use crate::cli::format::{RenderOptions, Template, parse_sort_keys, render, sort_rows};
+use crate::cli::ids::IdStyle;
+use crate::cli::message::{CliError, Prog, Streams};
+use crate::cli::session;
+use crate::cli::usage::Family;
+use crate::client::Client;
 use crate::shown;
 use crate::users::Users;
 
@@ -224,24 +234,22 @@ fn columns() -> Option<usize> {
     variable.or_else(terminal).filter(|columns| *columns > 0)
 }
 
-/// Runs `jobs`. `connect` is called only if the manager is needed.
-///
-/// # Errors
-/// What makes the command fail, for its error line.
-pub(crate) async fn run<S: JobSource>(
-    args: JobsArgs,
-    connect: impl AsyncFnOnce() -> Result<S, CliError>,
-) -> Result<ExitCode, CliError> {
-    let setting = Setting::current(COMMAND, FORMATS)?;
-    let mut streams = Streams {
-        input: &mut io::stdin().lock(),
-        out: &mut io::stdout().lock(),
-        err: &mut io::stderr(),
-    };
-    execute(&args, &setting, connect, &mut streams).await.map(ExitCode::from)
+/// Runs the command.
+pub(super) fn run(args: JobsArgs) -> ExitCode {
+    session::run(COMMAND, Family::Script, async {
+        let setting = Setting::current(COMMAND, FORMATS)?;
+        let mut streams = Streams {
+            input: &mut io::stdin().lock(),
+            out: &mut io::stdout().lock(),
+            err: &mut io::stderr(),
+        };
+        let connect = async || Ok(Client::connect().await?);
+        execute(&args, &setting, connect, &mut streams).await.map(ExitCode::from)
+    })
 }
 
-/// Runs `jobs` with everything outside given; the exit code.
+/// Runs the command with everything outside of it given, and returns the exit code. `connect` is called
+/// only if a manager is needed.
 pub(super) async fn execute<S: JobSource>(
     args: &JobsArgs,
     setting: &Setting,
@@ -259,7 +267,7 @@ pub(super) async fn execute<S: JobSource>(
     let template = Template::parse::<JobRow<'_>>(setting.formats.resolve(chosen)?)
         .map_err(CliError::failure)?;
     if args.from_stdin {
-        let mut rows = super::jobs_fetch::read_rows(streams.input, &setting.view)?;
+        let mut rows = read_rows(streams.input, &setting.view)?;
         sort(args, &template, &mut rows)?;
         let text = match args.json {
             true => {

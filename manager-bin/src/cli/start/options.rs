@@ -3,7 +3,7 @@
 
 use jobtap_core::job::Fsd;
 
-use super::message::CliError;
+use crate::cli::message::CliError;
 
 /// Options that go with `--test-size`.
 #[derive(Debug, Default, clap::Args)]

@@ -5,11 +5,11 @@ use std::pin::Pin;
 
 use serde_json::Value;
 
-use super::format::Template;
-use super::job_row::JobRow;
-use super::jobs::{JobsArgs, Setting, sort, table_text};
-use super::jobs_fetch::{JobSource, fetch, print_stats};
-use super::message::{CliError, Streams};
+use super::fetch::{JobSource, fetch, print_stats};
+use super::row::JobRow;
+use super::{JobsArgs, Setting, sort, table_text};
+use crate::cli::format::Template;
+use crate::cli::message::{CliError, Streams};
 
 /// Work that goes into managers within managers, to a depth that nobody knows before.
 type Deep<'f, T> = Pin<Box<dyn Future<Output = Result<T, CliError>> + 'f>>;
@@ -18,15 +18,15 @@ type Deep<'f, T> = Pin<Box<dyn Future<Output = Result<T, CliError>> + 'f>>;
 type Way<'f> = &'f [&'f str];
 
 /// What is wanted of each manager.
-pub(super) struct Look<'a> {
-    pub(super) args: &'a JobsArgs,
-    pub(super) setting: &'a Setting,
-    pub(super) template: &'a Template,
+pub(in crate::cli) struct Look<'a> {
+    pub(in crate::cli) args: &'a JobsArgs,
+    pub(in crate::cli) setting: &'a Setting,
+    pub(in crate::cli) template: &'a Template,
 }
 
 impl Look<'_> {
     /// Prints the jobs of the managers among `rows`, each under the path of job ids that leads there.
-    pub(super) fn print_inner<'f, S: JobSource>(
+    pub(in crate::cli) fn print_inner<'f, S: JobSource>(
         &'f self,
         source: &'f S,
         rows: &'f [JobRow<'_>],
@@ -54,7 +54,7 @@ impl Look<'_> {
     }
 
     /// The jobs as JSON, those that are managers with their own ones as member `jobs`.
-    pub(super) fn whole_json<'f, S: JobSource>(
+    pub(in crate::cli) fn whole_json<'f, S: JobSource>(
         &'f self,
         source: &'f S,
         rows: &'f [JobRow<'_>],

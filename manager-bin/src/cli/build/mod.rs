@@ -6,9 +6,9 @@ mod look;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::message::{CliError, Prog};
-use super::session;
 use crate::build::{self, BuildError, Manifest, Options, PluginEntry};
+use crate::cli::message::{CliError, Prog};
+use crate::cli::session;
 use crate::files::{self, Access};
 
 const MANIFEST: &str = "jobtap-build.toml";
