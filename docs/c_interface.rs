@@ -1,5 +1,4 @@
 //! Holds the chapter for C authors to its promise: every function, topic and key has its row.
-#![allow(clippy::unwrap_used)]
 
 const FUNCTIONS: &[&str] = &[
     "flux_plugin_init",

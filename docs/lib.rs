@@ -50,7 +50,6 @@ chapters! {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use std::fs;
     use std::path::{Path, PathBuf};
 

@@ -1,6 +1,5 @@
 //! Holds the guide's tables of misuses, of mistakes in Rust and of faults to what they name: tests,
 //! fixtures and examples exist, and the counts are those of the rows.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
 //! The plugin of the chapter "The first plugin in five minutes", whose blocks are parts of this file.
-#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
+#![allow(missing_docs, unreachable_pub)]
 
 use jobtap_core::prelude::*;
 

@@ -1,5 +1,5 @@
 //! The configurations of the chapter "Policies that come along" are ones that a manager starts with.
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 use jobtap_builtins::{
     Fairshare, Housekeeping, Licenses, Limits, Perilog, PreemptNotice, PriorityDefault,

@@ -250,7 +250,6 @@ fn fail<T: TopicSet>(cx: &Cx<'_, T>, dependent: LiveJob<'_>, waiter: &Waiter, ne
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use jobtap_core::testing::{TestJob, TestManager};
 
     use super::*;

@@ -68,7 +68,6 @@ impl LimitDuration {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use jobtap_core::plugin::ConfTable as _;
     use serde_json::{Value, json};
 

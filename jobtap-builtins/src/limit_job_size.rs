@@ -95,7 +95,6 @@ impl LimitJobSize {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use jobtap_core::plugin::ConfTable as _;
     use serde_json::{Value, json};
 

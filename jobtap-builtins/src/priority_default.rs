@@ -17,7 +17,6 @@ impl PriorityDefault {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use jobtap_core::testing::{TestJob, TestManager};
 
     use super::*;

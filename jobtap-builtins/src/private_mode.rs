@@ -25,7 +25,6 @@ impl PrivateMode {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use jobtap_core::plugin::ConfTable as _;
     use serde_json::json;
 

@@ -141,7 +141,6 @@ impl<K: Clone + Ord + Hash> Tokens<K> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use std::cmp::Reverse;
 
     use proptest::prelude::*;

@@ -48,7 +48,6 @@ impl UpdateQueue {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use jobtap_core::testing::{TestJob, TestManager};
     use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
 //! `.begin-time`: when jobs are released, and what is no time.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 use jobtap_builtins::{BeginTime, PriorityDefault};
 use jobtap_core::engine::{Request, Submission};

@@ -1,5 +1,5 @@
 //! `submit-hold`, `alloc-bypass` and `alloc-check`, which wait until they are loaded by their names.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 use jobtap_builtins::{AllocBypass, AllocCheck, PriorityDefault, SubmitHold};
 use jobtap_core::prelude::*;

@@ -1,6 +1,6 @@
 //! Every plugin that is linked is removed and loaded again while jobs wait for it, hold what it gave
 //! them, or have a prolog of its: each job goes on, or says on what it waits.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 use jobtap_builtins as _;
 use jobtap_core::host::{PluginDescriptor, Registry};

@@ -1,6 +1,6 @@
 //! All builtins at once, with a crash at every moment: whatever was committed last, each job comes to
 //! the same end by the same events, and what the plugins know is right again.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 //! `dependency-dataflow`: who waits for whom by what jobs read and write.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 use jobtap_builtins::{DependencyDataflow, PriorityDefault};
 use jobtap_core::prelude::*;

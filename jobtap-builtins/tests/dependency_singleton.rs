@@ -1,5 +1,5 @@
 //! `.dependency-singleton`: who waits for whom, and what a restart, a removal and a crash change.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 use jobtap_builtins::{DependencySingleton, PriorityDefault};
 use jobtap_core::prelude::*;

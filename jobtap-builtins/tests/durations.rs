@@ -1,5 +1,5 @@
 //! `.update-duration` and `.validate-duration`: who may change a duration, and how long it may be.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 use jobtap_builtins::{LimitDuration, PriorityDefault, UpdateDuration, ValidateDuration};
 use jobtap_core::prelude::*;

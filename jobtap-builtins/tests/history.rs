@@ -1,5 +1,5 @@
 //! `.history`: whose jobs are told to whom, and what a restart, a purge and a reload change.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 use jobtap_builtins::{History, PriorityDefault};
 use jobtap_core::prelude::*;

@@ -1,5 +1,5 @@
 //! `housekeeping` in virtual time: what waits for it, when ranks come back, what is told of it.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::io::ErrorKind;
 

@@ -1,5 +1,5 @@
 //! `.limit-duration`: its limits, by queue and in general, and what it says.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(missing_docs)]
 
 use jobtap_builtins::{LimitDuration, PriorityDefault, UpdateDuration};
 use jobtap_core::prelude::*;

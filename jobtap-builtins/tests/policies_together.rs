@@ -1,6 +1,6 @@
 //! The policies that come along, loaded together: no job waits for ever because two of them wait for
 //! each other.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(missing_docs)]
 
 use jobtap_builtins::{DependencyAfter, Fairshare, Licenses, Limits, PriorityDefault};
 use jobtap_core::prelude::*;

@@ -1,5 +1,5 @@
 //! `.post-event`: who may write what into which log.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 use jobtap_builtins::{PostEvent, PriorityDefault};
 use jobtap_core::engine::Request;

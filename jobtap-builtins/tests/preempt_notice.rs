@@ -1,5 +1,5 @@
 //! `preempt-notice` in virtual time: who is told, when, and that nobody is told twice or never.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 use jobtap_builtins::{PreemptNotice, PriorityDefault, UpdateDuration};
 use jobtap_core::prelude::*;

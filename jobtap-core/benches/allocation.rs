@@ -6,7 +6,7 @@
 //! - `r_of_all_nodes`: the JSON text of such an R.
 //!
 //! `cargo bench -p jobtap-core --bench allocation`
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 use divan::{Bencher, black_box};
 use jobtap_core::jobspec::{Jobspec, JobspecBuilder};

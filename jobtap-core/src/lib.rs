@@ -35,7 +35,6 @@ pub mod queue;
 pub mod resource;
 pub mod sched;
 pub mod settings;
-pub mod suggest;
 pub mod testing;
 pub mod topic;
 
@@ -47,3 +46,4 @@ pub mod __private;
 pub const SDK_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 pub use jobtap_macros::{data, init, jobtap_plugin, on, service, topic};
+pub use jobtap_topics::suggest;

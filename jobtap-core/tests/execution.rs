@@ -1,6 +1,6 @@
 //! What `[exec]` says of jobs that start late and of jobs that are ended, and how a job is found again
 //! after a restart.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! What `[ingest]` of the configuration changes for those who submit.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(missing_docs)]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Resources that a plugin keeps after the end of their job, and plugins that a table loads.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
 

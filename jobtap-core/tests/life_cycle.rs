@@ -1,5 +1,5 @@
 //! The life of a job by RFC 21: what events it gets, and how it ends in each state.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! What a listing shows: which jobs its constraint asks for, in which order, and how many.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
 

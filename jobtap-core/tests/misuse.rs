@@ -1,6 +1,6 @@
 //! What remains of the misuse that jobtap's C interface finds at run time: each is a typed error, a
 //! line in the log, or no error at all any more. The guide's table (docs/src/misuse.md) points here.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
 #[path = "misuse/requests.rs"]

@@ -1,6 +1,6 @@
 //! What plugins can rely on: order of commands, prologs and epilogs, asynchronous handlers, data,
 //! faults, events.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! What plugins ask for about priorities, in every state in which a job can have or await one.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(missing_docs)]
 
 mod common;
 

@@ -1,6 +1,6 @@
 //! The state of queues against a model that keeps it in the simplest way, over any history of
 //! changes, reloads and restarts.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::collections::BTreeMap;
 

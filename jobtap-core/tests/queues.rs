@@ -1,6 +1,6 @@
 //! Named queues as users meet them: what is submitted where, what waits for which queue, and what is
 //! left of an administrator's word after a reload and a restart.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! What clients ask of the manager about jobs: memos, signals, purges, and waiting.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! What clients ask of plugins, what plugins ask of each other, and the data that they keep.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(missing_docs)]
 
 mod common;
 

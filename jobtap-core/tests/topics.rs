@@ -1,5 +1,5 @@
 //! When each topic is called, in which order, and what its outcome does.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! A user's change of a jobspec: which plugins are asked, what they can say, and what follows.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! What a job waits for is said in every state, with who can do something about it.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(missing_docs)]
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! `#[data(version = 2, upgrade = from_v1)]`, `#[data(volatile)]`: how a plugin's data is kept.
+//! `#[data(version = 2, upgrade = from_v1)]`, `#[data(volatile)]`: says how a plugin's data of a type is
+//! stored.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -7,8 +8,8 @@ use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{DeriveInput, Ident, LitInt, Path, Token};
 
-use crate::args;
-use crate::{suggest, values};
+use crate::arguments;
+use crate::errors::{ErrorSink, ErrorStore};
 
 #[derive(Default)]
 struct DataArgs {
@@ -29,35 +30,21 @@ const KEYS: &[&str] = &["version", "upgrade", "volatile", "crate"];
 
 impl Parse for Arg {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
-        if !input.peek(<Ident as syn::ext::IdentExt>::peek_any) {
+        let Some(key) = arguments::key(input)? else {
             return Err(input.error(
                 "an argument of `#[data]` is expected\nnote: write `#[data(version = 2, upgrade = \
                  function)]` or `#[data(volatile)]`",
             ));
-        }
-        let key = input.call(<Ident as syn::ext::IdentExt>::parse_any)?;
-        let name = key.to_string();
-        if name == "volatile" && !input.peek(Token![=]) {
+        };
+        if key == "volatile" && !input.peek(Token![=]) {
             return Ok(Arg::Volatile(key));
         }
-        if !KEYS.contains(&name.as_str()) {
-            let message = match suggest::nearest(&name, KEYS.iter().copied()) {
-                Some(meant) => {
-                    format!("`{name}` is no argument of `#[data]`; did you mean `{meant}`?")
-                }
-                None => format!(
-                    "`{name}` is no argument of `#[data]`\nnote: write `#[data(version = 2, \
-                     upgrade = function)]` or `#[data(volatile)]`"
-                ),
-            };
-            return Err(syn::Error::new(key.span(), message));
+        if !KEYS.iter().any(|known| key == known) {
+            let note = "write `#[data(version = 2, upgrade = function)]` or `#[data(volatile)]`";
+            return Err(arguments::unknown(&key, " of `#[data]`", KEYS, note));
         }
-        if !input.peek(Token![=]) {
-            let message = format!("`{name}` needs a value\nnote: write `{name} = ..`");
-            return Err(syn::Error::new(key.span(), message));
-        }
-        input.parse::<Token![=]>()?;
-        Ok(match name.as_str() {
+        arguments::equals(&key, input)?;
+        Ok(match key.to_string().as_str() {
             "volatile" => {
                 let message = "`volatile` takes no value\nnote: write `#[data(volatile)]`";
                 return Err(syn::Error::new(key.span(), message));
@@ -72,29 +59,27 @@ impl Parse for Arg {
                 })?,
             ),
             "crate" => {
-                let krate = values::crate_of(&key, input)?;
+                let krate = arguments::crate_of(&key, input)?;
                 Arg::Crate(key, krate)
             }
             _ => {
-                let upgrade = values::function_of(&key, input)?;
+                let upgrade = arguments::function_of(&key, input)?;
                 Arg::Upgrade(key, upgrade)
             }
         })
     }
 }
 
-/// The macro's whole work.
+/// Expands the attribute.
 pub(crate) fn data(args: TokenStream, item: TokenStream) -> TokenStream {
-    let mut errors = Vec::new();
-    let mut read = read(args, &mut errors);
-    let version = match read.check() {
-        Ok(version) => version,
-        Err(error) => {
-            errors.push(error);
-            read = DataArgs { krate: read.krate, ..DataArgs::default() };
-            1
-        }
-    };
+    let store = ErrorStore::default();
+    let errors = store.sink();
+    let mut read = read(args, &errors);
+    // With a mistake the type is data of version 1, so that its uses compile.
+    let version = errors.ok(read.check()).unwrap_or_else(|| {
+        read = DataArgs { krate: read.krate.take(), ..DataArgs::default() };
+        1
+    });
     let expanded = match syn::parse2::<DeriveInput>(item.clone()) {
         Ok(input) => Some(expand(&read, version, &input)),
         Err(_) => {
@@ -106,25 +91,20 @@ pub(crate) fn data(args: TokenStream, item: TokenStream) -> TokenStream {
             None
         }
     };
-    let errors = errors.iter().map(syn::Error::to_compile_error);
-    quote!(#item #expanded #(#errors)*)
+    let errors = store.to_compile_errors();
+    quote!(#item #expanded #errors)
 }
 
-fn read(tokens: TokenStream, errors: &mut Vec<syn::Error>) -> DataArgs {
+fn read(tokens: TokenStream, errors: &ErrorSink<'_>) -> DataArgs {
     let mut read = DataArgs::default();
-    let parsed = match Punctuated::<Arg, Token![,]>::parse_terminated.parse2(tokens) {
-        Ok(parsed) => parsed,
-        Err(error) => {
-            errors.push(error);
-            return read;
-        }
-    };
+    let parsed = Punctuated::<Arg, Token![,]>::parse_terminated.parse2(tokens);
+    let Some(parsed) = errors.ok(parsed) else { return read };
     for arg in parsed {
         match arg {
-            Arg::Version(key, _) if read.version.is_some() => errors.push(args::twice(&key)),
-            Arg::Upgrade(key, _) if read.upgrade.is_some() => errors.push(args::twice(&key)),
-            Arg::Volatile(key) if read.volatile.is_some() => errors.push(args::twice(&key)),
-            Arg::Crate(key, _) if read.krate.is_some() => errors.push(args::twice(&key)),
+            Arg::Version(key, _) if read.version.is_some() => errors.push(arguments::twice(&key)),
+            Arg::Upgrade(key, _) if read.upgrade.is_some() => errors.push(arguments::twice(&key)),
+            Arg::Volatile(key) if read.volatile.is_some() => errors.push(arguments::twice(&key)),
+            Arg::Crate(key, _) if read.krate.is_some() => errors.push(arguments::twice(&key)),
             Arg::Version(_, version) => read.version = Some(version),
             Arg::Upgrade(_, path) => read.upgrade = Some(path),
             Arg::Volatile(word) => read.volatile = Some(word),
@@ -135,7 +115,7 @@ fn read(tokens: TokenStream, errors: &mut Vec<syn::Error>) -> DataArgs {
 }
 
 impl DataArgs {
-    /// The version, when all that was said fits together.
+    /// Returns the version, or the error for arguments that contradict each other.
     fn check(&self) -> syn::Result<u32> {
         if let (Some(word), true) =
             (&self.volatile, self.version.is_some() || self.upgrade.is_some())
@@ -162,7 +142,7 @@ impl DataArgs {
 }
 
 fn expand(args: &DataArgs, version: u32, input: &DeriveInput) -> TokenStream {
-    let krate = args.krate.as_ref().map_or_else(|| quote!(::jobtap_core), |path| quote!(#path));
+    let krate = arguments::krate(args.krate.as_ref());
     let p = quote!(#krate::__private);
     let (name, volatile) = (&input.ident, args.volatile.is_some());
     let (generics, arguments, wheres) = input.generics.split_for_impl();

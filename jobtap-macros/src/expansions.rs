@@ -4,7 +4,7 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use crate::{data, own_topic, plugin};
+use crate::{data, plugin, topic};
 
 /// The expansion as rustfmt would lay it out, nearly.
 fn pretty(expanded: TokenStream) -> String {
@@ -141,7 +141,7 @@ fn a_body_in_the_making_is_left_to_the_compiler() {
 
 #[test]
 fn a_type_as_a_topic() {
-    insta::assert_snapshot!(pretty(own_topic::topic(
+    insta::assert_snapshot!(pretty(topic::topic(
         quote!("accounts.share", job, answer = f64),
         quote! {
             pub struct ShareOf {

@@ -1,6 +1,7 @@
-//! The topics that `#[on]` knows by their strings; their types are in `jobtap_core::topic`.
+//! The topics that `#[on]` knows by their strings, and what it answers to a string that is none.
 
-use crate::{elsewhere, suggest};
+use jobtap_topics::suggest::nearest;
+use jobtap_topics::{EVENT_TOPICS, TOPICS, Topic};
 
 /// A topic of the job manager as `#[on]` found it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,89 +10,35 @@ pub(crate) struct Found {
     pub(crate) type_name: &'static str,
     /// The topic, or its family with `*`.
     pub(crate) topic: &'static str,
-    /// The member of the family.
+    /// The member of the family; empty where the topic is no family.
     pub(crate) key: String,
+    /// Whether a handler may be `async`.
+    pub(crate) may_be_async: bool,
 }
 
-const TOPICS: &[(&str, &str)] = &[
-    ("conf.update", "ConfUpdate"),
-    ("job.create", "JobCreate"),
-    ("job.validate", "JobValidate"),
-    ("job.new", "JobNew"),
-    ("job.state.depend", "JobStateDepend"),
-    ("job.state.priority", "JobStatePriority"),
-    ("job.state.sched", "JobStateSched"),
-    ("job.state.run", "JobStateRun"),
-    ("job.state.cleanup", "JobStateCleanup"),
-    ("job.state.inactive", "JobStateInactive"),
-    ("job.state.*", "JobState"),
-    ("job.priority.get", "JobPriorityGet"),
-    ("job.update", "JobUpdate"),
-    ("job.inactive-add", "JobInactiveAdd"),
-    ("job.destroy", "JobDestroy"),
-    ("job.inactive-remove", "JobInactiveRemove"),
-    ("job.*", "JobAny"),
-    ("plugin.query", "PluginQuery"),
-    ("unload", "Unload"),
-];
-
-/// Families: `job.event.NAME` and so on, `*` for every member; with a member for messages.
-const FAMILIES: &[(&str, &str, &str, &str)] = &[
-    ("job.dependency.", "job.dependency.*", "JobDependency", "afterok"),
-    ("job.event.", "job.event.*", "JobEvent", "start"),
-    ("job.update.", "job.update.*", "JobUpdateKey", "attributes.system.duration"),
-];
-
-/// Events whose handlers may do more, or less, than those of others.
-const EVENTS: &[(&str, &str)] = &[
-    ("alloc", "JobEventAlloc"),
-    ("finish", "JobEventFinish"),
-    ("free", "JobEventFree"),
-    ("clean", "JobEventClean"),
-    ("*", "JobEventAny"),
-];
-
-/// Where something waits for an `async` handler: the types with `jobtap_core::plugin::AsyncTopic`.
-const WAITING: &[&str] = &[
-    "JobDependency",
-    "JobStateCleanup",
-    "JobStateDepend",
-    "JobStatePriority",
-    "JobStateRun",
-    "JobValidate",
-];
-
 impl Found {
-    /// The topic as its author wrote it.
+    /// The topic of services, which `#[on]` doesn't take.
+    pub(crate) fn service(name: String) -> Self {
+        Found { type_name: "Service", topic: "service", key: name, may_be_async: true }
+    }
+
+    /// Returns the topic as its author wrote it.
     pub(crate) fn name(&self) -> String {
         if self.key.is_empty() { self.topic.to_owned() } else { self.topic.replace('*', &self.key) }
     }
-
-    /// Whether something waits for an `async` handler.
-    pub(crate) fn waits(&self) -> bool {
-        WAITING.contains(&self.type_name)
-    }
 }
 
-/// Whether `name` is the type of a topic.
+/// Returns whether `name` is the type of a topic.
 pub(crate) fn is_type(name: &str) -> bool {
-    let topics = TOPICS.iter().map(|(_, type_name)| *type_name);
-    let families = FAMILIES.iter().map(|family| family.2);
-    topics
-        .chain(families)
-        .chain(EVENTS.iter().map(|event| event.1))
-        .chain(["Later", "Service"])
-        .any(|known| known == name)
+    let topics = TOPICS.iter().chain(EVENT_TOPICS).map(|topic| topic.type_name);
+    topics.chain(["Later", "Service"]).any(|known| known == name)
 }
 
-/// The string of a topic that is named by its type; of a family, with a member that shows the form.
+/// Returns the string of a topic that is named by its type; of a family, with a member that shows the
+/// form.
 pub(crate) fn string_of(type_name: &str) -> Option<String> {
-    let families =
-        FAMILIES.iter().map(|(prefix, _, name, member)| (*name, format!("{prefix}{member}")));
-    let topics = TOPICS.iter().map(|(topic, name)| (*name, (*topic).to_owned()));
-    let events = EVENTS.iter().map(|(event, name)| (*name, format!("job.event.{event}")));
-    let mut all = topics.chain(families).chain(events);
-    all.find(|(name, _)| *name == type_name).map(|(_, string)| string)
+    let topic = TOPICS.iter().chain(EVENT_TOPICS).find(|topic| topic.type_name == type_name)?;
+    Some(topic.name.replace('*', topic.example.unwrap_or("*")))
 }
 
 /// Finds a topic by its string.
@@ -99,61 +46,147 @@ pub(crate) fn string_of(type_name: &str) -> Option<String> {
 /// # Errors
 /// A sentence for the author, with the topic that was probably meant.
 pub(crate) fn find(name: &str) -> Result<Found, String> {
-    if let Some((topic, type_name)) = TOPICS.iter().find(|(topic, _)| *topic == name) {
-        return Ok(Found { type_name, topic, key: String::new() });
+    if let Some(topic) = TOPICS.iter().find(|topic| topic.name == name && topic.example.is_none()) {
+        return Ok(found(topic, topic.name, ""));
     }
-    for (prefix, topic, type_name, example) in FAMILIES {
-        let Some(key) = name.strip_prefix(prefix) else {
-            continue;
-        };
+    for topic in families() {
+        let family = topic.name;
+        let prefix = family.trim_end_matches('*');
+        let Some(key) = name.strip_prefix(prefix) else { continue };
         if key.is_empty() || (key != "*" && !key.chars().all(is_key_char)) {
             return Err(format!(
-                "`{name}` names no member of `{topic}`\n\
-                 note: write one name, as in `{prefix}{example}`, or `{topic}` for all"
+                "`{name}` names no member of `{family}`\n\
+                 note: write one name, as in `{prefix}{}`, or `{family}` for all",
+                topic.example.unwrap_or_default()
             ));
         }
-        let own = EVENTS.iter().find(|(event, _)| *topic == "job.event.*" && *event == key);
-        let type_name = own.map_or(*type_name, |(_, own)| own);
-        return Ok(Found { type_name, topic, key: key.to_owned() });
+        // Some events are topics of their own, with the string of their family.
+        let own = EVENT_TOPICS.iter().find(|event| event.name == name);
+        return Ok(found(own.unwrap_or(topic), family, key));
     }
-    if let Some(instead) = elsewhere::serves(name) {
-        return Err(format!("jobtap has no topic `{name}`\nnote: {instead}"));
+    Err(unknown(name))
+}
+
+fn found(topic: &Topic, family: &'static str, key: &str) -> Found {
+    let Topic { type_name, may_be_async, .. } = *topic;
+    Found { type_name, topic: family, key: key.to_owned(), may_be_async }
+}
+
+/// The topics of which handlers name a member: `job.event.NAME` and so on.
+fn families() -> impl Iterator<Item = &'static Topic> + Clone {
+    TOPICS.iter().filter(|topic| topic.example.is_some())
+}
+
+/// Says that no topic has this name, and what to write instead.
+fn unknown(name: &str) -> String {
+    if let Some(instead) = serves(name) {
+        return format!("jobtap has no topic `{name}`\nnote: {instead}");
     }
     if name.contains(['*', '?', '[']) {
-        return Err(format!(
+        return format!(
             "`{name}` is a pattern, and a handler names its topics\n\
              note: write each one, as in `#[on(\"job.state.run\", \"job.state.cleanup\")]`; only \
              `job.*`, `job.state.*`, `job.event.*`, `job.dependency.*` and `job.update.*` stand for \
              many"
-        ));
+        );
     }
-    let known = TOPICS.iter().map(|(topic, _)| *topic).chain(FAMILIES.iter().map(|f| f.1));
-    let meant = suggest::nearest(name, known.clone()).map(str::to_owned);
-    Err(match meant.or_else(|| elsewhere::short_for(name, known.clone())) {
+    let single = TOPICS.iter().filter(|topic| topic.example.is_none());
+    let known = single.chain(families()).map(|topic| topic.name);
+    let meant = nearest(name, known.clone()).map(str::to_owned);
+    match meant.or_else(|| short_for(name, known.clone())) {
         Some(meant) => format!("no topic is named `{name}`; did you mean `{meant}`?"),
         None => format!(
             "no topic is named `{name}`\nnote: the topics are {}",
             known.map(|topic| format!("`{topic}`")).collect::<Vec<_>>().join(", ")
         ),
-    })
+    }
 }
 
 fn is_key_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '+')
 }
 
+/// Names of moments in Flux and Slurm that are no topics here, and what serves instead.
+const SERVES: &[(&str, &str)] = &[
+    (
+        "job.state.new",
+        "NEW is the state before a job is accepted: handle `job.validate`, or `job.new` once it is",
+    ),
+    (
+        "job.submit",
+        "a job is accepted or refused in `job.validate`, and is there from `job.new` on",
+    ),
+    ("job_submit", "a job is accepted or refused in `job.validate`"),
+    ("job_modify", "a user's change is decided in `job.update.KEY`"),
+    ("job.modify", "a user's change is decided in `job.update.KEY`"),
+    (
+        "prolog",
+        "a prolog is an `async` handler of `job.state.run`, or a `cx.prolog_start(..)` there",
+    ),
+    (
+        "epilog",
+        "an epilog is an `async` handler of `job.state.cleanup`, or a `cx.epilog_start(..)` there",
+    ),
+    (
+        "job.prolog",
+        "a prolog is an `async` handler of `job.state.run`, or a `cx.prolog_start(..)` there",
+    ),
+    (
+        "job.epilog",
+        "an epilog is an `async` handler of `job.state.cleanup`, or a `cx.epilog_start(..)` there",
+    ),
+    ("job.cancel", "a cancelled job comes to `job.state.cleanup`; its end is `job.end_event()`"),
+    ("load", "a plugin is built by the function under `#[init]`"),
+    ("init", "a plugin is built by the function under `#[init]`"),
+];
+
+/// Events of RFC 21, which authors write without `event.`.
+const EVENTS: &[&str] = &[
+    "alloc",
+    "annotations",
+    "clean",
+    "exception",
+    "finish",
+    "free",
+    "memo",
+    "release",
+    "start",
+    "urgency",
+];
+
+/// Returns what serves instead of a moment of Flux or Slurm.
+fn serves(name: &str) -> Option<&'static str> {
+    SERVES.iter().find(|(known, _)| *known == name).map(|(_, instead)| *instead)
+}
+
+/// Returns the topic of which `name` is the last word, or all but the first: `validate`, `state.run`,
+/// `job.run`.
+fn short_for<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let words = name.strip_prefix("job.").unwrap_or(name);
+    if words.is_empty() {
+        return None;
+    }
+    let ends = |topic: &&str| topic.strip_suffix(words).is_some_and(|rest| rest.ends_with('.'));
+    let mut topics = known.into_iter().filter(ends);
+    if let Some(topic) = topics.next() {
+        return Some(topic.to_owned());
+    }
+    EVENTS.contains(&words).then(|| format!("job.event.{words}"))
+}
+
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
-    fn families_keep_the_member() {
+    fn a_member_of_a_family_keeps_its_name() {
         let found = find("job.dependency.afterok").unwrap();
         assert_eq!((found.type_name, &*found.key), ("JobDependency", "afterok"));
+        assert_eq!(found.name(), "job.dependency.afterok");
         let every = find("job.event.*").unwrap();
         assert_eq!((every.type_name, &*every.key), ("JobEventAny", "*"));
-        assert_eq!(find("job.event.alloc").unwrap().type_name, "JobEventAlloc");
+        let alloc = find("job.event.alloc").unwrap();
+        assert_eq!((alloc.type_name, alloc.topic), ("JobEventAlloc", "job.event.*"));
         assert!(find("job.event.").is_err());
     }
 
@@ -165,8 +198,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_called_is_answered_with_what_serves_instead() {
+    fn a_name_of_flux_or_slurm_is_answered_with_what_serves() {
         assert!(find("job.state.new").unwrap_err().contains("`job.validate`"));
+        assert!(find("job_submit").unwrap_err().contains("`job.validate`"));
+        assert!(find("epilog").unwrap_err().contains("`job.state.cleanup`"));
         assert!(find("job.state.r*").unwrap_err().contains("is a pattern"));
     }
 
@@ -180,5 +215,33 @@ mod tests {
             ("JobUpdateKey", "attributes.system.duration")
         );
         assert_eq!(find("job.update").unwrap().type_name, "JobUpdate");
+    }
+
+    #[test]
+    fn a_type_is_answered_with_the_string_to_write() {
+        assert_eq!(string_of("JobValidate").as_deref(), Some("job.validate"));
+        assert_eq!(string_of("JobDependency").as_deref(), Some("job.dependency.afterok"));
+        assert_eq!(string_of("JobEvent").as_deref(), Some("job.event.start"));
+        assert_eq!(string_of("JobEventAny").as_deref(), Some("job.event.*"));
+        assert_eq!(string_of("JobState").as_deref(), Some("job.state.*"));
+        assert_eq!(string_of("Weather"), None);
+    }
+
+    #[test]
+    fn the_end_of_a_topic_is_enough_to_know_which_is_meant() {
+        let known = ["job.validate", "job.state.run", "job.state.priority", "job.state.*"];
+        for (written, meant) in [
+            ("validate", Some("job.validate")),
+            ("job.run", Some("job.state.run")),
+            ("state.run", Some("job.state.run")),
+            ("priority", Some("job.state.priority")),
+            ("job.exception", Some("job.event.exception")),
+            ("start", Some("job.event.start")),
+            ("alidate", None),
+            ("job.", None),
+            ("", None),
+        ] {
+            assert_eq!(short_for(written, known).as_deref(), meant, "{written}");
+        }
     }
 }

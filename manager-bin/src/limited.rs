@@ -84,8 +84,6 @@ fn find(process: &Process) -> Result<(), Errno> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use std::fs;
 
     use super::*;

@@ -125,8 +125,6 @@ fn write_all(mut place: impl Write, lines: &Receiver<Vec<u8>>, counts: &Counts) 
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use std::fs::File;
     use std::io::{PipeReader, Read, pipe};
 

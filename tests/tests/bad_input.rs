@@ -1,5 +1,5 @@
 //! Wrong input: one clear line each, Flux's exit code, and nothing lost.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(missing_docs)]
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,5 @@
 //! What `jobtap build` does with a manifest without building: changes and explanations.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(missing_docs)]
 
 use jobtap_tests::site::Site;
 

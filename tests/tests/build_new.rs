@@ -1,5 +1,5 @@
 //! `jobtap new`: what it makes compiles, is tested, and goes into a manager.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(missing_docs)]
 
 use std::process::Command;
 

@@ -2,7 +2,7 @@
 //!
 //! Each directory of `build-refusals` is a site with a manifest; `options` holds more words for the
 //! command, `refusal.txt` what is said. `JOBTAP_BLESS=1` writes what is said now.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(missing_docs)]
 
 use std::fs;
 

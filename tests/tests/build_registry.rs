@@ -1,6 +1,6 @@
 //! A plugin from a registry of the site's own: which version is taken, and what is told of it. Nothing
 //! is compiled, and the registry is a mirror on disk, as cargo's configuration can name one.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(missing_docs)]
 
 use jobtap_tests::site::Site;
 use serde_json::Value;

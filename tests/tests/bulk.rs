@@ -1,5 +1,5 @@
 //! Many jobs with one command: submitted for inputs, found by name, canceled.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(missing_docs)]
 
 use std::io::Write;
 use std::process::Stdio;

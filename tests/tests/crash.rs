@@ -1,6 +1,6 @@
 //! `kill -9` of the manager: every acknowledged job is there again, what ran goes on and is ended
 //! properly, what waited goes on waiting.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(missing_docs)]
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

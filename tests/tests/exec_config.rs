@@ -1,5 +1,5 @@
 //! How jobs are killed, as `[exec]` says it, from one reload to the next.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(missing_docs)]
 
 use std::path::Path;
 use std::process::Command;

@@ -1,6 +1,6 @@
 //! A commit that fails: the manager says why and stops, nothing more is acknowledged, and what was
 //! acknowledged is there at the next start.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(missing_docs)]
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;

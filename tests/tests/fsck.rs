@@ -1,5 +1,5 @@
 //! A damaged disk: `jobtap fsck` says which jobs it concerns, a start refuses or repairs, by choice.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::ffi::OsStr;
 use std::fs;

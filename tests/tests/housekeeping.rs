@@ -1,6 +1,6 @@
 //! `housekeeping` with real scripts: nodes that wait for them, the commands that list and end them, and a
 //! manager that is killed in the middle.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::fs;
 use std::path::Path;

@@ -3,7 +3,7 @@
 //!
 //! `KILLS=200 cargo test -p jobtap-tests --test kill_campaign -- --nocapture` for a long one; `SEED`
 //! repeats the moments of an earlier one.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -1,6 +1,6 @@
 //! A manager that may open few files: it serves as many connections and runs as many processes as it has
 //! room for, one after the other, and nothing of it is lost.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

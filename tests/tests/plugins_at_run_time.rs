@@ -1,6 +1,6 @@
 //! Plugins in a running manager: loaded, asked, reloaded, configured, at work with processes, and what
 //! outlives a crash.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::path::Path;
 use std::process::Command;

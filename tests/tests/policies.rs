@@ -1,5 +1,5 @@
 //! The policies that come along with a real manager and real processes.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 use jobtap_tests::{Manager, jobtap};
 use serde_json::Value;

@@ -1,5 +1,5 @@
 //! The tour of the README ends well and shows what it promises.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(missing_docs)]
 
 use jobtap_tests::{clean, run, site_manager, workspace};
 

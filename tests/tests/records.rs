@@ -1,5 +1,5 @@
 //! What a manager keeps, looked at, dumped and restored by the commands.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::path::Path;
 use std::process::Command;

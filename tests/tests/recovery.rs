@@ -1,5 +1,5 @@
 //! A look at what another manager left: `start --recovery`.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(missing_docs)]
 
 use jobtap_tests::{Manager, Output, clean, jobtap, run};
 

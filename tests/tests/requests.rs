@@ -1,5 +1,5 @@
 //! Commands about many jobs and about their end, as users and scripts see them.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(missing_docs)]
 
 use std::process::{Command, Stdio};
 

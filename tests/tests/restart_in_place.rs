@@ -1,5 +1,5 @@
 //! `module reload job-manager`: the manager starts again without leaving the instance, and jobs go on.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(missing_docs)]
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;

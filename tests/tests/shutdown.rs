@@ -1,5 +1,5 @@
 //! The end of a manager as those hear it whose requests wait for something, on their connection.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;

@@ -1,5 +1,5 @@
 //! A custom manager: the plugin that was linked into it decides.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(missing_docs)]
 
 use jobtap_tests::{Manager, site_manager};
 use serde_json::Value;

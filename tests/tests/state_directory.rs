@@ -1,5 +1,5 @@
 //! What a manager does with directories and files that it didn't make: nothing.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};

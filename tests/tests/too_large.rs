@@ -1,5 +1,5 @@
 //! Jobs that no host can run are refused in words when they are submitted, and harm no other job.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![allow(missing_docs)]
 
 use jobtap_tests::{Manager, jobtap, run, temporary};
 use serde_json::{Value, json};

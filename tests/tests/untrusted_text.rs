@@ -1,5 +1,5 @@
 //! Control characters in what users write reach nobody's terminal, and JSON still has them.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(missing_docs)]
 
 use jobtap_tests::{Manager, jobtap};
 use serde_json::Value;

@@ -90,7 +90,6 @@ fn asked(job: &Job) -> Result<Option<f64>, Reject> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use jobtap_core::testing::{TestJob, TestManager};
     use serde_json::json;
 

@@ -101,7 +101,6 @@ impl Usage {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use proptest::prelude::*;
 
     use super::*;

@@ -104,7 +104,6 @@ impl Script {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use jobtap_core::plugin::ConfTable;
     use serde_json::json;
 

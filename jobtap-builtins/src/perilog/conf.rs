@@ -174,7 +174,6 @@ fn log_ignore(table: &Value) -> Result<Vec<Regex>, ConfError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use jobtap_core::plugin::ConfTable;
 
     use super::*;

@@ -31,7 +31,6 @@ pub(super) fn merge(target: &mut Map<String, Value>, notes: &Map<String, Value>)
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use serde_json::json;
 
     use super::*;

@@ -161,7 +161,6 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use serde_json::json;
 
     use super::*;

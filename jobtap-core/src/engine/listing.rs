@@ -436,8 +436,6 @@ fn severity(entry: &EventEntry) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
     use crate::testing::{TestJob, TestManager};
 

@@ -251,8 +251,6 @@ pub struct LogError {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use proptest::prelude::*;
     use serde_json::json;
 

@@ -255,8 +255,6 @@ impl LocalTime {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use proptest::prelude::*;
     use serde_json::json;
 

@@ -232,7 +232,6 @@ fn check_schedulers(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::host::ConfError;
 

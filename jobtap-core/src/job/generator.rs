@@ -67,8 +67,6 @@ pub struct IdsExhausted;
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use proptest::prelude::*;
 
     use super::*;

@@ -273,8 +273,6 @@ pub struct UnknownEncoding(pub String);
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use std::collections::HashMap;
 
     use proptest::prelude::*;

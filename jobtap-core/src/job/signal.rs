@@ -141,7 +141,6 @@ pub struct UnknownSignal(pub String);
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

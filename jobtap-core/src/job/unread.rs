@@ -95,7 +95,6 @@ impl<T: Blank + fmt::Debug> fmt::Debug for Unread<T> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;

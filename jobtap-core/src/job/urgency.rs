@@ -118,8 +118,6 @@ pub enum UrgencyError {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use proptest::prelude::*;
 
     use super::*;

@@ -70,8 +70,6 @@ pub struct InvalidUid(pub String);
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use std::collections::HashMap;
 
     use proptest::prelude::*;

@@ -148,8 +148,6 @@ fn failed(text: impl Into<String>) -> JobspecError {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use serde_json::json;
 
     use super::*;

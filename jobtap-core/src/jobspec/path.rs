@@ -106,8 +106,6 @@ pub fn is_updatable(path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use proptest::prelude::*;
     use serde_json::json;
 

@@ -312,8 +312,6 @@ impl Serialize for Jobspec {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use proptest::prelude::*;
     use serde_json::json;
 

@@ -1,8 +1,6 @@
 //! The example jobspecs of RFC 25 and RFC 14, as JSON: the former are version 1 and must pass, the
 //! latter are canonical jobspecs that version 1 doesn't know and must be refused by name.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
 use super::{Counts, Jobspec};
 
 /// Name, jobspec, and `nnodes, nslots, slot_size, slot_gpus, ntasks`.

@@ -367,7 +367,6 @@ fn read<D>(stored: Option<Value>, form: &DataForm<D>, job: Option<JobId>) -> Res
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn form(version: u32, upgrade: Option<Upgrade<u64>>) -> DataForm<u64> {

@@ -166,7 +166,6 @@ impl HostMap {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;

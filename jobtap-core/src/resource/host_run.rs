@@ -128,7 +128,6 @@ impl Numbers {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
 
     fn joins(left: &str, right: &str) -> bool {

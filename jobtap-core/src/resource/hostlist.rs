@@ -257,7 +257,6 @@ impl<'de> Deserialize<'de> for Hostlist {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
     use proptest::prelude::*;
 

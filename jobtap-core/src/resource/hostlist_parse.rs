@@ -151,7 +151,6 @@ fn parse_range(item: &str, range: &str) -> Result<Numbers, HostlistError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
     use proptest::prelude::*;
 

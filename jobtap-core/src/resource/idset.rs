@@ -228,7 +228,6 @@ impl Extend<u32> for Idset {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeSet;

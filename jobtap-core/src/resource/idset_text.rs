@@ -106,7 +106,6 @@ impl<'de> Deserialize<'de> for Idset {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
     use proptest::prelude::*;
 

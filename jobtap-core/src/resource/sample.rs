@@ -1,5 +1,4 @@
 //! Resource sets for this module's tests: from summary text, and as a model of single ids.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use super::{Children, Hostlist, Idset, ResourceSet};
 use proptest::prelude::*;

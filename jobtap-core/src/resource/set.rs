@@ -393,7 +393,6 @@ pub(super) fn check_property_name(name: &str) -> Result<(), ResourceError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::super::sample::r;
     use super::*;
 

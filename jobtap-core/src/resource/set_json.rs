@@ -81,7 +81,6 @@ impl<'de> Deserialize<'de> for ResourceSet {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::super::sample::{build, model};
     use super::*;
     use proptest::prelude::*;

@@ -106,7 +106,6 @@ impl ResourceSet {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::super::sample::{Model, build, model, r};
     use super::super::{Children, Hostlist};
     use super::*;

@@ -203,7 +203,6 @@ fn wrong_type(value: &Value, path: &str, expected: &'static str) -> ResourceErro
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
     use proptest::prelude::*;
     use serde_json::json;

@@ -93,7 +93,6 @@ fn with_compact_cores(children: &Children) -> Children {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::super::sample::r;
     use super::*;
 

@@ -220,7 +220,6 @@ pub(super) fn refusal(all: &ResourceSet, counts: &Counts) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use proptest::prelude::*;
 
     use super::*;

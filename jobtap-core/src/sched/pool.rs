@@ -347,7 +347,6 @@ fn eligible<'a>(set: &'a ResourceSet, constraint: &Constraint) -> Cow<'a, Resour
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::jobspec::JobspecBuilder;
     use crate::resource::Children;

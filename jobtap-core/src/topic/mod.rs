@@ -22,7 +22,7 @@ pub trait Topic: TopicSet + Sized {
     /// The topic string; a member of a family is written with `*`, as in `job.dependency.*`.
     const NAME: &'static str;
 
-    /// What becomes of a job when a handler fails here.
+    /// What happens to a job when a handler fails here.
     const ON_FAILURE: OnFailure;
 
     /// The topic as a value; [`TopicId::Own`] for an author's own.
@@ -56,8 +56,10 @@ pub struct TopicInfo {
     pub name: &'static str,
     /// Its type in this module.
     pub type_name: &'static str,
-    /// What becomes of a job when a handler fails.
+    /// What happens to a job when a handler fails.
     pub on_failure: OnFailure,
+    /// Whether a handler may be `async`: something waits for its answer.
+    pub may_be_async: bool,
     /// The capabilities that its type implements, by their names in this module.
     pub capabilities: &'static [&'static str],
 }

@@ -1,4 +1,4 @@
-//! Writes an archive, as a whole: the file appears under its name only when it is complete.
+//! Writes an archive. The file gets its name only when it is complete.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,24 +15,24 @@ use super::{ArchiveError, path};
 use crate::files::{Access, WholeFile};
 use crate::store::{GuestFiles, Key, Store, StoredJob};
 
-/// Values of instance keys that are newer than what is stored.
+/// Values of the instance's keys that are newer than the stored ones.
 pub type Overrides = BTreeMap<String, Vec<u8>>;
 
-/// What went into an archive.
+/// The contents of an archive that was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Jobs.
+    /// The number of jobs.
     pub jobs: u64,
-    /// Keys, those of jobs among them.
+    /// The number of keys, those of jobs included.
     pub keys: u64,
 }
 
-/// Writes all that `store` and `files` hold to `file`, compressed as its name says. `newer` replaces
-/// what is stored under the same keys. Jobs are as they were at one moment.
+/// Writes all keys of `store` and `files` to `file`, compressed by the ending of its name. `newer` replaces
+/// stored values of the same keys. All jobs are as they were at one moment.
 ///
 /// # Errors
-/// A name whose compression isn't known; a store that can't be read, a file that can't be written.
-/// Then there is no file.
+/// When the compression is unknown, the store can't be read, or the file can't be written. Then there is no
+/// file.
 pub fn dump(
     store: &dyn Store,
     files: &GuestFiles,
@@ -41,7 +41,7 @@ pub fn dump(
 ) -> Result<Counts, ArchiveError> {
     let failed = |reason| ArchiveError::File { file: file.to_owned(), reason };
     let compression = Compressed::by_name(file)?;
-    // The environments of all users are in it.
+    // Mode 0600, since it has the environments of all users' jobs.
     let whole = WholeFile::create(file, Access::Private).map_err(failed)?;
     let out = Out::new(compression, BufWriter::new(whole.file()));
     let counts = write_all(store, files, newer, out, &failed)?;
@@ -90,7 +90,7 @@ fn write_all(
     Ok(counts)
 }
 
-/// The archive as it grows.
+/// An archive that is being written.
 struct Archive<'a> {
     builder: tar::Builder<Out<'a>>,
     now: u64,
@@ -128,7 +128,7 @@ impl<'a> Archive<'a> {
         header.set_gid(rustix::process::getegid().as_raw().into());
         header.set_size(value.len() as u64);
         if header.set_path(&path).is_err() {
-            // Longer than the header's field: POSIX has the whole path in a record of its own.
+            // A path longer than the header's field goes into an extended header of its own (POSIX).
             self.builder.append_pax_extensions([("path", path.as_bytes())])?;
             header.set_path("long-path")?;
         }
@@ -149,7 +149,7 @@ enum Compressed {
 }
 
 impl Compressed {
-    /// What the name of a file asks for.
+    /// Returns the compression for the ending of a file's name.
     fn by_name(file: &Path) -> Result<Self, ArchiveError> {
         let unknown = |how| Err(ArchiveError::Compression { file: file.to_owned(), how });
         match &*file.extension().unwrap_or_default().to_string_lossy() {
@@ -163,7 +163,7 @@ impl Compressed {
     }
 }
 
-/// The file, behind its compression.
+/// The file, written through its compression.
 enum Out<'a> {
     Plain(BufWriter<&'a File>),
     Gzip(GzEncoder<BufWriter<&'a File>>),

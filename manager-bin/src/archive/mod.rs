@@ -1,5 +1,5 @@
-//! Archives: everything that a manager keeps, as one tar file in the layout of Flux's dumps, so that
-//! an instance can be moved, kept, or brought over from Flux.
+//! Archives: everything that a manager stores, as one tar file in the layout of Flux's dumps, to move an
+//! instance, to back it up, or to take it over from Flux.
 //!
 //! One file for each key; the path is the key with its components separated by `/`.
 
@@ -23,18 +23,18 @@ pub enum ArchiveError {
     File {
         /// The archive.
         file: PathBuf,
-        /// The system's words.
+        /// The system's error.
         reason: std::io::Error,
     },
-    /// It is compressed, or to be compressed, in a way that isn't known here.
+    /// The compression is unknown.
     #[error("{}: compression by {how} is not known: use a .tar, .tar.gz or .tar.bz2 file", file.display())]
     Compression {
         /// The archive.
         file: PathBuf,
-        /// The program that knows.
+        /// The program for this compression.
         how: &'static str,
     },
-    /// What was read so far is no whole archive.
+    /// The archive is incomplete.
     #[error("{}: {detail}", file.display())]
     Incomplete {
         /// The archive.
@@ -42,7 +42,7 @@ pub enum ArchiveError {
         /// What is missing.
         detail: String,
     },
-    /// One of its entries is unusable.
+    /// An entry can't be restored.
     #[error("{}: entry {entry:?}: {reason}", file.display())]
     Entry {
         /// The archive.
@@ -52,7 +52,7 @@ pub enum ArchiveError {
         /// What is wrong with it.
         reason: String,
     },
-    /// Something is where it would be restored to.
+    /// The state directory has jobs or files already.
     #[error("{} holds jobs already: restore into a new state directory", .0.display())]
     NotEmpty(PathBuf),
     /// A file of the state directory can't be read or written.
@@ -60,7 +60,7 @@ pub enum ArchiveError {
     State {
         /// The file or directory.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         reason: std::io::Error,
     },
     /// The store can't be read or written.
@@ -70,8 +70,6 @@ pub enum ArchiveError {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use std::io::Write as _;
     use std::path::Path;
 
@@ -80,7 +78,7 @@ mod tests {
     use super::*;
     use crate::store::{EmbeddedStore, GuestFiles, Key, Op, Store};
 
-    /// All keys with their values, but for the index.
+    /// Returns all keys with their values, without the index.
     fn content(state: &Path) -> Vec<(String, Vec<u8>)> {
         let store = EmbeddedStore::open(&state.join("store")).unwrap();
         let files = GuestFiles::new(state);
@@ -108,14 +106,14 @@ mod tests {
         dump(&store, &GuestFiles::new(state), Overrides::new(), file).unwrap();
     }
 
-    /// An archive with these entries, as another program may have packed it.
+    /// Makes an archive with these entries, as another program may write it.
     fn archive(entries: &[(&str, &str)]) -> Vec<u8> {
         let mut builder = tar::Builder::new(Vec::new());
         for (path, data) in entries {
             let mut header = tar::Header::new_ustar();
             header.set_mode(0o644);
             header.set_size(data.len() as u64);
-            // Not through `set_path`, which refuses what a hostile archive may hold.
+            // Not by `set_path`, which refuses paths that a hostile archive may have.
             let name = &mut header.as_old_mut().name;
             name[..path.len()].copy_from_slice(path.as_bytes());
             header.set_cksum();
@@ -124,7 +122,7 @@ mod tests {
         builder.into_inner().unwrap()
     }
 
-    /// Why these bytes can't be restored; nothing is left of the attempt.
+    /// Returns why these bytes can't be restored, and checks that nothing is left of the attempt.
     fn refusal(bytes: &[u8]) -> String {
         let dir = tempfile::tempdir().unwrap();
         let (file, state) = (dir.path().join("a.tar"), dir.path().join("state"));
@@ -136,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dumped_comes_back() {
+    fn a_dump_restores_every_key() {
         let dir = tempfile::tempdir().unwrap();
         let [first, second] = ["first", "second"].map(|name| dir.path().join(name));
         std::fs::create_dir_all(first.join("output")).unwrap();
@@ -170,7 +168,7 @@ mod tests {
             let restored = restore(&state, &file).unwrap();
             assert_eq!((restored.jobs, restored.keys), (2, 7));
             assert_eq!(content(&state), content(&first));
-            // Without its mark the first start makes an index of what is there.
+            // Without its mark the first start makes the index.
             let store = EmbeddedStore::open(&state.join("store")).unwrap();
             assert!(!store.list("").unwrap().iter().any(Key::is_index));
             drop(store);
@@ -183,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restored_log_goes_on() {
+    fn a_restored_log_can_be_appended_to() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("a.tar");
         let path = "job/0000/0000/0000/0001/eventlog";
@@ -196,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_archive_is_refused_with_the_entry_and_nothing_is_restored() {
+    fn a_bad_entry_is_named_and_nothing_is_restored() {
         let good = ("job/0000/0000/0000/0001/R", "{}");
         let cases = [
             ("/etc/passwd", "\"/etc/passwd\": the path is absolute"),
@@ -218,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn half_an_archive_is_no_archive() {
+    fn an_incomplete_archive_is_refused() {
         let whole = archive(&[("a", "x"), ("b", &"y".repeat(2000))]);
         for length in [0, 512, 1024, 1100, 1536, 2000, whole.len() - 1024] {
             let error = refusal(&whole[..length]);
@@ -231,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_that_are_there_are_not_overwritten() {
+    fn existing_jobs_are_not_overwritten() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("a.tar");
         std::fs::write(&file, archive(&[("a", "x")])).unwrap();
@@ -241,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_compression_is_named_before_anything_is_written() {
+    fn an_unknown_compression_is_refused_first() {
         let dir = tempfile::tempdir().unwrap();
         let store = EmbeddedStore::open(&dir.path().join("store")).unwrap();
         let file = dir.path().join("a.tar.xz");
@@ -266,7 +264,7 @@ mod tests {
             let state = dir.path().join("s");
             std::fs::create_dir(&state).unwrap();
             if restore(&state, &file).is_err() {
-                // Nothing of it is in the way of another try.
+                // Nothing is left that would stop another try.
                 std::fs::write(&file, archive(&[("a", "x")])).unwrap();
                 restore(&state, &file).unwrap();
             }

@@ -1,9 +1,9 @@
-//! From a key to an entry's path and back.
+//! The path of a key in an archive, and back.
 //!
-//! A key that Flux could have, too, has Flux's path. Ours may hold what a path can't: a slash, or
-//! nothing between two dots. These are written with a percent sign.
+//! A key that Flux can have has Flux's path. Our keys may have what a path can't: a slash, or an empty part
+//! between two dots. These are written with a percent sign.
 
-/// The path of `key`.
+/// Returns the path of `key`.
 pub(super) fn of_key(key: &str) -> String {
     let components = key.split('.').map(|component| match component {
         "" => "%".to_owned(),
@@ -12,7 +12,7 @@ pub(super) fn of_key(key: &str) -> String {
     components.collect::<Vec<_>>().join("/")
 }
 
-/// The key at `path`; the error says why there is none.
+/// Returns the key at `path`, or why there is none.
 pub(super) fn to_key(path: &str) -> Result<String, &'static str> {
     if path.starts_with('/') {
         return Err("the path is absolute");
@@ -32,8 +32,6 @@ pub(super) fn to_key(path: &str) -> Result<String, &'static str> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use proptest::prelude::*;
 
     use super::*;
@@ -48,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_leads_elsewhere_is_no_key() {
+    fn a_path_out_of_the_archive_is_no_key() {
         for path in ["", "/a", "a//b", "a/..", "../a", "a/./b", "a/"] {
             assert!(to_key(path).is_err(), "{path}");
         }

@@ -1,5 +1,5 @@
-//! Reads an archive into a state directory: all of it or nothing. What was read is built beside the
-//! place where the manager looks, and moved there when the archive has ended as it should.
+//! Reads an archive into a state directory: all of it or nothing. The store is built beside its final place
+//! and moved there when the whole archive was read.
 
 use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File};
@@ -14,43 +14,42 @@ use super::{ArchiveError, path};
 use crate::files::{self, Dir};
 use crate::store::{EmbeddedStore, GuestFiles, Key, Op, Store, StoreError};
 
-/// Where a restore is built, in the state directory.
+/// The folder of the state directory in which a restore is built.
 const PARTIAL: &str = "restore.partial";
-/// The store, in the state directory.
+/// The folder of the store in the state directory.
 const STORE: &str = "store";
-/// Bytes that are committed together: what a restore has in memory.
+/// Bytes that are committed together, and so the memory that a restore needs.
 const BATCH: usize = 8 << 20;
-/// A tar archive is made of blocks of this size, and ends with blocks of zeros.
+/// The size of a tar archive's blocks. It ends with blocks of zeros.
 const BLOCK: u64 = 512;
 
-/// What came out of an archive.
+/// What was restored from an archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
-    /// Jobs.
+    /// The number of jobs.
     pub jobs: u64,
-    /// Keys, those of jobs among them.
+    /// The number of keys, those of jobs included.
     pub keys: u64,
-    /// Entries that stand for something that isn't kept here: links between parts of a KVS, an index.
+    /// The number of entries that aren't stored here: links between parts of a KVS, an index.
     pub skipped: Vec<String>,
 }
 
-/// Restores the archive `file` into the state directory `state`, which nobody uses and which holds
-/// no jobs yet.
+/// Restores the archive `file` into the state directory `state`, which must not be in use or have jobs.
 ///
 /// # Errors
-/// An archive that is damaged or not one, with the entry; a state directory that is in use or can't
-/// be written. Then nothing of the archive is there.
+/// When the archive is damaged, with the entry, or the state directory is in use or can't be written. Then
+/// nothing of the archive is restored.
 pub fn restore(state: &Path, file: &Path) -> Result<Restored, ArchiveError> {
     let failed = |reason| ArchiveError::State { path: state.to_owned(), reason };
     let dir = Dir::open(state).map_err(failed)?;
-    // The store comes last: with it the jobs are there.
+    // The store is moved last, since it makes the jobs visible.
     let kept: Vec<&str> = GuestFiles::directories().chain([STORE]).collect();
     for name in &kept {
         if dir.kind(name).map_err(failed)?.is_some() {
             return Err(ArchiveError::NotEmpty(state.to_owned()));
         }
     }
-    // Of a restore that was killed.
+    // A restore that was killed may have left it.
     remove(&dir).map_err(failed)?;
     let partial = dir.make_new(PARTIAL).map_err(failed)?;
     let outcome = build(&state.join(PARTIAL), file).and_then(|restored| {
@@ -62,7 +61,7 @@ pub fn restore(state: &Path, file: &Path) -> Result<Restored, ArchiveError> {
         dir.sync().map_err(failed)?;
         Ok(restored)
     });
-    // Empty by now, or of no use.
+    // It is empty now; what can't be removed does no harm.
     let _ = remove(&dir);
     outcome
 }
@@ -123,7 +122,7 @@ fn read_entries(
                 target.restored.skipped.push(path);
                 continue;
             }
-            // As the oldest form of archives has directories.
+            // The oldest tar format marks directories by a slash at the end.
             kind if kind.is_file() && path.ends_with('/') => continue,
             kind if kind.is_file() => {}
             kind => return Err(refused(format!("{kind:?} is no kind of entry that a dump has"))),
@@ -131,7 +130,7 @@ fn read_entries(
         let key = path::to_key(&path).map_err(|reason| refused(reason.to_owned()))?;
         let key: Key = key.parse().map_err(|error| refused(format!("{error}")))?;
         if key.is_index() {
-            // Of another store: the first start makes this one's.
+            // The index of another store; the first start makes this one's.
             target.restored.skipped.push(path);
             continue;
         }
@@ -150,7 +149,7 @@ fn read_entries(
     Ok(())
 }
 
-/// Where the keys go.
+/// The store and the files that a restore builds.
 struct Target<'a> {
     store: &'a dyn Store,
     files: GuestFiles,
@@ -177,11 +176,11 @@ impl Target<'_> {
         }
         self.bytes += value.len();
         let log = key.name().rsplit('.').next() == Some("eventlog");
-        // Within one commit the store would join them.
+        // The store would join them within one commit.
         if log && !self.logs.insert(key.clone()) {
             return Err(StoreError::Sequence { key: key.to_string(), seq: 0 }.into());
         }
-        // The whole log is one record: what a manager adds comes after it.
+        // The whole log is one record, to which a manager appends.
         self.ops.push(match log {
             true => Op::Append { key, seq: 0, value },
             false => Op::Put { key, value },
@@ -200,12 +199,12 @@ fn write(path: &Path, value: &[u8]) -> io::Result<()> {
     if let Some(dir) = path.parent() {
         DirBuilder::new().mode(0o700).recursive(true).create(dir)?;
     }
-    // Others may not read it, and there is one entry of each name.
+    // Mode 0600, and created anew, so that a second entry of the same name is an error.
     let mut file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(value)
 }
 
-/// The archive without its compression, which its first bytes tell.
+/// Returns the decompressed archive. Its first bytes say how it is compressed.
 fn open(file: &Path) -> Result<Box<dyn Read>, ArchiveError> {
     let failed = |reason| ArchiveError::File { file: file.to_owned(), reason };
     let mut magic = Vec::new();
@@ -222,8 +221,8 @@ fn open(file: &Path) -> Result<Box<dyn Read>, ArchiveError> {
     }
 }
 
-/// Counts the zeros at the end of what was read: the tar reader takes the end of the file for the
-/// end of the archive, wherever that is.
+/// Counts the zeros at the end of what was read: the tar reader accepts any end of the file as the end of
+/// the archive.
 struct Ends {
     input: Box<dyn Read>,
     zeros: u64,

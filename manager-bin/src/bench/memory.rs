@@ -1,12 +1,12 @@
-//! What a pending job takes in memory beyond the text of its jobspec.
+//! The memory of a pending job, beyond the text of its jobspec.
 
 use super::offline::Offline;
 use super::{BenchError, CORES, jobspec, resident};
 
-/// What was measured.
+/// The result of the measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Memory {
-    /// How many jobs were pending.
+    /// The number of pending jobs.
     pub jobs: u64,
     /// Bytes of resident memory for each of them.
     pub per_job: u64,
@@ -15,20 +15,20 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Bytes for each job beyond its jobspec.
+    /// Returns the bytes for each job beyond its jobspec.
     pub fn beyond_jobspec(&self) -> u64 {
         self.per_job.saturating_sub(self.jobspec)
     }
 }
 
-/// Fills an engine with jobs that wait for resources. To be called before anything else in the
-/// process took much memory: what others have given back would hide what the jobs take.
+/// Fills an engine with jobs that wait for resources. Call it before anything else in the process uses much
+/// memory: memory that was freed and is used again would hide what the jobs need.
 ///
 /// # Errors
 /// When the engine refuses a job, or the system doesn't tell what the process uses.
 pub fn measure(jobs: u64) -> Result<Memory, BenchError> {
     let mut manager = Offline::new(None)?;
-    // Holds everything, so that all others wait.
+    // It has all cores, so that all others wait.
     manager.submit(jobspec(0.0, u64::from(CORES), 0)?)?;
     manager.submit(jobspec(60.0, 1, 0)?)?;
     let before = resident()?;

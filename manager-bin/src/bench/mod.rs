@@ -1,5 +1,4 @@
-//! What a job costs, measured: the figures that a site asks for before it trusts a manager with a
-//! million jobs, on its own machine.
+//! `jobtap bench`: what a job costs in time and memory on the site's own machine.
 //!
 //! | part | what is measured |
 //! |---|---|
@@ -29,47 +28,47 @@ const CORES: u32 = 64;
 /// Why a measurement could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// No place for the state.
+    /// The state directory can't be made.
     #[error(transparent)]
     StateDir(#[from] StateDirError),
-    /// The benchmark's own configuration is refused, by a plugin that wants another one.
+    /// A plugin refuses the benchmark's configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The manager doesn't start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// The linked plugins contradict each other.
+    /// The orders of the linked plugins contradict each other.
     #[error(transparent)]
     Registry(#[from] RegistryError),
     /// The engine doesn't start.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// No connection to the manager.
+    /// The manager can't be connected to.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The manager refuses a job, through a plugin that is not content with it.
+    /// A plugin refuses a job of the benchmark.
     #[error("a job of the benchmark was refused: {0}")]
     Refused(String),
     /// The store fails.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A record that the store can't hold.
+    /// The store can't hold a record.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The benchmark's own jobspec.
+    /// The benchmark's jobspec is malformed.
     #[error(transparent)]
     Jobspec(#[from] JobspecError),
-    /// The system doesn't tell what the process uses.
+    /// The system doesn't report what the process uses.
     #[error("can't read what the process uses: {0}")]
     Usage(#[from] std::io::Error),
-    /// After a restart something else was there than before.
+    /// After a restart the number of jobs differs.
     #[error("{what}: {found} jobs instead of {expected}")]
     Lost {
         /// What was counted.
         what: &'static str,
-        /// How many there must be.
+        /// The expected number.
         expected: u64,
-        /// How many there are.
+        /// The number found.
         found: u64,
     },
 }
@@ -86,14 +85,14 @@ impl From<RequestError> for BenchError {
     }
 }
 
-/// One host of this name with pretended cores.
+/// Returns the configuration of one host with pretended cores.
 fn config(host: &str) -> Value {
     let hosts = json!({ "hosts": host, "cores": format!("0-{}", CORES - 1) });
     json!({ "resource": { "noverify": true, "config": [hosts] } })
 }
 
-/// A simulated job of one core that runs this long; zero is until it is cancelled. `number` makes
-/// its text one of its own, as those of users are.
+/// Returns a simulated job of one core that runs this long; with zero, until it is cancelled. `number` makes
+/// its text different from others, as those of users are.
 fn jobspec(run_duration: f64, cores: u64, number: u64) -> Result<Jobspec, JobspecError> {
     let builder = JobspecBuilder::new(["app".to_owned(), format!("--input=case-{number}.dat")])
         .ntasks(cores)
@@ -109,10 +108,10 @@ fn jobspec(run_duration: f64, cores: u64, number: u64) -> Result<Jobspec, Jobspe
     Jobspec::from_value(value)
 }
 
-/// Bytes of memory that this process has resident.
+/// Returns the resident memory of this process in bytes.
 ///
 /// # Errors
-/// When the system doesn't tell.
+/// When the system doesn't report it.
 fn resident() -> std::io::Result<u64> {
     let text = std::fs::read_to_string("/proc/self/statm")?;
     let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
@@ -120,10 +119,10 @@ fn resident() -> std::io::Result<u64> {
     Ok(pages * rustix::param::page_size() as u64)
 }
 
-/// Seconds of processor time that this process has used.
+/// Returns the processor time that this process has used, in seconds.
 ///
 /// # Errors
-/// When the system doesn't tell.
+/// When the system doesn't report it.
 fn cpu_seconds() -> std::io::Result<f64> {
     let text = std::fs::read_to_string("/proc/self/stat")?;
     let unreadable = || std::io::Error::other(format!("/proc/self/stat: {text}"));

@@ -1,5 +1,5 @@
-//! A manager without a socket, a clock or processes: the engine in virtual time, and a store if one
-//! is wanted. It makes the state of many jobs in the time that the engine alone needs.
+//! A manager without a socket, a clock or processes: the engine in virtual time, with or without a store.
+//! It makes the state of many jobs in the time that the engine alone needs.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -21,18 +21,18 @@ use crate::store::{Op, Store};
 /// Changes that are committed together.
 const GROUP: usize = 4096;
 
-/// The manager.
+/// A manager of engine and store alone.
 pub(super) struct Offline {
     engine: Engine,
     now: f64,
-    /// Times are positive, so their bits are in the order of their values.
+    /// Timers by the bits of their times, which are in the order of the times, since these are positive.
     timers: BinaryHeap<Reverse<(u64, TimerId)>>,
     store: Option<Arc<dyn Store>>,
     pending: Vec<Op>,
     refused: Option<RequestError>,
 }
 
-/// Asynchronous handlers have no place in a measurement of the manager itself.
+/// Drops the work of asynchronous handlers, which isn't measured here.
 struct Nowhere;
 
 impl RemoteSink for Nowhere {
@@ -40,7 +40,7 @@ impl RemoteSink for Nowhere {
 }
 
 impl Offline {
-    /// A manager with the linked plugins.
+    /// Starts a manager with the linked plugins.
     pub(super) fn new(store: Option<Arc<dyn Store>>) -> Result<Self, BenchError> {
         let host = resources::hostname();
         let config = config(&host);
@@ -82,7 +82,7 @@ impl Offline {
         self.take(effects)
     }
 
-    /// Lets time pass until nothing is due before `until`, seconds from now.
+    /// Advances time until no timer is due within `until` seconds from now.
     pub(super) fn pass(&mut self, seconds: f64) -> Result<(), BenchError> {
         let until = self.now + seconds;
         while let Some(Reverse((bits, id))) = self.timers.peek().copied() {
@@ -99,14 +99,14 @@ impl Offline {
         Ok(())
     }
 
-    /// Makes everything durable, with what an orderly end writes.
+    /// Commits everything, with what an orderly shutdown writes.
     pub(super) fn end(mut self) -> Result<(), BenchError> {
         let effects = Effects { writes: self.engine.checkpoint(), ..Effects::default() };
         self.take(effects)?;
         self.commit()
     }
 
-    /// How many jobs are in a state, by its name in `job-stats`.
+    /// Returns the number of jobs in a state, by its name in `job-stats`.
     pub(super) fn count(&self, state: &str) -> u64 {
         let stats = self.engine.job_stats();
         let count = stats.pointer(&format!("/job_states/{state}"));

@@ -13,18 +13,18 @@ use crate::store::{EmbeddedStore, Key, Op, Store as _};
 /// How many jobs become inactive together while the store is filled.
 const TOGETHER: u64 = 1000;
 
-/// What was measured.
+/// The result of the measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Restart {
-    /// Jobs that were over.
+    /// The number of inactive jobs.
     pub inactive: u64,
-    /// Jobs that waited for resources.
+    /// The number of jobs that waited for resources.
     pub pending: u64,
-    /// How long the store's making took; no part of the measurement.
+    /// The time in which the store was filled, which isn't part of the measurement.
     pub filled: Duration,
-    /// From the start to a manager that answers.
+    /// The time from the start to a manager that answers.
     pub started: Duration,
-    /// From there until everything that the start leads to is durable.
+    /// The time from there until everything that the start leads to is durable.
     pub settled: Duration,
 }
 
@@ -55,7 +55,7 @@ pub async fn measure(inactive: u64, pending: u64) -> Result<Restart, BenchError>
 
 fn fill(statedir: &StateDir, inactive: u64, pending: u64) -> Result<(), BenchError> {
     let store = EmbeddedStore::open(&statedir.path().join("store"))?;
-    // As the first start of a manager leaves it; else this would measure the making of the index.
+    // The first start makes the index, which isn't to be measured.
     store.commit(vec![Op::Put { key: Key::instance(Key::INDEXED)?, value: b"1".to_vec() }])?;
     let mut manager = Offline::new(Some(Arc::new(store)))?;
     for number in 1..=inactive {

@@ -1,5 +1,5 @@
-//! The way of a job through a whole manager: submitted over the socket, every event durable before it
-//! is acknowledged, executed in simulation, until it is inactive.
+//! Jobs through a whole manager: submitted over the socket, every event durable before it is acknowledged,
+//! executed in simulation, until they are inactive.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,48 +14,48 @@ use crate::rpc::services::ingest::Submit;
 use crate::rpc::services::job_list::GetStats;
 use jobtap_core::engine::Level;
 
-/// Submissions under way at once.
+/// The number of submissions that wait for an answer at once.
 const IN_FLIGHT: u64 = 512;
 
-/// How often it is looked whether all jobs have ended.
+/// The interval at which the number of inactive jobs is polled.
 const POLL: Duration = Duration::from_millis(20);
 
-/// A size is measured until this many jobs went through, so that chance counts as little for few jobs
-/// as for many...
+/// A size is measured until this many jobs have run, so that chance counts as little for few jobs as for
+/// many...
 const ENOUGH: u64 = 100_000;
 
 /// ...but not more often than this.
 const MOST_RUNS: u64 = 9;
 
-/// What was measured.
+/// The result of the measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Throughput {
-    /// How many jobs.
+    /// The number of jobs.
     pub jobs: u64,
-    /// From the first submission to the last job's end.
+    /// The time from the first submission to the last job's end.
     pub elapsed: Duration,
     /// Seconds of processor time that manager and client used together.
     pub cpu: f64,
 }
 
 impl Throughput {
-    /// Microseconds a job.
+    /// Returns microseconds for each job.
     pub fn micros(&self) -> f64 {
         self.elapsed.as_secs_f64() * 1e6 / self.jobs.max(1) as f64
     }
 
-    /// Microseconds of processor time a job.
+    /// Returns microseconds of processor time for each job.
     pub fn cpu_micros(&self) -> f64 {
         self.cpu * 1e6 / self.jobs.max(1) as f64
     }
 }
 
-/// How often a size is measured: an odd number, so that there is a median.
+/// Returns how often a size is measured: an odd number, so that there is a median.
 pub fn runs(jobs: u64) -> u64 {
     (ENOUGH / jobs.max(1)).clamp(1, MOST_RUNS).div_ceil(2) * 2 - 1
 }
 
-/// The median of [`runs`] measurements.
+/// Returns the median of [`runs`] measurements.
 ///
 /// # Errors
 /// As [`measure`].
@@ -89,7 +89,7 @@ pub async fn measure(jobs: u64) -> Result<Throughput, BenchError> {
     Ok(measured)
 }
 
-/// Submits every [`IN_FLIGHT`]th job, one after the other.
+/// Submits every [`IN_FLIGHT`]th job and waits for each answer.
 async fn submit(client: Client, lane: u64, jobs: u64) -> Result<(), BenchError> {
     for number in (lane..jobs).step_by(IN_FLIGHT as usize) {
         let jobspec = Some(jobspec(0.001, 1, number)?.value().to_string().into());
@@ -135,7 +135,7 @@ impl Manager {
     /// Ends the manager.
     pub(super) async fn end(self) {
         self.daemon.finish_jobs().await;
-        // Only writing an archive can fail, and none is asked for.
+        // Only the writing of an archive can fail, and none is written.
         let _ = self.daemon.shutdown().await;
     }
 }

@@ -43,12 +43,12 @@ impl Cargo {
             command.args(["--config", config]);
         }
         command.env("CARGO_TARGET_DIR", &self.target_dir).stdin(Stdio::null());
-        // Of a cargo that this program was started by.
+        // A cargo that started this program may have set it.
         command.env_remove("CARGO_BUILD_TARGET");
         command
     }
 
-    /// A toolchain that is asked for by name is one of rustup's.
+    /// Returns a command for cargo or rustc. A toolchain that the manifest names is run by rustup.
     fn program(&self, variable: &str, name: &str) -> Command {
         match &self.toolchain {
             Some(toolchain) => {
@@ -60,9 +60,9 @@ impl Cargo {
         }
     }
 
-    /// The compiler.
+    /// Asks the compiler for its version and host.
     pub(super) fn rustc(&self) -> Result<Rustc, BuildError> {
-        // Where cargo runs: rustup may have another toolchain for the place where the user is.
+        // In cargo's directory, since rustup chooses a toolchain by directory.
         let mut command = self.program("RUSTC", "rustc");
         let output = run(command.arg("-vV").current_dir(&self.directory))?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -81,7 +81,7 @@ impl Cargo {
         }
     }
 
-    /// Refuses a compiler that the SDK is too new for, and a target that it can't compile for.
+    /// Refuses a compiler that is too old for the SDK, and a target that it can't compile for.
     pub(super) fn check(&self, rustc: &Rustc, sdk: &Sdk, target: &str) -> Result<(), BuildError> {
         let needed = sdk.rust_version.as_deref().unwrap_or_default();
         if rustc.is_older_than(needed) {
@@ -113,13 +113,13 @@ impl Cargo {
         )))
     }
 
-    /// Cargo's own directory, where it unpacks what it downloads.
+    /// Returns cargo's own directory, where it unpacks what it downloads.
     pub(super) fn home() -> PathBuf {
         let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo"));
         std::env::var_os("CARGO_HOME").map(PathBuf::from).or_else(home).unwrap_or_default()
     }
 
-    /// The flags for the compiler: the ones that are set already, and ours.
+    /// Returns the flags for the compiler: those of the environment, then ours.
     pub(super) fn rustflags(ours: &[String]) -> OsString {
         let encoded = std::env::var("CARGO_ENCODED_RUSTFLAGS").ok();
         let plain = || {
@@ -136,8 +136,8 @@ impl Cargo {
         all.join("\u{1f}").into()
     }
 
-    /// The variable by which crates' own builds take flags for the C compiler: those that are set
-    /// already, and ours.
+    /// Returns the variable from which build scripts take flags for the C compiler, and its value: the
+    /// flags of the environment, then ours.
     pub(super) fn cflags(target: &str, ours: &[String]) -> (String, String) {
         let variable = format!("CFLAGS_{}", target.replace('-', "_"));
         let names = [&variable, &format!("CFLAGS_{target}"), "TARGET_CFLAGS", "CFLAGS"];
@@ -148,19 +148,19 @@ impl Cargo {
 }
 
 impl Rustc {
-    /// Whether it comes before a version, as Cargo.toml has it in `rust-version`.
+    /// Returns whether it is older than a version as `rust-version` in Cargo.toml writes it.
     fn is_older_than(&self, needed: &str) -> bool {
         let numbers = |text: &str| -> Option<(u64, u64)> {
             let mut parts = text.split('.');
             Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
         };
         let own = self.version.split(' ').nth(1).and_then(numbers);
-        // What can't be compared is left to cargo.
+        // Cargo checks a version that can't be compared here.
         own.zip(numbers(needed)).is_some_and(|(own, needed)| own < needed)
     }
 }
 
-/// Runs a command and keeps what it says.
+/// Runs a command and returns its output.
 pub(super) fn run(command: &mut Command) -> Result<Output, BuildError> {
     command.output().map_err(|reason| no_program(command, reason))
 }
@@ -169,7 +169,7 @@ pub(super) fn no_program(command: &Command, reason: std::io::Error) -> BuildErro
     BuildError::NoCargo { program: command.get_program().to_string_lossy().into_owned(), reason }
 }
 
-/// The configuration files of cargo's that hold for a directory and not for the generated crate.
+/// Returns cargo's configuration files of a directory, which cargo doesn't read in the generated crate.
 pub(super) fn configs_of(directory: &Path) -> Vec<String> {
     let home = Cargo::home();
     let mut files: Vec<String> = directory
@@ -180,7 +180,7 @@ pub(super) fn configs_of(directory: &Path) -> Vec<String> {
         .filter(|file| file.is_file())
         .map(|file| file.display().to_string())
         .collect();
-    // The nearest one counts most, and is given last.
+    // Cargo lets a later `--config` win, and the nearest file counts most.
     files.reverse();
     files
 }
@@ -197,7 +197,7 @@ mod tests {
         };
         assert!(older("rustc 1.94.1 (e408947bf 2026-03-25)") && older("rustc 1.9.0"));
         assert!(!older("rustc 1.95.0 (59807616e 2026-04-14)") && !older("rustc 1.100.0"));
-        // A nightly has what the version of its number will have.
+        // A nightly counts as the release of its number.
         assert!(!older("rustc 1.95.0-nightly (59807616e 2026-02-14)"));
         assert!(!older("another compiler"));
     }

@@ -7,12 +7,12 @@ use sha2::{Digest, Sha256};
 
 use super::error::BuildError;
 
-/// SHA-256 of bytes, in hexadecimal digits.
+/// Returns SHA-256 of bytes, in hexadecimal digits.
 pub(super) fn of_bytes(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// SHA-256 over names and contents of files.
+/// Returns SHA-256 over the names and contents of files.
 pub(super) fn of_files<'a>(files: impl IntoIterator<Item = (&'a String, &'a Vec<u8>)>) -> String {
     let mut hasher = Sha256::new();
     for (name, bytes) in files {
@@ -23,18 +23,18 @@ pub(super) fn of_files<'a>(files: impl IntoIterator<Item = (&'a String, &'a Vec<
     hex(&hasher.finalize())
 }
 
-/// SHA-256 over the files of a package's directory, without what tools put there.
+/// Returns SHA-256 over the files of a package's directory, without those that tools made.
 pub(super) fn of_package(root: &Path) -> Result<String, BuildError> {
     let files = files_below(root)?;
-    // As cargo has it: what is below another manifest is another package.
+    // As for cargo, a directory with a manifest of its own is another package.
     let inner = files.keys().filter_map(|name| name.strip_suffix("/Cargo.toml"));
     let inner: Vec<String> = inner.map(|package| format!("{package}/")).collect();
     let own = |name: &str| !inner.iter().any(|package| name.starts_with(package.as_str()));
     Ok(of_files(files.iter().filter(|(name, _)| own(name))))
 }
 
-/// The files below a directory by their names, without hidden ones, `target`, and locks, which say
-/// nothing to those who depend on the package.
+/// Returns the files below a directory by their names, without hidden ones, `target`, and lock files,
+/// which cargo ignores in a dependency.
 pub(super) fn files_below(root: &Path) -> Result<BTreeMap<String, Vec<u8>>, BuildError> {
     let mut files = BTreeMap::new();
     collect(root, "", &mut files)?;
@@ -71,17 +71,16 @@ fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
-    fn a_checksum_is_the_one_that_everybody_computes() {
+    fn checksums_are_those_of_sha256sum() {
         let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         assert_eq!(of_bytes(b""), empty);
     }
 
     #[test]
-    fn a_package_is_its_sources_and_not_what_tools_left() {
+    fn files_of_tools_are_not_part_of_a_package() {
         let directory = tempfile::tempdir().unwrap();
         let put = |name: &str, text: &str| {
             let file = directory.path().join(name);

@@ -1,18 +1,19 @@
-//! Compiles the generated crate and says whose fault it is when that fails.
+//! Compiles the generated crate, and names the crates that don't compile.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, IsTerminal, Write};
+use std::io::{BufReader, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use serde_json::Value;
+use cargo_metadata::diagnostic::DiagnosticLevel;
+use cargo_metadata::{CompilerMessage, Message};
 
 use super::cargo::{Cargo, no_program};
 use super::error::BuildError;
 use super::plan::Plan;
-use super::resolve::{Package, Resolved};
+use super::resolve::{Package, PackageId, Resolved};
 
-/// Runs cargo to its end; gives the binary it made.
+/// Runs `cargo build` and returns the binary that it made.
 pub(super) fn compile(
     cargo: &Cargo,
     plan: &Plan,
@@ -23,7 +24,7 @@ pub(super) fn compile(
     let colour = std::io::stderr().is_terminal();
     let format = if colour { "json-diagnostic-rendered-ansi" } else { "json" };
     command.arg(format!("--message-format={format}"));
-    // The lock was settled when the packages were resolved.
+    // The lock was written when the packages were resolved.
     command.args(["--locked", "--target", &settings.target]);
     if settings.release {
         command.arg("--release");
@@ -36,7 +37,7 @@ pub(super) fn compile(
         .env("CARGO_ENCODED_RUSTFLAGS", Cargo::rustflags(&settings.flags));
     let (variable, flags) = Cargo::cflags(&settings.target, &settings.c_flags);
     command.env(variable, flags);
-    // C code may hold the time at which it was compiled, and a time of one's own stays the same.
+    // C code may contain the time at which it was compiled; a fixed time keeps builds reproducible.
     let time = std::env::var_os("SOURCE_DATE_EPOCH").unwrap_or_else(|| "0".into());
     command.env("SOURCE_DATE_EPOCH", time);
     watch(&mut command, plan, resolved)
@@ -54,33 +55,29 @@ pub(super) struct Settings {
     pub(super) c_flags: Vec<String>,
 }
 
-/// Reads cargo's messages: its progress goes to the terminal by itself.
+/// Reads cargo's messages. Its progress goes to standard error directly.
 fn watch(command: &mut Command, plan: &Plan, resolved: &Resolved) -> Result<PathBuf, BuildError> {
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(|e| no_program(command, e))?;
-    let mut errors: BTreeMap<String, u32> = BTreeMap::new();
+    let mut errors: BTreeMap<PackageId, u32> = BTreeMap::new();
     let mut executable = None;
-    for line in BufReader::new(child.stdout.take().ok_or_else(no_messages)?).lines() {
-        let line = line.map_err(|_| no_messages())?;
-        let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
-        let text = |path: &str| message.pointer(path).and_then(Value::as_str);
-        let package = text("/package_id").and_then(|id| resolved.packages.get(id));
-        match text("/reason") {
-            Some("compiler-message") => {
-                let is_error = text("/message/level") == Some("error");
-                if is_error || package.is_some_and(|p| is_plugin(p, plan)) {
-                    // Nobody is left to hear about a broken stderr.
-                    let rendered = text("/message/rendered").unwrap_or_default();
+    let messages = BufReader::new(child.stdout.take().ok_or_else(no_messages)?);
+    for message in Message::parse_stream(messages) {
+        match message.map_err(|_| no_messages())? {
+            Message::CompilerMessage(CompilerMessage { package_id, message, .. }) => {
+                let is_error = matches!(message.level, DiagnosticLevel::Error);
+                let package = resolved.packages.get(&package_id);
+                if is_error || package.is_some_and(|package| is_plugin(package, plan)) {
+                    // With a broken standard error there is no one to tell.
+                    let rendered = message.rendered.unwrap_or_default();
                     let _ = std::io::stderr().write_all(rendered.as_bytes());
                 }
                 // The last message of a crate only counts the others.
-                if is_error && !text("/message/message").is_some_and(|m| m.starts_with("aborting"))
-                {
-                    let id = text("/package_id").unwrap_or_default();
-                    *errors.entry(id.to_owned()).or_default() += 1;
+                if is_error && !message.message.starts_with("aborting") {
+                    *errors.entry(package_id).or_default() += 1;
                 }
             }
-            Some("compiler-artifact") => {
-                executable = text("/executable").map(PathBuf::from).or(executable);
+            Message::CompilerArtifact(artifact) => {
+                executable = artifact.executable.map(Into::into).or(executable);
             }
             _ => {}
         }
@@ -93,15 +90,15 @@ fn watch(command: &mut Command, plan: &Plan, resolved: &Resolved) -> Result<Path
 }
 
 fn no_messages() -> BuildError {
-    BuildError::Compile("cargo ended without a word".into())
+    BuildError::Compile("cargo ended without a message".into())
 }
 
 fn is_plugin(package: &Package, plan: &Plan) -> bool {
-    plan.manifest.plugins.iter().any(|entry| entry.name == package.name)
+    plan.manifest.plugins.iter().any(|entry| package.name == entry.name)
 }
 
-/// Names the crates that don't compile, plugins by where the manifest has them from.
-fn blame(errors: &BTreeMap<String, u32>, plan: &Plan, resolved: &Resolved) -> String {
+/// Names the crates that don't compile, and where the manifest takes plugins from.
+fn blame(errors: &BTreeMap<PackageId, u32>, plan: &Plan, resolved: &Resolved) -> String {
     if errors.is_empty() {
         return "the manager was not built: cargo's own message is above".into();
     }
@@ -111,14 +108,16 @@ fn blame(errors: &BTreeMap<String, u32>, plan: &Plan, resolved: &Resolved) -> St
             return format!("{id}: {count} {plural}, above");
         };
         let (name, version) = (&package.name, &package.version);
-        if let Some(entry) = plan.manifest.plugins.iter().find(|entry| entry.name == *name) {
+        if let Some(entry) = plan.manifest.plugins.iter().find(|entry| *name == entry.name) {
             let place = entry.path.as_ref().map(|path| plan.base.join(path).display().to_string());
-            let place = place.or_else(|| package.source.clone()).unwrap_or_default();
+            let source = || package.source.as_ref().map(ToString::to_string);
+            let place = place.or_else(source).unwrap_or_default();
             return format!(
-                "plugin {name:?} {version} ({place}) does not compile: {count} {plural}, above"
+                "plugin {:?} {version} ({place}) does not compile: {count} {plural}, above",
+                name.as_str()
             );
         }
-        if *id == resolved.root() {
+        if id == resolved.root() {
             return format!("linking the manager failed: {count} {plural}, above");
         }
         let users = plan.manifest.plugins.iter().filter(|entry| {

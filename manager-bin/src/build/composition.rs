@@ -1,7 +1,7 @@
-//! What a binary made by `jobtap build` knows of itself: its plugins, its manifest, its lock.
+//! What a binary made by `jobtap build` was made of: its plugins, its manifest, its lock.
 //!
-//! It stands in the binary as a text with a checksum, so that it can be read from the file of a
-//! manager for another machine, too.
+//! The binary contains it as a text with a checksum, so that it can also be read from the file of a
+//! manager that can't be run on this machine.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -13,7 +13,7 @@ use super::checksum;
 use super::error::BuildError;
 use super::sdk;
 
-/// How the text in a binary begins; then its length and its checksum.
+/// The mark at which the text in a binary begins. Its length and its checksum follow.
 const MARK: &str = "JOBTAP-COMPOSITION-1 ";
 
 /// What a manager was made of.
@@ -37,12 +37,12 @@ pub struct Composition {
     pub crates: Vec<CrateInfo>,
     /// Its plugins in the order in which they are called.
     pub order: Vec<String>,
-    /// Those of them that it must have; of the others the compiler decides, by a condition.
+    /// Those that it must have. The others are under a `#[cfg]` that only the compiler can evaluate.
     pub required: Vec<String>,
     /// The schedulers of its crates that it must have.
     #[serde(default)]
     pub schedulers: Vec<String>,
-    /// Its configuration before any file of the site's.
+    /// The configuration from the manifest, which the site's files override.
     pub config: Value,
     /// The manifest's text.
     pub manifest: String,
@@ -59,14 +59,14 @@ pub struct CrateInfo {
     pub name: String,
     /// Its version.
     pub version: String,
-    /// Where it came from: `sdk`, `path+..`, `directory+..`, or the registry as cargo names it.
+    /// Its source: `sdk`, `path+..`, `directory+..`, or the registry as cargo names it.
     pub source: String,
-    /// SHA-256 of the crate as its registry has it, or over the files of its directory.
+    /// SHA-256 from the registry's index, or over the files of its directory.
     pub checksum: String,
 }
 
 impl Composition {
-    /// The text that goes into the binary.
+    /// Returns the text that goes into the binary.
     ///
     /// # Errors
     /// When it can't be written as JSON.
@@ -77,10 +77,10 @@ impl Composition {
         Ok(format!("{MARK}{} {checksum}\n{json}", json.len()))
     }
 
-    /// Reads the text again, from the beginning of these bytes.
+    /// Reads the text at the beginning of these bytes.
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let rest = bytes.strip_prefix(MARK.as_bytes())?;
-        // A length and a checksum: no more than these many digits.
+        // The length and the checksum have at most this many digits.
         let head = rest.get(..90.min(rest.len()))?;
         let end = head.iter().position(|byte| *byte == b'\n')?;
         let head = std::str::from_utf8(head.get(..end)?).ok()?;
@@ -93,7 +93,7 @@ impl Composition {
         serde_json::from_slice(json).ok()
     }
 
-    /// Finds it in the file of a manager.
+    /// Reads it from the file of a manager.
     ///
     /// # Errors
     /// When the file can't be read or isn't a manager made by `jobtap build`.
@@ -109,11 +109,11 @@ impl Composition {
         let mark = MARK.as_bytes();
         let first = *mark.first()?;
         let starts = bytes.iter().enumerate().filter(|(_, byte)| **byte == first);
-        // The mark itself is a constant of each manager, and not what is looked for.
+        // The mark alone is also a constant of this code, so each manager contains it once more.
         starts.filter_map(|(at, _)| Self::from_bytes(bytes.get(at..)?)).next()
     }
 
-    /// Where a crate of its plugins or of its SDK comes from, and its checksum.
+    /// Returns the source of a crate of its plugins or of its SDK, and its checksum.
     pub(crate) fn origin(&self, crate_name: &str) -> Option<(&str, &str)> {
         match self.crate_info(crate_name) {
             Some(info) => Some((&info.source, &info.checksum)),
@@ -122,7 +122,7 @@ impl Composition {
         }
     }
 
-    /// A crate by its name.
+    /// Returns a crate by its name.
     pub(super) fn crate_info(&self, name: &str) -> Option<&CrateInfo> {
         self.crates.iter().find(|info| info.name == name)
     }
@@ -130,7 +130,7 @@ impl Composition {
 
 static OWN: OnceLock<Composition> = OnceLock::new();
 
-/// Tells this process what it was made of; what the code that `jobtap build` makes calls first.
+/// Declares what this process was made of. The generated `main` calls it first.
 ///
 /// # Errors
 /// When the text isn't one that `jobtap build` of this version made.
@@ -138,19 +138,18 @@ pub(crate) fn declare(text: &str) -> Result<(), BuildError> {
     let composition = Composition::from_bytes(text.as_bytes()).ok_or_else(|| {
         BuildError::refused("this manager's list of plugins is damaged: build it again")
     })?;
-    // The first one counts; there is one.
+    // It is called once; a second call would be ignored.
     let _ = OWN.set(composition);
     Ok(())
 }
 
-/// What this process was made of, if `jobtap build` made it.
+/// Returns what this process was made of, if `jobtap build` made it.
 pub(crate) fn own() -> Option<&'static Composition> {
     OWN.get()
 }
 
 #[cfg(test)]
 pub(super) mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -185,7 +184,7 @@ pub(super) mod tests {
         #[test]
         fn it_is_found_in_any_binary(before: Vec<u8>, after: Vec<u8>, manifest: String) {
             let composition = sample(&manifest);
-            // Each manager holds the mark as a constant, too.
+            // Each manager contains the mark as a constant, too.
             let parts = [&before, MARK.as_bytes(), b"12 ", composition.to_text().unwrap().as_bytes(), &after].concat();
             prop_assert_eq!(Composition::search(&parts), Some(composition));
         }
@@ -199,7 +198,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_changed_text_is_not_believed() {
+    fn a_changed_text_is_refused() {
         let text = sample("x").to_text().unwrap().replace("deadline", "deadlime");
         assert_eq!(Composition::search(text.as_bytes()), None);
     }

@@ -1,4 +1,4 @@
-//! In what two managers differ, by what they were made of.
+//! The differences between two managers, by what they were made of.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::composition::Composition;
 
-/// The differences, a line for each; none when the two are made of the same.
+/// Returns a line for each difference; none when both were made of the same.
 ///
 /// ```no_run
 /// use jobtap_manager::build::{Composition, differences};
@@ -65,7 +65,7 @@ fn crates(old: &Composition, new: &Composition, lines: &mut Vec<String>) {
                     info.name, info.version, info.source, other.version, other.source
                 ))
             }
-            // Of the SDK it was said already.
+            // The SDK has a line already.
             Some(other) if other.checksum != info.checksum && info.source != "sdk" => {
                 lines.push(format!("crate {}: other sources of {}", info.name, info.version));
             }
@@ -78,7 +78,7 @@ fn crates(old: &Composition, new: &Composition, lines: &mut Vec<String>) {
     );
 }
 
-/// The crates below, which the bill of materials has.
+/// Compares the indirect dependencies, which the bill of materials lists.
 fn dependencies(old: &Composition, new: &Composition, lines: &mut Vec<String>) {
     let all = |composition: &Composition| {
         let mut versions: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -126,14 +126,13 @@ fn settings(place: &str, old: &Value, new: &Value, lines: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use serde_json::json;
 
     use super::super::composition::tests::sample;
     use super::*;
 
     #[test]
-    fn the_same_has_no_differences() {
+    fn equal_managers_have_no_differences() {
         assert!(differences(&sample("x"), &sample("y")).is_empty());
     }
 

@@ -22,7 +22,7 @@ use super::manifest::{Manifest, PluginEntry};
 /// ```
 ///
 /// # Errors
-/// A text that is no manifest, a crate that is there already, or an entry that none can have.
+/// When the text is no manifest, has the crate already, or the entry is not valid.
 pub fn add_plugin(text: &str, entry: &PluginEntry) -> Result<String, BuildError> {
     let manifest = Manifest::parse("manifest", text)?;
     if manifest.plugins.iter().any(|present| present.name == entry.name) {
@@ -39,10 +39,10 @@ pub fn add_plugin(text: &str, entry: &PluginEntry) -> Result<String, BuildError>
     checked(document)
 }
 
-/// Takes a plugin's crate out of the text of a manifest.
+/// Removes a plugin's crate from the text of a manifest.
 ///
 /// # Errors
-/// A text that is no manifest, or a crate that isn't in it.
+/// When the text is no manifest or doesn't have the crate.
 pub fn remove_plugin(text: &str, name: &str) -> Result<String, BuildError> {
     let manifest = Manifest::parse("manifest", text)?;
     let names = || manifest.plugins.iter().map(|entry| entry.name.as_str());
@@ -59,7 +59,7 @@ pub fn remove_plugin(text: &str, name: &str) -> Result<String, BuildError> {
     checked(document)
 }
 
-/// Takes a builtin in, or leaves it out.
+/// Includes a builtin, or leaves it out.
 ///
 /// ```
 /// use jobtap_manager::build::set_builtin;
@@ -71,11 +71,11 @@ pub fn remove_plugin(text: &str, name: &str) -> Result<String, BuildError> {
 /// ```
 ///
 /// # Errors
-/// A text that is no manifest, or one to which the builtin is nothing new.
+/// When the text is no manifest, or includes or leaves out the builtin already.
 pub fn set_builtin(text: &str, name: &str, linked: bool) -> Result<String, BuildError> {
     let manifest = Manifest::parse("manifest", text)?.manager;
     let mut document = parse(text)?;
-    // Either the list of those that are wanted, or of those that aren't.
+    // A manifest lists the builtins to link, or those to leave out.
     let (key, present) = match &manifest.builtins {
         Some(_) => ("builtins", linked),
         None => ("without", !linked),
@@ -97,8 +97,7 @@ pub fn set_builtin(text: &str, name: &str, linked: bool) -> Result<String, Build
     checked(document)
 }
 
-/// The builtins that there are depend on the SDK, which isn't looked at here: an unknown one can't be
-/// told from one that is linked.
+/// The SDK isn't read here, so an unknown builtin can't be told from one that is linked by default.
 fn not_left_out(without: &[String], name: &str) -> BuildError {
     let meant = nearest(name, without.iter().map(String::as_str));
     let meant = meant.map(|meant| format!("; did you mean {meant:?}?")).unwrap_or_default();
@@ -117,7 +116,7 @@ fn plugins(document: &mut DocumentMut) -> Result<&mut ArrayOfTables, BuildError>
     })
 }
 
-/// What was made is a manifest, or it is not given away.
+/// Returns the text if it is a valid manifest.
 fn checked(document: DocumentMut) -> Result<String, BuildError> {
     let text = document.to_string();
     Manifest::parse("manifest", &text)?;
@@ -126,7 +125,6 @@ fn checked(document: DocumentMut) -> Result<String, BuildError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     const TEXT: &str = "# Ours.\n[manager]\nname = \"site\" # short\n\n# The first.\n[[plugin]]\nname = \"a\"\npath = \"a\"\n\n[config]\nx = 1\n";
@@ -136,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_and_removed_leaves_the_rest_alone() {
+    fn adding_and_removing_keep_the_rest_of_the_text() {
         let added = add_plugin(TEXT, &entry("b")).unwrap();
         assert!(added.contains("# The first.\n") && added.contains("[config]\nx = 1\n"), "{added}");
         let names: Vec<String> =

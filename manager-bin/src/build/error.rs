@@ -1,4 +1,4 @@
-//! Why a manager can't be built. Each text names the plugin or the place, and the way out.
+//! Why a manager can't be built. Each text names the plugin or the place, and what to do.
 
 use std::path::{Path, PathBuf};
 
@@ -8,12 +8,12 @@ pub enum BuildError {
     /// A file or directory that can't be read or written.
     #[error("{}: {reason}", path.display())]
     File {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         reason: std::io::Error,
     },
-    /// A manifest that isn't one.
+    /// A manifest that can't be read.
     #[error("{place}:{line}: {message}")]
     Manifest {
         /// The file.
@@ -23,7 +23,7 @@ pub enum BuildError {
         /// What is wrong there.
         message: String,
     },
-    /// Something that contradicts itself or that nobody knows, in the manifest or in an option.
+    /// A contradiction or an unknown name in the manifest or in an option.
     #[error("{0}")]
     Refused(String),
     /// A plugin that needs another SDK than the manager has.
@@ -40,27 +40,27 @@ pub enum BuildError {
         "can't run {program}: {reason}; building a manager needs cargo and rustc: https://rustup.rs"
     )]
     NoCargo {
-        /// What was to be run.
+        /// The program.
         program: String,
-        /// The system's words.
+        /// The system's error.
         reason: std::io::Error,
     },
-    /// cargo can't find or resolve what the manager is made of.
+    /// Cargo can't find or resolve a dependency.
     #[error("cargo can't resolve this manager's packages:\n{0}")]
     Resolve(String),
-    /// `--locked` without a lock that fits.
+    /// A lock that doesn't fit the manifest, with `--locked`.
     #[error("--locked: {0}; build once without --locked and keep the new lock")]
     Lock(String),
     /// Crates that don't compile.
     #[error("{0}")]
     Compile(String),
-    /// A binary whose plugins aren't those that were asked for.
+    /// A binary whose plugins differ from those of the manifest.
     #[error("{0}")]
     Linked(String),
     /// A file that isn't a manager made by `jobtap build`.
     #[error("{}: {reason}", path.display())]
     NotBuilt {
-        /// Which.
+        /// Its path.
         path: PathBuf,
         /// What is missing.
         reason: String,
@@ -68,12 +68,12 @@ pub enum BuildError {
 }
 
 impl BuildError {
-    /// Names the file in a system's error.
+    /// Adds the file to a system error.
     pub(super) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Self + '_ {
         move |reason| BuildError::File { path: path.to_path_buf(), reason }
     }
 
-    /// A refusal.
+    /// Refuses with this text.
     pub(super) fn refused(text: impl Into<String>) -> Self {
         BuildError::Refused(text.into())
     }

@@ -1,4 +1,4 @@
-//! Why a manager has the plugins that it has, in the order that they have.
+//! Why a manager has its plugins, and why they have their order.
 
 use std::path::Path;
 
@@ -14,13 +14,13 @@ use crate::files;
 pub struct Explained {
     /// Its name.
     pub name: String,
-    /// Its crate, and that crate's version.
+    /// Its crate.
     pub crate_name: String,
     /// The crate's version.
     pub version: String,
-    /// Where the crate comes from, as [`CrateInfo`](super::CrateInfo) has it.
+    /// The crate's source, as in [`CrateInfo`](super::CrateInfo).
     pub source: String,
-    /// Why it is there, and at that place.
+    /// Why it is linked, and why at that place of the order.
     pub reasons: Vec<String>,
 }
 
@@ -31,7 +31,7 @@ pub struct Explanation {
     pub plugins: Vec<Explained>,
     /// The builtins that it leaves out.
     pub left_out: Vec<String>,
-    /// What it would be made of.
+    /// What the manager would be made of.
     pub composition: Composition,
 }
 
@@ -104,7 +104,7 @@ fn reasons(found: &Found, entry: Option<&PluginEntry>, order: &[String]) -> Vec<
     reasons
 }
 
-/// Writes the manifest and the lock of a manager that `jobtap build` made, again.
+/// Writes the manifest and the lock that a manager made by `jobtap build` contains.
 ///
 /// ```no_run
 /// use jobtap_manager::build::recover;
@@ -114,7 +114,7 @@ fn reasons(found: &Found, entry: Option<&PluginEntry>, order: &[String]) -> Vec<
 /// ```
 ///
 /// # Errors
-/// A file that is no such manager, or files that are there already or can't be written.
+/// When the file is no such manager, or a file exists already or can't be written.
 pub fn recover(binary: &Path, manifest: &Path) -> Result<(), BuildError> {
     let composition = Composition::of_binary(binary)?;
     let lock = manifest.with_extension("lock");
@@ -131,7 +131,7 @@ pub fn recover(binary: &Path, manifest: &Path) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// Whether there is anything of that name, such as a link that leads nowhere.
+/// Returns whether the name exists, also as a dangling link.
 fn is_there(file: &Path) -> bool {
     std::fs::symlink_metadata(file).is_ok()
 }

@@ -1,19 +1,18 @@
-//! Makes cargo see sources that were exchanged.
+//! Makes cargo notice sources that were replaced.
 //!
-//! Cargo goes by the times of files. The generated crate stands at one place for all manifests, so
-//! another directory of a plugin, or another SDK, can bring other files with older times there.
+//! Cargo compares the times of files. The generated crate has one path for all manifests, so another
+//! directory of a plugin, or another SDK, can put other files with older times there.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use super::cargo::{self, Cargo};
 use super::checksum;
 use super::error::BuildError;
 use super::generate;
 use super::plan::Plan;
-use super::resolve::Resolved;
+use super::resolve::{self, Resolved};
 
-/// Throws away what was compiled from other sources than those of now.
+/// Removes what was compiled from other sources than the present ones.
 pub(super) fn renew(
     cargo: &Cargo,
     plan: &Plan,
@@ -23,13 +22,12 @@ pub(super) fn renew(
 ) -> Result<(), BuildError> {
     let mut now: BTreeMap<String, String> = BTreeMap::new();
     for package in resolved.reachable().filter(|package| package.source.is_none()) {
-        let directory = package.manifest_path.parent().unwrap_or(Path::new("."));
-        // The manager carries the whole SDK: a change of it concerns all of its packages.
+        // The manager carries the whole SDK, so a change of one package changes them all.
         let sum = match resolved.is_sdk(package, plan) {
             true => plan.sdk.checksum.clone(),
-            false => checksum::of_package(directory)?,
+            false => checksum::of_package(resolve::directory(package))?,
         };
-        now.insert(package.id.clone(), sum);
+        now.insert(package.id.to_string(), sum);
     }
     let profile = if release { "release" } else { "quick" };
     let record = cargo.target_dir.join(format!("jobtap-sources-{target}-{profile}.json"));

@@ -1,12 +1,14 @@
 //! The crate that cargo compiles into the manager.
 //!
-//! It stands at one place for all manifests, and the SDK and the plugins are links inside it: cargo
-//! names crates of the workspace by their path in it, so that what is compiled once serves every
-//! manager, and the binary doesn't depend on where its sources are.
+//! It has one path for all manifests, and the SDK and the plugins are links inside it. Cargo identifies
+//! path dependencies by their paths, so what is compiled once serves every manager, and the binary doesn't
+//! depend on where its sources are.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+
+use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value, value};
 
 use super::error::BuildError;
 use super::manifest::PluginEntry;
@@ -15,32 +17,33 @@ use super::requirement;
 use super::sdk;
 use crate::files::{self, Access};
 
-/// How the files begin by which a crate is known that was generated.
+/// The first line of the files by which a generated crate is recognised.
 const MADE: &str = "# Made by `jobtap build`.";
 
 /// The file that the generated `main` includes.
 pub(super) const COMPOSITION: &str = "composition.txt";
 
-/// Where directories of crates are linked, by their number from 1.
+/// The folder in which directories of crates are linked, numbered from 1.
 const CRATES: &str = "crates";
 
-/// The directory with all crates, for builds that take them from one; see [`super::vendor`].
+/// The link to the directory of vendored crates, see [`super::vendor`].
 pub(super) const VENDOR: &str = "crates/vendor";
 
-/// How the indices begin and end that directories of crates are known by: no host has such a name.
+/// The beginning and end of the index URLs that stand for directories of crates. The domain `.invalid` is
+/// reserved, so no host has such a name.
 const INDEX: &str = "sparse+https://";
 const DOMAIN: &str = ".jobtap.invalid/";
 
-/// Where the crate's parts come from.
+/// The files and links of the crate.
 #[derive(Debug, Default)]
 pub(super) struct Generated {
     /// Files by their names.
     pub(super) files: BTreeMap<String, Vec<u8>>,
-    /// Links by their names, and what they lead to.
+    /// The targets of links by the links' names.
     pub(super) links: BTreeMap<String, PathBuf>,
 }
 
-/// Makes the crate, all but the composition, which is known only when cargo has resolved it.
+/// Makes the crate without the composition, which is known only when cargo has resolved it.
 pub(super) fn generate(plan: &Plan) -> Generated {
     let mut generated = Generated::default();
     generated.links.insert("sdk".into(), plan.sdk.root.clone());
@@ -50,15 +53,15 @@ pub(super) fn generate(plan: &Plan) -> Generated {
     let config = cargo_config(plan, &mut generated.links);
     generated.files.insert(".cargo/config.toml".into(), config.into_bytes());
     if let Some(toolchain) = &plan.manifest.manager.toolchain {
-        let text = format!("[toolchain]\nchannel = {}\n", quoted(toolchain));
+        let text = document([("toolchain", table([("channel", value(toolchain))]))]);
         generated.files.insert("rust-toolchain.toml".into(), text.into_bytes());
     }
     generated
 }
 
 impl Generated {
-    /// Puts it into a directory. What is as it should be stays untouched, so that cargo sees only what
-    /// changed.
+    /// Writes the crate into a directory. Files that are up to date stay untouched, so that cargo compiles
+    /// only what changed.
     pub(super) fn write(&self, directory: &Path) -> Result<(), BuildError> {
         for (name, bytes) in &self.files {
             write_if_changed(&directory.join(name), bytes)?;
@@ -84,7 +87,7 @@ impl Generated {
         Ok(())
     }
 
-    /// Puts it into a directory that needs nothing else: with copies in the place of links.
+    /// Writes the crate into a directory with copies in the place of links, so that it is complete.
     pub(super) fn eject(&self, plan: &Plan, directory: &Path) -> Result<(), BuildError> {
         sdk::write_tree(directory, &self.files)?;
         plan.sdk.copy(&directory.join("sdk"))?;
@@ -98,7 +101,7 @@ impl Generated {
     }
 }
 
-/// Cargo reads a directory of crates only with the checksums that each of them has in a hidden file.
+/// Copies the hidden files with checksums, without which cargo refuses a directory of crates.
 fn eject_checksums(from: &Path, to: &Path) -> Result<(), BuildError> {
     for entry in std::fs::read_dir(from).map_err(BuildError::file(from))?.flatten() {
         let file = entry.path().join(".cargo-checksum.json");
@@ -111,14 +114,14 @@ fn eject_checksums(from: &Path, to: &Path) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// Refuses a directory for a generated crate that has something else in it, since files there are replaced.
+/// Refuses a directory with other files in it, since files of the generated crate replace them.
 pub(super) fn check_directory(directory: &Path) -> Result<(), BuildError> {
     let mut entries = match std::fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(reason) => return Err(BuildError::File { path: directory.to_path_buf(), reason }),
     };
-    // The first files that are written begin with it.
+    // These files are written first, and begin with the mark.
     let is_ours = |file: &str| {
         std::fs::read_to_string(directory.join(file)).is_ok_and(|text| text.starts_with(MADE))
     };
@@ -131,7 +134,7 @@ pub(super) fn check_directory(directory: &Path) -> Result<(), BuildError> {
     )))
 }
 
-/// Makes a link, or turns the one that is there.
+/// Makes a link, or changes the target of an existing one.
 pub(super) fn link(to: &Path, link: &Path) -> Result<(), BuildError> {
     if std::fs::read_link(link).is_ok_and(|present| present == *to) {
         return Ok(());
@@ -144,7 +147,7 @@ pub(super) fn link(to: &Path, link: &Path) -> Result<(), BuildError> {
             let text = format!("{} is in the way of a link: remove it", link.display());
             return Err(BuildError::refused(text));
         }
-        // It is to be made.
+        // It doesn't exist yet.
         Err(_) => {}
     }
     std::os::unix::fs::symlink(to, link).map_err(BuildError::file(link))
@@ -183,69 +186,77 @@ fn main_rs(plan: &Plan) -> String {
 
 fn cargo_toml(plan: &Plan, links: &mut BTreeMap<String, PathBuf>) -> String {
     let manager = &plan.manifest.manager;
-    let mut text = format!("{MADE}\n\n[package]\n");
-    let _ = writeln!(text, "name = {}", quoted(&manager.name));
-    let _ = writeln!(text, "version = {}", quoted(&manager.version));
-    text.push_str("edition = \"2024\"\npublish = false\n\n[dependencies]\n");
-    let version = &plan.sdk.version;
-    let _ = writeln!(text, "# By its version, so that it is the one below for every plugin.");
-    let _ = writeln!(text, "jobtap-core = \"={version}\"");
     let place = |package: &str| match &plan.sdk_in_place {
-        Some(root) => quoted(&root.join(package).display().to_string()),
-        None => quoted(&format!("sdk/{package}")),
+        Some(root) => root.join(package).display().to_string(),
+        None => format!("sdk/{package}"),
     };
-    let path = place("manager-bin");
-    let _ = writeln!(text, "jobtap-manager = {{ path = {path}, default-features = false }}");
+    let package = table([
+        ("name", value(&manager.name)),
+        ("version", value(&manager.version)),
+        ("edition", value("2024")),
+        ("publish", value(false)),
+    ]);
+    let mut dependencies = Table::new();
+    dependencies.insert("jobtap-core", value(format!("={}", plan.sdk.version)));
+    if let Some(mut key) = dependencies.key_mut("jobtap-core") {
+        let why = "# By its version, so that it is the one below for every plugin.\n";
+        key.leaf_decor_mut().set_prefix(why);
+    }
+    let linked = [("path", Value::from(place("manager-bin"))), ("default-features", false.into())];
+    dependencies.insert("jobtap-manager", value(InlineTable::from_iter(linked)));
     if !plan.builtins.is_empty() {
-        let (path, features) = (place("jobtap-builtins"), list(&plan.features));
-        let _ = writeln!(
-            text,
-            "jobtap-builtins = {{ path = {path}, default-features = false, features = {features} }}"
-        );
+        let builtins = InlineTable::from_iter([
+            ("path", Value::from(place("jobtap-builtins"))),
+            ("default-features", false.into()),
+            ("features", Array::from_iter(&plan.features).into()),
+        ]);
+        dependencies.insert("jobtap-builtins", value(builtins));
     }
     for plugin in &plan.manifest.plugins {
-        let _ = writeln!(text, "{}", dependency(plugin, plan, links));
+        dependencies.insert(&plugin.name, value(dependency(plugin, plan, links)));
     }
-    let path = place("jobtap-core");
-    let _ = writeln!(text, "\n[patch.crates-io]\njobtap-core = {{ path = {path} }}");
-    // Without debug information the paths of this machine stay out of the binary.
-    text.push_str(
-        "\n[profile.dev]\ndebug = false\nincremental = false\npanic = \"unwind\"\n\
-         \n[profile.release]\nlto = \"fat\"\ncodegen-units = 1\npanic = \"unwind\"\n\
-         \n[workspace]\nexclude = [\"sdk\", \"plugins\"]\n",
-    );
-    text
+    let core = InlineTable::from_iter([("path", place("jobtap-core"))]);
+    // Debug information would bring the paths of this machine into the binary.
+    let dev = [("debug", value(false)), ("incremental", value(false)), ("panic", value("unwind"))];
+    let release = [("lto", value("fat")), ("codegen-units", value(1)), ("panic", value("unwind"))];
+    document([
+        ("package", package),
+        ("dependencies", dependencies.into()),
+        ("patch", parent([("crates-io", table([("jobtap-core", value(core))]))])),
+        ("profile", parent([("dev", table(dev)), ("release", table(release))])),
+        ("workspace", table([("exclude", value(Array::from_iter(["sdk", "plugins"])))])),
+    ])
 }
 
-fn dependency(plugin: &PluginEntry, plan: &Plan, links: &mut BTreeMap<String, PathBuf>) -> String {
-    let mut parts = Vec::new();
+fn dependency(
+    plugin: &PluginEntry,
+    plan: &Plan,
+    links: &mut BTreeMap<String, PathBuf>,
+) -> InlineTable {
+    let mut keys = InlineTable::new();
     if let Some(version) = &plugin.version {
-        parts.push(format!("version = {}", quoted(version)));
+        keys.insert("version", version.into());
     }
     if let Some(path) = &plugin.path {
-        let place = place_of(plugin, &plan.base.join(path), plan, links);
-        parts.push(format!("path = {}", quoted(&place)));
+        keys.insert("path", place_of(plugin, &plan.base.join(path), plan, links).into());
     }
     if let Some(directory) = &plugin.directory {
-        parts.push(format!(
-            "registry = {}",
-            quoted(&registry_name(&plan.base.join(directory), plan))
-        ));
+        keys.insert("registry", registry_name(&plan.base.join(directory), plan).into());
     }
     if let Some(registry) = &plugin.registry {
-        parts.push(format!("registry = {}", quoted(registry)));
+        keys.insert("registry", registry.into());
     }
     if !plugin.features.is_empty() {
-        parts.push(format!("features = {}", list(&plugin.features)));
+        keys.insert("features", Array::from_iter(&plugin.features).into());
     }
     if let Some(on) = plugin.default_features {
-        parts.push(format!("default-features = {on}"));
+        keys.insert("default-features", on.into());
     }
-    format!("{} = {{ {} }}", plugin.name, parts.join(", "))
+    keys
 }
 
-/// Where in the generated crate a plugin's directory is. What is linked is its workspace, if it is in
-/// one, since its manifest may refer to that.
+/// Returns the path of a plugin inside the generated crate. Its workspace is linked, if it is in one,
+/// since its manifest may inherit from it.
 fn place_of(
     plugin: &PluginEntry,
     directory: &Path,
@@ -255,7 +266,7 @@ fn place_of(
     let directory = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_path_buf());
     let root = match requirement::workspace_root(&directory) {
         Some(root) => root,
-        // Seen through a link, its neighbours would not be there.
+        // Relative paths in its manifest wouldn't resolve through a link.
         None if requirement::has_neighbours(&directory) => return directory.display().to_string(),
         None => directory.clone(),
     };
@@ -272,14 +283,14 @@ fn place_of(
     }
 }
 
-/// A directory of crates is shown to cargo as a registry of which all crates are at hand. Its name
-/// depends on its place in the manifest alone, so that locks are the same everywhere.
+/// Returns the name of the registry as which cargo sees a directory of crates. It depends on the place in
+/// the manifest alone, so that locks are the same everywhere.
 fn registry_name(directory: &Path, plan: &Plan) -> String {
     let index = directories(plan).iter().position(|other| other == directory);
     format!("directory-{}", index.unwrap_or_default() + 1)
 }
 
-/// The name of the registry with this index, if [`registry_name`] made it.
+/// Returns the name of the registry with this index, if [`registry_name`] made it.
 pub(super) fn registry_of(index: &str) -> Option<&str> {
     index.strip_prefix(INDEX)?.strip_suffix(DOMAIN)
 }
@@ -298,30 +309,51 @@ fn directories(plan: &Plan) -> Vec<PathBuf> {
 }
 
 fn cargo_config(plan: &Plan, links: &mut BTreeMap<String, PathBuf>) -> String {
-    let mut text = format!("{MADE}\n");
+    let (mut registries, mut sources) = (Table::new(), Table::new());
     for (name, index) in &plan.manifest.registries {
-        let _ = write!(text, "\n[registries.{name}]\nindex = {}\n", quoted(index));
+        registries.insert(name, table([("index", value(index))]));
     }
     for (index, directory) in directories(plan).into_iter().enumerate() {
         let name = registry_name(&directory, plan);
         let place = format!("{CRATES}/{}", index + 1);
-        let path = quoted(&place);
-        links.insert(place, directory);
         let index = format!("{INDEX}{name}{DOMAIN}");
-        let _ = write!(
-            text,
-            "\n[registries.{name}]\nindex = \"{index}\"\n\n[source.{name}]\nregistry = \"{index}\"\n\
-             replace-with = \"{name}-files\"\n\n[source.{name}-files]\ndirectory = {path}\n"
-        );
+        let files = format!("{name}-files");
+        registries.insert(&name, table([("index", value(&index))]));
+        let replaced = [("registry", value(&index)), ("replace-with", value(&files))];
+        sources.insert(&name, table(replaced));
+        sources.insert(&files, table([("directory", value(&place))]));
+        links.insert(place, directory);
     }
-    text
+    registries.set_implicit(true);
+    sources.set_implicit(true);
+    document([("registries", registries.into()), ("source", sources.into())])
 }
 
-/// Names for the directories of this machine that crates are in, so that a binary does not depend on
-/// them. Flags that differ would have cargo compile everything again: they are the same for all
-/// manifests with as many directories of crates as anybody has.
+/// Returns the text of a file of cargo's, below the line by which it is recognised.
+fn document<const N: usize>(tables: [(&str, Item); N]) -> String {
+    let mut document = DocumentMut::from(Table::from_iter(tables));
+    document.decor_mut().set_prefix(format!("{MADE}\n\n"));
+    document.to_string()
+}
+
+fn table<const N: usize>(keys: [(&str, Item); N]) -> Item {
+    Table::from_iter(keys).into()
+}
+
+/// A table that contains only tables, and so has no header of its own.
+fn parent<const N: usize>(tables: [(&str, Item); N]) -> Item {
+    let mut parent = Table::from_iter(tables);
+    parent.set_implicit(true);
+    parent.into()
+}
+
+/// The number of directories of crates that the compiler's flags provide for.
+const USUAL: usize = 9;
+
+/// Returns names for the directories with crates on this machine, so that a binary doesn't depend on
+/// them. Cargo compiles everything again when flags differ, so the flags are the same for all manifests
+/// with up to [`USUAL`] directories of crates.
 pub(super) fn renamed(plan: &Plan, crate_dir: &Path) -> Vec<(PathBuf, &'static str)> {
-    const USUAL: usize = 9;
     let count = directories(plan).len().max(USUAL);
     let places = (1..=count).map(|number| format!("{CRATES}/{number}"));
     let places = places.chain([VENDOR.to_owned()]).map(|place| crate_dir.join(place));
@@ -330,26 +362,20 @@ pub(super) fn renamed(plan: &Plan, crate_dir: &Path) -> Vec<(PathBuf, &'static s
     [(crate_dir.to_path_buf(), "/manager")].into_iter().chain(crates).chain(sdk).collect()
 }
 
-fn list(words: &[String]) -> String {
-    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-    format!("[{}]", words.join(", "))
-}
-
-/// A text as TOML has it.
+/// Returns a text as TOML writes it.
 pub(super) fn quoted(text: &str) -> String {
-    toml::Value::String(text.to_owned()).to_string()
+    Value::from(text).to_string()
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::fs;
     use std::os::unix::fs::symlink;
 
     use super::*;
 
     #[test]
-    fn a_crate_goes_where_nothing_else_is() {
+    fn a_directory_with_other_files_is_refused() {
         let base = tempfile::tempdir().unwrap();
         let directory = base.path().join("crate");
         assert!(check_directory(&directory).is_ok(), "it is made");
@@ -362,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn only_links_and_what_was_generated_are_replaced() {
+    fn only_links_and_generated_files_are_replaced() {
         let base = tempfile::tempdir().unwrap();
         let path = |name: &str| base.path().join(name);
         fs::create_dir_all(path("plugins")).unwrap();

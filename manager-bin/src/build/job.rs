@@ -1,4 +1,4 @@
-//! One build from the manifest to the binary.
+//! The steps of a build, from the manifest to the binary.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -25,23 +25,23 @@ use crate::files::{self, Access, Dir, WholeFile};
 /// How a manager is to be built.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Where relative paths of the manifest begin; the manifest's directory.
+    /// The directory to which paths in the manifest are relative.
     pub base: PathBuf,
-    /// The lock's file; without one the build begins with the versions that the SDK was tested with.
+    /// The lock file; without one the build begins with the versions that the SDK was tested with.
     pub lock: Option<PathBuf>,
-    /// Whether the lock is only read, since more is built than its manifest says.
+    /// Read the lock without changing it, since the command line adds to the manifest.
     pub keep_lock: bool,
-    /// Where sources and compiled crates are kept; none means the user's cache directory.
+    /// Where sources and compiled crates are cached; `None` is the user's cache directory.
     pub cache: Option<PathBuf>,
-    /// Where cargo puts what it makes; none means below `cache`.
+    /// Cargo's target directory; `None` is one below `cache`.
     pub target_dir: Option<PathBuf>,
     /// Refuse to change the lock.
     pub locked: bool,
     /// Don't use the network.
     pub offline: bool,
-    /// A directory with the sources of all crates; filled when it is empty.
+    /// A directory with the sources of all crates, which is filled when it is empty.
     pub vendor: Option<PathBuf>,
-    /// Say nothing but errors.
+    /// Print only errors.
     pub quiet: bool,
 }
 
@@ -54,11 +54,11 @@ pub struct Built {
     pub size: u64,
     /// What it was made of.
     pub composition: Composition,
-    /// Whether it was started to see that its plugins are there; one for another machine can't be.
+    /// Whether it was started and its plugins compared. One for another machine can't be started.
     pub verified: bool,
 }
 
-/// What stands before the compiler is started.
+/// What is known before the compiler is started.
 pub(super) struct Prepared {
     pub(super) plan: Plan,
     pub(super) lineup: Lineup,
@@ -68,11 +68,11 @@ pub(super) struct Prepared {
     cargo: Cargo,
     rustc: Rustc,
     static_link: bool,
-    // Held to the end: the generated crate stands at one place.
+    // Locked until the end, since all builds share the path of the generated crate.
     _lock: File,
 }
 
-/// Builds a manager into a file; into one of its name, if `output` is a directory.
+/// Builds a manager into the file `output`; if that is a directory, into a file of the manager's name.
 ///
 /// ```no_run
 /// use jobtap_manager::build::{Manifest, Options, build};
@@ -85,7 +85,7 @@ pub(super) struct Prepared {
 /// ```
 ///
 /// # Errors
-/// What was refused before compiling, the crates that don't compile, or what is wrong with the binary.
+/// When the manifest is refused, crates don't compile, or the binary has other plugins.
 pub fn build(manifest: &Manifest, options: &Options, output: &Path) -> Result<Built, BuildError> {
     let output = output_file(output, manifest)?;
     let prepared = prepare(manifest, options)?;
@@ -104,7 +104,7 @@ pub fn build(manifest: &Manifest, options: &Options, output: &Path) -> Result<Bu
     let release = manifest.manager.release;
     freshness::renew(&prepared.cargo, plan, resolved, &composition.target, release)?;
     let made = compile::compile(&prepared.cargo, plan, resolved, &settings)?;
-    // Under its name only when it is whole and verified: a manager that runs from that file goes on.
+    // Renamed when it is complete and verified; a manager that runs from the old file isn't disturbed.
     let fresh = WholeFile::create(&output, Access::Program).map_err(BuildError::file(&output))?;
     let mut from = File::open(&made).map_err(BuildError::file(&made))?;
     std::io::copy(&mut from, &mut fresh.file()).map_err(BuildError::file(&output))?;
@@ -119,8 +119,8 @@ pub fn build(manifest: &Manifest, options: &Options, output: &Path) -> Result<Bu
     Ok(Built { binary: output, size, composition, verified })
 }
 
-/// The file that the manager goes to. Compiling takes minutes: better to hear of a misspelt directory, or
-/// of what can't be replaced, before.
+/// Returns the file to which the manager is written. A misspelt directory and a file that can't be replaced
+/// are refused here, before minutes of compiling.
 fn output_file(output: &Path, manifest: &Manifest) -> Result<PathBuf, BuildError> {
     let mut output = std::path::absolute(output).map_err(BuildError::file(output))?;
     if let Some(directory) = output.parent().filter(|directory| !directory.is_dir()) {
@@ -137,7 +137,8 @@ fn output_file(output: &Path, manifest: &Manifest) -> Result<PathBuf, BuildError
     Ok(output)
 }
 
-/// Writes the crate that [`build`] compiles, with copies of all that isn't in a registry, and its lock.
+/// Writes the crate that [`build`] would compile, with copies of all sources that aren't in a registry, and
+/// its lock.
 ///
 /// # Errors
 /// As [`build`], before compiling.
@@ -164,7 +165,7 @@ pub fn print_crate(
     generate::write_if_changed(&directory.join("Cargo.lock"), prepared.resolved.lock.as_bytes())
 }
 
-/// Does all that comes before compiling, with every refusal.
+/// Does all steps before compiling. Every refusal comes from here.
 pub(super) fn prepare(manifest: &Manifest, options: &Options) -> Result<Prepared, BuildError> {
     manifest.check()?;
     let cache = match &options.cache {
@@ -224,7 +225,7 @@ pub(super) fn prepare(manifest: &Manifest, options: &Options) -> Result<Prepared
     })
 }
 
-/// `$JOBTAP_BUILD_CACHE`, or a directory of our own in the user's cache directory.
+/// Returns `$JOBTAP_BUILD_CACHE`, or jobtap's directory in the user's cache directory.
 fn default_cache() -> Result<PathBuf, BuildError> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let own = variable("JOBTAP_BUILD_CACHE").map(PathBuf::from);
@@ -245,7 +246,7 @@ fn exclusive(cache: &Path) -> Result<File, BuildError> {
     Ok(file)
 }
 
-/// Begins with the manifest's lock, or with the versions that this program was tested with.
+/// Writes the first lock: the manifest's, or the versions that this program was tested with.
 fn first_lock(plan: &Plan, options: &Options, directory: &Path) -> Result<(), BuildError> {
     let kept = options.lock.as_ref().filter(|lock| lock.is_file());
     if kept.is_none() && options.locked {
@@ -275,12 +276,11 @@ fn compose(
         crates.push(crate_info(plan, resolved, package)?);
     }
     let checksum = |package: &Package| {
-        let known = crates.iter().find(|info| info.name == package.name);
-        let directory = package.manifest_path.parent()?;
+        let known = crates.iter().find(|info| package.name == info.name);
         match known {
             Some(known) => Some(known.checksum.clone()),
             None if resolved.is_sdk(package, plan) => Some(plan.sdk.checksum.clone()),
-            None => checksum::of_package(directory).ok(),
+            None => checksum::of_package(resolve::directory(package)).ok(),
         }
     };
     Ok(Composition {
@@ -307,24 +307,21 @@ fn crate_info(
     resolved: &Resolved,
     package: &Package,
 ) -> Result<CrateInfo, BuildError> {
-    let entry = plan.manifest.plugins.iter().find(|entry| entry.name == package.name);
+    let entry = plan.manifest.plugins.iter().find(|entry| package.name == entry.name);
     let path = entry.and_then(|entry| entry.path.as_ref());
     let directory = entry.and_then(|entry| entry.directory.as_ref());
     let source = match (entry, path, directory) {
         (None, ..) => "sdk".to_owned(),
         (_, Some(path), _) => format!("path+{}", path.display()),
         (_, _, Some(directory)) => format!("directory+{}", directory.display()),
-        _ => package.source.clone().unwrap_or_default(),
+        _ => package.source.as_ref().map(ToString::to_string).unwrap_or_default(),
     };
     let checksum = match (resolved.checksum(package), entry) {
         (Some(checksum), _) => checksum.clone(),
         (None, None) => plan.sdk.checksum.clone(),
-        (None, Some(_)) => {
-            let directory = package.manifest_path.parent().unwrap_or(&plan.base);
-            checksum::of_package(directory)?
-        }
+        (None, Some(_)) => checksum::of_package(resolve::directory(package))?,
     };
-    let (name, version) = (package.name.clone(), package.version.clone());
+    let (name, version) = (package.name.to_string(), package.version.to_string());
     Ok(CrateInfo { name, version, source, checksum })
 }
 
@@ -333,11 +330,11 @@ fn linking(static_link: bool) -> Vec<String> {
     flags.iter().map(|flag| (*flag).to_owned()).collect()
 }
 
-/// Names for the directories of this machine, so that a binary does not depend on them.
+/// Returns names for the directories of this machine, so that a binary doesn't depend on them.
 fn renamed(prepared: &Prepared) -> Vec<(PathBuf, &'static str)> {
     let mut renamed = vec![(prepared.cargo.target_dir.clone(), "/target")];
     renamed.extend(generate::renamed(&prepared.plan, &prepared.cargo.directory));
-    // Each registry unpacks into a directory whose name has a number in it.
+    // Crates of a registry are unpacked below a directory whose name has a hash in it.
     let unpacked = Cargo::home().join("registry/src");
     let registries = std::fs::read_dir(&unpacked).into_iter().flatten().flatten();
     let mut registries: Vec<PathBuf> = registries.map(|entry| entry.path()).collect();
@@ -346,18 +343,17 @@ fn renamed(prepared: &Prepared) -> Vec<(PathBuf, &'static str)> {
     renamed
 }
 
-/// A compiler's flags that give these names.
+/// Returns the compiler's flags that replace these directories by their names.
 fn naming(flag: &str, renamed: &[(PathBuf, &'static str)]) -> Vec<String> {
     renamed.iter().map(|(from, to)| format!("{flag}={}={to}", from.display())).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
-    fn a_directory_that_is_not_there_is_named_before_anything_is_compiled() {
+    fn a_missing_output_directory_is_refused_before_compiling() {
         let directory = tempfile::tempdir().unwrap();
         let manifest = Manifest::default();
         let made = |path: PathBuf| output_file(&path, &manifest);

@@ -1,5 +1,5 @@
 //! The plugins that the manager will have and their order, known before it is compiled. Refuses two
-//! plugins of one name, circles, and names that nobody has.
+//! plugins of one name, circles, and unknown names.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::error::BuildError;
 use super::plan::Plan;
-use super::resolve::{Package, Resolved};
+use super::resolve::{self, Package, Resolved};
 use super::scan::{self, Found};
 
 /// A crate with its plugins.
@@ -27,14 +27,14 @@ pub(super) struct Member {
 #[derive(Debug)]
 pub(super) struct Lineup {
     pub(super) members: Vec<Member>,
-    /// The names in the order of the calls.
+    /// The plugins' names in the order in which they are called.
     pub(super) order: Vec<String>,
-    /// The manager's configuration before any file of the site's.
+    /// The configuration from the manifest, which the site's files override.
     pub(super) config: Value,
 }
 
 impl Lineup {
-    /// From the sources that cargo found.
+    /// Reads the sources that cargo found.
     pub(super) fn new(plan: &Plan, resolved: &Resolved) -> Result<Self, BuildError> {
         let mut members = Vec::new();
         if !plan.builtins.is_empty() {
@@ -55,13 +55,13 @@ impl Lineup {
         Ok(Self { members, order, config })
     }
 
-    /// The schedulers that must be in the binary.
+    /// Returns the schedulers that the binary must have.
     pub(super) fn schedulers(&self) -> Vec<String> {
         let all = self.members.iter().flat_map(|member| &member.schedulers);
         all.filter(|found| !found.conditional).map(|found| found.name.clone()).collect()
     }
 
-    /// The plugins that must be in the binary.
+    /// Returns the plugins that the binary must have.
     pub(super) fn required(&self) -> Vec<String> {
         let all = || self.members.iter().flat_map(|member| &member.plugins);
         let sure = |name: &&String| all().any(|found| found.name == **name && !found.conditional);
@@ -69,10 +69,10 @@ impl Lineup {
     }
 }
 
-/// The plugins and schedulers of a crate that are compiled with its features.
+/// Returns the plugins and schedulers of a crate that are compiled with its features.
 fn compiled(package: &Package, resolved: &Resolved) -> Result<Vec<Found>, BuildError> {
     let on = resolved.features(&package.id);
-    let all = package.library().map(|root| scan::library(root)).unwrap_or_default();
+    let all = resolve::library(package).map(scan::library).unwrap_or_default();
     let names: Vec<String> = all.iter().map(|found| found.name.clone()).collect();
     let wants = all.iter().flat_map(|found| found.features.clone()).collect::<Vec<_>>();
     let is_on = |found: &Found| found.features.iter().all(|feature| on.contains(feature));
@@ -81,11 +81,11 @@ fn compiled(package: &Package, resolved: &Resolved) -> Result<Vec<Found>, BuildE
         (false, _) => Ok(compiled),
         (true, true) => Err(BuildError::refused(format!(
             "plugin {:?}: the crate has no plugin: no #[jobtap_plugin] and no scheduler! in its library; take it out of the manifest, or add one",
-            package.name,
+            package.name.as_str(),
         ))),
         (true, false) => Err(BuildError::refused(format!(
             "plugin {:?}: its plugins {} need features that are off: add features = [{}]",
-            package.name,
+            package.name.as_str(),
             names.join(", "),
             wants.iter().map(|feature| format!("{feature:?}")).collect::<Vec<_>>().join(", ")
         ))),
@@ -138,8 +138,8 @@ fn order(plan: &Plan, members: &[Member]) -> Result<Vec<String>, BuildError> {
     order.map(owned).map_err(|names| BuildError::Cycle(owned(names)))
 }
 
-/// The SDK's dotted builtins in their order, those that are left out too: many are placed only by the
-/// one before them, and would change places when that is gone.
+/// Returns the SDK's dotted builtins in their order, also those that are left out: many are placed only by
+/// the one before them, and would move when that is missing.
 fn builtins(plan: &Plan) -> Result<Vec<&str>, BuildError> {
     let dotted = plan.sdk.builtins.iter().filter(|found| found.name.starts_with('.'));
     let places = dotted.map(|found| Place {
@@ -152,7 +152,7 @@ fn builtins(plan: &Plan) -> Result<Vec<&str>, BuildError> {
     arrange(&places, &[]).map_err(|names| BuildError::Cycle(owned(names)))
 }
 
-/// Refuses an order that names what isn't there: it would be ignored without a word.
+/// Refuses an order that names an unknown plugin, which would be ignored silently.
 fn known<'a>(
     member: &str,
     name: &str,

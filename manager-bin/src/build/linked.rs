@@ -1,4 +1,4 @@
-//! The plugins of this very binary, checked against what it was made of.
+//! The plugins of this binary, compared with what it was made of.
 
 use jobtap_core::host::{Registry, RegistryError};
 
@@ -8,16 +8,16 @@ use super::verify;
 /// Why a binary's plugins can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkedError {
-    /// They contradict each other.
+    /// Their orders contradict each other.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// They aren't those that the binary was made of.
+    /// They differ from those that the binary was made of.
     #[error("this manager is not what it was built to be: {0}")]
     Differs(String),
 }
 
-/// The linked plugins in their order. A binary that `jobtap build` made must have those that it was
-/// made of: a plugin that the linker dropped would be a policy that nobody enforces.
+/// Returns the linked plugins in their order. A binary that `jobtap build` made must have those that it was
+/// made of: without a plugin that the linker dropped, its policy wouldn't be enforced.
 ///
 /// # Errors
 /// [`LinkedError`].
@@ -34,7 +34,7 @@ pub(crate) fn registry() -> Result<Registry, LinkedError> {
     Ok(registry)
 }
 
-/// The configuration that this binary has before any file of the site's.
+/// Returns the configuration that this binary was built with, which the site's files override.
 pub(crate) fn default_config() -> serde_json::Value {
     let own = composition::own().map(|own| own.config.clone());
     own.filter(serde_json::Value::is_object).unwrap_or_else(|| serde_json::json!({}))

@@ -1,4 +1,4 @@
-//! `jobtap-build.toml`: what a custom manager is to be made of.
+//! `jobtap-build.toml`: what a custom manager is made of.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,16 +27,16 @@ use super::error::BuildError;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// What concerns the manager as a whole.
+    /// Settings of the manager as a whole.
     #[serde(default)]
     pub manager: ManagerTable,
     /// The plugin crates, in the order in which their plugins are called when nothing else decides.
     #[serde(default, rename = "plugin", skip_serializing_if = "Vec::is_empty")]
     pub plugins: Vec<PluginEntry>,
-    /// Registries and their indices, for those that cargo's configuration doesn't name.
+    /// The index URLs of registries that cargo's configuration doesn't name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub registries: BTreeMap<String, String>,
-    /// The manager's configuration, under all that its configuration files say.
+    /// The manager's configuration, which its configuration files override.
     #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
     pub config: toml::Table,
 }
@@ -49,25 +49,25 @@ pub struct ManagerTable {
     pub name: String,
     /// The binary's version.
     pub version: String,
-    /// The workspace of jobtap to build with; none means the one that the building manager carries.
+    /// The checkout of jobtap to build with; `None` is the SDK that the building program carries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sdk: Option<PathBuf>,
-    /// The only builtin plugins to link; none means all.
+    /// The only builtin plugins to link; `None` is all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub builtins: Option<Vec<String>>,
     /// Builtin plugins to leave out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub without: Vec<String>,
-    /// The target triple; none means this host's.
+    /// The target triple; `None` is this host's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// Whether the binary needs no shared library. Default: yes, on Linux.
+    /// Whether the binary is linked statically. Default: yes, on Linux.
     #[serde(rename = "static", skip_serializing_if = "Option::is_none")]
     pub static_link: Option<bool>,
-    /// The toolchain, as rustup names it; none means the one that is active.
+    /// The toolchain, as rustup names it; `None` is the active one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub toolchain: Option<String>,
-    /// Optimised, with fat LTO: takes minutes.
+    /// Whether to optimise, with fat LTO; it takes minutes.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub release: bool,
 }
@@ -88,13 +88,13 @@ impl Default for ManagerTable {
     }
 }
 
-/// One `[[plugin]]`: a crate with one plugin or more.
+/// A `[[plugin]]`: a crate with one or more plugins.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PluginEntry {
     /// The crate's name.
     pub name: String,
-    /// The version that is wanted, as in Cargo.toml.
+    /// The version requirement, as in Cargo.toml.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The crate's directory; relative to the manifest.
@@ -103,7 +103,7 @@ pub struct PluginEntry {
     /// A directory of crates, as `cargo vendor` makes them; relative to the manifest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<PathBuf>,
-    /// The registry, by its name in [`Manifest::registries`] or in cargo's configuration; none means
+    /// The registry, by its name in [`Manifest::registries`] or in cargo's configuration; `None` is
     /// crates.io.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registry: Option<String>,
@@ -113,19 +113,19 @@ pub struct PluginEntry {
     /// Whether its default features are on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_features: Option<bool>,
-    /// Plugins that are to be called after those of this crate.
+    /// Plugins that are called after those of this crate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<String>,
-    /// Plugins that are to be called before those of this crate.
+    /// Plugins that are called before those of this crate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
-    /// The plugin's own configuration, `[config.plugins.NAME]` in short; for crates with one plugin.
+    /// The plugin's own configuration, short for `[config.plugins.NAME]`; for crates with one plugin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<toml::Table>,
 }
 
 impl PluginEntry {
-    /// The name of the crate's library in Rust code.
+    /// Returns the name of the crate's library in Rust code.
     pub(super) fn library(&self) -> String {
         self.name.replace('-', "_")
     }
@@ -135,7 +135,7 @@ impl Manifest {
     /// Reads the text of a manifest. `place` names it in errors.
     ///
     /// # Errors
-    /// What is wrong, with the line; two entries for one crate; a crate with two sources or none.
+    /// With the line: when the text is no manifest, a crate has two entries, or two sources, or none.
     pub fn parse(place: &str, text: &str) -> Result<Self, BuildError> {
         let manifest: Manifest = toml::from_str(text).map_err(|error| {
             let offset = error.span().map_or(0, |span| span.start);
@@ -161,15 +161,15 @@ impl Manifest {
         Self::parse(&file.display().to_string(), &text)
     }
 
-    /// The manifest as a text, for one that no file holds.
+    /// Returns the manifest as a text.
     ///
     /// # Errors
-    /// When the configuration holds what TOML can't say.
+    /// When the configuration has values that TOML can't express.
     pub fn to_text(&self) -> Result<String, BuildError> {
         toml::to_string(self).map_err(|error| BuildError::refused(error.to_string()))
     }
 
-    /// What can be said without looking elsewhere.
+    /// Checks what needs no other file.
     pub(crate) fn check(&self) -> Result<(), BuildError> {
         let manager = &self.manager;
         check_name("[manager]", &manager.name)?;
@@ -206,7 +206,7 @@ impl Manifest {
     }
 }
 
-/// Whether `plugin` is a table, a mistake whose message by the parser says nothing about brackets.
+/// Returns whether `plugin` is a table, for which the parser's own message doesn't mention the brackets.
 fn in_single_brackets(text: &str) -> bool {
     let table: Result<toml::Table, _> = toml::from_str(text);
     table.is_ok_and(|table| table.get("plugin").is_some_and(toml::Value::is_table))
@@ -214,7 +214,7 @@ fn in_single_brackets(text: &str) -> bool {
 
 fn check_registry(name: &str, index: &str) -> Result<(), BuildError> {
     let word = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
-    // Directories of crates are shown to cargo under such names.
+    // Cargo sees directories of crates as registries of such names.
     if name.is_empty() || !word || name == "crates-io" || name.starts_with("directory-") {
         return Err(BuildError::refused(format!(
             "[registries]: {name:?} can't be a registry's name here: letters, digits, - and _, not crates-io nor directory-.."
@@ -249,7 +249,7 @@ fn check_source(place: &str, plugin: &PluginEntry) -> Result<(), BuildError> {
     }
 }
 
-/// Names go into a manifest of cargo's and into Rust code.
+/// Refuses names that Cargo.toml and Rust code can't have.
 pub(super) fn check_name(place: &str, name: &str) -> Result<(), BuildError> {
     let first = name.chars().next().is_some_and(|c| c.is_ascii_alphabetic());
     let rest = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
@@ -269,7 +269,7 @@ pub(super) fn check_name(place: &str, name: &str) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// Those of edition 2024, and those that it reserves.
+/// The keywords of edition 2024, and the words that it reserves.
 const KEYWORDS: &[&str] = &[
     "Self", "abstract", "as", "async", "await", "become", "box", "break", "const", "continue",
     "crate", "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if",
@@ -280,7 +280,6 @@ const KEYWORDS: &[&str] = &[
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use proptest::prelude::*;
 
     use super::*;
@@ -295,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_named_with_its_line() {
+    fn errors_name_the_line() {
         let text = refusal("[manager]\nname = \"x\"\n\n[[plugin]]\nname = \"a\"\npaht = \".\"\n");
         assert!(text.starts_with("m.toml:6: unknown field `paht`, expected"), "{text}");
         let text = refusal("[manager]\n[plugin]\nname = \"a\"\n");

@@ -1,7 +1,6 @@
-//! Beginnings: a plugin's crate, and a manager's manifest.
+//! `jobtap new`: a plugin's crate and a manager's manifest to begin with.
 //!
-//! A plugin gets a copy of the SDK that it is compiled with, so that it can be built and tested
-//! anywhere, by a CI, too.
+//! A plugin's crate gets a copy of the SDK, so that it can be built and tested anywhere, also by a CI.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -12,7 +11,7 @@ use super::manifest::check_name;
 use super::sdk::{self, Sdk};
 
 /// The packages that a plugin is compiled from.
-const PLUGIN_PACKAGES: &[&str] = &["jobtap-core", "jobtap-macros"];
+const PLUGIN_PACKAGES: &[&str] = &["jobtap-core", "jobtap-macros", "jobtap-topics"];
 
 const PLUGIN: &[(&str, &str)] = &[
     ("Cargo.toml", include_str!("new/plugin/Cargo.toml.in")),
@@ -36,7 +35,7 @@ const MANAGER: &[(&str, &str)] = &[
 /// ```
 ///
 /// # Errors
-/// A name that no crate can have, a directory that is there already, or one that can't be written.
+/// When no crate can have the name, or the directory exists or can't be written.
 pub fn new_plugin(name: &str, directory: &Path) -> Result<(), BuildError> {
     if name == "all" {
         let text = "the new crate: \"all\" means every plugin, so none can have it as its name";
@@ -66,7 +65,7 @@ pub fn new_manager(name: &str, directory: &Path) -> Result<(), BuildError> {
     write(directory, MANAGER, &[("manager-name", name)])
 }
 
-/// Makes the directory, unless it is there: all that is in it is ours.
+/// Makes the directory, and refuses one that exists, so that no file is replaced.
 fn begin(name: &str, directory: &Path) -> Result<(), BuildError> {
     check_name("the new crate", name)?;
     let refuse = || {
@@ -75,7 +74,7 @@ fn begin(name: &str, directory: &Path) -> Result<(), BuildError> {
             directory.display()
         ))
     };
-    // A link that leads nowhere is there, too.
+    // A dangling link exists, too.
     if std::fs::symlink_metadata(directory).is_ok() {
         return Err(refuse());
     }
@@ -101,7 +100,7 @@ fn write(
     sdk::write_tree(directory, &files)
 }
 
-/// A crate's name as a type's.
+/// Returns a crate's name as that of a type.
 fn camel(name: &str) -> String {
     let word = |word: &str| {
         let mut letters = word.chars();
@@ -113,23 +112,22 @@ fn camel(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
-    fn a_type_is_named_as_the_crate() {
+    fn the_type_is_named_after_the_crate() {
         assert_eq!(camel("fair-limits_2"), "FairLimits2");
     }
 
     #[test]
-    fn the_manifest_of_a_new_manager_is_one() {
+    fn the_new_manifest_is_valid() {
         let directory = tempfile::tempdir().unwrap();
         let site = directory.path().join("site");
         new_manager("site", &site).unwrap();
         let manifest = super::super::Manifest::read(&site.join("jobtap-build.toml")).unwrap();
         assert_eq!(manifest.manager.name, "site");
         let text = std::fs::read_to_string(site.join("jobtap-build.toml")).unwrap();
-        // What it explains is right, too: without the comment signs before keys.
+        // The keys in its comments are valid, too.
         let keys = text.replace("# registry", "## registry").replace("# version", "## version");
         let keys = keys.replace("# directory", "## directory");
         let line = |line: &str| {
@@ -144,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_overwritten() {
+    fn an_existing_directory_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let text = new_plugin("limits", directory.path()).unwrap_err().to_string();
         assert!(text.contains("is there already"), "{text}");

@@ -1,5 +1,5 @@
-//! What the manifest asks for, set against the SDK: the builtins to link, and where each plugin
-//! crate is. Refuses what can be refused before cargo is asked.
+//! The manifest compared with the SDK: the builtins to link, and where each plugin crate is. Refuses what
+//! can be refused before cargo runs.
 
 use std::path::{Path, PathBuf};
 
@@ -15,14 +15,14 @@ use super::sdk::Sdk;
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) manifest: Manifest,
-    /// What relative paths of the manifest begin at.
+    /// The directory to which paths in the manifest are relative.
     pub(super) base: PathBuf,
     pub(super) sdk: Sdk,
-    /// Where cargo is to see it, if a plugin names it by its path; else it is linked.
+    /// The SDK's path, if a plugin's manifest names that path; else the SDK is linked.
     pub(super) sdk_in_place: Option<PathBuf>,
     /// Features of `jobtap-builtins`.
     pub(super) features: Vec<String>,
-    /// The builtins that come with these.
+    /// The builtins that these features link.
     pub(super) builtins: Vec<Found>,
 }
 
@@ -35,7 +35,7 @@ impl Plan {
         features.sort();
         features.dedup();
         for found in sdk.builtins.iter().filter(|found| !chosen.contains(found)) {
-            // Without any, their crate isn't linked at all.
+            // Without a builtin, their crate isn't linked at all.
             if !chosen.is_empty() && found.features.iter().all(|feature| features.contains(feature))
             {
                 return Err(BuildError::refused(format!(
@@ -55,7 +55,7 @@ impl Plan {
     }
 }
 
-/// The builtins that the manifest wants.
+/// Returns the builtins that the manifest asks for.
 fn choose(manifest: &Manifest, sdk: &Sdk) -> Result<Vec<Found>, BuildError> {
     let manager = &manifest.manager;
     let named = manager.builtins.iter().flatten().chain(&manager.without);
@@ -80,7 +80,7 @@ fn choose(manifest: &Manifest, sdk: &Sdk) -> Result<Vec<Found>, BuildError> {
     Ok(sdk.builtins.iter().filter(wanted).cloned().collect())
 }
 
-/// Whether there is a crate of this name where the manifest says.
+/// Refuses a path or a directory of crates without a crate of this name.
 fn check_place(plugin: &PluginEntry, base: &Path) -> Result<(), BuildError> {
     let place = format!("plugin {:?}", plugin.name);
     if let Some(path) = &plugin.path {
@@ -120,7 +120,7 @@ fn check_place(plugin: &PluginEntry, base: &Path) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// The directory of a plugin's crate, if the manifest leads to one.
+/// Returns the directory of a plugin's crate, if the manifest names one.
 fn package_directory(plugin: &PluginEntry, base: &Path) -> Option<PathBuf> {
     if let Some(path) = &plugin.path {
         return Some(base.join(path));

@@ -1,7 +1,6 @@
-//! Which SDK a plugin crate was written for, read from its manifest before cargo is asked.
+//! The SDK that a plugin crate depends on, read from its manifest before cargo runs.
 //!
-//! Two SDKs in one binary would each have their own list of plugins, and the manager would see one of
-//! them.
+//! Two SDKs in one binary would each have a list of plugins, and the manager would see only one of them.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -11,8 +10,8 @@ use super::sdk::Sdk;
 
 const CRATE: &str = "jobtap-core";
 
-/// Refuses a plugin that would bring a second SDK. Gives where the plugin itself has the SDK, if it
-/// names that by a path which cargo would take for another one than a link to it.
+/// Refuses a plugin that would bring a second SDK. Returns the path by which the plugin's manifest names
+/// the SDK, if cargo would take that and a link to the SDK for two packages.
 pub(super) fn check(
     plugin: &PluginEntry,
     directory: &Path,
@@ -37,7 +36,7 @@ pub(super) fn check(
     let theirs = std::fs::canonicalize(&theirs).unwrap_or(theirs);
     let ours = sdk.root.join(CRATE);
     if theirs == std::fs::canonicalize(&ours).unwrap_or(ours) {
-        // A crate of a workspace is seen through a link to that.
+        // Cargo sees a member of a workspace through the link to the workspace.
         let linked = workspace_root(directory).is_some() && Path::new(path).is_relative();
         return Ok(seen.parent().filter(|_| !linked).map(Path::to_path_buf));
     }
@@ -52,7 +51,7 @@ pub(super) fn check(
     )))
 }
 
-/// A path of a crate's manifest as cargo has it: without `..`, and with links as they are named.
+/// Returns a path of a crate's manifest as cargo reads it: without `..`, and without resolving links.
 fn seen_by_cargo(directory: &Path, path: &str) -> PathBuf {
     let directory = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_path_buf());
     let mut seen = PathBuf::new();
@@ -66,7 +65,7 @@ fn seen_by_cargo(directory: &Path, path: &str) -> PathBuf {
     seen
 }
 
-/// What a crate says of the SDK, and the directory of the manifest that says it.
+/// Returns a crate's dependency on the SDK, and the directory of the manifest that declares it.
 fn dependency(directory: &Path) -> Option<(toml::Value, PathBuf)> {
     let table = manifest(directory)?;
     let dependency = table.get("dependencies")?.get(CRATE)?.clone();
@@ -84,14 +83,14 @@ fn manifest(directory: &Path) -> Option<toml::Table> {
     toml::from_str(&text).ok()
 }
 
-/// The workspace that a crate is in, or that it is.
+/// Returns the root of a crate's workspace, which may be the crate itself.
 pub(super) fn workspace_root(directory: &Path) -> Option<PathBuf> {
     let directory = std::fs::canonicalize(directory).ok()?;
     let is_root = |path: &&Path| manifest(path).is_some_and(|t| t.contains_key("workspace"));
     directory.ancestors().find(is_root).map(Path::to_path_buf)
 }
 
-/// Whether a crate's manifest refers to directories beside its own.
+/// Returns whether a crate's manifest refers to directories outside of its own.
 pub(super) fn has_neighbours(directory: &Path) -> bool {
     fn outside(value: &toml::Value) -> bool {
         match value {

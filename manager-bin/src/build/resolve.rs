@@ -1,9 +1,10 @@
-//! What cargo resolved: the packages of the manager, and where each comes from.
+//! What cargo resolved: the packages of the manager and their sources.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use cargo_metadata::{CrateType, MetadataCommand, Node};
+pub(super) use cargo_metadata::{Package, PackageId};
 
 use super::cargo::{self, Cargo};
 use super::error::BuildError;
@@ -11,70 +12,36 @@ use super::manifest::PluginEntry;
 use super::plan::Plan;
 use super::sdk;
 
-/// A package, as `cargo metadata` describes it.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Package {
-    pub(super) id: String,
-    pub(super) name: String,
-    pub(super) version: String,
-    pub(super) source: Option<String>,
-    pub(super) manifest_path: PathBuf,
-    pub(super) license: Option<String>,
-    #[serde(default)]
-    pub(super) authors: Vec<String>,
-    pub(super) description: Option<String>,
-    targets: Vec<Target>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-struct Target {
-    kind: Vec<String>,
-    src_path: PathBuf,
-}
-
-#[derive(Debug, Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-    resolve: Graph,
-}
-
-#[derive(Debug, Deserialize)]
-struct Graph {
-    nodes: Vec<Node>,
-    root: Option<String>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-struct Node {
-    id: String,
-    dependencies: Vec<String>,
-    features: Vec<String>,
-}
-
 /// The packages of a manager.
 #[derive(Debug)]
 pub(super) struct Resolved {
-    pub(super) packages: BTreeMap<String, Package>,
-    nodes: BTreeMap<String, Node>,
-    root: String,
-    /// SHA-256 of packages from registries, by name, version and source: two registries may have other
+    pub(super) packages: BTreeMap<PackageId, Package>,
+    nodes: BTreeMap<PackageId, Node>,
+    /// The generated crate itself.
+    root: PackageId,
+    /// SHA-256 of packages from registries, by name, version and source: two registries may have different
     /// crates of one name.
     checksums: BTreeMap<(String, String, String), String>,
     /// The lock.
     pub(super) lock: String,
 }
 
-impl Package {
-    /// The root of its library's source.
-    pub(super) fn library(&self) -> Option<&PathBuf> {
-        let is_library = |target: &&Target| {
-            target.kind.iter().any(|kind| kind.contains("lib") || kind == "proc-macro")
-        };
-        self.targets.iter().find(is_library).map(|target| &target.src_path)
-    }
+/// Returns the root of the source of a package's library.
+pub(super) fn library(package: &Package) -> Option<&Path> {
+    let kinds = [CrateType::Lib, CrateType::RLib, CrateType::DyLib, CrateType::ProcMacro];
+    let is_library = |kind: &CrateType| kinds.contains(kind);
+    // Examples have these types of crates as well.
+    let mut targets = package.targets.iter().filter(|target| !target.is_example());
+    let library = targets.find(|target| target.crate_types.iter().any(is_library))?;
+    Some(library.src_path.as_std_path())
 }
 
-/// Asks cargo. Without `locked`, the lock may change.
+/// Returns the directory of a package.
+pub(super) fn directory(package: &Package) -> &Path {
+    package.manifest_path.parent().map_or(Path::new("."), |parent| parent.as_std_path())
+}
+
+/// Runs `cargo metadata`. Without `locked`, the lock may change.
 pub(super) fn resolve(
     cargo: &Cargo,
     plan: &Plan,
@@ -91,22 +58,25 @@ pub(super) fn resolve(
         let text = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         return Err(failed(&text, plan, locked));
     }
-    let metadata: Metadata = serde_json::from_slice(&output.stdout)
-        .map_err(|error| BuildError::Resolve(format!("cargo metadata: {error}")))?;
+    let unreadable = |reason: String| BuildError::Resolve(format!("cargo metadata: {reason}"));
+    let metadata = MetadataCommand::parse(String::from_utf8_lossy(&output.stdout))
+        .map_err(|error| unreadable(error.to_string()))?;
+    let graph = metadata.resolve.ok_or_else(|| unreadable("no dependencies".to_owned()))?;
+    let root = graph.root.ok_or_else(|| unreadable("no package".to_owned()))?;
     let file = cargo.directory.join("Cargo.lock");
     let lock = std::fs::read_to_string(&file).map_err(BuildError::file(&file))?;
     let resolved = Resolved {
         checksums: checksums(&lock),
         packages: metadata.packages.into_iter().map(|p| (p.id.clone(), p)).collect(),
-        nodes: metadata.resolve.nodes.into_iter().map(|n| (n.id.clone(), n)).collect(),
-        root: metadata.resolve.root.unwrap_or_default(),
+        nodes: graph.nodes.into_iter().map(|n| (n.id.clone(), n)).collect(),
+        root,
         lock,
     };
     resolved.one_sdk(plan)?;
     Ok(resolved)
 }
 
-/// Cargo's refusal, in our words where we know more.
+/// Returns cargo's error, with what to do in the manifest where that is known.
 fn failed(text: &str, plan: &Plan, locked: bool) -> BuildError {
     if locked && text.contains("--locked") {
         return BuildError::Lock("the lock does not fit the manifest".into());
@@ -143,7 +113,7 @@ fn failed(text: &str, plan: &Plan, locked: bool) -> BuildError {
     }
 }
 
-/// A registry that no configuration has: cargo names it, but not who asks for it.
+/// The error for an unknown registry, with the plugin that asks for it, which cargo doesn't name.
 fn unknown_registry(text: &str, plan: &Plan) -> Option<BuildError> {
     let (_, rest) = text.split_once("registry index was not found in any configuration: `")?;
     let (name, _) = rest.split_once('`')?;
@@ -166,10 +136,10 @@ fn checksums(lock: &str) -> BTreeMap<(String, String, String), String> {
 }
 
 impl Resolved {
-    /// Refuses a second SDK, and names who brings it.
+    /// Refuses a second SDK, and names the packages that depend on it.
     fn one_sdk(&self, plan: &Plan) -> Result<(), BuildError> {
         for name in sdk::CRATES {
-            let all: Vec<&Package> = self.reachable().filter(|p| p.name == *name).collect();
+            let all: Vec<&Package> = self.reachable().filter(|p| p.name == name).collect();
             let sdk = self.directory(plan);
             let foreign = all.iter().find(|package| !package.manifest_path.starts_with(&sdk));
             let Some(foreign) = foreign else { continue };
@@ -181,8 +151,8 @@ impl Resolved {
                 foreign.version,
                 foreign
                     .source
-                    .clone()
-                    .unwrap_or_else(|| foreign.manifest_path.display().to_string()),
+                    .as_ref()
+                    .map_or_else(|| foreign.manifest_path.to_string(), ToString::to_string),
                 plan.sdk.described(),
                 plan.sdk.version
             )));
@@ -190,61 +160,60 @@ impl Resolved {
         Ok(())
     }
 
-    /// Where cargo sees the SDK.
+    /// Returns the path by which cargo knows the SDK.
     fn directory(&self, plan: &Plan) -> PathBuf {
         if let Some(root) = &plan.sdk_in_place {
             return root.clone();
         }
-        let root = self.packages.get(&self.root).and_then(|root| root.manifest_path.parent());
+        let root = self.packages.get(&self.root).map(directory);
         root.map_or_else(|| plan.sdk.root.clone(), |root| root.join("sdk"))
     }
 
-    /// Whether a package is one of the SDK.
+    /// Returns whether a package belongs to the SDK.
     pub(super) fn is_sdk(&self, package: &Package, plan: &Plan) -> bool {
         sdk::CRATES.contains(&package.name.as_str())
             && package.manifest_path.starts_with(self.directory(plan))
     }
 
-    /// All packages that the manager is compiled from, without itself.
+    /// Returns all packages that the manager is compiled from, without itself.
     pub(super) fn reachable(&self) -> impl Iterator<Item = &Package> {
-        let mut seen: BTreeSet<&str> = BTreeSet::new();
-        let mut next = vec![self.root.as_str()];
+        let mut seen: BTreeSet<&PackageId> = BTreeSet::new();
+        let mut next = vec![&self.root];
         while let Some(id) = next.pop() {
             if seen.insert(id) {
                 let node = self.nodes.get(id);
-                next.extend(
-                    node.into_iter().flat_map(|n| n.dependencies.iter().map(String::as_str)),
-                );
+                next.extend(node.into_iter().flat_map(|node| &node.dependencies));
             }
         }
-        let all = seen.into_iter().filter(|id| *id != self.root);
+        let all = seen.into_iter().filter(|id| **id != self.root);
         all.filter_map(|id| self.packages.get(id))
     }
 
-    /// What a package depends on.
-    pub(super) fn dependencies(&self, id: &str) -> &[String] {
+    /// Returns the packages that a package depends on.
+    pub(super) fn dependencies(&self, id: &PackageId) -> &[PackageId] {
         self.nodes.get(id).map_or(&[], |node| node.dependencies.as_slice())
     }
 
-    /// A crate that the manager itself depends on.
+    /// Returns a direct dependency of the manager.
     pub(super) fn direct(&self, name: &str) -> Option<&Package> {
         let ids = self.dependencies(&self.root).iter();
         ids.filter_map(|id| self.packages.get(id)).find(|package| package.name == name)
     }
 
-    /// The features that are on for a package.
-    pub(super) fn features(&self, id: &str) -> &[String] {
-        self.nodes.get(id).map_or(&[], |node| node.features.as_slice())
+    /// Returns the features that are on for a package.
+    pub(super) fn features(&self, id: &PackageId) -> Vec<String> {
+        let features = self.nodes.get(id).into_iter().flat_map(|node| &node.features);
+        features.map(ToString::to_string).collect()
     }
 
-    /// The checksum of a package in its registry.
+    /// Returns the checksum of a package in its registry.
     pub(super) fn checksum(&self, package: &Package) -> Option<&String> {
-        let source = package.source.clone()?;
-        self.checksums.get(&(package.name.clone(), package.version.clone(), source))
+        let source = package.source.as_ref()?.to_string();
+        self.checksums.get(&(package.name.to_string(), package.version.to_string(), source))
     }
 
-    /// The generated crate itself.
-    pub(super) fn root(&self) -> &str {
+    /// Returns the id of the generated crate.
+    pub(super) fn root(&self) -> &PackageId {
         &self.root
     }
 }

@@ -1,13 +1,13 @@
 //! The bill of materials of a manager: CycloneDX 1.6, JSON.
 //!
-//! Without a time and a random serial number, so that one manifest and lock give one text.
+//! It has no time and no random serial number, so that one manifest and lock give one text.
 
 use serde_json::{Map, Value, json};
 
 use super::generate;
-use super::resolve::{Package, Resolved};
+use super::resolve::{Package, PackageId, Resolved};
 
-/// The bill of materials. `checksum` gives SHA-256 of packages that no registry has.
+/// Returns the bill of materials. `checksum` is asked for SHA-256 of packages that no registry has.
 pub(super) fn sbom(
     resolved: &Resolved,
     name: &str,
@@ -15,7 +15,7 @@ pub(super) fn sbom(
     checksum: impl Fn(&Package) -> Option<String>,
 ) -> Value {
     let mut packages: Vec<&Package> = resolved.reachable().collect();
-    packages.sort_by(|a, b| (&a.name, &a.version).cmp(&(&b.name, &b.version)));
+    packages.sort_by_cached_key(|package| (package.name.to_string(), package.version.to_string()));
     let root = purl(name, version);
     let components: Vec<Value> =
         packages.iter().map(|package| component(package, resolved, &checksum)).collect();
@@ -51,15 +51,15 @@ fn purl(name: &str, version: &str) -> String {
 }
 
 fn reference(package: &Package) -> String {
-    let purl = purl(&package.name, &package.version);
-    match package.source.as_deref().and_then(repository) {
+    let purl = purl(&package.name, &package.version.to_string());
+    match package.source.as_ref().and_then(|source| repository(&source.repr)) {
         Some(url) => format!("{purl}?repository_url={}", encoded(url)),
         None => purl,
     }
 }
 
-/// The registry of a package, if it isn't the one that a package URL means when it names none. A
-/// scanner would take the crate for one of the same name there.
+/// Returns the registry of a package, if it isn't crates.io, which a package URL means when it names none.
+/// Without it a scanner would take the crate for that of the same name on crates.io.
 fn repository(source: &str) -> Option<&str> {
     if source.contains("crates.io-index") || generate::registry_of(source).is_some() {
         return None;
@@ -67,7 +67,7 @@ fn repository(source: &str) -> Option<&str> {
     source.strip_prefix("registry+").or_else(|| source.strip_prefix("sparse+"))
 }
 
-/// As a package URL has it in its qualifiers.
+/// Encodes a text for the qualifiers of a package URL.
 fn encoded(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let letter = |byte: u8| match plain(byte) {
@@ -96,7 +96,7 @@ fn component(
         put("hashes", json!([{ "alg": "SHA-256", "content": sum }]));
     }
     if let Some(license) = &package.license {
-        // An older form of cargo's, which SPDX doesn't know.
+        // Cargo once wrote `MIT/Apache-2.0`, which isn't SPDX.
         put("licenses", json!([{ "expression": license.replace('/', " OR ") }]));
     }
     if !package.authors.is_empty() {
@@ -108,7 +108,7 @@ fn component(
     Value::Object(map)
 }
 
-fn depends(reference_of: &str, id: &str, resolved: &Resolved) -> Value {
+fn depends(reference_of: &str, id: &PackageId, resolved: &Resolved) -> Value {
     let ids = resolved.dependencies(id).iter();
     let mut on: Vec<String> =
         ids.filter_map(|id| resolved.packages.get(id)).map(reference).collect();
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_package_of_another_registry_is_not_taken_for_one_of_crates_io() {
+    fn packages_of_other_registries_name_them() {
         let other = "sparse+https://crates.site.example/index/";
         assert_eq!(
             repository(other).map(encoded).as_deref(),

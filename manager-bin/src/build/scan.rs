@@ -1,7 +1,10 @@
 //! Reads from a crate's source which plugins and schedulers it has, before anything is compiled.
 //!
-//! Follows the modules from the library's root as the compiler does, and reads the arguments of each
-//! `#[jobtap_plugin]` and `scheduler!`. What macros make can't be seen here; it is seen after linking.
+//! Compiling takes minutes, so a crate without a plugin, two plugins of one name and a circle in the order
+//! are refused by what the source says, and [`verify`](super::verify) compares the linked binary with it.
+//!
+//! It follows the modules from the library's root as the compiler does, and reads the arguments of each
+//! `#[jobtap_plugin]` and `scheduler!`. Plugins that other macros make are found only after linking.
 
 use std::path::{Path, PathBuf};
 
@@ -14,18 +17,18 @@ pub(super) struct Found {
     pub(super) name: String,
     /// Whether it is a scheduler, and no plugin.
     pub(super) scheduler: bool,
-    /// As declared.
+    /// The argument `before`.
     pub(super) before: Vec<String>,
-    /// As declared.
+    /// The argument `after`.
     pub(super) after: Vec<String>,
     /// The features of its crate that it needs.
     pub(super) features: Vec<String>,
-    /// Whether it is compiled under another condition, which only the compiler knows.
+    /// Whether it has another condition, which only the compiler can evaluate.
     pub(super) conditional: bool,
 }
 
-/// What a library has, in the order of the source. A file that can't be read or understood has
-/// nothing: the compiler says what is wrong with it.
+/// Returns the plugins and schedulers of a library in the order of the source. A file that can't be read
+/// or parsed has none: the compiler reports what is wrong with it.
 pub(super) fn library(root: &Path) -> Vec<Found> {
     let mut found = Vec::new();
     let directory = root.parent().map(Path::to_path_buf).unwrap_or_default();
@@ -33,7 +36,7 @@ pub(super) fn library(root: &Path) -> Vec<Found> {
     found
 }
 
-/// Under which conditions code is compiled.
+/// The conditions under which code is compiled.
 #[derive(Debug, Clone, Default)]
 struct Conditions {
     features: Vec<String>,
@@ -42,7 +45,7 @@ struct Conditions {
 }
 
 impl Conditions {
-    /// With those of an item's attributes too.
+    /// Returns these conditions and those of an item's attributes.
     fn and(&self, attributes: &[Group]) -> Self {
         let mut all = self.clone();
         for attribute in attributes {
@@ -60,7 +63,7 @@ impl Conditions {
     }
 }
 
-/// Reads a file; `directory` is where its modules are.
+/// Reads a file; `directory` has the files of its modules.
 fn file(path: &Path, directory: &Path, conditions: &Conditions, found: &mut Vec<Found>) {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     if let Ok(tokens) = text.parse::<TokenStream>() {
@@ -69,13 +72,13 @@ fn file(path: &Path, directory: &Path, conditions: &Conditions, found: &mut Vec<
     }
 }
 
-/// Where code stands.
+/// The file of some code, and the directory with the files of its modules.
 struct Place {
     file: PathBuf,
     directory: PathBuf,
 }
 
-/// Goes through the items of a file or of a block.
+/// Reads the items of a file or of a block.
 fn items(tokens: TokenStream, place: &Place, conditions: &Conditions, found: &mut Vec<Found>) {
     let mut conditions = conditions.clone();
     let mut attributes: Vec<Group> = Vec::new();
@@ -113,7 +116,7 @@ fn items(tokens: TokenStream, place: &Place, conditions: &Conditions, found: &mu
     }
 }
 
-/// The name in `mod name`, whatever its visibility.
+/// Returns the name in `mod name`, whatever its visibility.
 fn module(words: &[String]) -> Option<String> {
     match words {
         [.., keyword, name] if keyword == "mod" => Some(name.clone()),
@@ -121,7 +124,7 @@ fn module(words: &[String]) -> Option<String> {
     }
 }
 
-/// `mod name;`: its file is where the compiler looks for it.
+/// Reads the file of `mod name;`, found as by the compiler.
 fn outer_module(
     name: &str,
     attributes: &[Group],
@@ -149,7 +152,7 @@ fn outer_module(
     }
 }
 
-/// An item with a body.
+/// Reads an item with a body.
 fn block(
     group: &Group,
     attributes: &[Group],
@@ -174,7 +177,7 @@ fn block(
     items(group.stream(), &place, conditions, found);
 }
 
-/// What `scheduler!` links: the name is its first text that isn't in an attribute.
+/// Reads `scheduler!`: the name is its first string outside of attributes.
 fn scheduler(group: &Group, conditions: &Conditions) -> Option<Found> {
     let mut values = group.stream().into_iter();
     let literal = values.find(|token| matches!(token, TokenTree::Literal(_)))?;
@@ -183,7 +186,7 @@ fn scheduler(group: &Group, conditions: &Conditions) -> Option<Found> {
     Some(Found { name, scheduler: true, features, conditional, ..Found::default() })
 }
 
-/// What `jobtap_plugin(..)` in an attribute says.
+/// Reads `jobtap_plugin(..)` in an attribute.
 fn plugin(attribute: &Group) -> Option<Found> {
     let mut name_before = String::new();
     for token in attribute.stream() {
@@ -217,7 +220,7 @@ fn arguments(group: &Group) -> Option<Found> {
     (!found.name.is_empty()).then_some(found)
 }
 
-/// A text, or those in a list.
+/// Returns a string, or the strings in a list.
 fn texts(value: TokenTree) -> Vec<String> {
     match value {
         TokenTree::Literal(literal) => {
@@ -232,7 +235,6 @@ fn texts(value: TokenTree) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
 
     fn scan(files: &[(&str, &str)]) -> Vec<Found> {
@@ -290,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_are_features_or_the_compilers_to_know() {
+    fn conditions_are_features_or_left_to_the_compiler() {
         let text = "
             #[cfg(feature = \"x\")] mod a { #[cfg(feature = \"y\")] #[jobtap_plugin(name = \"xy\")] impl P {} }
             #[cfg(unix)] #[jobtap_plugin(name = \"unix\")] impl P {}";
@@ -318,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rust_has_no_plugins() {
+    fn a_file_that_is_no_rust_has_no_plugins() {
         assert!(names(&[("lib.rs", "impl { ) \"")]).is_empty());
         assert!(names(&[]).is_empty());
     }

@@ -14,11 +14,12 @@ use crate::files;
 static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sdk.lz4"));
 
 /// The packages of the SDK, by their folders.
-const PACKAGES: &[&str] = &["jobtap-builtins", "jobtap-core", "jobtap-macros", "manager-bin"];
+const PACKAGES: &[&str] =
+    &["jobtap-builtins", "jobtap-core", "jobtap-macros", "jobtap-topics", "manager-bin"];
 
 /// The names of their crates.
 pub(super) const CRATES: &[&str] =
-    &["jobtap-builtins", "jobtap-core", "jobtap-macros", "jobtap-manager"];
+    &["jobtap-builtins", "jobtap-core", "jobtap-macros", "jobtap-manager", "jobtap-topics"];
 
 /// An SDK on disk.
 #[derive(Debug, Clone)]
@@ -27,7 +28,7 @@ pub(super) struct Sdk {
     pub(super) root: PathBuf,
     /// Its version.
     pub(super) version: Version,
-    /// The oldest compiler that it needs, as Cargo.toml says it.
+    /// The oldest compiler that it compiles with, from Cargo.toml.
     pub(super) rust_version: Option<String>,
     /// SHA-256 of its packages.
     pub(super) checksum: String,
@@ -38,7 +39,7 @@ pub(super) struct Sdk {
 }
 
 impl Sdk {
-    /// The embedded one, unpacked below a directory if it isn't there yet.
+    /// Returns the embedded SDK, unpacked below a directory if it isn't there yet.
     pub(super) fn embedded(cache: &Path) -> Result<Self, BuildError> {
         let files = unpack()?;
         let checksum = checksum::of_files(packages(&files));
@@ -47,7 +48,7 @@ impl Sdk {
         if !root.exists() {
             let all = cache.join("sdk");
             std::fs::create_dir_all(&all).map_err(BuildError::file(&all))?;
-            // By a rename, so that a build that was interrupted leaves no half of it.
+            // Renamed when it is complete, so that an interrupted build leaves no half of it.
             let half = tempfile::Builder::new().prefix(".unfinished-").tempdir_in(&all);
             let half = half.map_err(BuildError::file(&all))?;
             write_tree(half.path(), &files)?;
@@ -60,7 +61,7 @@ impl Sdk {
         Self::open(root, checksum, true)
     }
 
-    /// The embedded one, of which some packages are put into a directory of their own.
+    /// Unpacks some packages of the embedded SDK into a directory.
     pub(super) fn unpacked_into(directory: &Path, packages: &[&str]) -> Result<Self, BuildError> {
         let mut files = unpack()?;
         let checksum = checksum::of_files(self::packages(&files));
@@ -74,7 +75,7 @@ impl Sdk {
         Self::open(directory.to_path_buf(), checksum, true)
     }
 
-    /// A checkout.
+    /// Returns the SDK of a checkout.
     pub(super) fn at(path: &Path) -> Result<Self, BuildError> {
         let root = std::fs::canonicalize(path).map_err(BuildError::file(path))?;
         for package in PACKAGES {
@@ -110,7 +111,7 @@ impl Sdk {
         Ok(Self { root, version, rust_version, checksum, builtins, embedded })
     }
 
-    /// Copies what a manager is compiled from.
+    /// Copies the sources that a manager is compiled from.
     pub(super) fn copy(&self, directory: &Path) -> Result<(), BuildError> {
         let mut files = BTreeMap::new();
         for name in ["Cargo.toml", "Cargo.lock"] {
@@ -127,7 +128,7 @@ impl Sdk {
         write_tree(directory, &files)
     }
 
-    /// How messages call it.
+    /// Returns its name in messages.
     pub(super) fn described(&self) -> String {
         if self.embedded {
             format!("the SDK {} of this program", self.version)
@@ -137,8 +138,8 @@ impl Sdk {
     }
 }
 
-/// The files of the packages, without those of the workspace around them. Only what `build.rs` packs
-/// counts, so that a checkout and its packed copy have one checksum.
+/// Returns the files of the packages that `build.rs` packs, without the workspace's own, so that a checkout
+/// and its packed copy have the same checksum.
 fn packages(files: &BTreeMap<String, Vec<u8>>) -> impl Iterator<Item = (&String, &Vec<u8>)> {
     files.iter().filter(|(name, _)| is_packed(name))
 }
@@ -150,7 +151,7 @@ fn is_packed(name: &str) -> bool {
     ["Cargo.toml", "build.rs", "src", "benches"].contains(&part) && !snapshot
 }
 
-/// The embedded files by their names.
+/// Returns the embedded files by their names.
 fn unpack() -> Result<BTreeMap<String, Vec<u8>>, BuildError> {
     let broken = || BuildError::refused("the SDK in this program is damaged: use --sdk PATH");
     let bytes = lz4_flex::decompress_size_prepended(PACKED).map_err(|_| broken())?;
@@ -164,6 +165,12 @@ fn unpack() -> Result<BTreeMap<String, Vec<u8>>, BuildError> {
         files.insert(name.to_owned(), content.to_vec());
         rest = after;
     }
+    if files.is_empty() {
+        return Err(BuildError::refused(
+            "this program was built from a published package, which carries no SDK: use --sdk PATH, \
+             the root of a checkout",
+        ));
+    }
     reduce_root(&mut files, PACKAGES)?;
     Ok(files)
 }
@@ -174,7 +181,7 @@ fn line(bytes: &[u8]) -> Option<(&str, &[u8])> {
     Some((std::str::from_utf8(text).ok()?, rest.get(1..)?))
 }
 
-/// Takes out of the workspace's manifest what isn't among the packages.
+/// Removes from the workspace's manifest what isn't among the packages.
 fn reduce_root(files: &mut BTreeMap<String, Vec<u8>>, packages: &[&str]) -> Result<(), BuildError> {
     let Some(root) = files.get_mut("Cargo.toml") else { return Ok(()) };
     let text = String::from_utf8_lossy(root).into_owned();
@@ -198,7 +205,7 @@ fn reduce_root(files: &mut BTreeMap<String, Vec<u8>>, packages: &[&str]) -> Resu
     Ok(())
 }
 
-/// Writes files below a directory, which is made if need be.
+/// Writes files below a directory, which is made if it doesn't exist.
 pub(super) fn write_tree(
     directory: &Path,
     tree: &BTreeMap<String, Vec<u8>>,
@@ -213,7 +220,6 @@ pub(super) fn write_tree(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
 
     #[test]
@@ -228,7 +234,7 @@ mod tests {
         assert!(embedded.builtins.iter().any(|found| found.name == ".priority-default"));
         // A second build finds it there.
         assert_eq!(Sdk::embedded(cache.path()).unwrap().root, embedded.root);
-        // And what is unpacked is packed to the same again.
+        // The unpacked copy has the same checksum.
         assert_eq!(Sdk::at(&embedded.root).unwrap().checksum, here.checksum);
     }
 
@@ -242,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_no_sdk_is_refused() {
+    fn a_directory_without_an_sdk_is_refused() {
         let empty = tempfile::tempdir().unwrap();
         let text = Sdk::at(empty.path()).unwrap_err().to_string();
         assert!(text.contains("name the root of a checkout"), "{text}");

@@ -7,15 +7,15 @@ use super::error::BuildError;
 use super::generate::{self, VENDOR};
 use crate::files::{self, Access};
 
-/// What `cargo vendor` says about using the directory; cargo skips files in it.
+/// The file with the configuration that `cargo vendor` prints. Cargo ignores files beside the crates.
 const CONFIG: &str = "cargo-config.toml";
 
-/// Whether the directory was filled.
+/// Returns whether the directory was filled.
 pub(super) fn is_filled(directory: &Path) -> bool {
     directory.join(CONFIG).is_file()
 }
 
-/// Refuses a directory that has something else in it: `cargo vendor` removes what it doesn't know there.
+/// Refuses a directory with other files in it, which `cargo vendor` would remove.
 pub(super) fn check(directory: &Path) -> Result<(), BuildError> {
     let entry = match std::fs::read_dir(directory) {
         Ok(mut entries) => entries.next(),
@@ -31,7 +31,7 @@ pub(super) fn check(directory: &Path) -> Result<(), BuildError> {
     }
 }
 
-/// Fills it with what the lock names.
+/// Fills the directory with the crates of the lock.
 pub(super) fn fill(cargo: &Cargo, directory: &Path) -> Result<(), BuildError> {
     let directory = std::path::absolute(directory).map_err(BuildError::file(directory))?;
     let mut command = cargo.command("vendor");
@@ -46,10 +46,11 @@ pub(super) fn fill(cargo: &Cargo, directory: &Path) -> Result<(), BuildError> {
     files::write_whole(&file, text, Access::Kept).map_err(BuildError::file(&file))
 }
 
-/// Has cargo take its sources from there, and from nowhere else.
+/// Makes cargo take all sources from the directory.
 pub(super) fn apply(cargo: &mut Cargo, directory: &Path) -> Result<(), BuildError> {
     let directory = std::path::absolute(directory).map_err(BuildError::file(directory))?;
-    // Seen at one place, wherever it is: compiled crates keep the names of their sources.
+    // Through a link with one path for all directories, since compiled crates contain the paths of their
+    // sources.
     let place = cargo.directory.join(VENDOR);
     generate::link(&directory, &place)?;
     let file = directory.join(CONFIG);
@@ -58,10 +59,10 @@ pub(super) fn apply(cargo: &mut Cargo, directory: &Path) -> Result<(), BuildErro
         .map_err(|error| BuildError::refused(format!("{}: {error}", file.display())))?;
     let sources = table.get("source").and_then(toml::Value::as_table);
     for (name, source) in sources.into_iter().flatten() {
-        // The generated crate has a name for a directory of crates, and its index there.
+        // The generated crate declares a directory of crates under a name, with its index.
         let own = generate::registry_of(name);
         for (key, value) in source.as_table().into_iter().flatten() {
-            // It may have been moved since.
+            // The directory may have been moved since it was filled.
             let value = match key.as_str() {
                 "directory" => toml::Value::String(place.display().to_string()),
                 "registry" if own.is_some() => continue,
@@ -77,11 +78,10 @@ pub(super) fn apply(cargo: &mut Cargo, directory: &Path) -> Result<(), BuildErro
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
-    fn only_a_directory_that_a_build_filled_may_hold_something() {
+    fn a_directory_with_other_files_is_refused() {
         let base = tempfile::tempdir().unwrap();
         assert!(check(&base.path().join("new")).is_ok() && check(base.path()).is_ok());
         std::fs::create_dir(base.path().join("Documents")).unwrap();

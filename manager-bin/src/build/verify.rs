@@ -1,4 +1,4 @@
-//! Asks the new manager which plugins it has, and compares.
+//! Compares the plugins of the new manager with those of the manifest.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ use super::error::BuildError;
 /// The crate that every plugin needs.
 const SDK: &str = "jobtap-core";
 
-/// Refuses a binary that has other plugins or schedulers than were asked for, or another order.
+/// Refuses a binary with other plugins or schedulers than the manifest's, or another order.
 pub(super) fn verify(binary: &Path, wanted: &Composition) -> Result<(), BuildError> {
     let linked = |text: String| BuildError::Linked(format!("the new manager: {text}"));
     let mut command = Command::new(binary);
@@ -32,11 +32,11 @@ fn name_and_crate(plugin: &Value) -> Option<(&str, &str)> {
     Some((plugin.get("name")?.as_str()?, plugin.get("crate")?.as_str()?))
 }
 
-/// Compares linked plugins and schedulers, each with its crate, with those that are required and the
-/// crates that were asked for.
+/// Compares linked plugins and schedulers, each with its crate, with those that are required and with the
+/// crates of the manifest.
 ///
 /// # Errors
-/// What is missing, what nobody asked for, or both orders.
+/// A text that names what is missing, what isn't in the manifest, or both orders.
 pub(super) fn compare(
     present: &[(&str, &str)],
     schedulers: &[(&str, &str)],
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_linked_is_what_was_asked_for() {
+    fn linked_plugins_are_those_of_the_manifest() {
         let mut wanted = sample("");
         wanted.required = vec!["a".into(), "b".into()];
         let told = |present: &[(&str, &str)], schedulers: &[(&str, &str)]| {

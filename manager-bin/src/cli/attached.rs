@@ -84,7 +84,6 @@ fn long_wants_value(command: &Command, word: &OsStr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use clap::CommandFactory;
 
     use super::super::CommandLine;

@@ -141,8 +141,6 @@ fn minute(at: Timestamp, zone: &TimeZone) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use super::*;
 
     #[test]

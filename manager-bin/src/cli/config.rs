@@ -249,7 +249,6 @@ impl Kind {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use serde_json::json;
 
     use super::*;

@@ -123,8 +123,6 @@ impl Printer {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use super::*;
 
     fn lines(human: bool, delta: bool, color: bool) -> Vec<String> {

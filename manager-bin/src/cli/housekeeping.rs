@@ -202,7 +202,6 @@ impl Row for Cleaned {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn all() -> ResourceSet {

@@ -213,8 +213,6 @@ async fn find<'a>(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use super::*;
 
     fn wanted(expressions: &[&str]) -> Result<Wanted, CliError> {

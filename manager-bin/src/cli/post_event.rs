@@ -67,7 +67,6 @@ fn context(settings: &[String]) -> Result<Option<Value>, CliError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use serde_json::json;
 
     use super::*;

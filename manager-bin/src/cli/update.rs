@@ -188,7 +188,6 @@ fn bare(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use proptest::prelude::*;
 
     use serde_json::json;

@@ -79,8 +79,6 @@ fn standstill(overview: &Overview) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use serde_json::{Value, json};
 
     use super::*;

@@ -170,8 +170,6 @@ fn plain(error: &clap::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use clap::{Arg, Command};
 
     use super::*;

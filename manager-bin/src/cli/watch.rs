@@ -105,7 +105,6 @@ fn selection(args: &WatchArgs) -> Result<Option<JobsArgs>, CliError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use clap::Parser;
 
     use super::*;

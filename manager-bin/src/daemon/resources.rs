@@ -312,7 +312,6 @@ fn available_cores(norestrict: bool) -> Result<Idset, ResourceError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
 
     fn found(config: Value) -> Result<ResourceSet, String> {

@@ -170,7 +170,6 @@ fn fsd(key: &'static str, value: &Value) -> Result<Option<f64>, KillPolicyError>
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use serde_json::json;
 
     use super::*;

@@ -80,8 +80,6 @@ pub(crate) fn decode_data(data: &str) -> Result<Vec<u8>, base64::DecodeError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use jobtap_core::job::Signal;
     use proptest::prelude::*;
     use serde_json::json;

@@ -104,8 +104,6 @@ fn check_peer(stream: UnixStream) -> io::Result<UnixStream> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use super::*;
 
     const PATIENCE: Duration = Duration::from_secs(10);

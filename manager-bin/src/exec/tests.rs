@@ -1,7 +1,5 @@
 //! What a manager relies on, tried with a real shepherd: this test binary, run again.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
 mod claims;
 mod end;
 mod io;
@@ -260,7 +258,7 @@ fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !condition() {
         assert!(begin.elapsed() < PATIENCE, "{what}");
-        std::thread::yield_now();
+        thread::yield_now();
     }
 }
 

@@ -250,8 +250,6 @@ fn ends_as_directory(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use std::fs;
     use std::os::unix::fs::symlink;
 

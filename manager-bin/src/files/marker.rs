@@ -107,8 +107,6 @@ pub(crate) fn write(dir: &Dir, purpose: Purpose) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use std::fs;
 
     use super::*;

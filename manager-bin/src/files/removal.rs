@@ -87,8 +87,6 @@ fn remove(dir: &Dir, name: &OsStr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use std::fs;
     use std::os::unix::fs::symlink;
 

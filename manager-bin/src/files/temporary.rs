@@ -156,8 +156,6 @@ fn open_base(base: &Path) -> io::Result<Dir> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use std::fs;
     use std::os::unix::fs::symlink;
 

@@ -203,8 +203,6 @@ fn keep_mode(dir: &Dir, name: &OsString, file: &File) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use std::fs;
     use std::os::unix::fs::symlink;
     use std::os::unix::net::UnixListener;

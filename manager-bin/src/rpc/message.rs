@@ -94,7 +94,6 @@ pub fn decode<T: serde::de::DeserializeOwned>(line: &[u8]) -> Result<T, String> 
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use proptest::prelude::*;
     use serde_json::json;
 

@@ -29,7 +29,6 @@ pub fn to_path(uri: &str) -> Result<PathBuf, String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
 
     #[test]

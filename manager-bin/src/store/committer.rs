@@ -158,8 +158,6 @@ pub(super) fn panic_text(panic: &(dyn Any + Send)) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use std::sync::mpsc;
 
     use super::*;

@@ -38,8 +38,6 @@ pub(super) fn coalesce(ops: Vec<Op>) -> Vec<Op> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use super::*;
 
     fn append(id: u64, seq: u64, text: &str) -> Op {

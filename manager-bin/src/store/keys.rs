@@ -219,8 +219,6 @@ fn check_name(name: &str, before: &str) -> Result<(), KeyError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use proptest::prelude::*;
 
     use super::*;

@@ -1,8 +1,6 @@
 //! A store without a disk, for tests of what stands on a store: it can be told to fail, and to
 //! hold a commit so that a test decides what gathers meanwhile.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Deref};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -143,8 +143,6 @@ pub(super) fn after(prefix: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use proptest::prelude::*;
 
     use super::*;

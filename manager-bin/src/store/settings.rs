@@ -103,8 +103,6 @@ fn size(value: &Value) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use serde_json::json;
 
     use super::*;

@@ -61,8 +61,6 @@ pub(super) fn free_bytes(path: &Path) -> io::Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use super::*;
     use crate::store::memory::MemoryStore;
 

@@ -1,7 +1,5 @@
 //! The examples of RFC 46, the words for what is wrong, and that a shape's text reads as the shape.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

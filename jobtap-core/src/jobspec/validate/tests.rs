@@ -1,7 +1,5 @@
 //! One refusal of each kind, and that no JSON whatever brings the validator down.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
 use proptest::prelude::*;
 use serde_json::json;
 

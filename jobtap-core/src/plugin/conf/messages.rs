@@ -1,7 +1,5 @@
 //! For tests: each kind of mistake in a configuration, and the words in which its author reads it.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
 use std::collections::BTreeMap;
 
 use serde::Deserialize;

@@ -304,8 +304,6 @@ impl<P> IntoInit<P> for Result<P, ConfError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use std::sync::Arc;
 
     use serde_json::json;

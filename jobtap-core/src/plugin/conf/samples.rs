@@ -1,7 +1,7 @@
 //! For tests: types of every kind that a configuration may be read as. The reader must not panic on
 //! any of them, and must tell each mistake.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, dead_code)]
+#![allow(dead_code)]
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::num::NonZeroU16;

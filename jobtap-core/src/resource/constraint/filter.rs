@@ -45,7 +45,6 @@ impl Constraint {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::super::sample::{constraint, nodes};
     use super::*;
     use crate::resource::Children;

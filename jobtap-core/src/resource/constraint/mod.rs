@@ -129,7 +129,6 @@ impl Constraint {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::sample::{constraint, nodes};
     use super::*;
     use proptest::prelude::*;

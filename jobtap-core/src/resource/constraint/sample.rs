@@ -1,5 +1,4 @@
 //! Nodes and constraints on them for this module's tests.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use super::{Constraint, Property};
 use crate::resource::{Children, Hostlist, Idset, ResourceSet};

@@ -140,7 +140,6 @@ fn each<T>(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::super::sample::constraint;
     use super::*;
     use proptest::prelude::*;

@@ -120,7 +120,6 @@ fn change(file: &Path, edit: impl Fn(&str) -> Result<String, BuildError>) -> Res
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

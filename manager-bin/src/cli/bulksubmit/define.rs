@@ -66,8 +66,6 @@ fn evaluate(code: &str, inputs: &[&String]) -> Result<Vec<String>, String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use super::*;
 
     #[test]

@@ -108,8 +108,6 @@ fn rows(group: &[Source]) -> Vec<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use super::*;
 
     fn parsed(words: &str, separator: &str) -> Inputs {

@@ -141,7 +141,6 @@ fn percent(fraction: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
     use proptest::prelude::*;
 

@@ -191,7 +191,6 @@ fn config_directories(variable: &impl Fn(&str) -> Option<OsString>) -> Vec<PathB
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
 
     fn formats() -> NamedFormats {

@@ -251,7 +251,6 @@ fn take_number(text: &str) -> Result<(Option<usize>, &str), FormatError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
     use proptest::prelude::*;
 

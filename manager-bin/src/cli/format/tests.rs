@@ -1,5 +1,4 @@
 //! The format language as its users see it: whole formats against small rows.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use std::borrow::Cow;
 

@@ -138,7 +138,6 @@ impl From<String> for FieldValue {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
     use proptest::prelude::*;
     use serde_json::json;

@@ -125,7 +125,6 @@ fn userid(user: Option<&str>) -> Result<i64, CliError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
 
     #[test]

@@ -60,7 +60,6 @@ fn memo(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use serde_json::json;
 
     use super::*;

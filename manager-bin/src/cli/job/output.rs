@@ -84,7 +84,6 @@ pub(in crate::cli) fn show_exception(event: &EventEntry) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
 
     #[test]

@@ -66,7 +66,6 @@ fn split(words: &[String]) -> Result<(Vec<Target>, &[String]), CliError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
 
     fn words(text: &str) -> Vec<String> {

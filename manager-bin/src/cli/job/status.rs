@@ -119,7 +119,6 @@ fn describe(target: &Target, ending: &Ending, args: &StatusArgs) -> Result<(), C
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
 
     fn ending(lines: &[&str]) -> Ending {

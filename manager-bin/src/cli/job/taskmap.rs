@@ -147,7 +147,6 @@ async fn lookup(client: &Client, id: JobId, key: &str) -> Result<String, RpcErro
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -133,7 +133,6 @@ fn matches(event: &EventEntry, (key, wanted): (&str, &str)) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
 
     fn event(line: &str) -> EventEntry {

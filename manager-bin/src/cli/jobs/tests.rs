@@ -1,5 +1,4 @@
 //! The command `jobs` against a listing service made up here: requests, output, exit codes.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use std::cell::RefCell;
 

@@ -51,7 +51,6 @@ fn payload(text: Option<&str>) -> Result<Value, CliError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
 
     #[test]

@@ -151,7 +151,6 @@ fn conf(settings: &[String]) -> Result<Option<Value>, CliError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use serde_json::json;
 
     use super::*;

@@ -109,8 +109,6 @@ fn duration(nanoseconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use serde::Deserialize;
     use serde_json::json;
 

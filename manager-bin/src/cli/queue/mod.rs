@@ -80,7 +80,6 @@ pub(crate) fn run(args: QueueArgs) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

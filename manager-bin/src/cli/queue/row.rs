@@ -176,7 +176,6 @@ fn timelimit(limit: Option<f64>) -> FieldValue {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use serde_json::{Value, json};
 
     use super::*;

@@ -83,7 +83,6 @@ fn show(seconds: f64, zone: &TimeZone) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use serde_json::json;
 
     use super::*;

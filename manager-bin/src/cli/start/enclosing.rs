@@ -195,7 +195,6 @@ impl End {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use tokio::net::UnixListener;
 
     use super::*;

@@ -69,7 +69,6 @@ pub(super) fn broker_attributes(lists: &[String]) -> Result<Vec<String>, CliErro
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
 
     fn refusal(options: &TestOptions, sized: bool) -> Option<String> {

@@ -58,8 +58,6 @@ fn file(option: &str, caller: &Caller) -> Result<(String, Value), ArgError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use super::*;
 
     #[test]

@@ -85,8 +85,6 @@ fn value_of(text: &str) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use super::*;
 
     fn limits(rules: &[&str]) -> Result<Vec<(String, i64)>, String> {

@@ -66,8 +66,6 @@ fn failed(key: &str, value: &Value) -> ArgError {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use serde_json::json;
 
     use super::*;

@@ -50,7 +50,6 @@ fn seconds(time: Timestamp) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
     use proptest::prelude::*;
 

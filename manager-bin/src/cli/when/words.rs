@@ -2,12 +2,15 @@
 //!
 //! A day, a time of the day, or both in either order; a day alone begins at midnight, a time alone is
 //! today's. Or a distance from now.
+//!
+//! The crate `interim` reads no time in front of its day, no `a year ago` and no `now + 1h`, and takes `10`
+//! for a year, so these words are read here.
 
 use jiff::civil::{Date, Time, Weekday, time};
-use jiff::{SignedDuration, ToSpan, Zoned};
+use jiff::{SignedDuration, Span, ToSpan, Zoned};
 
 /// Words that change nothing.
-const FILLERS: [&str; 6] = ["at", "on", "next", "this", "of", "the"];
+const FILLERS: [&str; 5] = ["at", "on", "this", "of", "the"];
 
 const DAYS: [(&str, Weekday); 7] = [
     ("monday", Weekday::Monday),
@@ -43,7 +46,7 @@ const UNITS: [(&[&str], i64); 5] = [
     (&["w", "wk", "week", "weeks"], 604_800),
 ];
 
-/// The time that the words mean; none if one of them isn't understood.
+/// Returns the time that the words mean; `None` if one of them isn't understood.
 pub(super) fn in_words(text: &str, now: &Zoned) -> Option<Zoned> {
     let text = text.to_lowercase();
     let words: Vec<&str> = text
@@ -53,19 +56,38 @@ pub(super) fn in_words(text: &str, now: &Zoned) -> Option<Zoned> {
     distance(&words, now).or_else(|| day_and_time(&words, now))
 }
 
-/// `in 10 minutes`, `10 minutes`, `10 minutes from now`, `2 hours ago`.
+/// Reads `in 10 minutes`, `10 minutes`, `10m`, `an hour from now`, `2 hours ago`, `now + 1h`, `last week`.
 fn distance(words: &[&str], now: &Zoned) -> Option<Zoned> {
-    let (count, unit, sign) = match words {
-        ["in", count, unit] | [count, unit] | [count, unit, "from", "now"] => (count, unit, 1),
-        [count, unit, "ago"] => (count, unit, -1),
+    let (sign, amount) = match words {
+        ["now", "+", amount @ ..] | ["in", amount @ ..] | [amount @ .., "from", "now"] => {
+            (1, amount)
+        }
+        ["now", "-", amount @ ..] | [amount @ .., "ago"] => (-1, amount),
+        ["next", unit] => return after(now, 1, unit),
+        ["last", unit] => return after(now, -1, unit),
+        amount => (1, amount),
+    };
+    let (count, unit) = match amount {
+        ["a" | "an" | "one", unit] => ("1", *unit),
+        [count, unit] => (*count, *unit),
+        // `10m`
+        [word] => word.split_at_checked(word.find(|c: char| !c.is_ascii_digit())?)?,
         _ => return None,
     };
-    let count: i64 = match *count {
-        "a" | "an" | "one" => 1,
-        count => count.parse::<u32>().ok()?.into(),
+    after(now, sign * i64::from(count.parse::<u32>().ok()?), unit)
+}
+
+/// Returns the time so many units from now. Months and years are those of the calendar.
+fn after(now: &Zoned, count: i64, unit: &str) -> Option<Zoned> {
+    let span = match unit {
+        "month" | "months" => Span::new().try_months(count),
+        "y" | "yr" | "yrs" | "year" | "years" => Span::new().try_years(count),
+        _ => {
+            let (_, seconds) = UNITS.iter().find(|(names, _)| names.contains(&unit))?;
+            return now.checked_add(SignedDuration::from_secs(count * seconds)).ok();
+        }
     };
-    let (_, seconds) = UNITS.iter().find(|(names, _)| names.contains(unit))?;
-    now.checked_add(SignedDuration::from_secs(sign * count * seconds)).ok()
+    now.checked_add(span.ok()?).ok()
 }
 
 fn day_and_time(words: &[&str], now: &Zoned) -> Option<Zoned> {
@@ -73,7 +95,9 @@ fn day_and_time(words: &[&str], now: &Zoned) -> Option<Zoned> {
     let mut rest = words;
     while let [first, after @ ..] = rest {
         rest = after;
-        if let (None, Some(found)) = (at, time_of_day(first)) {
+        if *first == "next" {
+            // A day of the week is the next one anyway.
+        } else if let (None, Some(found)) = (at, time_of_day(first)) {
             at = Some(found);
         } else if let (None, Some(found)) = (day, named_day(first, now)) {
             day = Some(found);
@@ -90,7 +114,7 @@ fn day_and_time(words: &[&str], now: &Zoned) -> Option<Zoned> {
     day.to_datetime(at.unwrap_or(Time::midnight())).to_zoned(now.time_zone().clone()).ok()
 }
 
-/// `noon`, `10am`, `10:30pm`, `22:30`.
+/// Reads `noon`, `10am`, `10:30pm`, `8:00`, `22:30`.
 fn time_of_day(word: &str) -> Option<Time> {
     match word {
         "noon" => return Some(time(12, 0, 0, 0)),
@@ -99,7 +123,9 @@ fn time_of_day(word: &str) -> Option<Time> {
     }
     let half = |suffix: &str, offset: i8| Some((word.strip_suffix(suffix)?, offset));
     let Some((clock, offset)) = half("am", 0).or_else(|| half("pm", 12)) else {
-        return word.contains(':').then(|| word.parse().ok()).flatten();
+        // An hour has two digits for jiff.
+        let padded = if word.find(':')? == 1 { format!("0{word}") } else { word.to_owned() };
+        return padded.parse().ok();
     };
     let mut parts = clock.split(':').map(str::parse::<i8>);
     let hour = parts.next()?.ok().filter(|hour| (1..=12).contains(hour))? % 12 + offset;
@@ -111,7 +137,7 @@ fn time_of_day(word: &str) -> Option<Time> {
     Time::new(hour, minute, second, 0).ok()
 }
 
-/// `today`, `tomorrow`, a day of the week (the next one after today), `2030-01-31`, `1/31/2030`.
+/// Reads `today`, `tomorrow`, a day of the week (the next one after today), `2030-01-31`, `1/31/2030`.
 fn named_day(word: &str, now: &Zoned) -> Option<Date> {
     let today = now.date();
     match word {
@@ -129,7 +155,7 @@ fn named_day(word: &str, now: &Zoned) -> Option<Date> {
     word.parse().ok()
 }
 
-/// `jan 31`, `31 jan`, with a year or the next such day; and the words after it.
+/// Reads `jan 31` or `31 jan`, with a year or as the next such day; returns it with the words after it.
 fn day_of_month<'a, 'b>(
     first: &str,
     rest: &'b [&'a str],
@@ -157,14 +183,13 @@ fn month(word: &str) -> Option<i8> {
     (1..).zip(MONTHS).find_map(|(number, name)| is_short_for(word, name).then_some(number))
 }
 
-/// At least three letters of the name's beginning.
+/// Returns whether `word` is at least three letters of the name's beginning.
 fn is_short_for(word: &str, name: &str) -> bool {
     word.len() >= 3 && name.starts_with(word)
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use jiff::civil::date;
     use jiff::tz::TimeZone;
     use proptest::prelude::*;
@@ -181,6 +206,8 @@ mod tests {
     fn days_and_times_in_either_order() {
         for (text, expected) in [
             ("tomorrow", "2023-11-15 00:00:00"),
+            ("8:00 tomorrow", "2023-11-15 08:00:00"),
+            ("noon next monday", "2023-11-20 12:00:00"),
             ("noon tomorrow", "2023-11-15 12:00:00"),
             ("Tomorrow at 5:30pm", "2023-11-15 17:30:00"),
             ("next monday", "2023-11-20 00:00:00"),
@@ -205,6 +232,13 @@ mod tests {
             ("an hour from now", "2023-11-14 22:02:39"),
             ("2 days ago", "2023-11-12 21:02:39"),
             ("3 weeks", "2023-12-05 21:02:39"),
+            ("10m ago", "2023-11-14 20:52:39"),
+            ("a year ago", "2022-11-14 21:02:39"),
+            ("in 3 months", "2024-02-14 21:02:39"),
+            ("now + 1h", "2023-11-14 22:02:39"),
+            ("now - 90 minutes", "2023-11-14 19:32:39"),
+            ("last week", "2023-11-07 21:02:39"),
+            ("next month", "2023-12-14 21:02:39"),
         ] {
             assert_eq!(seen(text).as_deref(), Some(expected), "{text}");
         }
@@ -223,6 +257,10 @@ mod tests {
             "jan",
             "jan 40",
             "in 4000000000 weeks",
+            "in 4000000000 years",
+            "10x",
+            "next",
+            "now +",
         ] {
             assert_eq!(seen(text), None, "{text}");
         }

@@ -206,7 +206,6 @@ pub fn nest(key: &str, value: Value) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use proptest::prelude::*;
     use serde_json::json;
 

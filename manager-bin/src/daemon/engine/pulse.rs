@@ -138,7 +138,6 @@ fn milliseconds() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
 
     fn pulse() -> Pulse {

@@ -235,7 +235,6 @@ fn control_groups(groups: &str) -> impl Iterator<Item = String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use jobtap_core::jobspec::JobspecBuilder;
     use serde_json::json;
 

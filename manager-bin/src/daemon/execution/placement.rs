@@ -59,7 +59,6 @@ fn per_resource(per: &Value) -> Option<impl Fn(&RankResources<'_>) -> u64 + use<
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use jobtap_core::jobspec::JobspecBuilder;
     use jobtap_core::resource::{Children, Idset};
     use proptest::prelude::*;

@@ -222,7 +222,6 @@ fn set_aside(store: &dyn Store, files: &GuestFiles, id: JobId) -> Result<(), Sto
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use std::sync::Arc;
     use std::time::Instant;
 

@@ -122,7 +122,6 @@ impl Capture {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use std::io::Write;
 
     use super::*;

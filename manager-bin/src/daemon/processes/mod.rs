@@ -343,8 +343,6 @@ fn system_text(error: &io::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use jobtap_core::plugin::ProcessResult;
     use tokio::runtime::Builder;
 

@@ -142,8 +142,6 @@ fn id_in(line: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
     use jobtap_core::engine::Cred;
     use jobtap_core::job::Uid;
     use serde_json::json;

@@ -368,7 +368,6 @@ fn hello(payload: &Value, cred: &mut Cred) -> RpcResult {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
 
     const OWNER: Cred = Cred { userid: Uid::new(1000), owner: true };

@@ -224,8 +224,6 @@ fn try_take(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use std::task::Poll;
 
     use super::*;

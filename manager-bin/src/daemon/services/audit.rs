@@ -181,8 +181,6 @@ pub(in crate::daemon) fn limit(config: &Value) -> Result<usize, AuditError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use std::sync::Arc;
 
     use jobtap_core::job::Uid;

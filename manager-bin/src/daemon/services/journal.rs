@@ -298,8 +298,6 @@ fn as_json(event: &EventEntry) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use super::*;
 
     fn event(name: &'static str) -> Arc<EventEntry> {

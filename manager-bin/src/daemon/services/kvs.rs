@@ -199,8 +199,6 @@ fn stored_and_files(records: &Records, prefix: &str) -> Result<Vec<String>, RpcE
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use std::sync::Arc;
 
     use jobtap_core::job::Uid;

@@ -92,8 +92,6 @@ pub(super) fn without_jobs(mut answer: Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     fn veil(access: Value) -> Result<Veil, String> {

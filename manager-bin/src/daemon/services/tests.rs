@@ -1,7 +1,5 @@
 //! Who may send which request, and how requests are read.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
 use std::sync::Arc;
 
 use jobtap_core::engine::{DrainMode, Input, NodeRequest, ReplyTo, Setup, Submission};

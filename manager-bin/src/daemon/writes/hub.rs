@@ -103,8 +103,6 @@ impl Drop for Subscription {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     fn event() -> Arc<EventEntry> {

@@ -34,7 +34,6 @@ pub(in crate::daemon) fn put(id: JobId, summary: &str) -> Result<Op, KeyError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
 
     #[test]

@@ -89,8 +89,6 @@ pub(crate) fn ops(write: Write, ops: &mut Vec<Op>) -> Result<(), KeyError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use std::sync::mpsc;
 
     use super::*;

@@ -374,8 +374,6 @@ fn taskmap(nodes: &[NodeTasks]) -> Vec<[u64; 4]> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use tokio::sync::mpsc::unbounded_channel;
 
     use super::*;

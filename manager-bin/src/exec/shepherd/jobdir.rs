@@ -200,8 +200,6 @@ fn content(file: &Value) -> Result<Vec<u8>, String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::time::{Duration, Instant};

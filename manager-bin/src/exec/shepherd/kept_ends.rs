@@ -66,8 +66,6 @@ fn read_text(state_dir: &Path) -> io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
     use std::fs;
 
     use super::*;

@@ -307,8 +307,6 @@ fn connect(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use rustix::process::{Pid, WaitOptions, waitpid};
     use tempfile::TempDir;
     use tokio::runtime::Runtime;

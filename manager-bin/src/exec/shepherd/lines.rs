@@ -63,8 +63,6 @@ impl LineBuffer {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use proptest::prelude::*;
 
     use super::*;

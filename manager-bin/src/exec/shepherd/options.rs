@@ -151,8 +151,6 @@ fn input(options: &Value) -> Result<Input, String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use serde_json::json;
 
     use super::*;

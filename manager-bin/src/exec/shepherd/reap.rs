@@ -208,8 +208,6 @@ pub(super) fn send(pid: Pid, signal: Signal) {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
     use std::process::{Child, Command};
 
     use tokio::sync::mpsc::unbounded_channel;

@@ -207,8 +207,6 @@ fn refused(name: &str, error: &io::Error) -> SpawnError {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use std::path::Path;
 
     use super::*;

@@ -28,7 +28,6 @@ pub(super) fn job_in(environment: &[u8], nonce: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
 
     #[test]

@@ -117,7 +117,7 @@ fn a_signal_reaches_all_processes_of_a_job() {
     let manager = site.manager();
     let pids = site.fifo("pids");
     let script = "sleep 600 & echo $! >pids; sh -c 'sleep 600 & echo $! >pids; wait' & wait; wait";
-    let read = std::thread::spawn(move || {
+    let read = thread::spawn(move || {
         let mut found = Vec::new();
         while found.len() < 2 {
             found.extend(fs::read_to_string(&pids).unwrap().lines().map(str::to_owned));

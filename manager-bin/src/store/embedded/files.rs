@@ -214,8 +214,6 @@ fn names(dir: &Path) -> io::Result<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use super::super::journal::tests::encoded;
     use super::*;
 

@@ -236,8 +236,6 @@ fn sum(path: &Path) -> io::Result<u128> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
     use super::*;
 
     #[test]

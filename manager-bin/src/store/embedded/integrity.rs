@@ -192,8 +192,6 @@ fn parse_trailer(trailer: &[u8; TRAILER_LEN]) -> Option<(u128, u64)> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use proptest::prelude::*;
 
     use super::*;

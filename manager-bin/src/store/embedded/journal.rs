@@ -268,8 +268,6 @@ impl<R: BufRead> Reader<R> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use std::io::Write;
 
     use proptest::prelude::*;

@@ -255,8 +255,6 @@ impl<'a> Bytes<'a> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     /// What looks damaged is repaired, which drops jobs: a disk that can't be read must not look so.

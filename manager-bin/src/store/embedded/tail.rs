@@ -218,8 +218,6 @@ fn create(dir: &Path, name: &str) -> io::Result<(PathBuf, File)> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use super::super::journal::tests::encoded;
     use super::*;
 

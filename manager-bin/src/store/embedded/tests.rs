@@ -1,7 +1,5 @@
 //! What a manager relies on when it opens, fills and reopens a store on disk.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 

@@ -74,7 +74,6 @@ fn of_term(term: &Term) -> Result<Constraint, ConstraintFault> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::super::sample::nodes;
     use super::*;
     use proptest::prelude::*;

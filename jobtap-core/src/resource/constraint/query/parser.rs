@@ -149,7 +149,6 @@ impl Parser<'_> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use super::*;
     use serde_json::{Value, json};
 

@@ -1,5 +1,4 @@
 //! Fields of listed jobs as the reference shows them, and each named format on sample jobs.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use jiff::tz::TimeZone;
 use proptest::prelude::*;

@@ -1,8 +1,6 @@
 //! That the options mean what they mean to Flux's tools, and that wrong ones are refused in their
 //! words.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;

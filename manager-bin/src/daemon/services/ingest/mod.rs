@@ -131,7 +131,6 @@ fn signer(header: &[u8]) -> Option<Uid> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use proptest::prelude::*;
     use serde_json::json;
 

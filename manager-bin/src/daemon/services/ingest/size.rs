@@ -63,8 +63,6 @@ fn length(value: &Value) -> usize {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use jobtap_core::job::Uid;
     use serde_json::json;
 

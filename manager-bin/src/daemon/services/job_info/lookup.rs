@@ -72,7 +72,6 @@ fn contexts<'a>(log: &'a MainLog, name: &str) -> Vec<&'a Map<String, Value>> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
     use jobtap_core::eventlog::decode_log;
 
     use super::*;

@@ -195,8 +195,6 @@ fn damaged(path: &Path, line: usize) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use std::fs;
     use std::os::fd::AsFd;
     use std::os::unix::fs::PermissionsExt;

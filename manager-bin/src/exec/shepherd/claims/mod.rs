@@ -114,8 +114,6 @@ fn write(log: &mut ClaimLog, group: &mut Vec<u64>, tell: &impl Fn(Claimed)) {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
     use std::time::Duration;
 
     use super::*;

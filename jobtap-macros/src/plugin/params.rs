@@ -1,0 +1,199 @@
+//! The parameters of a handler, as far as their types can be judged by how they are written: the rest is
+//! left to the bounds of `jobtap-core`. The topics of the handler's `Cx<'_, T>` are known here, so the
+//! error for a context of other topics names the type to write.
+
+use proc_macro2::TokenStream;
+use quote::ToTokens;
+use syn::{
+    FnArg, GenericArgument, ImplItemFn, PathArguments, PathSegment, Type, TypePath, TypeReference,
+    parse_quote,
+};
+
+use super::model::{OnKind, OnTopic};
+use crate::errors::ErrorSink;
+use crate::topics;
+
+/// Parameters that belong to the callback and are handed over.
+const BY_VALUE: &[&str] = &[
+    "Caller",
+    "Cx",
+    "Data",
+    "InstanceConf",
+    "InstanceData",
+    "JobInfo",
+    "JobTopic",
+    "PrevState",
+    "Remote",
+    "Request",
+    "Responder",
+    "Updates",
+];
+
+/// Refuses a parameter that no topic has in this form.
+pub(crate) fn check(param: &Type, is_async: bool, topics: &[OnTopic], errors: &ErrorSink<'_>) {
+    match param {
+        Type::ImplTrait(_) => errors.push(syn::Error::new_spanned(
+            param,
+            "a handler can't be generic\nnote: name the parameter's type instead of `impl Trait`",
+        )),
+        Type::Reference(_) if is_async => errors.push(syn::Error::new_spanned(
+            param,
+            "an `async` handler can't borrow from the callback, which it outlives\nnote: take it \
+             by value: `JobInfo` instead of `&Job`, `ResourceSet` instead of `&ResourceSet`",
+        )),
+        Type::Reference(reference) => errors.extend(check_reference(reference, topics)),
+        Type::Path(path) if is_async => errors.extend(refuse_in_async(path)),
+        Type::Path(path) if is_own(path, topics) => {
+            let topic = path.to_token_stream().to_string().replace(' ', "");
+            errors.push(syn::Error::new_spanned(
+                path,
+                format!("a handler borrows what is asked\nnote: write `&{topic}`"),
+            ));
+        }
+        _ => check_context(param, topics, errors),
+    }
+}
+
+/// Returns whether this is one of the handler's own topics, which is also the payload.
+fn is_own(path: &TypePath, topics: &[OnTopic]) -> bool {
+    topics.iter().any(|topic| matches!(&topic.kind, OnKind::Own(own) if *own == path.path))
+}
+
+fn check_reference(reference: &TypeReference, topics: &[OnTopic]) -> Option<syn::Error> {
+    // An own topic is taken by reference, whatever its name.
+    let own = topics.iter().any(|topic| matches!(topic.kind, OnKind::Own(_)));
+    if let Type::Path(path) = &*reference.elem
+        && let Some(last) = path.path.segments.last().filter(|_| !own)
+        && BY_VALUE.iter().any(|name| last.ident == name)
+    {
+        let (name, and) = match &reference.mutability {
+            Some(_) => (&last.ident, "&mut"),
+            None => (&last.ident, "&"),
+        };
+        let message =
+            format!("a handler takes `{name}` by value\nnote: write it without the `{and}`");
+        return Some(syn::Error::new_spanned(reference, message));
+    }
+    reference.mutability.is_some().then(|| {
+        syn::Error::new_spanned(
+            reference,
+            "a handler can't change its parameters in place\nnote: take `&Job` and the like; what \
+             may be changed is changed with `cx`, as in `cx.jobspec_update(path, value)`",
+        )
+    })
+}
+
+/// A handler has the same parameters in every build.
+pub(crate) fn check_attributes(method: &ImplItemFn, errors: &ErrorSink<'_>) {
+    for input in &method.sig.inputs {
+        let FnArg::Typed(param) = input else { continue };
+        let conditional = |path: &syn::Path| path.is_ident("cfg") || path.is_ident("cfg_attr");
+        if let Some(attribute) = param.attrs.iter().find(|a| conditional(a.path())) {
+            errors.push(syn::Error::new_spanned(
+                attribute,
+                "a handler's parameter can't be conditional\nnote: put `#[cfg(..)]` on two \
+                 handlers, one for each case",
+            ));
+        }
+    }
+}
+
+/// Refuses a context that is not of the handler's own topics, in their order.
+fn check_context(param: &Type, topics: &[OnTopic], errors: &ErrorSink<'_>) {
+    let Type::Path(path) = param else { return };
+    let Some(context) = path.path.segments.last().filter(|last| last.ident == "Cx") else {
+        return;
+    };
+    let mut names: Vec<&str> = Vec::new();
+    for topic in topics {
+        // A type of the author's own may go by any path: that is left to the compiler.
+        let OnKind::Known(found) = &topic.kind else {
+            return;
+        };
+        if !names.contains(&found.type_name) {
+            names.push(found.type_name);
+        }
+    }
+    let wanted = match names.as_slice() {
+        [] => return,
+        [one] => (*one).to_owned(),
+        many => format!("({})", many.join(", ")),
+    };
+    // A type of the author's own in the place of a topic is left to the compiler.
+    if written(context).is_some_and(|written| written == names || !all_known(&written)) {
+        return;
+    }
+    errors.push(syn::Error::new_spanned(
+        param,
+        format!(
+            "the context of this handler is `Cx<'_, {wanted}>`\n\
+             note: `Cx` names the topic of `#[on]`, or all of them in their order"
+        ),
+    ));
+}
+
+/// Puts a topic into every context that is written without one, or with a list of them, which was
+/// reported: the compiler would only say once more that one is missing or too many.
+pub(crate) fn complete_contexts(method: &mut ImplItemFn, topic: &TokenStream) {
+    for input in &mut method.sig.inputs {
+        let FnArg::Typed(param) = input else { continue };
+        let Type::Path(path) = &mut *param.ty else { continue };
+        let Some(last) = path.path.segments.last_mut().filter(|last| last.ident == "Cx") else {
+            continue;
+        };
+        if written(last).is_none() || types(&last.arguments) > 1 {
+            last.arguments = PathArguments::AngleBracketed(parse_quote!(<'_, #topic>));
+        }
+    }
+}
+
+/// Refuses what an `async` handler can't take because it ends with the callback.
+fn refuse_in_async(path: &TypePath) -> Option<syn::Error> {
+    let last = path.path.segments.last()?;
+    let instead = match last.ident.to_string().as_str() {
+        "Cx" => {
+            "take `remote: Remote<Self>`, and get a `cx` with \
+             `remote.call(|plugin, cx| ..).await`"
+        }
+        "Data" | "InstanceData" => {
+            "use it in a handler that is not `async`, or `cx.data(job)` in \
+             `remote.call(|plugin, cx| ..).await`"
+        }
+        "JobTopic" | "Updates" => "use it in a handler that is not `async`",
+        _ => return None,
+    };
+    let message = format!(
+        "an `async` handler can't take `{}`, which ends with the callback\nnote: {instead}",
+        last.ident
+    );
+    Some(syn::Error::new_spanned(path, message))
+}
+
+/// Returns the names of the topics in `Cx<'_, ..>`; `None` when there are no topics or no plain ones.
+fn written(context: &PathSegment) -> Option<Vec<String>> {
+    let PathArguments::AngleBracketed(arguments) = &context.arguments else {
+        return None;
+    };
+    let topics = arguments.args.iter().rev().find_map(|a| match a {
+        GenericArgument::Type(topics) => Some(topics),
+        _ => None,
+    })?;
+    let types: Vec<&Type> = match topics {
+        Type::Tuple(tuple) => tuple.elems.iter().collect(),
+        one => vec![one],
+    };
+    let names = types.into_iter().map(|topic| match topic {
+        Type::Path(path) => path.path.segments.last().map(|last| last.ident.to_string()),
+        _ => Some(String::new()),
+    });
+    names.collect()
+}
+
+fn types(arguments: &PathArguments) -> usize {
+    let PathArguments::AngleBracketed(arguments) = arguments else { return 0 };
+    arguments.args.iter().filter(|a| matches!(a, GenericArgument::Type(_))).count()
+}
+
+fn all_known(names: &[String]) -> bool {
+    names.iter().all(|name| topics::is_type(name))
+}

@@ -1,0 +1,241 @@
+//! The topics of the job manager, declared once for `jobtap-core` and `jobtap-macros`.
+//!
+//! Both need them: `#[on("job.validate")]` checks the string and finds the topic's type while it is
+//! expanded, and `jobtap-core` declares these types with their capabilities. A crate of macros can
+//! export nothing but macros, and `jobtap-core` depends on it, so what they share stands below both.
+//! For the same reason the rule of "did you mean" is here.
+//!
+//! Nothing but these two crates should use this one; `jobtap_core::topic` is the public face of the
+//! table, and `jobtap_core::suggest` that of [`suggest`].
+
+pub mod suggest;
+
+/// Calls the macro `$then` with the whole table, as `topics { .. } events { .. }`.
+///
+/// A row reads `Type = "string", policy: capabilities;` with the documentation of the type above it:
+///
+/// - `Type` is the type in `jobtap_core::topic`, `"string"` what `#[on]` takes. A family is written
+///   with `*`, and a name in brackets follows that serves as its example in messages.
+/// - The policy is a variant of `jobtap_core::topic::OnFailure`: what happens to a job when a handler
+///   fails. `async` follows where a handler may be `async`, since something waits for its answer.
+/// - The capabilities are traits of `jobtap_core::topic`.
+///
+/// The rows of `events` are members of `job.event.*` with capabilities of their own. They share the
+/// policy of their family.
+///
+/// The first line of a documentation is also the row of the guide's table of topics: keep it to the
+/// string, a colon, and when the topic is called.
+#[macro_export]
+macro_rules! topics {
+    ($then:ident) => {
+        $then! {
+        topics {
+            /// `conf.update`: the instance's configuration, once when the plugin is loaded and at each
+            /// change. A refusal fails the load, or the reload (the old configuration stays).
+            ConfUpdate = "conf.update", Reject: HasConf ReturnsConf ReturnsUnit;
+
+            /// `job.create`: the job exists, before anything was checked. Also called for jobs introduced
+            /// after a restart or when the plugin is loaded, where a refusal is only logged. The place to
+            /// set up what other handlers of the plugin expect of every job.
+            JobCreate = "job.create", Reject: HasJob HasLiveJob ReturnsVerdict ReturnsUnit;
+
+            /// `job.validate`: a submitted job before it is accepted. State NEW. A refusal goes to the
+            /// submitter; nothing of the job is kept. Called again with the changed jobspec when a user asks
+            /// for an update that isn't marked [`Update::validated`](crate::plugin::Update::validated).
+            JobValidate = "job.validate", Reject, async:
+                HasJob HasLiveJob ReturnsVerdict ReturnsUnit AllowsDependencyAdd AllowsJobspecUpdate;
+
+            /// `job.dependency.SCHEME`: one call for each dependency of that scheme that a job asks for,
+            /// after validation, and again after a restart for jobs still in DEPEND. State NEW or DEPEND.
+            JobDependency = "job.dependency.*" ["afterok"], Reject, async:
+                HasJob HasLiveJob HasDependency ReturnsVerdict ReturnsUnit AllowsDependencyAdd AllowsJobspecUpdate;
+
+            /// `job.new`: a job was accepted, or is introduced after a restart or when the plugin is
+            /// loaded. Any state but INACTIVE. The place to count jobs and to subscribe to their events.
+            JobNew = "job.new", Log:
+                HasJob HasLiveJob ReturnsUnit ReturnsFault ReturnsAnnotations;
+
+            /// `job.state.depend`: the job is accepted and waits for its dependencies. The last place to
+            /// add one.
+            JobStateDepend = "job.state.depend", Log, async:
+                HasJob HasLiveJob HasPendingJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations
+                AllowsDependencyAdd AllowsJobspecUpdate AllowsProlog AllowsFatal;
+
+            /// `job.state.priority`: the job needs a priority. It waits here until one is set.
+            JobStatePriority = "job.state.priority", Log, async:
+                HasJob HasLiveJob HasPendingJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations ReturnsPriority
+                AllowsJobspecUpdate AllowsProlog AllowsFatal;
+
+            /// `job.state.sched`: the job has a priority and waits for resources. A handler that returns
+            /// resources gives the job these, past the scheduler.
+            JobStateSched = "job.state.sched", Log:
+                HasJob HasLiveJob HasPendingJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations ReturnsResources
+                AllowsJobspecUpdate AllowsProlog AllowsFatal;
+
+            /// `job.state.run`: the job has resources and will be started when no prolog is open.
+            JobStateRun = "job.state.run", Log, async:
+                HasJob HasLiveJob HasPrevState HasCause HasResources ReturnsUnit ReturnsFault ReturnsAnnotations
+                AllowsProlog AllowsFatal;
+
+            /// `job.state.cleanup`: the job has ended; its resources are freed when no epilog is open.
+            JobStateCleanup = "job.state.cleanup", Log, async:
+                HasJob HasLiveJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations AllowsEpilog
+                AllowsFatal;
+
+            /// `job.state.inactive`: nothing of the job is outstanding; its log is closed.
+            JobStateInactive = "job.state.inactive", Log:
+                HasJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations;
+
+            /// `job.state.*`: every change of state for which the plugin has no handler of its own.
+            JobState = "job.state.*", Log:
+                HasJob HasPrevState HasCause HasMember ReturnsUnit ReturnsFault ReturnsAnnotations;
+
+            /// `job.event.NAME`: each event of that name, for the jobs that the plugin subscribed to with
+            /// [`Cx::subscribe`](crate::plugin::Cx::subscribe). In NEW too, for one that subscribed so early.
+            JobEvent = "job.event.*" ["start"], Log:
+                HasJob HasLiveJob HasEntry ReturnsUnit ReturnsFault;
+
+            /// `job.priority.get`: the manager asks for the job's priority again, in PRIORITY or SCHED.
+            JobPriorityGet = "job.priority.get", Log:
+                HasJob HasLiveJob HasPendingJob ReturnsFault ReturnsPriority AllowsFatal;
+
+            /// `job.update.KEY`: a user asks to change this key of the jobspec, such as
+            /// `job.update.attributes.system.duration`. A key that no plugin handles can't be changed.
+            JobUpdateKey = "job.update.*" ["attributes.system.duration"], Reject: HasJob HasLiveJob HasUpdateRequest ReturnsVerdict ReturnsUpdate;
+
+            /// `job.update`: a job's jobspec was changed, by a plugin or at a user's request. Any state
+            /// before CLEANUP, NEW included.
+            JobUpdate = "job.update", Log:
+                HasJob HasLiveJob HasUpdates ReturnsUnit ReturnsFault ReturnsAnnotations AllowsJobspecUpdate;
+
+            /// `job.inactive-add`: the job joined the inactive jobs; after a restart, and when the plugin is
+            /// loaded, also for each that is there already.
+            JobInactiveAdd = "job.inactive-add", Log: HasJob ReturnsUnit ReturnsFault ReturnsAnnotations;
+
+            /// `job.destroy`: the last call for the job before it is only history: after
+            /// `job.inactive-add`, or after it was rejected. The counterpart of `job.create`.
+            JobDestroy = "job.destroy", Log: HasJob ReturnsUnit ReturnsFault;
+
+            /// `job.inactive-remove`: an inactive job is purged.
+            JobInactiveRemove = "job.inactive-remove", Log: HasJob ReturnsUnit ReturnsFault;
+
+            /// `job.*`: every topic about a job for which the plugin has no handler of its own. It watches:
+            /// it decides nothing, and does not make a dependency scheme or an update key supported.
+            JobAny = "job.*", Log: HasJob HasMember ReturnsUnit;
+
+            /// `plugin.query`: `jobtap plugin query NAME` asks what the plugin has to tell of itself.
+            PluginQuery = "plugin.query", Reject: ReturnsQuery ReturnsQueryFailure;
+
+            /// `unload`: the plugin is about to be removed. Not called at the manager's end, after which
+            /// everything goes on.
+            Unload = "unload", Log: ReturnsUnit ReturnsFault;
+        }
+        events {
+            /// `job.event.alloc`: the job got its resources, as `job.state.run` right after it.
+            JobEventAlloc = "job.event.alloc":
+                HasJob HasLiveJob HasEntry HasResources ReturnsUnit ReturnsFault AllowsProlog AllowsFatal;
+
+            /// `job.event.finish`: the job's tasks have ended. After a cancelled job's tasks, too.
+            JobEventFinish = "job.event.finish":
+                HasJob HasLiveJob HasEntry ReturnsUnit ReturnsFault AllowsEpilog AllowsFatal;
+
+            /// `job.event.free`: the job gives its resources back to the scheduler. A plugin that has something to
+            /// do on them first keeps them. After a restart it is called again for a job whose resources the
+            /// plugin still kept, which may be over.
+            JobEventFree = "job.event.free": HasJob HasEntry ReturnsUnit ReturnsFault AllowsKeep;
+
+            /// `job.event.clean`: the job's last event.
+            JobEventClean = "job.event.clean": HasJob HasEntry ReturnsUnit ReturnsFault;
+
+            /// `job.event.*`: each event for which the plugin has no handler of its own, the last one
+            /// included.
+            JobEventAny = "job.event.*": HasJob HasEntry ReturnsUnit ReturnsFault;
+        }
+        }
+    };
+}
+
+/// What the macros know of a topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Topic {
+    /// The string that `#[on]` takes; a family is written with `*`.
+    pub name: &'static str,
+    /// The topic's type in `jobtap_core::topic`.
+    pub type_name: &'static str,
+    /// A member of the family, where `*` stands for a name that handlers choose.
+    pub example: Option<&'static str>,
+    /// Whether a handler may be `async`.
+    pub may_be_async: bool,
+}
+
+macro_rules! names {
+    (
+        topics { $(
+            $(#[$_doc:meta])*
+            $name:ident = $string:literal $([$example:literal])?, $_policy:ident $(, $async:ident)?:
+            $($_capability:ident)*;
+        )* }
+        events { $(
+            $(#[$_event_doc:meta])*
+            $event:ident = $event_string:literal: $($_event_capability:ident)*;
+        )* }
+    ) => {
+        /// Every topic of the job manager, in the order of a job's life.
+        pub const TOPICS: &[Topic] = &[$(
+            Topic {
+                name: $string,
+                type_name: stringify!($name),
+                example: names!(@first $($example)?),
+                may_be_async: names!(@is $($async)?),
+            },
+        )*];
+
+        /// The members of `job.event.*` with capabilities of their own.
+        pub const EVENT_TOPICS: &[Topic] = &[$(
+            Topic {
+                name: $event_string,
+                type_name: stringify!($event),
+                example: None,
+                may_be_async: false,
+            },
+        )*];
+    };
+    (@first) => { None };
+    (@first $example:literal) => { Some($example) };
+    (@is) => { false };
+    (@is async) => { true };
+}
+
+topics!(names);
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn strings_and_types_are_unique() {
+        let mut types = HashSet::new();
+        assert!(TOPICS.iter().chain(EVENT_TOPICS).all(|topic| types.insert(topic.type_name)));
+        for rows in [TOPICS, EVENT_TOPICS] {
+            let mut names = HashSet::new();
+            assert!(rows.iter().all(|topic| names.insert(topic.name)));
+        }
+    }
+
+    #[test]
+    fn a_family_has_an_example() {
+        for topic in TOPICS.iter().filter(|topic| topic.example.is_some()) {
+            assert!(topic.name.ends_with(".*"), "{topic:?}");
+        }
+        let families: Vec<&str> =
+            TOPICS.iter().filter(|topic| topic.example.is_some()).map(|topic| topic.name).collect();
+        assert_eq!(families, ["job.dependency.*", "job.event.*", "job.update.*"]);
+    }
+
+    #[test]
+    fn event_topics_are_members_of_their_family() {
+        assert!(EVENT_TOPICS.iter().all(|topic| topic.name.starts_with("job.event.")));
+    }
+}

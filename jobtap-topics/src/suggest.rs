@@ -1,0 +1,50 @@
+//! "Did you mean": the known word that a misspelt one was meant to be.
+
+/// Returns the candidate that is near enough to `word` to be meant; case is ignored.
+///
+/// Near enough is a Levenshtein distance of at most a third of the word's length, and of 2 for a short
+/// word. The first of equally near candidates is taken.
+///
+/// ```
+/// use jobtap_topics::suggest::nearest;
+///
+/// let keys = ["half_life", "weights"];
+/// assert_eq!(nearest("weigths", keys), Some("weights"));
+/// assert_eq!(nearest("users", keys), None);
+/// ```
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let limit = (word.chars().count() / 3).max(2);
+    let word = word.to_lowercase();
+    known
+        .into_iter()
+        .map(|candidate| (strsim::levenshtein(&word, &candidate.to_lowercase()), candidate))
+        .filter(|(distance, _)| *distance <= limit)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_word_that_was_meant() {
+        let known = ["job.state.run", "job.state.sched", "job.validate"];
+        assert_eq!(nearest("job.stat.run", known), Some("job.state.run"));
+        assert_eq!(nearest("job.Validate", known), Some("job.validate"));
+        assert_eq!(nearest("prolog", known), None);
+        assert_eq!(nearest("prolog", []), None);
+    }
+
+    #[test]
+    fn takes_the_first_of_equally_near_words() {
+        assert_eq!(nearest("batch", ["batch2", "batch1"]), Some("batch2"));
+    }
+
+    #[test]
+    fn accepts_two_edits_in_a_short_word() {
+        assert_eq!(nearest("nu", ["none"]), None);
+        assert_eq!(nearest("n", ["no"]), Some("no"));
+        assert_eq!(nearest("nn", ["none"]), Some("none"));
+    }
+}
