@@ -56,7 +56,7 @@ async fn dmesg(client: &Client, args: &DmesgArgs) -> Result<u8, CliError> {
     }
     let mut printer = Printer::new(args)?;
     if !args.clear && (args.follow || args.new) {
-        let mut answers = client.follow(Dmesg { nobacklog: args.new }).await?;
+        let mut answers = client.stream(Dmesg { nobacklog: args.new }).await?;
         while let Some(answer) = answers.next().await {
             answer?.into_lines().iter().try_for_each(|line| printer.print(line))?;
         }

@@ -15,14 +15,14 @@ pub trait Service: Serialize + DeserializeOwned + Send + 'static {
     /// What a request is answered with; in a stream each answer is one.
     ///
     /// Keys that the type does not have are ignored, so that the manager may add some.
-    type Answer: Serialize + DeserializeOwned + Send + 'static;
+    type Response: Serialize + DeserializeOwned + Send + 'static;
 
     /// The name of the service on the wire.
     const TOPIC: &'static str;
     /// Who may call it.
     const ACCESS: Access;
     /// How many answers a call has, and when they come.
-    const ANSWERS: Answers;
+    const RESPONSES: Responses;
     /// Whether a payload may fill a whole message: a job with its files, a configuration.
     const LARGE: bool;
 
@@ -50,7 +50,7 @@ pub enum Access {
 /// How many answers a request has, and when they come. The daemon derives from it which share of a
 /// connection's limits a request takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answers {
+pub enum Responses {
     /// One short answer that comes soon.
     Short,
     /// One answer that may be long.

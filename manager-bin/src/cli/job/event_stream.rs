@@ -4,7 +4,7 @@ use jobtap_core::eventlog::EventEntry;
 use jobtap_core::job::JobId;
 
 use crate::cli::message::CliError;
-use crate::client::{Client, RpcError, Typed};
+use crate::client::{Client, Responses, RpcError};
 use crate::rpc::errno::{ENOENT, EPROTO};
 use crate::rpc::services::job_info::Watch;
 
@@ -20,7 +20,7 @@ pub(in crate::cli) fn path_key(path: &str) -> &str {
 
 /// A watched eventlog.
 pub(in crate::cli) struct EventStream {
-    stream: Typed<Watch>,
+    stream: Responses<Watch>,
 }
 
 impl EventStream {
@@ -32,7 +32,7 @@ impl EventStream {
         waitcreate: bool,
     ) -> Result<Self, RpcError> {
         let flags = if waitcreate { Watch::WAITCREATE } else { 0 };
-        let stream = client.follow(Watch { id, path: path.to_owned(), flags }).await?;
+        let stream = client.stream(Watch { id, path: path.to_owned(), flags }).await?;
         Ok(Self { stream })
     }
 

@@ -28,7 +28,7 @@ pub(super) struct JournalArgs {
 pub(super) async fn run(client: &Client, args: &JournalArgs) -> Result<u8, CliError> {
     let request =
         EventsJournal { full: args.full, allow: names(&args.allow), deny: names(&args.deny) };
-    let mut journal = client.follow(request).await?;
+    let mut journal = client.stream(request).await?;
     while let Some(answer) = journal.next().await {
         let answer = answer?;
         if args.past && answer.get("id").and_then(Value::as_u64) == Some(EventsJournal::NO_JOB) {

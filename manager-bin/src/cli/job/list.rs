@@ -96,7 +96,7 @@ pub(super) async fn ids(client: &Client, args: &ListIdsArgs) -> Result<u8, CliEr
 
 /// Prints one line of JSON with the numbers of jobs by state and result.
 pub(super) async fn stats(client: &Client) -> Result<u8, CliError> {
-    let stats = client.call_untyped(GetStats {}).await?;
+    let stats = client.call_raw(GetStats {}).await?;
     session::print(&format!("{stats}\n"))?;
     Ok(0)
 }

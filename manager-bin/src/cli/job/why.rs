@@ -26,7 +26,7 @@ pub(super) async fn run(client: &Client, args: &WhyArgs) -> Result<u8, CliError>
         let target = Target::parse(id)?;
         let request = Why { id: target.id };
         let text = if args.json {
-            client.call_untyped(request).await.map(|answer| format!("{answer}\n"))
+            client.call_raw(request).await.map(|answer| format!("{answer}\n"))
         } else {
             let answer = client.call(request).await;
             answer.map(|answer| lines(&target.typed, &answer, IdStyle::current()))

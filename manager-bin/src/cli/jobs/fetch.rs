@@ -21,7 +21,7 @@ const DEFAULT_COUNT: u64 = 1000;
 /// A manager whose jobs are listed.
 pub(crate) trait JobSource {
     /// Sends a request and waits for its answer.
-    async fn call<S: Service>(&self, request: S) -> Result<S::Answer, RpcError>;
+    async fn call<S: Service>(&self, request: S) -> Result<S::Response, RpcError>;
 
     /// The service of the manager at another address; none if nobody answers there.
     async fn inner(&self, uri: &str) -> Option<Self>
@@ -30,7 +30,7 @@ pub(crate) trait JobSource {
 }
 
 impl JobSource for Client {
-    async fn call<S: Service>(&self, request: S) -> Result<S::Answer, RpcError> {
+    async fn call<S: Service>(&self, request: S) -> Result<S::Response, RpcError> {
         Client::call(self, request).await
     }
 

@@ -38,7 +38,7 @@ impl<'s> JobSource for &'s Service {
         service.inner.as_deref().filter(|_| uri.starts_with("local:///inner"))
     }
 
-    async fn call<S: service::Service>(&self, request: S) -> Result<S::Answer, RpcError> {
+    async fn call<S: service::Service>(&self, request: S) -> Result<S::Response, RpcError> {
         let answer = self.answer(S::TOPIC, serde_json::to_value(request).unwrap())?;
         Ok(serde_json::from_value(answer).unwrap())
     }

@@ -25,11 +25,11 @@ pub(super) async fn run(client: &Client, args: &CallArgs) -> Result<u8, CliError
     let topic = topic(&args.service);
     let payload = payload(args.payload.as_deref())?;
     if !args.stream {
-        let answer = client.rpc(&topic, payload).await?;
+        let answer = client.call_topic(&topic, payload).await?;
         session::print(&format!("{answer}\n"))?;
         return Ok(0);
     }
-    let mut answers = client.stream(&topic, payload).await?;
+    let mut answers = client.stream_topic(&topic, payload).await?;
     while let Some(answer) = answers.next().await {
         session::print(&format!("{}\n", answer?))?;
     }

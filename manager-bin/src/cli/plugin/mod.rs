@@ -108,7 +108,7 @@ async fn load(client: &Client, args: &LoadArgs) -> Result<u8, CliError> {
     // One request for both: in between no job gets past a gate that is being exchanged.
     let (load, remove) = (Some(args.plugin.clone()), args.remove.clone());
     let request = Jobtap { load, remove, conf: conf(&args.conf)? };
-    let Err(error) = client.call_untyped(request).await else {
+    let Err(error) = client.call_raw(request).await else {
         return Ok(0);
     };
     // As Flux has it, also when nothing matched `--remove`.
@@ -117,7 +117,7 @@ async fn load(client: &Client, args: &LoadArgs) -> Result<u8, CliError> {
 
 async fn remove(client: &Client, args: &RemoveArgs) -> Result<u8, CliError> {
     let request = Jobtap { remove: Some(args.name.clone()), ..Jobtap::default() };
-    match client.call_untyped(request).await {
+    match client.call_raw(request).await {
         Ok(_) => Ok(0),
         Err(error) => Err(explain(client, error, &args.name, Among::Loaded).await),
     }

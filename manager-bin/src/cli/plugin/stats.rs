@@ -44,7 +44,7 @@ const HISTOGRAM: [Column; 5] = [
 pub(super) async fn run(client: &Client, args: &StatsArgs) -> Result<u8, CliError> {
     let request = GetStats { name: args.plugin.clone() };
     let text = if args.json {
-        client.call_untyped(request).await.map(|answer| format!("{answer}\n"))
+        client.call_raw(request).await.map(|answer| format!("{answer}\n"))
     } else {
         client.call(request).await.map(|stats| match args.histogram {
             true => table(&HISTOGRAM, rows(&stats, buckets)),

@@ -66,7 +66,7 @@ async fn status(client: &Client, name: Option<&str>) -> Result<Status, CliError>
     ask(client, GetStatus { name: name.map(str::to_owned) }).await
 }
 
-async fn ask<S: Service>(client: &Client, request: S) -> Result<S::Answer, CliError> {
+async fn ask<S: Service>(client: &Client, request: S) -> Result<S::Response, CliError> {
     let answer = client.call(request).await;
     answer.map_err(|error| CliError::failure(format!("status: {error}")))
 }

@@ -73,7 +73,7 @@ async fn print(client: &Client, args: &EventlogArgs) -> Result<u8, CliError> {
         }
     };
     let mut printer = args.format.printer()?;
-    let mut answers = client.follow(Journal {}).await.map_err(|error| refused(&error))?;
+    let mut answers = client.stream(Journal {}).await.map_err(|error| refused(&error))?;
     // The first answer has all events of the past.
     while let Some(answer) = answers.next().await {
         for event in answer.map_err(|error| refused(&error))?.events {

@@ -94,7 +94,7 @@ async fn add(client: &Client, args: &AddArgs) -> Result<u8, CliError> {
 
 async fn list(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
     if args.json {
-        let status = client.call_untyped(GetStatus {}).await.map_err(|error| refused(&error))?;
+        let status = client.call_raw(GetStatus {}).await.map_err(|error| refused(&error))?;
         let entries = status.get("maintenance").cloned().unwrap_or_default();
         session::print(&format!("{entries}\n"))?;
         return Ok(0);

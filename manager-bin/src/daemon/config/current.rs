@@ -1,7 +1,7 @@
-//! The configuration of a running manager: what it is, and how another one takes its place.
+//! The configuration of a running manager, and how another one takes its place.
 //!
-//! Plugins may refuse a new one; then the old one stays. What is read at start alone, such as the
-//! resources and the list of plugins, is that of the start.
+//! Plugins may refuse a new configuration; then the old one stays in force. Parts that are read only at
+//! the start, such as the resources and the list of plugins, stay as they were then.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,18 +22,18 @@ use crate::daemon::services::privacy::Privacy;
 use crate::rpc::errno::{EINVAL, EIO};
 use crate::rpc::{RpcError, RpcResult};
 
-/// What is asked about the configuration.
+/// What a request wants of the configuration.
 #[derive(Debug, PartialEq)]
 pub(in crate::daemon) enum ConfigCall {
-    /// `config.get`: the whole.
+    /// `config.get`: the configuration in force.
     Get,
-    /// `config.load`: this one from now on.
+    /// `config.load`: put this one in force.
     Load(Value),
-    /// `config.reload`: the files and options of the start are read again.
+    /// `config.reload`: read the files and options of the start again.
     Reload,
 }
 
-/// The configuration, and all that hear of a new one.
+/// The configuration, and the parts that read a new one.
 pub(in crate::daemon) struct Configuration {
     pub(in crate::daemon) source: Source,
     pub(in crate::daemon) engine: EngineHandle,
@@ -42,14 +42,14 @@ pub(in crate::daemon) struct Configuration {
     /// The names of all linked plugins.
     pub(in crate::daemon) linked: Vec<&'static str>,
     pub(in crate::daemon) privacy: Arc<Privacy>,
-    /// Bytes of a jobspec that is accepted.
+    /// The largest jobspec that is accepted, in bytes.
     pub(in crate::daemon) max_jobspec: AtomicUsize,
-    /// Held while a new one is tried, so that the last one accepted is the one in force.
+    /// Locked while a new configuration is tried, so that the last one that is accepted is in force.
     pub(in crate::daemon) current: Mutex<Value>,
 }
 
 impl Configuration {
-    /// Does what is asked, to its end even when nobody waits for it any more.
+    /// Carries out a request, to its end even when its client leaves meanwhile.
     pub(in crate::daemon) async fn call(
         self: Arc<Self>,
         cred: Cred,
@@ -78,7 +78,7 @@ impl Configuration {
             return Err(RpcError::new(EINVAL, "the configuration must be a table"));
         }
         let asked = config.clone();
-        // Users are looked up, and a name service may be slow.
+        // In the background: it looks users up, and a name service may be slow.
         let read = tokio::task::spawn_blocking(move || Settings::read(&asked)).await;
         let read = read.map_err(|error| RpcError::new(EIO, error.to_string()))?;
         let settings = read.map_err(|error| refused(&error))?;
@@ -95,7 +95,7 @@ impl Configuration {
     }
 }
 
-/// Says, as Flux does, which module a new configuration failed at; all that can refuse one is ours.
+/// Names, as Flux does, the module that refuses a configuration. Here it is always the job manager.
 fn of_the_manager(error: RpcError) -> RpcError {
     RpcError { text: named_by_flux(&error.text), ..error }
 }
@@ -107,15 +107,15 @@ fn named_by_flux(text: &str) -> String {
 fn refused(error: &StartError) -> RpcError {
     let text = error.to_string();
     let text = match error {
-        // The engine reads other keys of the same table, and refuses them so.
+        // The engine reads other keys of the same table, and its refusals have this form.
         StartError::Kill(_) => named_by_flux(&text),
         _ => text,
     };
     RpcError::new(EINVAL, text)
 }
 
-/// A table for a plugin that isn't there, or a key that is nearly one of the manager's, is most likely a
-/// slip, but no reason not to start: hosts may share a configuration and not the plugins.
+/// Warns of tables for plugins that are not linked, and of keys that are nearly one of the manager's. They
+/// are most likely mistakes, but no errors: hosts may share a configuration and have other plugins.
 pub(in crate::daemon) fn warn_of_strangers(config: &Value, linked: &[&'static str], log: &Log) {
     for text in strangers(config, linked).into_iter().chain(doubtful(config)) {
         log.write(Level::Warning, &text);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_for_no_plugin_is_named_with_the_one_that_is_near() {
+    fn a_table_for_no_plugin_is_named_with_the_nearest_plugin() {
         let config = json!({"plugins": {"deadlin": {}, "fairshare": {}}});
         let found = strangers(&config, &["deadline", "fairshare"]);
         let text = "[plugins.deadlin]: no plugin of this name is linked into this manager; did you \

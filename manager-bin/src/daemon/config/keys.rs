@@ -1,7 +1,8 @@
-//! Keys of the configuration that don't do what was probably meant: above all misspelt ones.
+//! Warnings about keys of the configuration that have no effect and were probably meant to have one, most
+//! of all misspelt ones.
 //!
-//! Any table may have keys that only a plugin reads, or only another program that shares the file. So an
-//! unknown key is no error; one that is near to a known one gets a warning.
+//! Any table may have keys that only a plugin reads, or another program that shares the file. So an unknown
+//! key is no error; one that resembles a known key gets a warning.
 
 use jobtap_core::suggest::nearest;
 use serde_json::Value;
@@ -79,13 +80,13 @@ const TABLES: [(&str, &[&str]); 14] = [
     ("store", &["damage", "memory"]),
 ];
 
-/// Keys of Flux that promise access which nobody gets here.
+/// Keys of Flux that give access to other users, and have no effect here.
 const WITHOUT_EFFECT: [(&str, &str); 2] = [
     ("/access/allow-guest-user", "only the owner can connect to a manager"),
     ("/access/roles/admin/groups", "groups are not looked up here: name the users"),
 ];
 
-/// Warnings of keys that don't do what was probably meant.
+/// The warnings about a configuration.
 pub(super) fn doubtful(config: &Value) -> Vec<String> {
     let mut texts = misspelt(config);
     for (pointer, why) in WITHOUT_EFFECT {
@@ -98,7 +99,7 @@ pub(super) fn doubtful(config: &Value) -> Vec<String> {
     texts
 }
 
-/// A warning for each key that is near to one of the manager's.
+/// A warning for each key that resembles one of the manager's.
 fn misspelt(config: &Value) -> Vec<String> {
     TABLES.iter().flat_map(|(table, known)| misspelt_in(config, table, known)).collect()
 }
@@ -127,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_near_to_a_known_key_is_named_with_it() {
+    fn a_misspelt_key_is_named_with_the_one_that_was_meant() {
         let config = json!({
             "polcy": {},
             "job-manager": {"inactive-age-limt": "1h", "plugins": [], "mine": 1},
@@ -146,16 +147,16 @@ mod tests {
     }
 
     #[test]
-    fn access_that_nobody_gets_is_told() {
+    fn keys_that_promise_access_get_a_warning() {
         let config = |allow: bool| json!({"access": {"allow-guest-user": allow}});
         let text = "access.allow-guest-user has no effect: only the owner can connect to a manager";
         assert_eq!(doubtful(&config(true)), [text]);
         assert!(doubtful(&config(false)).is_empty());
     }
 
-    /// Of the tables of Flux's configuration that a site brings along.
+    /// Tables of Flux's configuration that a site may have.
     #[test]
-    fn what_flux_knows_is_not_taken_for_a_slip() {
+    fn keys_of_flux_get_no_warning() {
         let config = json!({
             "access": {
                 "allow-guest-user": false,

@@ -14,9 +14,9 @@ pub enum ConfigError {
     /// A file or directory that can't be read.
     #[error("can't read the configuration {}: {reason}", path.display())]
     Read {
-        /// What was to be read.
+        /// The file or directory.
         path: PathBuf,
-        /// The system's words.
+        /// The error of the system.
         reason: std::io::Error,
     },
     /// A text that is not TOML or JSON.
@@ -26,7 +26,7 @@ pub enum ConfigError {
         place: String,
         /// Line, from 1.
         line: usize,
-        /// What is wrong there.
+        /// The error of the parser.
         message: String,
     },
     /// A `--conf` that is neither a text nor a file nor `KEY=VAL`.
@@ -34,20 +34,21 @@ pub enum ConfigError {
     Setting(String),
 }
 
-/// Where a configuration comes from: what `start` was told, which a reload reads again.
+/// Where a configuration comes from: the options of `start`. A reload reads them again.
 #[derive(Debug, Clone, Default)]
 pub struct Source {
     /// Files and directories, absolute.
     paths: Vec<PathBuf>,
-    /// `--conf` options, over the files.
+    /// The `--conf` options, which take precedence over the files.
     settings: Vec<String>,
 }
 
 impl Source {
-    /// From these files, directories and options. Relative names are those of the present directory.
+    /// A configuration from these files, directories and options. Relative names are relative to the
+    /// current directory.
     ///
     /// # Errors
-    /// When the present directory isn't there any more.
+    /// The current directory has been removed.
     pub fn new(paths: &[PathBuf], settings: Vec<String>) -> Result<Self, ConfigError> {
         let absolute = |path: &PathBuf| {
             std::path::absolute(path)
@@ -60,7 +61,7 @@ impl Source {
     /// Reads and merges all of it.
     ///
     /// # Errors
-    /// The first thing that can't be read or understood.
+    /// The first file or option that cannot be read or parsed.
     pub fn read(&self) -> Result<Value, ConfigError> {
         let mut whole = crate::build::linked::default_config();
         for path in &self.paths {
@@ -73,10 +74,10 @@ impl Source {
     }
 }
 
-/// A text that is a whole configuration: a JSON object, or TOML. `place` names it in errors.
+/// Parses a whole configuration: a JSON object, or TOML. `place` names it in errors.
 ///
 /// # Errors
-/// When it is neither.
+/// The text is neither.
 pub fn parse(place: &str, text: &str) -> Result<Value, ConfigError> {
     if text.trim_start().starts_with('{') {
         parse_json(place, text)
@@ -94,7 +95,7 @@ pub fn load(path: &Path) -> Result<Value, ConfigError> {
     Ok(config)
 }
 
-/// One `--conf` option: a file's name, a TOML or JSON text, or `key.path=value`.
+/// Parses one `--conf` option: a file's name, a TOML or JSON text, or `key.path=value`.
 pub fn setting(text: &str) -> Result<Value, ConfigError> {
     let path = Path::new(text);
     if !text.contains(['=', '\n']) && is_config_file(path) {
@@ -110,7 +111,7 @@ pub fn setting(text: &str) -> Result<Value, ConfigError> {
     }
 }
 
-/// Puts `over` on top of `base`: tables are joined key by key, anything else is replaced.
+/// Merges `over` into `base`: tables are merged key by key, any other value is replaced.
 pub fn merge(base: &mut Value, over: Value) {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => {
@@ -176,7 +177,7 @@ fn parse_json(place: &str, text: &str) -> Result<Value, ConfigError> {
     }
 }
 
-/// TOML has more types than JSON: a date becomes its text, a number without JSON form null.
+/// A TOML value as JSON. A date becomes its text, and a number that JSON does not have becomes null.
 fn to_json(value: toml::Value) -> Value {
     match value {
         toml::Value::String(text) => Value::String(text),
@@ -197,7 +198,7 @@ fn key_value(text: &str) -> Option<Value> {
     nest(key, value)
 }
 
-/// `a.b.c` and a value as `{"a":{"b":{"c":value}}}`; no empty part is allowed.
+/// Nests a value: `a.b.c` makes `{"a":{"b":{"c":value}}}`. `None` if a part of the key is empty.
 pub fn nest(key: &str, value: Value) -> Option<Value> {
     key.rsplit('.').try_fold(value, |inner, part| {
         (!part.is_empty()).then(|| Value::Object(Map::from_iter([(part.to_owned(), inner)])))

@@ -1,5 +1,5 @@
-//! What the manager itself, not its engine, reads of the configuration: all at once, at the start and
-//! for each new one, so that nothing has begun or changed when it is refused.
+//! The settings that the manager itself, not its engine, reads from the configuration. All are read at
+//! once, at the start and for each new configuration, so that nothing has changed when one is refused.
 
 use serde_json::Value;
 
@@ -11,25 +11,25 @@ use crate::daemon::services::privacy::Veil;
 use crate::exec::KillPolicy;
 use crate::store::StoreSettings;
 
-/// What it says.
+/// The settings.
 #[derive(Debug, PartialEq)]
 pub(in crate::daemon) struct Settings {
-    /// Lines that the log keeps.
+    /// How many lines the log keeps.
     pub(in crate::daemon) ring_size: usize,
-    /// Events that the instance's log keeps.
+    /// How many events the log of changes keeps.
     pub(in crate::daemon) audited: usize,
     pub(in crate::daemon) kill: KillPolicy,
     pub(in crate::daemon) veil: Veil,
-    /// Bytes of a jobspec that is accepted.
+    /// The largest jobspec that is accepted, in bytes.
     pub(in crate::daemon) max_jobspec: usize,
     pub(in crate::daemon) store: StoreSettings,
 }
 
 impl Settings {
-    /// Reads `config`, the whole configuration. Looks users up, which may take long.
+    /// Reads `config`, the whole configuration. This looks users up, which may take long.
     ///
     /// # Errors
-    /// What can't be used, with its key.
+    /// The first setting that cannot be used, with its key.
     pub(in crate::daemon) fn read(config: &Value) -> Result<Self, StartError> {
         Ok(Self {
             ring_size: ring_size(config)?,
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_used_is_refused_with_its_key() {
+    fn a_refused_setting_is_named_by_its_key() {
         for (config, key) in [
             (json!({"audit": {"max-events": 0}}), "audit.max-events"),
             (json!({"log": {"ring-size": "x"}}), "log.ring-size"),

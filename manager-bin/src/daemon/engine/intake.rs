@@ -1,10 +1,10 @@
-//! What waits for the engine, and whose turn it is.
+//! The messages that wait for the engine, and the order in which it takes them.
 //!
 //! Each connection has a queue of its own, and the engine takes from them in turns: first over the
 //! users, then over the connections of each user. So a client that sends thousands of requests delays
 //! another one by one request, not by thousands, and a user with many connections has no more turns
-//! than a user with one. What the manager itself reports, such as the ends of jobs, has every second
-//! turn, however many clients there are.
+//! than a user with one. Messages of the manager itself, such as the ends of jobs, have every second turn,
+//! however many clients there are.
 
 use std::collections::VecDeque;
 use std::hash::Hash;
@@ -13,21 +13,21 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use jobtap_core::job::Uid;
 use rustc_hash::FxHashMap;
 
-/// Whose queue something is put on.
+/// The queue that a message is put on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::daemon) enum Source {
-    /// The manager's own.
+    /// That of the manager itself.
     Manager,
-    /// A client's.
+    /// That of a connection.
     Client {
-        /// Who is at the other end.
+        /// The user at its other end.
         user: Uid,
         /// The connection's number.
         connection: u64,
     },
 }
 
-/// The way to the engine's thread.
+/// The queues of messages for the engine's thread.
 pub(in crate::daemon) struct Intake<T> {
     waiting: Mutex<Waiting<T>>,
     arrived: Condvar,
@@ -36,7 +36,7 @@ pub(in crate::daemon) struct Intake<T> {
 struct Waiting<T> {
     own: VecDeque<T>,
     clients: Turns<Uid, Turns<u64, VecDeque<T>>>,
-    /// Whether the next one is the manager's own, if there is one.
+    /// Whether it is the turn of the manager's own queue.
     own_next: bool,
     /// Whether the engine's thread sleeps until something arrives.
     asleep: bool,
@@ -57,7 +57,7 @@ impl<T> Default for Intake<T> {
 }
 
 impl<T> Intake<T> {
-    /// Puts something at the end of a queue; false when nothing is taken any more.
+    /// Puts a message at the end of a queue. Returns false when the intake is closed.
     pub(in crate::daemon) fn put(&self, source: Source, what: T) -> bool {
         let mut waiting = self.lock();
         if waiting.closed {
@@ -75,7 +75,7 @@ impl<T> Intake<T> {
         true
     }
 
-    /// Waits for the next one.
+    /// Takes the next message, and waits until there is one.
     pub(in crate::daemon) fn take(&self) -> T {
         let mut waiting = self.lock();
         loop {
@@ -87,22 +87,22 @@ impl<T> Intake<T> {
         }
     }
 
-    /// The next one, if there is one.
+    /// Takes the next message, if there is one.
     pub(in crate::daemon) fn try_take(&self) -> Option<T> {
         self.lock().next()
     }
 
-    /// Drops the messages of a connection that has ended, since nothing can be answered there.
+    /// Drops the messages of a connection that has ended, since no response can be sent there.
     pub(in crate::daemon) fn forget(&self, source: Source) {
         let forgotten = match source {
             Source::Manager => None,
             Source::Client { user, connection } => self.lock().forget(user, connection),
         };
-        // Outside of the lock: what is dropped may put something on the manager's own queue.
+        // Outside of the lock: dropping a message may put another one on the manager's own queue.
         drop(forgotten);
     }
 
-    /// Takes nothing any more and forgets what waits.
+    /// Closes the intake: drops all messages, and takes no more.
     pub(in crate::daemon) fn close(&self) {
         let mut waiting = self.lock();
         waiting.closed = true;
@@ -132,14 +132,14 @@ impl<T> Waiting<T> {
 
     fn forget(&mut self, user: Uid, connection: u64) -> Option<VecDeque<T>> {
         let queues = self.clients.queues.get_mut(&user)?;
-        // Its place in the ring is passed over when its turn comes.
+        // Its key stays in the ring; `next` passes over keys without a queue.
         queues.queues.remove(&connection)
     }
 }
 
 /// Queues that take turns.
 struct Turns<K, Q> {
-    /// The queues that have something, the next one in front.
+    /// The queues that have messages, the one whose turn it is in front.
     ring: VecDeque<K>,
     queues: FxHashMap<K, Q>,
 }
@@ -151,7 +151,7 @@ impl<K, Q> Default for Turns<K, Q> {
 }
 
 impl<K: Copy + Eq + Hash, Q: Default> Turns<K, Q> {
-    /// The queue of this key, to which something is added.
+    /// The queue of this key, for a message to be added.
     fn of(&mut self, key: K) -> &mut Q {
         let ring = &mut self.ring;
         self.queues.entry(key).or_insert_with(|| {
@@ -202,7 +202,7 @@ mod tests {
         intake.put(client(1, 2), "b1");
         intake.put(client(1, 2), "b2");
         assert_eq!(all(&intake), ["a1", "b1", "a2", "b2", "a3"]);
-        // One that came back has its turn as before.
+        // A connection that was empty has its turn as before.
         intake.put(client(1, 1), "a4");
         assert_eq!(all(&intake), ["a4"]);
     }
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_ended_is_forgotten_and_only_it() {
+    fn a_connection_that_ended_loses_its_messages_and_no_other() {
         let intake = Intake::default();
         intake.put(client(1, 1), "gone");
         intake.put(client(1, 2), "stays");
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleeping_engine_is_woken_and_a_closed_intake_takes_nothing() {
+    fn a_message_wakes_the_engine_and_a_closed_intake_takes_none() {
         let intake = Intake::default();
         std::thread::scope(|scope| {
             let taken = scope.spawn(|| intake.take());

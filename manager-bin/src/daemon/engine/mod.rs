@@ -1,8 +1,8 @@
-//! The one thread that owns the engine, and the handle by which others reach it.
+//! The thread that owns the engine, and the handle by which other threads reach it.
 //!
-//! Each turn takes what has arrived, lets the engine work on it, and hands all writes and effects of
-//! the turn to the store as one batch. What was read in a turn is delivered with that batch too: an
-//! answer never shows what is not durable yet.
+//! Each turn takes the messages that have arrived, lets the engine process them, and hands all writes and
+//! effects of the turn to the store as one batch. Results of reads are delivered after that batch, too:
+//! a response never shows what is not durable yet.
 
 pub(super) mod intake;
 pub(super) mod pulse;
@@ -20,61 +20,61 @@ use tokio::sync::oneshot;
 
 use self::intake::{Intake, Source};
 use self::pulse::Pulse;
-use self::replies::{Answers, Replies, Reply, shutting_down};
+use self::replies::{Replies, Reply, ReplyStream, shutting_down};
 use super::Failure;
 use super::log::Log;
 use crate::rpc::{RpcError, RpcResult};
 use crate::store::Op;
 
-/// Inputs taken into one turn at most: bounds the latency of the first of them.
+/// How many messages one turn takes at most. Bounds the latency of the first of them.
 const PER_TURN: usize = 1024;
 
-/// A turn that has lasted so long takes nothing more, for the same reason: a few inputs may be as much
-/// work as a thousand others.
+/// A turn that has lasted this long takes no more messages, for the same reason: a few of them may be as
+/// much work as a thousand others.
 const LONGEST_TURN: Duration = Duration::from_millis(10);
 
-/// A result that is delivered when everything it may show is durable.
+/// Delivers the result of a read once everything that it may show is durable.
 pub(super) type Delivery = Box<dyn FnOnce() + Send>;
 
-/// A look at the engine.
+/// Reads from the engine.
 type Look = Box<dyn FnOnce(&Engine) -> Delivery + Send>;
 
-/// What the engine thread is told.
+/// A message to the engine's thread.
 pub(super) enum Message {
     /// For the engine.
     Input(Input),
-    /// Somebody looks at it.
+    /// Something to be read from it.
     Read(Look),
-    /// Something to be made durable, and who waits for that.
+    /// Operations to be made durable, and what follows then.
     Store(Vec<Op>, Delivery),
-    /// The last message: [unload](Engine::unload) and end.
+    /// The last message: [unload](Engine::unload) the engine and end the thread.
     Stop,
 }
 
-/// What waits for the engine's thread.
+/// The messages that wait for the engine's thread.
 pub(super) type Messages = Intake<Message>;
 
-/// What follows a turn's writes.
+/// What is done after the writes of a turn are durable.
 pub(super) enum After {
-    /// Something that the engine wants done.
+    /// An effect of the engine.
     Effect(Effect),
-    /// Something that was read.
+    /// The result of a read.
     Deliver(Delivery),
 }
 
-/// Everything that one turn leads to.
+/// The results of one turn.
 #[derive(Default)]
 pub(super) struct Turn {
-    /// To be committed together.
+    /// The writes of the engine, to be committed together.
     pub writes: Vec<Write>,
-    /// More, which isn't the engine's.
+    /// Operations of other parts, to be committed with them.
     pub ops: Vec<Op>,
-    /// To be done in this order once the writes are durable.
+    /// What is done, in this order, once the writes are durable.
     pub after: Vec<After>,
 }
 
-/// The way to the engine, for any thread. What is handed in by one handle, or by a client's, is taken
-/// in the order of the calls.
+/// Sends messages to the engine, from any thread. The messages of one handle are processed in the order
+/// in which they are sent.
 #[derive(Clone)]
 pub(super) struct EngineHandle {
     messages: Arc<Messages>,
@@ -83,44 +83,44 @@ pub(super) struct EngineHandle {
 }
 
 impl EngineHandle {
-    /// The manager's own handle.
+    /// The handle of the manager's own parts.
     pub(super) fn new(messages: Arc<Messages>) -> Self {
         Self { messages, source: Source::Manager, replies: Arc::default() }
     }
 
-    /// The handle of a client, who takes turns with the others.
+    /// The handle of a client, which takes turns with other clients.
     pub(super) fn of_client(&self, source: Source) -> Self {
         Self { source, ..self.clone() }
     }
 
-    /// The client has left: what it asked for and the engine has not begun is not done.
+    /// Drops the requests of a client that has left, as far as the engine has not begun them.
     pub(super) fn leave(&self) {
         self.messages.forget(self.source);
     }
 
-    /// Hands in a request; the answer comes when its events are durable.
+    /// Sends a request. The response comes when the events of the request are durable.
     pub(super) fn request(&self, cred: Cred, request: Request) -> Reply {
         let reply = self.replies.one();
         if !self.input(Input::Request { reply: reply.to, cred, request }) {
-            self.replies.forget(reply.to);
+            self.replies.remove(reply.to);
         }
         reply
     }
 
-    /// Hands in a request that may be answered many times.
-    pub(super) fn stream(&self, cred: Cred, request: Request) -> Answers {
+    /// Sends a request that may have many responses.
+    pub(super) fn stream(&self, cred: Cred, request: Request) -> ReplyStream {
         let engine = Arc::clone(&self.messages);
         let answers = self.replies.many(move |to| {
-            // The engine may have ended.
+            // When the engine has ended there is nothing to abandon.
             engine.put(Source::Manager, Message::Input(Input::Abandoned(to)));
         });
         if !self.input(Input::Request { reply: answers.to, cred, request }) {
-            self.replies.forget(answers.to);
+            self.replies.remove(answers.to);
         }
         answers
     }
 
-    /// Looks at the engine; what it shows is durable when the answer arrives.
+    /// Reads from the engine. Everything that the result shows is durable when it arrives.
     pub(super) fn read<T, F>(&self, look: F) -> oneshot::Receiver<Result<T, RpcError>>
     where
         T: Send + 'static,
@@ -128,7 +128,7 @@ impl EngineHandle {
     {
         let (sender, receiver) = oneshot::channel();
         let look: Look = Box::new(move |engine| {
-            // Not for a client that has left.
+            // A read may be long; it is skipped when its client has left.
             let result = (!sender.is_closed()).then(|| look(engine));
             Box::new(move || drop(result.map(|result| sender.send(result))))
         });
@@ -136,7 +136,7 @@ impl EngineHandle {
         receiver
     }
 
-    /// Has this made durable; the answer, which says nothing more, comes when it is.
+    /// Makes these operations durable. The response is null and comes when they are.
     pub(super) fn store(&self, ops: Vec<Op>) -> oneshot::Receiver<RpcResult> {
         let (sender, receiver) = oneshot::channel();
         let done = Box::new(move || drop(sender.send(Ok(Value::Null))));
@@ -144,17 +144,17 @@ impl EngineHandle {
         receiver
     }
 
-    /// Hands in what happened; false when the engine has ended.
+    /// Sends an input. Returns false when the engine has ended.
     pub(super) fn input(&self, input: Input) -> bool {
         self.messages.put(self.source, Message::Input(input))
     }
 
-    /// Asks the thread to end after what the manager itself sent before.
+    /// Ends the thread after the messages that the manager's own parts have sent before.
     pub(super) fn stop(&self) {
         self.messages.put(self.source, Message::Stop);
     }
 
-    /// Those who wait for answers.
+    /// The requests that wait for responses.
     pub(super) fn replies(&self) -> &Replies {
         &self.replies
     }
@@ -166,7 +166,7 @@ impl RemoteSink for EngineHandle {
     }
 }
 
-/// The answer, or the refusal of a manager that ends.
+/// The result, or the refusal of a manager that is ending.
 pub(super) async fn answered<T>(
     receiver: impl Future<Output = Result<Result<T, RpcError>, oneshot::error::RecvError>>,
 ) -> Result<T, RpcError> {
@@ -178,17 +178,17 @@ pub(super) fn refusal(error: RequestError) -> RpcError {
     RpcError::new(error.errno, error.text)
 }
 
-/// What the engine's thread works with beside the engine.
+/// What the engine's thread uses beside the engine.
 pub(super) struct Surroundings<'a> {
     /// Where its log lines go.
     pub log: &'a Log,
-    /// Where its end is reported.
+    /// Where a failure of the engine is reported.
     pub failure: &'a Failure,
-    /// Its clocks.
+    /// The clocks by which handlers are metered.
     pub pulse: &'a Pulse,
 }
 
-/// Runs the engine until it is stopped; `turns` commits each turn. A panic becomes a failure in words.
+/// Runs the engine until it is stopped; `turns` commits each turn. A panic is reported as a failure.
 pub(super) fn run(
     mut engine: Engine,
     messages: &Messages,
@@ -209,7 +209,7 @@ pub(super) fn run(
             }
         }
     }));
-    // Who asks from now on hears that the manager ends.
+    // Requests that are sent from now on are refused, since the manager is ending.
     messages.close();
     if let Err(panic) = outcome {
         around.failure.report(format!("the engine failed: {}", super::panic_text(&*panic)));
@@ -245,7 +245,7 @@ fn one_turn(
 }
 
 impl Turn {
-    /// Adds what one call of the engine leads to; its log lines are written at once.
+    /// Adds the effects of one call of the engine. Its log lines are written at once.
     pub(super) fn add(&mut self, effects: Effects, log: &Log) {
         for line in effects.log {
             log.write(line.level, &line.text);

@@ -1,8 +1,8 @@
 //! The clocks by which handlers of plugins are metered.
 //!
-//! A handler is called hundreds of thousands of times a second, so its time is read from a number in
-//! memory. A thread keeps that number up to date while the engine works, and sleeps while it doesn't:
-//! an idle manager wakes nobody.
+//! A handler may be called hundreds of thousands of times a second, so the time is read from a number in
+//! memory. A thread updates that number while the engine works, and sleeps while the engine does: an idle
+//! manager causes no wakeups.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
@@ -14,13 +14,13 @@ use jobtap_core::host::Ticks;
 
 use crate::daemon::log::Log;
 
-/// How often the number is renewed while the engine works.
+/// How often the number is updated while the engine works.
 const BEAT: Duration = Duration::from_millis(5);
 
-/// A single input that keeps the engine busy for so long is reported, once.
+/// An input that keeps the engine busy for this long is reported, once.
 const STUCK: Duration = Duration::from_secs(10);
 
-/// The engine's end of the clocks. The thread ends when this is dropped.
+/// The clocks and their thread, which ends when this is dropped.
 pub(in crate::daemon) struct Pulse {
     shared: Arc<Shared>,
     thread: Thread,
@@ -30,10 +30,10 @@ pub(in crate::daemon) struct Pulse {
 struct Shared {
     /// Milliseconds.
     coarse: Arc<AtomicU64>,
-    /// When the present input was taken up, in milliseconds.
+    /// When the engine began with the present input, in milliseconds.
     begun: AtomicU64,
     working: AtomicBool,
-    /// The thread waits, or is about to, until it is woken.
+    /// Whether the thread waits to be woken, or is about to.
     resting: AtomicBool,
     ended: AtomicBool,
 }
@@ -56,19 +56,20 @@ impl Pulse {
         Ticks::new(Arc::clone(&self.shared.coarse), nanoseconds)
     }
 
-    /// The engine takes up an input.
+    /// The engine begins with an input.
     pub(in crate::daemon) fn works(&self) {
         let now = milliseconds();
         self.shared.coarse.store(now, SeqCst);
         self.shared.begun.store(now, SeqCst);
-        // In this order, and the thread in the opposite one: either sees what the other one did.
+        // The thread writes and reads these in the opposite order, so one of the two sees the change of
+        // the other, and no wakeup is lost.
         self.shared.working.store(true, SeqCst);
         if self.shared.resting.swap(false, SeqCst) {
             self.thread.unpark();
         }
     }
 
-    /// The engine has nothing to do.
+    /// The engine is idle.
     pub(in crate::daemon) fn rests(&self) {
         self.shared.working.store(false, SeqCst);
     }
@@ -96,7 +97,7 @@ fn beat(shared: &Shared, log: &Log) {
             }
         }
         if working || !quiet {
-            // A beat more before it rests: short turns in a row shall not wake it each time.
+            // One more beat before the thread sleeps, so that short turns in a row do not wake it each time.
             quiet = !working;
             std::thread::park_timeout(BEAT);
             continue;
@@ -144,7 +145,7 @@ mod tests {
         Pulse::start(Arc::new(Log::new(Level::Error))).unwrap()
     }
 
-    /// Waits without a limit of its own: a test that hangs names itself.
+    /// Waits without a deadline of its own: the test runner reports a test that hangs.
     fn until(holds: impl Fn() -> bool) {
         while !holds() {
             std::thread::yield_now();

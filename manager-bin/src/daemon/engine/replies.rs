@@ -1,4 +1,4 @@
-//! Who waits for which answer of the engine.
+//! The requests that wait for a response of the engine.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -13,13 +13,13 @@ use tokio::sync::{mpsc, oneshot};
 use crate::rpc::errno::{EAGAIN, ENODATA, EOVERFLOW};
 use crate::rpc::{RpcError, RpcResult};
 
-/// Answers of a stream that may wait for a slow reader. One that is slower still is cut off: what
+/// ReplyStream of a stream that may wait for a slow reader. One that is slower still is cut off: what
 /// waits is in the manager's memory.
-const WAITING_ANSWERS: usize = 64 * 1024;
-/// The same in bytes, about.
+const WAITING_RESPONSES: usize = 64 * 1024;
+/// About how many bytes they may have.
 const WAITING_BYTES: usize = 4 << 20;
 
-/// Requests that wait for the engine's answer.
+/// Requests that wait for a response of the engine.
 #[derive(Default)]
 pub(in crate::daemon) struct Replies {
     next: AtomicU64,
@@ -31,30 +31,30 @@ enum Waiting {
     Many(mpsc::Sender<Step>, Arc<AtomicUsize>),
 }
 
-/// What comes in a stream.
+/// What a stream carries.
 enum Step {
     One(Value),
     Last(RpcResult),
 }
 
 impl Replies {
-    /// Somebody waits for one answer.
+    /// Waits for one response.
     pub(in crate::daemon) fn one(self: &Arc<Self>) -> Reply {
-        let (sender, answer) = oneshot::channel();
-        Reply { to: self.insert(Waiting::One(sender)), answer, replies: Arc::clone(self) }
+        let (sender, response) = oneshot::channel();
+        Reply { to: self.insert(Waiting::One(sender)), response, replies: Arc::clone(self) }
     }
 
-    /// Somebody waits for many answers. He is forgotten when he drops the [`Answers`]; if more could
-    /// have come, `abandoned` is told.
+    /// Waits for any number of responses. Dropping the [`ReplyStream`] ends that, and calls `abandoned` if
+    /// more of them could have come.
     pub(in crate::daemon) fn many(
         self: &Arc<Self>,
         abandoned: impl Fn(ReplyTo) + Send + 'static,
-    ) -> Answers {
-        let (sender, steps) = mpsc::channel(WAITING_ANSWERS);
+    ) -> ReplyStream {
+        let (sender, steps) = mpsc::channel(WAITING_RESPONSES);
         let bytes = Arc::<AtomicUsize>::default();
         let to = self.insert(Waiting::Many(sender, Arc::clone(&bytes)));
         let (replies, abandoned) = (Arc::clone(self), Box::new(abandoned));
-        Answers { to, steps, bytes, last: None, replies, abandoned }
+        ReplyStream { to, steps, bytes, last: None, replies, abandoned }
     }
 
     fn insert(&self, waiting: Waiting) -> ReplyTo {
@@ -63,19 +63,19 @@ impl Replies {
         to
     }
 
-    /// Nobody will answer any more; says whether an answer was still owed.
-    pub(in crate::daemon) fn forget(&self, to: ReplyTo) -> bool {
+    /// Removes a request, and returns whether it still waited for a response.
+    pub(in crate::daemon) fn remove(&self, to: ReplyTo) -> bool {
         self.lock().remove(&to).is_some()
     }
 
-    /// One answer of a stream.
+    /// Sends one response of a stream.
     pub(in crate::daemon) fn respond(&self, to: ReplyTo, payload: Value) {
         let mut waiting = self.lock();
         let Some(Waiting::Many(sender, bytes)) = waiting.get(&to) else {
             return;
         };
         let before = bytes.fetch_add(size(&payload), Ordering::AcqRel);
-        // The last free place is for the reason why no more will come.
+        // The last free place is reserved for the error that ends the stream.
         let fits = sender.capacity() > 1 && before < WAITING_BYTES;
         let step = if fits { Step::One(payload) } else { Step::Last(Err(too_slow())) };
         if sender.try_send(step).is_err() || !fits {
@@ -83,8 +83,8 @@ impl Replies {
         }
     }
 
-    /// The last or only answer, to the one who waits, if he still does.
-    pub(in crate::daemon) fn answer(&self, to: ReplyTo, result: Result<Value, RequestError>) {
+    /// Sends the last or only response, if the request still waits for it.
+    pub(in crate::daemon) fn finish(&self, to: ReplyTo, result: Result<Value, RequestError>) {
         let result = result.map_err(|error| RpcError::new(error.errno, error.text));
         match self.lock().remove(&to) {
             Some(Waiting::One(sender)) => drop(sender.send(result)),
@@ -93,7 +93,7 @@ impl Replies {
         }
     }
 
-    /// The engine has ended: those who still wait hear that.
+    /// Fails all requests that wait, since the engine has ended.
     pub(in crate::daemon) fn close(&self) {
         self.lock().clear();
     }
@@ -103,10 +103,10 @@ impl Replies {
     }
 }
 
-/// The one answer to a request. Dropped, it is not waited for any more.
+/// The one response to a request. Dropping it removes the request.
 pub(in crate::daemon) struct Reply {
     pub(in crate::daemon) to: ReplyTo,
-    answer: oneshot::Receiver<RpcResult>,
+    response: oneshot::Receiver<RpcResult>,
     replies: Arc<Replies>,
 }
 
@@ -114,58 +114,58 @@ impl Future for Reply {
     type Output = Result<RpcResult, oneshot::error::RecvError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.answer).poll(cx)
+        Pin::new(&mut self.response).poll(cx)
     }
 }
 
 impl Drop for Reply {
     fn drop(&mut self) {
-        self.replies.forget(self.to);
+        self.replies.remove(self.to);
     }
 }
 
-/// The answers to one request, as they come.
-pub(in crate::daemon) struct Answers {
+/// The responses to a request, as they come.
+pub(in crate::daemon) struct ReplyStream {
     pub(in crate::daemon) to: ReplyTo,
     steps: mpsc::Receiver<Step>,
-    /// Of the answers that wait.
+    /// Bytes of the responses that wait.
     bytes: Arc<AtomicUsize>,
     last: Option<RpcError>,
     replies: Arc<Replies>,
     abandoned: Box<dyn Fn(ReplyTo) + Send>,
 }
 
-impl Answers {
-    /// The next answer; the error that ends them is ENODATA when all is well.
+impl ReplyStream {
+    /// The next response. An error is the last one; ENODATA ends a stream that has not failed.
     pub(in crate::daemon) async fn next(&mut self) -> RpcResult {
         if let Some(last) = &self.last {
             return Err(last.clone());
         }
         match self.steps.recv().await {
-            Some(Step::One(answer)) => {
-                self.bytes.fetch_sub(size(&answer), Ordering::AcqRel);
-                Ok(answer)
+            Some(Step::One(response)) => {
+                self.bytes.fetch_sub(size(&response), Ordering::AcqRel);
+                Ok(response)
             }
             Some(Step::Last(Err(error))) => Err(error),
-            // A service that answers once does so to those too who would take more.
-            Some(Step::Last(Ok(answer))) => {
+            // A service that responds once does so in a stream, too; the stream ends after that.
+            Some(Step::Last(Ok(response))) => {
                 self.last = Some(RpcError::new(ENODATA, ""));
-                Ok(answer)
+                Ok(response)
             }
             None => Err(shutting_down()),
         }
     }
 }
 
-impl Drop for Answers {
+impl Drop for ReplyStream {
     fn drop(&mut self) {
-        if self.replies.forget(self.to) {
+        if self.replies.remove(self.to) {
             (self.abandoned)(self.to);
         }
     }
 }
 
-/// About what a value takes in memory.
+/// About how many bytes a value takes in memory.
 fn size(value: &Value) -> usize {
     let inside = match value {
         Value::String(text) => text.len(),
@@ -176,7 +176,7 @@ fn size(value: &Value) -> usize {
     inside + size_of::<Value>()
 }
 
-/// The answer of a manager that ends.
+/// The refusal of a manager that is ending.
 pub(in crate::daemon) fn shutting_down() -> RpcError {
     RpcError::new(EAGAIN, "the manager is shutting down")
 }
@@ -191,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    fn drain(answers: &mut Answers) -> Vec<RpcResult> {
+    fn drain(answers: &mut ReplyStream) -> Vec<RpcResult> {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let mut all = Vec::new();
         loop {
@@ -215,7 +215,7 @@ mod tests {
         replies.respond(answers.to, json!(1));
         replies.respond(answers.to, json!(2));
         let over = RequestError { errno: ENODATA, text: String::new() };
-        replies.answer(answers.to, Err(over));
+        replies.finish(answers.to, Err(over));
         replies.respond(answers.to, json!("too late"));
         assert_eq!(drain(&mut answers), [Ok(json!(1)), Ok(json!(2)), end()]);
     }
@@ -224,7 +224,7 @@ mod tests {
     fn a_single_answer_is_a_stream_of_one() {
         let replies = Arc::<Replies>::default();
         let mut answers = replies.many(|_| ());
-        replies.answer(answers.to, Ok(json!(1)));
+        replies.finish(answers.to, Ok(json!(1)));
         assert_eq!(drain(&mut answers), [Ok(json!(1)), end()]);
     }
 
@@ -248,7 +248,7 @@ mod tests {
         drop(one);
         assert!(replies.lock().is_empty());
         replies.respond(to, json!(1));
-        replies.answer(to, Ok(json!(2)));
+        replies.finish(to, Ok(json!(2)));
         assert!(replies.lock().is_empty());
     }
 
@@ -256,12 +256,12 @@ mod tests {
     fn who_reads_too_slowly_is_told_so() {
         let replies = Arc::<Replies>::default();
         let mut answers = replies.many(|_| ());
-        for number in 0..2 * WAITING_ANSWERS {
+        for number in 0..2 * WAITING_RESPONSES {
             replies.respond(answers.to, json!(number));
         }
         assert!(replies.lock().is_empty());
         let all = drain(&mut answers);
-        assert!(all.len() <= WAITING_ANSWERS);
+        assert!(all.len() <= WAITING_RESPONSES);
         assert_eq!(all.last().unwrap().as_ref().unwrap_err().errno, EOVERFLOW);
     }
 
@@ -274,7 +274,7 @@ mod tests {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             (0..count).map(|_| runtime.block_on(answers.next())).filter(Result::is_ok).count()
         };
-        // Read as they come, any number arrives.
+        // Any number of responses arrives when they are read as they come.
         for _ in 0..4 {
             (0..3).for_each(|_| replies.respond(ReplyTo(0), json!({ "text": long })));
             assert_eq!(read(3), 3);

@@ -1,4 +1,4 @@
-//! The engine's timers: a thread that sleeps until the next one is due and says so.
+//! The engine's timers: a thread that sleeps until the next one is due and sends it to the engine.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,10 +10,10 @@ use jobtap_core::job::Timestamp;
 
 use super::EngineHandle;
 
-/// Sleeps at most this long, so that a set-back or corrected clock is noticed.
+/// The longest sleep, so that a clock that was set back or corrected is noticed.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 
-/// Sets timers; the thread ends when all handles are gone.
+/// Sets timers. The thread ends when all handles are dropped.
 #[derive(Clone)]
 pub(in crate::daemon) struct Timers(Sender<(Timestamp, TimerId)>);
 
@@ -30,7 +30,7 @@ impl Timers {
         Ok(Self(sender))
     }
 
-    /// Has the engine told at this time, or at once if it is past.
+    /// Sends the timer to the engine at this time, or at once if the time is past.
     pub(in crate::daemon) fn set(&self, id: TimerId, at: Timestamp) {
         let _ = self.0.send((at, id));
     }
@@ -66,7 +66,7 @@ impl PopIfDue for BinaryHeap<Entry> {
     }
 }
 
-/// Rounded up, so that a timer is never early.
+/// The time until then, rounded up so that a timer is never early.
 fn micros(time: Timestamp) -> u64 {
     (time.as_secs() * 1e6).ceil() as u64
 }

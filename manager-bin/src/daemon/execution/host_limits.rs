@@ -1,9 +1,9 @@
-//! What no host can run is refused when it is submitted, by the option that asks for too much and
-//! the limit that it exceeds: the number of a job's tasks, the files that they keep open, and the
+//! Refuses jobs that no host can run when they are submitted. The refusal names the option that asks for
+//! too much and the limit that it exceeds: the number of tasks, the files that they have open, and the
 //! size of their arguments and environment.
 //!
-//! These are limits of a host that does nothing else. Whether there is room just now only the start
-//! of the job can tell.
+//! These are limits of a host that runs nothing else. Whether there is room at the moment shows only when
+//! the job starts.
 
 use std::fs;
 use std::path::Path;
@@ -16,47 +16,46 @@ use crate::daemon::resources::Inventory;
 use crate::exec::files_per_task;
 use crate::open_files::OpenFiles;
 
-/// Bytes of one argument or variable at most, with the zero that ends it (Linux: MAX_ARG_STRLEN).
+/// The longest argument or variable in bytes, with the zero that ends it (Linux: MAX_ARG_STRLEN).
 const STRING: usize = 128 * 1024;
 
 /// Bytes of all arguments and variables that any program takes (Linux: ARG_MAX).
 const LEAST_ARGUMENTS: u64 = 128 * 1024;
 
-/// Linux allows no more, however large the stack may be: three quarters of its usual 8 MiB.
+/// The upper limit of Linux whatever the stack limit is: three quarters of the usual 8 MiB.
 const MOST_ARGUMENTS: u64 = 6 * 1024 * 1024;
 
-/// Kept free of arguments for the program's path and the variables that describe the task.
+/// Reserved for the program's path and the variables that describe the task.
 const OWN_VARIABLES: u64 = 8 * 1024;
 
-/// Bytes of a path at most (Linux: PATH_MAX), with the zero that ends it.
+/// The longest path in bytes, with the zero that ends it (Linux: PATH_MAX).
 const PATH: usize = 4096;
 
 /// Files that a shepherd needs for itself.
 const OWN_FILES: u64 = 32;
 
-/// What one host can run at most.
+/// The limits of one host.
 #[derive(Clone, Debug)]
 pub(in crate::daemon) struct HostLimits {
-    /// Processes, and what limits them.
+    /// How many processes jobs may have, and what limits them.
     processes: Option<(u64, String)>,
-    /// Files that the shepherd may have open.
+    /// How many files the shepherd may have open.
     files: u64,
     /// Bytes of a program's arguments and environment.
     arguments: u64,
-    /// How many hosts the tasks of a job may be spread over; the others are taken to be like this
-    /// one.
+    /// How many hosts the tasks of a job may be spread over. The others are assumed to be like this one.
     hosts: u64,
 }
 
-/// What of a job exceeds which limit, for its user.
+/// What part of a job exceeds which limit, as a sentence for its user.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(in crate::daemon) struct Excess(String);
 
 impl HostLimits {
-    /// Those of this host, for jobs on these resources.
+    /// The limits of this host, for jobs on these resources.
     pub(in crate::daemon) fn of_this_host(inventory: &Inventory) -> Self {
-        // All ranks that are served here are this host.
+        // All ranks that this manager serves are this host.
         let others = inventory.resources.without_ranks(&inventory.local).ranks().len();
         Self {
             processes: fewest_processes(),
@@ -96,7 +95,7 @@ impl HostLimits {
                  can have ({limit})"
             )));
         }
-        // What the options mean that can't be understood is told when the job starts.
+        // Malformed options are reported when the job starts.
         let per_task = files_per_task(options).unwrap_or(0);
         let most = self.files.saturating_sub(OWN_FILES);
         match ntasks.saturating_mul(per_task) > most {
@@ -109,7 +108,7 @@ impl HostLimits {
         }
     }
 
-    /// Refuses arguments and variables that no program takes.
+    /// Refuses arguments and variables that are larger than a program can be given.
     fn check_strings(&self, jobspec: &Jobspec, options: &Value) -> Result<(), Excess> {
         let mut total = OWN_VARIABLES;
         let mut count = |bytes: usize, what: &dyn Fn() -> String| {
@@ -153,7 +152,7 @@ impl HostLimits {
     }
 }
 
-/// Refuses paths that the system doesn't take.
+/// Refuses paths that the system does not accept.
 fn check_paths(jobspec: &Jobspec, options: &Value) -> Result<(), Excess> {
     let option = |pointer| options.pointer(pointer).and_then(Value::as_str);
     for (path, named) in [
@@ -191,7 +190,7 @@ fn arguments(stack: Option<u64>) -> u64 {
     stack.map_or(MOST_ARGUMENTS, |stack| (stack / 4).clamp(LEAST_ARGUMENTS, MOST_ARGUMENTS))
 }
 
-/// How many processes jobs can have here at most, and what says so.
+/// How many processes jobs may have on this host, and the name of the limit.
 fn fewest_processes() -> Option<(u64, String)> {
     let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     let mut limits: Vec<(u64, String)> = ["pid_max", "threads-max"]
@@ -200,7 +199,7 @@ fn fewest_processes() -> Option<(u64, String)> {
             Some((number(&format!("/proc/sys/kernel/{name}"))?, format!("kernel.{name}")))
         })
         .collect();
-    // Root is not bound by its own limit.
+    // RLIMIT_NPROC does not apply to root.
     if !geteuid().is_root()
         && let Some(limit) = getrlimit(Resource::Nproc).current
     {
@@ -212,7 +211,7 @@ fn fewest_processes() -> Option<(u64, String)> {
 }
 
 /// The files that limit the processes of the control groups which this process is in, of either
-/// version of control groups; those that aren't there or set no limit have no number.
+/// version of control groups. Those that do not exist or set no limit have no number.
 fn control_groups(groups: &str) -> impl Iterator<Item = String> {
     let mounts = groups.lines().filter_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);

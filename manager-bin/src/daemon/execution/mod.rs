@@ -1,5 +1,5 @@
-//! Between the engine's commands and the executor: a thread that reads from the store what a job needs
-//! to run, and the translation of what comes back.
+//! Between the engine and the executor: a thread that reads from the store what a job needs to run, and
+//! the translation of what the executor reports.
 
 pub(super) mod host_limits;
 mod placement;
@@ -28,11 +28,12 @@ use crate::rpc::RpcError;
 use crate::rpc::errno::{EHOSTUNREACH, EINVAL, ENOENT};
 use crate::rpc::uri;
 
-/// How long the manager of a temporary instance waits for the end of its shepherd, which comes at once
-/// when no job is left. A shepherd that takes longer ends by itself.
+/// How long the manager of a temporary instance waits for its shepherd to exit. Without jobs the shepherd
+/// exits at once; one that takes longer exits by itself.
 const SHEPHERD_END: Duration = Duration::from_secs(6);
 
-/// Commands for the executor; they are carried out in order, off the committing thread.
+/// Sends commands to the executor. They are carried out in order, on a thread of their own, since the
+/// committing thread may not wait.
 #[derive(Clone)]
 pub(super) struct Execution {
     messages: Sender<Message>,
@@ -48,7 +49,7 @@ enum Message {
     Close { for_good: bool, done: Sender<()> },
 }
 
-/// What the thread works with.
+/// What the thread uses.
 pub(super) struct Parts {
     /// The executor of this host.
     pub executor: LocalExecutor,
@@ -58,20 +59,21 @@ pub(super) struct Parts {
     pub limits: HostLimits,
     /// The jobs' records.
     pub records: Records,
-    /// Where failures to start go.
+    /// Where failures to start a job are reported.
     pub engine: EngineHandle,
     /// The manager's address, for the tasks' environment.
     pub uri: String,
 }
 
 impl Execution {
-    /// A handle, and the end that [`run`] serves. What the executor tells of tasks goes to `processes`.
+    /// A handle, and the receiver of its commands for [`run`]. Processes of tasks that the executor reports go
+    /// to `processes`.
     pub(super) fn new(processes: TaskProcesses) -> (Self, Inbox) {
         let (messages, receiver) = channel();
         (Self { messages, processes }, Inbox(receiver))
     }
 
-    /// Hands over a command of the engine.
+    /// Sends a command of the engine.
     pub(super) fn send(&self, command: ExecCommand) {
         let _ = self.messages.send(Message::Command(command));
     }
@@ -88,18 +90,18 @@ impl Execution {
         told
     }
 
-    /// Has the jobs that are canceled from now on killed in this way.
+    /// Sets how jobs are killed from now on.
     pub(super) fn set_kill(&self, kill: KillPolicy) {
         let _ = self.messages.send(Message::SetKill(kill));
     }
 
-    /// Says that all jobs known from before were started again: what else is held is nobody's.
+    /// Tells the executor that all jobs of an earlier run were started again: it ends all other jobs.
     pub(super) fn settle(&self) {
         let _ = self.messages.send(Message::Settle);
     }
 
-    /// Lets go of the executor after everything before; returns when that is done. `for_good` when no
-    /// manager will come back for its jobs.
+    /// Disconnects from the executor after all earlier commands, and returns when that is done. `for_good`:
+    /// no manager will come back for its jobs.
     pub(super) fn close(&self, for_good: bool) {
         let (done, closed) = channel();
         if self.messages.send(Message::Close { for_good, done }).is_ok() {
@@ -111,7 +113,7 @@ impl Execution {
 /// The receiving end of an [`Execution`].
 pub(super) struct Inbox(Receiver<Message>);
 
-/// Serves commands until all handles are gone.
+/// Carries out commands until all handles are dropped.
 pub(super) fn run(inbox: &Inbox, mut parts: Parts) {
     let done = serve(inbox, &mut parts);
     drop(parts);
@@ -145,7 +147,7 @@ fn serve(inbox: &Inbox, parts: &mut Parts) -> Option<Sender<()>> {
             Message::Close { for_good, done } => {
                 if for_good {
                     parts.executor.shutdown();
-                    // What a job left behind, such as an instance of its own, is gone only then.
+                    // Only then is everything that a job left behind gone, such as an instance of its own.
                     parts.executor.wait_for_shutdown(SHEPHERD_END);
                 }
                 return Some(done);
@@ -155,7 +157,7 @@ fn serve(inbox: &Inbox, parts: &mut Parts) -> Option<Sender<()>> {
     None
 }
 
-/// Ends what the executor holds for jobs that the manager won't start again.
+/// Ends the jobs of the executor that the manager does not start again.
 fn drop_strays(parts: &Parts, started: &[u64]) {
     for job in parts.executor.held() {
         if started.contains(&job.id) || will_be_started(&parts.records, JobId::new(job.id)) {
@@ -168,7 +170,7 @@ fn drop_strays(parts: &Parts, started: &[u64]) {
     }
 }
 
-/// Whether a job holds resources and has no end on record: a prolog may be all that its start waits for.
+/// Whether a job has resources and no recorded end. Its start may still wait for a prolog.
 fn will_be_started(records: &Records, id: JobId) -> bool {
     let log = records.main_log(id, Cred { userid: Uid::new(0), owner: true });
     log.is_ok_and(|log| log.has("alloc") && !log.has_ended())
@@ -189,7 +191,7 @@ fn start(parts: &Parts, id: JobId, userid: Uid, reattach: bool) {
     }
 }
 
-/// Collects what the executor needs to know of a job.
+/// Reads what the executor needs to know of a job.
 fn start_job(parts: &Parts, id: JobId, userid: Uid, reattach: bool) -> Result<StartJob, RpcError> {
     let records = &parts.records;
     let log = records.main_log(id, Cred { userid, owner: true })?;
@@ -203,7 +205,7 @@ fn start_job(parts: &Parts, id: JobId, userid: Uid, reattach: bool) -> Result<St
     let nodes = placement::nodes(&jobspec, &set);
     let ntasks = nodes.iter().fold(0, |sum: u32, node| sum.saturating_add(node.ntasks));
     let shell_options = jobspec.attribute("system.shell.options").cloned().unwrap_or(Value::Null);
-    // Only R tells how many tasks a job has that asked for tasks per resource. One that runs fits.
+    // Only R shows the number of tasks of a job with tasks per resource. A job that runs already fits.
     let runs = reattach || parts.executor.held().iter().any(|held| held.id == id.as_u64());
     if !runs {
         let checked = parts.limits.check_tasks(ntasks.into(), &shell_options);
@@ -234,7 +236,7 @@ fn start_job(parts: &Parts, id: JobId, userid: Uid, reattach: bool) -> Result<St
     })
 }
 
-/// Refuses resources of other hosts, to which no executor leads.
+/// Refuses resources of other hosts, on which there is no executor.
 fn served(resources: &ResourceSet, local: &Idset) -> Result<(), RpcError> {
     let foreign = resources.without_ranks(local);
     if foreign.is_empty() {
@@ -245,7 +247,7 @@ fn served(resources: &ResourceSet, local: &Idset) -> Result<(), RpcError> {
     Err(RpcError::new(EHOSTUNREACH, format!("no executor on {hosts} ({word} {ranks})")))
 }
 
-/// The environment as it was submitted (it is only in J), with this manager's address.
+/// The environment as it was submitted, which only `J` has, with this manager's address.
 fn environment(parts: &Parts, id: JobId) -> Result<Vec<(String, String)>, RpcError> {
     let token = parts.records.value(id, "J")?.ok_or_else(|| missing("J"))?;
     let submitted = ingest::payload(&token).ok_or_else(|| missing("J"))?;
@@ -268,7 +270,7 @@ fn missing(key: &str) -> RpcError {
     RpcError::new(ENOENT, format!("the job's {key} is missing in the store"))
 }
 
-/// What the executor reports, as the engine takes it; `None` for what it doesn't care about.
+/// A report of the executor as an input of the engine; `None` for those that the engine ignores.
 pub(super) fn translate(event: ExecEvent) -> Option<engine::ExecEvent> {
     Some(match event {
         ExecEvent::Log { id, entry } => {

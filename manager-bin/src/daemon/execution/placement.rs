@@ -1,4 +1,4 @@
-//! Which of a job's tasks run on which of its nodes: block by block, as a job shell numbers them.
+//! Which tasks of a job run on which of its nodes: in blocks, as a job shell numbers them.
 
 use jobtap_core::jobspec::{Counts, Jobspec};
 use jobtap_core::resource::{RankResources, ResourceSet};
@@ -8,9 +8,9 @@ use crate::exec::NodeTasks;
 
 /// The nodes of R in the order of ranks, with the tasks of each.
 ///
-/// With tasks per resource (`per-resource` of the shell's options) what R has counts. A job that
-/// asked for nodes has its tasks spread evenly, one that asked for slots has them where its slots
-/// are; tasks for which there is no slot are spread evenly on top.
+/// With tasks per resource (the shell option `per-resource`) the resources in R are counted. The tasks of
+/// a job that asked for nodes are spread evenly; those of a job that asked for slots run where its slots
+/// are, and tasks without a slot are spread evenly over all nodes.
 pub(super) fn nodes(jobspec: &Jobspec, resources: &ResourceSet) -> Vec<NodeTasks> {
     let per = jobspec.attribute("system.shell.options.per-resource");
     if let Some(per_node) = per.and_then(per_resource) {
@@ -43,7 +43,7 @@ fn slots(node: &RankResources<'_>, counts: &Counts) -> u64 {
     fit(node.cores().len(), counts.slot_size).min(fit(node.gpus().len(), counts.slot_gpus))
 }
 
-/// How many tasks a node gets; `None` for a kind of resource that isn't known.
+/// How many tasks a node gets; `None` for an unknown kind of resource.
 fn per_resource(per: &Value) -> Option<impl Fn(&RankResources<'_>) -> u64 + use<>> {
     let count = per.get("count").and_then(Value::as_u64).unwrap_or(1);
     let per_core = match per.get("type").and_then(Value::as_str)? {

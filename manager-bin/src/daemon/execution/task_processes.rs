@@ -1,4 +1,4 @@
-//! Clients that ask which processes a job's tasks are, and wait until the executor has told.
+//! The requests for the processes of a job's tasks, which wait until the executor has reported them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,16 +9,16 @@ use crate::exec::TaskProcess;
 
 type Waiting = FxHashMap<u64, Vec<oneshot::Sender<Vec<TaskProcess>>>>;
 
-/// Those who wait, by job; clones are the same.
+/// The requests that wait, by job. Clones share them.
 #[derive(Clone, Default)]
 pub(in crate::daemon) struct TaskProcesses(Arc<Mutex<Waiting>>);
 
 impl TaskProcesses {
-    /// Waits for the next answer about a job.
+    /// Waits for the next report about a job.
     pub(in crate::daemon) fn of(&self, id: u64) -> oneshot::Receiver<Vec<TaskProcess>> {
         let (sender, receiver) = oneshot::channel();
         let mut waiting = self.lock();
-        // Those who gave up leave nothing behind.
+        // Removes requests whose clients have left.
         waiting.retain(|_, senders| {
             senders.retain(|sender| !sender.is_closed());
             !senders.is_empty()
@@ -27,11 +27,11 @@ impl TaskProcesses {
         receiver
     }
 
-    /// The executor has told.
+    /// Hands a report of the executor to all requests about its job.
     pub(in crate::daemon) fn told(&self, id: u64, tasks: &[TaskProcess]) {
         let waiting = self.lock().remove(&id);
         for sender in waiting.into_iter().flatten() {
-            // Whoever asked may have left.
+            // The client may have left.
             let _ = sender.send(tasks.to_vec());
         }
     }

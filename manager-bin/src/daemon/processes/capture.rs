@@ -1,4 +1,4 @@
-//! What a plugin's process prints, kept up to a limit.
+//! The output of a plugin's process, kept up to a limit.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,14 +8,14 @@ use jobtap_core::host::LineSink;
 use jobtap_core::plugin::{OutputLine, Stream};
 use tokio::net::unix::pipe::Receiver;
 
-/// What is kept of one stream, in bytes; the rest is read and dropped, so that the process isn't
-/// held up.
+/// How many bytes of a stream are kept. The rest is read and dropped, so that the process does not block
+/// on a full pipe.
 pub(super) const LIMIT: usize = 1 << 20;
 
-/// What is read at once.
+/// How many bytes are read at once.
 const CHUNK: usize = 8 * 1024;
 
-/// What a pipe can hold at most, unless an administrator allows more.
+/// The capacity of a pipe in bytes, unless an administrator allows more.
 const PIPE: usize = 1 << 20;
 
 /// The reading end of a stream.
@@ -25,10 +25,10 @@ pub(super) struct Capture {
     lines: Option<Lines>,
 }
 
-/// A longer line is handed over in pieces of this many bytes.
+/// A longer line is split into pieces of this many bytes.
 const LINE: usize = 64 * 1024;
 
-/// Cuts what a stream brings into lines, for a plugin that wants them as they come.
+/// Splits the output of a stream into lines, for a plugin that handles them as they come.
 pub(super) struct Lines {
     sink: LineSink,
     stream: Stream,
@@ -80,7 +80,7 @@ impl Capture {
         Ok((Self { pipe, kept: Vec::new(), lines }, Stdio::from(writer)))
     }
 
-    /// Reads until the last writer is gone.
+    /// Reads until the last writer has closed the pipe.
     pub(super) async fn read(&mut self) {
         while self.pipe.readable().await.is_ok() {
             let mut chunk = [0; CHUNK];
@@ -93,13 +93,13 @@ impl Capture {
         }
     }
 
-    /// All that was kept, with what is in the pipe at this moment. Who still writes is not waited
-    /// for.
+    /// The bytes that were kept, with those in the pipe at this moment. Does not wait for processes that
+    /// still have the pipe open.
     pub(super) fn finish(mut self) -> Vec<u8> {
         let mut chunk = [0; CHUNK];
         let mut left = PIPE;
         while left > 0 {
-            // Not through the runtime, which may not have noticed yet that something came.
+            // Not through the runtime, which may not have seen yet that the pipe is readable.
             match rustix::io::read(&self.pipe, &mut chunk) {
                 Ok(0) | Err(_) => break,
                 Ok(n) => {
@@ -140,7 +140,7 @@ mod tests {
     fn all_up_to_the_limit_is_kept_and_all_is_read() {
         runtime().block_on(async {
             let (mut capture, mut writer) = capture();
-            // Ends only if everything is read.
+            // The writer can end only if everything is read.
             let writing = std::thread::spawn(move || writer.write_all(&[b'x'; 3 * LIMIT]));
             capture.read().await;
             writing.join().unwrap().unwrap();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_there_though_somebody_still_has_the_pipe() {
+    fn output_is_complete_though_a_process_still_has_the_pipe() {
         runtime().block_on(async {
             let (capture, mut writer) = capture();
             writer.write_all(b"last words").unwrap();

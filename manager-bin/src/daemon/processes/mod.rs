@@ -1,13 +1,15 @@
 //! The processes that plugins run, such as a prolog's script.
 //!
-//! Each has a process group of its own, and all signals go to the whole group. They end with their
-//! plugin and with the manager's regular end. When the manager is killed they run on and nobody waits
-//! for them: a plugin whose handler says `on_restart = "rerun"` may meet what it started before.
+//! Each has a process group of its own, and all signals go to the whole group. They are ended when their
+//! plugin is removed and when the manager ends in good order. When the manager is killed they continue to
+//! run and no manager waits for them: a plugin whose handler says `on_restart = "rerun"` may meet a process
+//! that it started before.
 //!
-//! The end of a process is the end of the program that was started. What it leaves behind in the
-//! background is neither waited for nor ended.
+//! A process ends when the program that was started exits. Processes that it leaves in the background are
+//! neither waited for nor ended.
 //!
-//! Only as many run at once as the limit of open files has room for; the others wait for their turn.
+//! The number of processes that run at once is limited by the limit of open files; others wait in
+//! `queue`.
 
 mod capture;
 mod queue;
@@ -34,10 +36,10 @@ use crate::open_files::OpenFiles;
 use crate::rpc::errno::strerror;
 use crate::rpc::uri;
 
-/// What a process has to end by itself when the manager ends.
+/// How long a process has to exit when the manager ends, before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Signals that end no process; any other one ends what has not begun yet.
+/// Signals that do not end a process. Any other signal also removes a process that waits to be started.
 const PASSING: [Signal; 8] = [
     Signal::CHILD,
     Signal::CONT,
@@ -49,7 +51,7 @@ const PASSING: [Signal; 8] = [
     Signal::WINCH,
 ];
 
-/// Runs them; clones are the same.
+/// Runs processes. Clones share them.
 #[derive(Clone)]
 pub(super) struct Processes {
     commands: UnboundedSender<(PluginKey, ProcessCommand)>,
@@ -57,9 +59,9 @@ pub(super) struct Processes {
 }
 
 struct Shared {
-    /// The manager's address, for those that are started.
+    /// The manager's address, for the environment of the processes.
     uri: String,
-    /// The limit of open files that they are to have, if it isn't the manager's.
+    /// The limit of open files of the processes, if it is not that of the manager.
     files: Option<i64>,
     table: Mutex<Table>,
     ended: Condvar,
@@ -67,10 +69,11 @@ struct Shared {
 
 #[derive(Default)]
 struct Table {
-    /// A process is here exactly as long as its id is its own: it is reaped under the lock.
+    /// The processes that run. A process is reaped under this lock, so the id of one that is found here
+    /// cannot belong to another process.
     running: HashMap<ProcessKey, Running>,
     waiting: ProcessQueue<Waiting>,
-    /// The manager ends: nothing is started any more.
+    /// The manager ends: no process is started any more.
     closed: bool,
 }
 
@@ -83,12 +86,12 @@ struct Waiting {
 struct Running {
     plugin: PluginKey,
     group: Pid,
-    /// `None` once nobody waits for the end.
+    /// `None` once the end has been reported.
     answer: Option<ProcessAnswer>,
 }
 
 impl Processes {
-    /// Serves commands on this runtime. `uri` is where the processes find the manager.
+    /// Carries out commands on this runtime. `uri` is the manager's address.
     pub(super) fn start(runtime: &tokio::runtime::Handle, uri: &str) -> Self {
         Self::start_under(OpenFiles::of_this_process().to_lower(), runtime, uri)
     }
@@ -101,12 +104,12 @@ impl Processes {
         Self { commands, shared }
     }
 
-    /// Hands over a command; they are followed in order.
+    /// Sends a command. Commands are carried out in order.
     pub(super) fn send(&self, plugin: PluginKey, command: ProcessCommand) {
         let _ = self.commands.send((plugin, command));
     }
 
-    /// Ends all processes: they are asked to, and killed if they still run a little later.
+    /// Ends all processes: sends SIGTERM, and SIGKILL to those that still run after a short time.
     pub(super) fn close(&self) {
         let mut table = self.shared.lock();
         table.closed = true;
@@ -142,7 +145,7 @@ impl Shared {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// False when nothing is started any more: who waits for this one learns it from the dropped answer.
+    /// Returns false when no process is started any more. The dropped sender tells the plugin.
     fn wait_for_turn(&self, (plugin, key): (PluginKey, ProcessKey), process: Waiting) -> bool {
         let mut table = self.lock();
         let open = !table.closed;
@@ -178,7 +181,7 @@ impl Shared {
             .collect();
         let unstarted = table.waiting.take_all(plugin);
         drop(table);
-        // Wakes those who wait, who may send commands of their own.
+        // Outside of the lock: this wakes plugins, which may send commands.
         drop((unanswered, unstarted));
     }
 }
@@ -218,7 +221,7 @@ fn run(
     let Waiting { process, lines, mut answer } = waiting;
     match Started::new(&process, shared, lines) {
         Ok((started, group)) => {
-            // It only sends, as all that waits for processes does: it takes no lock that waits for this one.
+            // Called under the lock. It only sends, and takes no lock itself.
             answer.begun();
             table.running.insert(key, Running { plugin, group, answer: Some(answer) });
             drop(table);
@@ -269,14 +272,14 @@ impl Started {
     }
 }
 
-/// Waits for the end of a process and tells it.
+/// Waits for the end of a process and reports it.
 async fn attend(shared: Arc<Shared>, key: ProcessKey, mut started: Started, process: Process) {
     let Process { program, stdin, .. } = process;
     let ended = {
         let Started { child, stdin: pipe, stdout, stderr } = &mut started;
         let streams = async {
             tokio::join!(feed(pipe.take(), &stdin), stdout.read(), stderr.read());
-            // That the streams have ended says nothing of the process.
+            // The streams may end before the process does.
             std::future::pending().await
         };
         tokio::select! {
@@ -301,8 +304,8 @@ async fn attend(shared: Arc<Shared>, key: ProcessKey, mut started: Started, proc
     }));
 }
 
-/// Waits until the process has ended. It is reaped and taken off the table at one stroke: in between
-/// its id could be given to another process, which a signal would hit.
+/// Waits until the process has ended. It is reaped and removed from the table under one lock: in between,
+/// its id could be given to another process, which would then get its signals.
 async fn end(
     shared: &Shared,
     key: ProcessKey,
@@ -320,14 +323,15 @@ async fn end(
     .await
 }
 
-/// Gives a process its input. One that doesn't want all of it is free not to read on.
+/// Writes the input of a process. A process that closes it without reading all is no error.
 async fn feed(pipe: Option<ChildStdin>, bytes: &[u8]) {
     if let Some(mut pipe) = pipe {
         let _ = pipe.write_all(bytes).await;
     }
 }
 
-/// Why it did not start. The system doesn't say which of the two it misses.
+/// Why a process was not started. The system does not tell whether it misses the program or the
+/// directory.
 fn reason(process: &Process, error: &io::Error) -> String {
     match &process.cwd {
         Some(directory) if !directory.is_dir() => {
@@ -348,7 +352,7 @@ mod tests {
 
     use super::*;
 
-    /// What becomes of a process that is asked for.
+    /// What happens to a process that is to be started.
     fn ask(processes: &Processes, process: Process) -> impl Future<Output = ProcessResult> {
         let (answer, end) = ProcessAnswer::pair();
         let run = ProcessCommand::Run { key: ProcessKey(1), process, lines: None, answer };
@@ -357,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_after_the_end_learns_that_nothing_is_started_any_more() {
+    fn no_process_is_started_after_the_end() {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let processes = Processes::start_under(None, runtime.handle(), "local:///nowhere");
         let ran = runtime.block_on(ask(&processes, Process::new("true")));

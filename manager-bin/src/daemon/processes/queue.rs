@@ -1,14 +1,14 @@
-//! Processes of plugins that wait, since only so many run at once.
+//! Processes of plugins that wait to be started, since the number of those that run is limited.
 //!
-//! Nobody knows when a process ends, so taking turns as slots become free is not enough: scripts that
-//! hang would keep all of them, and every other plugin out. A plugin gets only a part of what the others
-//! leave, so that something is left for one that comes later.
+//! It is not known when a process ends, so to take turns as slots become free is not enough: scripts that
+//! hang would take all slots and keep every other plugin out. A plugin gets only a part of the slots that
+//! the others leave, so that some are left for a plugin that comes later.
 
 use std::collections::BTreeMap;
 
 use jobtap_core::host::{PluginKey, ProcessKey};
 
-/// What waits, of each plugin in the order of asking.
+/// The processes that wait, for each plugin in the order of their requests.
 pub(super) struct ProcessQueue<T> {
     waiting: BTreeMap<PluginKey, BTreeMap<ProcessKey, T>>,
 }
@@ -20,12 +20,13 @@ impl<T> Default for ProcessQueue<T> {
 }
 
 impl<T> ProcessQueue<T> {
-    /// Puts one at the end. Keys grow in the order of asking.
+    /// Adds a process. Keys grow in the order of the requests.
     pub(super) fn push(&mut self, plugin: PluginKey, key: ProcessKey, process: T) {
         self.waiting.entry(plugin).or_default().insert(key, process);
     }
 
-    /// Takes the next one: of the plugin of which the fewest run. When that one gets no slot, nobody does.
+    /// Takes the next process: one of the plugin that has the fewest running. When that plugin gets no
+    /// slot, no other one does.
     pub(super) fn next(&mut self, slots: &Slots) -> Option<(PluginKey, ProcessKey, T)> {
         let plugin = *self.waiting.keys().min_by_key(|plugin| slots.of(**plugin))?;
         if !slots.has_one_for(plugin) {
@@ -39,20 +40,20 @@ impl<T> ProcessQueue<T> {
         first.map(|(key, process)| (plugin, key, process))
     }
 
-    /// Takes this one, if it waits.
+    /// Takes the process with this key, if it waits.
     pub(super) fn take(&mut self, key: ProcessKey) -> Option<T> {
         let process = self.waiting.values_mut().find_map(|theirs| theirs.remove(&key));
         self.waiting.retain(|_, theirs| !theirs.is_empty());
         process
     }
 
-    /// Takes all of a plugin.
+    /// Takes all processes of a plugin.
     pub(super) fn take_all(&mut self, plugin: PluginKey) -> Vec<T> {
         self.waiting.remove(&plugin).unwrap_or_default().into_values().collect()
     }
 }
 
-/// How many processes may run at once, and whose run.
+/// How many processes may run at once, and how many of each plugin do.
 pub(super) struct Slots {
     room: usize,
     total: usize,
@@ -66,7 +67,7 @@ impl Slots {
         slots
     }
 
-    /// One more of the plugin's runs.
+    /// Counts one more process of a plugin.
     pub(super) fn take(&mut self, plugin: PluginKey) {
         *self.running.entry(plugin).or_default() += 1;
         self.total += 1;
@@ -76,8 +77,8 @@ impl Slots {
         self.running.get(&plugin).copied().unwrap_or(0)
     }
 
-    /// The first one of a plugin needs only a slot. With more it has three quarters at most of those that
-    /// the others leave.
+    /// Whether a plugin gets a slot. Its first process needs only a free slot; beyond that it has at most
+    /// three quarters of the slots that the others leave.
     fn has_one_for(&self, plugin: PluginKey) -> bool {
         let own = self.of(plugin);
         let left = self.room.saturating_sub(self.total - own);
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_ends_leaves_something_for_who_comes_later() {
+    fn processes_that_never_end_leave_slots_for_other_plugins() {
         assert_eq!(endless(64, 4), [48, 12, 3, 1]);
         assert_eq!(endless(8, 3), [6, 1, 1]);
         assert_eq!(endless(4, 2), [3, 1]);

@@ -1,13 +1,13 @@
-//! The manager's socket: connections, who is at their other end, and the way of a request through the
+//! The manager's socket: accepts connections, authenticates their clients, and passes requests to the
 //! services.
 //!
-//! What a client sends, or doesn't read, costs a bounded amount of memory, and no one else's turn. A
-//! connection is read only while it has less than a window of requests in flight and less than a window
-//! of answers unread; the rest stays in the client's own socket. What all connections of a user have
-//! together is in `shares`, whose turn it is at the engine in `intake`.
+//! What a client sends, or does not read, takes a bounded amount of memory and delays no other client. A
+//! connection is read only while fewer than a window of its requests are in flight and its unread
+//! responses are below their bound; the rest stays in the socket. What all connections of a user may take
+//! together is in `shares`, and which client's request the engine takes next in `engine/intake`.
 
-mod answers;
 mod frames;
+mod responses;
 mod shares;
 
 use std::pin::Pin;
@@ -25,35 +25,35 @@ use tokio::sync::mpsc::Receiver;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
-use self::answers::{Answers, Held, Outbox, outbox};
 use self::frames::{Frame, Frames, Refused};
+use self::responses::{Held, Outbox, Responder, outbox};
 use self::shares::{Charge, Seat, Shares};
 use super::Parts;
 use super::engine::EngineHandle;
 use super::engine::intake::Source;
 use super::services::job_info::watch::{self, Sink};
-use super::services::{self, Call, Reply};
+use super::services::{self, Context, Response as Reply};
 use crate::open_files::OpenFiles;
 use crate::rpc::errno::{EINVAL, EPERM};
-use crate::rpc::message::{Answer, Request, encode};
+use crate::rpc::message::{Request, Response, encode};
 use crate::rpc::service;
 use crate::rpc::{HELLO, PROTOCOL, RpcError, RpcResult};
 
-/// Requests of a connection that are in flight at a time: taken in, and not yet answered. Enough for
-/// the store to commit hundreds together.
+/// How many requests of a connection are in flight at a time: taken in, and without their last response.
+/// Enough for the store to commit hundreds of them together.
 const WINDOW: usize = 1024;
-/// Requests for services of plugins in flight on a connection: their answers may be long.
+/// The same for services of plugins, whose responses may be long.
 const SERVICES: usize = 64;
-/// How long a connection that is refused has to read why.
+/// How long a client that is refused has to read the reason.
 const LAST_WORD: Duration = Duration::from_secs(5);
 
 /// The owner's role in a rolemask, as Flux numbers it.
 const ROLE_OWNER: u32 = 1;
 
-/// What is left to do for a request after it was taken in.
+/// What is left to do for a request after its handler has taken it in.
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Serves connections until it is dropped, at most `room` at once; who comes then waits until one
+/// Serves connections until it is dropped, at most `room` at once; more clients wait until one of them
 /// ends.
 pub(super) async fn serve(listener: UnixListener, parts: Arc<Parts>, room: usize) {
     let mut connections = JoinSet::new();
@@ -76,7 +76,7 @@ pub(super) async fn serve(listener: UnixListener, parts: Arc<Parts>, room: usize
                     connections.spawn(connection.run(socket));
                 }
             }
-            // Out of descriptors: those in use will be closed.
+            // Out of file descriptors. Some will be closed, so the loop goes on, but not at full speed.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
@@ -98,33 +98,33 @@ struct Connection {
     cred: Cred,
     engine: EngineHandle,
     window: Arc<Semaphore>,
-    /// For requests whose answers may be long: one after the other.
+    /// One permit: requests whose responses may be long are served one after the other.
     long_answers: Arc<Semaphore>,
     plugin_services: Arc<Semaphore>,
-    /// Whether anything but the greeting was asked for.
+    /// Whether a request other than `hello` was received.
     asked: bool,
-    /// Requests in flight. Dropped with the connection: nobody is left to hear what they would say.
+    /// Requests in flight. They are dropped with the connection, since nothing can be sent to its client.
     running: JoinSet<()>,
 }
 
-/// Why a connection isn't read any more.
+/// Why a connection is read no longer.
 enum End {
     /// The client left.
     Left,
-    /// What it sent can't be read.
+    /// It sent something that is no request.
     Refused(Refused),
 }
 
 impl Connection {
-    /// `None` when there is no place for it, which the client hears.
+    /// Takes a place for the connection. Without one the client is told so and the result is `None`.
     fn new(socket: &UnixStream, parts: &Arc<Parts>, shares: &Arc<Shares>) -> Option<Self> {
         let userid = Uid::new(socket.peer_cred().ok()?.uid());
         let cred = Cred { userid, owner: userid == parts.owner };
         let seat = match shares.seat(cred) {
             Ok(seat) => seat,
             Err(error) => {
-                let answer = encode(&Answer { id: 0, result: Err(error) });
-                // A fresh socket has room for it.
+                let answer = encode(&Response { id: 0, result: Err(error) });
+                // The buffer of a new socket has room for one line.
                 let _ = socket.try_write(answer.as_bytes());
                 return None;
             }
@@ -152,19 +152,19 @@ impl Connection {
             end = self.read(Frames::new(read), &outbox) => end,
             () = &mut writing => End::Left,
         };
-        // What the engine has not begun isn't done, and what waits in it is forgotten.
+        // Requests that the engine has not begun are dropped, and waiters in the engine are removed.
         self.engine.leave();
         self.running.shutdown().await;
         if let End::Refused(Refused { id, error }) = end {
             let last = async {
-                Answers::new(id, outbox, Held::default()).last(Err(error)).await;
+                Responder::new(id, outbox, Held::default()).last(Err(error)).await;
                 writing.await;
             };
             let _ = tokio::time::timeout(LAST_WORD, last).await;
         }
     }
 
-    /// Takes requests in until the client leaves or can't be understood.
+    /// Takes requests in until the client leaves or sends something that is no request.
     async fn read(&mut self, mut frames: Frames<OwnedReadHalf>, outbox: &Outbox) -> End {
         loop {
             while self.running.try_join_next().is_some() {}
@@ -181,7 +181,7 @@ impl Connection {
             let mut held = Held(Vec::from_iter(place));
             if request.topic == HELLO {
                 let result = self.hello(&request.payload);
-                Answers::new(request.id, outbox.clone(), held).last(result).await;
+                Responder::new(request.id, outbox.clone(), held).last(result).await;
                 continue;
             }
             self.asked = true;
@@ -190,18 +190,18 @@ impl Connection {
             let request = match admitted {
                 Ok(request) => request,
                 Err(error) => {
-                    let answers = Answers::new(id, outbox.clone(), held);
+                    let answers = Responder::new(id, outbox.clone(), held);
                     self.running.spawn(async move { answers.last(Err(error)).await });
                     continue;
                 }
             };
-            let more = unless_left(frames.source(), self.places(request.answers, stream));
+            let more = unless_left(frames.source(), self.places(request.responses, stream));
             let refused = match more.await {
                 Some(Ok(Places::InWindow(more))) => {
                     held.0.extend(more);
                     None
                 }
-                // It isn't in flight but waits: its place is among those that do.
+                // A request that may wait for days must not take a place in the window all that time.
                 Some(Ok(Places::Waiting(place))) => {
                     held.0 = vec![place];
                     charge = Charge::default();
@@ -210,7 +210,7 @@ impl Connection {
                 Some(Err(error)) => Some(error),
                 None => return End::Left,
             };
-            let answers = Answers::new(id, outbox.clone(), held);
+            let answers = Responder::new(id, outbox.clone(), held);
             let work = match refused {
                 Some(error) => Box::pin(async move { answers.last(Err(error)).await }),
                 None => self.take_in(request, stream, answers, charge),
@@ -219,9 +219,13 @@ impl Connection {
         }
     }
 
-    /// The places that a request needs beside that in the window, as soon as they are free.
-    async fn places(&self, answers: service::Answers, streaming: bool) -> Result<Places, RpcError> {
-        use service::Answers::{Late, Long, LongOrStream, Plugin, Short, Stream};
+    /// Waits for the permits that a request needs beside its place in the window.
+    async fn places(
+        &self,
+        answers: service::Responses,
+        streaming: bool,
+    ) -> Result<Places, RpcError> {
+        use service::Responses::{Late, Long, LongOrStream, Plugin, Short, Stream};
 
         let share = self.seat.share();
         Ok(match answers {
@@ -234,18 +238,19 @@ impl Connection {
         })
     }
 
-    /// Starts on a request: its place among the engine's inputs is that of its line on the connection.
+    /// Hands a request to its handler. This happens here, not in the task of the request, so that requests
+    /// reach the engine in the order in which the client sent them.
     fn take_in(
         &self,
-        mut request: services::Request,
+        mut request: services::Admitted,
         streaming: bool,
-        answers: Answers,
+        answers: Responder,
         charge: Charge,
     ) -> Work {
         let (cred, parts) = (self.cred, Arc::clone(&self.parts));
-        let call = Call { parts: &self.parts, engine: &self.engine, cred, streaming };
+        let context = Context { parts: &self.parts, engine: &self.engine, cred, streaming };
         let change = request.change.take();
-        match request.handle(&call) {
+        match request.handle(&context) {
             Err(error) => Box::pin(async move { answers.last(Err(error)).await }),
             Ok(Reply::One(answer)) => Box::pin(async move {
                 let result = answer.await;
@@ -270,7 +275,7 @@ impl Connection {
         }
     }
 
-    /// The first request. The client may turn out to be another user than its process.
+    /// Answers `hello`, in which the owner may ask to be treated as another user.
     fn hello(&mut self, payload: &Value) -> RpcResult {
         let mut cred = self.cred;
         let answer = hello(payload, &mut cred)?;
@@ -287,20 +292,21 @@ impl Connection {
     }
 }
 
-/// The places of a request.
+/// The permits of a request.
 enum Places {
-    /// That in the window, and maybe another one.
+    /// The place in the window, and possibly another permit.
     InWindow(Option<OwnedSemaphorePermit>),
-    /// Another one alone.
+    /// Another permit in place of the one in the window.
     Waiting(OwnedSemaphorePermit),
 }
 
 async fn take(places: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
-    // Never closed.
+    // An error would mean that the semaphore is closed, which never happens.
     Arc::clone(places).acquire_owned().await.ok()
 }
 
-/// Does this unless the client leaves first, which otherwise shows only when its socket is read.
+/// Waits for `what` unless the client leaves first. Without this, that it has left would show only when
+/// the socket is read again.
 async fn unless_left<T>(socket: &OwnedReadHalf, what: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;
@@ -309,14 +315,14 @@ async fn unless_left<T>(socket: &OwnedReadHalf, what: impl Future<Output = T>) -
     }
 }
 
-/// A client's queue at the engine.
+/// A new queue at the engine for a client of this user.
 fn source(user: Uid) -> Source {
     static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
     Source::Client { user, connection: CONNECTIONS.fetch_add(1, Ordering::Relaxed) }
 }
 
-/// Passes on what a plugin answers, until its last word or until nobody reads it.
-async fn relay(mut stream: super::engine::replies::Answers, answers: Answers) {
+/// Passes on the responses of the engine until the last one, or until the client has left.
+async fn relay(mut stream: super::engine::replies::ReplyStream, answers: Responder) {
     loop {
         match stream.next().await {
             Ok(answer) => {
@@ -329,8 +335,9 @@ async fn relay(mut stream: super::engine::replies::Answers, answers: Answers) {
     }
 }
 
-/// Passes on what the manager itself has to say, until its last word or until nobody reads it.
-async fn feed_on(mut feed: Receiver<RpcResult>, answers: Answers) {
+/// Passes on the responses of another part of the manager until the last one, or until the client has
+/// left.
+async fn feed_on(mut feed: Receiver<RpcResult>, answers: Responder) {
     while let Some(answer) = feed.recv().await {
         match answer {
             Ok(answer) => {
@@ -343,7 +350,8 @@ async fn feed_on(mut feed: Receiver<RpcResult>, answers: Answers) {
     }
 }
 
-/// Compares versions. The owner may ask to be treated as somebody else, which tests of guests need.
+/// Compares the versions of the protocol. The owner may ask to be treated as another user, which tests of
+/// guests need.
 fn hello(payload: &Value, cred: &mut Cred) -> RpcResult {
     let number = |key: &str| payload.get(key).and_then(Value::as_u64).map(u32::try_from);
     match payload.get("protocol").and_then(Value::as_u64) {
@@ -373,7 +381,7 @@ mod tests {
     const OWNER: Cred = Cred { userid: Uid::new(1000), owner: true };
 
     #[test]
-    fn the_owner_may_act_as_a_guest_and_nobody_else() {
+    fn only_the_owner_may_act_as_another_user() {
         let as_guest = json!({"protocol": PROTOCOL, "userid": 7, "rolemask": 2});
         let mut cred = OWNER;
         hello(&as_guest, &mut cred).unwrap();
@@ -383,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn another_version_is_told_ours_and_gets_no_role() {
+    fn a_client_of_another_version_gets_our_version_and_no_role() {
         let mut cred = OWNER;
         let answer = hello(&json!({"protocol": PROTOCOL + 1, "userid": 7}), &mut cred).unwrap();
         assert_eq!(answer["protocol"], PROTOCOL);

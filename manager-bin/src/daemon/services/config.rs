@@ -3,29 +3,29 @@
 
 use std::sync::Arc;
 
-use super::{Call, Handle, Reply};
+use super::{Context, Handle, Response};
 use crate::daemon::config::current::ConfigCall;
 use crate::rpc::RpcError;
 use crate::rpc::services::config::{Get, Load, Reload};
 
-fn configuration(call: &Call<'_>, what: ConfigCall) -> Result<Reply, RpcError> {
-    Reply::one(Arc::clone(&call.parts.configuration).call(call.cred, what))
+fn configuration(context: &Context<'_>, what: ConfigCall) -> Result<Response, RpcError> {
+    Response::one(Arc::clone(&context.parts.configuration).call(context.cred, what))
 }
 
 impl Handle for Get {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        configuration(call, ConfigCall::Get)
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        configuration(context, ConfigCall::Get)
     }
 }
 
 impl Handle for Load {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        configuration(call, ConfigCall::Load(self.0))
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        configuration(context, ConfigCall::Load(self.0))
     }
 }
 
 impl Handle for Reload {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        configuration(call, ConfigCall::Reload)
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        configuration(context, ConfigCall::Reload)
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jobtap_core::engine::Request;
 
-use super::{Call, Handle, Reply, to_value};
+use super::{Context, Handle, Response, to_value};
 use crate::rpc::RpcError;
 use crate::rpc::errno::ETIMEDOUT;
 use crate::rpc::services::Done;
@@ -14,10 +14,10 @@ use crate::rpc::services::job_exec::{Override, Proctable, Stdin, Tasks};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Handle for Proctable {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        call.parts.records.main_log(self.id, call.cred)?;
-        let tasks = tokio::time::timeout(PATIENCE, call.parts.execution.tasks(self.id));
-        Reply::one(async move {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        context.parts.records.main_log(self.id, context.cred)?;
+        let tasks = tokio::time::timeout(PATIENCE, context.parts.execution.tasks(self.id));
+        Response::one(async move {
             let silent = |_| RpcError::new(ETIMEDOUT, "the shepherd doesn't answer");
             let tasks = tasks.await.map_err(silent)?.unwrap_or_default();
             to_value(&Tasks { tasks })
@@ -26,17 +26,17 @@ impl Handle for Proctable {
 }
 
 impl Handle for Override {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
         let Self { jobid, event, status } = self;
-        call.request(Request::Override { id: jobid, event, status })
+        context.request(Request::Override { id: jobid, event, status })
     }
 }
 
 impl Handle for Stdin {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
         let Self { id, data, eof, rank } = self;
-        call.parts.records.main_log(id, call.cred)?;
-        call.parts.execution.stdin(id, rank, data, eof);
-        Reply::now(&Done {})
+        context.parts.records.main_log(id, context.cred)?;
+        context.parts.execution.stdin(id, rank, data, eof);
+        Response::now(&Done {})
     }
 }

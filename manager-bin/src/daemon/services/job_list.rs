@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 use jobtap_core::engine::{Cred, Engine, Listed};
 use serde_json::{Value, json};
 
-use super::{Call, Handle, Reply};
+use super::{Context, Handle, Response};
 use crate::daemon::engine::{EngineHandle, answered, refusal};
 use crate::rpc::RpcError;
 use crate::rpc::services::job_list::{GetStats, List, ListId};
 
 impl Handle for List {
-    fn handle(mut self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        if call.parts.privacy.is_hidden_from(call.cred) {
-            self.constraint = Some(own_jobs(call.cred, self.constraint));
+    fn handle(mut self, context: &Context<'_>) -> Result<Response, RpcError> {
+        if context.parts.privacy.is_hidden_from(context.cred) {
+            self.constraint = Some(own_jobs(context.cred, self.constraint));
         }
-        Ok(Reply::Jobs(Box::pin(begin(call.engine.clone(), json!(self)))))
+        Ok(Response::Jobs(Box::pin(begin(context.engine.clone(), json!(self)))))
     }
 }
 
@@ -33,14 +33,14 @@ fn own_jobs(cred: Cred, asked: Option<Value>) -> Value {
 }
 
 impl Handle for ListId {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        call.read(move |engine, cred| engine.list_id(self.id, cred))
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        context.read(move |engine, cred| engine.list_id(self.id, cred))
     }
 }
 
 impl Handle for GetStats {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        call.read(|engine, _| Ok(engine.job_stats()))
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        context.read(|engine, _| Ok(engine.job_stats()))
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::journal::{self, Wanted};
 use super::privacy::without_jobs;
-use super::{Call, Handle, Reply};
+use super::{Context, Handle, Response};
 use crate::daemon::engine::answered;
 use crate::rpc::RpcError;
 use crate::rpc::errno::ENOSYS;
@@ -18,60 +18,60 @@ use crate::rpc::services::plugin::HousekeepingList;
 use crate::stderr;
 
 impl Handle for Raise {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
         let Self { id, kind, severity, note } = self;
-        call.request(Request::Raise { id, exception: Exception { kind, severity, note } })
+        context.request(Request::Raise { id, exception: Exception { kind, severity, note } })
     }
 }
 
 impl Handle for RaiseAll {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
         let states = self.state_set();
         let Self { dry_run, userid, kind, severity, note, .. } = self;
         let exception = Exception { kind, severity, note };
-        call.request(Request::RaiseAll { dry_run, userid: user(userid), states, exception })
+        context.request(Request::RaiseAll { dry_run, userid: user(userid), states, exception })
     }
 }
 
 impl Handle for Kill {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
         let Self { id, signum } = self;
-        call.request(Request::Kill { id, signum })
+        context.request(Request::Kill { id, signum })
     }
 }
 
 impl Handle for KillAll {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
         let Self { dry_run, userid, signum } = self;
-        call.request(Request::KillAll { dry_run, userid: user(userid), signum })
+        context.request(Request::KillAll { dry_run, userid: user(userid), signum })
     }
 }
 
 impl Handle for SetUrgency {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
         let Self { id, urgency } = self;
-        call.request(Request::Urgency { id, urgency })
+        context.request(Request::Urgency { id, urgency })
     }
 }
 
 impl Handle for Update {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
         let Self { id, updates } = self;
-        call.request(Request::Update { id, updates })
+        context.request(Request::Update { id, updates })
     }
 }
 
 impl Handle for Memo {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
         let Self { id, volatile, memo } = self;
-        call.request(Request::Memo { id, volatile, memo })
+        context.request(Request::Memo { id, volatile, memo })
     }
 }
 
 impl Handle for Why {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        let hidden = call.parts.privacy.is_hidden_from(call.cred);
-        call.read(move |engine, cred| {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        let hidden = context.parts.privacy.is_hidden_from(context.cred);
+        context.read(move |engine, cred| {
             let reasons = engine.why(self.id, cred)?;
             Ok(if hidden { without_jobs(reasons) } else { reasons })
         })
@@ -79,52 +79,52 @@ impl Handle for Why {
 }
 
 impl Handle for Wait {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        call.wait(Request::Wait { id: self.job()? })
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        context.wait(Request::Wait { id: self.job()? })
     }
 }
 
 impl Handle for Purge {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
         let Self { age_limit, num_limit, batch, force } = self;
-        call.request(Request::Purge { age_limit, num_limit, batch, force })
+        context.request(Request::Purge { age_limit, num_limit, batch, force })
     }
 }
 
 impl Handle for PurgeId {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
         let Self { id, force } = self;
-        call.request(Request::PurgeId { id, force })
+        context.request(Request::PurgeId { id, force })
     }
 }
 
 impl Handle for EventsJournal {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
         let wanted = Wanted::of(self)?;
-        if !call.streaming {
+        if !context.streaming {
             return Err(RpcError::proto("job-manager.events requires streaming RPC flag"));
         }
-        let (engine, records) = (call.engine.clone(), call.parts.records.clone());
-        let journal = &call.parts.journal;
-        Ok(Reply::Feed(journal::stream(journal, engine, records, call.cred, wanted)))
+        let (engine, records) = (context.engine.clone(), context.parts.records.clone());
+        let journal = &context.parts.journal;
+        Ok(Response::Feed(journal::stream(journal, engine, records, context.cred, wanted)))
     }
 }
 
 impl Handle for GetInfo {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        call.read(|engine, _| Ok(engine.getinfo()))
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        context.read(|engine, _| Ok(engine.getinfo()))
     }
 }
 
 impl Handle for GetStats {
     /// A part of the answer comes from a plugin.
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        let listeners = call.parts.journal.listeners();
-        let stats = answered(call.engine.read(move |engine| Ok(stats(engine, listeners))));
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        let listeners = context.parts.journal.listeners();
+        let stats = answered(context.engine.read(move |engine| Ok(stats(engine, listeners))));
         let topic = HousekeepingList::TOPIC.to_owned();
         let request = Request::Service { topic, payload: json!({}), streaming: false };
-        let mut housekeeping = call.engine.stream(call.cred, request);
-        Reply::one(async move {
+        let mut housekeeping = context.engine.stream(context.cred, request);
+        Response::one(async move {
             let mut stats = stats.await?;
             // Without a configuration the plugin is not loaded, and nothing runs.
             let told = match housekeeping.next().await {
@@ -156,15 +156,15 @@ fn stats(engine: &Engine, listeners: usize) -> Value {
 }
 
 impl Handle for GetUptime {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        let starttime = call.parts.audit.since().as_secs();
-        Reply::now(&Uptime { starttime, owner: call.parts.owner })
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        let starttime = context.parts.audit.since().as_secs();
+        Response::now(&Uptime { starttime, owner: context.parts.owner })
     }
 }
 
 impl Handle for Restart {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        call.parts.restart.notify_one();
-        Reply::now(&Restarting { pid: i32::try_from(std::process::id()).ok() })
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        context.parts.restart.notify_one();
+        Response::now(&Restarting { pid: i32::try_from(std::process::id()).ok() })
     }
 }

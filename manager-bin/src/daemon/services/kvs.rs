@@ -7,7 +7,7 @@ use std::path::Path;
 use jobtap_core::engine::{Cred, Engine, Write};
 use jobtap_core::job::{Encoding, JobId};
 
-use super::{Call, Handle, Reply, owner, to_value};
+use super::{Context, Handle, Response, owner, to_value};
 use crate::archive::{self, Overrides};
 use crate::daemon::engine::answered;
 use crate::daemon::records::{Records, unreadable};
@@ -23,16 +23,16 @@ const JOB: &str = "job";
 const JOB_DEPTH: usize = 5;
 
 impl Handle for Lookup {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        let (records, cred) = (call.parts.records.clone(), call.cred);
-        Reply::one(in_background(move || to_value(&lookup(&records, cred, &self.key)?)))
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        let (records, cred) = (context.parts.records.clone(), context.cred);
+        Response::one(in_background(move || to_value(&lookup(&records, cred, &self.key)?)))
     }
 }
 
 impl Handle for List {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        let (records, cred) = (call.parts.records.clone(), call.cred);
-        Reply::one(in_background(move || {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        let (records, cred) = (context.parts.records.clone(), context.cred);
+        Response::one(in_background(move || {
             let keys = list(&records, cred, &self.key, self.recursive)?;
             to_value(&Keys { keys: keys.into_iter().collect() })
         }))
@@ -40,9 +40,9 @@ impl Handle for List {
 }
 
 impl Handle for Dump {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        let (engine, records) = (call.engine.clone(), call.parts.records.clone());
-        Reply::one(async move {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        let (engine, records) = (context.engine.clone(), context.parts.records.clone());
+        Response::one(async move {
             let newer = answered(engine.read(|engine| Ok(checkpoint(engine)))).await?;
             in_background(move || to_value(&dump(&records, newer, &self.file)?)).await
         })

@@ -1,7 +1,7 @@
 //! The services: from a request to the handler of its row in [`rpc::services`](crate::rpc::services).
 //!
 //! [`admit`] decides by the row alone who may call a service, decodes the request, hides the jobs of
-//! others, and notes what the log of changes will record. What is left is a [`Request`] that knows its
+//! others, and notes what the log of changes will record. What is left is a [`Admitted`] that knows its
 //! handler. A handler is an implementation of [`Handle`] for the type of a request; each file here has
 //! those of one family.
 
@@ -25,7 +25,7 @@ mod tests;
 use std::pin::Pin;
 use std::sync::LazyLock;
 
-use jobtap_core::engine::{Cred, Engine, Request as EngineRequest, RequestError};
+use jobtap_core::engine::{Cred, Engine, Request, RequestError};
 use jobtap_core::job::JobId;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -37,7 +37,7 @@ use super::Parts;
 use super::engine::replies;
 use super::engine::{EngineHandle, answered, refusal};
 use crate::rpc::errno::{EIO, ENOSYS, EPERM};
-use crate::rpc::service::{Access, Answers, Service};
+use crate::rpc::service::{Access, Responses, Service};
 use crate::rpc::{RpcError, RpcResult, payload, services};
 
 /// Services below this prefix that have no row are those of plugins.
@@ -50,11 +50,11 @@ pub(super) trait Handle: Service {
     ///
     /// # Errors
     /// Refusals that need no look at the engine.
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError>;
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError>;
 }
 
 /// What a handler works with.
-pub(super) struct Call<'a> {
+pub(super) struct Context<'a> {
     /// The parts of the manager.
     pub parts: &'a Parts,
     /// The client's way to the engine.
@@ -66,20 +66,20 @@ pub(super) struct Call<'a> {
 }
 
 /// How a request is answered.
-pub(super) enum Reply {
+pub(super) enum Response {
     /// Once.
     One(Pin<Box<dyn Future<Output = RpcResult> + Send>>),
     /// With a list of jobs, which is read part by part.
     Jobs(Pin<Box<dyn Future<Output = Result<job_list::Listing, RpcError>> + Send>>),
     /// By the engine, until the first error.
-    Engine(replies::Answers),
+    Engine(replies::ReplyStream),
     /// By another part of the manager, until the first error.
     Feed(Receiver<RpcResult>),
     /// With an eventlog and what is added to it.
     Eventlog(job_info::Watch),
 }
 
-impl Reply {
+impl Response {
     /// One answer that is there already.
     fn now(answer: &impl Serialize) -> Result<Self, RpcError> {
         let answer = to_value(answer);
@@ -97,42 +97,42 @@ fn to_value(answer: &impl Serialize) -> RpcResult {
     serde_json::to_value(answer).map_err(|error| RpcError::new(EIO, error.to_string()))
 }
 
-impl Call<'_> {
+impl Context<'_> {
     /// The engine does this, and answers soon.
-    fn request(&self, request: EngineRequest) -> Result<Reply, RpcError> {
-        Reply::one(answered(self.engine.request(self.cred, request)))
+    fn request(&self, request: Request) -> Result<Response, RpcError> {
+        Response::one(answered(self.engine.request(self.cred, request)))
     }
 
     /// The engine answers, maybe much later; a client that leaves meanwhile is forgotten.
-    fn wait(&self, request: EngineRequest) -> Result<Reply, RpcError> {
+    fn wait(&self, request: Request) -> Result<Response, RpcError> {
         let mut answers = self.engine.stream(self.cred, request);
-        Reply::one(async move { answers.next().await })
+        Response::one(async move { answers.next().await })
     }
 
     /// Reads from the engine.
-    fn read<F>(&self, read: F) -> Result<Reply, RpcError>
+    fn read<F>(&self, read: F) -> Result<Response, RpcError>
     where
         F: FnOnce(&Engine, Cred) -> Result<Value, RequestError> + Send + 'static,
     {
         let cred = self.cred;
         let read = self.engine.read(move |engine| read(engine, cred).map_err(refusal));
-        Reply::one(answered(read))
+        Response::one(answered(read))
     }
 }
 
 /// A request that may be handled.
-pub(super) struct Request {
+pub(super) struct Admitted {
     /// How many answers it has, and when they come.
-    pub answers: Answers,
+    pub responses: Responses,
     /// What the log of changes records of it.
     pub change: Option<Change>,
     decoded: Box<dyn Decoded>,
 }
 
-impl Request {
+impl Admitted {
     /// Takes it in.
-    pub(super) fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        self.decoded.handle(call)
+    pub(super) fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        self.decoded.handle(context)
     }
 }
 
@@ -146,7 +146,7 @@ pub(super) fn admit(
     cred: Cred,
     topic: &str,
     payload: Value,
-) -> Result<Request, RpcError> {
+) -> Result<Admitted, RpcError> {
     let row = Row::of_topic(topic)?;
     row.check(cred, parts.privacy.is_hidden_from(cred))?;
     let decoded = (row.decode)(topic, payload)?;
@@ -154,7 +154,7 @@ pub(super) fn admit(
         parts.privacy.check_job(cred, id, &parts.records)?;
     }
     let change = if cred.owner { decoded.change() } else { None };
-    Ok(Request { answers: row.answers, change, decoded })
+    Ok(Admitted { responses: row.responses, change, decoded })
 }
 
 /// Whether the payload of a request to this topic may fill a whole message.
@@ -169,7 +169,7 @@ trait Decoded: Send {
     /// What the log of changes records of it.
     fn change(&self) -> Option<Change>;
     /// See [`Handle::handle`].
-    fn handle(self: Box<Self>, call: &Call<'_>) -> Result<Reply, RpcError>;
+    fn handle(self: Box<Self>, context: &Context<'_>) -> Result<Response, RpcError>;
 }
 
 impl<S: Handle> Decoded for S {
@@ -181,8 +181,8 @@ impl<S: Handle> Decoded for S {
         self.audited().map(|audited| Change::of(self, audited))
     }
 
-    fn handle(self: Box<Self>, call: &Call<'_>) -> Result<Reply, RpcError> {
-        Handle::handle(*self, call)
+    fn handle(self: Box<Self>, context: &Context<'_>) -> Result<Response, RpcError> {
+        Handle::handle(*self, context)
     }
 }
 
@@ -190,7 +190,7 @@ impl<S: Handle> Decoded for S {
 struct Row {
     topic: &'static str,
     access: Access,
-    answers: Answers,
+    responses: Responses,
     large: bool,
     decode: fn(&str, Value) -> Result<Box<dyn Decoded>, RpcError>,
 }
@@ -201,7 +201,13 @@ impl Row {
         let decode = |topic: &str, payload| -> Result<Box<dyn Decoded>, RpcError> {
             Ok(Box::new(payload::decode::<S>(topic, payload)?))
         };
-        Self { topic: S::TOPIC, access: S::ACCESS, answers: S::ANSWERS, large: S::LARGE, decode }
+        Self {
+            topic: S::TOPIC,
+            access: S::ACCESS,
+            responses: S::RESPONSES,
+            large: S::LARGE,
+            decode,
+        }
     }
 
     /// The row of a plugin's service. The plugin decodes its payload; here only the job is looked for.
@@ -211,7 +217,13 @@ impl Row {
             let job = job.and_then(|request| request.job());
             Ok(Box::new(plugin::Forwarded::new(topic, payload, job)))
         };
-        Self { topic: S::TOPIC, access: S::ACCESS, answers: S::ANSWERS, large: S::LARGE, decode }
+        Self {
+            topic: S::TOPIC,
+            access: S::ACCESS,
+            responses: S::RESPONSES,
+            large: S::LARGE,
+            decode,
+        }
     }
 
     /// The row of all services of plugins that have none of their own.
@@ -219,7 +231,7 @@ impl Row {
         Self {
             topic: PLUGINS,
             access: Access::Anyone,
-            answers: Answers::Plugin,
+            responses: Responses::Plugin,
             large: false,
             decode: |topic, payload| Ok(Box::new(plugin::Forwarded::new(topic, payload, None))),
         }

@@ -6,7 +6,7 @@ use jobtap_core::job::JobId;
 use serde_json::{Value, json};
 
 use super::audit::Change;
-use super::{Call, Decoded, Handle, Reply};
+use super::{Context, Decoded, Handle, Response};
 use crate::rpc::RpcError;
 use crate::rpc::errno::EINVAL;
 use crate::rpc::service::Service;
@@ -16,13 +16,13 @@ use crate::rpc::services::plugin::{
 };
 
 impl Handle for Jobtap {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
         let Self { load, remove, conf } = self;
         if load.is_none() && remove.is_none() {
-            let linked = call.parts.configuration.linked.clone();
-            return call.read(move |engine, _| Ok(json!(list(engine, &linked))));
+            let linked = context.parts.configuration.linked.clone();
+            return context.read(move |engine, _| Ok(json!(list(engine, &linked))));
         }
-        call.request(Request::Plugins { remove, load, conf })
+        context.request(Request::Plugins { remove, load, conf })
     }
 }
 
@@ -46,24 +46,24 @@ fn list(engine: &Engine, linked: &[&'static str]) -> Plugins {
 }
 
 impl Handle for Reload {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
         let Self { name, conf } = self;
         if conf.as_ref().is_some_and(|conf| !conf.is_object()) {
             return Err(RpcError::new(EINVAL, "jobptap: plugin conf must be a JSON object"));
         }
-        call.request(Request::PluginReload { name, conf })
+        context.request(Request::PluginReload { name, conf })
     }
 }
 
 impl Handle for Query {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        call.request(Request::PluginQuery { name: self.name })
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        context.request(Request::PluginQuery { name: self.name })
     }
 }
 
 impl Handle for GetStats {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        call.read(move |engine, _| {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        context.read(move |engine, _| {
             let plugins = engine.plugin_stats(self.name.as_deref())?.into_iter();
             let plugins = plugins.map(|(name, handlers)| PluginStats {
                 name,
@@ -89,8 +89,8 @@ fn handler(stats: &HandlerStats) -> Handler {
 }
 
 impl Handle for GetSchema {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        call.read(move |engine, _| {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        context.read(move |engine, _| {
             let schema = engine.plugin_schema(&self.name)?;
             Ok(json!(Schema { schema: Some(schema) }))
         })
@@ -123,14 +123,14 @@ impl Decoded for Forwarded {
         None
     }
 
-    fn handle(self: Box<Self>, call: &Call<'_>) -> Result<Reply, RpcError> {
+    fn handle(self: Box<Self>, context: &Context<'_>) -> Result<Response, RpcError> {
         let Self { topic, payload, .. } = *self;
-        let streaming = call.streaming;
+        let streaming = context.streaming;
         let request = Request::Service { topic, payload, streaming };
         if streaming {
-            return Ok(Reply::Engine(call.engine.stream(call.cred, request)));
+            return Ok(Response::Engine(context.engine.stream(context.cred, request)));
         }
-        call.wait(request)
+        context.wait(request)
     }
 }
 

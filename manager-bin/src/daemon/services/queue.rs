@@ -2,60 +2,60 @@
 
 use jobtap_core::engine::Request;
 
-use super::{Call, Handle, Reply};
+use super::{Context, Handle, Response};
 use crate::rpc::RpcError;
 use crate::rpc::services::queue::{
     AllocQuery, Drain, Enable, GetOverview, GetStatus, Idle, List, Start,
 };
 
 impl Handle for Enable {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
         let target = self.target();
         let Self { enable, reason, .. } = self;
-        call.request(Request::QueueEnable { target, enable, reason })
+        context.request(Request::QueueEnable { target, enable, reason })
     }
 }
 
 impl Handle for Start {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
         let target = self.target();
         let Self { start, reason, nocheckpoint, .. } = self;
-        call.request(Request::QueueStart { target, start, reason, nocheckpoint })
+        context.request(Request::QueueStart { target, start, reason, nocheckpoint })
     }
 }
 
 impl Handle for List {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        call.read(|engine, _| Ok(engine.queue_names()))
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        context.read(|engine, _| Ok(engine.queue_names()))
     }
 }
 
 impl Handle for GetStatus {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        call.read(move |engine, _| engine.queue_status(self.name.as_deref()))
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        context.read(move |engine, _| engine.queue_status(self.name.as_deref()))
     }
 }
 
 impl Handle for GetOverview {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        call.read(|engine, _| Ok(engine.queue_overview()))
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        context.read(|engine, _| Ok(engine.queue_overview()))
     }
 }
 
 impl Handle for AllocQuery {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        call.read(|engine, _| Ok(engine.alloc_query()))
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        context.read(|engine, _| Ok(engine.alloc_query()))
     }
 }
 
 impl Handle for Drain {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        call.wait(Request::Drain)
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        context.wait(Request::Drain)
     }
 }
 
 impl Handle for Idle {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        call.wait(Request::Idle)
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        context.wait(Request::Idle)
     }
 }

@@ -3,7 +3,7 @@
 use jobtap_core::engine::{DrainMode, NodeRequest, Request};
 use jobtap_core::resource::ResourceSet;
 
-use super::{Call, Handle, Reply};
+use super::{Context, Handle, Response};
 use crate::rpc::RpcError;
 use crate::rpc::errno::EINVAL;
 use crate::rpc::services::resource::{
@@ -11,31 +11,31 @@ use crate::rpc::services::resource::{
     RemoveMaintenance, Undrain,
 };
 
-fn nodes(call: &Call<'_>, request: NodeRequest) -> Result<Reply, RpcError> {
-    call.request(Request::Nodes(request))
+fn nodes(context: &Context<'_>, request: NodeRequest) -> Result<Response, RpcError> {
+    context.request(Request::Nodes(request))
 }
 
 impl Handle for GetStatus {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        call.read(|engine, _| Ok(engine.resource_status()))
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        context.read(|engine, _| Ok(engine.resource_status()))
     }
 }
 
 impl Handle for GetSchedStatus {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        call.read(|engine, _| Ok(engine.sched_resource_status()))
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        context.read(|engine, _| Ok(engine.sched_resource_status()))
     }
 }
 
 impl Handle for Journal {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
         let request = Request::Nodes(NodeRequest::Journal);
-        Ok(Reply::Engine(call.engine.stream(call.cred, request)))
+        Ok(Response::Engine(context.engine.stream(context.cred, request)))
     }
 }
 
 impl Handle for Drain {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
         let mode = match self.mode.as_deref() {
             None => DrainMode::New,
             Some(Self::UPDATE) => DrainMode::Update,
@@ -44,50 +44,50 @@ impl Handle for Drain {
             Some(_) => return Err(RpcError::new(EINVAL, "invalid mode specified")),
         };
         let Self { targets, reason, .. } = self;
-        nodes(call, NodeRequest::Drain { targets, reason, mode })
+        nodes(context, NodeRequest::Drain { targets, reason, mode })
     }
 }
 
 impl Handle for Undrain {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
         let force = self.mode.as_deref() == Some(Self::FORCE);
         let Self { targets, reason, .. } = self;
-        nodes(call, NodeRequest::Undrain { targets, reason, force })
+        nodes(context, NodeRequest::Undrain { targets, reason, force })
     }
 }
 
 impl Handle for Offline {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
         let Self { targets, reason } = self;
-        nodes(call, NodeRequest::Offline { targets, reason })
+        nodes(context, NodeRequest::Offline { targets, reason })
     }
 }
 
 impl Handle for Online {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        nodes(call, NodeRequest::Online { targets: self.targets })
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        nodes(context, NodeRequest::Online { targets: self.targets })
     }
 }
 
 impl Handle for Reload {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
         let malformed = |error| RpcError::new(EINVAL, format!("R: {error}"));
         let resources: ResourceSet = self.r.to_string().parse().map_err(malformed)?;
         let resources = Box::new(resources);
-        nodes(call, NodeRequest::Reload { resources, force: self.force })
+        nodes(context, NodeRequest::Reload { resources, force: self.force })
     }
 }
 
 impl Handle for AddMaintenance {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
         let Self { targets, from, to, reason } = self;
         let reason = reason.unwrap_or_default();
-        nodes(call, NodeRequest::Maintain { targets, from, to, reason })
+        nodes(context, NodeRequest::Maintain { targets, from, to, reason })
     }
 }
 
 impl Handle for RemoveMaintenance {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        nodes(call, NodeRequest::EndMaintenance { id: self.id })
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        nodes(context, NodeRequest::EndMaintenance { id: self.id })
     }
 }

@@ -57,7 +57,7 @@ fn an_unknown_topic_is_named() {
 
 #[test]
 fn topics_without_a_row_below_the_manager_are_plugins() {
-    assert_eq!(Row::of_topic("job-manager.limits.mine").unwrap().answers, Answers::Plugin);
+    assert_eq!(Row::of_topic("job-manager.limits.mine").unwrap().responses, Responses::Plugin);
     assert!(admit("job-manager.limits.mine", &json!({"n": 1}), GUEST).is_ok());
 }
 
@@ -183,7 +183,7 @@ fn a_malformed_limit_of_a_list_counts_as_not_given() {
 /// Asserts that the type of an answer reads what the engine answers, and expects no other keys.
 fn reads<S: Service>(raw: &Value) {
     let answer =
-        S::Answer::deserialize(raw).unwrap_or_else(|error| panic!("{}: {error}", S::TOPIC));
+        S::Response::deserialize(raw).unwrap_or_else(|error| panic!("{}: {error}", S::TOPIC));
     contains(S::TOPIC, raw, &serde_json::to_value(answer).unwrap());
 }
 
@@ -235,14 +235,14 @@ fn the_types_of_answers_read_what_the_engine_answers() {
         flags: 0,
     };
     let requests = [
-        EngineRequest::Submit(Box::new(submission)),
-        EngineRequest::QueueStart {
+        Request::Submit(Box::new(submission)),
+        Request::QueueStart {
             target: Target { name: Some("batch".to_owned()), all: false },
             start: false,
             reason: Some("repair".to_owned()),
             nocheckpoint: false,
         },
-        EngineRequest::Nodes(NodeRequest::Drain {
+        Request::Nodes(NodeRequest::Drain {
             targets: "0".to_owned(),
             reason: Some("disks".to_owned()),
             mode: DrainMode::New,

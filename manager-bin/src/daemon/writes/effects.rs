@@ -1,5 +1,5 @@
-//! What the engine wants done is done here, on the committing thread, once the events that caused it
-//! are durable. Nothing here waits.
+//! Carries out the effects of the engine, on the committing thread, once the events that caused them are
+//! durable. Nothing here may wait: the next commit waits for it.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use crate::daemon::processes::Processes;
 use crate::daemon::records::Records;
 use crate::daemon::services::journal::Journal;
 
-/// Everybody who is told.
+/// The parts of the manager that effects go to.
 pub(in crate::daemon) struct Effector {
-    /// Those who asked.
+    /// The requests that wait for responses.
     pub engine: EngineHandle,
-    /// Those who watch eventlogs.
+    /// The watchers of eventlogs.
     pub hub: Arc<Hub>,
-    /// Those who follow all jobs.
+    /// The streams of the events of all jobs.
     pub journal: Arc<Journal>,
-    /// What is kept of jobs outside the store.
+    /// The files of jobs outside the store.
     pub records: Records,
     /// The execution system.
     pub execution: Execution,
@@ -32,12 +32,12 @@ pub(in crate::daemon) struct Effector {
     pub plugins: tokio::runtime::Handle,
     /// The processes of plugins.
     pub processes: Processes,
-    /// Where it is said that nothing more can be made durable.
+    /// Where it is reported that nothing more can be made durable.
     pub failure: Failure,
 }
 
 impl Effector {
-    /// Does everything of one turn, in order.
+    /// Carries out the effects of one turn, in order.
     pub(in crate::daemon) fn run(&self, after: Vec<After>) {
         for what in after {
             match what {
@@ -49,7 +49,7 @@ impl Effector {
 
     fn one(&self, effect: Effect) {
         match effect {
-            Effect::Reply { to, result } => self.engine.replies().answer(to, result),
+            Effect::Reply { to, result } => self.engine.replies().finish(to, result),
             Effect::Respond { to, payload } => self.engine.replies().respond(to, payload),
             Effect::Process { plugin, command } => self.processes.send(plugin, command),
             Effect::Publish { id, log, seq, entry } => {

@@ -1,7 +1,7 @@
-//! Who watches which job: durable events are handed from the committing thread to the watchers.
+//! The watchers of jobs: durable events go from the committing thread to the watchers of their job.
 //!
-//! What waits for a slow watcher is bounded: one that falls behind is told that it missed events, and
-//! reads them from the store, where all of them are.
+//! The number of events that wait for a slow watcher is bounded. A watcher that falls behind is told that
+//! it missed events, and reads them from the store.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 
-/// Events of a job that wait for its slowest watcher; most jobs have fewer in all.
+/// How many events of a job wait for its slowest watcher. Most jobs have fewer events in all.
 const WAITING: usize = 16;
 
 /// A durable event of a watched job.
@@ -20,18 +20,18 @@ const WAITING: usize = 16;
 pub(in crate::daemon) struct Published {
     /// Which of the job's logs.
     pub log: Log,
-    /// Its position there, from 0.
+    /// Its number there, from 0.
     pub seq: u64,
     /// The event.
     pub entry: Arc<EventEntry>,
 }
 
-/// What a watcher hears.
+/// What a watcher is told.
 #[derive(Debug)]
 pub(in crate::daemon) enum Heard {
     /// The next event.
     Event(Published),
-    /// Events were missed: the store has them.
+    /// Events were missed. The store has them.
     Missed,
 }
 
@@ -41,7 +41,7 @@ pub(in crate::daemon) struct Hub {
     jobs: Mutex<FxHashMap<JobId, Sender<Published>>>,
 }
 
-/// A watcher of one job. It is forgotten when this is dropped.
+/// A watcher of one job. Dropping it removes it.
 #[derive(Debug)]
 pub(in crate::daemon) struct Subscription {
     hub: Arc<Hub>,
@@ -50,13 +50,13 @@ pub(in crate::daemon) struct Subscription {
 }
 
 impl Hub {
-    /// All events of both logs of this job from now on.
+    /// Watches both logs of this job from now on.
     pub(in crate::daemon) fn subscribe(self: &Arc<Self>, id: JobId) -> Subscription {
         let events = self.lock().entry(id).or_insert_with(|| channel(WAITING).0).subscribe();
         Subscription { hub: Arc::clone(self), id, events }
     }
 
-    /// Hands an event to those who watch.
+    /// Sends an event to the watchers of its job.
     pub(in crate::daemon) fn publish(
         &self,
         id: JobId,
@@ -65,12 +65,12 @@ impl Hub {
         entry: &Arc<EventEntry>,
     ) {
         if let Some(watchers) = self.lock().get(&id) {
-            // Sending fails only between the end of the last watch and the removal of its job here.
+            // Sending fails only after the last watcher was dropped and before its job is removed here.
             let _ = watchers.send(Published { log, seq, entry: Arc::clone(entry) });
         }
     }
 
-    /// Nothing happens to any job any more: those who watch hear that.
+    /// Ends all watches, since the manager ends.
     pub(in crate::daemon) fn close(&self) {
         self.lock().clear();
     }
@@ -94,7 +94,7 @@ impl Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         let mut jobs = self.hub.lock();
-        // This one is still counted.
+        // The receiver that is being dropped is still counted.
         if jobs.get(&self.id).is_some_and(|watchers| watchers.receiver_count() <= 1) {
             jobs.remove(&self.id);
         }
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watcher_that_left_is_forgotten_at_once() {
+    fn a_watcher_that_is_dropped_is_removed_at_once() {
         let hub = Arc::<Hub>::default();
         let (one, other) = (hub.subscribe(JobId::new(1)), hub.subscribe(JobId::new(1)));
         drop(one);
@@ -133,7 +133,7 @@ mod tests {
         for seq in 0..10 * WAITING as u64 {
             hub.publish(id, Log::Main, seq, &entry);
         }
-        // No more than the bound is held for it.
+        // No more events than the bound wait for it.
         assert!(Arc::strong_count(&entry) <= WAITING + 1);
         assert!(matches!(next(&mut slow), Some(Heard::Missed)));
         assert!(matches!(next(&mut slow), Some(Heard::Event(_))));

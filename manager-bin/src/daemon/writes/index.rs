@@ -1,8 +1,8 @@
-//! One row for each job beside those of RFC 16, so that a start reads of a million jobs that are over
-//! no more than a line each: empty while the job is active, then its summary.
+//! The index: one row for each job beside the keys of RFC 16, empty while the job is active, then its
+//! inactive summary. With it a start reads one line for each of a million inactive jobs.
 //!
-//! Older stores, and those made from an archive, have no such rows. A mark says that all are there;
-//! without it a start reads every job and makes them.
+//! A store that was made from an archive has no such rows. A mark says that all of them are there; without
+//! it a start reads every job and makes them.
 
 use jobtap_core::job::JobId;
 
@@ -16,7 +16,7 @@ pub(in crate::daemon) fn mark() -> Result<Key, KeyError> {
     Key::instance(Key::INDEXED)
 }
 
-/// The row of a job.
+/// The key of a job's row.
 pub(in crate::daemon) fn key(id: JobId) -> Result<Key, KeyError> {
     Key::instance(&format!("{JOBS}{:016x}", id.as_u64()))
 }
@@ -27,7 +27,7 @@ pub(in crate::daemon) fn job(name: &str) -> Option<JobId> {
     Some(JobId::new(id))
 }
 
-/// Notes that a job is active, or what it was once it is over.
+/// Writes the row of a job: empty while it is active, its summary once it is inactive.
 pub(in crate::daemon) fn put(id: JobId, summary: &str) -> Result<Op, KeyError> {
     Ok(Op::Put { key: key(id)?, value: summary.as_bytes().to_vec() })
 }

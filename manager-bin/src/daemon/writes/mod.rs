@@ -1,4 +1,4 @@
-//! From a turn of the engine to a batch of the store.
+//! From a turn of the engine to a batch of the store, and what is done once the batch is durable.
 
 pub(super) mod effects;
 pub(super) mod hub;
@@ -13,7 +13,7 @@ use self::effects::Effector;
 use super::engine::{After, Turn};
 use crate::store::{Batch, Committer, Key, KeyError, Op};
 
-/// Queues a turn: its effects are run when its writes and all earlier ones are durable.
+/// Queues a turn. Its effects are carried out when its writes and all earlier ones are durable.
 pub(super) fn submit(committer: &Committer, effector: &Arc<Effector>, turn: Turn) {
     let forgotten: Vec<JobId> = turn.writes.iter().filter_map(forgotten).collect();
     let runs = Arc::clone(effector);
@@ -22,14 +22,14 @@ pub(super) fn submit(committer: &Committer, effector: &Arc<Effector>, turn: Turn
         runs.run(after);
     };
     if let Err(error) = queue(committer, turn, then) {
-        // A key that the store can't hold comes from a plugin's name at worst; to go on without
-        // the write would acknowledge what isn't there.
+        // A key that the store cannot hold can only come from a plugin's name. To go on without the
+        // write would acknowledge what is not stored.
         effector.failure.report(format!("an event can't be stored: {error}"));
     }
 }
 
-/// Queues a turn's writes; `then` gets what follows them. A turn without writes waits too: what was
-/// read in it may show earlier writes.
+/// Queues the writes of a turn, after which `then` is called. A turn without writes waits, too: what was
+/// read in it may show earlier writes that are not durable yet.
 fn queue(
     committer: &Committer,
     turn: Turn,
@@ -52,15 +52,15 @@ fn forgotten(write: &Write) -> Option<JobId> {
     }
 }
 
-/// Queues something to be done after everything before it.
+/// Queues a function to be called after everything that was queued before it.
 pub(super) fn then(committer: &Committer, what: impl FnOnce() + Send + 'static) {
     committer.submit(Batch { ops: Vec::new(), then: Box::new(what) });
 }
 
-/// Adds a change as the store takes it.
+/// Adds the operation of the store that makes this write.
 ///
 /// # Errors
-/// When it is under a name that the store can't hold.
+/// A key that the store cannot hold.
 pub(crate) fn ops(write: Write, ops: &mut Vec<Op>) -> Result<(), KeyError> {
     let op = match write {
         Write::Append { id, log, seq, line } => {
@@ -99,7 +99,8 @@ mod tests {
     fn an_answer_waits_until_all_that_it_may_show_is_durable() {
         let store = Arc::new(MemoryStore::default());
         let committer = Committer::start(Arc::clone(&store) as Arc<dyn Store>, |_| ()).unwrap();
-        // After the committer, so that a failing test lets the commit go before it waits for it.
+        // Declared after the committer, and so dropped before it: a failing test lets the commit go on
+        // before it waits for it.
         let hold = store.hold();
         let (tell, told) = mpsc::channel();
         let write = Write::PutInstance { key: "key".to_owned(), value: "value".to_owned() };

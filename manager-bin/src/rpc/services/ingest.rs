@@ -21,7 +21,7 @@ pub struct Submit {
     pub flags: Option<u32>,
 }
 
-/// The answer to [`Submit`], once the job's first events are stored.
+/// The response to [`Submit`], once the job's first events are stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Submitted {
     /// The new job.

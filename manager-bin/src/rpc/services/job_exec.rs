@@ -15,7 +15,7 @@ pub struct Proctable {
     pub id: JobId,
 }
 
-/// The answer to [`Proctable`].
+/// The response to [`Proctable`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Tasks {

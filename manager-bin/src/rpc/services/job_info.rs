@@ -38,7 +38,7 @@ impl Lookup {
     }
 }
 
-/// The answer to [`Lookup`].
+/// The response to [`Lookup`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Values {
     /// The job.
@@ -72,7 +72,7 @@ impl Watch {
     pub const WAITCREATE: u64 = 1;
 }
 
-/// One answer to [`Watch`].
+/// One response to [`Watch`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Event {

@@ -67,7 +67,7 @@ fn number<'de, D: Deserializer<'de>>(field: D) -> Result<Option<f64>, D::Error> 
     Ok(Option::<Value>::deserialize(field)?.and_then(|value| value.as_f64()))
 }
 
-/// The answer to [`List`]: those that are pending by priority, those that run, and those that are
+/// The response to [`List`]: those that are pending by priority, those that run, and those that are
 /// inactive, the newest first.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Jobs {
@@ -85,7 +85,7 @@ pub struct ListId {
     pub attrs: Attributes,
 }
 
-/// The answer to [`ListId`].
+/// The response to [`ListId`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Job {
@@ -97,7 +97,7 @@ pub struct Job {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetStats {}
 
-/// The answer to [`GetStats`].
+/// The response to [`GetStats`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Stats {

@@ -101,7 +101,7 @@ impl KillAll {
     }
 }
 
-/// The answer to [`RaiseAll`] and [`KillAll`].
+/// The response to [`RaiseAll`] and [`KillAll`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Matched {
@@ -120,7 +120,7 @@ pub struct SetUrgency {
     pub urgency: i64,
 }
 
-/// The answer to [`SetUrgency`].
+/// The response to [`SetUrgency`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OldUrgency {
@@ -156,7 +156,7 @@ pub struct Why {
     pub id: JobId,
 }
 
-/// The answer to [`Why`].
+/// The response to [`Why`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Reasons {
@@ -205,7 +205,7 @@ impl Wait {
     }
 }
 
-/// The answer to [`Wait`].
+/// The response to [`Wait`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ended {
@@ -253,7 +253,7 @@ impl PurgeId {
     }
 }
 
-/// The answer to [`Purge`] and [`PurgeId`].
+/// The response to [`Purge`] and [`PurgeId`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Purged {
@@ -287,7 +287,7 @@ impl EventsJournal {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetInfo {}
 
-/// The answer to [`GetInfo`].
+/// The response to [`GetInfo`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Info {
@@ -303,7 +303,7 @@ pub struct GetStats {}
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetUptime {}
 
-/// The answer to [`GetUptime`].
+/// The response to [`GetUptime`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Uptime {
     /// When it was started, in seconds since the UNIX epoch.
@@ -316,7 +316,7 @@ pub struct Uptime {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restart {}
 
-/// The answer to [`Restart`].
+/// The response to [`Restart`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Restarting {

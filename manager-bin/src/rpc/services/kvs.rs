@@ -15,7 +15,7 @@ pub struct Lookup {
     pub key: String,
 }
 
-/// The answer to [`Lookup`].
+/// The response to [`Lookup`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Found {
@@ -62,7 +62,7 @@ pub struct List {
     pub recursive: bool,
 }
 
-/// The answer to [`List`].
+/// The response to [`List`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Keys {
@@ -77,7 +77,7 @@ pub struct Dump {
     pub file: PathBuf,
 }
 
-/// The answer to [`Dump`].
+/// The response to [`Dump`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Dumped {

@@ -12,7 +12,7 @@ pub struct Dmesg {
     pub nobacklog: bool,
 }
 
-/// An answer to [`Dmesg`].
+/// A response to [`Dmesg`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Shown {

@@ -27,7 +27,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::service::{Access, Answers, Audited, Service};
+use super::service::{Access, Audited, Responses, Service};
 
 /// The answer to a request that is done: an empty object. Whatever else a plugin answers is ignored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -42,7 +42,7 @@ impl<'de> Deserialize<'de> for Done {
 /// Makes each row an implementation of [`Service`], and a macro that hands the types of all rows to
 /// another macro.
 ///
-/// A row is `TOPIC: REQUEST => ANSWER, ACCESS, ANSWERS`, and where they apply, in this order, `+ large`
+/// A row is `TOPIC: REQUEST => RESPONSE, ACCESS, RESPONSES`, and where they apply, in this order, `+ large`
 /// (a payload may fill a message), `job = FIELD` (the job that a request is about) and
 /// `audit = FUNCTION` (what the log of changes records of a request).
 macro_rules! services {
@@ -52,15 +52,15 @@ macro_rules! services {
     (@audited $self:ident $audit:path) => { $audit($self) };
     (@large) => { false };
     (@large large) => { true };
-    ($each:ident: $($topic:literal: $request:ty => $answer:ty, $access:ident, $answers:ident
+    ($each:ident: $($topic:literal: $request:ty => $response:ty, $access:ident, $responses:ident
         $(+ $large:ident)? $(, job = $job:tt)? $(, audit = $audit:path)?;)*) => {
         $(
             impl Service for $request {
-                type Answer = $answer;
+                type Response = $response;
 
                 const TOPIC: &'static str = $topic;
                 const ACCESS: Access = Access::$access;
-                const ANSWERS: Answers = Answers::$answers;
+                const RESPONSES: Responses = Responses::$responses;
                 const LARGE: bool = services!(@large $($large)?);
 
                 fn job(&self) -> Option<JobId> {

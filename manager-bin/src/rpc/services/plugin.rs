@@ -88,7 +88,7 @@ pub struct GetStats {
     pub name: Option<String>,
 }
 
-/// The answer to [`GetStats`].
+/// The response to [`GetStats`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Stats {
@@ -145,7 +145,7 @@ pub struct GetSchema {
     pub name: String,
 }
 
-/// The answer to [`GetSchema`].
+/// The response to [`GetSchema`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Schema {
@@ -157,7 +157,7 @@ pub struct Schema {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HousekeepingList {}
 
-/// The answer to [`HousekeepingList`].
+/// The response to [`HousekeepingList`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Housekeeping {
@@ -196,7 +196,7 @@ pub struct History {
     pub slice: String,
 }
 
-/// The answer to [`History`].
+/// The response to [`History`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HistoryJobs {

@@ -73,7 +73,7 @@ impl Start {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct List {}
 
-/// The answer to [`List`].
+/// The response to [`List`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Names {
@@ -89,7 +89,7 @@ pub struct GetStatus {
     pub name: Option<String>,
 }
 
-/// The answer to [`GetStatus`]: the status object of RFC 33.
+/// The response to [`GetStatus`]: the status object of RFC 33.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Status {
@@ -115,7 +115,7 @@ pub struct Status {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetOverview {}
 
-/// The answer to [`GetOverview`].
+/// The response to [`GetOverview`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Overview {
@@ -194,7 +194,7 @@ pub struct Resources {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllocQuery {}
 
-/// The answer to [`AllocQuery`].
+/// The response to [`AllocQuery`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Counts {
@@ -214,7 +214,7 @@ pub struct Drain {}
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Idle {}
 
-/// The answer to [`Idle`].
+/// The response to [`Idle`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pending {

@@ -12,7 +12,7 @@ use super::entries;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetStatus {}
 
-/// The answer to [`GetStatus`]. Sets of ranks are idsets.
+/// The response to [`GetStatus`]. Sets of ranks are idsets.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Status {
@@ -70,7 +70,7 @@ pub struct Maintenance {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Journal {}
 
-/// One answer to [`Journal`].
+/// One response to [`Journal`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Events {
@@ -191,7 +191,7 @@ impl AddMaintenance {
     }
 }
 
-/// The answer to [`AddMaintenance`].
+/// The response to [`AddMaintenance`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Added {
@@ -216,7 +216,7 @@ impl RemoveMaintenance {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetSchedStatus {}
 
-/// The answer to [`GetSchedStatus`], sets of resources (RFC 20).
+/// The response to [`GetSchedStatus`], sets of resources (RFC 20).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SchedStatus {

@@ -11,7 +11,7 @@ use jobtap_core::job::{Flags, Uid, Urgency};
 use jobtap_core::jobspec::{Jobspec, JobspecError};
 use serde_json::Value;
 
-use super::{Call, Handle, Reply};
+use super::{Context, Handle, Response};
 use crate::daemon::Parts;
 use crate::rpc::RpcError;
 use crate::rpc::errno::{EINVAL, ENOSPC, EPERM};
@@ -19,12 +19,12 @@ use crate::rpc::service::Service;
 use crate::rpc::services::ingest::Submit;
 
 impl Handle for Submit {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        size::check(&self, call.parts.configuration.max_jobspec.load(Ordering::Relaxed))?;
-        let submission = submission(self, call.cred)?;
-        check_space(call.parts)?;
-        check_limits(call.parts, &submission.jobspec)?;
-        call.request(Request::Submit(Box::new(submission)))
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        size::check(&self, context.parts.configuration.max_jobspec.load(Ordering::Relaxed))?;
+        let submission = submission(self, context.cred)?;
+        check_space(context.parts)?;
+        check_limits(context.parts, &submission.jobspec)?;
+        context.request(Request::Submit(Box::new(submission)))
     }
 }
 

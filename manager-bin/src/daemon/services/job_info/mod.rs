@@ -7,15 +7,15 @@ pub(in crate::daemon) mod watch;
 use jobtap_core::job::JobId;
 
 pub(in crate::daemon) use self::lookup::current_jobspec;
-use super::{Call, Handle, Reply, to_value};
+use super::{Context, Handle, Response, to_value};
 use crate::rpc::RpcError;
 use crate::rpc::service::Service;
 use crate::rpc::services::job_info::{self as wire, Lookup};
 
 impl Handle for Lookup {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        let (records, cred) = (call.parts.records.clone(), call.cred);
-        Reply::one(async move { to_value(&lookup::values(&records, cred, &self)?) })
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        let (records, cred) = (context.parts.records.clone(), context.cred);
+        Response::one(async move { to_value(&lookup::values(&records, cred, &self)?) })
     }
 }
 
@@ -60,12 +60,12 @@ impl From<wire::Watch> for Watch {
 }
 
 impl Handle for wire::Watch {
-    fn handle(self, call: &Call<'_>) -> Result<Reply, RpcError> {
-        if !call.streaming {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        if !context.streaming {
             let text = format!("{} requires streaming RPC flag", Self::TOPIC);
             return Err(RpcError::proto(text));
         }
-        Ok(Reply::Eventlog(self.into()))
+        Ok(Response::Eventlog(self.into()))
     }
 }
 

@@ -1,7 +1,8 @@
-//! The answers of a connection, on their way to a peer that may read slowly or not at all.
+//! The responses of a connection, which its client may read slowly or not at all.
 //!
-//! What waits here is bounded in bytes: a request's task waits with its answer until there is room for
-//! it. A listing is no text that waits at all: its parts are made when those before them are written.
+//! The bytes that wait here are bounded: the task of a request waits with its response until there is room
+//! for it. A list of jobs does not wait as text: each of its parts is made when those before it are
+//! written.
 
 use std::sync::Arc;
 
@@ -13,14 +14,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::daemon::services::job_info::watch::Sink;
 use crate::daemon::services::job_list::Listing;
 use crate::rpc::RpcResult;
-use crate::rpc::message::{Answer, encode};
+use crate::rpc::message::{Response, encode};
 
-/// Bytes of answers that wait for the peer to read; a single answer may be larger.
+/// How many bytes of responses wait for the client to read them. A single response may be larger.
 const ROOM: usize = 256 * 1024;
-/// About so many bytes are written at once.
+/// About how many bytes are written at once.
 const WRITE: usize = 64 * 1024;
 
-/// Something to be written, and what it takes of its connection's bounds until then.
+/// Something to be written, and the permits that it has until then.
 struct Outgoing {
     what: What,
     _room: Option<OwnedSemaphorePermit>,
@@ -32,37 +33,37 @@ enum What {
     Listing(u64, Listing),
 }
 
-/// Places that a request has until its last answer is written.
+/// The permits that a request has until its last response is written.
 #[derive(Default)]
 pub(super) struct Held(pub(super) Vec<OwnedSemaphorePermit>);
 
-/// The way out of a connection.
+/// The queue of responses to be written to a connection.
 #[derive(Clone)]
 pub(super) struct Outbox {
     queue: UnboundedSender<Outgoing>,
     room: Arc<Semaphore>,
 }
 
-/// The writing end of a connection.
+/// Writes the responses of a connection.
 pub(super) struct Writer {
     queue: UnboundedReceiver<Outgoing>,
 }
 
-/// Both ends.
+/// The queue of a connection and its writer.
 pub(super) fn outbox() -> (Outbox, Writer) {
-    // Bounded by the room in bytes, which each line has before it is put on the queue.
+    // Unbounded is safe: each line has its room in bytes before it is put on the queue.
     let (sender, queue) = unbounded_channel();
     (Outbox { queue: sender, room: Arc::new(Semaphore::new(ROOM)) }, Writer { queue })
 }
 
 impl Outbox {
-    /// Waits until there is room for an answer.
+    /// Waits until there is room for a response.
     pub(super) async fn has_room(&self) {
         let _ = self.room.acquire().await;
     }
 
-    async fn put(&self, answer: &Answer, held: Held) -> Result<(), ()> {
-        let line = encode(answer);
+    async fn put(&self, response: &Response, held: Held) -> Result<(), ()> {
+        let line = encode(response);
         let bytes = u32::try_from(line.len().min(ROOM)).unwrap_or(u32::MAX);
         let room = Arc::clone(&self.room).acquire_many_owned(bytes).await.ok();
         let outgoing = Outgoing { what: What::Line(line), _room: room, _held: held };
@@ -70,46 +71,46 @@ impl Outbox {
     }
 }
 
-/// The way back to one request.
-pub(super) struct Answers {
+/// Responds to one request.
+pub(super) struct Responder {
     id: u64,
     outbox: Outbox,
     held: Held,
 }
 
-impl Answers {
-    /// Answers to the request of this id, which has these places until its last answer is written.
+impl Responder {
+    /// Responds to the request of this id, which has these permits until its last response is written.
     pub(super) fn new(id: u64, outbox: Outbox, held: Held) -> Self {
         Self { id, outbox, held }
     }
 
-    /// The last or only answer.
+    /// Sends the last or only response.
     pub(super) async fn last(self, result: RpcResult) {
         // The connection may have ended.
-        let _ = self.outbox.put(&Answer { id: self.id, result }, self.held).await;
+        let _ = self.outbox.put(&Response { id: self.id, result }, self.held).await;
     }
 
-    /// A listing as the answer.
+    /// Sends a list of jobs as the only response.
     pub(super) fn listing(self, listing: Listing) {
         let what = What::Listing(self.id, listing);
         let _ = self.outbox.queue.send(Outgoing { what, _room: None, _held: self.held });
     }
 }
 
-impl Sink for Answers {
-    async fn send(&self, answer: Value) -> Result<(), ()> {
-        self.outbox.put(&Answer { id: self.id, result: Ok(answer) }, Held::default()).await
+impl Sink for Responder {
+    async fn send(&self, response: Value) -> Result<(), ()> {
+        self.outbox.put(&Response { id: self.id, result: Ok(response) }, Held::default()).await
     }
 }
 
 impl Writer {
-    /// Writes answers until none can come any more, or the peer takes none.
+    /// Writes responses until no more can come, or the client has closed its end.
     pub(super) async fn run(mut self, mut socket: impl AsyncWrite + Unpin) {
         let mut text = String::new();
         let mut written = Vec::new();
         while let Some(first) = self.queue.recv().await {
             let mut next = Some(first);
-            // What else is waiting goes out with the same write.
+            // One write for all that waits: a system call for each line would cost more than the line.
             while let Some(outgoing) = next {
                 let Outgoing { what, _room, _held } = outgoing;
                 written.push((_room, _held));
@@ -133,7 +134,7 @@ impl Writer {
     }
 }
 
-/// Writes a listing part by part; the last one is left in `text`.
+/// Writes a list part by part; the last part is left in `text`.
 async fn list(
     socket: &mut (impl AsyncWrite + Unpin),
     text: &mut String,
@@ -154,7 +155,7 @@ async fn list(
                 return Ok(());
             }
             Err(error) => {
-                // The jobs so far are no answer: with an errno the message is a refusal.
+                // The object has begun and cannot be taken back: an errno in it makes it a refusal.
                 let words = Value::String(error.text);
                 text.push_str(&format!("]}},\"errno\":{},\"error\":{words}}}\n", error.errno));
                 return Ok(());
@@ -166,7 +167,7 @@ async fn list(
 async fn write(socket: &mut (impl AsyncWrite + Unpin), text: &mut String) -> std::io::Result<()> {
     socket.write_all(text.as_bytes()).await?;
     text.clear();
-    // A long answer's memory goes with it.
+    // Frees the memory of a long response.
     text.shrink_to(2 * WRITE);
     Ok(())
 }
