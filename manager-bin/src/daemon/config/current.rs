@@ -87,7 +87,7 @@ impl Configuration {
         answered(self.engine.request(cred, request)).await.map_err(of_the_manager)?;
         self.execution.set_kill(settings.kill);
         warn_of_strangers(&config, &self.linked, &self.log);
-        self.privacy.set(settings.veil);
+        self.privacy.set(settings.private_mode);
         self.max_jobspec.store(settings.max_jobspec, Ordering::Relaxed);
         *current = config;
         self.log.write(Level::Info, "a new configuration is in force");

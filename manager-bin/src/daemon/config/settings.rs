@@ -7,7 +7,7 @@ use crate::daemon::lifecycle::StartError;
 use crate::daemon::log::ring_size;
 use crate::daemon::services::audit;
 use crate::daemon::services::ingest::size;
-use crate::daemon::services::privacy::Veil;
+use crate::daemon::services::privacy::PrivateMode;
 use crate::exec::KillPolicy;
 use crate::store::StoreSettings;
 
@@ -19,7 +19,7 @@ pub(in crate::daemon) struct Settings {
     /// How many events the log of changes keeps.
     pub(in crate::daemon) audited: usize,
     pub(in crate::daemon) kill: KillPolicy,
-    pub(in crate::daemon) veil: Veil,
+    pub(in crate::daemon) private_mode: PrivateMode,
     /// The largest jobspec that is accepted, in bytes.
     pub(in crate::daemon) max_jobspec: usize,
     pub(in crate::daemon) store: StoreSettings,
@@ -35,7 +35,7 @@ impl Settings {
             ring_size: ring_size(config)?,
             audited: audit::limit(config)?,
             kill: KillPolicy::read(config)?,
-            veil: Veil::read(config).map_err(StartError::Access)?,
+            private_mode: PrivateMode::read(config).map_err(StartError::Access)?,
             max_jobspec: size::limit(config).map_err(StartError::Ingest)?,
             store: StoreSettings::read(config)?,
         })

@@ -13,8 +13,8 @@ use tokio::sync::{mpsc, oneshot};
 use crate::rpc::errno::{EAGAIN, ENODATA, EOVERFLOW};
 use crate::rpc::{RpcError, RpcResult};
 
-/// ReplyStream of a stream that may wait for a slow reader. One that is slower still is cut off: what
-/// waits is in the manager's memory.
+/// How many responses of a stream may wait for a slow client. They are in the manager's memory, so a
+/// stream whose client is slower still is ended.
 const WAITING_RESPONSES: usize = 64 * 1024;
 /// About how many bytes they may have.
 const WAITING_BYTES: usize = 4 << 20;

@@ -1,5 +1,5 @@
-//! What a manager is made of, brought up in order: the store, the executor, the engine with the stored
-//! jobs on its thread, and what requests are served with.
+//! Starts the parts of a manager in order: the store, the executor, and the engine with the stored jobs on
+//! its thread.
 
 use std::path::Path;
 use std::sync::atomic::AtomicUsize;
@@ -27,7 +27,7 @@ use crate::daemon::records::Records;
 use crate::daemon::resources;
 use crate::daemon::services::audit::Audit;
 use crate::daemon::services::journal::Journal;
-use crate::daemon::services::privacy::{Privacy, Veil};
+use crate::daemon::services::privacy::{Privacy, PrivateMode};
 use crate::daemon::writes;
 use crate::daemon::writes::effects::Effector;
 use crate::daemon::writes::hub::Hub;
@@ -37,15 +37,15 @@ use crate::store::{
     Committer, EmbeddedStore, GuestFiles, Reserve, Store, StoreError, StoreSettings,
 };
 
-/// Where plugins' asynchronous work and processes run.
+/// Where the asynchronous work and the processes of plugins run.
 pub(super) struct Runs {
-    /// Of the asynchronous work.
+    /// The runtime of the asynchronous work.
     pub plugins: tokio::runtime::Handle,
-    /// Of the processes.
+    /// The processes.
     pub processes: Processes,
 }
 
-/// Brings up everything but the socket.
+/// Starts everything but the socket.
 pub(super) fn start_threads(
     options: &Options,
     uri: &str,
@@ -99,7 +99,7 @@ pub(super) fn start_threads(
         &engine,
         &execution,
         &log,
-        (linked, settings.veil, settings.max_jobspec),
+        (linked, settings.private_mode, settings.max_jobspec),
     );
     let reserve = Reserve::default();
     let audit = Audit::open(records.store().as_ref(), engine.clone(), settings.audited)?;
@@ -142,10 +142,10 @@ fn configuration(
     engine: &EngineHandle,
     execution: &Execution,
     log: &Arc<Log>,
-    (linked, veil, max_jobspec): (Vec<&'static str>, Veil, usize),
+    (linked, private_mode, max_jobspec): (Vec<&'static str>, PrivateMode, usize),
 ) -> Arc<Configuration> {
     let privacy = Arc::new(Privacy::default());
-    privacy.set(veil);
+    privacy.set(private_mode);
     Arc::new(Configuration {
         source: options.source.clone(),
         engine: engine.clone(),
@@ -158,7 +158,7 @@ fn configuration(
     })
 }
 
-/// What the engine's thread needs to come up.
+/// What the engine's thread needs to start.
 struct Boot {
     setup: Setup,
     store: Arc<dyn Store>,
@@ -212,7 +212,7 @@ impl Boot {
     }
 }
 
-/// The engine with all stored jobs, and what it wants done first.
+/// The engine with all stored jobs, and its first effects.
 fn restored(
     setup: Setup,
     store: &dyn Store,
@@ -236,7 +236,7 @@ fn restored(
     Ok((engine, turn))
 }
 
-/// What the executor's thread shares with the rest of the manager.
+/// What the executor's thread shares with other parts of the manager.
 struct Around<'a> {
     records: &'a Records,
     limits: &'a HostLimits,
@@ -281,7 +281,8 @@ fn start_execution(
     Ok(execution)
 }
 
-/// A thread for the asynchronous work of plugins: one that blocks must not hold up the manager.
+/// Starts a thread for the asynchronous work of plugins. It is not the runtime of the server, which a
+/// plugin that blocks would stop.
 pub(super) fn plugin_runtime() -> Result<(tokio::runtime::Handle, oneshot::Sender<()>), StartError>
 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

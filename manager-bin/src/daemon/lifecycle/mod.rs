@@ -1,7 +1,8 @@
-//! Start-up and orderly end of the manager.
+//! Starts, restarts and ends the manager.
 //!
-//! Start: store, executor, engine with the stored jobs, and only then the socket, so that whoever can
-//! connect meets a manager that is ready. End: the same in reverse, each part after those that use it.
+//! At the start come the store, the executor, the engine with the stored jobs, and only then the socket, so
+//! that every client that can connect finds a manager that is ready. At the end each part is stopped after
+//! those that use it.
 
 mod boot;
 mod restore;
@@ -39,82 +40,82 @@ use crate::open_files::OpenFiles;
 use crate::rpc::uri;
 use crate::store::{StoreError, StoreSettingsError};
 
-/// How often is looked whether what is waited for has ended.
+/// How often it is checked whether all jobs have ended.
 const IDLE_POLL: Duration = Duration::from_millis(20);
 
-/// How many turns of the runtime the last answers have to get onto their sockets.
+/// How many turns of the runtime the last responses have to be written to their sockets.
 const LAST_WORDS: usize = 64;
 
-/// What a manager is started with.
+/// The options of a manager.
 pub struct Options {
-    /// Where the instance configuration comes from.
+    /// Where the configuration comes from.
     pub source: Source,
-    /// What was read from there.
+    /// The configuration that was read from there.
     pub config: Value,
-    /// Where its state is.
+    /// Its state directory.
     pub statedir: StateDir,
     /// Its socket.
     pub socket: PathBuf,
-    /// Log lines of at least this gravity go to stderr.
+    /// Log lines of at least this severity go to standard error.
     pub log_level: Level,
-    /// An archive to write when everything has ended.
+    /// An archive to be written at the end.
     pub dump: Option<PathBuf>,
-    /// So many ranks on this host.
+    /// How many ranks this host has.
     pub test_size: TestSize,
-    /// The resources that it has as a job of another manager.
+    /// The resources that it has as a job of another manager, if it is one.
     pub given: Option<ResourceSet>,
-    /// Schedule nothing before somebody starts a queue.
+    /// Whether all queues are stopped at the start (`--recovery`).
     pub recovery: bool,
 }
 
-/// Why the manager didn't start.
+/// Why the manager was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The resources are unusable.
     #[error(transparent)]
     Resources(#[from] ResourceError),
-    /// The store can't be opened or read.
+    /// The store cannot be opened or read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A setting of the store can't be used.
+    /// A setting of the store cannot be used.
     #[error(transparent)]
     StoreSettings(#[from] StoreSettingsError),
-    /// The linked plugins can't be used together.
+    /// The linked plugins cannot be used together.
     #[error(transparent)]
     Plugins(#[from] crate::build::LinkedError),
     /// The engine refuses its configuration or a plugin its own.
     #[error(transparent)]
     Engine(#[from] jobtap_core::engine::StartError),
-    /// The size of the log is none.
+    /// The size of the log is not a number of lines.
     #[error(transparent)]
     Log(#[from] RingSizeError),
-    /// The log of changes can't be had.
+    /// The log of changes cannot be opened.
     #[error(transparent)]
     Audit(#[from] AuditError),
-    /// The executor can't be had.
+    /// The executor cannot be started.
     #[error(transparent)]
     Exec(#[from] ExecError),
-    /// How jobs are killed can't be told from the configuration.
+    /// The settings of how jobs are killed cannot be used.
     #[error(transparent)]
     Kill(#[from] KillPolicyError),
-    /// `[access]` can't be understood.
+    /// `[access]` cannot be used.
     #[error("{0}")]
     Access(String),
-    /// `[ingest]` can't be understood.
+    /// `[ingest]` cannot be used.
     #[error("{0}")]
     Ingest(String),
-    /// The socket can't be made.
+    /// The socket cannot be created.
     #[error("can't listen at {}: {reason}", path.display())]
     Socket {
-        /// Where.
+        /// Its path.
         path: PathBuf,
-        /// The system's words.
+        /// The error of the system.
         reason: std::io::Error,
     },
-    /// The system gives no thread or descriptor.
+    /// The system refuses a thread or a file descriptor.
     #[error("can't start the manager: {0}")]
     System(#[from] std::io::Error),
-    /// The engine's thread broke down while it restored jobs.
+    /// The engine's thread panicked while it restored jobs.
     #[error("the engine failed while starting: {0}")]
     Broken(String),
 }
@@ -132,7 +133,7 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts everything; on return the manager is ready. Must be called within a tokio runtime.
+    /// Starts everything. On return the manager is ready. Must be called within a tokio runtime.
     pub fn start(options: Options) -> Result<Self, StartError> {
         let uri = uri::of_path(&options.socket);
         let room = OpenFiles::of_this_process().connections();
@@ -161,7 +162,7 @@ impl Daemon {
         &self.uri
     }
 
-    /// Waits until the manager can't go on, and says why.
+    /// Waits until the manager cannot go on, and returns the reason.
     pub async fn failure(&self) -> String {
         let mut failed = self.failed.clone();
         match failed.wait_for(Option::is_some).await {
@@ -170,8 +171,8 @@ impl Daemon {
         }
     }
 
-    /// Has the configuration read again, without waiting for the end of it; who refuses it is in the
-    /// log, and the old one stays.
+    /// Begins to read the configuration again. A configuration that is refused is reported in the log, and
+    /// the old one stays in force.
     pub fn reload(&self) {
         let cred = Cred { userid: self.parts.owner, owner: true };
         let parts = Arc::clone(&self.parts);
@@ -185,7 +186,8 @@ impl Daemon {
         });
     }
 
-    /// Has the resources end then (UNIX seconds, 0: never), as the job that this manager is does.
+    /// Moves the end of the resources to this time (UNIX seconds, 0: never), when that of the job as which
+    /// this manager runs has moved.
     pub fn move_end(&self, end: f64) {
         let cred = Cred { userid: self.parts.owner, owner: true };
         let parts = Arc::clone(&self.parts);
@@ -198,8 +200,8 @@ impl Daemon {
         });
     }
 
-    /// Stops scheduling, cancels what runs, and waits until nothing does. Without this running jobs go
-    /// on where the state stays, and the next start picks them up.
+    /// Stops scheduling, cancels running jobs, and waits until none runs. Without this, running jobs
+    /// continue, and the next manager on this state directory takes them over.
     pub async fn finish_jobs(&self) {
         let cred = Cred { userid: self.parts.owner, owner: true };
         let engine = &self.parts.engine;
@@ -226,14 +228,14 @@ impl Daemon {
         count("run").unwrap_or(0) + count("cleanup").unwrap_or(0)
     }
 
-    /// Waits until somebody asks for a restart.
+    /// Waits until a client requests a restart.
     pub async fn restart_asked(&self) {
         self.parts.restart.notified().await;
     }
 
-    /// Ends the manager and starts it on what it left, as another process would be. Jobs go on, and so
-    /// does the configuration in force; what waits for an answer is told that the manager ends. `end` is
-    /// the last one that was told to [`move_end`](Self::move_end), if any.
+    /// Ends the manager and starts it again on its state directory. Jobs continue, and the configuration
+    /// stays in force. Requests that wait for a response are refused. `end` is the last one that was passed
+    /// to [`move_end`](Self::move_end), if any.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -244,12 +246,12 @@ impl Daemon {
         }
         options.config = parts.configuration.current.lock().await.clone();
         if std::env::current_dir().is_err() {
-            // It was removed, and the store's engine asks for it. Not `/`: a configuration that was named
-            // by a relative path must not be read from somewhere else.
+            // The current directory was removed, and the store's engine needs one. Not `/`: a configuration
+            // with a relative path must not be read from there.
             std::env::set_current_dir(options.statedir.path())?;
         }
-        // Connections that were aborted and a dump that is being written have the store until their
-        // turn comes, or they are done.
+        // Connections that were aborted have the store until their task runs again, and a dump until it is
+        // written.
         let store = Arc::downgrade(parts.records.store());
         drop(parts);
         while store.strong_count() > 0 {
@@ -258,10 +260,10 @@ impl Daemon {
         Self::start(options)
     }
 
-    /// Ends the manager: what was taken in is made durable, then everything stops.
+    /// Ends the manager: requests that were taken in are made durable, then everything is stopped.
     ///
     /// # Errors
-    /// The archive that was to be left at the end can't be written.
+    /// The archive of [`Options::dump`] cannot be written.
     pub async fn shutdown(self) -> Result<(), ArchiveError> {
         let for_good = self.options.statedir.is_temporary();
         let (options, parts) = self.stop(for_good).await;
@@ -273,7 +275,7 @@ impl Daemon {
         archive::dump(records.store().as_ref(), records.files(), newer, file).map(drop)
     }
 
-    /// Stops everything; `for_good`: nobody will ask for the jobs any more.
+    /// Stops everything. `for_good`: no manager will come back for the jobs.
     async fn stop(self, for_good: bool) -> (Options, Arc<Parts>) {
         let Self { parts, server, engine, options, processes, .. } = self;
         remove_socket(&options.socket);
@@ -281,13 +283,12 @@ impl Daemon {
         parts.engine.stop();
         let ended = tokio::task::spawn_blocking(move || {
             let _ = engine.join();
-            // Only now: their ends are no longer heard, so nothing is recorded as failed that the
-            // next manager may begin again.
+            // Only now: the ends of processes are no longer reported, so no job is recorded as failed
+            // whose prolog the next manager may begin again.
             processes.close();
         });
         let _ = ended.await;
-        // Who asks from now on, or still waits for an answer, hears that the manager ends; who
-        // follows the journal, that this was all of it.
+        // Requests that wait, and those that come from now on, are refused. Streams of events end.
         parts.engine.replies().close();
         parts.hub.close();
         parts.journal.close();
@@ -302,21 +303,21 @@ impl Daemon {
     }
 }
 
-/// Removes the socket that [`listen`] made.
+/// Removes the socket that [`listen`] has made.
 fn remove_socket(path: &Path) {
     let Ok((dir, name)) = Dir::of_file(path) else { return };
     if matches!(dir.kind(&name), Ok(Some(Kind::Socket))) {
-        // The next manager replaces one that stays.
+        // An error is ignored: the next manager replaces a socket that is left.
         let _ = dir.remove_file(&name);
     }
 }
 
-/// A socket that only its owner can connect to; closed to everyone until that is so.
+/// Creates a socket that only its owner can connect to. Nobody can connect before its mode is set.
 fn listen(path: &Path) -> std::io::Result<UnixListener> {
     let (dir, name) = Dir::of_file(path)?;
     match dir.kind(&name)? {
         None => {}
-        // Of a manager that was killed.
+        // Removes the socket of a manager that was killed.
         Some(Kind::Socket) => dir.remove_file(&name)?,
         Some(kind) => {
             let text = format!("it is {}: remove it", kind.described());

@@ -1,5 +1,5 @@
-//! The jobs of an earlier run: read from the store, given to the engine, and set aside one by one
-//! where that is impossible.
+//! Restores the jobs of an earlier run from the store into the engine. A job that cannot be restored is
+//! moved out of the way.
 
 use std::ops::ControlFlow;
 
@@ -12,13 +12,13 @@ use crate::daemon::writes;
 use crate::daemon::writes::index;
 use crate::store::{self, GuestFiles, Key, Op, Store, StoreError};
 
-/// Prefix of a plugin's data on a job.
+/// The prefix of the keys of plugins' data on a job.
 const DATA: &str = "data.";
 
-/// Rows of the index that are written together.
+/// How many rows of the index are written together.
 const GROUP: usize = 4096;
 
-/// Restores all jobs into the engine; returns how many.
+/// Restores all jobs into the engine, and returns how many.
 pub(super) fn all(
     store: &dyn Store,
     files: &GuestFiles,
@@ -37,10 +37,10 @@ pub(super) fn all(
     Ok(restored)
 }
 
-/// Jobs that can't be restored, with the reasons.
+/// The jobs that cannot be restored, with the reasons.
 type Lost = Vec<(JobId, String)>;
 
-/// Reads the index, and more only of the jobs that are active.
+/// Reads the index, and the keys of active jobs only.
 fn indexed(
     store: &dyn Store,
     engine: &mut Engine,
@@ -68,7 +68,7 @@ fn indexed(
     Ok(lost)
 }
 
-/// Reads every job, and makes the index.
+/// Reads the keys of every job, and makes the index.
 fn unindexed(
     store: &dyn Store,
     engine: &mut Engine,
@@ -113,7 +113,7 @@ pub(super) fn checkpoint(store: &dyn Store) -> Result<Option<Value>, StoreError>
     Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
 }
 
-/// Gives the engine the log of nodes.
+/// Restores the eventlog of nodes.
 pub(super) fn nodes(store: &dyn Store, engine: &mut Engine, log: &Log) -> Result<(), StoreError> {
     let Ok(key) = Key::instance(RESOURCE_LOG) else { return Ok(()) };
     let text = store.read_log(&key)?.unwrap_or_default();
@@ -123,7 +123,7 @@ pub(super) fn nodes(store: &dyn Store, engine: &mut Engine, log: &Log) -> Result
     Ok(())
 }
 
-/// Gives the engine what plugins stored on the instance.
+/// Restores the data of plugins on the instance.
 pub(super) fn instance_data(store: &dyn Store, engine: &mut Engine) -> Result<(), StoreError> {
     for key in store.list(INSTANCE_DATA)? {
         if let (Some(plugin), Some(value)) =
@@ -135,7 +135,7 @@ pub(super) fn instance_data(store: &dyn Store, engine: &mut Engine) -> Result<()
     Ok(())
 }
 
-/// Gives the engine what plugins kept of resources.
+/// Restores the resources that plugins retain.
 pub(super) fn kept(store: &dyn Store, engine: &mut Engine, log: &Log) -> Result<(), StoreError> {
     for key in store.list(KEPT)? {
         let (Some(of), Some(text)) = (key.as_str().strip_prefix(KEPT), store.get(&key)?) else {
@@ -152,7 +152,7 @@ fn wanted(name: &str) -> bool {
     matches!(name, "eventlog" | "jobspec" | "R" | "guest.exec.eventlog") || name.starts_with(DATA)
 }
 
-/// A job's keys in the form that the engine takes; the error says which key is unusable.
+/// The keys of a job in the form that the engine takes. The error names the key that cannot be used.
 fn stored_job(job: store::StoredJob) -> Result<StoredJob, String> {
     let (mut eventlog, mut jobspec, mut resources) = (None, None, None);
     let mut exec_lines = 0;
@@ -191,8 +191,8 @@ fn text(name: &str, value: Vec<u8>) -> Result<String, String> {
     String::from_utf8(value).map_err(|error| format!("failed to decode {name}: {error}"))
 }
 
-/// Moves all keys of a job out of the way, so that the next start doesn't meet them again and the
-/// owner can look at them.
+/// Moves all keys of a job below `job-lost+found`, so that the next start does not read them again and the
+/// owner can examine them.
 fn set_aside(store: &dyn Store, files: &GuestFiles, id: JobId) -> Result<(), StoreError> {
     let mut ops = Vec::new();
     let place = |name: &str| {
@@ -208,7 +208,7 @@ fn set_aside(store: &dyn Store, files: &GuestFiles, id: JobId) -> Result<(), Sto
         }
     }
     for name in GuestFiles::names() {
-        // What can't be read is of no use there either.
+        // A file that cannot be read would be of no use there.
         let value = files.read(id.as_u64(), name).ok().flatten();
         if let (Some(value), Ok(key)) = (value, place(name)) {
             ops.push(Op::Put { key, value });
@@ -320,7 +320,7 @@ mod tests {
         format!("{{\"timestamp\":1.0,\"name\":\"{name}\",\"context\":{context}}}\n")
     }
 
-    /// Why a job with these keys isn't replayed; empty when it is.
+    /// Why a job with these keys is not replayed; empty when it is.
     fn reason(entries: &[(&str, &str)]) -> String {
         let outcome = stored_job(job(entries))
             .and_then(|job| engine().restore(job).map_err(|error| error.to_string()));
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_to_be_no_job_has_its_words() {
+    fn each_missing_or_malformed_key_is_named() {
         let jobspec = JobspecBuilder::new(["true"]).build().unwrap().value().to_string();
         let log = format!("{SUBMIT}{}", event("validate", "{}"));
         let with = |log: &str| reason(&[("eventlog", log), ("jobspec", &jobspec)]);
@@ -353,7 +353,7 @@ mod tests {
         starts(stored_job(bad_text).unwrap_err(), "failed to decode eventlog: ");
     }
 
-    /// A job that is over, as the manager stores it after `jobtap submit`.
+    /// An inactive job as the manager stores it after `jobtap submit`.
     fn inactive(id: u64) -> Vec<Op> {
         let jobspec = JobspecBuilder::new(["hostname"]).build().unwrap();
         let mut signed = jobspec.value().clone();
@@ -400,7 +400,7 @@ mod tests {
         ops
     }
 
-    /// Not a check: prints where the time of a start goes. Run it in release with `--ignored`.
+    /// A measurement: prints how long each step of a start takes. Run it in release with `--ignored`.
     #[test]
     #[ignore = "a measurement"]
     fn where_the_time_of_a_restart_goes() {

@@ -1,7 +1,7 @@
 //! The state directory: everything that a manager keeps between runs, for one manager at a time.
 //!
-//! A directory becomes one when it is new or empty, and has a marker from then on. Everything else is
-//! refused before anything in it is touched, since a manager removes and replaces what is in its state
+//! A new or empty directory becomes a state directory and has a marker from then on. Any other directory is
+//! refused before anything in it is changed, since a manager removes and replaces files in its state
 //! directory.
 
 use std::io;
@@ -23,10 +23,10 @@ const PERMISSIONS: u32 = 0o7777;
 /// The store's directory in the state directory.
 const STORE: &str = "store";
 
-/// The shepherd's directory for those of running jobs.
+/// The shepherd's directory for the directories of running jobs.
 const JOB_DIRS: &str = "tmp";
 
-/// Why a state directory can't be used.
+/// Why a state directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StateDirError {
     /// Another manager runs in it.
@@ -34,20 +34,20 @@ pub enum StateDirError {
     InUse {
         /// The directory.
         path: PathBuf,
-        /// The other manager's process, as it wrote it.
+        /// The process id that the other manager wrote into the lock file.
         pid: String,
     },
-    /// It is there, but somebody else's.
+    /// It belongs to another user.
     #[error("the state directory {} belongs to user {uid}, and this is user {own}: start the manager as that user, or name another directory", path.display())]
     NotOurs {
         /// The directory.
         path: PathBuf,
         /// Its owner.
         uid: u32,
-        /// This process' user.
+        /// The user of this process.
         own: u32,
     },
-    /// Others can write it.
+    /// Other users can write to it.
     #[error("the state directory {} can be changed by other users (its mode is {mode:04o}): take that from them with `chmod go-w`, or name another directory", path.display())]
     Writable {
         /// The directory.
@@ -55,7 +55,7 @@ pub enum StateDirError {
         /// Its permissions.
         mode: u32,
     },
-    /// It holds something, and no manager made it.
+    /// It is not empty, and no manager made it.
     #[error("the state directory {} is not one that jobtap made, and it is not empty (it holds {found:?}): name a new or an empty directory", path.display())]
     NotEmpty {
         /// The directory.
@@ -76,16 +76,16 @@ pub enum StateDirError {
         /// Where it leads to.
         target: PathBuf,
     },
-    /// Something in it is not what a manager made.
+    /// A file in it is not of the type that a manager made.
     #[error("the state directory {} is not as jobtap left it: {} in it is {found} and should be {expected}; put back what was there, or name another directory", path.display(), name.display())]
     Changed {
         /// The directory.
         path: PathBuf,
-        /// What is wrong, below the directory.
+        /// The file, relative to the directory.
         name: PathBuf,
-        /// What it is.
+        /// Its type.
         found: &'static str,
-        /// What it was made as.
+        /// The type that a manager made.
         expected: &'static str,
     },
     /// A later version made it.
@@ -96,51 +96,51 @@ pub enum StateDirError {
         /// Its format.
         format: String,
     },
-    /// The address of a manager is text.
+    /// Its path is not UTF-8, and the address of a manager is text.
     #[error("the state directory {}: a manager can't be reached by a path that is not UTF-8; name another directory", .0.display())]
     NotText(PathBuf),
-    /// A file is in the way.
+    /// It is a file.
     #[error("the state directory {} is not a directory", .0.display())]
     NotADirectory(PathBuf),
-    /// No space.
+    /// The disk is full.
     #[error("the state directory {} is on a full disk", .0.display())]
     Full(PathBuf),
-    /// None can be made for a manager without one.
+    /// A temporary directory cannot be created.
     #[error("{0}")]
     Temporary(String),
-    /// Anything else.
+    /// Any other error.
     #[error("can't use the state directory {}: {reason}", path.display())]
     Io {
         /// The directory.
         path: PathBuf,
-        /// The system's words.
+        /// The error of the system.
         reason: io::Error,
     },
 }
 
-/// A state directory that is ours until this is dropped.
+/// A state directory that no other manager uses until this is dropped.
 #[derive(Debug)]
 pub struct StateDir {
     path: PathBuf,
     held: Held,
 }
 
-/// What keeps others away.
+/// What keeps other managers out.
 #[derive(Debug)]
 enum Held {
     /// The lock of a directory that stays.
     Lock { _lock: Lock },
-    /// A directory that goes with this.
+    /// A directory that is removed when this is dropped.
     Temporary { _dir: TemporaryDir },
 }
 
 impl StateDir {
-    /// Takes this directory, making it if need be (only for its owner).
+    /// Takes this directory, and creates it, for its owner only, if it does not exist.
     ///
     /// # Errors
-    /// It is in use, or is none that a manager may use; then nothing in it was touched.
+    /// It is in use, or is no directory that a manager may use. Then nothing in it was changed.
     pub fn open(path: &Path) -> Result<Self, StateDirError> {
-        // Without a slash at the end, which would have a link followed.
+        // Without a slash at the end, with which a link would be followed.
         let given: PathBuf = path.components().collect();
         let dir = open_or_make(&given)?;
         let path = dir.real_path().map_err(|reason| explain(&given, reason))?;
@@ -174,17 +174,17 @@ impl StateDir {
             LockError::Io(reason) => explain(&path, reason),
         })?;
         if left_over {
-            // Of a manager that was killed. Who names it wants to keep it.
+            // A temporary directory of a manager that was killed, and that is named now, is kept from then on.
             dir.remove_file(MARKER).map_err(failed)?;
             mark(&dir, &path)?;
         }
         Ok(Self { path, held: Held::Lock { _lock: lock } })
     }
 
-    /// Makes a fresh directory, removed when this is dropped.
+    /// Creates a temporary directory that is removed when this is dropped.
     ///
     /// # Errors
-    /// The folder for temporary files can't be used.
+    /// The directory for temporary files cannot be used.
     pub fn temporary() -> Result<Self, StateDirError> {
         let dir =
             TemporaryDir::new().map_err(|error| StateDirError::Temporary(error.to_string()))?;
@@ -192,22 +192,22 @@ impl StateDir {
         Ok(Self { path, held: Held::Temporary { _dir: dir } })
     }
 
-    /// Where it is, absolute.
+    /// Its absolute path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether nothing in it is meant to last.
+    /// Whether it is removed when this is dropped.
     pub fn is_temporary(&self) -> bool {
         matches!(self.held, Held::Temporary { .. })
     }
 }
 
-/// Removes what managers left in the folder for temporary files that were killed; a bounded number, on a
-/// thread of its own, since nothing waits for it.
+/// Removes directories that killed managers left in the directory for temporary files: a bounded number,
+/// on a thread of its own, so that the start does not wait for it.
 pub(crate) fn remove_leftovers() {
     let remove = || files::remove_leftovers(exec::shepherd_listens);
-    // Without it they are left for the next start.
+    // Without a thread they are left for the next start.
     let _ = std::thread::Builder::new().name("leftovers".to_owned()).spawn(remove);
 }
 
@@ -222,7 +222,7 @@ fn open_or_make(path: &Path) -> Result<Dir, StateDirError> {
     made.and_then(|()| Dir::open(path)).map_err(|reason| refused(path, reason))
 }
 
-/// Why a directory can't be opened. Links and files are answered alike by the system.
+/// Why a directory cannot be opened. The system has one error for links and files.
 fn refused(path: &Path, reason: io::Error) -> StateDirError {
     let path = path.to_owned();
     match std::fs::symlink_metadata(&path) {
@@ -273,14 +273,14 @@ fn check_empty(dir: &Dir, path: &Path, but: &[&str]) -> Result<(), StateDirError
 
 fn mark(dir: &Dir, path: &Path) -> Result<(), StateDirError> {
     match files::write_marker(dir, Purpose::State) {
-        // Another manager begins at the same moment; the lock decides.
+        // Another manager starts at the same moment; the lock decides.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         other => other.map_err(|reason| explain(path, reason)),
     }
 }
 
-/// Refuses links in the place of what the manager made: it would write where they lead to. The store's
-/// engine opens its files by their paths, so all of them are looked at.
+/// Refuses links in place of the files of the manager, which would write to where they lead. The store's
+/// engine opens its files by their paths, so all of them are checked.
 fn check_content(dir: &Dir, path: &Path) -> Result<(), StateDirError> {
     let directories = GuestFiles::directories().chain([STORE, JOB_DIRS]);
     let directories = directories.map(|name| (name, Kind::Directory));
@@ -324,7 +324,7 @@ fn check_content(dir: &Dir, path: &Path) -> Result<(), StateDirError> {
     Ok(())
 }
 
-/// Opens a directory some levels down, none of which may be a link.
+/// Opens a directory below another one. No directory on the way may be a link.
 fn open_below(dir: &Dir, inner: &Path) -> io::Result<Dir> {
     let mut components = inner.iter();
     let first = components.next().ok_or(io::ErrorKind::NotFound)?;

@@ -63,7 +63,7 @@ impl Lines {
     }
 }
 
-/// The last line may have no end.
+/// Hands over the last line, which may not end in a newline.
 impl Drop for Lines {
     fn drop(&mut self) {
         if !self.begun.is_empty() {

@@ -194,12 +194,12 @@ impl Table {
 
 impl Running {
     fn signal(&self, signal: Signal) {
-        // All of the group may have ended and wait to be reaped: no harm in that.
+        // Fails when all processes of the group have exited and wait to be reaped, which is harmless.
         let _ = kill_process_group(self.group, signal);
     }
 }
 
-/// Starts what waits, as far as there is room.
+/// Starts processes that wait, as far as there is room.
 fn start_waiting(shared: &Arc<Shared>) {
     let room = OpenFiles::of_this_process().processes();
     let mut table = shared.lock();

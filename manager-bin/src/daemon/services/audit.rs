@@ -1,5 +1,5 @@
-//! Who changed the instance, when, and with what result: an eventlog (RFC 18) of its own for what
-//! has no place in a job's. Flux keeps the starts and ends of an instance under the same key.
+//! The log of changes: who changed the instance, when, and with what result. An eventlog (RFC 18) for what
+//! belongs to no job. Flux records the starts and ends of an instance under the same key.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,26 +19,26 @@ use crate::store::{Key, KeyError, Op, Store, StoreError};
 
 /// The key of the log.
 pub(crate) const KEY: &str = "admin.eventlog";
-/// Events that are kept, unless `audit.max-events` says otherwise.
+/// How many events are kept, unless `audit.max-events` says otherwise.
 const KEPT: usize = 10_000;
-/// The log is cut when it is longer than this part of its limit more: cutting rewrites it.
+/// The log is cut when it exceeds its limit by one part in this many, since cutting rewrites it.
 const SLACK: usize = 8;
 
-/// Why the log can't be had.
+/// Why the log cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
-    /// The limit is no limit.
+    /// The limit is not a number of events.
     #[error("audit.max-events: {0} is not a number of events, 1 or more")]
     Limit(String),
-    /// The store can't be read.
+    /// The store cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The key isn't one.
+    /// The key is malformed.
     #[error(transparent)]
     Key(#[from] KeyError),
 }
 
-/// The log of this instance.
+/// The log of changes of this instance.
 pub(in crate::daemon) struct Audit {
     engine: EngineHandle,
     key: Key,
@@ -47,13 +47,13 @@ pub(in crate::daemon) struct Audit {
     log: Mutex<Lines>,
 }
 
-/// The log as it will be when everything is durable.
+/// The log as it is when everything that was appended is durable.
 struct Lines {
     kept: VecDeque<String>,
     next_seq: u64,
 }
 
-/// A change that is asked for, as the log will have it.
+/// A requested change, as the log records it.
 #[derive(Debug, PartialEq)]
 pub(in crate::daemon) struct Change {
     name: &'static str,
@@ -79,10 +79,10 @@ impl Change {
 }
 
 impl Audit {
-    /// Continues the log that is in `store`, of which so many events are kept.
+    /// Opens the log in `store`, of which `limit` events are kept.
     ///
     /// # Errors
-    /// A store that can't be read.
+    /// The store cannot be read.
     pub(in crate::daemon) fn open(
         store: &dyn Store,
         engine: EngineHandle,
@@ -96,23 +96,23 @@ impl Audit {
         Ok(Self { engine, key, limit, since: now(), log })
     }
 
-    /// When this manager began.
+    /// When this manager was started.
     pub(in crate::daemon) fn since(&self) -> Timestamp {
         self.since
     }
 
-    /// The manager begins.
+    /// Records the start of the manager.
     pub(in crate::daemon) fn start(&self, cred: Cred) {
         let context = json!({ "version": 1, "core_version": env!("CARGO_PKG_VERSION") });
         drop(self.append("start", cred, context));
     }
 
-    /// The manager ends in good order.
+    /// Records the end of the manager.
     pub(in crate::daemon) fn finish(&self, cred: Cred) {
         drop(self.append("finish", cred, json!({ "version": 1 })));
     }
 
-    /// Notes a change and what became of it; returns when that is durable.
+    /// Records a change and its result, and returns when the record is durable.
     pub(in crate::daemon) async fn record(&self, cred: Cred, change: Change, result: &RpcResult) {
         let mut context = change.context;
         let result = match result {
@@ -120,7 +120,7 @@ impl Audit {
             Err(error) => RpcError::to_string(error),
         };
         context.insert("result".to_owned(), Value::String(result));
-        // A manager that can't store it ends, and says so itself.
+        // A manager that cannot store it ends with a failure of its own.
         let _ = self.append(change.name, cred, Value::Object(context)).await;
     }
 
@@ -136,7 +136,7 @@ impl Audit {
         }
         let entry = EventEntry { timestamp: now(), name: name.into(), context: Some(with_user) };
         let line = entry.encode();
-        // Held until the change is on its way: the order of the lines is that of their numbers.
+        // Locked until the line is queued, so that lines are stored in the order of their numbers.
         let mut log = self.lock();
         log.kept.push_back(line.clone());
         let cut = log.kept.len() > self.limit.saturating_add(self.limit / SLACK);
@@ -150,7 +150,7 @@ impl Audit {
         vec![Op::Append { key: self.key.clone(), seq, value: line.into_bytes() }]
     }
 
-    /// The newest events alone, in place of the whole log.
+    /// Replaces the log by its newest events.
     fn rewritten(&self, log: &mut Lines) -> Vec<Op> {
         let surplus = log.kept.len().saturating_sub(self.limit);
         log.kept.drain(..surplus);
@@ -166,10 +166,10 @@ impl Audit {
     }
 }
 
-/// How many events `config` wants to be kept.
+/// How many events are kept according to `config`.
 ///
 /// # Errors
-/// A number that is none.
+/// A value that is not a number of events.
 pub(in crate::daemon) fn limit(config: &Value) -> Result<usize, AuditError> {
     let Some(limit) = config.pointer("/audit/max-events") else {
         return Ok(KEPT);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_events_are_kept_and_the_log_goes_on() {
+    fn the_newest_events_are_kept_over_many_starts() {
         let store = MemoryStore::default();
         let messages = Arc::<Messages>::default();
         let config = json!({"audit": {"max-events": 8}});
@@ -217,7 +217,7 @@ mod tests {
         let mut sent = 0u64;
         for run in 0..40 {
             let audit = open();
-            // Every place at which one manager may end and the next go on.
+            // Every place at which one manager may end and the next one continue.
             for _ in 0..=run % 5 {
                 drop(audit.append("purge", OWNER, json!({"n": sent})));
                 sent += 1;

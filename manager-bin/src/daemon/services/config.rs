@@ -1,5 +1,4 @@
-//! `config.*`: the configuration of the instance. What is done with it is in
-//! [`reload`](crate::daemon::config::current).
+//! `config.*`: the configuration of the instance, which [`current`](crate::daemon::config::current) has.
 
 use std::sync::Arc;
 

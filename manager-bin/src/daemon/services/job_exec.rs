@@ -10,7 +10,7 @@ use crate::rpc::errno::ETIMEDOUT;
 use crate::rpc::services::Done;
 use crate::rpc::services::job_exec::{Override, Proctable, Stdin, Tasks};
 
-/// How long an executor has to say which processes it runs: one that dies meanwhile says nothing.
+/// How long to wait for the executor's report. An executor that ends meanwhile sends none.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Handle for Proctable {

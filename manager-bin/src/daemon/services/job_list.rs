@@ -1,6 +1,6 @@
 //! `job-list.*`: what is known of jobs.
 //!
-//! A list is read from the engine part by part: a part is made when those before it are written to the
+//! A list is read from the engine part by part. A part is made when those before it are written to the
 //! client. So a list of any length, read as slowly as a client likes, takes little memory, and other
 //! requests have their turns in between.
 
@@ -23,7 +23,7 @@ impl Handle for List {
     }
 }
 
-/// A constraint for those jobs that satisfy `asked` and are the client's own.
+/// A constraint for the client's own jobs that satisfy `asked`.
 fn own_jobs(cred: Cred, asked: Option<Value>) -> Value {
     let own = json!({ "userid": [cred.userid] });
     match asked {
@@ -53,14 +53,14 @@ const CLOCK: usize = 64;
 /// A part ends when it has this many bytes.
 const BYTES: usize = 64 * 1024;
 
-/// A listing whose first part has been read.
+/// A list whose first part has been read.
 pub(in crate::daemon) struct Listing {
     engine: EngineHandle,
     part: Option<String>,
     rest: Option<Rest>,
 }
 
-/// What is still to be listed.
+/// The jobs that are not listed yet.
 struct Rest {
     listing: jobtap_core::engine::Listing,
     /// Whether a job was listed already, so that the next one needs a comma.
@@ -68,7 +68,7 @@ struct Rest {
 }
 
 /// Begins a list. The request for its first part is on its way to the engine when this returns, and
-/// answered when the future ends.
+/// there when the future ends.
 fn begin(
     engine: EngineHandle,
     payload: Value,
@@ -84,7 +84,7 @@ fn begin(
 }
 
 impl Listing {
-    /// The next jobs as the text of an array's inside; `None` after the last ones.
+    /// The next jobs as elements of a JSON array, without its brackets; `None` after the last ones.
     pub(in crate::daemon) async fn next(&mut self) -> Result<Option<String>, RpcError> {
         if let Some(first) = self.part.take() {
             return Ok(Some(first));
@@ -97,7 +97,7 @@ impl Listing {
 }
 
 impl Rest {
-    /// The next part, and what is left after it, if anything is.
+    /// The next part, and the jobs after it, if there are any.
     fn part(mut self, engine: &Engine) -> (String, Option<Self>) {
         let mut text = String::new();
         let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! `job-manager.*`: what is done to jobs, and what the manager tells of itself.
+//! `job-manager.*`: changes of jobs, and what the manager tells of itself.
 
 use jobtap_core::engine::{Engine, Exception, Request};
 use serde_json::{Value, json};
@@ -117,7 +117,7 @@ impl Handle for GetInfo {
 }
 
 impl Handle for GetStats {
-    /// A part of the answer comes from a plugin.
+    /// A part of the response comes from a plugin.
     fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
         let listeners = context.parts.journal.listeners();
         let stats = answered(context.engine.read(move |engine| Ok(stats(engine, listeners))));

@@ -1,5 +1,5 @@
-//! `job-manager.events-journal`: the events of all jobs in one stream, first those that were posted
-//! before, then each one when it is durable. Tools that keep a picture of all jobs live on it.
+//! `job-manager.events-journal`: the events of all jobs in one stream, first those of the past, then each
+//! new one when it is durable. Tools that track the state of all jobs use it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
@@ -19,16 +19,16 @@ use crate::rpc::services::job_manager::EventsJournal;
 use crate::rpc::{RpcError, RpcResult};
 use crate::store::StoredJob;
 
-/// Events that may wait for a slow follower. One that is slower still is cut off: what waits is in
-/// the manager's memory.
+/// How many events may wait for a slow watcher. They are in the manager's memory, so the stream of a watcher
+/// that is slower still is ended.
 const WAITING_EVENTS: usize = 64 * 1024;
-/// Answers that are ready before somebody reads them.
-const WAITING_ANSWERS: usize = 64;
+/// How many responses are prepared before the client reads them.
+const WAITING_RESPONSES: usize = 64;
 
-/// What a follower wants.
+/// The events that a watcher wants.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Wanted {
-    /// The events of jobs that are over, too.
+    /// Whether past events of inactive jobs are wanted, too.
     pub full: bool,
     /// Only events of these names.
     pub allow: Option<Map<String, Value>>,
@@ -37,10 +37,10 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// What a request asks for.
+    /// The events that a request asks for.
     ///
     /// # Errors
-    /// EPROTO for names of events that are no object.
+    /// EPROTO for names of events that are not an object.
     pub(super) fn of(request: EventsJournal) -> Result<Self, RpcError> {
         let names = |key: &str, names| match names {
             None => Ok(None),
@@ -59,72 +59,72 @@ impl Wanted {
     }
 }
 
-/// One event, on its way to the followers.
+/// An event on its way to the watchers.
 #[derive(Debug, Clone)]
 struct Posted {
     id: JobId,
-    /// Its place in the job's log; none when it isn't logged.
+    /// Its number in the job's eventlog; `None` for an event that is not logged.
     seq: Option<u64>,
     entry: Arc<EventEntry>,
 }
 
-struct Follower {
+struct Watcher {
     events: Sender<Posted>,
     lost: Arc<AtomicBool>,
 }
 
-/// Those who follow.
+/// The watchers of all jobs.
 #[derive(Default)]
 pub(in crate::daemon) struct Journal {
-    followers: Mutex<Vec<Follower>>,
-    /// Their number, so that without any an event costs nothing.
+    watchers: Mutex<Vec<Watcher>>,
+    /// The number of watchers, so that without any of them an event costs no lock.
     count: AtomicUsize,
 }
 
 impl Journal {
-    /// Hands an event to all who follow.
+    /// Sends an event to all watchers.
     pub(in crate::daemon) fn publish(&self, id: JobId, seq: Option<u64>, entry: &Arc<EventEntry>) {
         if self.count.load(Ordering::Acquire) == 0 {
             return;
         }
-        let mut followers = self.lock();
-        followers.retain(|follower| {
+        let mut watchers = self.lock();
+        watchers.retain(|watcher| {
             let posted = Posted { id, seq, entry: Arc::clone(entry) };
-            let sent = follower.events.try_send(posted);
-            follower.lost.store(sent.is_err(), Ordering::Release);
+            let sent = watcher.events.try_send(posted);
+            watcher.lost.store(sent.is_err(), Ordering::Release);
             sent.is_ok()
         });
-        self.count.store(followers.len(), Ordering::Release);
+        self.count.store(watchers.len(), Ordering::Release);
     }
 
-    /// How many follow.
+    /// The number of watchers.
     pub(in crate::daemon) fn listeners(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Ends all streams: the manager ends.
+    /// Ends all streams, since the manager ends.
     pub(in crate::daemon) fn close(&self) {
         self.lock().clear();
         self.count.store(0, Ordering::Release);
     }
 
-    fn follow(&self) -> (Receiver<Posted>, Arc<AtomicBool>) {
+    fn watch(&self) -> (Receiver<Posted>, Arc<AtomicBool>) {
         let (sender, events) = channel(WAITING_EVENTS);
         let lost = Arc::new(AtomicBool::new(false));
-        let mut followers = self.lock();
-        // Those who left since the last event.
-        followers.retain(|follower| !follower.events.is_closed());
-        followers.push(Follower { events: sender, lost: Arc::clone(&lost) });
-        self.count.store(followers.len(), Ordering::Release);
+        let mut watchers = self.lock();
+        // Removes watchers whose clients have left since the last event.
+        watchers.retain(|watcher| !watcher.events.is_closed());
+        watchers.push(Watcher { events: sender, lost: Arc::clone(&lost) });
+        self.count.store(watchers.len(), Ordering::Release);
         (events, lost)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Follower>> {
-        self.followers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<Watcher>> {
+        self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Begins a stream. Its last answer is an error, ENODATA when the manager ends.
+/// Begins a stream. Its last response is an error: ENODATA when the manager ends.
 pub(super) fn stream(
     journal: &Journal,
     engine: EngineHandle,
@@ -132,10 +132,11 @@ pub(super) fn stream(
     cred: Cred,
     wanted: Wanted,
 ) -> Receiver<RpcResult> {
-    // Before the past is read, so that nothing falls between past and present.
-    let (events, lost) = journal.follow();
-    let (answers, receiver) = channel(WAITING_ANSWERS);
-    let stream = Stream { records, cred, wanted: Arc::new(wanted), answers, shown: HashMap::new() };
+    // Before the past is read, so that no event is missed between past and present.
+    let (events, lost) = journal.watch();
+    let (responses, receiver) = channel(WAITING_RESPONSES);
+    let stream =
+        Stream { records, cred, wanted: Arc::new(wanted), responses, shown: HashMap::new() };
     tokio::spawn(stream.run(engine, events, lost));
     receiver
 }
@@ -144,12 +145,12 @@ struct Stream {
     records: Records,
     cred: Cred,
     wanted: Arc<Wanted>,
-    answers: Sender<RpcResult>,
-    /// How many events of a job's log were in its past.
+    responses: Sender<RpcResult>,
+    /// How many events of each job's eventlog were sent as its past.
     shown: HashMap<JobId, u64>,
 }
 
-/// Nobody reads the answers any more.
+/// The client has left.
 struct Gone;
 
 impl Stream {
@@ -160,16 +161,16 @@ impl Stream {
         lost: Arc<AtomicBool>,
     ) {
         if let Err(error) = self.past(engine).await {
-            let _ = self.answers.send(Err(error)).await;
+            let _ = self.responses.send(Err(error)).await;
             return;
         }
-        // The mark where the present begins has the id that stands for no job.
+        // Marks the place where the past ends.
         if self.send(json!({ "id": EventsJournal::NO_JOB, "events": [] })).await.is_err() {
             return;
         }
         loop {
             tokio::select! {
-                () = self.answers.closed() => return,
+                () = self.responses.closed() => return,
                 event = events.recv() => match event {
                     Some(event) if self.present(&event).await.is_ok() => {}
                     Some(_) => return,
@@ -183,7 +184,7 @@ impl Stream {
             }
             false => RpcError::new(ENODATA, ""),
         };
-        let _ = self.answers.send(Err(end)).await;
+        let _ = self.responses.send(Err(end)).await;
     }
 
     async fn past(&mut self, engine: EngineHandle) -> Result<(), RpcError> {
@@ -194,14 +195,14 @@ impl Stream {
         for id in answered(jobs).await? {
             let log = match self.records.main_log(id, self.cred) {
                 Ok(log) => log,
-                // Purged in between.
+                // The job was purged in between.
                 Err(_) => continue,
             };
             let text = |name| self.records.value(id, name);
             let (jobspec, resources) = (text("jobspec")?, text("R")?);
             self.shown.insert(id, log.events.len() as u64);
-            if let Some(answer) = job_answer(&self.wanted, id, &log.events, jobspec, resources)
-                && self.send(answer).await.is_err()
+            if let Some(response) = job_response(&self.wanted, id, &log.events, jobspec, resources)
+                && self.send(response).await.is_err()
             {
                 return Ok(());
             }
@@ -209,19 +210,19 @@ impl Stream {
         Ok(())
     }
 
-    /// Reads the whole store, on a thread that may wait for it.
+    /// Reads the whole store, on a thread that may block.
     async fn past_of_all(&mut self) -> Result<(), RpcError> {
         let (records, wanted) = (self.records.clone(), Arc::clone(&self.wanted));
-        let answers = self.answers.clone();
+        let responses = self.responses.clone();
         let scan = tokio::task::spawn_blocking(move || {
             let mut shown = HashMap::new();
             let names = |name: &str| matches!(name, "eventlog" | "jobspec" | "R");
             let scanned = records.store().scan_jobs(&names, &mut |job| {
-                let Some((events, answer)) = stored_answer(&wanted, &job) else {
+                let Some((events, response)) = stored_response(&wanted, &job) else {
                     return ControlFlow::Continue(());
                 };
                 shown.insert(JobId::new(job.id), events);
-                match answer.map(|answer| answers.blocking_send(Ok(answer))) {
+                match response.map(|response| responses.blocking_send(Ok(response))) {
                     Some(Err(_)) => ControlFlow::Break(()),
                     _ => ControlFlow::Continue(()),
                 }
@@ -244,29 +245,29 @@ impl Stream {
         };
         let (jobspec, resources) = (with("submit", "jobspec"), with("alloc", "R"));
         let events = std::slice::from_ref(&**entry);
-        match job_answer(&self.wanted, *id, events, jobspec, resources) {
-            Some(answer) => self.send(answer).await,
+        match job_response(&self.wanted, *id, events, jobspec, resources) {
+            Some(response) => self.send(response).await,
             None => Ok(()),
         }
     }
 
-    async fn send(&self, answer: Value) -> Result<(), Gone> {
-        self.answers.send(Ok(answer)).await.map_err(|_| Gone)
+    async fn send(&self, response: Value) -> Result<(), Gone> {
+        self.responses.send(Ok(response)).await.map_err(|_| Gone)
     }
 }
 
-/// The number of a stored job's events, and the answer about them; none for a job that can't be
+/// The number of a stored job's events, and the response about them; none for a job that can't be
 /// read, which the next start will set aside.
-fn stored_answer(wanted: &Wanted, job: &StoredJob) -> Option<(u64, Option<Value>)> {
+fn stored_response(wanted: &Wanted, job: &StoredJob) -> Option<(u64, Option<Value>)> {
     let text = |name| job.get(name).and_then(|bytes| std::str::from_utf8(bytes).ok());
     let events = decode_log(text("eventlog")?).ok()?;
     let owned = |name| text(name).map(str::to_owned);
-    let answer = job_answer(wanted, JobId::new(job.id), &events, owned("jobspec"), owned("R"));
-    Some((events.len() as u64, answer))
+    let response = job_response(wanted, JobId::new(job.id), &events, owned("jobspec"), owned("R"));
+    Some((events.len() as u64, response))
 }
 
-/// The answer about these events of a job; none when no event is wanted.
-fn job_answer(
+/// The response about these events of a job; none when no event is wanted.
+fn job_response(
     wanted: &Wanted,
     id: JobId,
     events: &[EventEntry],
@@ -277,19 +278,19 @@ fn job_answer(
     if events.is_empty() {
         return None;
     }
-    let mut answer: BTreeMap<&str, Value> = BTreeMap::new();
+    let mut response: BTreeMap<&str, Value> = BTreeMap::new();
     let has = |name: &str| events.iter().any(|event| event.name == name);
     for (event, key, text) in [("submit", "jobspec", jobspec), ("alloc", "R", resources)] {
         if let Some(text) = text.filter(|_| has(event))
             && let Ok(value) = serde_json::from_str(&text)
         {
-            answer.insert(key, value);
+            response.insert(key, value);
         }
     }
     let events: Vec<Value> = events.into_iter().filter_map(as_json).collect();
-    answer.insert("id", json!(id));
-    answer.insert("events", json!(events));
-    Some(json!(answer))
+    response.insert("id", json!(id));
+    response.insert("events", json!(events));
+    Some(json!(response))
 }
 
 fn as_json(event: &EventEntry) -> Option<Value> {
@@ -320,23 +321,23 @@ mod tests {
     #[test]
     fn jobspec_comes_with_submit_and_r_with_alloc() {
         let (submit, alloc) = (event("submit"), event("alloc"));
-        let answer = |events: &[EventEntry]| {
+        let response = |events: &[EventEntry]| {
             let text = |text: &str| Some(text.to_owned());
-            job_answer(&Wanted::default(), JobId::new(7), events, text("{}"), text("[]")).unwrap()
+            job_response(&Wanted::default(), JobId::new(7), events, text("{}"), text("[]")).unwrap()
         };
-        let both = answer(&[(*submit).clone(), (*alloc).clone()]);
+        let both = response(&[(*submit).clone(), (*alloc).clone()]);
         assert_eq!(
             (&both["jobspec"], &both["R"], &both["id"]),
             (&json!({}), &json!([]), &json!(7))
         );
         assert_eq!(both["events"][0], json!({"timestamp": 1.5, "name": "submit"}));
-        assert!(answer(&[(*alloc).clone()]).get("jobspec").is_none());
+        assert!(response(&[(*alloc).clone()]).get("jobspec").is_none());
     }
 
     #[test]
     fn a_follower_that_does_not_read_is_cut_off_and_told() {
         let journal = Journal::default();
-        let (mut events, lost) = journal.follow();
+        let (mut events, lost) = journal.watch();
         for seq in 0..=WAITING_EVENTS as u64 {
             journal.publish(JobId::new(1), Some(seq), &event("x"));
         }

@@ -17,7 +17,7 @@ use crate::rpc::services::kvs::{Dump, Dumped, Found, Keys, List, Lookup};
 use crate::rpc::{RpcError, RpcResult};
 use crate::store::{GuestFiles, Key};
 
-/// What jobs' keys are below.
+/// The directory of the keys of jobs.
 const JOB: &str = "job";
 /// How many components the directory of a job has: `job` and four groups of its id.
 const JOB_DEPTH: usize = 5;
@@ -49,13 +49,13 @@ impl Handle for Dump {
     }
 }
 
-/// Works on a thread that serves nothing else, since a tree may be large.
+/// Runs `work` on a thread that serves no other requests, since a tree may be large.
 async fn in_background(work: impl FnOnce() -> RpcResult + Send + 'static) -> RpcResult {
     let work = tokio::task::spawn_blocking(work);
     work.await.unwrap_or_else(|_| Err(RpcError::new(EIO, "the look at the store broke down")))
 }
 
-/// What the manager would store if it ended now.
+/// The checkpoint that the manager would store if it ended now.
 fn checkpoint(engine: &Engine) -> Overrides {
     let writes = engine.checkpoint().into_iter().filter_map(|write| match write {
         Write::PutInstance { key, value } => Some((key, value.into_bytes())),
@@ -118,7 +118,7 @@ fn list(
     Ok(keys)
 }
 
-/// Guests see what is kept of their own jobs.
+/// Refuses guests keys other than those of their own jobs.
 fn allow(records: &Records, cred: Cred, text: &str) -> Result<(), RpcError> {
     let Some(id) = job_of(text) else {
         return owner(cred);
@@ -144,7 +144,7 @@ fn job_of(text: &str) -> Option<JobId> {
     format!("{JOB}.{}", id.join(".")).parse().ok()
 }
 
-/// What is in a directory, in byte order: whole keys, those of directories with a dot at the end.
+/// The keys in a directory, in byte order; those of directories end in a dot.
 fn keys_in(
     records: &Records,
     directory: &str,
@@ -155,7 +155,7 @@ fn keys_in(
     let above_jobs = depth < JOB_DEPTH && (depth == 0 || directory.split('.').next() == Some(JOB));
     let store = records.store();
     let all: Vec<String> = match above_jobs && !recursive {
-        // Jobs are many; the directories above them follow from their ids.
+        // There may be a million jobs. Their directories follow from their ids, without their keys.
         true => {
             let instance = store.instance_keys().map_err(unreadable)?;
             let jobs = store.job_ids().map_err(unreadable)?.into_iter();
@@ -179,7 +179,7 @@ fn keys_in(
     Ok(below.map(child).collect())
 }
 
-/// All keys that begin with `prefix`: those of the store, and those of the jobs' files.
+/// All keys that begin with `prefix`: those in the store, and those of the files of jobs.
 fn stored_and_files(records: &Records, prefix: &str) -> Result<Vec<String>, RpcError> {
     let mut keys = records.store().list(prefix).map_err(unreadable)?;
     keys.retain(|key| !key.is_index());

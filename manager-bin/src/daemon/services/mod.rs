@@ -1,7 +1,7 @@
 //! The services: from a request to the handler of its row in [`rpc::services`](crate::rpc::services).
 //!
 //! [`admit`] decides by the row alone who may call a service, decodes the request, hides the jobs of
-//! others, and notes what the log of changes will record. What is left is a [`Admitted`] that knows its
+//! others, and notes what the log of changes will record. What is left is an [`Admitted`] that knows its
 //! handler. A handler is an implementation of [`Handle`] for the type of a request; each file here has
 //! those of one family.
 
@@ -61,11 +61,11 @@ pub(super) struct Context<'a> {
     pub engine: &'a EngineHandle,
     /// Who calls.
     pub cred: Cred,
-    /// Whether any number of answers is expected.
+    /// Whether the request asks for a stream.
     pub streaming: bool,
 }
 
-/// How a request is answered.
+/// How a request is responded to.
 pub(super) enum Response {
     /// Once.
     One(Pin<Box<dyn Future<Output = RpcResult> + Send>>),
@@ -80,30 +80,30 @@ pub(super) enum Response {
 }
 
 impl Response {
-    /// One answer that is there already.
+    /// One response that is there already.
     fn now(answer: &impl Serialize) -> Result<Self, RpcError> {
         let answer = to_value(answer);
         Ok(Self::One(Box::pin(async { answer })))
     }
 
-    /// One answer that will come.
+    /// One response that will come.
     fn one(answer: impl Future<Output = RpcResult> + Send + 'static) -> Result<Self, RpcError> {
         Ok(Self::One(Box::pin(answer)))
     }
 }
 
-/// An answer as it goes over the wire.
+/// A response as it is sent to the client.
 fn to_value(answer: &impl Serialize) -> RpcResult {
     serde_json::to_value(answer).map_err(|error| RpcError::new(EIO, error.to_string()))
 }
 
 impl Context<'_> {
-    /// The engine does this, and answers soon.
+    /// Sends a request to the engine, which responds soon.
     fn request(&self, request: Request) -> Result<Response, RpcError> {
         Response::one(answered(self.engine.request(self.cred, request)))
     }
 
-    /// The engine answers, maybe much later; a client that leaves meanwhile is forgotten.
+    /// Sends a request to the engine, which may respond much later. It is removed when its client leaves.
     fn wait(&self, request: Request) -> Result<Response, RpcError> {
         let mut answers = self.engine.stream(self.cred, request);
         Response::one(async move { answers.next().await })
@@ -122,7 +122,7 @@ impl Context<'_> {
 
 /// A request that may be handled.
 pub(super) struct Admitted {
-    /// How many answers it has, and when they come.
+    /// How many responses it has, and when they come.
     pub responses: Responses,
     /// What the log of changes records of it.
     pub change: Option<Change>,

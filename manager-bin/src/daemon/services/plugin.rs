@@ -97,7 +97,7 @@ impl Handle for GetSchema {
     }
 }
 
-/// A request that a plugin decodes and answers.
+/// A request that a plugin decodes and responds to.
 pub(super) struct Forwarded {
     topic: String,
     payload: Value,
@@ -105,7 +105,7 @@ pub(super) struct Forwarded {
 }
 
 impl Forwarded {
-    /// The request with this payload, which is about this job as far as the manager knows.
+    /// A request with this payload. `job`: the job that it is about, as far as the manager knows.
     pub(super) fn new(topic: &str, payload: Value, job: Option<JobId>) -> Self {
         // `housekeeping-kill` is Flux's name for it; a method of a plugin has a dot before it.
         let topic =

@@ -1,4 +1,4 @@
-//! `access.private-mode`: guests learn nothing of the jobs of others, not even that there are any.
+//! `access.private-mode`: guests cannot see jobs of other users, not even how many there are.
 
 use std::sync::{PoisonError, RwLock};
 
@@ -15,20 +15,20 @@ use crate::users::Users;
 
 const USERS: &str = "access.roles.admin.users";
 
-/// From whom jobs are hidden.
+/// The privacy setting in force.
 #[derive(Debug, Default)]
-pub(in crate::daemon) struct Privacy(RwLock<Veil>);
+pub(in crate::daemon) struct Privacy(RwLock<PrivateMode>);
 
-/// The administrators, who see all; `None` when nothing is hidden.
+/// The privacy setting: the administrators, who see all jobs; `None` if jobs are not hidden.
 #[derive(Debug, Default, PartialEq)]
-pub(in crate::daemon) struct Veil(Option<Vec<Uid>>);
+pub(in crate::daemon) struct PrivateMode(Option<Vec<Uid>>);
 
-impl Veil {
-    /// Reads `config`, the whole configuration. Looks users up, which may take long where a name service
-    /// is slow.
+impl PrivateMode {
+    /// Reads `config`, the whole configuration. This looks users up, which may take long with a slow name
+    /// service.
     ///
     /// # Errors
-    /// Values of a wrong type, and administrators whom nobody knows.
+    /// Values of a wrong type, and unknown administrators.
     pub(in crate::daemon) fn read(config: &Value) -> Result<Self, String> {
         let private = setting(config, "access.private-mode")?.unwrap_or(false);
         let named: Vec<Value> = setting(config, USERS)?.unwrap_or_default();
@@ -48,15 +48,15 @@ fn number(users: &Users, user: &Value) -> Result<Uid, String> {
 }
 
 impl Privacy {
-    /// Hides jobs as this says from now on.
-    pub(in crate::daemon) fn set(&self, veil: Veil) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = veil;
+    /// Puts a setting in force.
+    pub(in crate::daemon) fn set(&self, private_mode: PrivateMode) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = private_mode;
     }
 
-    /// Whether this client may not learn of the jobs of others.
+    /// Whether jobs of other users are hidden from this client.
     pub(super) fn is_hidden_from(&self, cred: Cred) -> bool {
-        let veil = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        !cred.owner && veil.0.as_ref().is_some_and(|admins| !admins.contains(&cred.userid))
+        let private_mode = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        !cred.owner && private_mode.0.as_ref().is_some_and(|admins| !admins.contains(&cred.userid))
     }
 
     /// Refuses a request about a job that is hidden from the client.
@@ -76,7 +76,7 @@ impl Privacy {
     }
 }
 
-/// The answer of `job-manager.why` without the jobs of others, which may be what a job waits for.
+/// The response of `job-manager.why` without jobs of other users, for which a job may wait.
 pub(super) fn without_jobs(mut answer: Value) -> Value {
     let reasons = answer.get_mut("reasons").and_then(Value::as_array_mut);
     for reason in reasons.into_iter().flatten() {
@@ -94,22 +94,25 @@ pub(super) fn without_jobs(mut answer: Value) -> Value {
 mod tests {
     use super::*;
 
-    fn veil(access: Value) -> Result<Veil, String> {
-        Veil::read(&json!({ "access": access }))
+    fn private_mode(access: Value) -> Result<PrivateMode, String> {
+        PrivateMode::read(&json!({ "access": access }))
     }
 
     #[test]
-    fn nothing_is_hidden_unless_it_is_said() {
-        assert_eq!(Veil::read(&json!({})), Ok(Veil(None)));
-        assert_eq!(veil(json!({"private-mode": false})), Ok(Veil(None)));
+    fn jobs_are_not_hidden_by_default() {
+        assert_eq!(PrivateMode::read(&json!({})), Ok(PrivateMode(None)));
+        assert_eq!(private_mode(json!({"private-mode": false})), Ok(PrivateMode(None)));
     }
 
     #[test]
-    fn administrators_are_named_or_numbered_and_others_refused_with_the_key() {
+    fn administrators_are_names_or_numbers_of_users() {
         let users = |users: Value| {
-            veil(json!({"private-mode": true, "roles": {"admin": {"users": users}}}))
+            private_mode(json!({"private-mode": true, "roles": {"admin": {"users": users}}}))
         };
-        assert_eq!(users(json!([7, "root"])), Ok(Veil(Some(vec![Uid::new(7), Uid::new(0)]))));
+        assert_eq!(
+            users(json!([7, "root"])),
+            Ok(PrivateMode(Some(vec![Uid::new(7), Uid::new(0)])))
+        );
         let refused = |list: Value| users(list).unwrap_err();
         let text = "access.roles.admin.users: unknown user \"no such user\"";
         assert_eq!(refused(json!(["no such user"])), text);
@@ -117,14 +120,14 @@ mod tests {
         assert_eq!(refused(json!([-1])), text);
         let text = "access.roles.admin.users: invalid type: integer `7`, expected a sequence";
         assert_eq!(refused(json!(7)), text);
-        let text = veil(json!({"private-mode": "yes"})).unwrap_err();
+        let text = private_mode(json!({"private-mode": "yes"})).unwrap_err();
         assert_eq!(text, "access.private-mode: invalid type: string \"yes\", expected a boolean");
     }
 
     #[test]
-    fn unknown_administrators_are_refused_before_anything_is_hidden() {
+    fn unknown_administrators_are_refused_without_private_mode() {
         let roles = json!({"admin": {"users": ["no such user"]}});
-        assert!(veil(json!({ "private-mode": false, "roles": roles })).is_err());
+        assert!(private_mode(json!({ "private-mode": false, "roles": roles })).is_err());
     }
 
     fn guest(uid: u32) -> Cred {
@@ -132,16 +135,16 @@ mod tests {
     }
 
     #[test]
-    fn the_veil_is_for_guests_alone() {
+    fn jobs_are_hidden_from_guests_only() {
         let privacy = Privacy::default();
         assert!(!privacy.is_hidden_from(guest(8)));
-        privacy.set(Veil(Some(vec![Uid::new(7)])));
+        privacy.set(PrivateMode(Some(vec![Uid::new(7)])));
         assert!(privacy.is_hidden_from(guest(8)) && !privacy.is_hidden_from(guest(7)));
         assert!(!privacy.is_hidden_from(Cred { owner: true, ..guest(8) }));
     }
 
     #[test]
-    fn reasons_name_no_jobs_of_others() {
+    fn reasons_do_not_name_jobs_of_other_users() {
         let answer = json!({"reasons": [
             {"kind": "order", "text": "f1 goes first", "first": 1},
             {"kind": "resources", "text": "its resources are held by f1", "jobs": [1]},

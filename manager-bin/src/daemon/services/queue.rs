@@ -1,4 +1,4 @@
-//! `job-manager.queue-*` and what else is about all jobs that wait.
+//! `job-manager.queue-*`, and other services about pending jobs as a whole.
 
 use jobtap_core::engine::Request;
 

@@ -21,7 +21,7 @@ use crate::rpc::services::{queue, resource};
 const OWNER: Cred = Cred { userid: Uid::new(1000), owner: true };
 const GUEST: Cred = Cred { userid: Uid::new(1001), owner: false };
 
-/// What the row of a topic makes of a request, without the manager behind it.
+/// Checks and decodes a request by the row of its topic, without a manager.
 fn admit(topic: &str, payload: &Value, cred: Cred) -> Result<Box<dyn Decoded>, RpcError> {
     let row = Row::of_topic(topic)?;
     row.check(cred, false)?;
@@ -84,7 +84,7 @@ fn guests_may_not_call_services_of_the_owner() {
 }
 
 #[test]
-fn answers_about_all_jobs_are_refused_where_jobs_are_hidden() {
+fn statistics_of_all_jobs_are_refused_where_jobs_are_hidden() {
     for topic in [
         "job-manager.stats-get",
         "job-manager.getinfo",
@@ -180,7 +180,7 @@ fn a_malformed_limit_of_a_list_counts_as_not_given() {
     assert_eq!(decode::<List>(&json!("x")).unwrap(), List::default());
 }
 
-/// Asserts that the type of an answer reads what the engine answers, and expects no other keys.
+/// Asserts that the type of a response reads what the engine returns, and has no other keys.
 fn reads<S: Service>(raw: &Value) {
     let answer =
         S::Response::deserialize(raw).unwrap_or_else(|error| panic!("{}: {error}", S::TOPIC));
@@ -212,7 +212,7 @@ impl RemoteSink for Nowhere {
 }
 
 #[test]
-fn the_types_of_answers_read_what_the_engine_answers() {
+fn the_types_of_responses_read_what_the_engine_returns() {
     let config = json!({
         "queues": {"batch": {"policy": {"limits": {"duration": "1h"}}}, "debug": {}},
         "policy": {"jobspec": {"defaults": {"system": {"queue": "batch"}}}},

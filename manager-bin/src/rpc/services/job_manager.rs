@@ -1,4 +1,4 @@
-//! `job-manager.*`: what is done to jobs, and what the manager tells of itself.
+//! `job-manager.*`: changes of jobs, and what the manager tells of itself.
 
 use jobtap_core::job::{JobId, StateSet, Uid};
 use serde::{Deserialize, Serialize};
@@ -242,7 +242,7 @@ impl Purge {
 pub struct PurgeId {
     /// The job.
     pub id: JobId,
-    /// Whether it is removed; otherwise the answer only says whether it could be.
+    /// Whether it is removed; otherwise the response only says whether it could be.
     #[serde(deserialize_with = "or_default")]
     pub force: bool,
 }
@@ -261,8 +261,8 @@ pub struct Purged {
     pub count: u64,
 }
 
-/// Asks for the events of all jobs, those of the past first, as a stream. The answers have `id`,
-/// `events`, and with the events `submit` and `alloc` also `jobspec` and `R`; the one with the id
+/// Asks for the events of all jobs, those of the past first, as a stream. Each response has `id`
+/// and `events`, and with the events `submit` and `alloc` also `jobspec` and `R`; the one with the id
 /// [`NO_JOB`](Self::NO_JOB) stands where the past ends.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct EventsJournal {

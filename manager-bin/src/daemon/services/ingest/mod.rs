@@ -28,7 +28,7 @@ impl Handle for Submit {
     }
 }
 
-/// Refuses new jobs while there is room left to record the running ones only.
+/// Refuses new jobs when the store has only room left to record the running ones.
 fn check_space(parts: &Parts) -> Result<(), RpcError> {
     let checked = parts.reserve.check(parts.records.store().as_ref());
     checked.map_err(|error| RpcError::new(ENOSPC, format!("no new jobs are accepted: {error}")))
@@ -68,14 +68,14 @@ fn submission(request: Submit, cred: Cred) -> Result<Submission, RpcError> {
         cred.owner && Flags::try_from(flags).is_ok_and(|flags| flags.contains(Flags::NOVALIDATE));
     let jobspec = Jobspec::from_value(value).map_err(|error| match unvalidated {
         true => RpcError::new(EINVAL, managers_words(&error)),
-        // Flux's validator is a process beside its ingest service, and refuses with this.
+        // The error number with which Flux's ingest service passes on refusals of its validator.
         false => RpcError::new(EPERM, error.to_string()),
     })?;
     Ok(Submission { jobspec, signed, urgency, flags })
 }
 
-/// The refusal of who asked for no validation: what can't be read is refused all the same, and of
-/// dependencies in the words of the job manager, to which Flux leaves them then.
+/// The refusal of a jobspec that was submitted without validation. One that cannot be read is refused all
+/// the same; malformed dependencies in the words of Flux's job manager, which reads them then.
 fn managers_words(error: &JobspecError) -> String {
     match error.path().strip_prefix("attributes.system.dependencies") {
         Some("") => "dependencies object must be an array".to_owned(),
@@ -86,13 +86,13 @@ fn managers_words(error: &JobspecError) -> String {
     }
 }
 
-/// The token that Flux makes of an unsigned jobspec: header, jobspec, mechanism `none`.
+/// The token that Flux makes of an unsigned jobspec: header, jobspec, and mechanism `none`.
 pub(crate) fn wrap(jobspec: &str, userid: Uid) -> String {
     let header = format!("version\0i1\0userid\0i{}\0mechanism\0snone\0", userid.as_u32());
     format!("{}.{}.none", BASE64_STANDARD.encode(header), BASE64_STANDARD.encode(jobspec))
 }
 
-/// The jobspec inside a token; `None` if it is no token.
+/// The jobspec in a token; `None` if the text is no token.
 pub(in crate::daemon) fn payload(token: &str) -> Option<String> {
     let encoded = token.split('.').nth(1)?;
     String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok()
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_refused_in_words() {
+    fn a_jobspec_that_is_not_json_is_refused() {
         let error = decode(&json!({"jobspec": "{"}), OWNER).unwrap_err();
         assert!(error.text.starts_with("jobspec: invalid JSON: "), "{}", error.text);
         let error = decode(&json!({}), OWNER).unwrap_err();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn without_validation_the_job_manager_refuses_what_it_cannot_read() {
+    fn without_validation_malformed_jobspecs_are_still_refused() {
         let refused = |dependencies: Value, flags: u32| {
             let jobspec = json!({
                 "version": 1,
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_must_be_the_requesters_own() {
+    fn a_token_of_another_user_is_refused() {
         let token = |uid| json!({"J": wrap("{}", Uid::new(uid))});
         assert_eq!(decode(&token(7), OWNER).unwrap_err().text, "signer=7 != requestor=1000");
         let error = decode(&token(1001), GUEST).unwrap_err();
@@ -210,7 +210,7 @@ mod tests {
         }
 
         #[test]
-        fn what_nobody_signed_is_no_token(token in ".*|[a-zA-Z0-9=]{0,9}\\.[a-zA-Z0-9=]{0,9}\\.none") {
+        fn an_arbitrary_text_is_no_token(token in ".*|[a-zA-Z0-9=]{0,9}\\.[a-zA-Z0-9=]{0,9}\\.none") {
             let error = decode(&json!({"J": token}), OWNER).unwrap_err();
             let malformed = error.text == "malformed signed jobspec";
             prop_assert!(malformed || error.text.starts_with("sign mechanism "), "{}", error.text);

@@ -1,4 +1,4 @@
-//! How large a submission may be: it is held in memory, decoded, up to ten times as large as its text.
+//! The largest jobspec that is accepted. Decoded, it takes up to ten times as much memory as its text.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use crate::rpc::errno::EINVAL;
 use crate::rpc::services::ingest::Submit;
 use crate::rpc::{MAX_LINE, RpcError};
 
-/// Bytes of a jobspec, unless the configuration says otherwise.
+/// The limit in bytes, unless the configuration says otherwise.
 pub(in crate::daemon) const DEFAULT: usize = 4 << 20;
 
 const KEY: &str = "ingest.max-jobspec-size";
@@ -16,7 +16,7 @@ const KEY: &str = "ingest.max-jobspec-size";
 /// The limit in `config`, the whole configuration.
 ///
 /// # Errors
-/// A value that is no number of bytes, or more than a request may have.
+/// A value that is not a number of bytes, or more than a request may have.
 pub(in crate::daemon) fn limit(config: &Value) -> Result<usize, String> {
     let Some(value) = config.pointer("/ingest/max-jobspec-size") else {
         return Ok(DEFAULT);
@@ -43,7 +43,7 @@ pub(super) fn check(request: &Submit, limit: usize) -> Result<(), RpcError> {
     Err(RpcError::new(EINVAL, text))
 }
 
-/// The length of a value's text, which is not kept.
+/// The length of a value's text. The text itself is not made.
 fn length(value: &Value) -> usize {
     struct Count(usize);
     impl Write for Count {
@@ -56,7 +56,7 @@ fn length(value: &Value) -> usize {
         }
     }
     let mut count = Count(0);
-    // Counting doesn't fail.
+    // Counting does not fail.
     let _ = serde_json::to_writer(&mut count, value);
     count.0
 }

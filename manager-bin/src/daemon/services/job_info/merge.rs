@@ -1,15 +1,15 @@
-//! Joins the stored part of an eventlog with its live events, so that a watcher sees each line once.
+//! Joins the stored part of an eventlog with new events, so that a watcher sees each line once.
 //!
-//! A watcher subscribes first and reads the store afterwards. What became durable in between is both
-//! in the store and among the live events; the line's number in the log tells.
+//! A watcher is registered first and reads the store afterwards. Events that became durable in between are
+//! both in the store and among the new events. They are recognised by their numbers in the log.
 
-/// How far a watcher has come in one log.
+/// How many lines of one log a watcher has seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Position {
     next: u64,
 }
 
-/// What to do with a live event.
+/// What to do with a new event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     /// It was shown already.
@@ -26,7 +26,7 @@ impl Position {
         self.next
     }
 
-    /// The lines of the whole stored log that are new; they count as shown.
+    /// The lines of the stored log that are not shown yet. They count as shown from now on.
     pub(super) fn take_new<'a>(&mut self, stored: &'a str) -> Vec<&'a str> {
         let mut lines = Vec::new();
         for (number, line) in (0u64..).zip(stored.split_inclusive('\n')) {
@@ -38,7 +38,7 @@ impl Position {
         lines
     }
 
-    /// What to do with the live event of this number; [`Step::Show`] counts it as shown.
+    /// What to do with the new event of this number. [`Step::Show`] counts it as shown.
     pub(super) fn accept(&mut self, seq: u64) -> Step {
         match seq.cmp(&self.next) {
             std::cmp::Ordering::Less => Step::Seen,

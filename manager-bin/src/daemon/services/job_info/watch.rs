@@ -1,4 +1,4 @@
-//! `job-info.eventlog-watch`: a job's eventlog or output, first what is stored, then what comes.
+//! `job-info.eventlog-watch`: a job's eventlog or output, first what is stored, then what is added.
 
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
 use std::path::PathBuf;
@@ -17,18 +17,19 @@ use crate::rpc::RpcError;
 use crate::rpc::errno::{EIO, ENODATA, ENOENT, EPIPE};
 use crate::store::GuestFiles;
 
-/// The output of a running job is looked at again after this time, doubled up to [`SLOWEST_POLL`] while nothing comes.
+/// The output of a running job is read again after this time, which is doubled up to [`SLOWEST_POLL`] while
+/// there is none.
 const FASTEST_POLL: Duration = Duration::from_millis(10);
 /// See [`FASTEST_POLL`].
 const SLOWEST_POLL: Duration = Duration::from_millis(160);
 
-/// Where the answers go; an error means that nobody reads them any more.
+/// Where the responses go. An error means that the client has left.
 pub(in crate::daemon) trait Sink {
-    /// Sends one answer.
+    /// Sends one response.
     fn send(&self, answer: Value) -> impl Future<Output = Result<(), ()>> + Send;
 }
 
-/// One running watch.
+/// A watch.
 struct Watcher<'a, S> {
     id: JobId,
     cred: Cred,
@@ -37,15 +38,15 @@ struct Watcher<'a, S> {
     sink: &'a S,
 }
 
-/// Why live events are no longer followed.
+/// Why no more new events are awaited.
 enum Live {
-    /// The job is over or the log complete.
+    /// The job is inactive or the log is complete.
     Over,
-    /// Lines are missing: the store has them. `over`: and the job is over.
+    /// Lines are missing, which the store has. `over`: the job is inactive.
     Behind { over: bool },
 }
 
-/// Serves a watch to its end; the error returned ends the stream, ENODATA being the normal one.
+/// Serves a watch to its end, and returns the error that ends the stream: ENODATA if it did not fail.
 pub(in crate::daemon) async fn serve<S: Sink>(
     records: &Records,
     hub: &Arc<Hub>,
@@ -53,7 +54,7 @@ pub(in crate::daemon) async fn serve<S: Sink>(
     request: &Watch,
     sink: &S,
 ) -> RpcError {
-    // Subscribed before the store is read, so that nothing falls between the two.
+    // Registered before the store is read, so that no event is missed in between.
     let events = hub.subscribe(request.id);
     let mut watcher = Watcher { id: request.id, cred, records, events, sink };
     match watcher.run(request).await {
@@ -75,7 +76,7 @@ impl<S: Sink> Watcher<'_, S> {
         }
     }
 
-    /// Waits for a log that nobody writes: as long as the job lives, somebody might.
+    /// Waits for a log that does not exist, which may be created as long as the job is active.
     async fn in_vain(&mut self, main: &MainLog) -> Result<(), RpcError> {
         let mut over = main.is_inactive();
         while !over {
@@ -87,7 +88,7 @@ impl<S: Sink> Watcher<'_, S> {
         Err(RpcError::new(ENOENT, ""))
     }
 
-    /// Shows a log until its last event or until the job is over.
+    /// Sends a log until its last event or until the job is inactive.
     async fn eventlog(&mut self, log: Log, main: MainLog) -> Result<(), RpcError> {
         let mut position = Position::default();
         let mut over = main.is_inactive();
@@ -114,7 +115,7 @@ impl<S: Sink> Watcher<'_, S> {
         }
     }
 
-    /// Shows live events until the job is over, the log complete, or lines are missing.
+    /// Sends new events until the job is inactive, the log is complete, or lines are missing.
     async fn live(&mut self, log: Log, position: &mut Position) -> Result<Live, RpcError> {
         loop {
             let event = match self.heard().await? {
@@ -140,7 +141,7 @@ impl<S: Sink> Watcher<'_, S> {
         }
     }
 
-    /// Shows the job's input or output as its file grows, until the job is over.
+    /// Sends the job's input or output as its file grows, until the job is inactive.
     async fn file(&mut self, main: MainLog, key: &str) -> Result<(), RpcError> {
         let mut over = main.is_inactive();
         let mut started = over || main.has("start");
@@ -183,7 +184,7 @@ impl<S: Sink> Watcher<'_, S> {
         self.events.next().await.ok_or_else(ended)
     }
 
-    /// Whether the job is over, as the store has it: for when its events were missed.
+    /// Whether the job is inactive according to the store, for a watcher that missed events.
     fn is_over(&self) -> Result<bool, RpcError> {
         Ok(self.records.main_log(self.id, self.cred)?.is_inactive())
     }
@@ -198,7 +199,7 @@ fn ended() -> RpcError {
     crate::daemon::engine::replies::shutting_down()
 }
 
-/// Whether this line is a log's last one.
+/// Whether this line is the last one of its log.
 fn ends(log: Log, line: &str) -> bool {
     let name = match log {
         Log::Main => "clean",
@@ -209,8 +210,8 @@ fn ends(log: Log, line: &str) -> bool {
             .is_ok_and(|event| event.get("name").and_then(Value::as_str) == Some(name))
 }
 
-/// Reads a growing file in whole lines. It is open only while it is read: more may wait for output
-/// than files may be open.
+/// Reads a growing file by whole lines. The file is open only while it is read, since more clients may wait
+/// for output than files may be open.
 struct Tail {
     path: PathBuf,
     read: u64,
