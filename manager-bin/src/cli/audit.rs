@@ -1,5 +1,5 @@
-//! `audit`: who changed the instance, when, and with what result; and `startlog`: its runs, which are
-//! in the same log.
+//! `audit`: who changed the instance, when, and with what result; and `startlog`: when managers were started
+//! and ended, from the same log.
 
 use std::process::ExitCode;
 
@@ -69,7 +69,7 @@ pub(crate) fn startlog(args: StartlogArgs) -> ExitCode {
             });
             session::print(&lines.collect::<String>())?;
         }
-        // The last one is the run that answers.
+        // The last run is that of the manager that responds, and has no end yet.
         let crashed = runs.iter().rev().nth(1).is_some_and(|run| run.end.is_none());
         Ok(u8::from(args.check && crashed))
     })
@@ -78,7 +78,7 @@ pub(crate) fn startlog(args: StartlogArgs) -> ExitCode {
 async fn events(client: &Client) -> Result<Vec<EventEntry>, CliError> {
     let found = match client.call(Lookup { key: KEY.to_owned() }).await {
         Ok(found) => found,
-        // Its first event is still on its way to the store.
+        // The first event of the log is not stored yet.
         Err(RpcError { errno: ENOENT, .. }) => return Ok(Vec::new()),
         Err(error) => return Err(error.into()),
     };
@@ -87,7 +87,7 @@ async fn events(client: &Client) -> Result<Vec<EventEntry>, CliError> {
         .map_err(|error| CliError::failure(format!("{KEY}: {error}")))
 }
 
-/// One run of a manager on this state.
+/// One run of a manager on this state directory.
 #[derive(Debug, PartialEq)]
 struct Run {
     start: Timestamp,

@@ -9,13 +9,10 @@ use super::message::{CliError, Prog, plural};
 use super::session;
 use super::usage::Family;
 use crate::client::Client;
-use crate::rpc::services::job_manager::{Matched, Raise, RaiseAll};
+use crate::rpc::services::job_manager::{ALL_USERS, Matched, Raise, RaiseAll};
 use crate::users::Users;
 
 const COMMAND: &str = "cancel";
-
-/// Stands for all users in the requests.
-const ALL_USERS: i64 = -1;
 
 /// Options and arguments of `cancel`.
 #[derive(Debug, clap::Args)]

@@ -133,7 +133,7 @@ async fn unset(args: &UnsetArgs) -> Result<u8, CliError> {
     change("unset", Load(whole)).await
 }
 
-/// Takes the value at a dotted name out; whether there was one.
+/// Removes the value at a dotted name, and returns whether there was one.
 fn remove(config: &mut Value, key: &str) -> bool {
     let (table, name) = match key.rsplit_once('.') {
         Some((path, name)) => {
@@ -180,7 +180,7 @@ fn find<'a>(config: &'a Value, key: &str) -> Option<&'a Value> {
     key.split('.').try_fold(config, |inner, part| inner.get(part))
 }
 
-/// What a value can be asked to be.
+/// The types that a value can be requested to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Any,
@@ -216,7 +216,7 @@ impl std::str::FromStr for Kind {
 }
 
 impl Kind {
-    /// What the text means as this kind, if it can.
+    /// Parses a text as this type.
     fn read(self, text: &str) -> Option<Value> {
         let plain = || Value::String(text.to_owned());
         let value = match self {
@@ -227,7 +227,7 @@ impl Kind {
         self.show(&value).map(|_| value)
     }
 
-    /// The value as it is printed, if it is of this kind.
+    /// The value as it is printed, if it has this type.
     fn show(self, value: &Value) -> Option<String> {
         let fsd = || value.as_str().and_then(|text| text.parse::<Fsd>().ok());
         let bare = || value.as_str().map_or_else(|| value.to_string(), str::to_owned);

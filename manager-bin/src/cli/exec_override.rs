@@ -1,4 +1,4 @@
-//! `job-exec-override`: begins and ends a simulated job by hand (`exec.test.override`).
+//! `job-exec-override`: starts and finishes a simulated job by hand (`exec.test.override`).
 
 use std::process::ExitCode;
 

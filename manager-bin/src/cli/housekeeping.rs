@@ -1,4 +1,4 @@
-//! `housekeeping`: the scripts that clean nodes after jobs, listed or ended.
+//! `housekeeping`: lists or signals the scripts that clean nodes after jobs.
 
 use std::borrow::Cow;
 use std::process::ExitCode;
@@ -94,7 +94,7 @@ pub(crate) fn run(args: HousekeepingArgs) -> ExitCode {
     })
 }
 
-/// Where nothing is configured nothing answers, and nothing runs.
+/// Without a configuration the plugin is not loaded, and nothing runs.
 fn if_configured<T: Default>(answer: Result<T, RpcError>) -> Result<T, CliError> {
     match answer {
         Err(error) if error.errno == ENOSYS => Ok(T::default()),
@@ -159,7 +159,7 @@ fn targeted(text: &str, all: &ResourceSet) -> Result<Idset, CliError> {
     }
 }
 
-/// One line: what is cleaned after one job.
+/// A row of the list: the nodes that are cleaned after one job.
 struct Cleaned {
     id: JobId,
     started: f64,

@@ -1,4 +1,4 @@
-//! The commands: a file per command, and what several of them share.
+//! The commands: a file or folder for each, and what several of them share.
 
 mod attached;
 mod audit;
@@ -121,7 +121,7 @@ enum Command {
     New(new::NewArgs),
 }
 
-/// Commands that answer a wrong command line in the compiled manner; see [`Family`].
+/// The commands that report a wrong command line as Flux's compiled commands do; see [`Family`].
 const COMPILED: &[&str] = &[
     "start", "job", "config", "dmesg", "dump", "fsck", "kvs", "module", "audit", "startlog",
     "uptime",
@@ -144,7 +144,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// As [`main`], for a manager that `jobtap build` made; `composition` is what it wrote beside the code.
+/// As [`main`], for a manager that `jobtap build` made. `composition` is the text that it wrote beside the
+/// code.
 pub fn main_of(composition: &'static str) -> ExitCode {
     match crate::build::declare(composition) {
         Ok(()) => main(),
@@ -189,7 +190,7 @@ fn dispatch(command: Command) -> ExitCode {
     }
 }
 
-/// Answers a wrong command line, or one that asks for help.
+/// Reports a wrong command line, or prints help.
 fn refuse(error: &clap::Error) -> ExitCode {
     let words: Vec<String> =
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();

@@ -1,5 +1,5 @@
-//! `module`: what of Flux's modules means something here. The manager is one program, so its parts are
-//! started again together.
+//! `module`: the operations on Flux's modules that have a meaning here. The manager is one program, so its
+//! parts are restarted together.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -15,9 +15,9 @@ use crate::rpc::services::job_manager::{GetStats, GetUptime, Restart};
 
 const COMMAND: &str = "module";
 
-/// The module that a restart of the manager is asked for by.
+/// The module whose reload restarts the manager.
 const MANAGER: &str = "job-manager";
-/// Modules whose work is the manager's here.
+/// Modules that are parts of the manager here.
 const PARTS: &[&str] = &[
     "job-exec",
     "job-info",
@@ -28,10 +28,10 @@ const PARTS: &[&str] = &[
     "resource",
     "sched-simple",
 ];
-/// How often is asked whether the manager is back.
+/// How often it is checked whether the manager is back.
 const POLL: Duration = Duration::from_millis(20);
 
-/// What can be done to modules.
+/// Arguments of `module`.
 #[derive(Debug, clap::Args)]
 #[command(infer_long_args = true)]
 pub(crate) struct ModuleArgs {
@@ -102,7 +102,7 @@ async fn stats(client: &Client, args: &StatsArgs) -> Result<u8, CliError> {
     Ok(0)
 }
 
-/// One of the numbers as it is asked for; anything else as it is.
+/// The value at a dotted path: a number in the requested form, any other value as JSON.
 fn one(all: &Value, path: &str, args: &StatsArgs) -> Option<String> {
     let found = path.split('.').try_fold(all, |value, key| value.get(key))?;
     let Some(number) = found.as_f64() else {
@@ -130,7 +130,7 @@ async fn reload(client: Client, args: ReloadArgs) -> Result<u8, CliError> {
     }
 }
 
-/// Asks for the restart and waits until the manager answers again.
+/// Requests the restart and waits until the manager responds again.
 async fn restart(client: Client) -> Result<u8, CliError> {
     let before = since(&client).await;
     let pid = client.call(Restart {}).await?.pid.and_then(Pid::from_raw);

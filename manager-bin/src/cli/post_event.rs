@@ -1,4 +1,4 @@
-//! `post-job-event`: writes an event of one's own into a job's log, through plugin `.post-event`.
+//! `post-job-event`: posts an event to a job's eventlog, by the plugin `.post-event`.
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ use crate::daemon::config::{merge, nest};
 use crate::rpc::errno::ENOENT;
 use crate::rpc::services::plugin::PostEvent;
 
-/// Messages carry Flux's name of the command, which scripts look for.
+/// The name of the command in messages: that of Flux, which scripts look for.
 const COMMAND: &str = "job-post-event";
 
 /// Arguments of `post-job-event`.
@@ -43,7 +43,7 @@ pub(crate) fn run(args: PostEventArgs) -> ExitCode {
     })
 }
 
-/// A refusal, with the job as the user wrote it.
+/// The message for a refusal, with the job id as the user typed it.
 fn told(error: RpcError, id: &str) -> CliError {
     if error.errno == ENOENT {
         return CliError::failure(format!("No such job {id}"));
@@ -51,7 +51,7 @@ fn told(error: RpcError, id: &str) -> CliError {
     error.into()
 }
 
-/// The object that the settings make; none without any.
+/// The object that the arguments make; `None` without any.
 fn context(settings: &[String]) -> Result<Option<Value>, CliError> {
     let mut whole = None;
     for setting in settings {

@@ -1,4 +1,4 @@
-//! `update`: changes a job's jobspec after submission, as far as the manager's plugins allow.
+//! `update`: changes the jobspec of a submitted job, as far as the manager's plugins allow.
 
 use std::io;
 use std::process::ExitCode;
@@ -40,7 +40,7 @@ pub(crate) struct UpdateArgs {
     updates: Vec<String>,
 }
 
-/// A new duration, as it is asked for.
+/// A requested duration.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Duration {
     To(f64),
@@ -72,7 +72,7 @@ pub(crate) fn run(args: UpdateArgs) -> ExitCode {
     })
 }
 
-/// One change: the path, and what it becomes.
+/// Parses one change: the path and its new value.
 async fn one(id: JobId, text: &str) -> Result<(String, Value), CliError> {
     let missing = || CliError::failure(format!("Missing required value for key {text}"));
     let (key, value) = text.split_once('=').ok_or_else(missing)?;

@@ -1,4 +1,4 @@
-//! `uptime`: how long the manager has been there, in one line.
+//! `uptime`: shows how long the manager has been running.
 
 use std::process::ExitCode;
 
@@ -65,7 +65,7 @@ fn line(now: Timestamp, start: f64, owner: &str, nodes: Nodes, zone: &TimeZone) 
     format!(" {clock} run {up},  owner {owner},  depth 0,  size {size}{out}\n")
 }
 
-/// What no queue does at present.
+/// What no queue does: accept or start jobs.
 fn standstill(overview: &Overview) -> String {
     let all =
         |off: fn(&Queue) -> bool| !overview.queues.is_empty() && overview.queues.iter().all(off);

@@ -1,4 +1,4 @@
-//! `watch`: copies the output of jobs that were submitted already, until they are done.
+//! `watch`: prints the output of submitted jobs until they finish.
 
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ use crate::client::Client;
 
 const COMMAND: &str = "watch";
 
-/// How many jobs are watched if no option tells.
+/// How many jobs are watched without an option.
 const DEFAULT_COUNT: u64 = 1000;
 
 /// Options and arguments of `watch`.

@@ -186,12 +186,12 @@ fn named_after(manifest: &mut Manifest, output: Option<&Path>) {
     }
 }
 
-/// Bytes, as people say them.
+/// A number of bytes with a unit.
 fn size(bytes: u64) -> String {
     format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000)
 }
 
-/// The manifest with what the options add to it, and where its lock is.
+/// The manifest with the additions of the options, and the path of its lock file.
 fn read(what: &What, how: &How) -> Result<(Manifest, Options), CliError> {
     let present = Some(PathBuf::from(MANIFEST)).filter(|file| file.is_file());
     let file = what.file.clone().or(present);
@@ -240,14 +240,14 @@ fn read(what: &What, how: &How) -> Result<(Manifest, Options), CliError> {
     Ok((manifest, options))
 }
 
-/// A plugin as options name one: `NAME@VERSION`, or `NAME=PATH`; none, if it is neither.
+/// Parses a plugin of an option: `NAME@VERSION` or `NAME=PATH`; `None` for any other text.
 fn with(word: &str) -> Result<Option<PluginEntry>, CliError> {
     let split = word.find(['=', '@']).and_then(|at| word.split_at_checked(at));
     let (name, rest) = split.unwrap_or((word, ""));
     let name = name.to_owned();
     Ok(match rest.split_at_checked(1) {
         Some(("=", path)) if !path.is_empty() => {
-            // Of the present directory, and not of the manifest's.
+            // Relative to the current directory, not to the manifest.
             let path = Some(std::path::absolute(path)?);
             Some(PluginEntry { name, path, ..PluginEntry::default() })
         }
@@ -259,7 +259,7 @@ fn with(word: &str) -> Result<Option<PluginEntry>, CliError> {
     })
 }
 
-/// What is said where a manifest is needed.
+/// The error where a manifest is needed.
 fn no_manifest(file: &Path) -> CliError {
     CliError::usage(format!(
         "there is no {}: make a manifest with `jobtap new manager NAME`, or name one with -f",

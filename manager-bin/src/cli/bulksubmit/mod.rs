@@ -92,7 +92,7 @@ fn jobs(args: &BulkSubmitCommand) -> Result<Vec<(SubmitArgs, CopyArgs)>, CliErro
         return Err(CliError::failure("no jobs provided for bulk submission"));
     }
     if args.shuffle {
-        // Each key is drawn anew, by the randomness that protects hash tables.
+        // Each RandomState has other keys, which makes the hashes random.
         jobs.sort_by_cached_key(|_| RandomState::new().hash_one(0));
     }
     Ok(jobs)

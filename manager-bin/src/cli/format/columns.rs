@@ -1,4 +1,4 @@
-//! Plain tables: columns as wide as their widest text, two blanks between them.
+//! Plain tables: columns as wide as their widest text, separated by two blanks.
 
 use crate::shown::in_line;
 

@@ -40,7 +40,7 @@ impl NamedFormats {
         NamedFormats { command, subcommand: None, builtin: formats.len(), formats }
     }
 
-    /// They are those of a subcommand: configured by `[SUBCOMMAND.formats.NAME]` and by
+    /// Makes them the formats of a subcommand: configured by `[SUBCOMMAND.formats.NAME]` and by
     /// `JOBTAP_COMMAND_SUBCOMMAND_FORMAT_DEFAULT`.
     pub(crate) fn of_subcommand(mut self, subcommand: &'static str) -> Self {
         self.subcommand = Some(subcommand);

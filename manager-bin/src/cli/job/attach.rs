@@ -1,4 +1,5 @@
-//! `job attach`, which `run` ends in too: a job's output and events until its end, with its exit code.
+//! `job attach`, which `run` uses, too: prints a job's output and events until its end, and exits with its
+//! exit code.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,7 @@ use crate::rpc::services::job_manager::{Kill, Raise};
 
 /// The key of what a job's tasks print.
 const OUTPUT: &str = "guest.output";
-/// Exit code after the user left a job that goes on.
+/// Exit code after the user has detached from a job that continues.
 const DETACHED: u8 = 0;
 
 /// Options and arguments of `job attach`.
@@ -69,7 +70,7 @@ pub(super) struct AttachArgs {
     id: String,
 }
 
-/// How to be attached.
+/// The options of attaching to a job.
 #[derive(Debug, Clone)]
 pub(in crate::cli) struct Attach {
     pub(in crate::cli) show_events: bool,
@@ -110,7 +111,7 @@ pub(super) async fn run(client: &Client, args: AttachArgs) -> Result<u8, CliErro
     attach(client, target, how).await
 }
 
-/// Shows a job until its end or the event waited for; returns the exit code that stands for it.
+/// Prints the output of a job until its end or the awaited event, and returns the exit code.
 pub(in crate::cli) async fn attach(
     client: &Client,
     target: Target,
@@ -152,8 +153,8 @@ pub(in crate::cli) fn tasks(text: &str) -> Result<Vec<u32>, CliError> {
     Ok(tasks.iter().collect())
 }
 
-/// Whether the job runs or will run, and reads what its clients type. Otherwise our input is left to
-/// whoever shares it with us.
+/// Whether the job is active and reads the input of its clients. Otherwise standard input is not read, so
+/// that other processes that share it can.
 async fn wants_input(client: &Client, target: &Target) -> bool {
     let keys = ["jobspec", "eventlog"].map(str::to_owned).to_vec();
     let Ok(values) = client.call(Lookup { id: target.id, keys, flags: 0 }).await else {
@@ -173,13 +174,13 @@ async fn past_lines(client: &Client, target: &Target) -> Result<usize, CliError>
         .await
         .map_err(|_| CliError::failure("No job output found"))?;
     let text = values.get(OUTPUT);
-    // The last line may still be incomplete.
+    // The last line may be incomplete.
     let whole = text.rfind('\n').and_then(|end| text.get(..=end)).unwrap_or_default();
     let events = decode_log(whole).map_err(CliError::failure)?;
     Ok(events.iter().map(output::lines).sum())
 }
 
-/// Somebody attached to a job.
+/// A client that is attached to a job.
 struct Attached {
     client: Client,
     target: Target,
@@ -276,7 +277,7 @@ impl Attached {
             attach_input::forward(self.client.clone(), self.target.id, ranks)?;
         }
         let reached = event.name == *self.how.wait_event;
-        // At the very end the output is still to be shown to its own end.
+        // After the end of the job the rest of its output is printed.
         if reached && event.name != "clean" {
             return Ok(Go::Stop(if self.ending.status.is_some() { self.exit_code() } else { 0 }));
         }
@@ -362,7 +363,7 @@ impl Attached {
     }
 }
 
-/// The next event of a log that may have ended; then never.
+/// The next event of a log. Waits for ever when the log has ended.
 async fn next(stream: &mut Option<EventStream>) -> Option<Result<EventEntry, RpcError>> {
     match stream {
         Some(stream) => stream.next().await,

@@ -1,4 +1,4 @@
-//! A job's events as they come, from any of its eventlogs.
+//! The events of one of a job's eventlogs, as they are added.
 
 use jobtap_core::eventlog::EventEntry;
 use jobtap_core::job::JobId;
@@ -8,7 +8,7 @@ use crate::client::{Client, Responses, RpcError};
 use crate::rpc::errno::{ENOENT, EPROTO};
 use crate::rpc::services::job_info::Watch;
 
-/// The key of an eventlog that users may call by a short name.
+/// The key of an eventlog from its key or short name.
 pub(in crate::cli) fn path_key(path: &str) -> &str {
     match path {
         "exec" => "guest.exec.eventlog",
@@ -46,7 +46,7 @@ impl EventStream {
     }
 }
 
-/// What a refusal to show a log means to the user, who typed the id and path like this.
+/// The message about a log that cannot be shown, with the id and path as the user typed them.
 pub(in crate::cli) fn not_found(error: RpcError, typed: &str, path: &str) -> CliError {
     if error.errno != ENOENT {
         return error.into();

@@ -1,5 +1,5 @@
-//! `job hostpids`: on which hosts the tasks of a running job are, and as which processes. For debuggers
-//! and other tools that attach to them.
+//! `job hostpids`: prints the hosts and processes of a running job's tasks, for debuggers and other tools
+//! that attach to them.
 
 use jobtap_core::job::State;
 use jobtap_core::resource::Idset;
@@ -75,7 +75,7 @@ async fn wait_for_start(
                 let text = "hostpids: timeout waiting for shell.start event";
                 return Err(CliError::failure(text));
             }
-            // It ended without a task.
+            // The job has ended without starting a task.
             Some(None) => return Err(inactive()),
             Some(Some(event)) if event.as_ref().is_ok_and(|event| event.name == "shell.start") => {
                 return Ok(());

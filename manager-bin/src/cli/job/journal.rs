@@ -1,4 +1,4 @@
-//! `job journal`: the events of all jobs as the manager posts them, one answer a line.
+//! `job journal`: prints the events of all jobs as the manager posts them, one response on each line.
 
 use serde_json::{Map, Value};
 

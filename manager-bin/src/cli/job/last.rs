@@ -26,7 +26,7 @@ pub(super) async fn run(client: &Client, args: &LastArgs) -> Result<u8, CliError
     Ok(0)
 }
 
-/// The slice that is asked for: `N` stands for the first N. What is in brackets the plugin judges.
+/// The requested slice: `N` stands for the first N. A slice in brackets is parsed by the plugin.
 fn slice(text: &str) -> Result<String, String> {
     if text.starts_with('[') {
         return Ok(text.to_owned());

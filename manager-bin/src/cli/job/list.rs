@@ -1,4 +1,5 @@
-//! `job list` and its kin: jobs with all their attributes, a JSON object per line, for programs.
+//! `job list`, `list-inactive` and `list-ids`: jobs with all their attributes, a JSON object on each line,
+//! for programs.
 
 use std::io::IsTerminal;
 
@@ -130,12 +131,13 @@ async fn print_list(
     Ok(0)
 }
 
-/// The job's attributes once it has reached the state, looked at again after each of its events.
+/// Waits until a job has reached the state, and returns its attributes. They are read again after each of
+/// its events.
 async fn reached(client: &Client, target: &Target, wanted: State) -> Result<Value, CliError> {
     let mut events = None;
     loop {
         let answer = client.call(ListId { id: target.id, attrs: ALL }).await;
-        // The service's name is spelled as scripts know it.
+        // Flux misspells the topic in this message, and scripts may look for it.
         let answer = answer.map_err(|error| {
             CliError::failure(format!("flux job-list.list-d: {}", strerror(error.errno)))
         })?;
@@ -166,7 +168,7 @@ fn userid(args: &ListArgs) -> Result<Option<u32>, CliError> {
     }
 }
 
-/// This output is for programs; people want `jobs`.
+/// Refuses to print to a terminal: this output is for programs.
 fn refuse_terminal() -> Result<(), CliError> {
     if std::io::stdout().is_terminal() {
         let text = "This is not the command you are looking for. Try flux-jobs(1).";

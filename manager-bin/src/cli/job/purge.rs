@@ -1,4 +1,4 @@
-//! `job purge`: forgets inactive jobs, by their ids or those over a limit.
+//! `job purge`: removes inactive jobs, by their ids or those over a limit.
 
 use jobtap_core::job::Fsd;
 

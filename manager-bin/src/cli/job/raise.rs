@@ -49,7 +49,7 @@ pub(super) async fn run(client: &Client, args: &RaiseArgs) -> Result<u8, CliErro
     any_failed(failed)
 }
 
-/// The ids up to the first word that is none, and the rest.
+/// The ids up to the first word that is not one, and the remaining words.
 fn split(words: &[String]) -> Result<(Vec<Target>, &[String]), CliError> {
     let mut targets = Vec::new();
     let mut rest = words;

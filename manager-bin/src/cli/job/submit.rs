@@ -1,4 +1,4 @@
-//! `job submit`: submits a jobspec that was made elsewhere.
+//! `job submit`: submits a jobspec from a file or standard input.
 
 use std::io::Read;
 

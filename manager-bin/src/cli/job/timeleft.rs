@@ -1,4 +1,4 @@
-//! `job timeleft`: how long a running job may go on.
+//! `job timeleft`: prints how long a running job may continue.
 
 use std::time::SystemTime;
 
@@ -36,7 +36,7 @@ pub(super) async fn run(client: &Client, args: &TimeleftArgs) -> Result<u8, CliE
         (None, true) => "infinity".to_owned(),
         (None, false) => UNLIMITED.to_string(),
         (Some(left), true) => Fsd::from_secs(left).unwrap_or(Fsd::ZERO).to_string(),
-        // Rounded down, but something that is left isn't nothing.
+        // Rounded down, but not to zero while any time is left.
         (Some(left), false) => left.floor().max(f64::from(u8::from(left > 0.0))).to_string(),
     };
     session::print(&format!("{text}\n"))?;

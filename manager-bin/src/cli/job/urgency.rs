@@ -43,7 +43,7 @@ fn parse(text: &str) -> Result<i64, CliError> {
         "hold" => Urgency::HOLD,
         "default" => Urgency::DEFAULT,
         "expedite" => Urgency::EXPEDITE,
-        // Its range is the manager's to check.
+        // The manager checks the range.
         _ => {
             let bad = |_| CliError::failure(format!("error parsing urgency: \"{text}\""));
             return text.parse().map_err(bad);

@@ -1,4 +1,4 @@
-//! `job why`: what a job waits for, and on whom. Flux has no such command.
+//! `job why`: prints what a job waits for. Flux has no such command.
 
 use super::target::Target;
 use crate::cli::ids::IdStyle;
@@ -42,7 +42,7 @@ pub(super) async fn run(client: &Client, args: &WhyArgs) -> Result<u8, CliError>
     super::any_failed(failed)
 }
 
-/// A line for each reason; the ids in it, which are the manager's, in our style.
+/// A line for each reason, with job ids in the style of this command's environment.
 fn lines(id: &str, answer: &Reasons, style: IdStyle) -> String {
     let state = &answer.state;
     let line = |reason: &Reason| format!("{id}: {state}: {}\n", shown::in_line(&reason.text));

@@ -1,4 +1,4 @@
-//! Where the jobs of `jobs` come from: the listing service, or lines of JSON.
+//! Where `jobs` gets its jobs: from a manager, or from lines of JSON.
 
 use std::io::BufRead;
 
@@ -15,15 +15,15 @@ use crate::rpc::services::job_list::{ALL, GetStats, Job, ListId, Tally};
 use crate::rpc::services::queue::GetStatus;
 use crate::rpc::uri::to_path;
 
-/// How many jobs are listed if no option tells.
+/// How many jobs are listed without an option.
 const DEFAULT_COUNT: u64 = 1000;
 
 /// A manager whose jobs are listed.
 pub(crate) trait JobSource {
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for its response.
     async fn call<S: Service>(&self, request: S) -> Result<S::Response, RpcError>;
 
-    /// The service of the manager at another address; none if nobody answers there.
+    /// Connects to the manager at another address; `None` if there is none.
     async fn inner(&self, uri: &str) -> Option<Self>
     where
         Self: Sized;
@@ -39,7 +39,7 @@ impl JobSource for Client {
     }
 }
 
-/// Jobs, and whether none of the ids asked for is a job's.
+/// The listed jobs.
 pub(in crate::cli) struct Fetched<'a> {
     pub(in crate::cli) rows: Vec<JobRow<'a>>,
     pub(in crate::cli) none_found: bool,
@@ -93,7 +93,7 @@ async fn fetch_list<'a>(
 ) -> Result<Vec<JobRow<'a>>, CliError> {
     let query = Query::from_args(args, setting.uid, &setting.view)?;
     let count = args.count.unwrap_or(DEFAULT_COUNT);
-    // One more than wanted tells whether there are more.
+    // One more job than requested shows whether there are more.
     let limit = if count == 0 { 0 } else { count.saturating_add(1) };
     let mut jobs = source.call(query.request(limit)).await?.jobs;
     let wanted = usize::try_from(count).unwrap_or(usize::MAX);
@@ -132,7 +132,7 @@ pub(in crate::cli) fn read_rows<'a>(
     Ok(rows)
 }
 
-/// Prints the line of `--stats`, of all jobs or the sum of some queues; whether any job is active.
+/// Prints the line of `--stats`, of all jobs or the sum of some queues. Returns whether any job is active.
 pub(in crate::cli) async fn print_stats(
     source: &impl JobSource,
     queues: Option<&[&str]>,
@@ -162,7 +162,7 @@ pub(in crate::cli) async fn print_stats(
     Ok(running + pending > 0)
 }
 
-/// There are no numbers for a queue without jobs; an error if there is no such queue either.
+/// Checks that a queue exists: there are no numbers for a queue that has had no jobs.
 async fn expect_queue(source: &impl JobSource, queue: &str) -> Result<(), CliError> {
     let known = source.call(GetStatus { name: Some(queue.to_owned()) }).await;
     known.map(drop).map_err(|_| CliError::failure(format!("no stats available for queue {queue}")))

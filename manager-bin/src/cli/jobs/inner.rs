@@ -1,5 +1,5 @@
-//! `jobs --recursive`: the jobs of jobs that are managers themselves, found by the address that such
-//! a manager notes on its job (`user.uri`).
+//! `jobs --recursive`: the jobs of managers that run as jobs, which are found by the address in the memo of
+//! the job (`user.uri`).
 
 use std::pin::Pin;
 
@@ -11,13 +11,14 @@ use super::{JobsArgs, Setting, sort, table_text};
 use crate::cli::format::Template;
 use crate::cli::message::{CliError, Streams};
 
-/// Work that goes into managers within managers, to a depth that nobody knows before.
+/// A future that recurses into managers of unknown depth, and so must be boxed.
 type Deep<'f, T> = Pin<Box<dyn Future<Output = Result<T, CliError>> + 'f>>;
 
-/// The addresses of the managers on the way to one. Anybody can note any address on a job of his.
+/// The addresses of the managers on the way to one, to stop at cycles: a user can write any address into
+/// the memo of a job.
 type Way<'f> = &'f [&'f str];
 
-/// What is wanted of each manager.
+/// What is listed of each manager.
 pub(in crate::cli) struct Look<'a> {
     pub(in crate::cli) args: &'a JobsArgs,
     pub(in crate::cli) setting: &'a Setting,
@@ -90,7 +91,7 @@ impl Look<'_> {
         Ok(rows)
     }
 
-    /// The manager that runs as this job, if it is to be looked into and answers.
+    /// Connects to the manager that runs as this job, if its jobs are wanted and it responds.
     async fn manager_of<S: JobSource>(
         &self,
         source: &S,
@@ -107,7 +108,8 @@ impl Look<'_> {
         source.inner(uri).await
     }
 
-    /// Ids belong to the manager that they were given for, and one header is enough.
+    /// The options for inner managers: without job ids, which belong to the outer manager, and without a
+    /// second header.
     fn inner_args(&self) -> JobsArgs {
         JobsArgs { jobids: Vec::new(), no_header: true, ..self.args.clone() }
     }

@@ -185,7 +185,7 @@ impl JobsArgs {
     }
 }
 
-/// What `jobs` takes from its process: tests state it.
+/// What `jobs` uses of its process. Tests set it.
 pub(super) struct Setting {
     pub(super) prog: Prog,
     pub(super) uid: u32,
@@ -198,7 +198,7 @@ pub(super) struct Setting {
 }
 
 impl Setting {
-    /// This process, for `command` with these formats.
+    /// The setting of this process, for `command` with these formats.
     pub(super) fn current(
         command: &'static str,
         formats: &[(&str, &str, &str)],
@@ -313,7 +313,7 @@ pub(super) fn sort(
     .map_err(CliError::failure)
 }
 
-/// The answer to `-o help` and `-o get-config=NAME`.
+/// The text that `-o help` and `-o get-config=NAME` print.
 fn format_help(chosen: &str, setting: &Setting) -> Result<Option<String>, CliError> {
     let formats = &setting.formats;
     match chosen.strip_prefix("get-config=") {

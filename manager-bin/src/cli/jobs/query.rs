@@ -1,4 +1,4 @@
-//! What `jobs` asks the listing service for: the options that select jobs, as a constraint.
+//! The request of `jobs`: the options that select jobs, as a constraint.
 
 use jobtap_core::job::StateSet;
 use jobtap_core::resource::{Hostlist, Idset};
@@ -65,7 +65,7 @@ fn user(args: &JobsArgs, own: u32, view: &Viewpoint) -> Result<Option<u32>, CliE
             let unknown = || CliError::failure(format!("Invalid user {user} specified"));
             uid.map(Some).ok_or_else(unknown)
         }
-        // Who asks about certain nodes wants to see everybody there.
+        // With a selection of nodes the jobs of all users there are wanted.
         None if args.include.is_some() => Ok(None),
         None => Ok(Some(own)),
     }
@@ -90,7 +90,7 @@ fn states(args: &JobsArgs, since: bool) -> Result<Option<Constraint>, CliError> 
 fn parse_filter(filter: &str) -> Result<StateSet, CliError> {
     let mut set = StateSet::EMPTY;
     for name in filter.split(',') {
-        // An empty name is an empty set to the parser, and a typing error here.
+        // The parser takes an empty name as an empty set; here it is an error.
         let one = name.to_lowercase().parse::<StateSet>().ok().filter(|one| !one.is_empty());
         let invalid = || CliError::failure(format!("Invalid filter specified: {name}"));
         set |= one.ok_or_else(invalid)?;

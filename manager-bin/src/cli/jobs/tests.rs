@@ -1,4 +1,4 @@
-//! The command `jobs` against a listing service made up here: requests, output, exit codes.
+//! The command `jobs` with a simulated manager: requests, output, exit codes.
 
 use std::cell::RefCell;
 
@@ -23,7 +23,7 @@ fn parse(words: &[&str]) -> Result<JobsArgs, clap::Error> {
     Command::try_parse_from([&["jobs"], words].concat()).map(|command| command.args)
 }
 
-/// A listing service that knows some jobs and keeps the requests that it gets.
+/// A simulated manager that has some jobs and records the requests that it gets.
 #[derive(Default)]
 struct Service {
     jobs: Vec<Value>,

@@ -31,7 +31,8 @@ pub(super) async fn run(client: &Client, args: &GetArgs) -> Result<u8, CliError>
     for key in &args.keys {
         let bytes = value(client, key).await.map_err(|error| about(key, error))?;
         let printed = printed(args, key, bytes)?;
-        // Values have texts of users in them, such as jobspecs; most are JSON, and stay the same.
+        // Values may contain texts of users, so control characters are escaped. Most values are JSON, which
+        // has none.
         match std::str::from_utf8(&printed) {
             Ok(text) if !args.raw => session::print(text)?,
             _ => session::put(&mut std::io::stdout().lock(), &printed)?,

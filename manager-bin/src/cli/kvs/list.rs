@@ -58,7 +58,7 @@ pub(super) async fn ls(client: &Client, args: &LsArgs) -> Result<u8, CliError> {
             continue;
         }
         let entries = match entries(client, key, false).await {
-            // A key in place of a directory stands for itself.
+            // A key that is no directory is printed itself.
             Err(error) if error.errno == ENOTDIR => {
                 session::print(&format!("{key}\n"))?;
                 continue;

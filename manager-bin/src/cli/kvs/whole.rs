@@ -1,4 +1,4 @@
-//! `kvs dump` and `kvs restore`: everything at once, as an archive.
+//! `kvs dump` and `kvs restore`: all stored keys as an archive.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use crate::daemon::statedir::StateDir;
 use crate::files::TemporaryDir;
 use crate::rpc::services::kvs::{Dump, Dumped};
 
-/// What stands for standard output in the place of a file. The manager writes the file and has another
-/// standard output than this command.
+/// The names of files that mean standard output. They are handled here, since the manager, which writes the
+/// archive, has another standard output.
 const STDOUT: [&str; 2] = ["-", "/dev/stdout"];
 
 /// Options and arguments of `kvs dump`.

@@ -1,4 +1,4 @@
-//! `plugin call`: asks a plugin's service.
+//! `plugin call`: sends a request to a plugin's service.
 
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ pub(super) async fn run(client: &Client, args: &CallArgs) -> Result<u8, CliError
     Ok(0)
 }
 
-/// A builtin's leading dot is no part of its services' names.
+/// The topic of a plugin's service. The leading dot of a builtin's name is not a part of it.
 fn topic(service: &str) -> String {
     format!("job-manager.{}", service.strip_prefix('.').unwrap_or(service))
 }

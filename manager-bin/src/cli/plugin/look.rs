@@ -1,4 +1,5 @@
-//! `plugin list`, `query` and `schema`: what is loaded, and what it tells of itself.
+//! `plugin list`, `query` and `schema`: print the loaded plugins, their own data, and the schemas of their
+//! configurations.
 
 use super::names::{Among, explain};
 use crate::cli::format::columns::{Column, Side, table};
@@ -71,7 +72,7 @@ pub(super) async fn schema(client: &Client, args: &SchemaArgs) -> Result<u8, Cli
     };
     match answer.schema {
         None => {
-            // On stderr: stdout is for the schema.
+            // To standard error: standard output is for the schema.
             session::note(&format!("{} takes no configuration of its own", args.plugin));
         }
         Some(schema) => session::print(&format!("{schema:#}\n"))?,

@@ -1,5 +1,4 @@
-//! `plugin` (Flux's `jobtap`): looks at the manager's plugins, loads, removes and reloads them, and
-//! asks them.
+//! `plugin` (Flux's `jobtap`): lists, loads, removes, reloads and queries the manager's plugins.
 
 mod ask;
 mod available;
@@ -19,7 +18,7 @@ use crate::daemon::config::{merge, nest};
 use crate::rpc::services::plugin::{Jobtap, Reload};
 use names::{Among, explain};
 
-/// Messages carry Flux's name of the command, which scripts look for.
+/// The name of the command in messages: that of Flux, which scripts look for.
 const COMMAND: &str = "jobtap";
 
 /// Arguments of `plugin`.
@@ -105,7 +104,7 @@ pub(crate) fn run(args: PluginArgs) -> ExitCode {
 }
 
 async fn load(client: &Client, args: &LoadArgs) -> Result<u8, CliError> {
-    // One request for both: in between no job gets past a gate that is being exchanged.
+    // One request for both, so that no job is submitted while neither plugin is loaded.
     let (load, remove) = (Some(args.plugin.clone()), args.remove.clone());
     let request = Jobtap { load, remove, conf: conf(&args.conf)? };
     let Err(error) = client.call_raw(request).await else {

@@ -1,4 +1,4 @@
-//! Names of plugins that nobody knows, and the ones that were meant.
+//! Unknown names of plugins, and the known ones that they resemble.
 
 use jobtap_core::suggest::nearest;
 
@@ -7,7 +7,7 @@ use crate::client::{Client, RpcError};
 use crate::rpc::errno::ENOENT;
 use crate::rpc::services::plugin::{Jobtap, Plugins};
 
-/// Which names could have been meant.
+/// Which names are searched for a similar one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Among {
     /// Those of the loaded plugins.
@@ -16,7 +16,7 @@ pub(super) enum Among {
     Linked,
 }
 
-/// The manager's refusal; of an unknown name in Flux's words, with the name that was meant.
+/// The message for a refusal. For an unknown name it is that of Flux, with a similar name.
 pub(super) async fn explain(
     client: &Client,
     error: RpcError,
@@ -26,7 +26,7 @@ pub(super) async fn explain(
     if error.errno != ENOENT {
         return error.into();
     }
-    // Without an answer the refusal is as clear, if less helpful.
+    // If the request fails, the message has no similar name.
     let plugins = client.call(Jobtap::default()).await.unwrap_or_default();
     CliError::failure(unknown(name, among, &plugins))
 }

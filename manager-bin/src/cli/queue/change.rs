@@ -6,10 +6,10 @@ use super::status::{Shown, names, show};
 use crate::client::Client;
 use crate::rpc::services::queue::{Enable, Start};
 
-/// What Flux tells users whom nobody told anything else.
+/// The reason that Flux shows when none is given.
 const DEFAULT_REASON: &str = "disabled by administrator";
 
-/// What all four have.
+/// The options that all four commands have.
 #[derive(Debug, Clone, clap::Args)]
 struct Common {
     #[command(flatten)]
@@ -124,7 +124,7 @@ async fn set_start(
     finish(client, args, Shown { submission: false, scheduling: true, counts }).await
 }
 
-/// Shows what has come of it.
+/// Prints the state of the queues after the change.
 async fn finish(client: &Client, args: &Common, shown: Shown) -> Result<u8, CliError> {
     if !args.quiet {
         let name = args.name.get()?.filter(|_| !args.verbose);

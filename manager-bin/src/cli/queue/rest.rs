@@ -1,4 +1,4 @@
-//! `queue drain` and `queue idle`: wait until jobs have come to rest.
+//! `queue drain` and `queue idle`: wait until no job is active, or until none runs.
 
 use jobtap_core::job::Fsd;
 
@@ -32,7 +32,7 @@ pub(super) async fn drain(client: &Client, args: &DrainArgs) -> Result<u8, CliEr
     Ok(0)
 }
 
-/// Waits until no job runs, and tells how many are pending.
+/// Waits until no job runs, and prints how many are pending.
 pub(super) async fn idle(client: &Client, args: &IdleArgs) -> Result<u8, CliError> {
     let Pending { pending } = rest("idle", client.call(Idle {}), args.timeout.as_deref()).await?;
     if pending > 0 || !args.quiet {
@@ -41,7 +41,7 @@ pub(super) async fn idle(client: &Client, args: &IdleArgs) -> Result<u8, CliErro
     Ok(0)
 }
 
-/// Waits for the answer to a request, no longer than `timeout`.
+/// Waits for the response to a request, no longer than `timeout`.
 async fn rest<T>(
     what: &str,
     answer: impl Future<Output = Result<T, RpcError>>,

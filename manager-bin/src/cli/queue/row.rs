@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::super::format::{FieldValue, Row};
 use crate::rpc::services::queue::{Queue, Size};
 
-/// A queue as the manager tells of it.
+/// A queue as a row.
 #[derive(Debug, Clone)]
 pub(super) struct QueueRow {
     pub(super) queue: Queue,
@@ -53,7 +53,7 @@ impl Row for QueueRow {
         }
         let (group, kind) = name.rsplit_once('.')?;
         let kind = KINDS.contains(&kind).then(|| kind.to_uppercase())?;
-        // What these are about, without the N of "number".
+        // NODES, CORES or GPUS: without the N of "number".
         let things = kind.strip_prefix('N').unwrap_or_default();
         Some(Cow::Owned(match group {
             "limits.min" => format!("MIN{things}"),

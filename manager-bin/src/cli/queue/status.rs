@@ -18,7 +18,7 @@ pub(super) struct StatusArgs {
     verbose: bool,
 }
 
-/// What is shown of a queue.
+/// What is printed of a queue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shown {
     pub(super) submission: bool,

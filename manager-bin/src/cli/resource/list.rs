@@ -123,7 +123,7 @@ impl Resources {
     }
 }
 
-/// The set of resources that an answer has under `key`.
+/// The set of resources that a response has under `key`.
 pub(in crate::cli) fn resources(key: &str, r: &Value) -> Result<ResourceSet, CliError> {
     r.to_string().parse().map_err(|error| CliError::failure(format!("{key}: {error}")))
 }

@@ -1,4 +1,4 @@
-//! What the listings of this command share: their formats, and how they are printed.
+//! What the listings of this command share: formats and printing.
 
 use jiff::tz::TimeZone;
 
@@ -23,7 +23,7 @@ pub(in crate::cli) struct FormArgs {
     color: String,
 }
 
-/// Options about states in which nothing is.
+/// Options about states in which there are no nodes.
 #[derive(Debug, clap::Args)]
 pub(super) struct EmptyArgs {
     /// Leave out states that are empty
@@ -34,7 +34,7 @@ pub(super) struct EmptyArgs {
     pub(super) no_skip_empty: bool,
 }
 
-/// A listing in the making.
+/// The format and the options of a listing.
 pub(in crate::cli) struct Listing {
     template: Template,
     header: bool,

@@ -1,4 +1,4 @@
-//! `resource maintenance`: nodes that are to be empty from one time to another.
+//! `resource maintenance`: reserves nodes for maintenance.
 
 use jiff::tz::TimeZone;
 
@@ -116,7 +116,7 @@ async fn list(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
     Ok(0)
 }
 
-/// A time in the local zone; `-` when it isn't known.
+/// A time in the local zone; `-` if it is not known.
 fn time(seconds: Option<f64>) -> String {
     let instant = seconds.and_then(|s| jiff::Timestamp::from_microsecond((s * 1e6) as i64).ok());
     instant.map_or_else(

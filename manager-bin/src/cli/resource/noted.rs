@@ -1,4 +1,4 @@
-//! Nodes that are set apart for a reason: drained ones, and those that a maintenance is planned for.
+//! Nodes with a reason why they are not available: drained ones, and those reserved for maintenance.
 
 use jiff::tz::TimeZone;
 use jobtap_core::resource::Idset;
@@ -21,7 +21,7 @@ pub(super) struct Maintenance {
     pub(super) to_come: Vec<Noted>,
 }
 
-/// The drained nodes of an answer to `resource.status`.
+/// The drained nodes of a response of `resource.status`.
 pub(super) fn drained(status: &Status) -> Vec<Noted> {
     let groups = status.drain.iter().filter_map(|(ranks, about)| {
         Some(Noted {
@@ -35,8 +35,8 @@ pub(super) fn drained(status: &Status) -> Vec<Noted> {
 }
 
 impl Maintenance {
-    /// What an answer to `resource.status` tells, seen at `now` by somebody in `zone`. A reason begins
-    /// with the time that matters: the end of what is under way, the beginning of what is to come.
+    /// The maintenances in a response of `resource.status` at the time `now`. A reason begins with the end
+    /// of a maintenance that is under way, or with the beginning of one that is still to come, in `zone`.
     pub(super) fn of(status: &Status, now: f64, zone: &TimeZone) -> Self {
         let mut found = Self::default();
         for plan in &status.maintenance {

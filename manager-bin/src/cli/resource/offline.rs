@@ -1,4 +1,4 @@
-//! `resource offline` and `online`: nodes that are lost, and found again.
+//! `resource offline` and `online`: declare nodes lost, and available again.
 
 use super::drain::joined;
 use super::refused;

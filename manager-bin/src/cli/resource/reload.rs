@@ -1,4 +1,4 @@
-//! `resource reload`: another set of resources takes the place of the present one.
+//! `resource reload`: replaces the resources of the instance.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! The job that a manager is, when it was started as one: it has that job's resources and no others, for
-//! as long as the job has them, and the job tells where the manager is found.
+//! The job as which a manager runs, if it does. The manager has the resources of that job, as long as the
+//! job has them, and writes its address into the memo of the job.
 
 use std::fmt::Display;
 use std::future::pending;

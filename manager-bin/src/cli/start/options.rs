@@ -1,5 +1,5 @@
-//! Options of `start` that scripts for Flux give and that say how many brokers are kept together. One
-//! process can't disagree with itself, so all that is left of them is to refuse what Flux refuses.
+//! Options of `start` about the brokers of a Flux instance. The manager is one process, so they have no
+//! effect but that values are refused that Flux refuses.
 
 use jobtap_core::job::Fsd;
 
@@ -23,7 +23,7 @@ pub(super) struct TestOptions {
 }
 
 impl TestOptions {
-    /// Refuses what makes no sense; `sized`: whether there is a `--test-size`.
+    /// Refuses options that contradict each other. `sized`: whether there is a `--test-size`.
     pub(super) fn check(&self, sized: bool) -> Result<(), CliError> {
         let given = [
             ("test-exit-timeout", &self.test_exit_timeout),

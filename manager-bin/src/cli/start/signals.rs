@@ -1,8 +1,8 @@
-//! The signals that a manager heeds while it runs.
+//! The signals that a manager handles while it runs.
 //!
-//! They are asked for once, before anybody can learn that the manager is there, and kept until it ends. A
-//! signal that came before would end the process without an orderly end; one that came while the manager
-//! starts again in place would be lost.
+//! Handlers are installed once, before the manager can be found, and stay until it ends. A signal without a
+//! handler would end the process without an orderly end; one that comes during a restart in place would be
+//! lost if they were installed again.
 
 use std::io;
 

@@ -1,5 +1,4 @@
-//! The submitter's side of a submission: what a job inherits from the process that submits it. Kept
-//! apart from the process itself, so that tests can submit from any place.
+//! What a job inherits from the process that submits it. It is a value, so that tests can set it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,7 +21,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// This process.
+    /// The caller that is this process.
     ///
     /// # Errors
     /// [`ArgError::File`] when the working directory can't be found out.

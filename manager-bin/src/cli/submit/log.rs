@@ -1,4 +1,5 @@
-//! `--log` and `--log-stderr`: where a submitting command's own lines and the output of its jobs go.
+//! `--log` and `--log-stderr`: the files for the messages of a submitting command and the output of its
+//! jobs.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -45,7 +46,7 @@ impl LogFiles {
     }
 }
 
-/// Where one job's lines go; our own stdout and stderr without files.
+/// Where the lines of one job go: files, or standard output and standard error.
 #[derive(Debug, Clone, Default)]
 pub(in crate::cli) struct Sinks {
     out: Option<Arc<File>>,
@@ -65,7 +66,7 @@ impl Sinks {
     /// Prints a line for people.
     pub(in crate::cli) fn note(&self, line: &str) {
         match &self.err {
-            // As on stderr, nobody is left to hear that it can't be written.
+            // An error cannot be reported, as for standard error itself.
             Some(file) => drop(writeln!(&mut &**file, "{line}")),
             None => session::note(line),
         }

@@ -59,7 +59,7 @@ pub(crate) fn run(args: SubmitCommand) -> ExitCode {
     session::run(COMMAND, Family::Script, async {
         let submissions = submissions(&args.job, &args.copies, &Caller::current()?)?;
         if args.job.dry_run {
-            // Of several copies the first one tells what they are like.
+            // The copies differ in their ids only, so the first one is printed.
             submissions.first().map_or(Ok(()), |first| print_jobspec(&first.request))?;
             return Ok(0);
         }
@@ -110,8 +110,8 @@ pub(super) fn submissions(
     ids.iter().map(copy).collect()
 }
 
-/// Sends the requests, shows the answers in their order, and waits for the jobs if asked to; returns
-/// the exit code.
+/// Sends the requests, prints the job ids in their order, waits for the jobs if requested, and returns the
+/// exit code.
 pub(super) async fn submit_all(
     quiet: bool,
     wait: Option<Wait>,
@@ -121,7 +121,7 @@ pub(super) async fn submit_all(
     let mut files = LogFiles::default();
     let sinks: Result<Vec<Sinks>, ArgError> =
         submissions.iter().map(|submission| files.sinks(&submission.log)).collect();
-    // All requests are on their way before the first answer is waited for.
+    // All requests are sent before the first response is awaited.
     let sent: Vec<(String, Sinks, JoinHandle<Result<Submitted, RpcError>>)> = submissions
         .into_iter()
         .zip(sinks?)

@@ -1,4 +1,4 @@
-//! The texts of single options: counts, time limits, signals, start times, sets of tasks and `{cc}`.
+//! Parses the values of options: counts, time limits, signals, start times, sets of tasks and `{cc}`.
 
 use jiff::tz::TimeZone;
 use jobtap_core::job::{Fsd, Signal};

@@ -1,4 +1,4 @@
-//! What `submit` does with jobs that it waits for.
+//! Waits for submitted jobs, with their output.
 
 use jobtap_core::eventlog::EventEntry;
 use jobtap_core::job::{JobId, Timestamp};
@@ -44,7 +44,7 @@ impl Wait {
     }
 }
 
-/// Waits for a job; returns the exit code that stands for it.
+/// Waits for a job, and returns its exit code.
 pub(in crate::cli) async fn wait_for(
     client: Client,
     id: JobId,
@@ -97,7 +97,7 @@ async fn follow(client: &Client, id: JobId, wait: &Wait, sinks: &Sinks) -> Resul
         ending.note(&event);
         tell(id, &event, first, wait.verbose, sinks);
         if event.name == *wait.event {
-            // What was waited for came; whether the job will end well is open.
+            // The awaited event has come. Whether the job will succeed is not known yet.
             let over = event.name == "clean" || ending.status.is_some();
             return Ok(if over { exit_code_of(&ending, 1) } else { 0 });
         }

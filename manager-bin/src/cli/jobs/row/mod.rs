@@ -1,5 +1,5 @@
-//! A listed job, with what is derived from its attributes for people: status, run time, return
-//! code, and why it waits or ended.
+//! A listed job, with the values that are derived from its attributes: status, run time, return code, and
+//! why it waits or has ended.
 
 mod fields;
 mod json;
@@ -16,8 +16,7 @@ use crate::cli::format::fsd;
 use crate::cli::ids::IdStyle;
 use crate::users::Users;
 
-/// From where jobs are looked at: the same job reads differently at another time, in another zone,
-/// by another locale.
+/// Time, time zone and locale, on which the texts of a job depend.
 pub(crate) struct Viewpoint {
     /// Seconds since the epoch.
     pub(crate) now: f64,
@@ -49,12 +48,12 @@ impl<'a> JobRow<'a> {
         Ok(JobRow { id, state, result, attributes, view })
     }
 
-    /// Whether the job is over.
+    /// Whether the job is inactive.
     pub(in crate::cli) fn inactive(&self) -> bool {
         self.state == Some(State::Inactive)
     }
 
-    /// The result, which counts once the job is over.
+    /// The result of an inactive job.
     pub(in crate::cli) fn outcome(&self) -> Option<JobResult> {
         self.result.filter(|_| self.inactive())
     }
@@ -63,7 +62,7 @@ impl<'a> JobRow<'a> {
         self.attributes.get(name).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// A number; zero while it isn't known.
+    /// A number; zero while it is not known.
     pub(in crate::cli) fn float(&self, name: &str) -> f64 {
         self.attributes.get(name).and_then(Value::as_f64).unwrap_or_default()
     }
@@ -164,7 +163,7 @@ impl<'a> JobRow<'a> {
         self.int("waitstatus").and_then(|status| i32::try_from(status).ok()).map(WaitStatus)
     }
 
-    /// The requested duration of a job that waits, the run time of one that doesn't any more.
+    /// The requested duration of a pending job, otherwise the run time.
     pub(in crate::cli) fn contextual_time(&self) -> f64 {
         match self.state {
             Some(State::Run | State::Cleanup | State::Inactive) => self.runtime(),
@@ -172,7 +171,7 @@ impl<'a> JobRow<'a> {
         }
     }
 
-    /// Why the job waits, or where it runs.
+    /// Why the job is pending, or where it runs.
     pub(in crate::cli) fn contextual_info(&self) -> String {
         match self.state {
             Some(State::Depend) => format!("depends:{}", self.dependencies()),
@@ -225,7 +224,7 @@ impl<'a> JobRow<'a> {
         Some(time.filter(|_| seconds.is_finite())?.to_zoned(self.view.zone.clone()))
     }
 
-    /// Why a job that is over ended.
+    /// Why an inactive job has ended.
     pub(in crate::cli) fn inactive_reason(&self) -> String {
         match self.outcome() {
             None => String::new(),
@@ -241,7 +240,7 @@ impl<'a> JobRow<'a> {
 
     fn failure(&self) -> String {
         let kind = self.text("exception_type");
-        // An exec exception only reports the failure that the exit code tells better.
+        // An exception of type exec reports a failure about which the exit code says more.
         let fatal = self.int("exception_severity") == Some(0);
         if fatal && !matches!(kind, "" | "exec") {
             return format!("Exception: type={kind} note={}", self.text("exception_note"));

@@ -64,7 +64,7 @@ fn exception(kind: &str, severity: i32, note: &str) -> Value {
     })
 }
 
-/// A job that ended otherwise than well.
+/// A job that did not complete.
 fn ended(result: u8, status: Option<i32>, mut changes: Value) -> Value {
     changes["result"] = json!(result);
     changes["waitstatus"] = json!(status);

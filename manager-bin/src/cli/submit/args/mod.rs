@@ -1,5 +1,5 @@
-//! The options that all submitting commands share, and the jobspec that they mean. Options keep their
-//! text until then, since `--cc` puts ids into any of them.
+//! The options that all submitting commands share, and the jobspec that they make. Options are kept as text
+//! until then, since `--cc` may replace a part of any of them.
 
 mod resources;
 #[cfg(test)]
@@ -23,7 +23,7 @@ use crate::cli::submit::rlimit;
 use crate::cli::submit::setattr;
 use crate::cli::submit::values::{begin_time, is_task_set, substitute_cc, time_limit, warning};
 
-/// Why options don't make a job. The text follows `PROG-COMMAND: ERROR: `.
+/// Why options do not make a jobspec. The text follows `PROG-COMMAND: ERROR: `.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub(crate) enum ArgError {
     #[error("--{option}: invalid int value '{value}'")]
@@ -178,7 +178,7 @@ pub(crate) struct SubmitArgs {
     copy: Option<String>,
 }
 
-/// The options of `submit` and `bulksubmit` that `run` doesn't have.
+/// The options of `submit` and `bulksubmit` that `run` does not have.
 #[derive(Debug, Clone, Default, Args)]
 #[command(args_override_self = true)]
 pub(crate) struct CopyArgs {
@@ -205,7 +205,7 @@ pub(crate) struct CopyArgs {
     pub(crate) log_stderr: Option<String>,
 }
 
-/// How the copies of a job know their ids.
+/// How the copies of a job get their ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Copies {
     /// `--cc`: by `{cc}`, and by the environment.
@@ -445,7 +445,7 @@ impl SubmitArgs {
         })
     }
 
-    /// Notes for stderr about options that work but shouldn't be used any more.
+    /// Notes about deprecated options, for standard error.
     pub(crate) fn notes(&self) -> Vec<&'static str> {
         let schemes = self.dependency.iter().map(|uri| uri.split(':').next().unwrap_or_default());
         schemes

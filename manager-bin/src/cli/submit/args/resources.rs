@@ -1,4 +1,4 @@
-//! The options that say what a job needs: by its tasks, by its nodes and cores, or as a shape.
+//! The options that request resources: by tasks, by nodes and cores, or as a shape.
 
 use clap::Args;
 use jobtap_core::jobspec::{JobspecBuilder, JobspecError};

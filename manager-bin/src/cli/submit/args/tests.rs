@@ -1,5 +1,5 @@
-//! That the options mean what they mean to Flux's tools, and that wrong ones are refused in their
-//! words.
+//! Tests that the options mean what they mean to Flux's tools, and that wrong ones are refused with the same
+//! messages.
 
 use std::collections::BTreeMap;
 use std::fs;
