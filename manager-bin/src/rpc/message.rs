@@ -1,4 +1,4 @@
-//! The messages themselves: a request or a response is one line of JSON.
+//! The messages: a request or a response is one line of JSON.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,17 +6,17 @@ use serde_json::Value;
 use super::errno::ENODATA;
 use super::{RpcError, RpcResult};
 
-/// Something asked of the daemon.
+/// A request to a service.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    /// Chosen by the asking side; the response carries it.
+    /// Chosen by the client. The responses have the same id.
     pub id: u64,
-    /// The service and method, such as `job-manager.raise`.
+    /// The name of the service, such as `job-manager.raise`.
     pub topic: String,
-    /// What the method takes.
+    /// The fields of the request.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub payload: Value,
-    /// Whether more than one response is expected; the last one is ENODATA or another error.
+    /// Whether a stream of responses is requested. The last one is ENODATA or another error.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stream: bool,
 }
@@ -26,11 +26,12 @@ pub struct Request {
 pub struct Response {
     /// The request's id.
     pub id: u64,
-    /// The payload, or why there is none.
+    /// The payload, or the refusal.
     pub result: RpcResult,
 }
 
-/// Both forms of a response as they are on the wire, read or written without a copy of the payload.
+/// A response as it is on the wire. Generic, so that it is written from borrowed parts and read as owned
+/// ones, without a copy of the payload.
 #[derive(Serialize, Deserialize)]
 struct WireResponse<P, T> {
     id: u64,

@@ -136,3 +136,58 @@ impl<'de> Deserializer<'de> for Missing {
         unit unit_struct newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, serde::Deserialize)]
+    struct Request {
+        id: u64,
+        #[serde(rename = "type")]
+        kind: String,
+        reason: Option<String>,
+        #[serde(deserialize_with = "or_default")]
+        force: bool,
+    }
+
+    #[derive(Debug, PartialEq, serde::Deserialize)]
+    struct Whole(Value);
+
+    fn refusal(payload: Value) -> String {
+        decode::<Request>("a.b", payload).unwrap_err().text
+    }
+
+    #[test]
+    fn optional_fields_may_be_missing_or_null() {
+        let request: Request = decode("a.b", json!({"type": "x", "id": 7})).unwrap();
+        assert_eq!(request, Request { id: 7, kind: "x".to_owned(), reason: None, force: false });
+        let null = json!({"id": 7, "type": "x", "reason": null, "force": null, "other": [1]});
+        assert_eq!(decode::<Request>("a.b", null).unwrap(), request);
+    }
+
+    #[test]
+    fn the_first_declared_field_that_is_wrong_is_named() {
+        assert_eq!(refusal(json!({"type": 5})), "a.b: 'id' is missing");
+        assert_eq!(refusal(json!({"id": null, "type": "x"})), "a.b: 'id' is missing");
+        assert_eq!(refusal(json!({"id": 1})), "a.b: 'type' is missing");
+        let malformed = "a.b: 'type': invalid type: integer `5`, expected a string";
+        assert_eq!(refusal(json!({"force": "x", "type": 5, "id": 1})), malformed);
+    }
+
+    #[test]
+    fn a_payload_that_is_no_object_has_no_fields() {
+        for payload in [json!(null), json!("x"), json!([1, "x"])] {
+            assert_eq!(refusal(payload), "a.b: 'id' is missing");
+        }
+    }
+
+    #[test]
+    fn a_newtype_is_the_whole_payload() {
+        for payload in [json!({"a": {"b": 1.5}}), json!(5), json!(null)] {
+            assert_eq!(decode::<Whole>("a.b", payload.clone()).unwrap(), Whole(payload));
+        }
+    }
+}

@@ -1,8 +1,8 @@
-//! What a service is to both ends of the socket: the types of its request and its answer, its topic, who
+//! What a service is to both ends of the socket: the types of its request and response, its topic, who
 //! may call it and what the manager records of a call.
 //!
 //! A request is its service: `client.call(Kill { id, signum })` sends it to `job-manager.kill`, and the
-//! compiler knows the type of the answer. The services themselves are in [`services`](super::services).
+//! compiler knows the type of the response. The services themselves are in [`services`](super::services).
 
 use jobtap_core::job::JobId;
 use serde::Serialize;
@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 ///
 /// Implemented by the rows of the table in [`services`](super::services) alone.
 pub trait Service: Serialize + DeserializeOwned + Send + 'static {
-    /// What a request is answered with; in a stream each answer is one.
+    /// The response; in a stream, each of them.
     ///
     /// Keys that the type does not have are ignored, so that the manager may add some.
     type Response: Serialize + DeserializeOwned + Send + 'static;
@@ -21,7 +21,7 @@ pub trait Service: Serialize + DeserializeOwned + Send + 'static {
     const TOPIC: &'static str;
     /// Who may call it.
     const ACCESS: Access;
-    /// How many answers a call has, and when they come.
+    /// How many responses a request has, and when they come.
     const RESPONSES: Responses;
     /// Whether a payload may fill a whole message: a job with its files, a configuration.
     const LARGE: bool;
@@ -40,28 +40,28 @@ pub trait Service: Serialize + DeserializeOwned + Send + 'static {
 pub enum Access {
     /// Every user.
     Anyone,
-    /// Every user, but no guest of a manager that hides jobs (`access.private-mode`): the answer is
+    /// Every user, but no guest of a manager that hides jobs (`access.private-mode`): the response is
     /// about the jobs of all users.
     UnlessPrivate,
     /// The instance owner.
     Owner,
 }
 
-/// How many answers a request has, and when they come. The daemon derives from it which share of a
+/// How many responses a request has, and when they come. The daemon derives from it which share of a
 /// connection's limits a request takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Responses {
-    /// One short answer that comes soon.
+    /// One short response that comes soon.
     Short,
-    /// One answer that may be long.
+    /// One response that may be long.
     Long,
-    /// One answer, or the events of one job, for which a client may wait for days.
+    /// One response, or the events of one job, for which a client may wait for days.
     Late,
     /// A stream, until its request fails or the client leaves.
     Stream,
-    /// A stream where the request asks for one, otherwise one answer that may be long.
+    /// A stream where the request asks for one, otherwise one response that may be long.
     LongOrStream,
-    /// What a plugin answers: once or as a stream, soon or late, briefly or at length.
+    /// Those of a plugin: one or a stream, soon or late, short or long.
     Plugin,
 }
 

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_replaces_the_default_and_our_variable_comes_first() {
+    fn our_variable_takes_precedence_over_that_of_flux() {
         let flux = ("FLUX_JOBS_FORMAT_DEFAULT", "long");
         assert_eq!(configured("", &[flux]).unwrap().resolve("default").unwrap(), "{id} {name}");
         let ours = ("JOBTAP_JOBS_FORMAT_DEFAULT", "{urgency}");
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_of_a_subcommand_have_a_table_and_a_variable_of_their_own() {
+    fn a_subcommand_has_its_own_table_and_variable_of_formats() {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir(home.path().join("flux")).unwrap();
         let text = "[list.formats.mine]\nformat = \"{queue}\"\n[status]\nx = 1\n";

@@ -43,3 +43,22 @@ where
 
     deserializer.deserialize_map(Entries(PhantomData))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    #[derive(Debug, serde::Serialize, serde::Deserialize)]
+    struct Sizes {
+        #[serde(with = "super")]
+        sizes: Vec<(String, u64)>,
+    }
+
+    #[test]
+    fn entries_keep_their_order() {
+        let message = json!({"sizes": {"b": 2, "a": 1}});
+        let read: Sizes = serde_json::from_value(message.clone()).unwrap();
+        assert_eq!(read.sizes, [("b".to_owned(), 2), ("a".to_owned(), 1)]);
+        assert_eq!(serde_json::to_string(&read).unwrap(), message.to_string());
+    }
+}

@@ -4,7 +4,7 @@ use jobtap_core::job::JobId;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-/// The attributes that a request asks for. Flux answers with those alone, this manager with all of them.
+/// The attributes that a request asks for. Flux responds with those alone, this manager with all of them.
 type Attributes = &'static [&'static str];
 
 /// All attributes.

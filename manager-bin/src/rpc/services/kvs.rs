@@ -32,7 +32,7 @@ pub enum Found {
 }
 
 impl Found {
-    /// The answer that has this value.
+    /// The response that has this value.
     pub fn new(bytes: Vec<u8>) -> Self {
         match String::from_utf8(bytes) {
             Ok(value) => Self::Text { value },

@@ -16,17 +16,17 @@ pub struct Dmesg {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Shown {
-    /// The only answer.
+    /// The only response.
     All {
         /// The lines, the oldest first.
         lines: Vec<Line>,
     },
-    /// One answer of a stream.
+    /// One response of a stream.
     One(Line),
 }
 
 impl Shown {
-    /// The lines of the answer.
+    /// The lines of the response.
     pub fn into_lines(self) -> Vec<Line> {
         match self {
             Self::All { lines } => lines,

@@ -1,13 +1,12 @@
-//! The table of services: every topic that the manager serves, with its request, its answer, who may call
-//! it, when it answers, and whether it is recorded.
+//! The table of services: every topic that the manager serves, with its request, its response, who may call
+//! it, how many responses it has and when, and whether it is recorded.
 //!
-//! Both ends use it. The commands send requests of these types and get answers of these types; the
-//! daemon gives each row a handler (`daemon/services`), checks access and privacy, and records changes
-//! by what the row says. A new service is a type in the file of its family and a row here; without a
-//! handler in the daemon it does not compile.
+//! Both ends use it. The commands send requests and get responses of these types. The daemon has a handler
+//! for each row (`daemon/services`), and checks access and privacy and records changes as the row says. A
+//! new service is a type in the file of its family and a row here; without a handler it does not compile.
 //!
-//! Types of answers have a default for each key: what another version of the manager leaves out is
-//! read as nothing, not refused.
+//! Most types of responses have a default for each field, so that a command reads a response that lacks
+//! some.
 
 pub mod config;
 pub mod entries;
@@ -29,7 +28,8 @@ use serde_json::Value;
 
 use super::service::{Access, Audited, Responses, Service};
 
-/// The answer to a request that is done: an empty object. Whatever else a plugin answers is ignored.
+/// The response to a request that was carried out: an empty object. A different response of a plugin is
+/// ignored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Done {}
 
@@ -158,8 +158,8 @@ services! { each_service:
     "log.clear":                   log::Clear => Done, Owner, Short;
 }
 
-// Services of builtin plugins that the commands call, or about which the manager knows whose jobs they
-// are about. The plugin decodes the request and answers it; other plugins' services have no row.
+// Services of builtin plugins that the commands call, or whose job the manager must know to keep it hidden.
+// The plugin decodes the request and responds. Services of other plugins have no row.
 services! { each_plugin_service:
     "job-manager.housekeeping.list": plugin::HousekeepingList => plugin::Housekeeping, UnlessPrivate, Plugin;
     "job-manager.housekeeping-kill": plugin::HousekeepingKill => Done, Anyone, Plugin;

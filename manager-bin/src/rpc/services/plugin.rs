@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::super::service::Audited;
 use super::entries;
 
-/// Removes plugins, then loads one. Without either it changes nothing, and the answer lists the plugins.
+/// Removes plugins, then loads one. Without either it changes nothing, and the response lists the plugins.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Jobtap {
     /// The name of a linked plugin to load.
@@ -31,7 +31,7 @@ impl Jobtap {
     }
 }
 
-/// The answer to a [`Jobtap`] that changes nothing.
+/// The response to a [`Jobtap`] that changes nothing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Plugins {

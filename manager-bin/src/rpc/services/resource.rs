@@ -66,7 +66,7 @@ pub struct Maintenance {
     pub reason: String,
 }
 
-/// Asks for the events of all nodes, those of the past in the first answer, as a stream.
+/// Asks for the events of all nodes, those of the past in the first response, as a stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Journal {}
 
