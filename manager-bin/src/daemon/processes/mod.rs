@@ -222,7 +222,7 @@ fn run(
     match Started::new(&process, shared, lines) {
         Ok((started, group)) => {
             // Called under the lock. It only sends, and takes no lock itself.
-            answer.begun();
+            answer.started();
             table.running.insert(key, Running { plugin, group, answer: Some(answer) });
             drop(table);
             tokio::spawn(attend(Arc::clone(shared), key, started, process));

@@ -34,7 +34,7 @@ fn own_jobs(cred: Cred, asked: Option<Value>) -> Value {
 
 impl Handle for ListId {
     fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
-        context.read(move |engine, cred| engine.list_id(self.id, cred))
+        context.read(move |engine, _| engine.list_id(self.id))
     }
 }
 

@@ -57,11 +57,10 @@ async fn in_background(work: impl FnOnce() -> RpcResult + Send + 'static) -> Rpc
 
 /// The checkpoint that the manager would store if it ended now.
 fn checkpoint(engine: &Engine) -> Overrides {
-    let writes = engine.checkpoint().into_iter().filter_map(|write| match write {
-        Write::PutInstance { key, value } => Some((key, value.into_bytes())),
-        _ => None,
-    });
-    writes.collect()
+    match engine.checkpoint() {
+        Write::PutInstance { key, value } => Overrides::from([(key, value.into_bytes())]),
+        _ => Overrides::new(),
+    }
 }
 
 /// Writes an archive in which `newer` takes the place of what is stored.

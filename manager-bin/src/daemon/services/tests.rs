@@ -263,7 +263,7 @@ fn the_types_of_responses_read_what_the_engine_returns() {
     let status = resource::Status::deserialize(engine.resource_status()).unwrap();
     assert_eq!((status.drain.len(), status.maintenance.len()), (1, 1));
     let id = engine.active_jobs()[0];
-    reads::<job_list::ListId>(&engine.list_id(id, OWNER).unwrap());
+    reads::<job_list::ListId>(&engine.list_id(id).unwrap());
     reads::<job_manager::Why>(&engine.why(id, OWNER).unwrap());
 }
 
