@@ -13,8 +13,8 @@ pub(super) fn bare(now: Timestamp, name: &'static str) -> EventEntry {
     EventEntry { timestamp: now, name: name.into(), context: None }
 }
 
-/// An event with a context that somebody else made.
-pub(super) fn given(
+/// An event whose context is complete.
+pub(super) fn with_context(
     now: Timestamp,
     name: impl Into<Cow<'static, str>>,
     context: Option<Map<String, Value>>,
@@ -63,11 +63,11 @@ pub(super) fn alloc(now: Timestamp, summary: &str) -> EventEntry {
     with(now, "alloc", [("annotations", annotations)])
 }
 
-pub(super) fn start_of(now: Timestamp, name: &'static str, description: &str) -> EventEntry {
+pub(super) fn perilog_start(now: Timestamp, name: &'static str, description: &str) -> EventEntry {
     with(now, name, [("description", json!(description))])
 }
 
-pub(super) fn finish_of(
+pub(super) fn perilog_finish(
     now: Timestamp,
     name: &'static str,
     description: &str,
@@ -103,7 +103,7 @@ pub(super) fn release(now: Timestamp) -> EventEntry {
     with(now, "release", [("ranks", json!("all")), ("final", json!(true))])
 }
 
-/// Some ranks are done with before the rest.
+/// The release of some of the job's ranks, before the rest.
 pub(super) fn release_of(now: Timestamp, ranks: &Idset) -> EventEntry {
     with(now, "release", [("ranks", json!(ranks.to_string())), ("final", json!(false))])
 }
@@ -112,15 +112,25 @@ pub(super) fn set_flags(now: Timestamp, flag: &str) -> EventEntry {
     with(now, "set-flags", [("flags", json!([flag]))])
 }
 
-/// What is noted of a job, all of it; shown and not logged.
-pub(super) fn annotations(now: Timestamp, whole: Value) -> EventEntry {
-    with(now, NOT_LOGGED, [("annotations", whole)])
+/// All annotations of the job, for watchers.
+pub(super) fn annotations(now: Timestamp, all: Value) -> EventEntry {
+    with(now, ANNOTATIONS, [("annotations", all)])
 }
 
-/// The one event that is shown to those who watch and has no place in the log.
-pub(super) const NOT_LOGGED: &str = "annotations";
+/// The one event that watchers of all jobs see and that is not in any eventlog (RFC 21).
+pub(super) const ANNOTATIONS: &str = "annotations";
 
-/// Resources that a plugin gave, past the scheduler.
+/// An allocation that a plugin made instead of the scheduler.
 pub(super) fn alloc_bypass(now: Timestamp) -> EventEntry {
     with(now, "alloc", [("bypass", json!(true))])
+}
+
+/// A value in the context of an event.
+pub(super) fn field<'e>(entry: &'e EventEntry, key: &str) -> Option<&'e Value> {
+    entry.context.as_ref()?.get(key)
+}
+
+/// A text in the context of an event; empty if there is none.
+pub(super) fn text_field<'e>(entry: &'e EventEntry, key: &str) -> &'e str {
+    field(entry, key).and_then(Value::as_str).unwrap_or_default()
 }

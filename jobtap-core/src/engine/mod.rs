@@ -1,115 +1,74 @@
-//! The engine: the life cycle of jobs, pure. An [`Input`] and the time go in, [`Effects`] come out.
+//! The engine: the life cycle of jobs, as a pure state machine. An [`Input`] and the time go in,
+//! [`Effects`] come out. It does no I/O and reads no clock, and it has no threads.
 //!
-//! No I/O, no clock, no threads. Work goes on an explicit stack (`work.rs`), depth first, so that
-//! what a plugin asks for happens before the next plugin is called, and a chain of any length of
-//! jobs that wait for each other takes no machine stack.
+//! ```text
+//!  Input ──▶ Engine::handle ──▶ the part that it concerns ──▶ Agenda ──▶ parts, one piece of work
+//!                                                                        after the other
+//!            Effects ◀── writes, responses, commands ◀───────────────────┘
+//! ```
 //!
-//! | file | what it holds |
-//! |---|---|
-//! | `api` | inputs and effects |
-//! | `record`, `times` | a job, and the state machine of RFC 21 |
-//! | `jobs`, `summary` | all jobs; those that are over, folded |
-//! | `work` | the stack of work, events and their order |
-//! | `notices`, `frames` | a topic through the stack of plugins: the short way, and step by step |
-//! | `callback` | one callback |
-//! | `host` | the [`Host`](crate::host::Host) that a handler sees |
-//! | `commands`, `working` | what handlers asked for, done; asynchronous handlers at work |
-//! | `held` | what holds a job on behalf of plugins |
-//! | `actions` | what the manager does in each state |
-//! | `submit`, `requests` | what clients ask for |
-//! | `queues`, `lanes` | queues, and the jobs that wait for resources in them |
-//! | `alloc`, `exec`, `exec_api`, `exec_config`, `late_start`, `simulated` | resources and execution |
-//! | `estimates` | when jobs will probably start |
-//! | `kept` | resources that plugins keep after the end of their jobs |
-//! | `nodes`, `node_requests`, `maintenance` | nodes: drained, lost, reserved |
-//! | `waits` | requests that wait for the end of jobs |
-//! | `purge` | inactive jobs that are forgotten |
-//! | `updates` | changes of a jobspec that users ask for |
-//! | `services` | what clients ask of plugins |
-//! | `faulted` | plugins that keep panicking |
-//! | `plugins`, `plugin_requests` | loading; what administrators ask |
-//! | `arrivals` | what loading and removing means for the jobs that are there |
-//! | `restart` | from the store back to where it was |
-//! | `listing`, `queue_tally`, `why` | what clients read; jobs by queue; what a job waits for |
+//! | folder or file | what it holds | imports from here |
+//! |---|---|---|
+//! | `api` | inputs and effects | |
+//! | `events`, `clock` | contexts of events; the time | |
+//! | `jobs` | all jobs, and what events do to them (RFC 21) | `api`, `events` |
+//! | `agenda` | what is still to be done for the present input | `api` |
+//! | `timers` | timers of the engine and of plugins | `api` |
+//! | `core` | the parts side by side | the data of all parts |
+//! | `dispatch` | plugins: how their handlers are called, and what they ask for | `core` |
+//! | `alloc` | queues, resources and nodes | `core` |
+//! | `exec` | starting and ending jobs outside, and simulated ones | `core` |
+//! | `life_cycle` | what follows from an event, and the manager's part in each state | `core` |
+//! | `requests` | what clients ask for | `core` |
+//! | `restart` | how a manager continues from the store | `core` |
+//!
+//! A part owns its data and changes it by its own methods. What concerns several parts is done by
+//! functions that name the parts, or take the whole [`Core`]; here, each piece of work is routed to the
+//! function that it is for.
 
-mod actions;
+mod agenda;
 mod alloc;
-mod annotations;
 mod api;
-mod arrivals;
-mod callback;
-mod commands;
-mod estimates;
+mod clock;
+mod core;
+mod dispatch;
 mod events;
 mod exec;
-mod exec_api;
-mod exec_config;
-mod faulted;
-mod frames;
-mod held;
-mod host;
-mod ingest;
 mod jobs;
-mod kept;
-mod lanes;
-mod late_start;
-mod listing;
-mod maintenance;
-mod node_requests;
-mod nodes;
-mod notices;
-mod plugin_requests;
-mod plugins;
-mod purge;
-mod queue_tally;
-mod queues;
-mod record;
+mod life_cycle;
 mod requests;
 mod restart;
-mod selection;
-mod services;
-mod simulated;
-mod submit;
-mod summary;
 mod timers;
-mod times;
-mod updates;
-mod waits;
-mod why;
-mod why_resources;
-mod work;
-mod working;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
 use serde_json::Value;
 
+pub use alloc::{RESOURCE_LOG, RETAINED};
 pub use api::*;
-pub use commands::INSTANCE_DATA;
-pub use kept::KEPT;
-pub use late_start::end_of_started;
-pub use listing::{JobBrief, Listed, Listing};
-pub use nodes::RESOURCE_LOG;
-pub use plugins::PluginStatus;
+pub use dispatch::{INSTANCE_DATA, PluginStatus};
+pub use exec::end_of_started;
+pub use requests::listing::{JobBrief, Listed, Listing};
 pub use restart::RestoreError;
 
-use crate::host::{PluginKey, Registry, RemoteSink, Ticks};
-use crate::job::{IdGenerator, JobId, Timestamp, Uid};
+use self::core::Core;
+use crate::host::{HandlerStats, Registry, RemoteSink, Ticks};
+use crate::job::{Job, JobId, Timestamp, Uid};
 use crate::queue::Queues;
 use crate::resource::ResourceSet;
-use crate::sched::Pool;
 use crate::topic::TopicId;
-use exec_config::ExecConfig;
-use frames::Frame;
-use ingest::Ingest;
+use agenda::{Agenda, Cause, Frame, Notice, Purpose, Work};
+use alloc::Allocation;
+use alloc::alloc_queues::AllocQueues;
+use alloc::{node_events, retained, schedule};
+use clock::Clock;
+use dispatch::{Plugins, commands, frames, introduction, loading, outcome};
+use exec::{ExecConfig, simulated, time_limit};
 use jobs::Jobs;
-use lanes::Lanes;
-use notices::{Cause, Notice};
-use plugins::Plugins;
-use timers::Timers;
-use work::Work;
+use life_cycle::actions;
+use requests::{Ingest, Submissions, Waits};
+use requests::{dependencies, listing, nodes, plugins, purge, queues, submit, update, waits, why};
+use timers::{Due, Timers};
 
 /// What an engine is made of.
 pub struct Setup {
@@ -117,7 +76,7 @@ pub struct Setup {
     pub owner: Uid,
     /// All resources that jobs can have.
     pub resources: ResourceSet,
-    /// The instance's configuration, an object.
+    /// The configuration of the instance, an object.
     pub config: Value,
     /// The linked plugins.
     pub registry: Registry,
@@ -127,188 +86,392 @@ pub struct Setup {
     pub ticks: Ticks,
 }
 
-/// Why an engine can't start.
+/// Why an engine cannot start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct StartError(pub(crate) String);
 
 /// The job manager's core.
+///
+/// A new engine gets its plugins from [`new`](Self::new), its jobs from the `restore` functions, and
+/// begins work with [`start`](Self::start). From then on it is driven by [`handle`](Self::handle).
 pub struct Engine {
-    owner: Uid,
-    config: Value,
-    now: Timestamp,
-    started_at: Timestamp,
-    /// Time of the newest event; the next one's is later, so that events have one order.
-    last_event: Timestamp,
-    ids: IdGenerator,
-    max_jobid: Option<JobId>,
-    jobs: Jobs,
-    active: BTreeSet<JobId>,
-    plugins: Plugins,
-    work: Vec<Work>,
-    /// Submissions whose `job.validate` waits for an asynchronous handler.
-    suspended: FxHashMap<JobId, Frame>,
-    /// Requests that a plugin's service will answer later.
-    services: FxHashMap<ReplyTo, PluginKey>,
-    /// Plugins' data on the instance, by plugin.
-    instance_data: FxHashMap<String, Value>,
-    /// Answers owed to submitters.
-    submitters: FxHashMap<JobId, ReplyTo>,
-    ingest: Ingest,
-    queues: Queues,
-    lanes: Lanes,
-    exec: ExecConfig,
-    pool: Pool,
-    nodes: nodes::Nodes,
-    /// The jobs that hold resources of the pool.
-    holding: BTreeSet<JobId>,
-    kept: kept::AllKept,
-    estimates: estimates::Estimates,
-    timers: Timers,
-    effects: Effects,
-    /// Jobs that something happened to since the last input.
-    visited: Vec<JobId>,
-    tally: listing::Tally,
-    queue_tallies: queue_tally::QueueTallies,
-    waits: waits::Waits,
-    inactive: purge::Inactive,
-    /// Plugins may not act on jobs before all jobs are restored.
-    running: bool,
+    core: Core,
 }
 
 impl Engine {
-    /// A new engine with its plugins loaded: those that load by themselves, then what
+    /// Makes an engine with its plugins loaded: those that load by themselves, then what
     /// `[job-manager] plugins` of the configuration says.
     ///
     /// # Errors
-    /// When a plugin can't be loaded; the text names it.
+    /// When the configuration has a value that cannot be used, or a plugin cannot be loaded; the text
+    /// names it.
     pub fn new(now: Timestamp, setup: Setup) -> Result<Self, StartError> {
-        let queues = Queues::read(&setup.config).map_err(|error| StartError(error.to_string()))?;
-        let lanes = Lanes::new(&queues, &setup.registry).map_err(StartError)?;
-        queues::stop_at_restart(&setup.config)?;
-        let exec = ExecConfig::read(&setup.config).map_err(StartError)?;
-        let ingest = Ingest::read(&setup.config).map_err(StartError)?;
-        let mut engine = Self {
-            owner: setup.owner,
-            config: setup.config,
-            now,
-            started_at: now,
-            last_event: now,
-            ids: IdGenerator::new(None),
-            max_jobid: None,
+        let Setup { owner, resources, config, registry, remote, ticks } = setup;
+        let queues = Queues::read(&config).map_err(|error| StartError(error.to_string()))?;
+        let alloc_queues = AllocQueues::new(&queues, &registry).map_err(StartError)?;
+        queues::stop_at_restart(&config)?;
+        let exec = ExecConfig::read(&config).map_err(StartError)?;
+        let ingest = Ingest::read(&config).map_err(StartError)?;
+        let mut core = Core {
+            owner,
+            config,
+            clock: Clock::new(now),
             jobs: Jobs::default(),
-            active: BTreeSet::new(),
-            plugins: Plugins::new(setup.registry, setup.remote, setup.ticks),
-            work: Vec::new(),
-            suspended: FxHashMap::default(),
-            services: FxHashMap::default(),
-            instance_data: FxHashMap::default(),
-            submitters: FxHashMap::default(),
-            ingest,
-            queues,
-            lanes,
+            agenda: Agenda::default(),
+            plugins: Plugins::new(registry, remote, ticks),
+            submissions: Submissions::new(ingest),
+            waits: Waits::default(),
+            alloc: Allocation::new(queues, alloc_queues, &resources),
             exec,
-            pool: Pool::new(&setup.resources),
-            nodes: nodes::Nodes::new(&setup.resources),
-            holding: BTreeSet::new(),
-            kept: kept::AllKept::default(),
-            estimates: estimates::Estimates::default(),
             timers: Timers::default(),
             effects: Effects::default(),
-            visited: Vec::new(),
-            tally: listing::Tally::default(),
-            queue_tallies: queue_tally::QueueTallies::default(),
-            waits: waits::Waits::default(),
-            inactive: purge::Inactive::default(),
-            running: false,
+            started: false,
         };
-        engine.read_purge_limits().map_err(StartError)?;
-        engine.read_nodes().map_err(StartError)?;
-        engine.load_configured()?;
-        Ok(engine)
+        purge::read_limits(&mut core).map_err(StartError)?;
+        node_events::read_config(&mut core).map_err(StartError)?;
+        loading::load_configured(&mut core)?;
+        Ok(Self { core })
     }
 
-    /// Takes one input, at a time, and works until nothing is left to do.
+    /// Takes one input, at a time, and works until nothing is left to do for it.
     pub fn handle(&mut self, now: Timestamp, input: Input) -> Effects {
-        self.now = now;
+        let core = &mut self.core;
+        core.clock.now = now;
         match input {
-            Input::Request { reply, cred, request } => self.request(reply, cred, request),
-            Input::Exec(event) => self.exec_event(event),
-            Input::Timer(id) => self.timer(id),
-            Input::Remote(call) => self.remote(call),
+            Input::Request { reply, cred, request } => requests::handle(core, reply, cred, request),
+            Input::Exec(event) => exec::report(core, event),
+            Input::Timer(id) => self.fire(id),
+            Input::Remote(call) => commands::remote(core, call),
             Input::Abandoned(reply) => {
-                self.services.remove(&reply);
-                self.waits.forget(reply);
-                self.nodes.watchers.retain(|watcher| *watcher != reply);
+                core.plugins.abandon(reply);
+                core.waits.abandon(reply);
+                core.alloc.nodes.watchers.retain(|watcher| *watcher != reply);
             }
         }
         self.settle();
-        std::mem::take(&mut self.effects)
+        self.take_effects()
     }
 
-    /// The last call before the engine goes: what the next one begins with is written, and who waits
-    /// for jobs hears that this engine won't tell the end.
+    /// Ends the engine: what the next one continues from is stored, and the waiters are refused.
     pub fn unload(&mut self, now: Timestamp) -> Effects {
-        self.now = now;
-        self.refuse_waiters();
-        let checkpoint = self.checkpoint();
-        self.effects.writes.extend(checkpoint);
-        std::mem::take(&mut self.effects)
+        self.core.clock.now = now;
+        waits::refuse_all(&mut self.core);
+        queues::checkpoint(&mut self.core);
+        self.take_effects()
     }
 
-    /// Takes one topic through the stack of plugins, as an event would. For benchmarks.
+    /// Dispatches one topic as an event would. For benchmarks.
     #[doc(hidden)]
     pub fn call_topic(&mut self, topic: TopicId, job: JobId) {
-        if self.plugins.stack.handles(topic) {
-            self.notice(Notice { topic, job, cause: Cause::None });
+        if self.core.plugins.stack.handles(topic) {
+            frames::notify(&mut self.core, Notice { topic, job, cause: Cause::None });
         }
         self.run();
     }
 
-    /// Works off the stack, then gives out resources, until neither leads to more.
+    fn take_effects(&mut self) -> Effects {
+        std::mem::take(&mut self.core.effects)
+    }
+
+    /// Works off the agenda and allocates resources, until neither leads to more.
     fn settle(&mut self) {
         loop {
             self.run();
-            if !self.running || !self.schedule() {
+            if !self.core.started || !schedule::run(&mut self.core) {
                 break;
             }
         }
-        self.tell_rest();
-        self.rest();
+        waits::answer_idle(&mut self.core);
+        self.core.jobs.tidy(&mut self.core.effects);
     }
 
-    /// Notes that something happens to a job. Where one input concerns very many, those at the front
-    /// rest before the last one's turn.
-    fn visit(&mut self, id: JobId) {
-        self.visited.push(id);
-        if self.visited.len() > 4096 {
-            self.rest();
-        }
-    }
-
-    fn rest(&mut self) {
-        for id in self.visited.drain(..) {
-            match self.jobs.fold(id) {
-                Some(summary) => self.effects.writes.push(Write::Over { id, summary }),
-                None => self.jobs.rest(id),
+    /// Works until the agenda is empty, routing each piece of work to its part.
+    fn run(&mut self) {
+        let core = &mut self.core;
+        while let Some(work) = core.agenda.pop() {
+            match work {
+                Work::ApplyNextEvent(id) => life_cycle::apply_next(core, id),
+                Work::Notify(notice) => frames::notify(core, notice),
+                Work::Frame(frame) => {
+                    if let Some(frame) = frames::run(core, frame) {
+                        finish_dispatch(core, *frame);
+                    }
+                }
+                Work::Commands(commands) => commands::carry_out_next(core, commands),
+                Work::Act(id) => actions::act(core, id),
+                Work::Submission(id, step) => submit::step(core, id, step),
+                Work::Resume(id) => restart::resume(core, id),
+                Work::Orphans(id, step) => restart::handle_orphans(core, id, step),
+                Work::ShowInactive(jobs) => restart::show_next_inactive(core, jobs),
+                Work::RemoveRecord(id) => core.jobs.remove(id),
+                Work::AskPriorities(jobs) => outcome::ask_next_priority(core, jobs),
+                Work::FreeUnclaimed(plugin, job) => retained::free_unclaimed(core, plugin, job),
+                Work::Introduce(plugin, jobs) => introduction::introduce_next(core, plugin, jobs),
+                Work::IntroduceInactive(plugin, jobs) => {
+                    introduction::introduce_next_inactive(core, plugin, jobs);
+                }
             }
         }
-        for (id, summary) in self.jobs.refold() {
-            self.effects.writes.push(Write::Over { id, summary });
+    }
+
+    /// Does what is due when a timer fires.
+    fn fire(&mut self, id: TimerId) {
+        let core = &mut self.core;
+        match core.timers.fire(id) {
+            None => {}
+            Some(Due::Expire(job)) => time_limit::expire(core, job),
+            Some(Due::Warn { job, signum, expiry }) => time_limit::warn(core, job, signum, expiry),
+            Some(Due::Simulated(job)) => simulated::time_out(core, job),
+            Some(Due::ReservationEnd) => node_events::end_reservation(core),
+            Some(Due::Heartbeat) => purge::heartbeat(core),
+            Some(Due::Plugin(plugin, _, work)) => commands::remote_work(core, plugin, work),
         }
     }
+}
 
-    fn reply(&mut self, to: ReplyTo, result: Result<Value, RequestError>) {
-        self.effects.after.push(Effect::Reply { to, result });
+/// Goes on when all handlers of a dispatch were called, by what it was for.
+fn finish_dispatch(core: &mut Core, frame: Frame) {
+    match frame.purpose {
+        Purpose::Notify => frames::finish_notify(core, frame),
+        Purpose::Introduce => frames::log_refusal(core, &frame),
+        Purpose::Gate(next) => submit::finish_gate(core, frame, next),
+        Purpose::Recheck => dependencies::finish_recheck(core, &frame),
+        Purpose::PriorityGet => outcome::take_priority(core, &frame),
+        Purpose::Update => update::finish_dispatch(core, frame),
+    }
+}
+
+/// Restoring, before [`start`](Engine::start), in any order.
+impl Engine {
+    /// Restores a job by its eventlog. Returns what is to be stored, unless it is known to be there:
+    /// it tells the next start what the job is.
+    ///
+    /// # Errors
+    /// When the eventlog cannot be replayed; the text is for a warning that names the job.
+    pub fn restore(&mut self, stored: StoredJob) -> Result<Write, RestoreError> {
+        restart::restore(&mut self.core, stored)
     }
 
-    /// Whether the job is past its gates: before, nobody outside may know of it.
-    fn is_accepted(&self, id: JobId) -> bool {
-        let record = self.jobs.get(&id);
-        record.is_some_and(|record| record.unaccepted.is_none())
+    /// Restores an inactive job by the summary of [`Write::Inactive`].
+    ///
+    /// # Errors
+    /// When the summary cannot be read; [`restore`](Self::restore) does without it.
+    pub fn restore_inactive(&mut self, id: JobId, summary: String) -> Result<(), RestoreError> {
+        restart::restore_inactive(&mut self.core, id, summary)
     }
 
-    fn log(&mut self, level: Level, text: impl Into<String>) {
-        self.effects.log.push(LogLine { level, text: text.into() });
+    /// Describes where a summary differs from what the eventlog says; for tests.
+    ///
+    /// # Errors
+    /// When the eventlog cannot be replayed.
+    #[doc(hidden)]
+    pub fn summary_difference(
+        stored: StoredJob,
+        summary: &str,
+    ) -> Result<Option<String>, RestoreError> {
+        restart::summary_difference(stored, summary)
+    }
+
+    /// Restores the data that a plugin stored on the instance, under [`INSTANCE_DATA`] and its name.
+    pub fn restore_instance_data(&mut self, plugin: &str, text: &str) {
+        // A value that cannot be read is reported when the plugin asks for it.
+        let value = serde_json::from_str(text).unwrap_or_else(|_| text.into());
+        self.core.plugins.instance_data.insert(plugin.to_owned(), value);
+    }
+
+    /// Restores what a plugin retained of a job's resources: the value that is stored under
+    /// [`RETAINED`] and `key`.
+    ///
+    /// # Errors
+    /// When it cannot be read; then nothing is retained.
+    pub fn restore_retained(&mut self, key: &str, text: &str) -> Result<(), String> {
+        self.core.alloc.retained.restore(key, text)
+    }
+
+    /// Restores the state of the nodes by their stored log.
+    ///
+    /// # Errors
+    /// When a line cannot be read: then it is not known which nodes are drained.
+    pub fn restore_nodes(&mut self, log: &str) -> Result<(), String> {
+        node_events::restore(&mut self.core.alloc.nodes, log)
+    }
+
+    /// Takes over a [`checkpoint`](Self::checkpoint) of the last run. What it does not contain stays as
+    /// it is.
+    ///
+    /// # Errors
+    /// When a later version of the manager wrote it.
+    pub fn restore_checkpoint(&mut self, checkpoint: &Value) -> Result<(), StartError> {
+        restart::restore_checkpoint(&mut self.core, checkpoint)
+    }
+
+    /// Stops all queues for this run only, so that an administrator can look at the jobs first. After
+    /// [`restore_checkpoint`](Self::restore_checkpoint).
+    pub fn hold_queues(&mut self, reason: &str) {
+        self.core.alloc.queues.hold(reason);
+    }
+
+    /// Begins work: introduces the restored jobs to the plugins, and takes up what each was at.
+    pub fn start(&mut self, now: Timestamp) -> Effects {
+        self.core.clock.now = now;
+        restart::start(&mut self.core);
+        self.settle();
+        self.take_effects()
+    }
+
+    /// What a restart must know beside the jobs' own keys.
+    pub fn checkpoint(&self) -> Write {
+        queues::checkpoint_of(&self.core.jobs, &self.core.alloc.queues)
+    }
+}
+
+/// What clients read. No input is needed for this, and nothing changes by it.
+impl Engine {
+    /// The user and state of a job; `None` if clients cannot know of it.
+    pub fn job_exists(&self, id: JobId) -> Option<JobBrief> {
+        listing::brief(&self.core, id)
+    }
+
+    /// A job as plugins see it.
+    pub fn job(&self, id: JobId) -> Option<&Job> {
+        self.core.job(id)
+    }
+
+    /// `job-list.list`: `{"jobs":[..]}`, pending jobs by priority, then running ones by start, then
+    /// inactive ones by end.
+    ///
+    /// # Errors
+    /// When the constraint cannot be read.
+    pub fn list(&self, payload: &Value) -> Result<Value, RequestError> {
+        listing::list(&self.core, payload)
+    }
+
+    /// Begins a listing that is read job by job by [`next_listed`](Self::next_listed), so that neither
+    /// its response nor the work for it is larger than its reader can take.
+    ///
+    /// # Errors
+    /// When the constraint cannot be read.
+    pub fn begin_list(&self, payload: &Value) -> Result<Listing, RequestError> {
+        listing::begin(&self.core, payload)
+    }
+
+    /// The next step of a listing. Each job is listed once, as it is at its turn, if it is selected
+    /// then.
+    pub fn next_listed(&self, listing: &mut Listing) -> Listed {
+        listing::next(&self.core, listing)
+    }
+
+    /// The ids of all active jobs, in order.
+    pub fn active_jobs(&self) -> Vec<JobId> {
+        listing::active_ids(&self.core)
+    }
+
+    /// `job-list.list-id`: `{"job":{..}}`.
+    ///
+    /// # Errors
+    /// ENOENT for an unknown job.
+    pub fn list_id(&self, id: JobId) -> Result<Value, RequestError> {
+        listing::list_id(&self.core, id)
+    }
+
+    /// `job-list.job-stats`.
+    pub fn job_stats(&self) -> Value {
+        self.core.jobs.counts.to_json()
+    }
+
+    /// `job-manager.getinfo`.
+    pub fn getinfo(&self) -> Value {
+        let newest = self.core.jobs.newest_id.map_or(0, JobId::as_u64);
+        serde_json::json!({ "max_jobid": newest })
+    }
+
+    /// `job-manager.why`: what a job waits for, `{"id","state","reasons":[{"kind","text",..}]}`. The
+    /// text of a reason is a sentence for the user.
+    ///
+    /// # Errors
+    /// ENOENT for an unknown job, EPERM for another user's.
+    pub fn why(&self, id: JobId, cred: Cred) -> Result<Value, RequestError> {
+        why::why(&self.core, id, cred)
+    }
+
+    /// The resources that are not allocated.
+    pub fn free_resources(&self) -> &ResourceSet {
+        self.core.alloc.pool.free()
+    }
+
+    /// The named queues.
+    pub fn queues(&self) -> &Queues {
+        &self.core.alloc.queues
+    }
+
+    /// `job-manager.queue-list`: `{"queues":[NAME,..]}`, empty for the anonymous queue.
+    pub fn queue_names(&self) -> Value {
+        queues::names(&self.core.alloc)
+    }
+
+    /// `job-manager.queue-status`: the status object of RFC 33 of one queue.
+    ///
+    /// # Errors
+    /// EINVAL for an unknown queue, or when none is named and there are named queues.
+    pub fn queue_status(&self, name: Option<&str>) -> Result<Value, RequestError> {
+        queues::status(&self.core.alloc, name)
+    }
+
+    /// `job-manager.queue-overview`: `{"queues":[{..}]}`, each queue with its status, defaults, limits,
+    /// scheduler and resources, in the order of their names.
+    pub fn queue_overview(&self) -> Value {
+        queues::overview(&self.core.alloc)
+    }
+
+    /// `job-manager.alloc-query`: `{"queue_length","alloc_pending","running"}`.
+    pub fn alloc_query(&self) -> Value {
+        queues::alloc_query(&self.core)
+    }
+
+    /// `resource.status`: all resources, and the state of the nodes.
+    pub fn resource_status(&self) -> Value {
+        nodes::status(&self.core.alloc, self.core.clock.now)
+    }
+
+    /// `sched.resource-status`: what the scheduler can allocate, what of it is down, and what is
+    /// allocated.
+    pub fn sched_resource_status(&self) -> Value {
+        nodes::sched_status(&self.core.alloc)
+    }
+
+    /// The loaded plugins in load order.
+    pub fn plugins(&self) -> Vec<PluginStatus> {
+        loading::list(&self.core.plugins)
+    }
+
+    /// What the handlers of all plugins, or of one, did so far.
+    ///
+    /// # Errors
+    /// When no plugin of this name is loaded.
+    pub fn plugin_stats(
+        &self,
+        name: Option<&str>,
+    ) -> Result<Vec<(String, Vec<HandlerStats>)>, RequestError> {
+        plugins::stats(&self.core.plugins, name)
+    }
+
+    /// The JSON Schema of a linked plugin's own configuration; null when it takes none.
+    ///
+    /// # Errors
+    /// When no plugin of this name is linked.
+    pub fn plugin_schema(&self, name: &str) -> Result<Value, RequestError> {
+        plugins::schema(&self.core.plugins, name)
+    }
+}
+
+/// For tests that decide themselves which job starts.
+impl Engine {
+    /// Allocates resources to a job in SCHED past its scheduler; returns whether there were enough.
+    pub fn allocate_now(&mut self, now: Timestamp, id: JobId) -> (bool, Effects) {
+        self.core.clock.now = now;
+        let granted = schedule::allocate_now(&mut self.core, id);
+        self.settle();
+        (granted, self.take_effects())
     }
 }

@@ -1,25 +1,26 @@
-//! Timers: the engine's own and the plugins'. The outside only knows [`TimerId`]s.
+//! The timers of the engine and of plugins. Outside, a timer is only known by its [`TimerId`].
 
 use rustc_hash::FxHashMap;
 
-use super::{Effect, Engine, TimerId};
+use super::api::{Effect, Effects, TimerId};
 use crate::host::{PluginKey, TimerKey, Work as RemoteWork};
 use crate::job::{JobId, Timestamp};
 
-/// What a timer is for.
+/// What is to be done when a timer fires.
 #[derive(Debug)]
-enum Due {
-    /// A job's time is up.
+pub(super) enum Due {
+    /// End a job whose time is up.
     Expire(JobId),
-    /// A job wants this signal before its time is up; void if that isn't `expiry` any more.
+    /// Send a job the signal that it wants before its time is up; not if `expiry` is no longer the
+    /// timer of its end.
     Warn { job: JobId, signum: i32, expiry: TimerId },
-    /// A simulated job has run as long as it should.
+    /// End a simulated job.
     Simulated(JobId),
-    /// A maintenance of nodes is over.
-    Maintenance,
-    /// Time to look at what is over the limits.
+    /// Give nodes whose reservation is over to jobs again.
+    ReservationEnd,
+    /// Purge inactive jobs beyond the limits.
     Heartbeat,
-    /// A plugin asked to be called.
+    /// Call a plugin.
     Plugin(PluginKey, TimerKey, RemoteWork),
 }
 
@@ -28,20 +29,39 @@ enum Due {
 pub(super) struct Timers {
     next: u64,
     due: FxHashMap<TimerId, Due>,
-    /// Plugins know theirs by these.
+    /// The timers of plugins by the keys that plugins know.
     by_key: FxHashMap<TimerKey, TimerId>,
 }
 
 impl Timers {
-    /// Forgets a plugin's timer.
-    pub(super) fn cancel(&mut self, key: TimerKey) {
+    /// Sets a timer.
+    pub(super) fn start(&mut self, effects: &mut Effects, at: Timestamp, due: Due) -> TimerId {
+        let id = TimerId(self.next);
+        self.next += 1;
+        if let Due::Plugin(_, key, _) = &due {
+            self.by_key.insert(*key, id);
+        }
+        self.due.insert(id, due);
+        effects.after.push(Effect::Timer { id, at });
+        id
+    }
+
+    /// Cancels a timer of the engine. It still fires outside, and is not known any more then.
+    pub(super) fn stop(&mut self, id: Option<TimerId>) {
+        if let Some(id) = id {
+            self.due.remove(&id);
+        }
+    }
+
+    /// Cancels a timer of a plugin.
+    pub(super) fn stop_plugin_timer(&mut self, key: TimerKey) {
         if let Some(id) = self.by_key.remove(&key) {
             self.due.remove(&id);
         }
     }
 
-    /// Forgets all timers of plugins that are gone.
-    pub(super) fn forget(&mut self, plugins: &[PluginKey]) {
+    /// Cancels all timers of plugins that were removed.
+    pub(super) fn stop_timers_of(&mut self, plugins: &[PluginKey]) {
         let by_key = &mut self.by_key;
         self.due.retain(|_, due| match due {
             Due::Plugin(plugin, key, _) if plugins.contains(plugin) => {
@@ -51,68 +71,13 @@ impl Timers {
             _ => true,
         });
     }
-}
 
-impl Engine {
-    fn start_timer(&mut self, at: Timestamp, due: Due) -> TimerId {
-        let id = TimerId(self.timers.next);
-        self.timers.next += 1;
-        self.timers.due.insert(id, due);
-        self.effects.after.push(Effect::Timer { id, at });
-        id
-    }
-
-    pub(super) fn expire_at(&mut self, job: JobId, at: Timestamp) -> TimerId {
-        self.start_timer(at, Due::Expire(job))
-    }
-
-    pub(super) fn warn_at(&mut self, job: JobId, at: Timestamp, signum: i32, expiry: TimerId) {
-        self.start_timer(at, Due::Warn { job, signum, expiry });
-    }
-
-    pub(super) fn simulate_until(&mut self, job: JobId, at: Timestamp) -> TimerId {
-        self.start_timer(at, Due::Simulated(job))
-    }
-
-    pub(super) fn maintenance_until(&mut self, at: Timestamp) -> TimerId {
-        self.start_timer(at, Due::Maintenance)
-    }
-
-    pub(super) fn heartbeat_at(&mut self, at: Timestamp) -> TimerId {
-        self.start_timer(at, Due::Heartbeat)
-    }
-
-    pub(super) fn start_plugin_timer(
-        &mut self,
-        plugin: PluginKey,
-        key: TimerKey,
-        at: Timestamp,
-        work: RemoteWork,
-    ) {
-        let id = self.start_timer(at, Due::Plugin(plugin, key, work));
-        self.timers.by_key.insert(key, id);
-    }
-
-    /// Forgets one of the engine's own timers; when it fires it is no longer known.
-    pub(super) fn stop_timer(&mut self, id: Option<TimerId>) {
-        if let Some(id) = id {
-            self.timers.due.remove(&id);
+    /// Takes what is to be done now that a timer has fired; nothing if it was cancelled.
+    pub(super) fn fire(&mut self, id: TimerId) -> Option<Due> {
+        let due = self.due.remove(&id)?;
+        if let Due::Plugin(_, key, _) = &due {
+            self.by_key.remove(key);
         }
-    }
-
-    /// [`Input::Timer`](super::Input::Timer).
-    pub(super) fn timer(&mut self, id: TimerId) {
-        match self.timers.due.remove(&id) {
-            None => {}
-            Some(Due::Expire(job)) => self.expire(job),
-            Some(Due::Warn { job, signum, expiry }) => self.warn(job, signum, expiry),
-            Some(Due::Simulated(job)) => self.simulated_end(job),
-            Some(Due::Maintenance) => self.maintenance_over(),
-            Some(Due::Heartbeat) => self.heartbeat(),
-            Some(Due::Plugin(plugin, key, work)) => {
-                self.timers.by_key.remove(&key);
-                self.plugin_work(plugin, work);
-            }
-        }
+        Some(due)
     }
 }

@@ -158,7 +158,7 @@ impl TestManager {
             engine.restore_instance_data(plugin, data);
         }
         for (key, text) in self.store.kept() {
-            engine.restore_kept(key, text)?;
+            engine.restore_retained(key, text)?;
         }
         for stored in self.store.jobs() {
             let id = stored.id;
@@ -167,10 +167,10 @@ impl TestManager {
                 engine.restore(stored).map_err(explain)?;
                 continue;
             };
-            if let Some(text) = Engine::summary_differs(stored, summary).map_err(explain)? {
+            if let Some(text) = Engine::summary_difference(stored, summary).map_err(explain)? {
                 return Err(format!("job {id} is not what its log says:\n{text}"));
             }
-            engine.restore_over(id, summary.to_owned()).map_err(explain)?;
+            engine.restore_inactive(id, summary.to_owned()).map_err(explain)?;
         }
         let effects = engine.start(self.now);
         self.engine = Some(engine);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::engine::{INSTANCE_DATA, KEPT, Log, RESOURCE_LOG, StoredJob, Write};
+use crate::engine::{INSTANCE_DATA, Log, RESOURCE_LOG, RETAINED, StoredJob, Write};
 use crate::job::JobId;
 
 /// Everything that was committed.
@@ -29,7 +29,7 @@ impl MemoryStore {
                     self.values.insert((id, key), value);
                 }
                 Write::Accepted { .. } => {}
-                Write::Over { id, summary } => {
+                Write::Inactive { id, summary } => {
                     self.summaries.insert(id, summary);
                 }
                 Write::Remove { id } => {
@@ -77,7 +77,7 @@ impl MemoryStore {
     /// What plugins kept of resources, by job and plugin.
     pub(super) fn kept(&self) -> impl Iterator<Item = (&str, &str)> {
         let pairs = self.instance.iter();
-        pairs.filter_map(|(key, text)| Some((key.strip_prefix(KEPT)?, text.as_str())))
+        pairs.filter_map(|(key, text)| Some((key.strip_prefix(RETAINED)?, text.as_str())))
     }
 
     /// All jobs in id order.

@@ -101,7 +101,7 @@ impl Offline {
 
     /// Commits everything, with what an orderly shutdown writes.
     pub(super) fn end(mut self) -> Result<(), BenchError> {
-        let effects = Effects { writes: self.engine.checkpoint(), ..Effects::default() };
+        let effects = Effects { writes: vec![self.engine.checkpoint()], ..Effects::default() };
         self.take(effects)?;
         self.commit()
     }

@@ -67,7 +67,7 @@ pub(crate) fn ops(write: Write, ops: &mut Vec<Op>) -> Result<(), KeyError> {
             Op::Put { key: Key::job(id.as_u64(), &key)?, value: value.into_bytes() }
         }
         Write::Accepted { id } => index::put(id, "")?,
-        Write::Over { id, summary } => index::put(id, &summary)?,
+        Write::Inactive { id, summary } => index::put(id, &summary)?,
         Write::Remove { id } => {
             ops.push(Op::Remove { key: index::key(id)? });
             Op::RemoveJob(id.as_u64())

@@ -83,11 +83,12 @@ pub(super) async fn answer(
 
 /// What the manager would store if it ended now.
 fn checkpoint(engine: &Engine) -> Value {
-    let writes = engine.checkpoint().into_iter().filter_map(|write| match write {
-        Write::PutInstance { key, value } => Some((key, Value::String(value))),
-        _ => None,
-    });
-    Value::Object(writes.collect())
+    match engine.checkpoint() {
+        Write::PutInstance { key, value } => {
+            Value::Object([(key, value.into())].into_iter().collect())
+        }
+        _ => Value::Object(Default::default()),
+    }
 }
 
 fn dump(records: &Records, newer: Value, file: &std::path::Path) -> RpcResult {

@@ -281,7 +281,7 @@ impl Services {
         let linked = self.configuration.linked.clone();
         let listeners = self.journal.listeners();
         move |engine| match read {
-            Read::ListId(id) => engine.list_id(id, cred).map_err(refusal),
+            Read::ListId(id) => engine.list_id(id).map_err(refusal),
             Read::Why(id) => engine.why(id, cred).map_err(refusal),
             Read::ResourceStatus => Ok(engine.resource_status()),
             Read::SchedStatus => Ok(engine.sched_resource_status()),

@@ -37,13 +37,15 @@ pub(super) fn decode(fields: &Fields<'_>, cred: Cred) -> Result<Call, RpcError> 
             reason: fields.optional("reason")?,
         },
         "resource.online" => NodeRequest::Online { targets: fields.required("targets")? },
-        "resource.maintenance-add" => NodeRequest::Maintain {
+        "resource.maintenance-add" => NodeRequest::Reserve {
             targets: fields.required("targets")?,
             from: fields.optional("from")?,
             to: fields.optional("to")?,
             reason: fields.optional("reason")?.unwrap_or_default(),
         },
-        "resource.maintenance-remove" => NodeRequest::EndMaintenance { id: fields.required("id")? },
+        "resource.maintenance-remove" => {
+            NodeRequest::RemoveReservation { id: fields.required("id")? }
+        }
         topic => {
             return Err(RpcError::new(ENOSYS, format!("Unknown service method '{topic}'")));
         }

@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use jobtap_core::engine::{Engine, INSTANCE_DATA, KEPT, Level, RESOURCE_LOG, StoredJob, Write};
+use jobtap_core::engine::{Engine, INSTANCE_DATA, Level, RESOURCE_LOG, RETAINED, StoredJob, Write};
 use jobtap_core::job::{Encoding, JobId};
 use serde_json::{Map, Value};
 
@@ -49,7 +49,7 @@ fn indexed(
     store.scan_values(index::JOBS, &mut |name, summary| {
         let Some(id) = index::job(name) else { return ControlFlow::Continue(()) };
         let summary = std::str::from_utf8(summary).unwrap_or_default();
-        if !summary.is_empty() && engine.restore_over(id, summary.to_owned()).is_ok() {
+        if !summary.is_empty() && engine.restore_inactive(id, summary.to_owned()).is_ok() {
             *restored += 1;
         } else {
             whole.push(id);
@@ -136,11 +136,11 @@ pub(super) fn instance_data(store: &dyn Store, engine: &mut Engine) -> Result<()
 
 /// Gives the engine what plugins kept of resources.
 pub(super) fn kept(store: &dyn Store, engine: &mut Engine, log: &Log) -> Result<(), StoreError> {
-    for key in store.list(KEPT)? {
-        let (Some(of), Some(text)) = (key.as_str().strip_prefix(KEPT), store.get(&key)?) else {
+    for key in store.list(RETAINED)? {
+        let (Some(of), Some(text)) = (key.as_str().strip_prefix(RETAINED), store.get(&key)?) else {
             continue;
         };
-        if let Err(reason) = engine.restore_kept(of, &String::from_utf8_lossy(&text)) {
+        if let Err(reason) = engine.restore_retained(of, &String::from_utf8_lossy(&text)) {
             log.write(Level::Error, &format!("{key}: no plugin keeps it any more: {reason}"));
         }
     }

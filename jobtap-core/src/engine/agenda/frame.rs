@@ -1,0 +1,149 @@
+//! A dispatch in progress: one topic, on its way through the handlers of all plugins.
+
+use std::sync::Arc;
+
+use super::{JobspecUpdate, SubmissionStep};
+use crate::eventlog::EventEntry;
+use crate::host::{Bound, Detail, Handlers, Outcome, PluginKey, UpdateRequest};
+use crate::job::{Job, JobId, State};
+use crate::jobspec::Dependency;
+use crate::topic::TopicId;
+
+/// A dispatch that has not begun, of a topic that tells of something that has happened to a job.
+///
+/// This is the usual case, and it becomes a [`Frame`] only when a handler does more than look on and
+/// decide: a hundred thousand of these may be on the stack, so they are small.
+#[derive(Debug)]
+pub(in crate::engine) struct Notice {
+    pub(in crate::engine) topic: TopicId,
+    pub(in crate::engine) job: JobId,
+    pub(in crate::engine) cause: Cause,
+}
+
+/// The event that caused a dispatch.
+#[derive(Debug, Clone, Default)]
+pub(in crate::engine) enum Cause {
+    /// There is none: the job is introduced, its priority is asked for, or it is removed.
+    #[default]
+    None,
+    /// The event moved the job out of this state.
+    State(State, Arc<EventEntry>),
+    /// The topic is about this event.
+    Event(Arc<EventEntry>),
+    /// The event changed the jobspec.
+    Updates(Arc<EventEntry>),
+}
+
+impl Cause {
+    pub(in crate::engine) fn detail(&self) -> Detail<'_> {
+        match self {
+            Cause::None => Detail::None,
+            Cause::State(prev, entry) => Detail::State { prev: Some(*prev), entry: Some(entry) },
+            Cause::Event(entry) => Detail::Event(entry),
+            Cause::Updates(entry) => entry.context.as_ref().map_or(Detail::None, Detail::Updates),
+        }
+    }
+}
+
+/// How far a dispatch is, and what has been decided so far.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Progress {
+    /// The index of the handler that is called next.
+    pub(in crate::engine) next: usize,
+    /// How many handlers were called that can decide something. Handlers of `job.*` only watch.
+    pub(in crate::engine) deciders: usize,
+    pub(in crate::engine) outcome: Outcome,
+}
+
+/// What a topic has beside its job.
+#[derive(Debug)]
+pub(in crate::engine) enum Subject {
+    Cause(Cause),
+    Dependency(Dependency),
+    UpdateRequest(UpdateRequest),
+}
+
+/// What a dispatch is for, and so what follows when all its handlers were called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::engine) enum Purpose {
+    /// Tell of something that has happened. Priority and annotations are taken over.
+    Notify,
+    /// Introduce a job to one plugin. What its handlers return does not count.
+    Introduce,
+    /// Let a submission pass to this step, or reject it.
+    Gate(SubmissionStep),
+    /// Ask for a dependency again after a restart. A refusal becomes an exception.
+    Recheck,
+    /// `job.priority.get`: take over a changed priority.
+    PriorityGet,
+    /// Decide on a user's change of a jobspec.
+    Update,
+}
+
+/// A dispatch in progress.
+#[derive(Debug)]
+pub(in crate::engine) struct Frame {
+    pub(in crate::engine) topic: TopicId,
+    pub(in crate::engine) job: JobId,
+    pub(in crate::engine) subject: Subject,
+    /// The job as it would be after an update; handlers see this instead of the job itself.
+    pub(in crate::engine) trial: Option<Box<Job>>,
+    /// The user's update that this dispatch is part of.
+    pub(in crate::engine) update: Option<Box<JobspecUpdate>>,
+    /// The handlers as they were when the frame was put on the stack: plugins that are loaded or
+    /// removed meanwhile do not change it.
+    pub(in crate::engine) handlers: Option<Handlers>,
+    pub(in crate::engine) progress: Progress,
+    /// Plugins whose asynchronous handlers have still to give their verdict.
+    pub(in crate::engine) awaited: Vec<PluginKey>,
+    /// Why a gate refused.
+    pub(in crate::engine) refusal: Option<String>,
+    pub(in crate::engine) purpose: Purpose,
+}
+
+impl Frame {
+    /// A frame without handlers yet.
+    pub(in crate::engine) fn new(topic: TopicId, job: JobId, purpose: Purpose) -> Self {
+        Self {
+            topic,
+            job,
+            subject: Subject::Cause(Cause::None),
+            trial: None,
+            update: None,
+            handlers: None,
+            progress: Progress::default(),
+            awaited: Vec::new(),
+            refusal: None,
+            purpose,
+        }
+    }
+
+    pub(in crate::engine) fn detail(&self) -> Detail<'_> {
+        match &self.subject {
+            Subject::Cause(cause) => cause.detail(),
+            Subject::Dependency(dependency) => Detail::Dependency(dependency),
+            Subject::UpdateRequest(request) => Detail::UpdateRequest(request),
+        }
+    }
+
+    /// Makes this the last handler that is called.
+    pub(in crate::engine) fn stop(&mut self) {
+        self.progress.next = usize::MAX;
+    }
+
+    /// The handler that was called last.
+    pub(in crate::engine) fn last(&self) -> Option<&Bound> {
+        self.handlers.as_ref()?.get(self.progress.next.checked_sub(1)?)
+    }
+
+    /// The topic's name with the member of a family that was called, such as `job.event.alloc`.
+    pub(in crate::engine) fn full_topic(&self) -> String {
+        let member = match &self.subject {
+            Subject::Cause(Cause::Event(entry)) => &*entry.name,
+            Subject::Dependency(dependency) => &dependency.scheme,
+            Subject::UpdateRequest(request) => &request.key,
+            Subject::Cause(_) => return self.topic.name().to_owned(),
+        };
+        self.topic.name().replace('*', member)
+    }
+}

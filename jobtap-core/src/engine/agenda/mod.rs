@@ -1,0 +1,116 @@
+//! What the engine still has to do for the current input, as an explicit stack.
+//!
+//! Work is done depth first: what a handler asked for is done before the next handler is called, and
+//! an event posted to another job is applied before the poster goes on. The stack is a value and not
+//! the machine's own, so that a chain of a hundred thousand jobs that depend on each other cannot
+//! overflow it, and so that a [`Frame`] can be taken off and suspended.
+//!
+//! Only the types are here. What each piece of work means is decided by the part that it belongs to;
+//! [`Engine`](super::Engine) routes it there.
+
+mod frame;
+mod update;
+
+use std::collections::VecDeque;
+
+pub(super) use frame::{Cause, Frame, Notice, Progress, Purpose, Subject};
+pub(super) use update::{JobspecUpdate, UpdateStage};
+
+use crate::host::{Command, PluginKey};
+use crate::job::JobId;
+
+/// One piece of work.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// Apply the next event that is posted to the job.
+    ApplyNextEvent(JobId),
+    /// Call the handlers of a topic that tells of something that has happened to a job.
+    Notify(Notice),
+    /// Call the next handlers of a frame.
+    Frame(Box<Frame>),
+    /// Carry out the next command of a callback.
+    Commands(Box<Commands>),
+    /// Do what the manager itself does for a job in its present state.
+    Act(JobId),
+    /// Go on with a submission.
+    Submission(JobId, SubmissionStep),
+    /// Resume a restored job.
+    Resume(JobId),
+    /// Handle prologs and epilogs of a restored job that no loaded plugin has.
+    Orphans(JobId, OrphanStep),
+    /// Call `job.inactive-add` for these restored jobs.
+    ShowInactive(VecDeque<JobId>),
+    /// Remove the record of a job that was rejected or purged.
+    RemoveRecord(JobId),
+    /// Ask all plugins for the priority of each of these jobs.
+    AskPriorities(VecDeque<JobId>),
+    /// Free what a plugin retained of a job before the restart, unless it has asked for it again.
+    FreeUnclaimed(PluginKey, JobId),
+    /// Introduce these active jobs to a plugin that has just been loaded.
+    Introduce(PluginKey, VecDeque<JobId>),
+    /// Introduce these inactive jobs to it.
+    IntroduceInactive(PluginKey, VecDeque<JobId>),
+}
+
+/// The steps of a submission, each named by what comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SubmissionStep {
+    /// `job.create` is next.
+    Create,
+    /// `job.validate` is next.
+    Validate,
+    /// `job.dependency.*` for the dependency of this index is next.
+    Dependency(usize),
+    /// All gates have passed; `job.new` is next.
+    New,
+    /// `job.new` has been called; the job is accepted now.
+    Accept,
+}
+
+/// The two passes over the prologs and epilogs that no plugin has after a restart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OrphanStep {
+    /// Handlers declared with `on_restart = rerun` begin their work again.
+    Rerun,
+    /// What is still without a plugin has failed.
+    Fail,
+}
+
+/// A command with the plugin that gave it.
+#[derive(Debug)]
+pub(super) struct Queued {
+    pub(super) plugin: PluginKey,
+    pub(super) command: Command,
+}
+
+/// The commands of one callback that are still to be carried out, in order.
+#[derive(Debug)]
+pub(super) struct Commands {
+    /// Where they come from, for messages: a topic, or another kind of callback.
+    pub(super) origin: &'static str,
+    pub(super) queue: VecDeque<Queued>,
+}
+
+/// The stack of work.
+#[derive(Debug, Default)]
+pub(super) struct Agenda(Vec<Work>);
+
+impl Agenda {
+    /// Puts a piece of work on top: it is the next one to be done.
+    pub(super) fn push(&mut self, work: Work) {
+        self.0.push(work);
+    }
+
+    /// Takes the next piece of work.
+    #[inline]
+    pub(super) fn pop(&mut self) -> Option<Work> {
+        self.0.pop()
+    }
+
+    /// Puts the commands of a callback on top, if there are any.
+    pub(super) fn push_commands(&mut self, origin: &'static str, commands: Vec<Queued>) {
+        if !commands.is_empty() {
+            self.push(Work::Commands(Box::new(Commands { origin, queue: commands.into() })));
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The jobs that wait for resources, queue by queue, each queue with its scheduler.
+//!
+//! The jobs of a queue and of its virtual queues wait in one alloc queue. Each alloc queue is blocked
+//! by its own jobs only; all allocate from one pool, in which the constraints of the queues keep them
+//! apart.
+//!
+//! Schedulers come from any crate. One that panics is offline until the configuration is loaded again:
+//! its state may be half changed, and a queue that stands still is better than wrong decisions.
+
+use std::cmp::Reverse;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use serde_json::Value;
+
+use crate::host::{Registry, panic_text};
+use crate::job::JobId;
+use crate::queue::{Queue, Queues};
+use crate::sched::{AllocQueue, Scheduler};
+use crate::suggest;
+
+/// The scheduler of a queue whose configuration names none.
+const DEFAULT: &str = "easy";
+
+/// All alloc queues.
+#[derive(Default)]
+pub(in crate::engine) struct AllocQueues(Vec<Scheduled>);
+
+/// One alloc queue with its scheduler.
+pub(in crate::engine) struct Scheduled {
+    /// The queue's name; empty for the anonymous queue.
+    name: String,
+    pending: AllocQueue,
+    scheduler: Box<dyn Scheduler>,
+    health: Health,
+    /// The configuration from which the scheduler was made.
+    table: Value,
+}
+
+/// Whether a scheduler can be used.
+enum Health {
+    Online,
+    /// It has panicked with this message, which is not logged yet.
+    Panicked(String),
+    Offline,
+}
+
+impl AllocQueues {
+    /// Makes an alloc queue for each queue that is not virtual.
+    ///
+    /// # Errors
+    /// When the scheduler of a queue cannot be made.
+    pub(in crate::engine) fn new(queues: &Queues, registry: &Registry) -> Result<Self, String> {
+        let real = queues.iter().filter(|queue| queue.parent().is_none());
+        Ok(Self(real.map(|queue| Scheduled::new(&queue, registry)).collect::<Result<_, _>>()?))
+    }
+
+    /// Replaces all alloc queues by those of a new configuration. In a queue that stays, the jobs stay
+    /// too, and so does the scheduler, unless it is offline or its configuration has changed.
+    pub(in crate::engine) fn replace(&mut self, new: Self) {
+        for old in std::mem::replace(self, new).0 {
+            if let Some(queue) = self.0.iter_mut().find(|queue| queue.name == old.name) {
+                queue.pending = old.pending;
+                if queue.table == old.table && matches!(old.health, Health::Online) {
+                    queue.scheduler = old.scheduler;
+                }
+            }
+        }
+    }
+
+    /// Puts a job in its place in the alloc queue of `queue`; returns whether it is new there. It is
+    /// taken out of any other one: a new configuration may give a virtual queue another parent.
+    pub(in crate::engine) fn insert(
+        &mut self,
+        queue: &Queue<'_>,
+        id: JobId,
+        priority: u32,
+    ) -> bool {
+        let mut new = false;
+        for scheduled in &mut self.0 {
+            if scheduled.name == queue.lane() {
+                new = !scheduled.pending.contains(id);
+                scheduled.pending.insert(id, priority);
+            } else {
+                scheduled.remove(id);
+            }
+        }
+        new
+    }
+
+    /// Takes a job out of the alloc queue in which it is.
+    pub(in crate::engine) fn remove(&mut self, id: JobId) {
+        for queue in &mut self.0 {
+            queue.remove(id);
+        }
+    }
+
+    /// The jobs of each queue whose scheduler is online.
+    pub(in crate::engine) fn pending(&self) -> impl Iterator<Item = &AllocQueue> {
+        let online = self.0.iter().filter(|queue| matches!(queue.health, Health::Online));
+        online.map(|queue| &queue.pending)
+    }
+
+    /// Whether no job waits for resources.
+    pub(in crate::engine) fn is_empty(&self) -> bool {
+        self.0.iter().all(|queue| queue.pending.is_empty())
+    }
+
+    /// How many jobs wait for resources.
+    pub(in crate::engine) fn len(&self) -> usize {
+        self.0.iter().map(|queue| queue.pending.len()).sum()
+    }
+
+    /// The messages about schedulers that have panicked since the last call.
+    pub(in crate::engine) fn take_panics(&mut self) -> Vec<String> {
+        self.0.iter_mut().filter_map(Scheduled::take_panic).collect()
+    }
+
+    /// Whether the scheduler of a queue is offline.
+    pub(in crate::engine) fn is_offline(&self, queue: &Queue<'_>) -> bool {
+        self.of(queue).is_some_and(|queue| !matches!(queue.health, Health::Online))
+    }
+
+    /// The indices of the alloc queues that have jobs, in the order of their first jobs: where queues
+    /// share nodes, the higher priority goes first.
+    pub(in crate::engine) fn in_turn(&self) -> Vec<usize> {
+        let online = |queue: &Scheduled| matches!(queue.health, Health::Online);
+        let head = |(index, queue): (usize, &Scheduled)| Some((queue.pending.head()?, index));
+        let mut heads: Vec<((Reverse<u32>, JobId), usize)> =
+            self.0.iter().enumerate().filter(|(_, queue)| online(queue)).filter_map(head).collect();
+        heads.sort_unstable();
+        heads.into_iter().map(|(_, index)| index).collect()
+    }
+
+    /// An alloc queue by an index from [`in_turn`](Self::in_turn).
+    pub(in crate::engine) fn get_mut(&mut self, index: usize) -> Option<&mut Scheduled> {
+        self.0.get_mut(index)
+    }
+
+    /// The jobs before this one in its alloc queue.
+    pub(in crate::engine) fn ahead_of(&self, id: JobId) -> Vec<JobId> {
+        let queue = self.0.iter().find(|queue| queue.pending.contains(id));
+        let pending = queue.into_iter().flat_map(|queue| queue.pending.iter());
+        pending.take_while(|other| *other != id).collect()
+    }
+
+    /// The name of a queue's scheduler.
+    pub(in crate::engine) fn scheduler_of(&self, queue: &Queue<'_>) -> Option<&'static str> {
+        Some(self.of(queue)?.scheduler.name())
+    }
+
+    fn of(&self, queue: &Queue<'_>) -> Option<&Scheduled> {
+        self.0.iter().find(|scheduled| scheduled.name == queue.lane())
+    }
+}
+
+impl Scheduled {
+    fn new(queue: &Queue<'_>, registry: &Registry) -> Result<Self, String> {
+        let table = queue.scheduler();
+        let name = queue.name().unwrap_or_default().to_owned();
+        let path = if name.is_empty() { String::new() } else { format!("queues.{name}.") };
+        let path = format!("{path}policy.scheduler");
+        let scheduler = make_scheduler(&path, &table, registry)?;
+        let (pending, health) = (AllocQueue::default(), Health::Online);
+        Ok(Self { name, pending, scheduler, health, table })
+    }
+
+    /// Calls the scheduler with the jobs of the queue. A panic takes it offline.
+    pub(in crate::engine) fn with_scheduler<'a>(
+        &'a mut self,
+        call: impl FnOnce(&mut dyn Scheduler, &'a AllocQueue),
+    ) {
+        let Self { scheduler, pending, health, .. } = self;
+        let called = catch_unwind(AssertUnwindSafe(|| call(&mut **scheduler, pending)));
+        if let Err(panic) = called {
+            *health = Health::Panicked(panic_text(&*panic));
+        }
+    }
+
+    fn remove(&mut self, id: JobId) {
+        if self.pending.remove(id) && matches!(self.health, Health::Online) {
+            self.with_scheduler(|scheduler, _| scheduler.left(id));
+        }
+    }
+
+    fn take_panic(&mut self) -> Option<String> {
+        let Health::Panicked(text) = &self.health else { return None };
+        let of = match &*self.name {
+            "" => String::new(),
+            name => format!(" of queue {name}"),
+        };
+        let text = format!(
+            "scheduler {}{of} panicked: {text}; it is offline until the configuration is loaded again",
+            self.scheduler.name()
+        );
+        self.health = Health::Offline;
+        Some(text)
+    }
+}
+
+/// Makes the scheduler that a table names under `queue-policy`. `path` is the table's, for errors.
+fn make_scheduler(
+    path: &str,
+    table: &Value,
+    registry: &Registry,
+) -> Result<Box<dyn Scheduler>, String> {
+    let name = match table.get("queue-policy") {
+        None => DEFAULT,
+        Some(Value::String(name)) => name,
+        Some(_) => return Err(format!("{path}.queue-policy must be a string")),
+    };
+    let Some(descriptor) = registry.find_scheduler(name) else {
+        let known: Vec<&str> = registry.schedulers().map(|scheduler| scheduler.name).collect();
+        let meant = suggest::nearest(name, known.iter().copied());
+        let meant = meant.map(|meant| format!("; did you mean {meant:?}?")).unwrap_or_default();
+        let known = known.join(", ");
+        return Err(format!(
+            "{path}.queue-policy: there is no scheduler {name:?}{meant} (one of {known})"
+        ));
+    };
+    let made = catch_unwind(AssertUnwindSafe(|| (descriptor.new)(table)));
+    let made = made.unwrap_or_else(|panic| Err(format!("panicked: {}", panic_text(&*panic))));
+    made.map_err(|text| format!("{path}: {text}"))
+}

@@ -1,0 +1,182 @@
+//! What happens to nodes, as events in the log of nodes, and what follows from each.
+
+use serde_json::{Map, Value, json};
+
+use super::nodes::{Nodes, RESOURCE_LOG, rank_word};
+use super::reservations;
+use crate::engine::api::{DrainMode, Effect, Level, Write};
+use crate::engine::core::Core;
+use crate::engine::events;
+use crate::engine::jobs::Record;
+use crate::eventlog::{EventEntry, decode_log};
+use crate::job::{JobId, State};
+use crate::resource::Idset;
+
+/// Logs an event about nodes and does what follows from it. Nothing happens without nodes.
+pub(in crate::engine) fn post(
+    core: &mut Core,
+    name: &'static str,
+    ranks: &Idset,
+    more: Map<String, Value>,
+) {
+    if ranks.is_empty() {
+        return;
+    }
+    let mut context = Map::new();
+    context.insert("idset".to_owned(), ranks.to_string().into());
+    context.insert("nodelist".to_owned(), core.alloc.nodes.hosts(ranks).into());
+    context.extend(more);
+    post_entry(core, events::with_context(core.clock.now, name, Some(context)));
+}
+
+/// Logs an event, applies it, and shows it to watchers.
+pub(in crate::engine) fn post_entry(core: &mut Core, entry: EventEntry) {
+    let nodes = &mut core.alloc.nodes;
+    nodes.apply(&entry);
+    let (seq, key) = (nodes.lines, RESOURCE_LOG.to_owned());
+    nodes.lines += 1;
+    core.effects.writes.push(Write::AppendInstance { key, seq, line: entry.encode() });
+    for to in &nodes.watchers {
+        let payload = json!({ "events": [entry] });
+        core.effects.after.push(Effect::Respond { to: *to, payload });
+    }
+    nodes.log.push(entry);
+    refresh_pool(core);
+}
+
+/// Tells the pool which nodes it may allocate.
+pub(in crate::engine) fn refresh_pool(core: &mut Core) {
+    let (nodes, pool) = (&core.alloc.nodes, &mut core.alloc.pool);
+    pool.set_down(nodes.down());
+    let reserved: Vec<_> =
+        nodes.reservations(core.clock.now).map(|r| r.maintenance.clone()).collect();
+    if reserved != pool.maintenance() {
+        pool.set_maintenance(reserved);
+    }
+    reservations::arm_timer(core);
+}
+
+/// Follows the end of a reservation.
+pub(in crate::engine) fn end_reservation(core: &mut Core) {
+    core.alloc.nodes.next_end = None;
+    refresh_pool(core);
+}
+
+/// Drains nodes. `mode` says what happens to nodes that are drained already.
+pub(in crate::engine) fn drain(
+    core: &mut Core,
+    ranks: &Idset,
+    reason: Option<&str>,
+    mode: DrainMode,
+    userid: u32,
+) {
+    let changes = |rank: &u32| match (mode, core.alloc.nodes.drained.get(rank)) {
+        (_, None) | (DrainMode::Overwrite | DrainMode::Restamp, _) => true,
+        (DrainMode::New | DrainMode::Update, Some(known)) => {
+            known.reason.is_none() && reason.is_some()
+        }
+    };
+    let ranks: Idset = ranks.iter().filter(changes).collect();
+    let overwrite = match mode {
+        DrainMode::New | DrainMode::Update => 0,
+        DrainMode::Overwrite => 1,
+        DrainMode::Restamp => 2,
+    };
+    let mut context = Map::new();
+    if let Some(reason) = reason {
+        context.insert("reason".to_owned(), reason.into());
+    }
+    context.insert("overwrite".to_owned(), overwrite.into());
+    context.insert("userid".to_owned(), userid.into());
+    post(core, "drain", &ranks, context);
+}
+
+/// Drains nodes on behalf of a plugin or the execution system. Reasons that are there stay.
+pub(in crate::engine) fn drain_for_owner(core: &mut Core, ranks: &Idset, reason: &str) {
+    let known = ranks.intersection(&core.alloc.nodes.inventory.ranks());
+    if known.is_empty() {
+        let text = format!("drain: {} {ranks} not found: {reason}", rank_word(ranks));
+        return core.log(Level::Warning, text);
+    }
+    let owner = core.owner.as_u32();
+    drain(core, &known, Some(reason), DrainMode::Update, owner);
+}
+
+/// Handles the loss of nodes: they are drained, and the jobs that run there end.
+pub(in crate::engine) fn lose(core: &mut Core, ranks: &Idset, reason: Option<&str>, userid: u32) {
+    let lost = ranks.difference(&core.alloc.nodes.offline);
+    post(core, "offline", &lost, Map::new());
+    let reason = reason.unwrap_or("node failure");
+    drain(core, &lost, Some(reason), DrainMode::Update, userid);
+    for id in jobs_on(core, &lost) {
+        let Some(held) = core.job(id).and_then(|job| job.resources()) else { continue };
+        let theirs = held.ranks().intersection(&lost);
+        let note = format!("node failure on {}", core.alloc.nodes.named(&theirs));
+        core.raise_fatal(id, "node-failure", &note);
+    }
+}
+
+/// The jobs that run on one of these nodes.
+fn jobs_on(core: &Core, ranks: &Idset) -> Vec<JobId> {
+    core.jobs.active_where(|record: &Record| {
+        record.job.state == State::Run
+            && record.job.resources().is_some_and(|held| held.ranks().intersects(ranks))
+    })
+}
+
+/// Takes over the stored log of nodes.
+///
+/// # Errors
+/// When a line cannot be read: then it is not known which nodes are drained.
+pub(in crate::engine) fn restore(nodes: &mut Nodes, log: &str) -> Result<(), String> {
+    nodes.lines = log.lines().count() as u64;
+    let entries = decode_log(log).map_err(|error| format!("{RESOURCE_LOG} is damaged: {error}"))?;
+    for entry in &entries {
+        nodes.apply(entry);
+    }
+    nodes.log = entries;
+    Ok(())
+}
+
+/// Posts the first events of a run.
+pub(in crate::engine) fn start(core: &mut Core) {
+    let nodes = &core.alloc.nodes;
+    let (ranks, online) = (nodes.inventory.ranks(), nodes.online());
+    let context = [
+        ("ranks", json!(ranks.to_string())),
+        ("online", json!(online.to_string())),
+        ("exclude", json!(nodes.excluded.to_string())),
+        ("nodelist", json!(nodes.inventory.nodelist().to_string())),
+    ];
+    post_entry(core, events::with(core.clock.now, "restart", context));
+    let method = match core.config.pointer("/resource/config") {
+        Some(_) => "configuration",
+        None => "dynamic-discovery",
+    };
+    let define = [("method", json!(method))];
+    post_entry(core, events::with(core.clock.now, "resource-define", define));
+}
+
+/// Takes over `resource.exclude` and `resource.maintenance` from the configuration.
+pub(in crate::engine) fn read_config(core: &mut Core) -> Result<(), String> {
+    let nodes = &mut core.alloc.nodes;
+    let excluded = match core.config.pointer("/resource/exclude") {
+        None => Idset::new(),
+        Some(Value::String(text)) if text.is_empty() => Idset::new(),
+        Some(Value::String(text)) => {
+            nodes.targets(text).map_err(|error| format!("resource.exclude: {error}"))?
+        }
+        Some(_) => return Err("resource.exclude must be a string".to_owned()),
+    };
+    nodes.configured = reservations::configured(nodes, &core.config)?;
+    let before = std::mem::replace(&mut nodes.excluded, excluded.clone());
+    if before != excluded {
+        core.alloc.pool.set_excluded(&excluded);
+    }
+    if core.started {
+        post(core, "exclude", &excluded.difference(&before), Map::new());
+        post(core, "unexclude", &before.difference(&excluded), Map::new());
+        refresh_pool(core);
+    }
+    Ok(())
+}

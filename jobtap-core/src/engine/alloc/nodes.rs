@@ -1,0 +1,218 @@
+//! The state of the nodes beside their jobs: which are drained, offline, excluded or reserved.
+//!
+//! Everything that happens to nodes is an event in `resource.eventlog`, and the state is what its
+//! replay gives. This is that state machine; what causes events is in `node_events` and in the
+//! requests of administrators.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use crate::engine::api::{ReplyTo, TimerId};
+use crate::engine::events::field;
+use crate::eventlog::EventEntry;
+use crate::job::Timestamp;
+use crate::resource::{Hostlist, Idset, ResourceSet};
+use crate::sched::Maintenance;
+
+/// The instance key of the eventlog of nodes.
+pub const RESOURCE_LOG: &str = "resource.eventlog";
+
+/// A drained node: since when, why and by whom.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::engine) struct Drained {
+    pub(in crate::engine) since: Timestamp,
+    pub(in crate::engine) reason: Option<String>,
+    pub(in crate::engine) userid: Option<u64>,
+}
+
+/// Nodes that are reserved for a period, in which no job may run there.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::engine) struct ReservedNodes {
+    pub(in crate::engine) id: u64,
+    pub(in crate::engine) maintenance: Maintenance,
+    pub(in crate::engine) reason: String,
+}
+
+/// The state of all nodes.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Nodes {
+    /// All resources of the instance, also those of excluded nodes.
+    pub(in crate::engine) inventory: ResourceSet,
+    pub(in crate::engine) excluded: Idset,
+    pub(in crate::engine) offline: Idset,
+    pub(in crate::engine) drained: BTreeMap<u32, Drained>,
+    /// Reservations that administrators made.
+    pub(in crate::engine) reserved: Vec<ReservedNodes>,
+    /// Reservations of the configuration.
+    pub(in crate::engine) configured: Vec<ReservedNodes>,
+    pub(in crate::engine) next_reservation: u64,
+    /// The number of events in the log.
+    pub(in crate::engine) lines: u64,
+    /// All events, for clients that begin to watch.
+    pub(in crate::engine) log: Vec<EventEntry>,
+    /// When the next reservation ends, with the timer of that.
+    pub(in crate::engine) next_end: Option<(Timestamp, TimerId)>,
+    /// The requests that watch the log.
+    pub(in crate::engine) watchers: Vec<ReplyTo>,
+}
+
+impl Nodes {
+    pub(in crate::engine) fn new(inventory: &ResourceSet) -> Self {
+        Self { inventory: inventory.clone(), next_reservation: 1, ..Self::default() }
+    }
+
+    /// The ranks that get no new jobs.
+    pub(in crate::engine) fn down(&self) -> Idset {
+        self.drained_ranks().union(&self.offline)
+    }
+
+    /// The drained ranks.
+    pub(in crate::engine) fn drained_ranks(&self) -> Idset {
+        self.drained.keys().copied().collect()
+    }
+
+    /// The ranks that are not offline.
+    pub(in crate::engine) fn online(&self) -> Idset {
+        self.inventory.ranks().difference(&self.offline)
+    }
+
+    /// Reads the target of a request: `0-3` are ranks, anything else are hosts.
+    pub(in crate::engine) fn targets(&self, text: &str) -> Result<Idset, String> {
+        if let Ok(ranks) = text.parse::<Idset>() {
+            let unknown = ranks.difference(&self.inventory.ranks());
+            return match (ranks.is_empty(), unknown.is_empty()) {
+                (true, _) => Err("no targets".to_owned()),
+                (_, true) => Ok(ranks),
+                (_, false) => Err(format!("{} {unknown} not found", rank_word(&unknown))),
+            };
+        }
+        let hosts: Hostlist =
+            text.parse().map_err(|error| format!("invalid target {text:?}: {error}"))?;
+        let unknown = hosts.iter().find(|host| {
+            host.parse().map_or(true, |host| self.inventory.ranks_on(&host).is_empty())
+        });
+        match unknown {
+            Some(host) => Err(format!("host {host} not found")),
+            None => Ok(self.inventory.ranks_on(&hosts)),
+        }
+    }
+
+    /// The hosts of ranks, as events have them beside the ranks.
+    pub(in crate::engine) fn hosts(&self, ranks: &Idset) -> String {
+        self.inventory.with_ranks(ranks).nodelist().to_string()
+    }
+
+    /// Hosts with their ranks, for messages: `n[1-2] (ranks 1-2)`.
+    pub(in crate::engine) fn named(&self, ranks: &Idset) -> String {
+        format!("{} ({} {ranks})", self.hosts(ranks), rank_word(ranks))
+    }
+
+    /// Hosts, for messages; with the ranks where several nodes have one name.
+    pub(in crate::engine) fn label(&self, ranks: &Idset) -> String {
+        let hosts = self.inventory.with_ranks(ranks).nodelist();
+        if self.inventory.ranks_on(&hosts) == *ranks {
+            hosts.to_string()
+        } else {
+            self.named(ranks)
+        }
+    }
+
+    /// The ranks that an event is about. The instance may have other ranks since the event: then the
+    /// hosts count, unless several nodes have one name.
+    fn ranks_of(&self, entry: &EventEntry) -> Idset {
+        let text = |key| field(entry, key).and_then(Value::as_str);
+        let ranks: Idset = text("idset").and_then(|ranks| ranks.parse().ok()).unwrap_or_default();
+        let here = ranks.intersection(&self.inventory.ranks());
+        match text("nodelist") {
+            Some(hosts) if self.hosts(&ranks) != hosts => {
+                hosts.parse().map(|hosts| self.inventory.ranks_on(&hosts)).unwrap_or_default()
+            }
+            _ => here,
+        }
+    }
+
+    /// Applies one event. Events of other names are only kept in the log.
+    pub(in crate::engine) fn apply(&mut self, entry: &EventEntry) {
+        let ranks = self.ranks_of(entry);
+        match &*entry.name {
+            "drain" => self.drain(entry, &ranks),
+            "undrain" => self.drained.retain(|rank, _| !ranks.contains(*rank)),
+            "offline" => self.offline = self.offline.union(&ranks),
+            "online" => self.offline = self.offline.difference(&ranks),
+            "maintenance-add" => self.reserve(entry, ranks),
+            "maintenance-remove" => {
+                let id = field(entry, "id").and_then(Value::as_u64);
+                self.reserved.retain(|reserved| Some(reserved.id) != id);
+            }
+            _ => {}
+        }
+    }
+
+    fn drain(&mut self, entry: &EventEntry, ranks: &Idset) {
+        let overwrite = field(entry, "overwrite").and_then(Value::as_u64).unwrap_or(0);
+        let reason = field(entry, "reason").and_then(Value::as_str).map(str::to_owned);
+        let userid = field(entry, "userid").and_then(Value::as_u64);
+        for rank in ranks.iter() {
+            let new = Drained { since: entry.timestamp, reason: reason.clone(), userid };
+            match self.drained.get_mut(&rank) {
+                None => drop(self.drained.insert(rank, new)),
+                Some(old) if overwrite == 2 => *old = new,
+                Some(old) if overwrite == 1 || old.reason.is_none() => {
+                    *old = Drained { since: old.since, ..new };
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn reserve(&mut self, entry: &EventEntry, ranks: Idset) {
+        let number = |key| field(entry, key).and_then(Value::as_f64);
+        let Some(id) = field(entry, "id").and_then(Value::as_u64) else { return };
+        let from = number("from").unwrap_or(entry.timestamp.as_secs());
+        let to = number("to").unwrap_or(f64::INFINITY);
+        let reason = field(entry, "reason").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let maintenance = Maintenance { ranks, from, to };
+        self.next_reservation = self.next_reservation.max(id + 1);
+        self.reserved.push(ReservedNodes { id, maintenance, reason });
+    }
+
+    /// The reservations that are not over.
+    pub(in crate::engine) fn reservations(
+        &self,
+        now: Timestamp,
+    ) -> impl Iterator<Item = &ReservedNodes> {
+        let all = self.configured.iter().chain(&self.reserved);
+        all.filter(move |reserved| reserved.maintenance.to > now.as_secs())
+    }
+
+    /// The drained nodes, those of equal reason and time together, as `resource.status` shows them.
+    pub(in crate::engine) fn drained_groups(&self) -> Vec<(Idset, &Drained)> {
+        let mut groups: Vec<(Idset, &Drained)> = Vec::new();
+        for (rank, drained) in &self.drained {
+            match groups.iter_mut().find(|(_, known)| *known == drained) {
+                Some((ranks, _)) => drop(ranks.insert(*rank)),
+                None => groups.push((Idset::from(*rank), drained)),
+            }
+        }
+        groups
+    }
+
+    /// The same as an object by ranks.
+    pub(in crate::engine) fn drain_json(&self) -> Value {
+        let groups = self.drained_groups().into_iter().map(|(ranks, drained)| {
+            let Drained { since, reason, userid } = drained;
+            let reason = reason.as_deref().unwrap_or_default();
+            (
+                ranks.to_string(),
+                json!({ "timestamp": since.as_secs(), "reason": reason, "userid": userid }),
+            )
+        });
+        Value::Object(groups.collect::<Map<_, _>>())
+    }
+}
+
+/// `rank` or `ranks`, for messages.
+pub(in crate::engine) fn rank_word(ranks: &Idset) -> &'static str {
+    if ranks.len() == 1 { "rank" } else { "ranks" }
+}

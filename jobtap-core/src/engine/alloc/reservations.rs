@@ -1,0 +1,161 @@
+//! Reservations of nodes for maintenance: from `[[resource.maintenance]]` or from an administrator,
+//! kept in the log of nodes, and followed by the pool, and so by the schedulers.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::nodes::{Nodes, ReservedNodes};
+use crate::engine::api::RequestError;
+use crate::engine::core::Core;
+use crate::engine::jobs::Record;
+use crate::engine::timers::Due;
+use crate::job::Timestamp;
+use crate::resource::Idset;
+use crate::sched::Maintenance;
+
+const EINVAL: i32 = 22;
+
+/// An entry of `[[resource.maintenance]]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    /// Ranks or hosts.
+    nodes: String,
+    from: Date,
+    #[serde(default)]
+    to: Option<Date>,
+    #[serde(default)]
+    reason: String,
+}
+
+/// Seconds since the UNIX epoch, or a text such as `2026-01-31T08:00:00Z`.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Date {
+    Seconds(f64),
+    Text(String),
+}
+
+impl Date {
+    fn seconds(&self) -> Result<f64, String> {
+        match self {
+            Self::Seconds(seconds) => Ok(*seconds),
+            Self::Text(text) => Timestamp::parse(text)
+                .map(Timestamp::as_secs)
+                .ok_or_else(|| format!("{text:?} is no time: write 2026-01-31T08:00:00Z")),
+        }
+    }
+}
+
+/// The reservations of the configuration. Their id is 0: they cannot be removed by a request.
+pub(in crate::engine) fn configured(
+    nodes: &Nodes,
+    config: &Value,
+) -> Result<Vec<ReservedNodes>, String> {
+    let Some(entries) = config.pointer("/resource/maintenance") else {
+        return Ok(Vec::new());
+    };
+    let entries = entries.as_array().ok_or("resource.maintenance must be an array of tables")?;
+    let read = |(index, entry): (usize, &Value)| {
+        read_entry(nodes, entry)
+            .map_err(|text| format!("resource.maintenance {}: {text}", index + 1))
+    };
+    entries.iter().enumerate().map(read).collect()
+}
+
+fn read_entry(nodes: &Nodes, entry: &Value) -> Result<ReservedNodes, String> {
+    let entry = Entry::deserialize(entry).map_err(|error| error.to_string())?;
+    let ranks = nodes.targets(&entry.nodes)?;
+    let from = entry.from.seconds()?;
+    let to = entry.to.map_or(Ok(f64::INFINITY), |to| to.seconds())?;
+    let maintenance = check(ranks, from, to)?;
+    Ok(ReservedNodes { id: 0, maintenance, reason: entry.reason })
+}
+
+/// Checks a period, in UNIX seconds.
+pub(in crate::engine) fn check(ranks: Idset, from: f64, to: f64) -> Result<Maintenance, String> {
+    if !from.is_finite() || from < 0.0 {
+        return Err("the beginning must be a time".to_owned());
+    }
+    if to.is_nan() || to <= from {
+        return Err("the end must be after the beginning".to_owned());
+    }
+    Ok(Maintenance { ranks, from, to })
+}
+
+impl Nodes {
+    /// Refuses to move the end of a job, if the job would then still run when a reservation of its
+    /// nodes begins.
+    pub(in crate::engine) fn check_new_end(
+        &self,
+        now: Timestamp,
+        record: &Record,
+        expiration: f64,
+    ) -> Result<(), RequestError> {
+        let Some(held) = record.held() else { return Ok(()) };
+        let before = held.expiration().unwrap_or(f64::INFINITY);
+        let conflicts = |reserved: &&ReservedNodes| {
+            let Maintenance { ranks, from, .. } = &reserved.maintenance;
+            before <= *from && expiration > *from && held.ranks().intersects(ranks)
+        };
+        match self.reservations(now).find(conflicts) {
+            None => Ok(()),
+            Some(ReservedNodes { maintenance, reason, .. }) => {
+                let hosts = self.hosts(&maintenance.ranks);
+                let text = format!("job would run into the maintenance of {hosts} ({reason})");
+                Err(RequestError::new(EINVAL, text))
+            }
+        }
+    }
+
+    /// The reservations that are not over, for `resource.status`.
+    pub(in crate::engine) fn reservations_json(&self, now: Timestamp) -> Value {
+        let one = |reserved: &ReservedNodes| {
+            let ReservedNodes { id, maintenance, reason } = reserved;
+            let Maintenance { ranks, from, to } = maintenance;
+            let to = to.is_finite().then_some(*to);
+            json!({
+                "id": id, "ranks": ranks.to_string(), "nodelist": self.hosts(ranks),
+                "from": from, "to": to, "reason": reason,
+            })
+        };
+        self.reservations(now).map(one).collect()
+    }
+
+    /// The context of a `maintenance-add` event.
+    pub(in crate::engine) fn reservation_context(
+        &self,
+        id: u64,
+        ranks: &Idset,
+        from: f64,
+        to: Option<f64>,
+        reason: &str,
+    ) -> Map<String, Value> {
+        let mut context = Map::new();
+        context.insert("id".to_owned(), id.into());
+        context.insert("idset".to_owned(), ranks.to_string().into());
+        context.insert("nodelist".to_owned(), self.hosts(ranks).into());
+        context.insert("from".to_owned(), from.into());
+        if let Some(to) = to {
+            context.insert("to".to_owned(), to.into());
+        }
+        context.insert("reason".to_owned(), reason.into());
+        context
+    }
+}
+
+/// Sets the timer for the end of the next reservation: jobs that wait for that may start then, and no
+/// other event says so.
+pub(in crate::engine) fn arm_timer(core: &mut Core) {
+    let nodes = &core.alloc.nodes;
+    let ends = nodes.reservations(core.clock.now).map(|reserved| reserved.maintenance.to);
+    let next = ends.filter(|end| end.is_finite()).min_by(f64::total_cmp);
+    let next = next.map(Timestamp::from_secs);
+    if next == nodes.next_end.map(|(at, _)| at) {
+        return;
+    }
+    let old = core.alloc.nodes.next_end.take().map(|(_, timer)| timer);
+    core.timers.stop(old);
+    core.alloc.nodes.next_end =
+        next.map(|at| (at, core.timers.start(&mut core.effects, at, Due::ReservationEnd)));
+}

@@ -1,0 +1,143 @@
+//! The decisions of the schedulers, carried out.
+
+use std::sync::Arc;
+
+use super::alloc_queues::AllocQueues;
+use super::in_use;
+use crate::engine::api::Level;
+use crate::engine::core::Core;
+use crate::engine::events;
+use crate::engine::jobs::Record;
+use crate::host::JobFlag;
+use crate::job::{JobId, State};
+use crate::queue::Queues;
+use crate::resource::ResourceSet;
+use crate::sched::{Answer, Decision, Turn};
+
+/// Lets the schedulers decide which jobs start; returns whether anything was decided.
+pub(in crate::engine) fn run(core: &mut Core) -> bool {
+    let mut decided = false;
+    for queue in core.alloc.alloc_queues.in_turn() {
+        decided |= run_queue(core, queue);
+    }
+    for text in core.alloc.alloc_queues.take_panics() {
+        core.log(Level::Error, text);
+    }
+    decided
+}
+
+fn run_queue(core: &mut Core, queue: usize) -> bool {
+    let (jobs, now) = (&core.jobs, core.clock.now.as_secs());
+    let jobspec = |id: JobId| {
+        let record = jobs.get(id).filter(|record| record.job.state == State::Sched)?;
+        Some(&record.job.jobspec)
+    };
+    // Taken apart: the scheduler changes the pool while it reads what is in use.
+    let alloc = &mut core.alloc;
+    let (holders, retained) = (&alloc.holders, &alloc.retained);
+    let running = || in_use(jobs, holders, retained, now);
+    let pool = &mut alloc.pool;
+    let Some(queue) = alloc.alloc_queues.get_mut(queue) else {
+        return false;
+    };
+    let mut decided = Vec::new();
+    queue.with_scheduler(|scheduler, queue| {
+        let (jobspec, running, decided) = (&jobspec, &running, &mut decided);
+        scheduler.turn(&mut Turn { now, pool, queue, jobspec, running, decided });
+    });
+    let any = !decided.is_empty();
+    for (id, decision) in decided {
+        core.alloc.alloc_queues.remove(id);
+        match decision {
+            Decision::Granted(resources) => grant(core, id, resources),
+            Decision::Never(note) => core.raise_fatal(id, "alloc", &note),
+        }
+    }
+    any
+}
+
+/// Allocates resources to a job in SCHED past its scheduler; returns whether there were enough.
+pub(in crate::engine) fn allocate_now(core: &mut Core, id: JobId) -> bool {
+    let now = core.clock.now.as_secs();
+    let Some(record) = core.jobs.get(id).filter(|record| record.job.state == State::Sched) else {
+        return false;
+    };
+    match core.alloc.pool.allocate(&record.job.jobspec, now) {
+        Answer::Granted(resources) => {
+            core.alloc.alloc_queues.remove(id);
+            grant(core, id, resources);
+            true
+        }
+        _ => false,
+    }
+}
+
+fn grant(core: &mut Core, id: JobId, resources: ResourceSet) {
+    core.put(id, "R", resources.to_json());
+    core.alloc.holders.insert(id);
+    let summary = resources.summary();
+    if let Some(record) = core.jobs.get_mut(id) {
+        *record.job.resources = Some(Arc::new(resources));
+    }
+    core.post(id, events::alloc(core.clock.now, &summary));
+}
+
+/// Gives a job the resources that a plugin returned from `job.state.sched`. They are the plugin's own
+/// and are not taken from the pool.
+pub(in crate::engine) fn force_resources(core: &mut Core, id: JobId, resources: ResourceSet) {
+    let Some(record) = core.jobs.get(id) else {
+        return;
+    };
+    let refusal = match (record.job.state, &*record.job.resources) {
+        (State::Sched, None) => None,
+        // The same answer, when the plugin is asked again after a restart.
+        (State::Sched, Some(present)) if **present == resources => return,
+        (State::Sched, Some(_)) => Some("R is already set"),
+        _ => Some("R may only be set in SCHED state"),
+    };
+    if let Some(text) = refusal {
+        return core.log(Level::Error, format!("job.state.sched: {id}: {text}"));
+    }
+    core.put(id, "R", resources.to_json());
+    if let Some(record) = core.jobs.get_mut(id) {
+        *record.job.resources = Some(Arc::new(resources));
+        if !record.set_flags.alloc_bypass && !record.posted.contains("set-flags") {
+            let flag = JobFlag::AllocBypass.name();
+            core.post(id, events::set_flags(core.clock.now, flag));
+        }
+    }
+}
+
+/// Puts a job in SCHED into its alloc queue, or takes it out: a job waits for resources while it has
+/// a priority above 0 and its queue is started. Returns whether it is new in the queue.
+fn enqueue(queues: &Queues, alloc_queues: &mut AllocQueues, record: &Record) -> bool {
+    let id = record.job.id;
+    let priority = record.job.priority.filter(|priority| *priority > 0);
+    match (priority, queues.of_job(&record.job.jobspec)) {
+        (Some(priority), Ok(queue)) if queue.is_started() && !record.set_flags.alloc_bypass => {
+            alloc_queues.insert(&queue, id, priority)
+        }
+        _ => {
+            alloc_queues.remove(id);
+            false
+        }
+    }
+}
+
+/// Does the same for one job by its id.
+pub(in crate::engine) fn enqueue_job(core: &mut Core, id: JobId) {
+    let alloc = &mut core.alloc;
+    let Some(record) = core.jobs.get(id) else {
+        return;
+    };
+    if enqueue(&alloc.queues, &mut alloc.alloc_queues, record) {
+        core.post_debug(id, "debug.alloc-request");
+    }
+}
+
+/// Does the same for all jobs in SCHED, after a change of the queues.
+pub(in crate::engine) fn enqueue_all(core: &mut Core) {
+    for id in core.jobs.active_where(|record| record.job.state == State::Sched) {
+        enqueue_job(core, id);
+    }
+}

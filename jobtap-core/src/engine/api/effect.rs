@@ -1,0 +1,173 @@
+//! What the engine wants to be stored, answered, started and logged.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{ExecCommand, RequestError};
+use crate::eventlog::EventEntry;
+use crate::host::{Level, PluginKey, ProcessCommand, ReplyTo, Task};
+use crate::job::{JobId, Timestamp};
+
+/// A timer of the engine; unique within one run of the manager.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TimerId(pub u64);
+
+/// What one call of the engine leads to.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// Changes of the store, to be made durable in one commit.
+    pub writes: Vec<Write>,
+    /// What is to be done in this order, once these writes and all that came before are durable.
+    pub after: Vec<Effect>,
+    /// Lines for the manager's log; they do not wait for the commit.
+    pub log: Vec<LogLine>,
+}
+
+/// One change of the store (keys of RFC 16).
+#[derive(Debug, Clone, PartialEq)]
+pub enum Write {
+    /// Appends a line to a log of a job.
+    Append {
+        /// The job.
+        id: JobId,
+        /// Which log.
+        log: Log,
+        /// The number of lines before this one.
+        seq: u64,
+        /// The line, newline included.
+        line: String,
+    },
+    /// Stores a value under `job.<id>.<key>`.
+    Put {
+        /// The job.
+        id: JobId,
+        /// Key below the job's directory: `J`, `jobspec`, `R`, `data.<plugin>`.
+        key: String,
+        /// The text.
+        value: String,
+    },
+    /// Notes that a job was accepted and is active from now on.
+    Accepted {
+        /// The job.
+        id: JobId,
+    },
+    /// Notes that a job is inactive. The summary is all that a restart needs of it, for
+    /// [`Engine::restore_inactive`](crate::engine::Engine::restore_inactive); the job's other keys stay
+    /// as they are.
+    Inactive {
+        /// The job.
+        id: JobId,
+        /// A JSON object whose form only the engine knows.
+        summary: String,
+    },
+    /// Removes all keys of a job.
+    Remove {
+        /// The job.
+        id: JobId,
+    },
+    /// Appends a line to a log of the instance, such as `resource.eventlog`.
+    AppendInstance {
+        /// The key.
+        key: String,
+        /// The number of lines before this one.
+        seq: u64,
+        /// The line, newline included.
+        line: String,
+    },
+    /// Stores a value under an instance key such as `checkpoint.job-manager`.
+    PutInstance {
+        /// The key.
+        key: String,
+        /// The text.
+        value: String,
+    },
+    /// Removes an instance key.
+    RemoveInstance {
+        /// The key.
+        key: String,
+    },
+}
+
+/// The logs of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Log {
+    /// `eventlog`: the events of RFC 21.
+    Main,
+    /// `guest.exec.eventlog`: the events of its execution (RFC 50).
+    Exec,
+}
+
+impl Log {
+    /// The key below the job's directory.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Log::Main => "eventlog",
+            Log::Exec => "guest.exec.eventlog",
+        }
+    }
+}
+
+/// Something that is to be done once the writes before it are durable.
+#[derive(Debug)]
+pub enum Effect {
+    /// Answer a request.
+    Reply {
+        /// Which one.
+        to: ReplyTo,
+        /// The payload of the response, or the refusal.
+        result: Result<Value, RequestError>,
+    },
+    /// Send one response of a stream.
+    Respond {
+        /// To which request.
+        to: ReplyTo,
+        /// The payload of the response.
+        payload: Value,
+    },
+    /// Start or signal a process of a plugin.
+    Process {
+        /// The plugin.
+        plugin: PluginKey,
+        /// What to do.
+        command: ProcessCommand,
+    },
+    /// Show an event to watchers of the job's log.
+    Publish {
+        /// The job.
+        id: JobId,
+        /// Which log.
+        log: Log,
+        /// The number of events before this one.
+        seq: u64,
+        /// The entry.
+        entry: Arc<EventEntry>,
+    },
+    /// Show an event that is in no log to watchers of all jobs.
+    Announce {
+        /// The job.
+        id: JobId,
+        /// The entry.
+        entry: Arc<EventEntry>,
+    },
+    /// Tell the execution system what to do.
+    Exec(ExecCommand),
+    /// Give the engine [`Input::Timer`](super::Input::Timer) at this time.
+    Timer {
+        /// Which timer.
+        id: TimerId,
+        /// When, as UNIX time.
+        at: Timestamp,
+    },
+    /// Run the asynchronous work of a plugin, off the engine's thread.
+    Spawn(Task),
+}
+
+/// A line for the manager's log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogLine {
+    /// The severity.
+    pub level: Level,
+    /// The message.
+    pub text: String,
+}

@@ -1,0 +1,112 @@
+//! What passes between the engine and the execution system: reports one way, commands the other.
+
+use super::Exception;
+use crate::eventlog::EventEntry;
+use crate::job::{JobId, Uid};
+use crate::resource::Idset;
+
+/// What the execution system reports about a job.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ExecEvent {
+    /// An entry for `guest.exec.eventlog` (RFC 50).
+    Log {
+        /// The job.
+        id: JobId,
+        /// The entry.
+        entry: EventEntry,
+    },
+    /// All tasks have started.
+    Started {
+        /// The job.
+        id: JobId,
+    },
+    /// A job that ran before a restart was found again. What it did meanwhile is reported next.
+    Reattached {
+        /// The job.
+        id: JobId,
+    },
+    /// Everything that such a job did meanwhile was reported, up to its last report if there is one.
+    CaughtUp {
+        /// The job.
+        id: JobId,
+    },
+    /// Something went wrong in execution.
+    Exception {
+        /// The job.
+        id: JobId,
+        /// Type, severity and note.
+        exception: Exception,
+    },
+    /// The job is lost, and its nodes may be unusable: they are drained, and the job ends.
+    Lost {
+        /// The job.
+        id: JobId,
+        /// For the job's user: the note of the `exec` exception.
+        note: String,
+        /// For the administrator: why the nodes are drained.
+        reason: String,
+    },
+    /// The job does not end although it was killed several times: its nodes are drained, and it is
+    /// killed again and again.
+    Unkillable {
+        /// The job.
+        id: JobId,
+        /// The ranks on which it still has processes.
+        ranks: Idset,
+        /// For the administrator: why the nodes are drained.
+        reason: String,
+    },
+    /// All tasks have exited.
+    Finished {
+        /// The job.
+        id: JobId,
+        /// The wait status, as of wait(2).
+        status: i32,
+    },
+    /// The job has nothing left on these ranks, and goes on at others. They are free for other jobs.
+    PartlyReleased {
+        /// The job.
+        id: JobId,
+        /// The ranks; no rank is reported twice.
+        ranks: Idset,
+    },
+    /// The job has nothing left at all. This is the last report.
+    Released {
+        /// The job.
+        id: JobId,
+    },
+}
+
+/// A request to the execution system.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ExecCommand {
+    /// Start the job; its jobspec, environment and R are in the store.
+    Start {
+        /// The job.
+        id: JobId,
+        /// Its user.
+        userid: Uid,
+        /// It may run already: find it again, and do not start it twice.
+        reattach: bool,
+    },
+    /// Send one signal to the job's tasks.
+    Signal {
+        /// The job.
+        id: JobId,
+        /// The signal's number.
+        signum: i32,
+    },
+    /// End the job: with this signal first, then with SIGKILL (or `exec.kill-signal`) until nothing is
+    /// left of it.
+    Cancel {
+        /// The job.
+        id: JobId,
+        /// `exec.term-signal` (SIGTERM), or SIGALRM when its time is up.
+        signum: i32,
+    },
+    /// The end of the job is durable, so that its status need not be kept any longer.
+    Ack {
+        /// The job.
+        id: JobId,
+    },
+}

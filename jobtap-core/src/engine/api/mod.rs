@@ -1,0 +1,59 @@
+//! What goes into the engine and what comes out: its whole contact with the outside.
+//!
+//! The engine does no I/O. A daemon (or a test) gives it an [`Input`] with the time, and gets
+//! [`Effects`]: what must be stored first, and what may happen once that is durable.
+
+mod effect;
+mod exec;
+mod request;
+
+pub use effect::{Effect, Effects, Log, LogLine, TimerId, Write};
+pub use exec::{ExecCommand, ExecEvent};
+pub use request::{DrainMode, Exception, NodeRequest, Request, RequestError, Submission};
+
+use serde_json::{Map, Value};
+
+use crate::host::RemoteCall;
+pub use crate::host::ReplyTo;
+pub use crate::host::command::Level;
+pub use crate::host::service::Cred;
+use crate::job::JobId;
+
+/// Something that has happened, for [`Engine::handle`](super::Engine::handle).
+#[derive(Debug)]
+pub enum Input {
+    /// A client asks for something. It is answered by one [`Effect::Reply`].
+    Request {
+        /// Where the response goes.
+        reply: ReplyTo,
+        /// Who the client is.
+        cred: Cred,
+        /// The request.
+        request: Request,
+    },
+    /// The execution system reports something.
+    Exec(ExecEvent),
+    /// A timer of the engine has fired.
+    Timer(TimerId),
+    /// The client of this request has gone.
+    Abandoned(ReplyTo),
+    /// Work outside the engine's thread has come back to a plugin.
+    Remote(RemoteCall),
+}
+
+/// A job as the store has it, for [`Engine::restore`](crate::engine::Engine::restore).
+#[derive(Debug, Clone)]
+pub struct StoredJob {
+    /// The job.
+    pub id: JobId,
+    /// Text under `eventlog`.
+    pub eventlog: String,
+    /// Text under `jobspec`.
+    pub jobspec: String,
+    /// Text under `R`, once allocated.
+    pub resources: Option<String>,
+    /// The number of lines in `guest.exec.eventlog`.
+    pub exec_lines: u64,
+    /// Values under `data.<plugin>`, by plugin.
+    pub data: Map<String, Value>,
+}

@@ -1,0 +1,122 @@
+//! The parts of the engine, side by side.
+//!
+//! Each part owns its data and changes it by its own methods. What concerns several parts is done by
+//! functions over [`Core`], or over just those parts that they name, so that a signature shows what
+//! it may touch. The few steps that nearly all of these functions take are methods here.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::agenda::{Agenda, Cause, Notice, Work};
+use super::alloc::Allocation;
+use super::api::{Effect, Effects, Level, Log, LogLine, ReplyTo, RequestError};
+use super::clock::Clock;
+use super::dispatch::Plugins;
+use super::events;
+use super::exec::ExecConfig;
+use super::jobs::{Jobs, Record};
+use super::requests::{Submissions, Waits};
+use super::timers::{Due, Timers};
+use crate::eventlog::EventEntry;
+use crate::host::{Exception, Severity};
+use crate::job::{Flags, Job, JobId, Timestamp, Uid};
+use crate::topic::TopicId;
+
+/// The parts.
+pub(super) struct Core {
+    /// The user who owns the instance.
+    pub(super) owner: Uid,
+    /// The instance's configuration, an object.
+    pub(super) config: Value,
+    pub(super) clock: Clock,
+    pub(super) jobs: Jobs,
+    pub(super) agenda: Agenda,
+    pub(super) plugins: Plugins,
+    pub(super) submissions: Submissions,
+    pub(super) waits: Waits,
+    pub(super) alloc: Allocation,
+    pub(super) exec: ExecConfig,
+    pub(super) timers: Timers,
+    /// What the current input leads to, so far.
+    pub(super) effects: Effects,
+    /// All jobs are restored: from here on resources are allocated.
+    pub(super) started: bool,
+}
+
+impl Core {
+    /// Posts an event to a job; see [`Jobs::post`].
+    pub(super) fn post(&mut self, id: JobId, entry: EventEntry) {
+        self.jobs.post(&mut self.agenda, id, entry);
+    }
+
+    /// Posts an event that only jobs with the `debug` flag have.
+    pub(super) fn post_debug(&mut self, id: JobId, name: &'static str) {
+        if self.jobs.get(id).is_some_and(|record| record.job.flags.contains(Flags::DEBUG)) {
+            self.post(id, events::bare(self.clock.now, name));
+        }
+    }
+
+    /// Posts an exception in the name of the instance's owner.
+    pub(super) fn raise(&mut self, id: JobId, exception: &Exception) {
+        let severity = exception.severity().get();
+        let (kind, note) = (exception.kind(), exception.note());
+        let entry = events::exception(self.clock.now, kind, severity, note, self.owner);
+        self.post(id, entry);
+    }
+
+    /// Ends a job in the name of the instance's owner.
+    pub(super) fn raise_fatal(&mut self, id: JobId, kind: &str, note: &str) {
+        self.raise(id, &Exception::new(Severity::FATAL, kind, note));
+    }
+
+    /// Appends an event to a log of the job; see [`Jobs::append`].
+    pub(super) fn append(&mut self, id: JobId, log: Log, entry: &Arc<EventEntry>) {
+        self.jobs.append(&mut self.effects, id, log, entry);
+    }
+
+    /// Stores a value under a key of the job; see [`Jobs::put`].
+    pub(super) fn put(&mut self, id: JobId, key: impl Into<String>, value: String) {
+        self.jobs.put(&mut self.effects, id, key, value);
+    }
+
+    /// Notes that something has happened to a job; see [`Jobs::touch`].
+    pub(super) fn touch(&mut self, id: JobId) {
+        self.jobs.touch(&mut self.effects, id);
+    }
+
+    /// Calls the handlers of a topic that tells of something that has happened to a job, before any
+    /// other work.
+    #[inline]
+    pub(super) fn notify(&mut self, topic: TopicId, job: JobId, cause: Cause) {
+        if self.plugins.stack.handles(topic) {
+            self.agenda.push(Work::Notify(Notice { topic, job, cause }));
+        }
+    }
+
+    /// The job as plugins see it.
+    pub(super) fn job(&self, id: JobId) -> Option<&Job> {
+        self.jobs.get(id).map(|record| &record.job)
+    }
+
+    /// A job that clients can know of, or this error.
+    pub(super) fn known(&self, id: JobId, errno: i32, text: &str) -> Result<&Record, RequestError> {
+        let record = self.jobs.get(id).filter(|record| record.is_accepted());
+        record.ok_or_else(|| RequestError::new(errno, text))
+    }
+
+    /// Answers a request, once all that was caused so far is durable.
+    pub(super) fn reply(&mut self, to: ReplyTo, result: Result<Value, RequestError>) {
+        self.effects.after.push(Effect::Reply { to, result });
+    }
+
+    /// Writes to the manager's log.
+    pub(super) fn log(&mut self, level: Level, text: impl Into<String>) {
+        self.effects.log.push(LogLine { level, text: text.into() });
+    }
+
+    /// Sets a timer of the engine.
+    pub(super) fn start_timer(&mut self, at: Timestamp, due: Due) -> super::api::TimerId {
+        self.timers.start(&mut self.effects, at, due)
+    }
+}

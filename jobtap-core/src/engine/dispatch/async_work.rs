@@ -1,0 +1,100 @@
+//! Asynchronous handlers at work on jobs, and when a job stops waiting for them.
+
+use super::commands;
+use crate::engine::api::{Effect, Effects};
+use crate::engine::core::Core;
+use crate::engine::jobs::{Jobs, Running};
+use crate::host::{JobWork, Perilog, PluginKey, ProcessCommand, Work as RemoteWork};
+use crate::job::{JobId, State};
+
+/// Starts the work of an asynchronous handler, once its events are durable.
+pub(in crate::engine) fn begin(
+    jobs: &mut Jobs,
+    effects: &mut Effects,
+    plugin: PluginKey,
+    work: JobWork,
+) {
+    let JobWork { job, what, hold, run_on, abort, task } = work;
+    if let Some(record) = jobs.get_mut(job) {
+        record.async_work.running.push(Running { plugin, what, hold, run_on, abort });
+    }
+    effects.after.push(Effect::Spawn(task));
+}
+
+/// Notes that the work has ended by itself.
+pub(in crate::engine) fn end(jobs: &mut Jobs, plugin: PluginKey, job: JobId, what: &str) {
+    if let Some(record) = jobs.get_mut(job) {
+        let running = &mut record.async_work.running;
+        let ended = |work: &Running| work.plugin == plugin && work.what == what;
+        if let Some(index) = running.iter().position(ended) {
+            running.remove(index);
+        }
+    }
+}
+
+/// Aborts the work that the job does not wait for any more in its new state, and calls back the
+/// plugins that want to know of its end. `fatal` says that a fatal exception was just applied.
+pub(in crate::engine) fn follow_state(core: &mut Core, id: JobId, fatal: bool) {
+    let Some(record) = core.jobs.get_mut(id) else {
+        return;
+    };
+    let state = record.job.state;
+    let work = &mut record.async_work;
+    let obsolete: Vec<Running> =
+        work.running.extract_if(.., |running| running.is_obsolete(state)).collect();
+    let ended = fatal || state == State::Inactive;
+    let callbacks = if ended { std::mem::take(&mut work.at_end) } else { Default::default() };
+    for work in obsolete {
+        work.abort.abort();
+        let kind = Perilog::Prolog;
+        if commands::disown(&mut core.jobs, work.plugin, id, kind, &work.what) {
+            commands::finish_perilog(core, id, kind, &work.what, 1, None);
+        }
+    }
+    for (plugin, work) in callbacks {
+        commands::remote_work(core, plugin, work);
+    }
+}
+
+/// Calls a plugin back when the job has its first fatal exception or becomes inactive; at once if it
+/// has.
+pub(in crate::engine) fn at_end(core: &mut Core, plugin: PluginKey, job: JobId, work: RemoteWork) {
+    match core.jobs.get_mut(job) {
+        Some(record)
+            if record.job.state != State::Inactive
+                && !record.job.end_event.as_deref().is_some_and(|end| end.name == "exception") =>
+        {
+            record.async_work.at_end.push((plugin, work));
+        }
+        _ => commands::remote_work(core, plugin, work),
+    }
+}
+
+/// Aborts the work of plugins that are gone.
+pub(in crate::engine) fn abort_of(jobs: &mut Jobs, id: JobId, gone: &[PluginKey]) {
+    let Some(record) = jobs.get_mut(id) else {
+        return;
+    };
+    let work = &mut record.async_work;
+    for running in work.running.extract_if(.., |running| gone.contains(&running.plugin)) {
+        running.abort.abort();
+    }
+    work.at_end.retain(|(plugin, _)| !gone.contains(plugin));
+}
+
+/// Aborts all work on a job that is inactive or rejected.
+pub(in crate::engine) fn abort_all(jobs: &mut Jobs, id: JobId) {
+    if let Some(record) = jobs.get_mut(id) {
+        for running in record.async_work.running.drain(..) {
+            running.abort.abort();
+        }
+    }
+}
+
+/// Kills the processes of plugins that are gone.
+pub(in crate::engine) fn kill_processes(effects: &mut Effects, gone: &[PluginKey]) {
+    for plugin in gone {
+        let command = ProcessCommand::KillAll;
+        effects.after.push(Effect::Process { plugin: *plugin, command });
+    }
+}

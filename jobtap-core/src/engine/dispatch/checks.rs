@@ -1,0 +1,127 @@
+//! Whether a command can have an effect in the job's present state.
+//!
+//! Checked when a handler gives the command, so that it gets an error, and once more when it is
+//! carried out, since other handlers' commands come before it.
+
+use serde_json::{Map, Value};
+
+use crate::engine::events::field;
+use crate::engine::jobs::{Admission, Jobs, Phase};
+use crate::host::{CallError, Command, Severity};
+use crate::job::{JobId, State};
+use crate::jobspec::path;
+
+/// Checks a command. One that concerns no job is always possible.
+pub(in crate::engine) fn check(jobs: &Jobs, command: &Command) -> Result<(), CallError> {
+    let in_state = |job: &JobId, call, rule, possible: fn(State) -> bool| {
+        check_state(jobs, *job, call, rule, possible)
+    };
+    match command {
+        Command::AddDependency { job, .. } => {
+            let rule = "dependencies can be added until the job leaves DEPEND";
+            in_state(job, "dependency_add", rule, is_before_depend_ends)
+        }
+        Command::RemoveDependency { job, description } => {
+            let rule = "dependencies hold a job until it leaves DEPEND";
+            in_state(job, "dependency_remove", rule, is_before_depend_ends)?;
+            check_dependency(jobs, *job, description)
+        }
+        Command::StartProlog { job, .. } => {
+            let rule = "a prolog can be started until the job ends";
+            in_state(job, "prolog_start", rule, |state| state < State::Cleanup)?;
+            match jobs.get(*job) {
+                Some(record) if record.execution.phase != Phase::Idle => {
+                    Err(CallError::Started(*job))
+                }
+                _ => Ok(()),
+            }
+        }
+        Command::StartEpilog { job, .. } => {
+            let rule = "an epilog can be started in CLEANUP only";
+            in_state(job, "epilog_start", rule, |state| state == State::Cleanup)
+        }
+        Command::Raise { job, exception } => {
+            let rule = "a fatal exception needs an accepted job that isn't over";
+            match exception.severity() == Severity::FATAL {
+                true => in_state(job, "raise", rule, |s| s != State::Inactive && s != State::New),
+                false => in_state(job, "raise", rule, |state| state != State::Inactive),
+            }
+        }
+        Command::EndWithEpilog { job, .. } => {
+            let rule = "a job has something to clean up once it has resources";
+            let has_resources = |state| matches!(state, State::Run | State::Cleanup);
+            in_state(job, "fail_job_with_epilog", rule, has_resources)
+        }
+        Command::SetUrgency { job, .. } => {
+            let rule = "the urgency decides nothing once a job has its resources";
+            let is_pending =
+                |state| matches!(state, State::Depend | State::Priority | State::Sched);
+            in_state(job, "urgency", rule, is_pending)
+        }
+        Command::Reopen { job, perilog, description } => match jobs.get(*job) {
+            Some(record) if record.perilogs.is_orphan(*perilog, description) => Ok(()),
+            _ => Err(CallError::NotOpen { job: *job, description: description.clone() }),
+        },
+        Command::UpdateJobspec { job, updates } => check_update(jobs, *job, updates),
+        Command::Reprioritize { job, .. } => check_active(jobs, *job, "reprioritize"),
+        Command::Subscribe { job } => check_active(jobs, *job, "subscribe"),
+        Command::PostEvent { job, .. } => check_active(jobs, *job, "post_event"),
+        Command::SetFlag { job, .. } => check_active(jobs, *job, "set_flag"),
+        Command::Memo { job, .. } => check_active(jobs, *job, "memo"),
+        Command::Signal { job, .. } => check_active(jobs, *job, "signal"),
+        _ => Ok(()),
+    }
+}
+
+fn check_active(jobs: &Jobs, job: JobId, call: &'static str) -> Result<(), CallError> {
+    let rejected = |admission: &Admission| matches!(admission, Admission::Rejected);
+    if jobs.get(job).is_some_and(|record| rejected(&record.admission)) {
+        return Err(CallError::Over(job));
+    }
+    check_state(jobs, job, call, "the job is over", |state| state != State::Inactive)
+}
+
+fn check_state(
+    jobs: &Jobs,
+    job: JobId,
+    call: &'static str,
+    rule: &'static str,
+    possible: impl Fn(State) -> bool,
+) -> Result<(), CallError> {
+    let state = jobs.state(job).ok_or(CallError::UnknownJob(job))?;
+    if possible(state) { Ok(()) } else { Err(CallError::WrongState { job, state, call, rule }) }
+}
+
+/// A dependency can be removed that is open, or whose addition is posted.
+fn check_dependency(jobs: &Jobs, job: JobId, description: &str) -> Result<(), CallError> {
+    let known = jobs.get(job).is_some_and(|record| {
+        let mut posted = record.posted.queue.iter();
+        record.job.dependencies().any(|open| open == description)
+            || posted.any(|entry| {
+                entry.name == "dependency-add"
+                    && field(entry, "description").and_then(Value::as_str) == Some(description)
+            })
+    });
+    match known {
+        true => Ok(()),
+        false => Err(CallError::NotHeld { job, description: description.to_owned() }),
+    }
+}
+
+fn check_update(jobs: &Jobs, job: JobId, updates: &Map<String, Value>) -> Result<(), CallError> {
+    let rule = "a plugin may change a jobspec until the job is allocated";
+    check_state(jobs, job, "jobspec_update", rule, |state| state < State::Run)?;
+    let refuse = |reason: String| CallError::Jobspec { job, reason };
+    if let Some(path) = updates.keys().find(|path| !path::is_updatable(path)) {
+        return Err(refuse(format!("{path:?} doesn't lead into attributes, resources or tasks")));
+    }
+    let Some(record) = jobs.get(job) else {
+        return Ok(());
+    };
+    let mut trial = record.job.jobspec.clone();
+    trial.update_all(updates).map_err(|error| refuse(error.to_string()))
+}
+
+fn is_before_depend_ends(state: State) -> bool {
+    matches!(state, State::New | State::Depend)
+}

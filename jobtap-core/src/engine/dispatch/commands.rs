@@ -1,0 +1,336 @@
+//! What handlers asked for, carried out in their order.
+//!
+//! A command that has become impossible since it was given is dropped, and the log says so.
+
+use std::collections::VecDeque;
+
+use serde_json::{Map, Value};
+
+use super::checks::check;
+use super::invoke::{Called, call_back};
+use super::{async_work, faulted, outcome};
+use crate::engine::agenda::{Commands, Queued, Work};
+use crate::engine::alloc::{node_events, retained};
+use crate::engine::api::{Effect, Level, Write};
+use crate::engine::core::Core;
+use crate::engine::jobs::{Jobs, PerilogEvents as _};
+use crate::engine::timers::Due;
+use crate::engine::{events, exec};
+use crate::host::{Command, Exception, Fault, Perilog, PluginKey, RemoteCall, Work as RemoteWork};
+use crate::job::JobId;
+use crate::topic::TopicId;
+
+/// The instance keys under which the data of plugins on the instance is stored; the plugin's name
+/// follows.
+pub const INSTANCE_DATA: &str = "jobtap.data.";
+
+/// Carries out the next command of a callback, and puts the rest on the agenda below what it leads to.
+pub(in crate::engine) fn carry_out_next(core: &mut Core, mut commands: Box<Commands>) {
+    let Some(Queued { plugin, command }) = commands.queue.pop_front() else {
+        return;
+    };
+    let origin = commands.origin;
+    let command = match command {
+        Command::UpdateJobspec { job, updates } => {
+            match merge_update(&mut commands.queue, plugin, job, updates) {
+                Some(updates) => Some(Command::UpdateJobspec { job, updates }),
+                None => None,
+            }
+        }
+        command => Some(command),
+    };
+    if !commands.queue.is_empty() {
+        core.agenda.push(Work::Commands(commands));
+    }
+    if let Some(command) = command {
+        carry_out(core, origin, Queued { plugin, command });
+    }
+}
+
+/// Merges an update into a later one of the same plugin and job, so that all updates of one callback
+/// become one event. Returns the update if there is no later one.
+fn merge_update(
+    queue: &mut VecDeque<Queued>,
+    by: PluginKey,
+    id: JobId,
+    updates: Map<String, Value>,
+) -> Option<Map<String, Value>> {
+    let later = queue.iter_mut().find_map(|queued| match &mut queued.command {
+        Command::UpdateJobspec { job, updates } if *job == id && queued.plugin == by => {
+            Some(updates)
+        }
+        _ => None,
+    });
+    let Some(later) = later else {
+        return Some(updates);
+    };
+    let newer = std::mem::replace(later, updates);
+    later.extend(newer);
+    None
+}
+
+/// Carries out one command, if it is still possible.
+pub(in crate::engine) fn carry_out(core: &mut Core, origin: &'static str, queued: Queued) {
+    let Queued { plugin, command } = queued;
+    let dropped = match check(&core.jobs, &command) {
+        Err(error) => Some(error.to_string()),
+        // The plugin would be asked again, for ever.
+        Ok(())
+            if matches!(command, Command::ReprioritizeAll)
+                && origin == TopicId::JobPriorityGet.name() =>
+        {
+            Some("all priorities are being asked already".to_owned())
+        }
+        Ok(()) => None,
+    };
+    match dropped {
+        None => execute(core, plugin, command),
+        Some(reason) => {
+            let name = core.plugins.name(plugin);
+            core.log(Level::Warning, format!("{name}: {origin}: dropped: {reason}"));
+        }
+    }
+}
+
+fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
+    let now = core.clock.now;
+    match command {
+        Command::AddDependency { job, description } => {
+            add_dependency(core, plugin, job, &description);
+        }
+        Command::RemoveDependency { job, description } => {
+            if !is_removal_posted(&core.jobs, job, &description) {
+                core.post(job, events::dependency(now, "dependency-remove", &description));
+            }
+        }
+        Command::StartProlog { job, description } => {
+            start_perilog(core, plugin, job, Perilog::Prolog, &description);
+        }
+        Command::StartEpilog { job, description } => {
+            start_perilog(core, plugin, job, Perilog::Epilog, &description);
+        }
+        Command::FinishProlog { job, description, status, failure } => {
+            finish_own(core, plugin, job, Perilog::Prolog, &description, status, failure);
+        }
+        Command::FinishEpilog { job, description, status, failure } => {
+            finish_own(core, plugin, job, Perilog::Epilog, &description, status, failure);
+        }
+        Command::Reopen { job, perilog, description } => {
+            own(&mut core.jobs, plugin, job, perilog, &description);
+        }
+        Command::Raise { job, exception } => core.raise(job, &exception),
+        Command::EndWithEpilog { job, description, exception } => {
+            start_perilog(core, plugin, job, Perilog::Epilog, &description);
+            core.raise(job, &exception);
+        }
+        Command::Reprioritize { job, priority } => outcome::set_priority(core, job, priority),
+        Command::ReprioritizeAll => outcome::reprioritize_all(core),
+        Command::UpdateJobspec { job, updates } => {
+            core.post(job, events::with_context(now, "jobspec-update", Some(updates)));
+        }
+        Command::PostEvent { job, name, context } => {
+            core.post(job, events::with_context(now, name.into_inner(), context));
+        }
+        Command::SetUrgency { job, urgency } => {
+            core.post(job, events::urgency(now, core.owner, urgency));
+        }
+        Command::Memo { job, memo } => {
+            core.post(job, events::with_context(now, "memo", Some(memo)));
+        }
+        Command::SetFlag { job, flag } => core.post(job, events::set_flags(now, flag.name())),
+        Command::Signal { job, signal } => {
+            exec::signal(&core.jobs, &mut core.effects, job, signal.number());
+        }
+        Command::Drain { ranks, reason } => node_events::drain_for_owner(core, &ranks, &reason),
+        Command::Keep { job } => retained::retain(core, plugin, job),
+        Command::GiveBack { job, ranks } => retained::free(core, plugin, job, &ranks),
+        Command::Subscribe { job } => {
+            if let Some(record) = core.jobs.get_mut(job)
+                && !record.subscribers.contains(&plugin)
+            {
+                record.subscribers.push(plugin);
+            }
+        }
+        Command::Unsubscribe { job } => {
+            if let Some(record) = core.jobs.get_mut(job) {
+                record.subscribers.retain(|subscriber| *subscriber != plugin);
+            }
+        }
+        Command::SetData { job, value, volatile } => set_data(core, plugin, job, value, volatile),
+        Command::SetInstanceData { value, volatile } => {
+            set_instance_data(core, plugin, value, volatile);
+        }
+        Command::Respond { to, payload } => {
+            core.plugins.respond(&mut core.effects, plugin, to, payload);
+        }
+        Command::Answer { to, result } => {
+            core.plugins.answer(&mut core.effects, plugin, to, result);
+        }
+        Command::Verdict { job, verdict } => {
+            core.plugins.give_verdict(&mut core.agenda, plugin, job, verdict);
+        }
+        Command::Process(command) => {
+            core.effects.after.push(Effect::Process { plugin, command });
+        }
+        Command::Begin(work) => {
+            async_work::begin(&mut core.jobs, &mut core.effects, plugin, work);
+        }
+        Command::End { job, what } => async_work::end(&mut core.jobs, plugin, job, &what),
+        Command::AwaitEnd { job, work } => async_work::at_end(core, plugin, job, work),
+        Command::StartTimer { key, at, work } => {
+            core.start_timer(at, Due::Plugin(plugin, key, work));
+        }
+        Command::CancelTimer { key } => core.timers.stop_plugin_timer(key),
+        Command::Spawn(task) => core.effects.after.push(Effect::Spawn(task)),
+        Command::Log { level, text } => {
+            let name = core.plugins.name(plugin);
+            core.log(level, format!("{name}: {text}"));
+        }
+        Command::LogOf { job, level, text } => core.log(level, format!("{job}: {text}")),
+    }
+}
+
+/// Adds a dependency, and makes the plugin its owner. A description works once per job; to add it
+/// again is no error, since plugins do so after a restart.
+fn add_dependency(core: &mut Core, plugin: PluginKey, job: JobId, description: &str) {
+    let Some(record) = core.jobs.get_mut(job) else {
+        return;
+    };
+    record.dependency_owners.retain(|(known, _)| **known != *description);
+    record.dependency_owners.push((description.into(), plugin));
+    let known = record.job.dependencies.iter().any(|known| *known.description == *description);
+    if !known {
+        core.post(job, events::dependency(core.clock.now, "dependency-add", description));
+    }
+}
+
+/// Whether the last posted event about a dependency removes it.
+fn is_removal_posted(jobs: &Jobs, job: JobId, description: &str) -> bool {
+    let posted = jobs.get(job).into_iter().flat_map(|record| &record.posted.queue);
+    let mut about = posted.filter(|entry| {
+        entry.name.starts_with("dependency-")
+            && events::field(entry, "description").and_then(Value::as_str) == Some(description)
+    });
+    about.next_back().is_some_and(|entry| entry.name == "dependency-remove")
+}
+
+/// Starts a prolog or epilog, or takes over one that was open at the last restart.
+fn start_perilog(core: &mut Core, plugin: PluginKey, job: JobId, kind: Perilog, description: &str) {
+    let orphan = core.jobs.get(job).is_some_and(|r| r.perilogs.is_orphan(kind, description));
+    own(&mut core.jobs, plugin, job, kind, description);
+    if !orphan {
+        let entry = events::perilog_start(core.clock.now, kind.start_event(), description);
+        core.post(job, entry);
+    }
+}
+
+/// Makes a plugin the one that will finish a prolog or epilog.
+fn own(jobs: &mut Jobs, plugin: PluginKey, job: JobId, kind: Perilog, description: &str) {
+    if let Some(record) = jobs.get_mut(job) {
+        record.perilogs.own(plugin, kind, description);
+    }
+}
+
+/// Ends a plugin's ownership of a prolog or epilog; returns whether it had it.
+pub(in crate::engine) fn disown(
+    jobs: &mut Jobs,
+    plugin: PluginKey,
+    job: JobId,
+    kind: Perilog,
+    description: &str,
+) -> bool {
+    let record = jobs.get_mut(job);
+    record.is_some_and(|record| record.perilogs.disown(plugin, kind, description))
+}
+
+/// Finishes a prolog or epilog of the plugin itself; nothing happens for another one's.
+fn finish_own(
+    core: &mut Core,
+    plugin: PluginKey,
+    job: JobId,
+    kind: Perilog,
+    description: &str,
+    status: i32,
+    failure: Option<String>,
+) {
+    if disown(&mut core.jobs, plugin, job, kind, description) {
+        finish_perilog(core, job, kind, description, status, failure);
+    }
+}
+
+/// Finishes a prolog or epilog. With `failure` the job ends.
+pub(in crate::engine) fn finish_perilog(
+    core: &mut Core,
+    job: JobId,
+    kind: Perilog,
+    description: &str,
+    status: i32,
+    failure: Option<String>,
+) {
+    if let Some(note) = failure {
+        // The exception comes first: once its last prolog is finished the job would start.
+        core.raise(job, &Exception::fatal(kind.word(), note));
+    }
+    let entry = events::perilog_finish(core.clock.now, kind.finish_event(), description, status);
+    core.post(job, entry);
+}
+
+/// Fails the open prologs and epilogs of plugins that are gone.
+pub(in crate::engine) fn fail_perilogs_of(core: &mut Core, job: JobId, gone: &[PluginKey]) {
+    let Some(record) = core.jobs.get_mut(job) else {
+        return;
+    };
+    for lost in record.perilogs.disown_all(gone) {
+        let note = format!("{} {}: its plugin was removed", lost.kind.word(), lost.description);
+        finish_perilog(core, job, lost.kind, &lost.description, 1, Some(note));
+    }
+}
+
+fn set_data(core: &mut Core, plugin: PluginKey, job: JobId, value: Value, volatile: bool) {
+    let name = core.plugins.name(plugin);
+    if !volatile {
+        core.put(job, format!("data.{name}"), value.to_string());
+    }
+    if let Some(record) = core.jobs.get_mut(job) {
+        record.data.insert(name.to_string(), value);
+    }
+}
+
+fn set_instance_data(core: &mut Core, plugin: PluginKey, value: Value, volatile: bool) {
+    let name = core.plugins.name(plugin);
+    if !volatile {
+        let key = format!("{INSTANCE_DATA}{name}");
+        core.effects.writes.push(Write::PutInstance { key, value: value.to_string() });
+    }
+    core.plugins.instance_data.insert(name.to_string(), value);
+}
+
+/// Handles [`Input::Remote`](crate::engine::Input::Remote): work of a plugin has come back.
+pub(in crate::engine) fn remote(core: &mut Core, call: RemoteCall) {
+    remote_work(core, call.plugin, call.work);
+}
+
+/// Does what has come back to a plugin, unless it was removed.
+pub(in crate::engine) fn remote_work(core: &mut Core, plugin: PluginKey, work: RemoteWork) {
+    let Some(instance) = core.plugins.stack.get(plugin).cloned() else {
+        return;
+    };
+    let commands = match work {
+        RemoteWork::Commands(commands) => {
+            commands.into_iter().map(|command| Queued { plugin, command }).collect()
+        }
+        RemoteWork::Call(_) if instance.is_faulted() => return,
+        RemoteWork::Call(call) => {
+            let Some(Called { result, commands }) = call_back(core, &instance, call) else {
+                return;
+            };
+            if let Err(Fault::Panic(text)) = result {
+                let text = format!("{}: later: panicked: {text}", instance.name());
+                core.log(Level::Error, text);
+                faulted::note_panic(core, plugin);
+            }
+            commands
+        }
+    };
+    core.agenda.push_commands("later", commands);
+}

@@ -1,0 +1,210 @@
+//! One dispatch: a topic through the handlers of all plugins, from the first to the last.
+//!
+//! A dispatch begins as a [`Notice`] or a [`Frame`]. When a handler asks for something or fails, the
+//! frame goes back on the agenda below what that handler asked for, so that its commands are carried
+//! out before the next handler is called.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::buffer::CommandBuffer;
+use super::invoke::{Interrupt, host_of, invoke, log_over_budget};
+use super::{faulted, outcome};
+use crate::engine::agenda::{Frame, Notice, Progress, Purpose, Subject, Work};
+use crate::engine::api::Level;
+use crate::engine::core::Core;
+use crate::host::{Args, Bound, Failure, Fault, Handlers, Outcome, PluginKey, Priority};
+use crate::topic::{OnFailure, TopicId};
+
+/// Puts a dispatch on the agenda, if a plugin handles the topic or something follows from its end in
+/// any case.
+pub(in crate::engine) fn push(core: &mut Core, frame: Frame) {
+    let only_tells = matches!(frame.purpose, Purpose::Notify | Purpose::Introduce);
+    if !only_tells || core.plugins.stack.handles(frame.topic) {
+        let handlers = core.plugins.stack.handlers(frame.topic).map(Rc::clone);
+        core.agenda.push(Work::Frame(Box::new(Frame { handlers, ..frame })));
+    }
+}
+
+/// Puts a dispatch to these handlers on the agenda, if there are any.
+pub(in crate::engine) fn push_to(core: &mut Core, frame: Frame, handlers: Handlers) {
+    if !handlers.is_empty() {
+        let handlers = Some(handlers);
+        core.agenda.push(Work::Frame(Box::new(Frame { handlers, ..frame })));
+    }
+}
+
+/// Puts a dispatch to the handlers of one plugin on the agenda, if there are any.
+pub(in crate::engine) fn push_to_plugin(core: &mut Core, key: PluginKey, frame: Frame) {
+    let handlers = core.plugins.stack.handlers(frame.topic);
+    let handlers = handlers.into_iter().flat_map(|list| list.iter());
+    let handlers: Handlers = handlers.filter(|bound| bound.plugin() == key).cloned().collect();
+    push_to(core, frame, handlers);
+}
+
+/// Dispatches a notice, in one go as long as its handlers only look on and decide.
+pub(in crate::engine) fn notify(core: &mut Core, notice: Notice) {
+    // The notice is not taken apart here: it is moved only when the loop is left early.
+    let (topic, id) = (notice.topic, notice.job);
+    let (mut progress, buffer) = (Progress::default(), CommandBuffer::default());
+    let (Some(handlers), Some(job)) = (core.plugins.stack.handlers(topic), core.job(id)) else {
+        return;
+    };
+    let Some(host) = host_of(core, handlers, Some(id), &buffer) else { return };
+    let args = Args { host: &host, topic, job: Some(job), detail: notice.cause.detail() };
+    let interrupt = invoke(&host, handlers, &mut progress, &args, Bound::is_out);
+    if !matches!(interrupt, Interrupt::End) {
+        let handlers = Rc::clone(handlers);
+        return interrupt_notice(core, notice, handlers, progress, interrupt, buffer);
+    }
+    if !progress.outcome.is_empty() {
+        outcome::take(core, topic, id, progress.outcome);
+    }
+}
+
+/// Turns a notice into a frame, since one of its handlers did more than look on and decide.
+#[cold]
+#[inline(never)]
+fn interrupt_notice(
+    core: &mut Core,
+    notice: Notice,
+    handlers: Handlers,
+    progress: Progress,
+    interrupt: Interrupt,
+    buffer: CommandBuffer,
+) {
+    let Notice { topic, job, cause } = notice;
+    let (subject, handlers) = (Subject::Cause(cause), Some(handlers));
+    let frame = Frame { subject, handlers, progress, ..Frame::new(topic, job, Purpose::Notify) };
+    resume_below(core, Box::new(frame), interrupt, buffer);
+}
+
+/// Calls the next handlers of a frame. Returns the frame once all of them were called.
+#[must_use]
+pub(in crate::engine) fn run(core: &mut Core, mut frame: Box<Frame>) -> Option<Box<Frame>> {
+    let buffer = CommandBuffer::default();
+    let Some(handlers) = frame.handlers.clone() else { return Some(frame) };
+    let mut progress = std::mem::take(&mut frame.progress);
+    let interrupt = {
+        // The job is gone when it was purged or rejected meanwhile; then nothing follows.
+        let job = frame.trial.as_deref().or_else(|| core.job(frame.job))?;
+        match host_of(core, &handlers, Some(job.id()), &buffer) {
+            None => Interrupt::End,
+            Some(host) => {
+                let (topic, detail) = (frame.topic, frame.detail());
+                let args = Args { host: &host, topic, job: Some(job), detail };
+                invoke(&host, &handlers, &mut progress, &args, Bound::is_out)
+            }
+        }
+    };
+    frame.progress = progress;
+    if matches!(interrupt, Interrupt::End) {
+        return Some(frame);
+    }
+    resume_below(core, frame, interrupt, buffer);
+    None
+}
+
+/// Handles what a handler did, and puts the rest of the frame on the agenda below what it asked for.
+fn resume_below(
+    core: &mut Core,
+    mut frame: Box<Frame>,
+    interrupt: Interrupt,
+    buffer: CommandBuffer,
+) {
+    let Some(bound) = frame.last().cloned() else {
+        return core.agenda.push(Work::Frame(frame));
+    };
+    if matches!(&interrupt, Interrupt::Fault(fault) if !matches!(**fault, Fault::Panic(_))) {
+        buffer.drop_updates(0);
+    }
+    let (mut commands, panicked) = buffer.into_parts();
+    match interrupt {
+        Interrupt::End | Interrupt::Commands => {}
+        Interrupt::Deferred => frame.awaited.push(bound.plugin()),
+        Interrupt::OverBudget(milliseconds) => {
+            log_over_budget(core, &bound, Some(frame.job), milliseconds);
+        }
+        Interrupt::OutOfService => {
+            if bound.instance().is_faulted() {
+                decide_without(core, &bound, &mut frame);
+            }
+        }
+        Interrupt::Fault(fault) => {
+            if matches!(*fault, Fault::Panic(_)) {
+                commands.clear();
+            }
+            handle_fault(core, &mut frame, &bound, *fault);
+        }
+    }
+    faulted::note_panics(core, panicked);
+    let topic = frame.topic.name();
+    core.agenda.push(Work::Frame(frame));
+    core.agenda.push_commands(topic, commands);
+}
+
+/// Handles the failure of a handler: a gate refuses; elsewhere the job goes on, and the log says so.
+fn handle_fault(core: &mut Core, frame: &mut Frame, bound: &Bound, fault: Fault) {
+    let plugin = Arc::clone(bound.instance().name());
+    let (refusal, report) = match fault {
+        // What the author wants the user to read; no fault of the plugin.
+        Fault::Failure(Failure::Reject(text)) => (text, None),
+        Fault::Failure(failure) => {
+            let text = failure.text().to_owned();
+            (text.clone(), Some(text))
+        }
+        Fault::Panic(text) => {
+            faulted::note_panic(core, bound.plugin());
+            let consequence = match core.jobs.is_accepted(frame.job) {
+                true => "what was asked is refused",
+                false => "the job was not accepted",
+            };
+            let refusal = format!("plugin {plugin} failed; {consequence}, please report it");
+            (refusal, Some(format!("panicked: {text}")))
+        }
+        Fault::Busy => (String::new(), Some("called while it is being called".to_owned())),
+    };
+    if let Some(text) = report {
+        let topic = frame.full_topic();
+        core.log(Level::Error, format!("{plugin}: {topic}: job {}: {text}", frame.job));
+    }
+    if frame.topic.on_failure() == OnFailure::Reject {
+        frame.stop();
+        let general = || format!("rejected by job-manager plugin '{plugin}'");
+        frame.refusal = Some(if refusal.is_empty() { general() } else { refusal });
+    }
+}
+
+/// Decides what a topic comes to without the handler of a faulted plugin: a gate refuses, and a
+/// priority stays open.
+fn decide_without(core: &Core, bound: &Bound, frame: &mut Frame) {
+    if frame.topic.on_failure() == OnFailure::Reject && !bound.watches() {
+        frame.progress.deciders += 1;
+        frame.stop();
+        let consequence = match core.jobs.is_accepted(frame.job) {
+            true => "what it decides about is refused",
+            false => "no job is accepted",
+        };
+        let plugin = bound.instance().name();
+        frame.refusal = Some(format!(
+            "plugin {plugin} has failed repeatedly: {consequence} until an administrator reloads it"
+        ));
+    } else if frame.topic == TopicId::JobStatePriority && !bound.watches() {
+        frame.progress.outcome.merge(Outcome::priority(Priority::Unavailable));
+    }
+}
+
+/// Takes over what a dispatch that tells of something has come to.
+pub(in crate::engine) fn finish_notify(core: &mut Core, frame: Frame) {
+    log_refusal(core, &frame);
+    outcome::take(core, frame.topic, frame.job, frame.progress.outcome);
+}
+
+/// Logs the refusal of a gate that has nothing to decide any more, such as `job.create` for a job that
+/// was accepted long ago.
+pub(in crate::engine) fn log_refusal(core: &mut Core, frame: &Frame) {
+    if let Some(text) = &frame.refusal {
+        let text = format!("{}: job {}: refused: {text}", frame.full_topic(), frame.job);
+        core.log(Level::Error, text);
+    }
+}

@@ -1,0 +1,129 @@
+//! The engine as the [`Host`] of one callback.
+//!
+//! Reads see what the same callback has already asked for; checks of calls are in `checks`.
+
+use std::any::Any;
+use std::cell::Cell;
+
+use serde_json::Value;
+
+use super::buffer::CommandBuffer;
+use super::checks::check;
+use super::invoke::call_nested;
+use crate::engine::alloc::retained;
+use crate::engine::core::Core;
+use crate::host::{CallError, Command, Fault, Host, Instance, RemoteHandle};
+use crate::job::{Job, JobId, Timestamp, Uid};
+use crate::queue::Queues;
+use crate::resource::ResourceSet;
+
+/// What one callback sees of the engine.
+pub(in crate::engine) struct FrameHost<'e> {
+    pub(in crate::engine) core: &'e Core,
+    /// The plugin that is being called. One host serves all handlers of a list.
+    pub(in crate::engine) instance: Cell<&'e Instance>,
+    pub(in crate::engine) current: Option<JobId>,
+    pub(in crate::engine) buffer: &'e CommandBuffer,
+}
+
+impl Host for FrameHost<'_> {
+    fn now(&self) -> Timestamp {
+        self.core.clock.now
+    }
+
+    fn owner(&self) -> Uid {
+        self.core.owner
+    }
+
+    fn instance_resources(&self) -> &ResourceSet {
+        &self.core.alloc.nodes.inventory
+    }
+
+    fn current(&self) -> Option<JobId> {
+        self.current
+    }
+
+    fn job(&self, id: JobId) -> Option<&Job> {
+        self.core.job(id)
+    }
+
+    fn freed(&self, id: JobId) -> Option<ResourceSet> {
+        retained::retainable(&self.core.alloc, &self.core.jobs, self.instance.get().key(), id)
+    }
+
+    fn data(&self, id: JobId) -> Option<Value> {
+        let instance = self.instance.get();
+        let written = self.buffer.find_last(instance.key(), |command| match command {
+            Command::SetData { job, value, .. } if *job == id => Some(value.clone()),
+            _ => None,
+        });
+        written.or_else(|| self.core.jobs.get(id)?.data.get(&**instance.name()).cloned())
+    }
+
+    fn instance_data(&self) -> Option<Value> {
+        let instance = self.instance.get();
+        let written = self.buffer.find_last(instance.key(), |command| match command {
+            Command::SetInstanceData { value, .. } => Some(value.clone()),
+            _ => None,
+        });
+        written.or_else(|| self.core.plugins.instance_data.get(&**instance.name()).cloned())
+    }
+
+    fn queues(&self) -> &Queues {
+        &self.core.alloc.queues
+    }
+
+    fn call_topic(
+        &self,
+        topic: &'static str,
+        job: Option<JobId>,
+        payload: &dyn Any,
+    ) -> Result<Vec<Box<dyn Any>>, CallError> {
+        let job = match job {
+            None => None,
+            Some(id) => Some(self.core.job(id).ok_or(CallError::UnknownJob(id))?),
+        };
+        let mut answers = Vec::new();
+        for bound in self.core.plugins.stack.own(topic).iter() {
+            let instance = bound.instance();
+            if instance.is_faulted() {
+                continue;
+            }
+            let plugin = || instance.name().to_string();
+            let mark = self.buffer.mark();
+            match call_nested(self, bound, job, payload) {
+                Ok(outcome) => answers.extend(outcome.decisions().answer),
+                // The plugin is further down in this very chain of calls.
+                Err(Fault::Busy) => {
+                    return Err(CallError::Reentrant { topic, plugin: plugin() });
+                }
+                Err(Fault::Failure(failure)) => {
+                    self.buffer.drop_updates(mark);
+                    let text = failure.text().to_owned();
+                    return Err(CallError::Topic { topic, plugin: plugin(), text });
+                }
+                Err(Fault::Panic(text)) => {
+                    self.buffer.truncate(mark);
+                    self.buffer.push_panic(instance.key(), text.clone());
+                    let text = format!("panicked: {text}");
+                    return Err(CallError::Topic { topic, plugin: plugin(), text });
+                }
+            }
+        }
+        Ok(answers)
+    }
+
+    fn call(&self, command: Command) -> Result<(), CallError> {
+        check(&self.core.jobs, &command)?;
+        self.push(command);
+        Ok(())
+    }
+
+    fn push(&self, command: Command) {
+        self.buffer.push(self.instance.get().key(), command);
+    }
+
+    fn remote(&self) -> RemoteHandle {
+        self.instance.get().remote().clone()
+    }
+}

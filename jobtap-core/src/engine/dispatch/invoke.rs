@@ -1,0 +1,206 @@
+//! The one place where the engine calls handlers.
+//!
+//! Nearly every callback only looks on, or decides a priority. So [`invoke`] runs through a list of
+//! handlers in one loop, with one `catch_unwind` around all of it, and stops at the first handler that
+//! does more: only then the caller has to carry out commands, or to handle a failure. A single handler
+//! (a service, `conf.update`, an author's own topic) is a list of one.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::slice;
+
+use super::buffer::CommandBuffer;
+use super::faulted;
+use super::host::FrameHost;
+use crate::engine::agenda::{Progress, Queued};
+use crate::engine::api::Level;
+use crate::engine::core::Core;
+use crate::host::{Args, Bound, Detail, Fault, Instance, Outcome};
+use crate::job::{Job, JobId};
+use crate::topic::TopicId;
+
+/// Why [`invoke`] has returned.
+#[derive(Debug)]
+pub(in crate::engine) enum Interrupt {
+    /// All handlers were called.
+    End,
+    /// The handler has asked for something.
+    Commands,
+    /// It has failed.
+    Fault(Box<Fault>),
+    /// It will give its verdict later.
+    Deferred,
+    /// It was not called, since its plugin is faulted or was removed.
+    OutOfService,
+    /// It took this many milliseconds, which is over the budget.
+    OverBudget(u64),
+}
+
+/// Calls handlers from `progress.next` on, until one does more than look on and decide, or is out of
+/// service by `is_out`.
+#[inline]
+pub(in crate::engine) fn invoke<'e>(
+    host: &FrameHost<'e>,
+    handlers: &'e [Bound],
+    progress: &mut Progress,
+    args: &Args<'_>,
+    is_out: impl Fn(&Bound) -> bool,
+) -> Interrupt {
+    let (plugins, buffer) = (&host.core.plugins, host.buffer);
+    let called = catch_unwind(AssertUnwindSafe(|| {
+        while let Some(bound) = handlers.get(progress.next) {
+            progress.next += 1;
+            if is_out(bound) {
+                return Interrupt::OutOfService;
+            }
+            host.instance.set(bound.instance());
+            progress.deciders += usize::from(!bound.watches());
+            let (result, milliseconds) = bound.call(args, &plugins.ticks);
+            match result {
+                Ok(outcome) => {
+                    let deferred = outcome.is_deferred();
+                    progress.outcome.merge(outcome);
+                    if deferred {
+                        return Interrupt::Deferred;
+                    }
+                }
+                Err(fault) => return Interrupt::Fault(fault),
+            }
+            if milliseconds > plugins.budget {
+                return Interrupt::OverBudget(milliseconds);
+            }
+            if !buffer.is_empty() {
+                return Interrupt::Commands;
+            }
+        }
+        Interrupt::End
+    }));
+    called.unwrap_or_else(|panic| Interrupt::Fault(panicked(handlers, progress.next, &*panic)))
+}
+
+/// The fault of the handler before `next`, which has panicked.
+#[cold]
+fn panicked(handlers: &[Bound], next: usize, panic: &(dyn Any + Send)) -> Box<Fault> {
+    match handlers.get(next.wrapping_sub(1)) {
+        Some(bound) => bound.panicked(panic),
+        None => Box::new(Fault::Busy),
+    }
+}
+
+/// What these handlers see of the engine; `None` if there are no handlers.
+#[inline]
+pub(in crate::engine) fn host_of<'e>(
+    core: &'e Core,
+    handlers: &'e [Bound],
+    current: Option<JobId>,
+    buffer: &'e CommandBuffer,
+) -> Option<FrameHost<'e>> {
+    let instance = Cell::new(&**handlers.first()?.instance());
+    Some(FrameHost { core, instance, current, buffer })
+}
+
+/// How the call of one handler went.
+pub(in crate::engine) struct Called {
+    pub(in crate::engine) result: Result<Outcome, Fault>,
+    /// What it asked for; nothing when it panicked.
+    pub(in crate::engine) commands: Vec<Queued>,
+}
+
+/// Calls one handler. Also logs when it is over its budget, and the panics of plugins whose topics it
+/// called; what it asked for is left to the caller.
+pub(in crate::engine) fn call_one(
+    core: &mut Core,
+    bound: &Bound,
+    topic: TopicId,
+    detail: Detail<'_>,
+) -> Called {
+    let buffer = CommandBuffer::default();
+    let host =
+        FrameHost { core, instance: Cell::new(bound.instance()), current: None, buffer: &buffer };
+    let args = Args { host: &host, topic, job: None, detail };
+    let mut progress = Progress::default();
+    // The caller has decided that this handler is called, such as `unload` of a plugin that is off the
+    // stack already.
+    let interrupt = invoke(&host, slice::from_ref(bound), &mut progress, &args, |_| false);
+    let (mut commands, panicked) = buffer.into_parts();
+    let result = match interrupt {
+        Interrupt::Fault(fault) => Err(*fault),
+        Interrupt::OverBudget(milliseconds) => {
+            log_over_budget(core, bound, None, milliseconds);
+            Ok(progress.outcome)
+        }
+        _ => Ok(progress.outcome),
+    };
+    if matches!(result, Err(Fault::Panic(_))) {
+        commands.clear();
+    }
+    faulted::note_panics(core, panicked);
+    Called { result, commands }
+}
+
+/// Calls an author's own topic at one handler, during another callback, and with that one's buffer.
+pub(in crate::engine) fn call_nested(
+    outer: &FrameHost<'_>,
+    bound: &Bound,
+    job: Option<&Job>,
+    payload: &dyn Any,
+) -> Result<Outcome, Fault> {
+    let host = FrameHost {
+        core: outer.core,
+        instance: Cell::new(bound.instance()),
+        current: job.map(Job::id),
+        buffer: outer.buffer,
+    };
+    let args = Args { host: &host, topic: TopicId::Own, job, detail: Detail::Own(payload) };
+    let mut progress = Progress::default();
+    match invoke(&host, slice::from_ref(bound), &mut progress, &args, |_| false) {
+        Interrupt::Fault(fault) => Err(*fault),
+        _ => Ok(progress.outcome),
+    }
+}
+
+/// Calls back into a plugin outside of any topic: for a timer, or for work that has come back. Returns
+/// `None` if the plugin is being called.
+pub(in crate::engine) fn call_back(
+    core: &mut Core,
+    instance: &Instance,
+    call: impl for<'a> FnOnce(&mut dyn Any, &'a Args<'a>),
+) -> Option<Called> {
+    let buffer = CommandBuffer::default();
+    let host = FrameHost { core, instance: Cell::new(instance), current: None, buffer: &buffer };
+    let args = Args::new(&host, TopicId::Own);
+    let ticks = &core.plugins.ticks;
+    let start = ticks.coarse();
+    let result = instance.with(|plugin| call(plugin, &args))?;
+    let milliseconds = ticks.coarse().saturating_sub(start);
+    let (mut commands, panicked) = buffer.into_parts();
+    if result.is_err() {
+        commands.clear();
+    }
+    if milliseconds > core.plugins.budget {
+        log_slow(core, instance.name(), "later", milliseconds);
+    }
+    faulted::note_panics(core, panicked);
+    let result = result.map(|()| Outcome::default()).map_err(Fault::Panic);
+    Some(Called { result, commands })
+}
+
+/// Logs that a handler took longer than `job-manager.plugin-time-budget`.
+#[cold]
+pub(in crate::engine) fn log_over_budget(
+    core: &mut Core,
+    bound: &Bound,
+    job: Option<JobId>,
+    milliseconds: u64,
+) {
+    let (plugin, topic) = (bound.instance().name(), bound.entry().full_name());
+    let job = job.map(|id| format!(": job {id}")).unwrap_or_default();
+    log_slow(core, plugin, &format!("{topic}{job}"), milliseconds);
+}
+
+fn log_slow(core: &mut Core, plugin: &str, what: &str, milliseconds: u64) {
+    let (took, budget) = (milliseconds as f64 / 1e3, core.plugins.budget as f64 / 1e3);
+    let text = format!("{plugin}: {what}: took {took} s, more than its budget of {budget} s");
+    core.log(Level::Warning, text);
+}

@@ -1,0 +1,314 @@
+//! How plugins are loaded: by themselves, by the configuration, or on request.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::invoke::{Called, call_one};
+use super::{Plugins, patterns, removal};
+use crate::engine::StartError;
+use crate::engine::api::{Level, RequestError};
+use crate::engine::core::Core;
+use crate::host::{
+    Bound, Detail, Failure, Fault, InitArgs, Instance, PluginDescriptor, PluginKey, RemoteHandle,
+    panic_text,
+};
+use crate::job::Fsd;
+use crate::suggest;
+use crate::topic::TopicId;
+
+const EEXIST: i32 = 17;
+const ENOENT: i32 = 2;
+const EINVAL: i32 = 22;
+
+/// The refusal of a `conf` that is not an object; the text is Flux's, with its spelling.
+const CONF_MUST_BE_OBJECT: &str = "jobptap: plugin conf must be a JSON object";
+
+/// Milliseconds that a callback may take, unless `job-manager.plugin-time-budget` says otherwise.
+pub(super) const DEFAULT_BUDGET: u64 = 100;
+
+type Linked = &'static PluginDescriptor;
+
+/// A loaded plugin, for lists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PluginStatus {
+    /// The name by which it was loaded: with `.so` if the configuration or request wrote it so.
+    pub name: String,
+    /// The crate that it comes from.
+    pub crate_name: &'static str,
+    /// The version of that crate.
+    pub version: &'static str,
+    /// It has panicked too often and is not called until it is loaded anew.
+    pub faulted: bool,
+}
+
+/// The loaded plugins in load order.
+pub(in crate::engine) fn list(plugins: &Plugins) -> Vec<PluginStatus> {
+    let status = |plugin: &Rc<Instance>| PluginStatus {
+        name: plugin.listed_as().to_owned(),
+        crate_name: plugin.descriptor().crate_name,
+        version: plugin.descriptor().crate_version,
+        faulted: plugin.is_faulted(),
+    };
+    plugins.stack.plugins().iter().map(status).collect()
+}
+
+/// Loads the plugins of a new manager: those with `load = "auto"`, then what `[job-manager] plugins`
+/// says in its order, then those that have a table in the configuration, then those that come last.
+pub(in crate::engine) fn load_configured(core: &mut Core) -> Result<(), StartError> {
+    read_budget(core).map_err(StartError)?;
+    let auto: Vec<_> = core.plugins.registry.auto().collect();
+    load_all(core, auto)?;
+    let registry = &core.plugins.registry;
+    let configured = registry.configured().filter(|plugin| has_table(&core.config, plugin));
+    let mut last: Vec<_> = configured.chain(registry.last()).collect();
+    let directives = match core.config.pointer("/job-manager/plugins").cloned() {
+        None => Vec::new(),
+        Some(Value::Array(directives)) => directives,
+        Some(_) => {
+            let text = "[job-manager.plugins] config must be an array";
+            return Err(StartError(text.to_owned()));
+        }
+    };
+    for (index, directive) in directives.iter().enumerate() {
+        follow_directive(core, directive, &mut last)
+            .map_err(|text| StartError(format!("[job-manager.plugins][{index}]: {text}")))?;
+    }
+    last.retain(|plugin| core.plugins.stack.find(plugin.name).is_none());
+    load_all(core, last)?;
+    warn_without_priority(core);
+    Ok(())
+}
+
+fn load_all(core: &mut Core, plugins: Vec<Linked>) -> Result<(), StartError> {
+    for plugin in plugins {
+        load(core, plugin, plugin.name, None).map_err(|text| {
+            StartError(format!("plugin {} can't be loaded: {text}", plugin.name))
+        })?;
+    }
+    Ok(())
+}
+
+/// Loads the plugins that have a table in the configuration now and had none `before`; all of them, or
+/// none. A plugin that had a table and is not loaded was removed by an administrator, and stays so.
+pub(in crate::engine) fn load_newly_configured(
+    core: &mut Core,
+    before: &Value,
+) -> Result<Vec<PluginKey>, String> {
+    let is_new = |plugin: &Linked| {
+        has_table(&core.config, plugin)
+            && !has_table(before, plugin)
+            && core.plugins.stack.find(plugin.name).is_none()
+    };
+    let new: Vec<Linked> = core.plugins.registry.configured().filter(is_new).collect();
+    let mut keys = Vec::new();
+    for plugin in new {
+        match load(core, plugin, plugin.name, None) {
+            Ok(key) => keys.push(key),
+            Err(text) => {
+                let loaded = core.plugins.stack.remove(|loaded| keys.contains(&loaded.key()));
+                loaded.into_iter().for_each(|plugin| removal::drop_instance(core, plugin));
+                return Err(text);
+            }
+        }
+    }
+    Ok(keys)
+}
+
+/// Warns when no loaded plugin decides priorities. A handler of `job.state.priority` may only look on.
+pub(in crate::engine) fn warn_without_priority(core: &mut Core) {
+    let handlers = core.plugins.stack.handlers(TopicId::JobStatePriority);
+    if !handlers.is_some_and(|list| list.iter().any(|bound| bound.entry().answers)) {
+        let text = "no loaded plugin decides priorities in job.state.priority: jobs will wait in \
+                    PRIORITY until one does";
+        core.log(Level::Warning, text);
+    }
+}
+
+/// Follows one entry of `[job-manager] plugins`. `last` are plugins that are loaded after all entries;
+/// an entry can take them out.
+fn follow_directive(
+    core: &mut Core,
+    directive: &Value,
+    last: &mut Vec<Linked>,
+) -> Result<(), String> {
+    let Value::Object(table) = directive else {
+        return Err("entry must be a table".to_owned());
+    };
+    let text = |key: &str| match table.get(key) {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(_) => Err(format!("{key} must be a string")),
+    };
+    if let Some(key) = table.keys().find(|key| !["load", "remove", "conf"].contains(&&***key)) {
+        return Err(format!("unknown key {key:?}: use load, remove, conf"));
+    }
+    if let Some(name) = text("remove")? {
+        let count = last.len();
+        last.retain(|plugin| !patterns::means(&name, plugin.name, plugin.name));
+        let removed = removal::remove(core, &name);
+        if count == last.len() {
+            removed.map_err(|error| format!("remove {name}: {}", error.text))?;
+        }
+    }
+    if let Some(name) = text("load")? {
+        let conf = table.get("conf").cloned();
+        load_named(core, &name, conf).map_err(|error| format!("load: {}", error.text))?;
+    }
+    Ok(())
+}
+
+/// Takes over `job-manager.plugin-time-budget` from the configuration.
+pub(in crate::engine) fn read_budget(core: &mut Core) -> Result<(), String> {
+    let key = "job-manager.plugin-time-budget";
+    core.plugins.budget = match core.config.pointer("/job-manager/plugin-time-budget") {
+        None => DEFAULT_BUDGET,
+        Some(value) => {
+            let fsd: Fsd =
+                serde_json::from_value(value.clone()).map_err(|e| format!("{key}: {e}"))?;
+            // An FSD is not negative; fractions of a millisecond are cut.
+            (fsd.as_secs() * 1000.0) as u64
+        }
+    };
+    Ok(())
+}
+
+/// Loads a linked plugin by the name that a client or the configuration gives.
+pub(in crate::engine) fn load_named(
+    core: &mut Core,
+    name: &str,
+    conf: Option<Value>,
+) -> Result<PluginKey, RequestError> {
+    if conf.as_ref().is_some_and(|conf| !conf.is_object() && !conf.is_null()) {
+        return Err(RequestError::new(EINVAL, CONF_MUST_BE_OBJECT));
+    }
+    // Flux names a plugin by its file. Here it is linked, so that a path and `.so` mean nothing.
+    let listed = name.rsplit('/').next().unwrap_or(name);
+    let bare = listed.strip_suffix(".so").unwrap_or(listed);
+    if core.plugins.stack.find(bare).is_some() {
+        return Err(RequestError::new(EEXIST, format!("{listed} already loaded")));
+    }
+    let linked = core.plugins.registry.find(bare);
+    let linked =
+        linked.ok_or_else(|| RequestError::new(ENOENT, not_linked(&core.plugins, name, bare)))?;
+    load(core, linked, listed, conf).map_err(|text| RequestError::new(EINVAL, text))
+}
+
+/// The error for a plugin that is not linked, with the name that was probably meant.
+fn not_linked(plugins: &Plugins, name: &str, bare: &str) -> String {
+    let linked = plugins.registry.plugins().map(|plugin| plugin.name);
+    match suggest::nearest(bare, linked) {
+        Some(meant) => format!("{name}: No such plugin found; did you mean {meant}?"),
+        None => format!("{name}: No such plugin found"),
+    }
+}
+
+/// Builds an instance, shows it the configuration, and puts it at the end of the stack.
+fn load(
+    core: &mut Core,
+    descriptor: Linked,
+    listed: &str,
+    conf: Option<Value>,
+) -> Result<PluginKey, String> {
+    let instance = build(core, descriptor, listed, conf)?;
+    let key = instance.key();
+    core.plugins.stack.push(instance);
+    if let Err(text) = show_config(core, key) {
+        let refused = core.plugins.stack.remove(|plugin| plugin.key() == key);
+        refused.into_iter().for_each(|plugin| removal::drop_instance(core, plugin));
+        return Err(text);
+    }
+    for service in descriptor.handlers.iter().filter(|handler| handler.topic == "service") {
+        let topic = service_topic(descriptor.name, service.key);
+        let text = format!("jobtap plugin {listed} registered method {topic}");
+        core.log(Level::Debug, text);
+    }
+    Ok(key)
+}
+
+/// Builds an instance of a plugin, which is not on the stack yet.
+pub(in crate::engine) fn build(
+    core: &mut Core,
+    descriptor: Linked,
+    listed: &str,
+    conf: Option<Value>,
+) -> Result<Instance, String> {
+    let key = PluginKey(core.plugins.next_key);
+    core.plugins.next_key += 1;
+    let name: Arc<str> = Arc::from(descriptor.name);
+    let sink = Arc::clone(&core.plugins.sink);
+    let remote = RemoteHandle::new(key, Arc::clone(&name), sink);
+    let conf = merged_conf(&core.config, descriptor.name, conf)?;
+    let first_key = |conf: &Value| conf.as_object()?.keys().next().cloned();
+    if let Some(key) = first_key(&conf).filter(|_| (descriptor.schema)().is_none()) {
+        return Err(format!(
+            "[plugins.{}]: unknown key {key:?}: this plugin takes no configuration",
+            descriptor.name
+        ));
+    }
+    let args = InitArgs {
+        name: descriptor.name,
+        conf: &conf,
+        instance_conf: &core.config,
+        remote: remote.clone(),
+    };
+    let instance = catch_unwind(AssertUnwindSafe(|| (descriptor.new)(&args)))
+        .map_err(|panic| format!("#[init] panicked: {}", panic_text(&*panic)))?
+        .map_err(|error| error.text().to_owned())?;
+    Ok(Instance::new(descriptor, listed, instance, remote))
+}
+
+/// A plugin's configuration: the `conf` that was given at load over `[plugins.NAME]`.
+fn merged_conf(config: &Value, name: &str, conf: Option<Value>) -> Result<Value, String> {
+    let table = config.get("plugins").and_then(|plugins| plugins.get(name));
+    let mut merged = match table {
+        None => Map::new(),
+        Some(Value::Object(table)) => table.clone(),
+        Some(_) => return Err(format!("[plugins.{name}] must be a table")),
+    };
+    match conf {
+        None | Some(Value::Null) => {}
+        Some(Value::Object(conf)) => merged.extend(conf),
+        Some(_) => return Err(CONF_MUST_BE_OBJECT.to_owned()),
+    }
+    Ok(Value::Object(merged))
+}
+
+/// Calls `conf.update` of one plugin with the present configuration. An error is its refusal.
+pub(in crate::engine) fn show_config(core: &mut Core, key: PluginKey) -> Result<(), String> {
+    let handlers = core.plugins.stack.handlers(TopicId::ConfUpdate);
+    let own = |bound: &&Bound| bound.plugin() == key && !bound.instance().is_faulted();
+    let Some(bound) = handlers.and_then(|list| list.iter().find(own)).cloned() else {
+        return Ok(());
+    };
+    let config = core.config.clone();
+    let Called { result, commands } =
+        call_one(core, &bound, TopicId::ConfUpdate, Detail::Conf(&config));
+    let name = bound.instance().name();
+    match result {
+        Ok(_) => {
+            core.agenda.push_commands(TopicId::ConfUpdate.name(), commands);
+            Ok(())
+        }
+        Err(Fault::Failure(Failure::Reject(text))) if !text.is_empty() => Err(text),
+        Err(Fault::Failure(_) | Fault::Busy) => {
+            Err(format!("config rejected by {name} jobtap plugin"))
+        }
+        Err(Fault::Panic(text)) => Err(format!("conf.update panicked: {text}")),
+    }
+}
+
+/// The service name under which clients reach a method of a plugin.
+fn service_topic(plugin: &str, method: &str) -> String {
+    let plugin = plugin.strip_prefix('.').unwrap_or(plugin);
+    let dot = if method.is_empty() { "" } else { "." };
+    format!("job-manager.{plugin}{dot}{method}")
+}
+
+/// Whether the configuration has a table for a plugin with `load = "configured"`.
+fn has_table(config: &Value, plugin: &PluginDescriptor) -> bool {
+    let has = |of: &str| config.get(of).is_some_and(|of| of.get(plugin.name).is_some());
+    has("plugins") || has("job-manager")
+}

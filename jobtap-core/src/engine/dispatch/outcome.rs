@@ -1,0 +1,95 @@
+//! What follows from the priorities, annotations and resources that handlers return.
+
+use std::collections::VecDeque;
+
+use serde_json::{Map, Value};
+
+use super::frames;
+use crate::engine::agenda::{Frame, Purpose, Work};
+use crate::engine::alloc::schedule;
+use crate::engine::api::Level;
+use crate::engine::core::Core;
+use crate::engine::events;
+use crate::engine::jobs::annotations;
+use crate::host::{Outcome, Priority};
+use crate::job::{Job, JobId, State};
+use crate::topic::TopicId;
+
+/// Takes over what all handlers of a topic have decided.
+pub(in crate::engine) fn take(core: &mut Core, topic: TopicId, id: JobId, outcome: Outcome) {
+    let priority = outcome.priority;
+    let decisions = outcome.decisions();
+    if let Some(notes) = decisions.annotations {
+        // Annotations from `job.new` are part of what is first published of the job.
+        annotate(core, id, &notes, topic != TopicId::JobNew);
+    }
+    if let Some(resources) = decisions.resources {
+        schedule::force_resources(core, id, resources);
+    }
+    set_priority(core, id, priority);
+}
+
+/// Merges annotations into the job's; with `publish`, watchers of all jobs see them. They are not
+/// logged (RFC 21).
+pub(in crate::engine) fn annotate(
+    core: &mut Core,
+    id: JobId,
+    notes: &Map<String, Value>,
+    publish: bool,
+) {
+    let Some(record) = core.jobs.get_mut(id) else { return };
+    annotations::merge(&mut record.job.annotations, notes);
+    if publish {
+        let all = &*record.job.annotations;
+        let all = if all.is_empty() { Value::Null } else { all.clone().into() };
+        core.post(id, events::annotations(core.clock.now, all));
+    }
+}
+
+/// Sets a job's priority, if its state and urgency permit.
+pub(in crate::engine) fn set_priority(core: &mut Core, id: JobId, priority: Priority) {
+    let Priority::Set(wanted) = priority else {
+        return;
+    };
+    let Some(record) = core.jobs.get(id) else {
+        return;
+    };
+    let job = &record.job;
+    // Urgencies 0 and 31 override every plugin.
+    let value = job.urgency.forced_priority().unwrap_or(wanted);
+    let changed = job.priority != Some(value) || record.posted.contains("priority");
+    match job.state {
+        State::Priority => core.post(id, events::priority(core.clock.now, value)),
+        State::Sched if changed => core.post(id, events::priority(core.clock.now, value)),
+        _ => {}
+    }
+}
+
+/// Asks all plugins for the priority of each job in PRIORITY and SCHED.
+pub(in crate::engine) fn reprioritize_all(core: &mut Core) {
+    let jobs =
+        core.jobs.active_where(|record| matches!(record.job.state, State::Priority | State::Sched));
+    core.agenda.push(Work::AskPriorities(jobs.into()));
+}
+
+/// Asks for the priority of the next of these jobs.
+pub(in crate::engine) fn ask_next_priority(core: &mut Core, mut jobs: VecDeque<JobId>) {
+    let Some(id) = jobs.pop_front() else { return };
+    core.agenda.push(Work::AskPriorities(jobs));
+    core.touch(id);
+    frames::push(core, Frame::new(TopicId::JobPriorityGet, id, Purpose::PriorityGet));
+}
+
+/// Takes over the answer to `job.priority.get`.
+pub(in crate::engine) fn take_priority(core: &mut Core, frame: &Frame) {
+    let state = core.job(frame.job).map(Job::state);
+    match frame.progress.outcome.priority {
+        Priority::Set(_) => set_priority(core, frame.job, frame.progress.outcome.priority),
+        Priority::Unavailable if state == Some(State::Sched) => {
+            let (topic, id) = (frame.topic.name(), frame.job);
+            let text = format!("{topic}: job {id} lost its priority; it keeps the old one");
+            core.log(Level::Error, text);
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,116 @@
+//! How plugins are removed, and what happens to what they have open.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::invoke::{Called, call_one};
+use super::{async_work, commands, loading, patterns};
+use crate::engine::agenda::Cause;
+use crate::engine::alloc::retained;
+use crate::engine::api::{Level, RequestError};
+use crate::engine::core::Core;
+use crate::host::{Detail, Fault, Instance, PluginKey, panic_text};
+use crate::job::{JobId, State};
+use crate::topic::TopicId;
+
+const ENOENT: i32 = 2;
+
+/// Removes the plugins that a pattern means: an exact name, a shell pattern, or `all`.
+pub(in crate::engine) fn remove(core: &mut Core, pattern: &str) -> Result<(), RequestError> {
+    let means = |plugin: &Instance| patterns::means(pattern, plugin.name(), plugin.listed_as());
+    let leaving = core.plugins.stack.plugins().iter().filter(|plugin| means(plugin));
+    let leaving: Vec<Rc<Instance>> = leaving.cloned().collect();
+    if leaving.is_empty() && pattern != "all" {
+        return Err(RequestError::new(ENOENT, "Failed to find plugin to remove"));
+    }
+    for plugin in &leaving {
+        call_unload(core, plugin);
+    }
+    drop(leaving);
+    let removed = core.plugins.stack.remove(means);
+    let gone: Vec<_> = removed.iter().map(|p| (p.key(), Arc::clone(p.name()))).collect();
+    for plugin in removed {
+        core.plugins.panics.remove(&plugin.key());
+        drop_instance(core, plugin);
+    }
+    close_open(core, &gone, Perilogs::Fail);
+    Ok(())
+}
+
+/// Removes an instance that is off the stack already, since a new one has taken its place.
+pub(in crate::engine) fn remove_replaced(core: &mut Core, old: Rc<Instance>) {
+    call_unload(core, &old);
+    let gone = [(old.key(), Arc::clone(old.name()))];
+    core.plugins.panics.remove(&old.key());
+    drop_instance(core, old);
+    close_open(core, &gone, Perilogs::LeaveOpen);
+}
+
+/// Calls `unload` of one plugin. What it asks for is carried out at once, as long as the plugin is
+/// still known.
+fn call_unload(core: &mut Core, plugin: &Rc<Instance>) {
+    let Some(bound) = plugin.unload().filter(|_| !plugin.is_faulted()) else { return };
+    let Called { result, commands } = call_one(core, &bound, TopicId::Unload, Detail::None);
+    let problem = match result {
+        Ok(_) | Err(Fault::Busy) => None,
+        Err(Fault::Failure(failure)) => Some(failure.text().to_owned()),
+        Err(Fault::Panic(text)) => Some(format!("panicked: {text}")),
+    };
+    if let Some(text) = problem {
+        core.log(Level::Error, format!("{}: unload: {text}", plugin.name()));
+    }
+    for queued in commands {
+        commands::carry_out(core, TopicId::Unload.name(), queued);
+    }
+}
+
+/// What happens to the open prologs and epilogs of a plugin that is gone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Perilogs {
+    /// They have failed.
+    Fail,
+    /// They stay open for the instance that has taken the plugin's place.
+    LeaveOpen,
+}
+
+/// Closes what plugins that are gone have open. Their dependencies stay: they are conditions of the
+/// job, and the plugin takes them up again when it is loaded again.
+fn close_open(core: &mut Core, gone: &[(PluginKey, Arc<str>)], perilogs: Perilogs) {
+    let keys: Vec<PluginKey> = gone.iter().map(|(key, _)| *key).collect();
+    core.timers.stop_timers_of(&keys);
+    core.plugins.refuse_awaited(&mut core.agenda, gone, "was removed");
+    core.plugins.refuse_requests(&mut core.effects, gone);
+    async_work::kill_processes(&mut core.effects, &keys);
+    retained::free_all_of(core, &keys);
+    let jobs: Vec<JobId> = core.jobs.active.iter().copied().collect();
+    for id in jobs {
+        async_work::abort_of(&mut core.jobs, id, &keys);
+        let Some(record) = core.jobs.get_mut(id) else {
+            continue;
+        };
+        record.subscribers.retain(|key| !keys.contains(key));
+        let state = record.job.state;
+        if perilogs == Perilogs::LeaveOpen {
+            record.perilogs.disown_all(&keys);
+            continue;
+        }
+        commands::fail_perilogs_of(core, id, &keys);
+        if state == State::Priority {
+            // The priority that the job waits for may have been this plugin's.
+            core.notify(TopicId::JobStatePriority, id, Cause::None);
+        }
+    }
+    if core.started {
+        loading::warn_without_priority(core);
+    }
+}
+
+/// Drops an instance. A panic in its `Drop` is caught and logged.
+pub(in crate::engine) fn drop_instance(core: &mut Core, plugin: Rc<Instance>) {
+    let name = Arc::clone(plugin.name());
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(plugin))) {
+        let text = format!("{name}: drop: panicked: {}", panic_text(&*panic));
+        core.log(Level::Error, text);
+    }
+}

@@ -1,0 +1,148 @@
+//! The end of a job's time, and the signal that a job can ask for before it.
+
+use serde_json::Value;
+
+use super::{ExecConfig, signal};
+use crate::engine::api::TimerId;
+use crate::engine::core::Core;
+use crate::engine::jobs::{Reattach, Record};
+use crate::engine::timers::Due;
+use crate::job::{JobId, Signal, State, Timestamp};
+use crate::jobspec::Jobspec;
+use crate::resource::ResourceSet;
+
+const SIGUSR1: i32 = 10;
+
+/// How many seconds before its end a job is warned, if its jobspec does not say.
+const WARNING: f64 = 60.0;
+
+/// For how many seconds the end of a job waits until the execution system has reported what the job
+/// did while no manager ran. A job that has finished in time must not be ended.
+const CATCH_UP: f64 = 10.0;
+
+/// Sets the timer for the end of a job's time.
+pub(in crate::engine) fn arm(core: &mut Core, id: JobId, started: Timestamp) {
+    let Some(record) = core.jobs.get(id) else {
+        return;
+    };
+    let Some(end) = end_of(record, core.exec, started) else {
+        return;
+    };
+    let warning = warning(&record.job.jobspec);
+    let now = core.clock.now;
+    let behind = record.execution.reattach != Reattach::Done;
+    let earliest = if behind { now + CATCH_UP } else { now };
+    let at = if end < earliest { earliest } else { end };
+    let expiry = core.start_timer(at, Due::Expire(id));
+    if let Some(record) = core.jobs.get_mut(id) {
+        record.execution.expiry = Some(expiry);
+    }
+    // Not if the job is shorter than its warning, or the moment has passed before a restart.
+    if let Some((signum, before)) = warning
+        && end + -before > now
+    {
+        core.start_timer(end + -before, Due::Warn { job: id, signum, expiry });
+    }
+}
+
+/// Sets the timer anew, since the end has moved.
+pub(in crate::engine) fn rearm(core: &mut Core, id: JobId) {
+    let Some(record) = core.jobs.get_mut(id) else {
+        return;
+    };
+    let (timer, start) = (record.execution.expiry.take(), record.times.start.get());
+    core.timers.stop(timer);
+    if let Some(start) = start {
+        arm(core, id, start);
+    }
+}
+
+/// When the job's time is up, if it has an end.
+fn end_of(record: &Record, config: ExecConfig, started: Timestamp) -> Option<Timestamp> {
+    let resources = record.job.resources.as_ref()?;
+    let end = delayed_end(resources, started.as_secs(), config.max_start_delay)?;
+    Some(Timestamp::from_secs(end))
+}
+
+/// Warns a job if the moment for it passed while no manager ran. Whether the manager before has done
+/// it is not recorded, and a second warning does less harm than none.
+pub(in crate::engine) fn warn_if_missed(core: &mut Core, id: JobId) {
+    let Some(record) = core.jobs.get(id) else {
+        return;
+    };
+    let now = core.clock.now;
+    let missed = || {
+        let started = record.times.start.get()?;
+        let end = end_of(record, core.exec, started)?;
+        let (signum, before) = warning(&record.job.jobspec)?;
+        let moment = end + -before;
+        (started < moment && moment <= now && now < end).then_some(signum)
+    };
+    if let Some(signum) = missed() {
+        signal(&core.jobs, &mut core.effects, id, signum);
+    }
+}
+
+/// Warns a job, unless its end has moved since the timer was set.
+pub(in crate::engine) fn warn(core: &mut Core, id: JobId, signum: i32, expiry: TimerId) {
+    if core.jobs.get(id).is_some_and(|record| record.execution.expiry == Some(expiry)) {
+        signal(&core.jobs, &mut core.effects, id, signum);
+    }
+}
+
+/// Ends a job whose time is up.
+pub(in crate::engine) fn expire(core: &mut Core, id: JobId) {
+    if core.jobs.state(id) == Some(State::Run) {
+        core.raise_fatal(id, "timeout", "resource allocation expired");
+    }
+}
+
+/// The signal that a job wants before its end, and how many seconds before (shell option `signal`).
+fn warning(spec: &Jobspec) -> Option<(i32, f64)> {
+    let option = spec.shell_option("signal")?.as_object()?;
+    let signum = option.get("signum").map_or(Some(SIGUSR1.into()), Value::as_i64)?;
+    let before = option.get("timeleft").map_or(Some(WARNING), Value::as_f64)?;
+    let signal = Signal::from_number(signum)?.sendable().ok()?;
+    (before >= 0.0).then_some((signal.number(), before))
+}
+
+/// When the time of a job is up that started at `started`; both in UNIX seconds.
+///
+/// That is the expiration of its resources, or later if it started late: a job holds its nodes while
+/// its prologs run, and a slow prolog is not to use up the job's time. A delay of more than
+/// `exec.max-start-delay-percent` of the job's time moves the end by the whole delay. `config` is the
+/// configuration of the manager that runs the job. Returns `None` for a job without an end.
+///
+/// # Errors
+/// When `[exec]` has a value that cannot be used; the text names the key.
+///
+/// ```
+/// use jobtap_core::engine::end_of_started;
+/// use jobtap_core::resource::ResourceSet;
+/// use serde_json::json;
+///
+/// let mut resources = ResourceSet::default();
+/// resources.set_times(100.0, 200.0).unwrap();
+/// assert_eq!(end_of_started(&resources, 125.0, &json!({})), Ok(Some(200.0)));
+/// assert_eq!(end_of_started(&resources, 130.0, &json!({})), Ok(Some(230.0)));
+/// ```
+pub fn end_of_started(
+    resources: &ResourceSet,
+    started: f64,
+    config: &Value,
+) -> Result<Option<f64>, String> {
+    let max_start_delay = ExecConfig::read(config)?.max_start_delay;
+    Ok(delayed_end(resources, started, max_start_delay))
+}
+
+/// The same. `max_start_delay` is the part of the job's time by which it may start late without a
+/// later end.
+fn delayed_end(resources: &ResourceSet, started: f64, max_start_delay: f64) -> Option<f64> {
+    let expiration = resources.expiration()?;
+    let Some(from) = resources.starttime() else {
+        return Some(expiration);
+    };
+    let delay = started - from;
+    let late = delay > (expiration - from) * max_start_delay;
+    Some(if late { expiration + delay } else { expiration })
+}

@@ -1,0 +1,60 @@
+//! How annotations are merged: objects key by key; `null` removes a key, and so does becoming empty.
+
+use serde_json::{Map, Value};
+
+/// Merges `notes` into `target`.
+pub(in crate::engine) fn merge(target: &mut Map<String, Value>, notes: &Map<String, Value>) {
+    for (key, note) in notes {
+        match (target.get_mut(key), note) {
+            (_, Value::Null) => {
+                target.shift_remove(key);
+            }
+            (Some(Value::Object(inner)), Value::Object(more)) => {
+                merge(inner, more);
+                if inner.is_empty() {
+                    target.shift_remove(key);
+                }
+            }
+            (_, Value::Object(more)) => {
+                let mut inner = Map::new();
+                merge(&mut inner, more);
+                if !inner.is_empty() {
+                    target.insert(key.clone(), Value::Object(inner));
+                }
+            }
+            _ => {
+                target.insert(key.clone(), note.clone());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn merged(a: Value, b: Value) -> Value {
+        let Value::Object(mut target) = a else { unreachable!() };
+        merge(&mut target, b.as_object().unwrap());
+        Value::Object(target)
+    }
+
+    #[test]
+    fn objects_merge_by_key_and_null_removes() {
+        let a = json!({"sched": {"t_estimate": 1, "reason": "x"}, "user": {"keep": 1}});
+        let b = json!({"sched": {"reason": null}, "user": {"more": 2}});
+        assert_eq!(
+            merged(a, b),
+            json!({"sched": {"t_estimate": 1}, "user": {"keep": 1, "more": 2}})
+        );
+    }
+
+    #[test]
+    fn what_became_empty_goes() {
+        assert_eq!(merged(json!({"a": {"b": 1}}), json!({"a": {"b": null}})), json!({}));
+        assert_eq!(merged(json!({}), json!({"a": {"b": null}, "c": null})), json!({}));
+        assert_eq!(merged(json!({"a": 1}), json!({"a": {"b": 2}})), json!({"a": {"b": 2}}));
+    }
+}

@@ -1,0 +1,45 @@
+//! The asynchronous handlers that are at work on a job.
+
+use thin_vec::ThinVec;
+
+use crate::host::{AbortHandle, Hold, PluginKey, Work as RemoteWork};
+use crate::job::State;
+
+/// What asynchronous handlers do for a job, and which of them want to know when it ends.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct AsyncWork {
+    pub(in crate::engine) running: ThinVec<Running>,
+    /// Callbacks for the job's first fatal exception, or its end.
+    pub(in crate::engine) at_end: ThinVec<(PluginKey, RemoteWork)>,
+}
+
+impl AsyncWork {
+    pub(in crate::engine) fn is_empty(&self) -> bool {
+        self.running.is_empty() && self.at_end.is_empty()
+    }
+}
+
+/// One asynchronous handler at work.
+#[derive(Debug)]
+pub(in crate::engine) struct Running {
+    pub(in crate::engine) plugin: PluginKey,
+    /// The description that it has in events, such as that of its prolog.
+    pub(in crate::engine) what: String,
+    pub(in crate::engine) hold: Hold,
+    /// It goes on when the job ends first.
+    pub(in crate::engine) run_on: bool,
+    pub(in crate::engine) abort: AbortHandle,
+}
+
+impl Running {
+    /// Whether the job no longer waits for this work once it is in `state`.
+    pub(in crate::engine) fn is_obsolete(&self, state: State) -> bool {
+        match self.hold {
+            // A user's update can be validated as long as the job is active.
+            Hold::Verdict | Hold::Epilog => state == State::Inactive,
+            Hold::Dependency => !matches!(state, State::New | State::Depend),
+            Hold::Priority => state != State::Priority,
+            Hold::Prolog => state >= State::Cleanup && !self.run_on,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! How far the execution of a job is.
+
+use crate::engine::api::TimerId;
+
+/// The execution of one job.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Execution {
+    pub(in crate::engine) phase: Phase,
+    pub(in crate::engine) reattach: Reattach,
+    pub(in crate::engine) simulation: Simulation,
+    /// Ends the job when its time is up.
+    pub(in crate::engine) expiry: Option<TimerId>,
+}
+
+/// What has been asked of the execution system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::engine) enum Phase {
+    /// Nothing yet.
+    #[default]
+    Idle,
+    /// Nothing, and nothing will be: the job ended in its prolog.
+    Skipped,
+    /// To start the job. Its last report is still to come.
+    Started,
+    /// To end it. Its last report is still to come.
+    Ending,
+    /// The last report has arrived.
+    Released,
+}
+
+impl Phase {
+    /// Whether the execution system still has something to report.
+    pub(in crate::engine) fn is_open(self) -> bool {
+        matches!(self, Phase::Started | Phase::Ending)
+    }
+}
+
+/// How far a job that ran before a restart is back under the manager's control.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::engine) enum Reattach {
+    /// It is, or was started by this manager.
+    #[default]
+    Done,
+    /// The execution system was asked for it and has not answered.
+    Requested,
+    /// It has answered, and still reports what the job did while no manager ran.
+    CatchingUp,
+}
+
+/// The state of a job that is executed without processes.
+#[derive(Debug, Default)]
+pub(in crate::engine) enum Simulation {
+    /// The job is not simulated, or its simulation has not begun or is over.
+    #[default]
+    None,
+    /// It executes.
+    Running(Box<Simulated>),
+    /// It has finished. The release is posted once no other event waits, as a real execution's last
+    /// report comes after everything that `finish` caused.
+    ReleaseDue,
+}
+
+/// One simulated job while it executes.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Simulated {
+    pub(in crate::engine) timer: Option<TimerId>,
+    pub(in crate::engine) started: bool,
+    /// A client says when it starts and finishes.
+    pub(in crate::engine) overridden: bool,
+    pub(in crate::engine) wait_status: i32,
+}
+
+impl Simulation {
+    /// The simulated job, while it executes.
+    pub(in crate::engine) fn running(&self) -> Option<&Simulated> {
+        match self {
+            Simulation::Running(simulated) => Some(simulated),
+            Simulation::None | Simulation::ReleaseDue => None,
+        }
+    }
+
+    /// The simulated job, while it executes.
+    pub(in crate::engine) fn running_mut(&mut self) -> Option<&mut Simulated> {
+        match self {
+            Simulation::Running(simulated) => Some(simulated),
+            Simulation::None | Simulation::ReleaseDue => None,
+        }
+    }
+
+    /// Ends the simulation, if it executes.
+    pub(in crate::engine) fn take(&mut self) -> Option<Simulated> {
+        match self {
+            Simulation::Running(_) => match std::mem::take(self) {
+                Simulation::Running(simulated) => Some(*simulated),
+                Simulation::None | Simulation::ReleaseDue => None,
+            },
+            Simulation::None | Simulation::ReleaseDue => None,
+        }
+    }
+
+    /// Takes the release that is due, if it is.
+    pub(in crate::engine) fn take_release(&mut self) -> bool {
+        let due = matches!(self, Simulation::ReleaseDue);
+        if due {
+            *self = Simulation::None;
+        }
+        due
+    }
+}

@@ -1,0 +1,101 @@
+//! What a job holds of the instance's resources.
+
+use std::sync::Arc;
+
+use crate::resource::{Idset, ResourceSet};
+
+/// The resources that a job holds, from `alloc` to `free`.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Holding {
+    pub(in crate::engine) state: HoldState,
+    /// Ranks that the job has released before the rest.
+    released: Idset,
+    /// What it still holds of its R since then.
+    remaining: Option<Box<ResourceSet>>,
+}
+
+/// Whether a job holds its R, and whose those resources are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::engine) enum HoldState {
+    /// It has not been allocated.
+    #[default]
+    Unallocated,
+    /// It holds its R.
+    Held(Source),
+    /// It has freed its R. Where that came from still matters to plugins that retain some of it.
+    Freed(Source),
+}
+
+/// Where a job's resources come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::engine) enum Source {
+    /// From the pool, to which they return.
+    Pool,
+    /// From a plugin, past the scheduler (`alloc-bypass`). The pool does not know of them.
+    Plugin,
+    /// From the pool of an earlier run. The instance no longer has them, or another job does, so that
+    /// they do not return.
+    Lost,
+}
+
+impl Holding {
+    /// Applies `alloc`.
+    pub(in crate::engine) fn allocate(&mut self, source: Source) {
+        self.state = HoldState::Held(source);
+    }
+
+    /// Applies `free`.
+    pub(in crate::engine) fn free(&mut self) {
+        if let HoldState::Held(source) = self.state {
+            self.state = HoldState::Freed(source);
+        }
+    }
+
+    /// Notes that the resources of a restored job are not there any more.
+    pub(in crate::engine) fn lose(&mut self) {
+        if self.is_held() {
+            self.state = HoldState::Held(Source::Lost);
+        }
+    }
+
+    /// Whether the job holds resources, wherever they come from.
+    pub(in crate::engine) fn is_held(&self) -> bool {
+        matches!(self.state, HoldState::Held(_))
+    }
+
+    /// Whether the job's resources were taken from the pool and have to return there.
+    pub(in crate::engine) fn is_from_pool(&self) -> bool {
+        matches!(self.state, HoldState::Held(Source::Pool) | HoldState::Freed(Source::Pool))
+    }
+
+    /// Whether the resources were lost over a restart.
+    pub(in crate::engine) fn is_lost(&self) -> bool {
+        matches!(self.state, HoldState::Held(Source::Lost) | HoldState::Freed(Source::Lost))
+    }
+
+    /// What is held of `resources`, the job's R.
+    pub(in crate::engine) fn of<'a>(
+        &'a self,
+        resources: Option<&'a ResourceSet>,
+    ) -> Option<&'a ResourceSet> {
+        self.remaining.as_deref().or(resources)
+    }
+
+    /// Applies the release of some ranks.
+    pub(in crate::engine) fn release(&mut self, ranks: &Idset, r: Option<&Arc<ResourceSet>>) {
+        self.released = self.released.union(ranks);
+        self.refresh(r);
+    }
+
+    /// Follows a change of the job's R.
+    pub(in crate::engine) fn refresh(&mut self, r: Option<&Arc<ResourceSet>>) {
+        if let Some(resources) = r.filter(|_| !self.released.is_empty()) {
+            self.remaining = Some(resources.without_ranks(&self.released).into());
+        }
+    }
+
+    /// Applies `clean`. An inactive job holds nothing, and what it held before does not matter.
+    pub(in crate::engine) fn clean(&mut self) {
+        *self = Self::default();
+    }
+}

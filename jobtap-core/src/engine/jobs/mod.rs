@@ -1,0 +1,386 @@
+//! All jobs that the manager knows.
+//!
+//! An active job is a [`Record`]. An inactive one is kept as its [summary](mod@summary), one line of
+//! JSON, as it is also stored, since there may be millions of them. It is read when something looks
+//! at it, and only the summary stays at the end of the turn.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `record` | one job |
+//! | `transitions` | what each event does to it (RFC 21) |
+//! | `execution`, `holding`, `perilogs`, `async_work`, `times` | parts of a record with rules of their own |
+//! | `summary`, `attributes` | an inactive job as JSON; a job as listings show it |
+//! | `annotations` | how annotations are merged |
+//! | `counts`, `inactive` | jobs by state and by age |
+
+pub(super) mod annotations;
+mod async_work;
+pub(super) mod attributes;
+mod counts;
+mod execution;
+mod holding;
+mod inactive;
+mod perilogs;
+mod record;
+pub(super) mod summary;
+mod times;
+mod transitions;
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+pub(super) use async_work::Running;
+pub(super) use execution::{Phase, Reattach, Simulated, Simulation};
+pub(super) use inactive::PurgeLimits;
+pub(super) use perilogs::PerilogEvents;
+pub(super) use record::{Admission, Record};
+pub(super) use transitions::{Applied, ApplyError};
+
+use super::agenda::{Agenda, Work};
+use super::api::{Effect, Effects, Log, Write};
+use crate::eventlog::EventEntry;
+use crate::job::{IdGenerator, IdsExhausted, JobId, JobResult, State, Uid};
+use counts::AllCounts;
+use inactive::Inactive;
+
+/// All jobs, by id.
+#[derive(Debug)]
+pub(super) struct Jobs {
+    records: FxHashMap<JobId, Box<Record>>,
+    /// The active jobs in the order of their ids.
+    pub(super) active: BTreeSet<JobId>,
+    summarized: FxHashMap<JobId, Summarized>,
+    pub(super) inactive: Inactive,
+    pub(super) counts: AllCounts,
+    ids: IdGenerator,
+    /// The greatest id that was ever given, also before the last restart.
+    pub(super) newest_id: Option<JobId>,
+    /// Jobs that something has happened to since they were last cleaned up after.
+    touched: Vec<JobId>,
+    /// Inactive jobs that were read since.
+    read: RefCell<Vec<JobId>>,
+    /// Those of them that may have been changed.
+    changed: Vec<JobId>,
+}
+
+/// An inactive job.
+#[derive(Debug)]
+pub(super) struct Summarized {
+    pub(super) brief: Brief,
+    summary: Box<str>,
+    /// The job, while something looks at it.
+    record: OnceCell<Box<Record>>,
+}
+
+/// What is known of an inactive job without reading its summary.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Brief {
+    pub(super) userid: Uid,
+    pub(super) result: Option<JobResult>,
+}
+
+impl Summarized {
+    fn new(record: &Record, summary: String) -> Self {
+        let brief = Brief { userid: record.job.userid, result: record.result() };
+        Self { brief, summary: summary.into(), record: OnceCell::new() }
+    }
+
+    /// The job, read for a look that leaves nothing in memory.
+    pub(super) fn read(&self, id: JobId) -> Option<Box<Record>> {
+        summary::read(id, &self.summary).ok().map(Box::new)
+    }
+}
+
+impl Default for Jobs {
+    fn default() -> Self {
+        Self {
+            records: FxHashMap::default(),
+            active: BTreeSet::new(),
+            summarized: FxHashMap::default(),
+            inactive: Inactive::default(),
+            counts: AllCounts::default(),
+            ids: IdGenerator::new(None),
+            newest_id: None,
+            touched: Vec::new(),
+            read: RefCell::default(),
+            changed: Vec::new(),
+        }
+    }
+}
+
+impl Jobs {
+    /// A job by its id.
+    pub(super) fn get(&self, id: JobId) -> Option<&Record> {
+        if let Some(record) = self.records.get(&id) {
+            return Some(record);
+        }
+        let summarized = self.summarized.get(&id)?;
+        if let Some(record) = summarized.record.get() {
+            return Some(record);
+        }
+        let record = summarized.read(id)?;
+        self.read.borrow_mut().push(id);
+        Some(summarized.record.get_or_init(|| record))
+    }
+
+    /// A job by its id, to change it.
+    pub(super) fn get_mut(&mut self, id: JobId) -> Option<&mut Record> {
+        if self.summarized.contains_key(&id) {
+            // Reads it.
+            self.get(id)?;
+            self.changed.push(id);
+            return self.summarized.get_mut(&id)?.record.get_mut().map(|record| &mut **record);
+        }
+        self.records.get_mut(&id).map(|record| &mut **record)
+    }
+
+    /// The state of a job.
+    pub(super) fn state(&self, id: JobId) -> Option<State> {
+        self.get(id).map(|record| record.job.state)
+    }
+
+    /// Whether a job was accepted. Before that, clients cannot know of it.
+    pub(super) fn is_accepted(&self, id: JobId) -> bool {
+        self.get(id).is_some_and(Record::is_accepted)
+    }
+
+    /// The active jobs for which `matches` is true, in the order of their ids.
+    pub(super) fn active_where(&self, matches: impl Fn(&Record) -> bool) -> Vec<JobId> {
+        let matches = |id: &&JobId| self.get(**id).is_some_and(&matches);
+        self.active.iter().filter(matches).copied().collect()
+    }
+
+    /// The jobs that are kept as records, in no order: the active ones, and those that have become
+    /// inactive in this turn.
+    pub(super) fn records(&self) -> impl Iterator<Item = &Record> {
+        self.records.values().map(|record| &**record)
+    }
+
+    /// An inactive job that is kept as its summary.
+    pub(super) fn summarized(&self, id: JobId) -> Option<&Summarized> {
+        self.summarized.get(&id)
+    }
+
+    /// The ids of the jobs that are kept as summaries, in order.
+    pub(super) fn summarized_ids(&self) -> Vec<JobId> {
+        let mut ids: Vec<JobId> = self.summarized.keys().copied().collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// How many jobs there are.
+    pub(super) fn len(&self) -> usize {
+        self.records.len() + self.summarized.len()
+    }
+
+    /// A new job id. `elapsed` is the time since the manager was started, in milliseconds.
+    pub(super) fn next_id(&mut self, elapsed: u64) -> Result<JobId, IdsExhausted> {
+        let id = self.ids.next(elapsed)?;
+        self.newest_id = Some(id);
+        Ok(id)
+    }
+
+    /// Makes new ids greater than all that are known, once all jobs are restored.
+    pub(super) fn continue_ids(&mut self) {
+        self.ids = IdGenerator::new(self.newest_id);
+    }
+
+    /// Adds an active job.
+    pub(super) fn insert_active(&mut self, id: JobId, record: Box<Record>) {
+        self.records.insert(id, record);
+        self.active.insert(id);
+    }
+
+    /// Adds a restored job that is inactive.
+    pub(super) fn insert_inactive(&mut self, id: JobId, record: Box<Record>) {
+        if let Some(end) = record.times.inactive.get() {
+            self.inactive.add(id, end);
+        }
+        self.records.insert(id, record);
+    }
+
+    /// Removes a job.
+    pub(super) fn remove(&mut self, id: JobId) {
+        self.records.remove(&id);
+        self.summarized.remove(&id);
+        self.active.remove(&id);
+    }
+
+    /// Counts a job that has been accepted, or restored.
+    pub(super) fn count_new(&mut self, id: JobId) {
+        if let Some(record) = self.records.get_mut(&id) {
+            self.counts.add(record);
+        }
+    }
+
+    /// Follows an event in the counts: a state that the job has left, and a change of its jobspec.
+    pub(super) fn count_event(&mut self, id: JobId, left: Option<State>, jobspec_changed: bool) {
+        let Some(record) = self.records.get_mut(&id) else {
+            return;
+        };
+        if let Some(left) = left {
+            self.counts.change_state(record, left);
+        }
+        if jobspec_changed {
+            self.counts.change_queue(record);
+        }
+    }
+
+    /// Counts out an inactive job that is purged, and takes it out of the order by age.
+    pub(super) fn count_purged(&mut self, id: JobId) {
+        let Some(record) = self.get(id) else {
+            return;
+        };
+        let end = record.times.inactive.get();
+        // `get` borrows all of the jobs, and the counts are one of their parts.
+        let Self { records, summarized, counts, inactive, .. } = self;
+        let record = records
+            .get(&id)
+            .or_else(|| summarized.get(&id).and_then(|summarized| summarized.record.get()));
+        if let Some(record) = record {
+            counts.purge(record);
+        }
+        if let Some(end) = end {
+            inactive.remove(id, end);
+        }
+    }
+
+    /// Posts an event to a job; it is applied when the events before it are. An inactive job accepts
+    /// no events.
+    pub(super) fn post(&mut self, agenda: &mut Agenda, id: JobId, entry: EventEntry) {
+        let Some(record) = self.get_mut(id) else {
+            return;
+        };
+        if record.job.state == State::Inactive {
+            return;
+        }
+        record.posted.queue.push_back(entry);
+        if !record.posted.busy {
+            record.posted.busy = true;
+            agenda.push(Work::ApplyNextEvent(id));
+        }
+    }
+
+    /// Appends an event to a log of the job, in the store and for watchers; once the job is accepted.
+    pub(super) fn append(
+        &mut self,
+        effects: &mut Effects,
+        id: JobId,
+        log: Log,
+        entry: &Arc<EventEntry>,
+    ) {
+        let Some(record) = self.get_mut(id) else {
+            return;
+        };
+        let lines = match log {
+            Log::Main => &mut record.lines.main,
+            Log::Exec => &mut record.lines.exec,
+        };
+        let seq = *lines;
+        *lines += 1;
+        let write = Write::Append { id, log, seq, line: entry.encode() };
+        let publish = Effect::Publish { id, log, seq, entry: Arc::clone(entry) };
+        match &mut record.admission {
+            Admission::Accepted => {
+                effects.writes.push(write);
+                effects.after.push(publish);
+            }
+            Admission::Pending(held_back) => {
+                held_back.writes.push(write);
+                held_back.published.push(publish);
+            }
+            Admission::Rejected => {}
+        }
+    }
+
+    /// Stores a value under a key of the job, once the job is accepted.
+    pub(super) fn put(
+        &mut self,
+        effects: &mut Effects,
+        id: JobId,
+        key: impl Into<String>,
+        value: String,
+    ) {
+        let write = Write::Put { id, key: key.into(), value };
+        match self.get_mut(id).map(|record| &mut record.admission) {
+            Some(Admission::Accepted) => effects.writes.push(write),
+            Some(Admission::Pending(held_back)) => held_back.writes.push(write),
+            Some(Admission::Rejected) | None => {}
+        }
+    }
+
+    /// Notes that something has happened to a job, so that [`tidy`](Self::tidy) looks at it.
+    ///
+    /// Where one input concerns very many jobs, the first ones are tidied before the last one's turn:
+    /// memory is bounded by this number.
+    pub(super) fn touch(&mut self, effects: &mut Effects, id: JobId) {
+        self.touched.push(id);
+        if self.touched.len() > 4096 {
+            self.tidy(effects);
+        }
+    }
+
+    /// Gives back the memory of the jobs that were touched: turns inactive ones into summaries, and
+    /// has summaries that are new or changed stored.
+    pub(super) fn tidy(&mut self, effects: &mut Effects) {
+        let mut touched = std::mem::take(&mut self.touched);
+        for id in touched.drain(..) {
+            match self.summarize(id) {
+                Some(summary) => effects.writes.push(Write::Inactive { id, summary }),
+                None => {
+                    if let Some(record) = self.records.get_mut(&id) {
+                        record.shrink();
+                    }
+                }
+            }
+        }
+        // Its allocation is used again in the next turn.
+        self.touched = touched;
+        for (id, summary) in self.close_summaries() {
+            effects.writes.push(Write::Inactive { id, summary });
+        }
+    }
+
+    /// Turns a job into its summary if it is inactive and nothing is at work on it; returns the
+    /// summary, to be stored.
+    pub(super) fn summarize(&mut self, id: JobId) -> Option<String> {
+        let record = self.records.get(&id)?;
+        if record.job.state != State::Inactive || !record.is_idle() {
+            return None;
+        }
+        let record = self.records.remove(&id)?;
+        let summary = summary::write(&record);
+        self.summarized.insert(id, Summarized::new(&record, summary.clone()));
+        Some(summary)
+    }
+
+    /// Turns a job that was restored from a summary into that summary.
+    pub(super) fn summarize_as(&mut self, id: JobId, summary: String) {
+        if let Some(record) = self.records.remove(&id) {
+            self.summarized.insert(id, Summarized::new(&record, summary));
+        }
+    }
+
+    /// Drops the records of summaries that were read; returns the summaries that have changed.
+    fn close_summaries(&mut self) -> Vec<(JobId, String)> {
+        let mut changed = Vec::new();
+        for id in std::mem::take(&mut self.changed) {
+            let Some(summarized) = self.summarized.get_mut(&id) else { continue };
+            let Some(record) = summarized.record.get() else { continue };
+            let summary = summary::write(record);
+            if *summary != *summarized.summary {
+                summarized.summary = summary.as_str().into();
+                changed.push((id, summary));
+            }
+        }
+        for id in self.read.get_mut().drain(..) {
+            if let Some(summarized) = self.summarized.get_mut(&id) {
+                summarized.record.take();
+            }
+        }
+        changed
+    }
+}

@@ -1,0 +1,147 @@
+//! The open prologs and epilogs of a job, and which plugin will finish each.
+
+use thin_vec::ThinVec;
+
+use crate::host::{Perilog, PluginKey};
+
+/// The prologs and epilogs of a job that are started and not finished.
+///
+/// A job that runs or cleans up waits until there are none. The descriptions follow from the
+/// eventlog; the owners are only known in memory, so that after a restart a perilog is an *orphan*
+/// until its plugin takes it over.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Perilogs {
+    prologs: ThinVec<Box<str>>,
+    epilogs: ThinVec<Box<str>>,
+    /// Who finishes which; a perilog is listed here as soon as its start is posted.
+    owners: ThinVec<Owned>,
+}
+
+/// A prolog or epilog with the plugin that will finish it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::engine) struct Owned {
+    pub(in crate::engine) plugin: PluginKey,
+    pub(in crate::engine) kind: Perilog,
+    pub(in crate::engine) description: Box<str>,
+}
+
+impl Perilogs {
+    /// The descriptions of those that are open, in the order in which they were started.
+    pub(in crate::engine) fn open(&self, kind: Perilog) -> &[Box<str>] {
+        match kind {
+            Perilog::Prolog => &self.prologs,
+            Perilog::Epilog => &self.epilogs,
+        }
+    }
+
+    /// Whether any of this kind is open.
+    pub(in crate::engine) fn is_open(&self, kind: Perilog) -> bool {
+        !self.open(kind).is_empty()
+    }
+
+    fn open_mut(&mut self, kind: Perilog) -> &mut ThinVec<Box<str>> {
+        match kind {
+            Perilog::Prolog => &mut self.prologs,
+            Perilog::Epilog => &mut self.epilogs,
+        }
+    }
+
+    /// Applies a start event.
+    pub(in crate::engine) fn start(&mut self, kind: Perilog, description: &str) {
+        self.open_mut(kind).push(description.into());
+    }
+
+    /// Applies a finish event. One of several with equal descriptions is closed.
+    pub(in crate::engine) fn finish(&mut self, kind: Perilog, description: &str) {
+        let open = self.open_mut(kind);
+        if let Some(index) = open.iter().position(|known| **known == *description) {
+            open.remove(index);
+        }
+    }
+
+    /// Whether a perilog of this description is open and no loaded plugin will finish it.
+    pub(in crate::engine) fn is_orphan(&self, kind: Perilog, description: &str) -> bool {
+        self.open(kind).iter().any(|known| **known == *description)
+            && self.owner(kind, description).is_none()
+    }
+
+    /// The perilogs that no loaded plugin will finish.
+    pub(in crate::engine) fn orphans(&self) -> Vec<(Perilog, Box<str>)> {
+        let of = |kind| {
+            let orphans = self.open(kind).iter().filter(move |known| self.is_orphan(kind, known));
+            orphans.map(move |known| (kind, known.clone()))
+        };
+        of(Perilog::Prolog).chain(of(Perilog::Epilog)).collect()
+    }
+
+    /// The plugin that will finish a perilog.
+    pub(in crate::engine) fn owner(&self, kind: Perilog, description: &str) -> Option<PluginKey> {
+        let owned = |owned: &&Owned| owned.kind == kind && *owned.description == *description;
+        self.owners.iter().find(owned).map(|owned| owned.plugin)
+    }
+
+    /// Makes a plugin the one that will finish a perilog.
+    pub(in crate::engine) fn own(&mut self, plugin: PluginKey, kind: Perilog, description: &str) {
+        self.owners.push(Owned { plugin, kind, description: description.into() });
+    }
+
+    /// Ends the ownership of a perilog; returns whether the plugin owned it.
+    pub(in crate::engine) fn disown(
+        &mut self,
+        plugin: PluginKey,
+        kind: Perilog,
+        description: &str,
+    ) -> bool {
+        let index = self.owners.iter().position(|owned| {
+            owned.plugin == plugin && owned.kind == kind && *owned.description == *description
+        });
+        index.map(|index| self.owners.remove(index)).is_some()
+    }
+
+    /// Ends the ownership of all perilogs of these plugins, and returns them.
+    pub(in crate::engine) fn disown_all(&mut self, plugins: &[PluginKey]) -> Vec<Owned> {
+        self.owners.extract_if(.., |owned| plugins.contains(&owned.plugin)).collect()
+    }
+}
+
+/// The names of the events that start and finish a perilog.
+pub(in crate::engine) trait PerilogEvents {
+    fn start_event(self) -> &'static str;
+    fn finish_event(self) -> &'static str;
+}
+
+impl PerilogEvents for Perilog {
+    fn start_event(self) -> &'static str {
+        match self {
+            Perilog::Prolog => "prolog-start",
+            Perilog::Epilog => "epilog-start",
+        }
+    }
+
+    fn finish_event(self) -> &'static str {
+        match self {
+            Perilog::Prolog => "prolog-finish",
+            Perilog::Epilog => "epilog-finish",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_perilog_without_an_owner_is_an_orphan() {
+        let plugin = PluginKey(1);
+        let mut perilogs = Perilogs::default();
+        perilogs.start(Perilog::Prolog, "scratch");
+        assert_eq!(perilogs.orphans(), [(Perilog::Prolog, "scratch".into())]);
+        perilogs.own(plugin, Perilog::Prolog, "scratch");
+        assert!(perilogs.orphans().is_empty());
+        assert!(!perilogs.disown(plugin, Perilog::Epilog, "scratch"));
+        assert!(perilogs.disown(plugin, Perilog::Prolog, "scratch"));
+        assert!(perilogs.is_orphan(Perilog::Prolog, "scratch"));
+        perilogs.finish(Perilog::Prolog, "scratch");
+        assert!(!perilogs.is_open(Perilog::Prolog));
+    }
+}

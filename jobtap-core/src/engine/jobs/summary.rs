@@ -1,0 +1,184 @@
+//! What is kept of an inactive job: one line of JSON with all that listings, plugins and waiters can
+//! ask for, in memory and in the store alike.
+//!
+//! A restart reads a million of these in the time in which it would replay a hundred thousand
+//! eventlogs. A summary follows from the job's other keys: where it is missing or cannot be read, the
+//! eventlog is replayed. What is large or seldom asked for stays text until something asks for it,
+//! since most inactive jobs are only counted, and shown to plugins that count their users.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::execution::Phase;
+use super::record::Record;
+use super::times::Times;
+use crate::eventlog::EventEntry;
+use crate::job::{
+    Blank, Flags, JobId, KnownDependency, Posted, State, Timestamp, Uid, Unread, Urgency,
+};
+use crate::jobspec::Jobspec;
+
+/// Why a summary cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(in crate::engine) struct SummaryError(String);
+
+/// The version of this form. A summary of another version is not read; the eventlog is replayed.
+const FORM: u32 = 1;
+
+/// The form. `R` is JSON that is not parsed: owned when it is written, borrowed when it is read.
+#[derive(Serialize, Deserialize)]
+struct Summary<R> {
+    form: u32,
+    userid: u32,
+    urgency: u8,
+    flags: u32,
+    priority: Option<u32>,
+    t_submit: f64,
+    /// In the order of [`Times`].
+    times: [Option<f64>; 7],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wait_status: Option<i32>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    bypass: bool,
+    #[serde(default, skip_serializing_if = "is_false")]
+    immutable: bool,
+    lines: u64,
+    exec_lines: u64,
+    events: Posted,
+    /// Each description, and whether the dependency was still open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    dependencies: Vec<(Box<str>, bool)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    end: Option<R>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exception: Option<R>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    annotations: Option<R>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<R>,
+    jobspec: R,
+    #[serde(rename = "R", skip_serializing_if = "Option::is_none")]
+    resources: Option<R>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// Takes over a text that is JSON already. Only a jobspec that was restored from elsewhere may not be.
+fn raw(text: String) -> Option<Box<RawValue>> {
+    RawValue::from_string(text).ok()
+}
+
+fn event(entry: &EventEntry) -> Option<Box<RawValue>> {
+    let mut line = entry.encode();
+    line.truncate(line.trim_end().len());
+    raw(line)
+}
+
+fn map(map: &Map<String, Value>) -> Option<Box<RawValue>> {
+    if map.is_empty() {
+        return None;
+    }
+    serde_json::value::to_raw_value(map).ok()
+}
+
+/// Writes the summary of an inactive job.
+pub(in crate::engine) fn write(record: &Record) -> String {
+    let job = &record.job;
+    let jobspec = raw(job.jobspec.text().to_owned());
+    let summary = Summary {
+        form: FORM,
+        userid: job.userid.as_u32(),
+        urgency: job.urgency.value(),
+        flags: job.flags.bits(),
+        priority: job.priority,
+        t_submit: job.t_submit.as_secs(),
+        times: record.times.to_seconds(),
+        wait_status: record.wait_status,
+        bypass: record.set_flags.alloc_bypass,
+        immutable: record.set_flags.immutable,
+        lines: record.lines.main,
+        exec_lines: record.lines.exec,
+        events: job.posted.clone(),
+        dependencies: job.dependencies.iter().map(|d| (d.description.clone(), d.open)).collect(),
+        end: job.end_event.as_deref().and_then(event),
+        exception: record.exception.as_deref().and_then(event),
+        annotations: map(&job.annotations),
+        data: map(&record.data),
+        jobspec: jobspec.unwrap_or_else(|| RawValue::NULL.to_owned()),
+        resources: job.resources.as_deref().and_then(|resources| raw(resources.to_json())),
+    };
+    // It cannot fail: the fields are numbers, texts, and JSON.
+    serde_json::to_string(&summary).unwrap_or_default()
+}
+
+/// A value that is parsed when something asks for it. One that cannot be read counts as absent.
+fn unread<T: Blank>(text: Option<&RawValue>, read: fn(&str) -> T) -> Unread<T> {
+    text.map_or_else(Unread::default, |text| Unread::new(text.get(), read))
+}
+
+fn entry(text: &str) -> Option<Arc<EventEntry>> {
+    EventEntry::decode(text).ok().map(Arc::new)
+}
+
+fn object(text: &str) -> Map<String, Value> {
+    serde_json::from_str(text).unwrap_or_default()
+}
+
+/// Reads a summary.
+pub(in crate::engine) fn read(id: JobId, text: &str) -> Result<Record, SummaryError> {
+    let broken = |what: &str, error: &dyn std::fmt::Display| {
+        SummaryError(format!("summary: {what}: {error}"))
+    };
+    let summary: Summary<&RawValue> =
+        serde_json::from_str(text).map_err(|error| SummaryError(format!("summary: {error}")))?;
+    if summary.form != FORM {
+        return Err(SummaryError(format!("summary: form {} is unknown", summary.form)));
+    }
+    let mut record = Record::stored(id, Jobspec::stored_json(summary.jobspec));
+    let job = &mut record.job;
+    job.state = State::Inactive;
+    job.userid = Uid::new(summary.userid);
+    job.urgency =
+        Urgency::new(i64::from(summary.urgency)).map_err(|error| broken("urgency", &error))?;
+    job.flags = Flags::from_bits(summary.flags).map_err(|error| broken("flags", &error))?;
+    job.priority = summary.priority;
+    job.t_submit = Timestamp::from_secs(summary.t_submit);
+    job.posted = summary.events;
+    let known = |(description, open)| KnownDependency { description, open };
+    job.dependencies = summary.dependencies.into_iter().map(known).collect();
+    job.end_event = unread(summary.end, entry);
+    job.annotations = unread(summary.annotations, object);
+    job.resources = unread(summary.resources, |text| text.parse().ok().map(Arc::new));
+    record.exception = unread(summary.exception, entry);
+    record.data = unread(summary.data, object);
+    record.times = Times::from_seconds(summary.times);
+    record.wait_status = summary.wait_status;
+    record.set_flags.alloc_bypass = summary.bypass;
+    record.set_flags.immutable = summary.immutable;
+    record.lines.main = summary.lines;
+    record.lines.exec = summary.exec_lines;
+    if record.job.event_posted("release") {
+        record.execution.phase = Phase::Released;
+    }
+    Ok(record)
+}
+
+/// Describes where a summary differs from what the job's eventlog says; for tests, which compare them
+/// at every restart.
+pub(in crate::engine) fn difference(record: &Record, summary: &str) -> Option<String> {
+    let mut read = match read(record.job.id, summary) {
+        Ok(read) => read,
+        Err(error) => return Some(error.to_string()),
+    };
+    // Annotations that are in no event are lost at a restart, unless the job was inactive before.
+    read.job.annotations.clone_from(&record.job.annotations);
+    let (said, logged) = (format!("{read:?}"), format!("{record:?}"));
+    (said != logged).then(|| format!("summary: {said}\n    log: {logged}"))
+}

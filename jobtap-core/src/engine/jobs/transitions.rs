@@ -1,0 +1,285 @@
+//! The state machine of RFC 21: what each event does to a job.
+//!
+//! [`Record::apply`] is the only place where an event changes a job, live and at replay alike. So a
+//! restarted manager continues with the same jobs.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::annotations;
+use super::execution::Phase;
+use super::holding::Source;
+use super::record::Record;
+use crate::engine::events::{ANNOTATIONS, field};
+use crate::eventlog::EventEntry;
+use crate::host::Perilog;
+use crate::job::{Flags, KnownDependency, State, Uid, Urgency};
+use crate::resource::Idset;
+
+/// What an event did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::engine) struct Applied {
+    /// The state before, if it has changed.
+    pub(in crate::engine) left: Option<State>,
+    /// The event is a fatal exception that ends the job.
+    pub(in crate::engine) fatal: bool,
+}
+
+/// Why an event cannot be applied.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(in crate::engine) enum ApplyError {
+    #[error("first event is {0} not submit")]
+    FirstEvent(String),
+    #[error("eventlog v{0} is unsupported")]
+    Version(i64),
+    #[error("could not apply {name}{}", .reason.as_ref().map(|r| format!(": {r}")).unwrap_or_default())]
+    Event { name: String, reason: Option<String> },
+}
+
+fn refuse(entry: &EventEntry, reason: impl Into<String>) -> ApplyError {
+    ApplyError::Event { name: entry.name.to_string(), reason: Some(reason.into()) }
+}
+
+impl Record {
+    /// Whether an event was posted for a state that the job has left meanwhile. It would change
+    /// nothing, so it is not logged.
+    pub(in crate::engine) fn is_obsolete(&self, name: &str) -> bool {
+        let state = self.job.state;
+        match name {
+            "dependency-add" | "dependency-remove" => !matches!(state, State::New | State::Depend),
+            "depend" => state != State::Depend,
+            "alloc" => state != State::Sched,
+            "urgency" => state >= State::Run,
+            "priority" => !matches!(state, State::Priority | State::Sched),
+            "jobspec-update" => state == State::Cleanup,
+            "flux-restart" => state != State::Sched,
+            _ => false,
+        }
+    }
+
+    /// Applies one event.
+    pub(in crate::engine) fn apply(
+        &mut self,
+        entry: &Arc<EventEntry>,
+    ) -> Result<Applied, ApplyError> {
+        let before = self.job.state;
+        if before == State::New && !self.job.posted.has("submit") && entry.name != "submit" {
+            return Err(ApplyError::FirstEvent(entry.name.to_string()));
+        }
+        let mut fatal = false;
+        match &*entry.name {
+            "submit" => self.submit(entry)?,
+            "dependency-add" | "dependency-remove" => self.dependency(entry)?,
+            "priority" => self.priority(entry)?,
+            "urgency" => self.urgency(entry)?,
+            "jobspec-update" => self.jobspec_update(entry)?,
+            "resource-update" => self.resource_update(entry)?,
+            "alloc" => self.alloc(entry),
+            "prolog-start" => self.perilogs.start(Perilog::Prolog, description(entry)?),
+            "prolog-finish" => self.perilogs.finish(Perilog::Prolog, description(entry)?),
+            // An epilog that is started before the job has resources would never be waited for.
+            "epilog-start" if matches!(before, State::Run | State::Cleanup) => {
+                self.perilogs.start(Perilog::Epilog, description(entry)?);
+            }
+            "epilog-finish" if matches!(before, State::Run | State::Cleanup) => {
+                self.perilogs.finish(Perilog::Epilog, description(entry)?);
+            }
+            "start" => self.times.start = entry.timestamp.into(),
+            "finish" => self.finish(entry)?,
+            "release" => self.release(entry),
+            "free" => self.holding.free(),
+            "clean" => {
+                self.holding.clean();
+                if self.execution.phase == Phase::Skipped {
+                    self.execution.phase = Phase::Idle;
+                }
+            }
+            "exception" => fatal = self.exception(entry)?,
+            "memo" => self.memo(entry),
+            "set-flags" => self.set_flags(entry)?,
+            // The plugins that gave the priority may be others now.
+            "flux-restart" if before == State::Sched => self.job.priority = None,
+            _ => {}
+        }
+        self.job.state = next_state(before, &entry.name, fatal);
+        // Annotations are not in the eventlog, so that after a restart nothing can be known of them.
+        if entry.name != ANNOTATIONS {
+            self.job.posted.add(&entry.name);
+        }
+        if self.job.state == before {
+            return Ok(Applied { left: None, fatal });
+        }
+        self.times.enter(self.job.state, entry.timestamp);
+        Ok(Applied { left: Some(before), fatal })
+    }
+
+    fn submit(&mut self, entry: &EventEntry) -> Result<(), ApplyError> {
+        if self.job.posted.has("submit") {
+            return Err(ApplyError::Event { name: "submit".to_owned(), reason: None });
+        }
+        match field(entry, "version").and_then(Value::as_i64) {
+            None | Some(1) => {}
+            Some(version) => return Err(ApplyError::Version(version)),
+        }
+        self.job.t_submit = entry.timestamp;
+        self.job.userid = Uid(u32::try_from(number(entry, "userid")?)
+            .map_err(|_| refuse(entry, "userid is out of range"))?);
+        self.job.urgency = Urgency::new(number(entry, "urgency")?)
+            .map_err(|error| refuse(entry, error.to_string()))?;
+        let flags = u32::try_from(number(entry, "flags")?).unwrap_or(u32::MAX);
+        self.job.flags =
+            Flags::from_bits(flags).map_err(|error| refuse(entry, error.to_string()))?;
+        Ok(())
+    }
+
+    fn dependency(&mut self, entry: &EventEntry) -> Result<(), ApplyError> {
+        if !matches!(self.job.state, State::New | State::Depend) {
+            return Ok(());
+        }
+        let description = description(entry)?;
+        let known =
+            self.job.dependencies.iter_mut().find(|known| *known.description == *description);
+        match (known, &*entry.name == "dependency-add") {
+            // A description works once per job, also when it has been removed since.
+            (Some(_), true) => {}
+            (None, true) => {
+                let description = description.into();
+                self.job.dependencies.push(KnownDependency { description, open: true });
+            }
+            (Some(known), false) if known.open => known.open = false,
+            (_, false) => return Err(refuse(entry, format!("{description:?} isn't held"))),
+        }
+        Ok(())
+    }
+
+    fn priority(&mut self, entry: &EventEntry) -> Result<(), ApplyError> {
+        if matches!(self.job.state, State::Priority | State::Sched) {
+            let value = number(entry, "priority")?;
+            let value = u32::try_from(value).map_err(|_| refuse(entry, "out of range"))?;
+            self.job.priority = Some(value);
+        }
+        Ok(())
+    }
+
+    fn urgency(&mut self, entry: &EventEntry) -> Result<(), ApplyError> {
+        self.job.urgency = Urgency::new(number(entry, "urgency")?)
+            .map_err(|error| refuse(entry, error.to_string()))?;
+        Ok(())
+    }
+
+    fn jobspec_update(&mut self, entry: &EventEntry) -> Result<(), ApplyError> {
+        let updates = entry.context.as_ref().ok_or_else(|| refuse(entry, "no updates"))?;
+        self.job.jobspec.update_all(updates).map_err(|error| refuse(entry, error.to_string()))
+    }
+
+    fn resource_update(&mut self, entry: &EventEntry) -> Result<(), ApplyError> {
+        let expiration = field(entry, "expiration").and_then(Value::as_f64);
+        let expiration =
+            expiration.ok_or_else(|| refuse(entry, "no number under \"expiration\""))?;
+        let resources =
+            self.job.resources.as_mut().ok_or_else(|| refuse(entry, "the job has no R"))?;
+        let changed = Arc::make_mut(resources).set_expiration(expiration);
+        changed.map_err(|error| refuse(entry, error.to_string()))?;
+        self.holding.refresh(self.job.resources.as_ref());
+        Ok(())
+    }
+
+    fn alloc(&mut self, entry: &EventEntry) {
+        let bypass = self.set_flags.alloc_bypass;
+        self.holding.allocate(if bypass { Source::Plugin } else { Source::Pool });
+        if let Some(Value::Object(annotations)) = field(entry, "annotations") {
+            annotations::merge(&mut self.job.annotations, annotations);
+        }
+    }
+
+    fn finish(&mut self, entry: &Arc<EventEntry>) -> Result<(), ApplyError> {
+        let status = number(entry, "status")?;
+        let status = i32::try_from(status).map_err(|_| refuse(entry, "status is out of range"))?;
+        self.wait_status = Some(status);
+        if self.job.state == State::Run {
+            *self.job.end_event = Some(Arc::clone(entry));
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, entry: &EventEntry) {
+        if field(entry, "final").and_then(Value::as_bool) == Some(true) {
+            self.execution.phase = Phase::Released;
+        } else if let Some(Ok(ranks)) =
+            field(entry, "ranks").and_then(Value::as_str).map(str::parse::<Idset>)
+        {
+            self.holding.release(&ranks, self.job.resources.as_ref());
+        }
+    }
+
+    fn exception(&mut self, entry: &Arc<EventEntry>) -> Result<bool, ApplyError> {
+        let severity = number(entry, "severity")?;
+        let state = self.job.state;
+        if severity == 0 && state == State::New {
+            return Err(refuse(entry, "the job isn't accepted yet"));
+        }
+        let worse = |seen: &Arc<EventEntry>| number(seen, "severity").is_ok_and(|s| severity < s);
+        if self.exception.as_ref().is_none_or(worse) {
+            *self.exception = Some(Arc::clone(entry));
+        }
+        if severity != 0 || matches!(state, State::Cleanup | State::Inactive) {
+            return Ok(false);
+        }
+        self.job.end_event.get_or_insert_with(|| Arc::clone(entry));
+        if self.execution.phase == Phase::Idle && self.perilogs.is_open(Perilog::Prolog) {
+            self.execution.phase = Phase::Skipped;
+        }
+        Ok(true)
+    }
+
+    fn memo(&mut self, entry: &EventEntry) {
+        if let Some(memo) = &entry.context {
+            let mut user = Map::new();
+            user.insert("user".to_owned(), Value::Object(memo.clone()));
+            annotations::merge(&mut self.job.annotations, &user);
+        }
+    }
+
+    fn set_flags(&mut self, entry: &EventEntry) -> Result<(), ApplyError> {
+        let flags = field(entry, "flags").and_then(Value::as_array);
+        for flag in flags.into_iter().flatten().map(|flag| flag.as_str().unwrap_or_default()) {
+            match flag {
+                "debug" => self.job.flags |= Flags::DEBUG,
+                "immutable" => self.set_flags.immutable = true,
+                "alloc-bypass" => self.set_flags.alloc_bypass = true,
+                other => return Err(refuse(entry, format!("unknown flag {other:?}"))),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The transitions of RFC 21.
+fn next_state(state: State, event: &str, fatal: bool) -> State {
+    match (state, event) {
+        (State::New, "validate") => State::Depend,
+        (State::Depend, "depend") => State::Priority,
+        (State::Priority, "priority") => State::Sched,
+        (State::Sched, "alloc") => State::Run,
+        (State::Sched, "urgency" | "jobspec-update" | "flux-restart") => State::Priority,
+        (State::Run, "finish") => State::Cleanup,
+        (State::Cleanup, "clean") => State::Inactive,
+        (State::Depend | State::Priority | State::Sched | State::Run, "exception") if fatal => {
+            State::Cleanup
+        }
+        (state, _) => state,
+    }
+}
+
+fn number(entry: &EventEntry, key: &str) -> Result<i64, ApplyError> {
+    field(entry, key)
+        .and_then(Value::as_i64)
+        .ok_or_else(|| refuse(entry, format!("no number under {key:?}")))
+}
+
+fn description(entry: &EventEntry) -> Result<&str, ApplyError> {
+    field(entry, "description")
+        .and_then(Value::as_str)
+        .ok_or_else(|| refuse(entry, "no text under \"description\""))
+}

@@ -1,0 +1,116 @@
+//! What the manager itself does for a job in each state.
+//!
+//! An action can run any number of times: it does what is still to be done, and posts nothing that
+//! is posted already.
+
+use crate::engine::agenda::Cause;
+use crate::engine::alloc::schedule;
+use crate::engine::core::Core;
+use crate::engine::dispatch::async_work;
+use crate::engine::jobs::{Phase, Record};
+use crate::engine::requests::waits;
+use crate::engine::{events, exec};
+use crate::host::Perilog;
+use crate::job::{JobId, State};
+use crate::topic::TopicId;
+
+/// Does what a job's state asks for.
+pub(in crate::engine) fn act(core: &mut Core, id: JobId) {
+    match core.jobs.state(id) {
+        None | Some(State::New) => {}
+        Some(State::Depend) => act_in_depend(core, id),
+        Some(State::Priority) => core.alloc.alloc_queues.remove(id),
+        Some(State::Sched) => act_in_sched(core, id),
+        Some(State::Run) => act_in_run(core, id),
+        Some(State::Cleanup) => act_in_cleanup(core, id),
+        Some(State::Inactive) => act_in_inactive(core, id),
+    }
+}
+
+/// Posts `depend` once no dependency is open.
+fn act_in_depend(core: &mut Core, id: JobId) {
+    let waits = |record: &Record| {
+        record.job.dependencies().next().is_some()
+            || record.posted.contains("dependency-add")
+            || record.posted.contains("depend")
+    };
+    if core.jobs.get(id).is_some_and(|record| !waits(record)) {
+        core.post(id, events::bare(core.clock.now, "depend"));
+    }
+}
+
+/// Lets the job wait for resources, or allocates those that a plugin has given it.
+fn act_in_sched(core: &mut Core, id: JobId) {
+    let Some(record) = core.jobs.get(id) else {
+        return;
+    };
+    let bypass =
+        record.set_flags.alloc_bypass && record.job.priority.is_some_and(|value| value > 0);
+    if !bypass {
+        return schedule::enqueue_job(core, id);
+    }
+    let ready = record.job.resources.is_some() && !record.posted.contains("alloc");
+    core.alloc.alloc_queues.remove(id);
+    if ready {
+        core.post(id, events::alloc_bypass(core.clock.now));
+    }
+}
+
+/// Executes the job once no prolog is open.
+fn act_in_run(core: &mut Core, id: JobId) {
+    core.alloc.alloc_queues.remove(id);
+    let Some(record) = core.jobs.get(id) else {
+        return;
+    };
+    let waits = record.perilogs.is_open(Perilog::Prolog) || record.posted.contains("prolog-start");
+    if record.execution.phase == Phase::Idle && !waits && !record.posted.contains("exception") {
+        exec::execute(core, id, false);
+    }
+}
+
+/// Posts `free`, and then `clean`, once the job has no tasks and no perilog is open.
+fn act_in_cleanup(core: &mut Core, id: JobId) {
+    core.alloc.alloc_queues.remove(id);
+    let Some(record) = core.jobs.get_mut(id) else {
+        return;
+    };
+    let expiry = record.execution.expiry.take();
+    let waits = record.execution.phase.is_open()
+        || record.perilogs.is_open(Perilog::Prolog)
+        || record.perilogs.is_open(Perilog::Epilog)
+        || record.posted.contains("prolog-start")
+        || record.posted.contains("epilog-start");
+    let next = if record.holding.is_held() { "free" } else { "clean" };
+    let due = !waits && !record.posted.contains(next);
+    core.timers.stop(expiry);
+    if due {
+        core.post(id, events::bare(core.clock.now, next));
+    }
+}
+
+/// Drops what only an active job needs, and tells plugins and waiters that the job is inactive.
+fn act_in_inactive(core: &mut Core, id: JobId) {
+    let Some(record) = core.jobs.get_mut(id) else {
+        return;
+    };
+    record.subscribers = Default::default();
+    record.dependency_owners = Default::default();
+    record.execution.simulation = Default::default();
+    record.posted.queue = Default::default();
+    let end = record.times.inactive.get().unwrap_or(core.clock.now);
+    async_work::abort_all(&mut core.jobs, id);
+    // An update whose validation is still awaited.
+    core.plugins.refuse_suspended(&mut core.agenda, id, "job is inactive");
+    if core.jobs.active.remove(&id) {
+        core.jobs.inactive.add(id, end);
+        waits::end(core, id);
+        show_inactive(core, id);
+    }
+}
+
+/// Calls `job.inactive-add`, then `job.destroy`.
+pub(in crate::engine) fn show_inactive(core: &mut Core, id: JobId) {
+    core.touch(id);
+    core.notify(TopicId::JobDestroy, id, Cause::None);
+    core.notify(TopicId::JobInactiveAdd, id, Cause::None);
+}

@@ -1,0 +1,101 @@
+//! The dependencies that a jobspec names: the plugins of their schemes are asked, at the submission and
+//! again after a restart.
+
+use std::rc::Rc;
+
+use crate::engine::agenda::{Frame, Progress, Purpose, Subject, Work};
+use crate::engine::core::Core;
+use crate::engine::events;
+use crate::host::{AsyncPolicy, Bound, Handlers, OnRestart, PluginKey};
+use crate::job::{JobId, State};
+use crate::jobspec::Dependency;
+use crate::topic::TopicId;
+
+/// The refusal of a dependency whose scheme no plugin handles.
+pub(super) fn unsupported(scheme: &str) -> String {
+    format!("dependency scheme \"{scheme}\" not supported")
+}
+
+/// Asks the plugins of a dependency's scheme for it; with `only`, that plugin alone.
+pub(super) fn push(
+    core: &mut Core,
+    id: JobId,
+    dependency: Dependency,
+    purpose: Purpose,
+    only: Option<PluginKey>,
+) {
+    let asked = |key| only.is_none_or(|only| only == key);
+    let topic = TopicId::JobDependency;
+    let mut handlers = core.plugins.stack.members(topic, &dependency.scheme, asked);
+    let mut deciders = 0;
+    if purpose == Purpose::Recheck && handlers.iter().any(fails_at_restart) {
+        // Handlers that are not called again support the scheme all the same.
+        deciders = handlers.len();
+        handlers = fail_interrupted(core, id, &dependency, &handlers);
+    }
+    let subject = Subject::Dependency(dependency);
+    let progress = Progress { deciders, ..Progress::default() };
+    let handlers = Some(handlers);
+    let frame = Frame { subject, handlers, progress, ..Frame::new(topic, id, purpose) };
+    core.agenda.push(Work::Frame(Box::new(frame)));
+}
+
+/// Whether the work of an asynchronous handler is declared with `on_restart = fail`.
+fn fails_at_restart(bound: &Bound) -> bool {
+    let fail = Some(OnRestart::Fail);
+    bound.entry().policy.is_some_and(|policy: AsyncPolicy| policy.on_restart == fail)
+}
+
+/// Ends the job if work on its dependency was interrupted that does not begin again. Returns the
+/// handlers that are still to be called.
+fn fail_interrupted(
+    core: &mut Core,
+    id: JobId,
+    dependency: &Dependency,
+    handlers: &[Bound],
+) -> Handlers {
+    let Dependency { scheme, value, .. } = dependency;
+    for bound in handlers.iter().filter(|bound| fails_at_restart(bound)) {
+        let (plugin, method) = (bound.instance().name(), bound.entry().method);
+        let what = format!("{plugin}.{method}={scheme}:{value}");
+        let open = core.job(id).is_some_and(|job| job.dependencies().any(|open| open == what));
+        if open {
+            let note = format!("dependency {what}: the manager was restarted while it was open");
+            core.raise_fatal(id, "dependency", &note);
+        }
+    }
+    handlers.iter().filter(|bound| !fails_at_restart(bound)).cloned().collect::<Rc<[Bound]>>()
+}
+
+/// Asks again for the dependencies of a job in DEPEND: all plugins after a restart, or with `only` a
+/// plugin that has just been loaded.
+pub(in crate::engine) fn recheck(core: &mut Core, id: JobId, only: Option<PluginKey>) {
+    let Some(job) = core.job(id) else {
+        return;
+    };
+    let dependencies = job.jobspec.dependencies().unwrap_or_default();
+    // The agenda is a stack: the first dependency is pushed last.
+    for dependency in dependencies.into_iter().rev() {
+        let purpose = if only.is_some() { Purpose::Introduce } else { Purpose::Recheck };
+        push(core, id, dependency, purpose, only);
+    }
+}
+
+/// Handles the end of a recheck. The job was accepted long ago: a refusal is an exception that does
+/// not end it.
+pub(in crate::engine) fn finish_recheck(core: &mut Core, frame: &Frame) {
+    let refusal = match (&frame.refusal, &frame.subject) {
+        (Some(text), _) => Some(text.clone()),
+        (None, Subject::Dependency(dependency)) if frame.progress.deciders == 0 => {
+            Some(unsupported(&dependency.scheme))
+        }
+        _ => None,
+    };
+    if let Some(text) = refusal
+        && core.jobs.state(frame.job) == Some(State::Depend)
+    {
+        let note = format!("{text} (job may be stuck in DEPEND state)");
+        let (now, owner) = (core.clock.now, core.owner);
+        core.post(frame.job, events::exception(now, "dependency", 4, &note, owner));
+    }
+}

@@ -1,0 +1,237 @@
+//! `[ingest]` of the configuration: the changes and checks that a submission goes through before the
+//! job-manager plugins see it (Flux's frobnicator and validator plugins).
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::engine::api::RequestError;
+use crate::job::Flags;
+use crate::jobspec::Jobspec;
+use crate::queue::Queues;
+use crate::sched::Pool;
+use crate::settings::setting;
+use crate::suggest::nearest;
+
+const EPERM: i32 = 1;
+
+/// The path that the frobnicator `constraints` changes, and no other does.
+const CONSTRAINTS: &str = "attributes.system.constraints";
+const FROBNICATORS: [&str; 2] = ["defaults", "constraints"];
+/// `jobspec` and `schema` are what decoding a jobspec does in any case.
+const VALIDATORS: [&str; 4] = ["jobspec", "schema", "feasibility", "require-instance"];
+
+/// The chosen changes and checks.
+#[derive(Debug)]
+pub(in crate::engine) struct Ingest {
+    defaults: bool,
+    constraints: bool,
+    feasibility: bool,
+    require_instance: Option<RequireInstance>,
+}
+
+impl Default for Ingest {
+    fn default() -> Self {
+        let (feasibility, require_instance) = Default::default();
+        Self { defaults: true, constraints: true, feasibility, require_instance }
+    }
+}
+
+/// From which size on a job must be an instance of its own; without a size, every job. So a misspelt key
+/// must be refused: it would concern every job.
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RequireInstance {
+    minnodes: Option<u64>,
+    mincores: Option<u64>,
+}
+
+/// A stage with the plugins that the configuration names for it.
+struct Stage {
+    key: &'static str,
+    disable: bool,
+    plugins: Option<Vec<String>>,
+}
+
+impl Stage {
+    fn read(config: &Value, key: &'static str) -> Result<Self, String> {
+        let disable = setting(config, &format!("{key}.disable"))?.unwrap_or_default();
+        Ok(Self { key, disable, plugins: setting(config, &format!("{key}.plugins"))? })
+    }
+
+    /// The plugins that run: those of the configuration, which must be `known`, or else the `usual` ones.
+    fn chosen(&self, usual: &[&str], known: &[&str]) -> Result<Vec<String>, String> {
+        let usual = || usual.iter().map(|name| (*name).to_owned()).collect();
+        let names = self.plugins.clone().unwrap_or_else(usual);
+        match names.iter().find(|name| !known.contains(&name.as_str())) {
+            Some(name) => {
+                let meant = nearest(name, known.iter().copied());
+                let meant = meant.map(|name| format!(", did you mean {name:?}?"));
+                let (meant, known) = (meant.unwrap_or_default(), known.join(", "));
+                let key = self.key;
+                Err(format!("{key}.plugins: there is no plugin {name:?}{meant} (one of {known})"))
+            }
+            None if self.disable => Ok(Vec::new()),
+            None => Ok(names),
+        }
+    }
+}
+
+impl Ingest {
+    /// Reads `config`, the whole configuration.
+    ///
+    /// # Errors
+    /// For unknown plugins and values of a wrong type; the text names the key.
+    pub(in crate::engine) fn read(config: &Value) -> Result<Self, String> {
+        let frobnicator = Stage::read(config, "ingest.frobnicator")?;
+        let validator = Stage::read(config, "ingest.validator")?;
+        let changes = frobnicator.chosen(&FROBNICATORS, &FROBNICATORS)?;
+        let checks = validator.chosen(&["jobspec"], &VALIDATORS)?;
+        let least = setting(config, "ingest.validator.require-instance")?.unwrap_or_default();
+        let has = |list: &[String], name: &str| list.iter().any(|chosen| chosen == name);
+        let require = has(&checks, "require-instance").then_some(least);
+        Ok(Self {
+            defaults: has(&changes, "defaults"),
+            constraints: has(&changes, "constraints"),
+            feasibility: has(&checks, "feasibility"),
+            require_instance: require,
+        })
+    }
+}
+
+impl RequireInstance {
+    fn check(self, jobspec: &Jobspec) -> Result<(), String> {
+        let counts = jobspec.counts();
+        let least = |least: Option<u64>, size: u64| least.is_some_and(|least| size >= least);
+        let concerned = (self.minnodes.is_none() && self.mincores.is_none())
+            || least(self.minnodes, counts.nnodes)
+            || least(self.mincores, counts.ncores());
+        if !concerned || is_instance(jobspec) {
+            return Ok(());
+        }
+        let text = "Direct job submission disabled for this instance: submit a job that is an instance \
+                    itself, as `jobtap start COMMAND`";
+        Err(text.to_owned())
+    }
+}
+
+/// Whether the job is an instance of its own, by its command or as a script of `flux batch`.
+fn is_instance(jobspec: &Jobspec) -> bool {
+    let word = |index: usize| jobspec.command().nth(index).unwrap_or_default();
+    let program = word(0).rsplit('/').next().unwrap_or_default();
+    let starts = ["jobtap", "flux"].contains(&program) && ["start", "broker"].contains(&word(1));
+    starts || jobspec.attribute("batch").is_some()
+}
+
+/// Takes a jobspec through the frobnicator and the validator, and into its queue. Returns it with the
+/// defaults and constraints of the queue.
+pub(super) fn admit(
+    ingest: &Ingest,
+    queues: &Queues,
+    pool: &Pool,
+    jobspec: Jobspec,
+    flags: Flags,
+) -> Result<Jobspec, RequestError> {
+    let jobspec = ingest.frobnicate(queues, jobspec)?;
+    ingest.validate(pool, &jobspec, flags)?;
+    queues.lookup(jobspec.queue())?.admits()?;
+    Ok(jobspec)
+}
+
+impl Ingest {
+    /// Adds what queue and policy say to a jobspec.
+    fn frobnicate(&self, queues: &Queues, mut jobspec: Jobspec) -> Result<Jobspec, RequestError> {
+        let mut changes = match (self.defaults, jobspec.queue()) {
+            (true, _) => queues.adjust(&jobspec),
+            // Without the plugin `defaults` the job is in no queue.
+            (false, None) => Ok(Map::new()),
+            (false, Some(_)) => queues.adjust(&jobspec).or_else(|_| Ok(Map::new())),
+        }
+        .map_err(|error| RequestError::new(EPERM, error.to_string()))?;
+        changes.retain(|path, _| match path == CONSTRAINTS {
+            true => self.constraints,
+            false => self.defaults,
+        });
+        if !changes.is_empty() {
+            let changed = jobspec.update_all(&changes);
+            changed.map_err(|error| RequestError::new(EPERM, error.to_string()))?;
+        }
+        Ok(jobspec)
+    }
+
+    /// Does the checks that the configuration names. The owner of the instance can do without.
+    fn validate(&self, pool: &Pool, jobspec: &Jobspec, flags: Flags) -> Result<(), RequestError> {
+        if flags.contains(Flags::NOVALIDATE) {
+            return Ok(());
+        }
+        self.require_instance
+            .map_or(Ok(()), |require| require.check(jobspec))
+            .and_then(|()| match self.feasibility {
+                true => pool.feasible(jobspec),
+                false => Ok(()),
+            })
+            .map_err(|text| RequestError::new(EPERM, text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::jobspec::JobspecBuilder;
+
+    fn refusal(table: Value) -> String {
+        Ingest::read(&json!({ "ingest": table })).unwrap_err()
+    }
+
+    #[test]
+    fn a_misspelt_key_is_refused_by_name() {
+        let text = refusal(json!({"validator": {"plugins": ["feasability"]}}));
+        assert_eq!(
+            text,
+            "ingest.validator.plugins: there is no plugin \"feasability\", did you mean \
+             \"feasibility\"? (one of jobspec, schema, feasibility, require-instance)"
+        );
+        let text = refusal(json!({"frobnicator": {"disable": "yes"}}));
+        assert_eq!(
+            text,
+            "ingest.frobnicator.disable: invalid type: string \"yes\", expected a boolean"
+        );
+        assert_eq!(
+            refusal(json!({"validator": 7})),
+            "ingest.validator: must be a table, written once as [ingest.validator], not 7"
+        );
+        let text = refusal(json!({"validator": {"require-instance": {"minnode": 4}}}));
+        assert_eq!(
+            text,
+            "ingest.validator.require-instance: unknown field `minnode`, expected `minnodes` or \
+             `mincores`"
+        );
+    }
+
+    #[test]
+    fn a_disabled_validator_checks_nothing() {
+        let table = json!({"validator": {"disable": true, "plugins": ["feasibility"]}});
+        assert!(!Ingest::read(&json!({ "ingest": table })).unwrap().feasibility);
+    }
+
+    #[test]
+    fn jobs_of_a_size_must_be_instances() {
+        let checked = |least: Value, command: &[&str], ntasks: u64| {
+            let require = RequireInstance::deserialize(least).unwrap();
+            let builder = JobspecBuilder::new(command.iter().copied()).ntasks(ntasks);
+            require.check(&builder.build().unwrap()).is_ok()
+        };
+        for (least, command, ntasks, ok) in [
+            (json!({}), &["hostname"][..], 1, false),
+            (json!({}), &["/usr/bin/flux", "start", "x"], 1, true),
+            (json!({}), &["jobtap", "start"], 1, true),
+            (json!({}), &["jobtap", "run"], 1, false),
+            (json!({"mincores": 4}), &["hostname"], 3, true),
+            (json!({"mincores": 4}), &["hostname"], 4, false),
+            (json!({"minnodes": 1, "mincores": 9}), &["hostname"], 8, true),
+        ] {
+            assert_eq!(checked(least.clone(), command, ntasks), ok, "{least} {command:?} {ntasks}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Requests about jobs: exceptions, signals, urgency and memos.
+
+use serde_json::{Map, Value, json};
+
+use crate::engine::api::{Cred, Exception, RequestError};
+use crate::engine::core::Core;
+use crate::engine::dispatch::outcome;
+use crate::engine::jobs::{Record, annotations};
+use crate::engine::{events, exec};
+use crate::job::{JobId, Signal, State, StateSet, Uid, Urgency};
+
+const EPERM: i32 = 1;
+const ENOENT: i32 = 2;
+const EINVAL: i32 = 22;
+const EPROTO: i32 = 71;
+
+/// How many bytes of JSON one memo may have, and all memos of a job together: they are in memory and in
+/// each listing as long as the job is.
+const MAX_MEMO: usize = 64 * 1024;
+
+fn refuse<T>(errno: i32, text: impl Into<String>) -> Result<T, RequestError> {
+    Err(RequestError::new(errno, text))
+}
+
+/// A job on which this client may act, or a refusal. Clients other than the owner may act on their own
+/// jobs only, and nothing can be done to an inactive job. `errno` is for jobs that are unknown or
+/// inactive: Flux's services differ there.
+fn active_job<'a>(
+    core: &'a Core,
+    cred: Cred,
+    id: JobId,
+    errno: i32,
+    unknown: &str,
+    guests: &str,
+) -> Result<&'a Record, RequestError> {
+    let record = core.known(id, errno, unknown)?;
+    if record.job.state == State::Inactive {
+        return refuse(errno, "job is inactive");
+    }
+    if !cred.owner && record.job.userid != cred.userid {
+        return refuse(EPERM, guests);
+    }
+    Ok(record)
+}
+
+/// `job-manager.raise`.
+pub(super) fn raise(
+    core: &mut Core,
+    cred: Cred,
+    id: JobId,
+    exception: &Exception,
+) -> Result<(), RequestError> {
+    let severity = check_exception(exception)?;
+    let guests = "guests can only raise exceptions on their own jobs";
+    active_job(core, cred, id, ENOENT, "unknown job id", guests)?;
+    post_exception(core, cred.userid, id, severity, exception);
+    Ok(())
+}
+
+fn post_exception(core: &mut Core, userid: Uid, id: JobId, severity: u8, exception: &Exception) {
+    let (kind, note) = (&exception.kind, &exception.note);
+    core.post(id, events::exception(core.clock.now, kind, severity, note, userid));
+}
+
+/// `job-manager.raiseall`.
+pub(super) fn raise_all(
+    core: &mut Core,
+    cred: Cred,
+    dry_run: bool,
+    userid: Option<Uid>,
+    states: StateSet,
+    exception: &Exception,
+) -> Result<Value, RequestError> {
+    let severity = check_exception(exception)?;
+    if !cred.owner && userid != Some(cred.userid) {
+        return refuse(EPERM, "guests can only raise exceptions on their own jobs");
+    }
+    let ids = matching(core, states, userid);
+    if !dry_run {
+        // In reverse: the agenda is a stack, so that the job of the lowest id comes first.
+        for id in ids.iter().rev() {
+            post_exception(core, cred.userid, *id, severity, exception);
+        }
+    }
+    Ok(json!({ "count": ids.len(), "errors": 0 }))
+}
+
+/// The accepted jobs in these states, of this user or of all.
+fn matching(core: &Core, states: StateSet, userid: Option<Uid>) -> Vec<JobId> {
+    core.jobs.active_where(|record| {
+        record.is_accepted()
+            && states.contains(record.job.state)
+            && userid.is_none_or(|userid| record.job.userid == userid)
+    })
+}
+
+/// `job-manager.kill`.
+pub(super) fn kill(
+    core: &mut Core,
+    cred: Cred,
+    id: JobId,
+    signum: i64,
+) -> Result<(), RequestError> {
+    let signum = check_signal(signum)?;
+    let guests = "guests may only send signals to their own jobs";
+    let record = active_job(core, cred, id, EINVAL, "unknown job id", guests)?;
+    if !matches!(record.job.state, State::Run | State::Cleanup) {
+        return refuse(EINVAL, "job is not running");
+    }
+    exec::signal(&core.jobs, &mut core.effects, id, signum);
+    Ok(())
+}
+
+/// `job-manager.killall`.
+pub(super) fn kill_all(
+    core: &mut Core,
+    cred: Cred,
+    dry_run: bool,
+    userid: Option<Uid>,
+    signum: i64,
+) -> Result<Value, RequestError> {
+    let signum = check_signal(signum)?;
+    if !cred.owner && userid != Some(cred.userid) {
+        return refuse(EPERM, "guests can only kill their own jobs");
+    }
+    let ids = matching(core, StateSet::RUNNING, userid);
+    if !dry_run {
+        for id in &ids {
+            exec::signal(&core.jobs, &mut core.effects, *id, signum);
+        }
+    }
+    Ok(json!({ "count": ids.len(), "errors": 0 }))
+}
+
+/// `job-manager.memo`.
+pub(super) fn memo(
+    core: &mut Core,
+    cred: Cred,
+    id: JobId,
+    volatile: bool,
+    memo: Map<String, Value>,
+) -> Result<(), RequestError> {
+    let guests = "guests can only add a memo to their own jobs";
+    let record = active_job(core, cred, id, ENOENT, "unknown job id", guests)?;
+    check_memo(&record.job.annotations, &memo)?;
+    if volatile {
+        let notes = [("user".to_owned(), Value::Object(memo))].into_iter().collect();
+        outcome::annotate(core, id, &notes, true);
+    } else {
+        core.post(id, events::with_context(core.clock.now, "memo", Some(memo)));
+    }
+    Ok(())
+}
+
+/// Refuses a memo that is too long, or that makes the memos of its job too long.
+fn check_memo(
+    annotations: &Map<String, Value>,
+    memo: &Map<String, Value>,
+) -> Result<(), RequestError> {
+    let mut merged =
+        annotations.get("user").and_then(Value::as_object).cloned().unwrap_or_default();
+    annotations::merge(&mut merged, memo);
+    for (what, memo) in [("it", memo), ("the memo of the job", &merged)] {
+        let length = json!(memo).to_string().len();
+        if length > MAX_MEMO {
+            let text = format!("memo: {what} would have {length} bytes, {MAX_MEMO} are allowed");
+            return refuse(EINVAL, text);
+        }
+    }
+    Ok(())
+}
+
+/// `job-manager.urgency`. Returns the urgency before.
+pub(super) fn set_urgency(
+    core: &mut Core,
+    cred: Cred,
+    id: JobId,
+    value: i64,
+) -> Result<Urgency, RequestError> {
+    let urgency = Urgency::new(value)
+        .map_err(|_| RequestError::new(EINVAL, "urgency value is out of range"))?;
+    let guests = "guests can only reprioritize their own jobs";
+    let record = active_job(core, cred, id, EINVAL, "unknown job", guests)?;
+    let old = record.job.urgency;
+    if !cred.owner && urgency > old.max(Urgency::DEFAULT) {
+        return refuse(EPERM, "guests can only adjust urgency <= default");
+    }
+    if record.holding.is_held() || matches!(record.job.state, State::Run | State::Cleanup) {
+        return refuse(EINVAL, "urgency cannot be changed once resources are allocated");
+    }
+    core.post(id, events::urgency(core.clock.now, cred.userid, urgency));
+    Ok(old)
+}
+
+fn check_signal(signum: i64) -> Result<i32, RequestError> {
+    let signal = Signal::from_number(signum);
+    let signal = signal.ok_or_else(|| RequestError::new(EINVAL, "Invalid signal number"))?;
+    let sendable =
+        signal.sendable().map_err(|error| RequestError::new(EINVAL, error.to_string()))?;
+    Ok(sendable.number())
+}
+
+/// Checks severity and type by RFC 21; returns the severity.
+fn check_exception(exception: &Exception) -> Result<u8, RequestError> {
+    let severity = u8::try_from(exception.severity)
+        .ok()
+        .filter(|severity| *severity <= 7)
+        .ok_or_else(|| RequestError::new(EPROTO, "invalid exception severity"))?;
+    let kind = &exception.kind;
+    if kind.is_empty() || kind.contains(|c: char| c == '=' || c.is_whitespace()) {
+        return refuse(EPROTO, "invalid exception type");
+    }
+    Ok(severity)
+}

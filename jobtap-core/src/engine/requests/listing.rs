@@ -1,0 +1,202 @@
+//! What clients read of jobs: listings, one job, statistics.
+
+use serde_json::{Map, Value, json};
+
+use super::selection::Selection;
+use crate::engine::api::RequestError;
+use crate::engine::core::Core;
+use crate::engine::jobs::{Record, annotations};
+use crate::job::{JobId, State, Timestamp, Uid};
+
+const ENOENT: i32 = 2;
+
+/// The user and state of a job: what must be known of it before more is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobBrief {
+    /// The user whose job it is.
+    pub userid: Uid,
+    /// Its state.
+    pub state: State,
+}
+
+/// A listing that is read job by job, so that neither its response nor the work for it is larger than
+/// its reader can take.
+#[derive(Debug)]
+pub struct Listing {
+    selection: Selection,
+    /// The active jobs that are still to be listed.
+    active: std::vec::IntoIter<JobId>,
+    /// The next one of the jobs that were inactive when the listing began.
+    inactive: Option<(Timestamp, JobId)>,
+    /// How many more jobs are listed at most.
+    left: usize,
+}
+
+/// One step of a listing.
+#[derive(Debug)]
+pub enum Listed {
+    /// The next job.
+    Item(Value),
+    /// A job that is not selected.
+    Passed,
+    /// The end of the listing.
+    End,
+}
+
+/// The user and state of a job; `None` if clients cannot know of it.
+pub(in crate::engine) fn brief(core: &Core, id: JobId) -> Option<JobBrief> {
+    let record = core.jobs.get(id).filter(|record| record.is_accepted())?;
+    Some(JobBrief { userid: record.job.userid, state: record.job.state })
+}
+
+/// `job-list.list`: `{"jobs":[..]}`.
+pub(in crate::engine) fn list(core: &Core, payload: &Value) -> Result<Value, RequestError> {
+    let mut listing = begin(core, payload)?;
+    let mut jobs = Vec::new();
+    loop {
+        match next(core, &mut listing) {
+            Listed::Item(job) => jobs.push(job),
+            Listed::Passed => {}
+            Listed::End => return Ok(json!({ "jobs": jobs })),
+        }
+    }
+}
+
+/// Begins a listing: pending jobs by priority, then running ones by start, then inactive ones by end.
+pub(in crate::engine) fn begin(core: &Core, payload: &Value) -> Result<Listing, RequestError> {
+    let selection = Selection::read(payload)?;
+    // Which of them are selected is found out one by one: a constraint may be long.
+    let mut active: Vec<(_, JobId)> =
+        core.jobs.records().map(|record| (order(record), record.job.id)).collect();
+    active.sort_by(|(a, _), (b, _)| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+    let active = active.into_iter().map(|(_, id)| id).collect::<Vec<_>>().into_iter();
+    let left = selection.at_most();
+    Ok(Listing { selection, active, inactive: core.jobs.inactive.newest(), left })
+}
+
+/// The next step of a listing. Each job is listed once, as it is at its turn, if it is selected then.
+pub(in crate::engine) fn next(core: &Core, listing: &mut Listing) -> Listed {
+    if listing.left == 0 {
+        return Listed::End;
+    }
+    let job = if let Some(id) = listing.active.next() {
+        if core.jobs.summarized(id).is_some() {
+            // It has become inactive since the listing began.
+            list_summarized(core, &listing.selection, id)
+        } else {
+            let record = core.jobs.get(id);
+            let record = record.filter(|record| listing.selection.matches(record));
+            record.map(|record| attributes(core, record))
+        }
+    } else {
+        let Some((end, id)) = listing.inactive else { return Listed::End };
+        if !listing.selection.is_since(end) {
+            return Listed::End;
+        }
+        listing.inactive = core.jobs.inactive.before(end, id);
+        list_summarized(core, &listing.selection, id)
+    };
+    match job {
+        Some(job) => {
+            listing.left -= 1;
+            Listed::Item(job)
+        }
+        None => Listed::Passed,
+    }
+}
+
+/// An inactive job, if it is selected.
+fn list_summarized(core: &Core, selection: &Selection, id: JobId) -> Option<Value> {
+    let summarized = core.jobs.summarized(id)?;
+    // Most jobs are passed over without reading their summaries.
+    if selection.matches_brief(&summarized.brief) == Some(false) {
+        return None;
+    }
+    let record = summarized.read(id)?;
+    selection.matches(&record).then(|| record.attributes())
+}
+
+/// The attributes of a job, with the time at which it will probably start.
+fn attributes(core: &Core, record: &Record) -> Value {
+    let mut attributes = record.attributes();
+    let start = match record.job.state {
+        State::Sched => {
+            let now = core.clock.now.as_secs();
+            core.alloc.start_estimate(&core.jobs, now, record.job.id)
+        }
+        _ => None,
+    };
+    if let (Some(start), Some(map)) = (start, attributes.as_object_mut()) {
+        let sched = json!({ "sched": { "t_estimate": start } });
+        let more: Map<String, Value> = [("annotations".to_owned(), sched)].into_iter().collect();
+        annotations::merge(map, &more);
+    }
+    attributes
+}
+
+/// The key by which a listing is sorted.
+fn order(record: &Record) -> (u8, f64, u64) {
+    let id = record.job.id.as_u64();
+    let latest_first = |time: Option<Timestamp>| -time.map_or(0.0, Timestamp::as_secs);
+    match record.job.state {
+        State::Run | State::Cleanup => (1, latest_first(record.times.run.get()), id),
+        State::Inactive => (2, latest_first(record.times.inactive.get()), u64::MAX - id),
+        _ => (0, -f64::from(record.job.priority.unwrap_or(0)), id),
+    }
+}
+
+/// The ids of all accepted active jobs, in order.
+pub(in crate::engine) fn active_ids(core: &Core) -> Vec<JobId> {
+    core.jobs.active_where(Record::is_accepted)
+}
+
+/// `job-list.list-id`: `{"job":{..}}`.
+pub(in crate::engine) fn list_id(core: &Core, id: JobId) -> Result<Value, RequestError> {
+    let record = core.known(id, ENOENT, "")?;
+    Ok(json!({ "job": attributes(core, record) }))
+}
+
+#[cfg(test)]
+mod tests {
+
+    use super::*;
+    use crate::testing::{TestJob, TestManager};
+
+    fn rest(m: &TestManager, mut listing: Listing) -> Vec<(u64, u64)> {
+        let mut jobs = Vec::new();
+        loop {
+            match m.engine().unwrap().next_listed(&mut listing) {
+                Listed::Item(job) => {
+                    let number = |key: &str| job.get(key).and_then(Value::as_u64).unwrap();
+                    jobs.push((number("id"), number("state")));
+                }
+                Listed::Passed => {}
+                Listed::End => return jobs,
+            }
+        }
+    }
+
+    #[test]
+    fn a_job_that_ends_during_a_listing_is_listed_once() {
+        let mut m = TestManager::new().start();
+        let submit = |m: &mut TestManager| m.submit(TestJob::new()).unwrap();
+        let before = submit(&mut m);
+        m.advance(1.0);
+        m.cancel(before).unwrap();
+        let ends = submit(&mut m);
+        let begin = |m: &TestManager, payload| m.engine().unwrap().begin_list(&payload).unwrap();
+        // Without a plugin that gives a priority, jobs stay in PRIORITY.
+        let waiting = json!({"constraint": {"states": [State::Priority.value()]}});
+        let (all, waiting) = (begin(&m, json!({})), begin(&m, waiting));
+        m.advance(1.0);
+        m.cancel(ends).unwrap();
+        let late = submit(&mut m);
+        let inactive = u64::from(State::Inactive.value());
+        assert_eq!(rest(&m, all), [(ends.as_u64(), inactive), (before.as_u64(), inactive)]);
+        // It does not match the constraint any more.
+        assert_eq!(rest(&m, waiting), []);
+        assert_eq!(rest(&m, begin(&m, json!({"max_entries": 1}))).len(), 1);
+        let ids: Vec<u64> = rest(&m, begin(&m, json!({}))).iter().map(|(id, _)| *id).collect();
+        assert_eq!(ids, [late.as_u64(), ends.as_u64(), before.as_u64()]);
+    }
+}

@@ -1,0 +1,103 @@
+//! What clients ask for, family by family.
+//!
+//! | file | requests |
+//! |---|---|
+//! | `submit`, `ingest`, `dependencies` | a submission, from its checks through the gates of the plugins |
+//! | `update` | a user's change of a jobspec |
+//! | `jobs` | exceptions, signals, urgency and memos |
+//! | `waits` | those that are answered when jobs are inactive |
+//! | `purge` | inactive jobs that are removed |
+//! | `queues`, `nodes` | what administrators do with queues and nodes |
+//! | `plugins`, `services` | what administrators do with plugins; requests for plugin services |
+//! | `listing`, `selection`, `why` | what clients read of jobs |
+
+pub(super) mod dependencies;
+mod ingest;
+mod jobs;
+pub(super) mod listing;
+pub(super) mod nodes;
+pub(super) mod plugins;
+pub(super) mod purge;
+pub(super) mod queues;
+mod selection;
+mod services;
+pub(super) mod submit;
+pub(super) mod update;
+pub(super) mod waits;
+pub(super) mod why;
+
+use serde_json::json;
+
+use super::api::{Cred, ReplyTo, Request, RequestError};
+use super::core::Core;
+use super::exec::simulated;
+pub(super) use ingest::Ingest;
+pub(super) use submit::Submissions;
+pub(super) use waits::Waits;
+
+const EPERM: i32 = 1;
+
+/// Handles a request. It is answered now, or when it can be.
+pub(super) fn handle(core: &mut Core, reply: ReplyTo, cred: Cred, request: Request) {
+    let result = match request {
+        // These are answered by their own parts, since they may have to wait.
+        Request::Submit(submission) => return submit::submit(core, reply, cred, *submission),
+        Request::Update { id, updates } => return update::update(core, reply, cred, id, updates),
+        Request::Wait { id } => return waits::wait(core, reply, cred, id),
+        Request::Drain => return waits::drain(core, reply, cred),
+        Request::Idle => return waits::idle(core, reply, cred),
+        Request::Service { topic, payload, streaming } => {
+            return services::request(core, reply, cred, &topic, payload, streaming);
+        }
+        Request::Nodes(request) => return nodes::handle(core, reply, cred, request),
+        Request::Raise { id, exception } => {
+            jobs::raise(core, cred, id, &exception).map(|()| json!({}))
+        }
+        Request::RaiseAll { dry_run, userid, states, exception } => {
+            jobs::raise_all(core, cred, dry_run, userid, states, &exception)
+        }
+        Request::Kill { id, signum } => jobs::kill(core, cred, id, signum).map(|()| json!({})),
+        Request::KillAll { dry_run, userid, signum } => {
+            jobs::kill_all(core, cred, dry_run, userid, signum)
+        }
+        Request::Override { id, event, status } => {
+            simulated::override_job(core, cred, id, &event, status).map(|()| json!({}))
+        }
+        Request::Memo { id, volatile, memo } => {
+            jobs::memo(core, cred, id, volatile, memo).map(|()| json!({}))
+        }
+        Request::Urgency { id, urgency } => jobs::set_urgency(core, cred, id, urgency)
+            .map(|old| json!({ "old_urgency": old.value() })),
+        Request::QueueEnable { target, enable, reason } => {
+            queues::enable(core, cred, &target, enable, reason.as_deref())
+        }
+        Request::QueueStart { target, start, reason, nocheckpoint } => {
+            queues::start(core, cred, &target, start, reason.as_deref(), nocheckpoint)
+        }
+        Request::PurgeId { id, force } => purge::purge_one(core, cred, id, force),
+        Request::Purge { age_limit, num_limit, batch, force } => {
+            purge::purge_many(core, cred, age_limit, num_limit, batch, force)
+        }
+        Request::Plugins { remove, load, conf } => owner_only(cred).and_then(|()| {
+            plugins::remove_and_load(core, remove.as_deref(), load.as_deref(), conf)
+        }),
+        Request::PluginReload { name, conf } => {
+            owner_only(cred).and_then(|()| plugins::reload(core, &name, conf))
+        }
+        Request::PluginQuery { name } => {
+            owner_only(cred).and_then(|()| plugins::query(core, &name))
+        }
+        Request::Configure { config } => {
+            owner_only(cred).and_then(|()| plugins::configure(core, config)).map(|()| json!({}))
+        }
+    };
+    core.reply(reply, result);
+}
+
+/// Refuses a request that only the owner of the instance may make.
+fn owner_only(cred: Cred) -> Result<(), RequestError> {
+    match cred.owner {
+        true => Ok(()),
+        false => Err(RequestError::new(EPERM, "Request requires owner credentials")),
+    }
+}

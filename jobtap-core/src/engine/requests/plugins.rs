@@ -1,0 +1,192 @@
+//! What administrators do with plugins: load, remove, reload, query; and a new configuration, which
+//! plugins can refuse.
+
+use std::rc::Rc;
+
+use serde_json::{Map, Value, json};
+
+use super::ingest::Ingest;
+use super::purge;
+use super::queues::stop_at_restart;
+use crate::engine::alloc::alloc_queues::AllocQueues;
+use crate::engine::alloc::{node_events, schedule};
+use crate::engine::api::{Level, RequestError};
+use crate::engine::core::Core;
+use crate::engine::dispatch::introduction::introduce_jobs;
+use crate::engine::dispatch::invoke::{Called, call_one};
+use crate::engine::dispatch::{Plugins, faulted, loading, removal};
+use crate::engine::exec::ExecConfig;
+use crate::host::{Bound, Detail, Fault, HandlerStats, Instance};
+use crate::queue::Queues;
+use crate::topic::TopicId;
+
+const EINVAL: i32 = 22;
+const ENOENT: i32 = 2;
+
+fn invalid(text: impl Into<String>) -> RequestError {
+    RequestError::new(EINVAL, text)
+}
+
+/// `job-manager.jobtap`: removes, then loads.
+pub(super) fn remove_and_load(
+    core: &mut Core,
+    remove: Option<&str>,
+    load: Option<&str>,
+    conf: Option<Value>,
+) -> Result<Value, RequestError> {
+    if let Some(pattern) = remove {
+        removal::remove(core, pattern)?;
+    }
+    if let Some(name) = load {
+        // Flux loads a builtin over itself without a complaint. Here that is a reload, so that it is
+        // not there twice.
+        if name.starts_with('.') && find(&core.plugins, name).is_ok() {
+            return reload(core, name, conf);
+        }
+        let key = loading::load_named(core, name, conf)?;
+        introduce_jobs(core, key);
+    }
+    Ok(names(&core.plugins))
+}
+
+fn names(plugins: &Plugins) -> Value {
+    let names = plugins.stack.plugins().iter().map(|plugin| plugin.listed_as());
+    json!({ "plugins": names.collect::<Vec<_>>() })
+}
+
+fn find<'a>(plugins: &'a Plugins, name: &str) -> Result<&'a Rc<Instance>, RequestError> {
+    let name = name.strip_suffix(".so").unwrap_or(name);
+    let loaded = plugins.stack.find(name);
+    loaded.ok_or_else(|| RequestError::new(ENOENT, format!("{name}: plugin not found")))
+}
+
+/// Builds a plugin anew, in its place. When it refuses its configuration the old one stays.
+pub(super) fn reload(
+    core: &mut Core,
+    name: &str,
+    conf: Option<Value>,
+) -> Result<Value, RequestError> {
+    let old = Rc::clone(find(&core.plugins, name)?);
+    let new = loading::build(core, old.descriptor(), old.listed_as(), conf).map_err(invalid)?;
+    let key = new.key();
+    let old = core.plugins.stack.replace(&old, new);
+    if let Err(text) = loading::show_config(core, key) {
+        if let Some(refused) = old.and_then(|old| core.plugins.stack.put_back(key, old)) {
+            removal::drop_instance(core, refused);
+        }
+        return Err(invalid(text));
+    }
+    if let Some(old) = old {
+        removal::remove_replaced(core, old);
+    }
+    introduce_jobs(core, key);
+    Ok(names(&core.plugins))
+}
+
+/// `job-manager.jobtap-query`.
+pub(super) fn query(core: &mut Core, name: &str) -> Result<Value, RequestError> {
+    let plugin = Rc::clone(find(&core.plugins, name)?);
+    let mut response = Map::new();
+    response.insert("name".to_owned(), json!(plugin.listed_as()));
+    response.insert("path".to_owned(), json!(path(&plugin)));
+    let handlers = core.plugins.stack.handlers(TopicId::PluginQuery);
+    let own = |bound: &&Bound| bound.plugin() == plugin.key();
+    let Some(bound) = handlers.and_then(|list| list.iter().find(own)).cloned() else {
+        return Ok(Value::Object(response));
+    };
+    let Called { result, commands } = call_one(core, &bound, TopicId::PluginQuery, Detail::None);
+    core.agenda.push_commands(TopicId::PluginQuery.name(), commands);
+    let problem = match result {
+        Ok(outcome) => {
+            let data = outcome.decisions().query.unwrap_or_default();
+            response.extend(data);
+            return Ok(Value::Object(response));
+        }
+        Err(Fault::Failure(failure)) => failure.text().to_owned(),
+        Err(Fault::Panic(text)) => {
+            faulted::note_panic(core, plugin.key());
+            format!("panicked: {text}")
+        }
+        Err(Fault::Busy) => "called while it is being called".to_owned(),
+    };
+    core.log(Level::Error, format!("{name}: plugin.query: {problem}"));
+    Err(invalid(format!("plugin.query failed: {problem}")))
+}
+
+/// Where a plugin comes from. Flux shows the path of a file here.
+fn path(plugin: &Instance) -> String {
+    if plugin.name().starts_with('.') {
+        return "builtin".to_owned();
+    }
+    let descriptor = plugin.descriptor();
+    format!("{} {}", descriptor.crate_name, descriptor.crate_version)
+}
+
+/// Takes over a new configuration, unless a part of the manager or a plugin refuses it.
+///
+/// It is shown to the plugins in load order. The first refusal ends that, and the configuration stays
+/// as it was; plugins before that one have seen the new one.
+pub(super) fn configure(core: &mut Core, config: Value) -> Result<(), RequestError> {
+    let queues = Queues::read(&config).map_err(|error| invalid(error.to_string()))?;
+    let alloc_queues = AllocQueues::new(&queues, &core.plugins.registry).map_err(invalid)?;
+    stop_at_restart(&config).map_err(|error| invalid(error.0))?;
+    let exec = ExecConfig::read(&config).map_err(invalid)?;
+    let ingest = Ingest::read(&config).map_err(invalid)?;
+    let before = std::mem::replace(&mut core.config, config);
+    let loaded = match read_and_show(core, &before) {
+        Ok(loaded) => loaded,
+        Err(text) => {
+            core.config = before;
+            // It was accepted before, so that these cannot fail.
+            let _ = read(core);
+            return Err(invalid(text));
+        }
+    };
+    core.submissions.ingest = ingest;
+    core.alloc.queues.reconfigure(queues);
+    core.alloc.alloc_queues.replace(alloc_queues);
+    core.exec = exec;
+    schedule::enqueue_all(core);
+    purge::arm_heartbeat(core);
+    loaded.into_iter().for_each(|key| introduce_jobs(core, key));
+    Ok(())
+}
+
+/// Takes over those parts of the configuration that are read in place.
+fn read(core: &mut Core) -> Result<(), String> {
+    loading::read_budget(core)?;
+    purge::read_limits(core)?;
+    node_events::read_config(core)
+}
+
+/// Takes over the configuration, shows it to the plugins, and loads those that it has a new table for.
+fn read_and_show(core: &mut Core, before: &Value) -> Result<Vec<crate::host::PluginKey>, String> {
+    read(core)?;
+    let keys: Vec<_> = core.plugins.stack.plugins().iter().map(|plugin| plugin.key()).collect();
+    for key in keys {
+        loading::show_config(core, key)?;
+    }
+    loading::load_newly_configured(core, before)
+}
+
+/// What the handlers of all plugins, or of one, did so far.
+pub(in crate::engine) fn stats(
+    plugins: &Plugins,
+    name: Option<&str>,
+) -> Result<Vec<(String, Vec<HandlerStats>)>, RequestError> {
+    let stats = |plugin: &Rc<Instance>| (plugin.name().to_string(), plugin.stats());
+    match name {
+        Some(name) => Ok(vec![stats(find(plugins, name)?)]),
+        None => Ok(plugins.stack.plugins().iter().map(stats).collect()),
+    }
+}
+
+/// The JSON Schema of a linked plugin's own configuration; null when it takes none.
+pub(in crate::engine) fn schema(plugins: &Plugins, name: &str) -> Result<Value, RequestError> {
+    let name = name.strip_suffix(".so").unwrap_or(name);
+    let linked = plugins.registry.find(name).ok_or_else(|| {
+        let text = format!("{name}: no plugin of this name is linked into this manager");
+        RequestError::new(ENOENT, text)
+    })?;
+    Ok((linked.schema)().unwrap_or_default())
+}

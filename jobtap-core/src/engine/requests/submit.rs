@@ -1,0 +1,183 @@
+//! A submission: checked, given an id, and taken through the gates of the plugins, until the job is
+//! accepted or nothing of it is left.
+
+use rustc_hash::FxHashMap;
+use serde_json::json;
+
+use super::{Ingest, dependencies, ingest, waits};
+use crate::engine::agenda::{Cause, Frame, Purpose, Subject, SubmissionStep, Work};
+use crate::engine::api::{Cred, ReplyTo, RequestError, Submission, Write};
+use crate::engine::core::Core;
+use crate::engine::dispatch::{async_work, frames};
+use crate::engine::events;
+use crate::engine::jobs::{Admission, Record};
+use crate::job::{Flags, JobId, Urgency};
+use crate::topic::TopicId;
+
+const EPERM: i32 = 1;
+const EINVAL: i32 = 22;
+
+/// What concerns submissions alone.
+pub(in crate::engine) struct Submissions {
+    /// The changes and checks before any plugin sees a submission.
+    pub(in crate::engine) ingest: Ingest,
+    /// The requests that wait until their job has passed the gates.
+    submitters: FxHashMap<JobId, ReplyTo>,
+}
+
+impl Submissions {
+    pub(in crate::engine) fn new(ingest: Ingest) -> Self {
+        Self { ingest, submitters: FxHashMap::default() }
+    }
+}
+
+fn invalid(text: impl Into<String>) -> RequestError {
+    RequestError::new(EINVAL, text)
+}
+
+fn denied(text: &str) -> RequestError {
+    RequestError::new(EPERM, text)
+}
+
+/// `job-ingest.submit`.
+pub(super) fn submit(core: &mut Core, reply: ReplyTo, cred: Cred, submission: Submission) {
+    let admitted = check_options(cred, &submission).and_then(|(urgency, flags)| {
+        let id = create(core, submission, flags)?;
+        Ok((id, urgency, flags))
+    });
+    match admitted {
+        Ok((id, urgency, flags)) => {
+            core.submissions.submitters.insert(id, reply);
+            core.agenda.push(Work::Submission(id, SubmissionStep::Create));
+            // Posted after, so that it is applied before: the gates see the job's user and urgency.
+            let (now, userid) = (core.clock.now, cred.userid);
+            core.post(id, events::submit(now, userid, urgency, flags.bits()));
+        }
+        Err(error) => core.reply(reply, Err(error)),
+    }
+}
+
+/// Checks urgency and flags: some are for the owner of the instance only.
+fn check_options(cred: Cred, submission: &Submission) -> Result<(Urgency, Flags), RequestError> {
+    let flags = Flags::from_bits(submission.flags).map_err(|_| invalid("invalid job flags"))?;
+    let guest = !cred.owner;
+    if guest && flags.contains(Flags::NOVALIDATE) {
+        return Err(denied("only the instance owner can submit with FLUX_JOB_NOVALIDATE"));
+    }
+    let urgency =
+        Urgency::new(submission.urgency).map_err(|_| invalid("urgency range is [0:31]"))?;
+    if guest && urgency > Urgency::DEFAULT {
+        return Err(invalid("only the instance owner can submit with urgency >16"));
+    }
+    if guest && flags.contains(Flags::WAITABLE) {
+        return Err(invalid("only the instance owner can submit with FLUX_JOB_WAITABLE"));
+    }
+    Ok((urgency, flags))
+}
+
+/// Makes the job, in state NEW. Nothing of it is stored before it is accepted.
+fn create(core: &mut Core, submission: Submission, flags: Flags) -> Result<JobId, RequestError> {
+    let jobspec = ingest::admit(
+        &core.submissions.ingest,
+        &core.alloc.queues,
+        &core.alloc.pool,
+        submission.jobspec,
+        flags,
+    )?;
+    let elapsed = ((core.clock.now - core.clock.started_at) * 1000.0).max(0.0) as u64;
+    let id = core.jobs.next_id(elapsed).map_err(|error| invalid(error.to_string()))?;
+    // The environment is only in `J`: it is long, and only execution needs it.
+    let jobspec = jobspec.into_redacted();
+    let text = jobspec.text().to_owned();
+    core.jobs.insert_active(id, Box::new(Record::submitted(id, jobspec)));
+    core.put(id, "J", submission.signed);
+    core.put(id, "jobspec", text);
+    Ok(id)
+}
+
+/// Takes a submission to its next step.
+pub(in crate::engine) fn step(core: &mut Core, id: JobId, step: SubmissionStep) {
+    match step {
+        SubmissionStep::Create => gate(core, id, TopicId::JobCreate, SubmissionStep::Validate),
+        SubmissionStep::Validate => {
+            gate(core, id, TopicId::JobValidate, SubmissionStep::Dependency(0));
+        }
+        SubmissionStep::Dependency(index) => ask_dependency(core, id, index),
+        SubmissionStep::New => {
+            core.agenda.push(Work::Submission(id, SubmissionStep::Accept));
+            core.notify(TopicId::JobNew, id, Cause::None);
+        }
+        SubmissionStep::Accept => accept(core, id),
+    }
+}
+
+fn gate(core: &mut Core, id: JobId, topic: TopicId, next: SubmissionStep) {
+    frames::push(core, Frame::new(topic, id, Purpose::Gate(next)));
+}
+
+fn ask_dependency(core: &mut Core, id: JobId, index: usize) {
+    let Some(record) = core.jobs.get(id) else {
+        return;
+    };
+    let dependencies = match record.job.jobspec.dependencies() {
+        Ok(dependencies) => dependencies,
+        Err(error) => return reject(core, id, error.to_string()),
+    };
+    match dependencies.into_iter().nth(index) {
+        None => core.agenda.push(Work::Submission(id, SubmissionStep::New)),
+        Some(dependency) => {
+            let purpose = Purpose::Gate(SubmissionStep::Dependency(index + 1));
+            dependencies::push(core, id, dependency, purpose, None);
+        }
+    }
+}
+
+/// Handles the end of a gate: all of its handlers were called.
+pub(in crate::engine) fn finish_gate(core: &mut Core, frame: Frame, next: SubmissionStep) {
+    let id = frame.job;
+    if let Some(text) = frame.refusal {
+        return reject(core, id, text);
+    }
+    if !frame.awaited.is_empty() {
+        return core.plugins.suspend(id, frame);
+    }
+    match &frame.subject {
+        Subject::Dependency(dependency) if frame.progress.deciders == 0 => {
+            reject(core, id, dependencies::unsupported(&dependency.scheme));
+        }
+        _ => core.agenda.push(Work::Submission(id, next)),
+    }
+}
+
+/// Accepts a job: its writes go out, and the response with them.
+fn accept(core: &mut Core, id: JobId) {
+    let Some(record) = core.jobs.get_mut(id) else {
+        return;
+    };
+    let admission = std::mem::replace(&mut record.admission, Admission::Accepted);
+    if let Admission::Pending(held_back) = admission {
+        core.effects.writes.extend(held_back.writes);
+        core.effects.writes.push(Write::Accepted { id });
+        core.effects.after.extend(held_back.published);
+    }
+    core.jobs.count_new(id);
+    waits::begin(core, id);
+    if let Some(reply) = core.submissions.submitters.remove(&id) {
+        core.reply(reply, Ok(json!({ "id": id })));
+    }
+    core.post(id, events::bare(core.clock.now, "validate"));
+}
+
+/// Rejects a job: nothing of it is left but the response, once `job.destroy` has seen it.
+fn reject(core: &mut Core, id: JobId, text: String) {
+    let text = if text.is_empty() { "rejected by plugin".to_owned() } else { text };
+    if let Some(reply) = core.submissions.submitters.remove(&id) {
+        core.reply(reply, Err(invalid(text)));
+    }
+    async_work::abort_all(&mut core.jobs, id);
+    if let Some(record) = core.jobs.get_mut(id) {
+        record.admission = Admission::Rejected;
+    }
+    core.agenda.push(Work::RemoveRecord(id));
+    core.notify(TopicId::JobDestroy, id, Cause::None);
+}

@@ -1,0 +1,207 @@
+//! Changes of a jobspec that users ask for: `job-manager.update`.
+//!
+//! The plugins of each key decide on it, then `job.validate` on the changed jobspec, then a check of
+//! feasibility, as far as the plugins ask for these. All keys are changed or none.
+
+use serde_json::{Map, Value, json};
+
+use crate::engine::agenda::{Frame, JobspecUpdate, Purpose, Subject, UpdateStage};
+use crate::engine::api::{Cred, ReplyTo, RequestError};
+use crate::engine::core::Core;
+use crate::engine::dispatch::frames;
+use crate::engine::events;
+use crate::host::{Bound, JobFlag, UpdateRequest};
+use crate::job::{Job, JobId, State};
+use crate::jobspec::path;
+use crate::topic::TopicId;
+
+const EPERM: i32 = 1;
+const ENOENT: i32 = 2;
+const EINVAL: i32 = 22;
+
+/// The path whose change means a new end for a running job.
+const DURATION: &str = "attributes.system.duration";
+
+/// `job-manager.update`.
+pub(super) fn update(
+    core: &mut Core,
+    reply: ReplyTo,
+    cred: Cred,
+    id: JobId,
+    updates: Map<String, Value>,
+) {
+    if let Err(error) = check_access(core, cred, id, &updates) {
+        return core.reply(reply, Err(error));
+    }
+    let undecided = updates.keys().cloned().collect();
+    let update = JobspecUpdate {
+        reply,
+        cred,
+        id,
+        updates,
+        undecided,
+        added: Map::new(),
+        validated: true,
+        feasibility: false,
+        stage: UpdateStage::Keys,
+    };
+    ask_next(core, Box::new(update));
+}
+
+fn check_access(
+    core: &Core,
+    cred: Cred,
+    id: JobId,
+    updates: &Map<String, Value>,
+) -> Result<(), RequestError> {
+    let refuse = |errno, text: &str| Err(RequestError::new(errno, text));
+    if updates.keys().any(|path| !path::is_updatable(path)) {
+        return refuse(EINVAL, "one or more jobspec updates are invalid");
+    }
+    let record = core.known(id, ENOENT, "unknown job id")?;
+    if record.job.state == State::Inactive {
+        return refuse(EINVAL, "job is inactive");
+    }
+    if !cred.owner && record.job.userid != cred.userid {
+        return refuse(EPERM, "guests may only update their own jobs");
+    }
+    if !cred.owner && record.set_flags.immutable {
+        return refuse(EPERM, "job is immutable due to previous instance owner update");
+    }
+    Ok(())
+}
+
+fn refuse(core: &mut Core, update: &JobspecUpdate, text: impl Into<String>) {
+    core.reply(update.reply, Err(RequestError::new(EINVAL, text)));
+}
+
+/// Asks the plugins of the next key; after the last key, goes on with the whole jobspec.
+fn ask_next(core: &mut Core, mut update: Box<JobspecUpdate>) {
+    let id = update.id;
+    let Some(key) = update.undecided.pop_front() else {
+        return check_whole(core, update);
+    };
+    let topic = TopicId::JobUpdateKey;
+    let handlers = core.plugins.stack.members(topic, &key, |_| true);
+    if handlers.iter().all(Bound::watches) {
+        return refuse(core, &update, format!("update of {key} not supported"));
+    }
+    let value = update.updates.get(&key).cloned().unwrap_or_default();
+    let subject = Subject::UpdateRequest(UpdateRequest { cred: update.cred, key, value });
+    let update = Some(update);
+    let frame = Frame { subject, update, ..Frame::new(topic, id, Purpose::Update) };
+    frames::push_to(core, frame, handlers);
+}
+
+/// Handles the end of a dispatch: all handlers of a key, or of `job.validate`, were called.
+pub(in crate::engine) fn finish_dispatch(core: &mut Core, mut frame: Frame) {
+    let Some(mut update) = frame.update.take() else {
+        return;
+    };
+    if let Some(text) = frame.refusal {
+        let general = || "update rejected by job-manager plugin".to_owned();
+        return refuse(core, &update, if text.is_empty() { general() } else { text });
+    }
+    if !frame.awaited.is_empty() {
+        let id = frame.job;
+        // There is room for one: the verdict of a plugin says which job it is about, and not more.
+        if core.plugins.is_suspended(id) {
+            return refuse(core, &update, "another update of this job waits for its validation");
+        }
+        frame.update = Some(update);
+        return core.plugins.suspend(id, frame);
+    }
+    if update.stage == UpdateStage::Validate {
+        return apply(core, *update);
+    }
+    let decision = frame.progress.outcome.decisions().update.unwrap_or_default();
+    update.validated &= decision.validated;
+    update.feasibility |= decision.feasibility;
+    update.added.extend(decision.further);
+    ask_next(core, update);
+}
+
+/// Checks the jobspec as it would be.
+fn check_whole(core: &mut Core, mut update: Box<JobspecUpdate>) {
+    let added = std::mem::take(&mut update.added);
+    update.updates.extend(added);
+    let trial = match trial_job(core, update.id, &update.updates) {
+        Ok(trial) => trial,
+        Err(error) => return core.reply(update.reply, Err(error)),
+    };
+    if update.feasibility
+        && let Err(text) = core.alloc.pool.feasible(trial.jobspec())
+    {
+        return refuse(core, &update, text);
+    }
+    if update.validated {
+        return apply(core, *update);
+    }
+    update.stage = UpdateStage::Validate;
+    let id = update.id;
+    let frame = Frame::new(TopicId::JobValidate, id, Purpose::Update);
+    let (trial, update) = (Some(Box::new(trial)), Some(update));
+    frames::push(core, Frame { trial, update, ..frame });
+}
+
+/// The job with the changed jobspec.
+fn trial_job(core: &Core, id: JobId, updates: &Map<String, Value>) -> Result<Job, RequestError> {
+    let job = &core.known(id, ENOENT, "unknown job id")?.job;
+    let mut jobspec = job.jobspec.clone();
+    let changed = jobspec.update_all(updates);
+    changed.map_err(|error| RequestError::new(EINVAL, error.to_string()))?;
+    Ok(job.with_jobspec(jobspec))
+}
+
+/// Posts the changes that all plugins have agreed to.
+fn apply(core: &mut Core, update: JobspecUpdate) {
+    let JobspecUpdate { reply, cred, id, updates, validated, .. } = update;
+    // Once more: the job may have gone on while a verdict was awaited.
+    let checked = check_access(core, cred, id, &updates);
+    let expiration = match checked.and_then(|()| new_expiration(core, id, &updates)) {
+        Ok(expiration) => expiration,
+        Err(error) => return core.reply(reply, Err(error)),
+    };
+    let now = core.clock.now;
+    let guests_job = core.job(id).is_some_and(|job| job.userid() != cred.userid);
+    if cred.owner && guests_job && validated {
+        core.post(id, events::set_flags(now, JobFlag::Immutable.name()));
+    }
+    core.post(id, events::with_context(now, "jobspec-update", Some(updates)));
+    if let Some(expiration) = expiration {
+        let context = [("expiration", json!(expiration))];
+        core.post(id, events::with(now, "resource-update", context));
+    }
+    core.reply(reply, Ok(json!({})));
+}
+
+/// The new end of a running job whose duration changes, in UNIX seconds (0 is no end); `None` if
+/// nothing changes for it.
+fn new_expiration(
+    core: &Core,
+    id: JobId,
+    updates: &Map<String, Value>,
+) -> Result<Option<f64>, RequestError> {
+    let Some(duration) = updates.get(DURATION) else {
+        return Ok(None);
+    };
+    let record = core.known(id, ENOENT, "unknown job id")?;
+    if !matches!(record.job.state, State::Run | State::Cleanup) {
+        return Ok(None);
+    }
+    let (nodes, now) = (&core.alloc.nodes, core.clock.now);
+    let start = record.job.resources().and_then(|resources| resources.starttime());
+    let start = start.ok_or_else(|| RequestError::new(EINVAL, "unable to get job starttime"))?;
+    let duration = duration.as_f64().unwrap_or(0.0);
+    if duration == 0.0 {
+        nodes.check_new_end(now, record, f64::INFINITY)?;
+        return Ok(Some(0.0));
+    }
+    let expiration = start + duration;
+    if expiration < now.as_secs() {
+        let text = "requested duration places job expiration in the past";
+        return Err(RequestError::new(EINVAL, text));
+    }
+    nodes.check_new_end(now, record, expiration)?;
+    Ok(Some(expiration))
+}
