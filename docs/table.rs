@@ -48,7 +48,7 @@ pub const CAPABILITIES: &[(&str, Means)] = &[
     ("AllowsDependencyAdd", Calls("`dependency_add`")),
     ("AllowsProlog", Calls("`prolog_start`")),
     ("AllowsEpilog", Calls("`epilog_start`")),
-    ("AllowsKeep", Calls("`keep_resources`")),
+    ("AllowsKeep", Calls("`retain_resources`")),
     ("AllowsJobspecUpdate", Calls("`jobspec_update`")),
     ("AllowsFatal", Calls("`fail`")),
 ];
@@ -185,7 +185,7 @@ pub fn chapter(source: &str) -> String {
          - The calls named are those that only some topics have. The others are in\n  \
            [Calls](handlers.md#calls).\n\
          - *calls on `&Job`*: the job is not over, so calls on a job take the handler's `&Job`.\n  \
-           Elsewhere, and for another job, there is `cx.live(id)?`. *`PendingJob`'s too*: it has no\n  \
+           Elsewhere, and for another job, there is `cx.active_job(id)?`. *`PendingJob`'s too*: it has no\n  \
            resources either, see [Jobs](handlers.md#jobs-as-calls-take-them).\n\n\
          {table}\n\
          ## When each topic is called\n\n\

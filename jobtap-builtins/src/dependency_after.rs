@@ -157,10 +157,10 @@ impl DependencyAfter {
         }
         let held = cx.dependency_add(description.as_str())?;
         let waiter = Waiter { dependent: job.id(), kind, description };
-        let Some(target) = target.live() else {
+        let Some(target) = target.active() else {
             match kind.judge(target) {
                 Ok(()) => cx.dependency_remove(held),
-                Err(never) if asked_again => fail(&cx, cx.live(job.id())?, &waiter, never),
+                Err(never) if asked_again => fail(&cx, cx.active_job(job.id())?, &waiter, never),
                 Err(never) => return Err(kind.refusal(target.id(), never)),
             }
             return Ok(());
@@ -201,7 +201,7 @@ impl DependencyAfter {
                 Ok(()) => release(&cx, &waiter),
                 Err(never) => {
                     // A dependent that is over by itself meanwhile needs no exception.
-                    if let Ok(dependent) = cx.live(waiter.dependent) {
+                    if let Ok(dependent) = cx.active_job(waiter.dependent) {
                         fail(&cx, dependent, &waiter, never);
                     }
                 }
@@ -239,7 +239,7 @@ fn release<T: TopicSet>(cx: &Cx<'_, T>, waiter: &Waiter) {
     }
 }
 
-fn fail<T: TopicSet>(cx: &Cx<'_, T>, dependent: LiveJob<'_>, waiter: &Waiter, never: Never) {
+fn fail<T: TopicSet>(cx: &Cx<'_, T>, dependent: ActiveJob<'_>, waiter: &Waiter, never: Never) {
     let description = &waiter.description;
     let note = match never {
         Never::Started => format!("dependency {description} job never started"),

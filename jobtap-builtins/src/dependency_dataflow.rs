@@ -140,7 +140,7 @@ impl DependencyDataflow {
     fn join<T: TopicSet>(&mut self, job: &Job, access: &Access, cx: &Cx<'_, T>) -> &mut Line {
         let line = self.lines.entry(access.symbol.clone()).or_default();
         if let Name::Job(target) = &access.symbol.name
-            && let Ok(target) = cx.live(*target)
+            && let Ok(target) = cx.active_job(*target)
         {
             line.writers.insert(target.id());
             self.places.entry(target.id()).or_default().insert(access.symbol.clone());

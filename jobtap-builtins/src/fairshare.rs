@@ -135,7 +135,7 @@ impl Fairshare {
         self.enter(job);
         if matches!(job.state(), State::Priority | State::Sched) {
             let priority = self.points(job.into(), &cx).1.priority();
-            cx.reprioritize(cx.live(job.id())?, priority)?;
+            cx.reprioritize(cx.active_job(job.id())?, priority)?;
         }
         Ok(())
     }

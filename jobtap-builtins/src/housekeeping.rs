@@ -88,7 +88,7 @@ impl Housekeeping {
     fn begin(&mut self, job: &Job, cx: Cx<'_, JobEventFree>) {
         let Some(script) = &self.script else { return };
         // One that has its resources past the scheduler leaves nothing that others could get.
-        let Ok(kept) = cx.keep_resources() else { return };
+        let Ok(kept) = cx.retain_resources() else { return };
         let (id, ranks) = (job.id(), kept.resources().ranks());
         let mut words = script.command.iter().cloned();
         let process = Process::new(words.next().unwrap_or_default())

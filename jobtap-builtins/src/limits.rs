@@ -96,7 +96,7 @@ impl Limits {
     #[on("job.new")]
     fn counted(&mut self, job: &Job, cx: Cx<'_, JobNew>) -> Result<(), HandlerError> {
         self.note_submission(job, cx.now());
-        let live = cx.live(job.id());
+        let live = cx.active_job(job.id());
         let pending = live.as_ref().ok().and_then(|live| live.pending());
         if job.state() == State::New || pending.is_some() {
             let scopes = Scope::of(job.into()).map(|scope| (scope, 1));

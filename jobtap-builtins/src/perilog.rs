@@ -70,7 +70,7 @@ impl Perilog {
 
     #[on("job.state.run")]
     fn begin(&mut self, job: &Job, cx: Cx<'_, JobStateRun>) -> Result<(), HandlerError> {
-        let job = cx.live(job.id())?;
+        let job = cx.active_job(job.id())?;
         self.watch(job, &cx)?;
         if let Some(script) = self.config.prolog.clone() {
             self.start(script, cx.prolog_start(PROLOG), job, &cx);
@@ -81,7 +81,7 @@ impl Perilog {
     #[on("job.event.finish")]
     fn end(&mut self, job: &Job, cx: Cx<'_, JobEventFinish>) -> Result<(), HandlerError> {
         if let Some(script) = self.config.epilog.clone() {
-            self.start(script, cx.epilog_start(EPILOG), cx.live(job.id())?, &cx);
+            self.start(script, cx.epilog_start(EPILOG), cx.active_job(job.id())?, &cx);
         }
         Ok(())
     }
@@ -104,10 +104,10 @@ impl Perilog {
             return Ok(());
         }
         let (prolog, epilog) = (cx.prolog_reopen(job, PROLOG), cx.epilog_reopen(job, EPILOG));
-        let job = cx.live(job.id())?;
+        let job = cx.active_job(job.id())?;
         self.watch(job, &cx)?;
         if let Ok(token) = prolog {
-            match (job.ending(), self.config.to_rerun(Kind::Prolog)) {
+            match (job.cleanup(), self.config.to_rerun(Kind::Prolog)) {
                 // It had failed, or the job was ended: what is left is to clean up after it.
                 (Some(_), _) if epilog.is_ok() => token.finish(1),
                 (Some(_), _) => self.finish(job, Kind::Prolog, token, 1, &cx),
@@ -141,7 +141,7 @@ impl Perilog {
 
 impl Perilog {
     /// Hears of the job's exceptions and of the end of its tasks, as far as there is something to do.
-    fn watch<T: TopicSet>(&self, job: LiveJob<'_>, cx: &Cx<'_, T>) -> Result<(), CallError> {
+    fn watch<T: TopicSet>(&self, job: ActiveJob<'_>, cx: &Cx<'_, T>) -> Result<(), CallError> {
         match self.config.prolog.is_some() || self.config.epilog.is_some() {
             true => cx.subscribe(job),
             false => Ok(()),
@@ -153,7 +153,7 @@ impl Perilog {
         &mut self,
         script: Arc<Script>,
         token: Result<Token, CallError>,
-        job: LiveJob<'_>,
+        job: ActiveJob<'_>,
         cx: &Cx<'_, T>,
     ) {
         let (id, word) = (job.id(), script.perilog.word());
@@ -195,7 +195,7 @@ impl Perilog {
 
     /// Nothing of it runs any more: says what went wrong, if anything did, and lets the job go on.
     fn ended(&mut self, id: JobId, end: &BulkEnd, cx: &Cx<'_, Later<Self>>) {
-        let (Some(Run { script, token, .. }), Ok(job)) = (self.runs.remove(&id), cx.live(id))
+        let (Some(Run { script, token, .. }), Ok(job)) = (self.runs.remove(&id), cx.active_job(id))
         else {
             return;
         };
@@ -226,7 +226,7 @@ impl Perilog {
     /// Ends the job of a prolog that failed, with an epilog if there is one.
     fn fail<T: TopicSet>(
         &mut self,
-        job: LiveJob<'_>,
+        job: ActiveJob<'_>,
         token: Token,
         status: i32,
         note: String,
@@ -246,14 +246,14 @@ impl Perilog {
     /// Finishes it. After a prolog, a job that can't be started any more has its epilog.
     fn finish<T: TopicSet>(
         &mut self,
-        job: LiveJob<'_>,
+        job: ActiveJob<'_>,
         perilog: Kind,
         token: Token,
         status: i32,
         cx: &Cx<'_, T>,
     ) {
         if let (Kind::Prolog, Some(ending), Some(script)) =
-            (perilog, job.ending(), self.config.epilog.clone())
+            (perilog, job.cleanup(), self.config.epilog.clone())
         {
             self.start(script, cx.epilog_start_of(ending, EPILOG), job, cx);
         }

@@ -26,7 +26,8 @@ impl PostEvent {
     #[service("post")]
     fn post(&self, request: Request<Post>, cx: Cx<'_, Service>) -> Result<(), ServiceError> {
         let Post { id, name, context } = request.into_inner();
-        let job = cx.live(id).map_err(|error| ServiceError::new(ENOENT, error.to_string()))?;
+        let job =
+            cx.active_job(id).map_err(|error| ServiceError::new(ENOENT, error.to_string()))?;
         Ok(cx.post_event(job, EventName::try_new(name)?, context)?)
     }
 }

@@ -86,7 +86,7 @@ impl PreemptNotice {
         if job.state() != State::Run {
             return Ok(());
         }
-        cx.subscribe(cx.live(job.id())?)?;
+        cx.subscribe(cx.active_job(job.id())?)?;
         if job.event_posted("start") {
             self.arm(job, cx.now());
         }
@@ -156,7 +156,7 @@ impl PreemptNotice {
     }
 
     fn tell(&self, id: JobId, cx: &Cx<'_, Later<Self>>) -> Result<(), DataError> {
-        let Ok(job) = cx.live(id) else { return Ok(()) };
+        let Ok(job) = cx.active_job(id) else { return Ok(()) };
         let Some((_, end, settings)) = self.due(job.into()) else { return Ok(()) };
         if job.state() != State::Run || cx.data(job).get()?.end == Some(end) {
             return Ok(());

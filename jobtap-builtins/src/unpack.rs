@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// Reads a table in which nothing may be left over.
 pub(crate) fn unpack<C: ConfTable>(table: &Value) -> Result<C, ConfError> {
-    let strays = C::strays(table);
+    let strays = C::unknown_keys(table);
     if strays.is_empty() {
         return C::read(table);
     }

@@ -136,7 +136,7 @@ impl Host for Bare {
     fn job(&self, _: JobId) -> Option<&Job> {
         None
     }
-    fn freed(&self, _: JobId) -> Option<ResourceSet> {
+    fn retainable(&self, _: JobId) -> Option<ResourceSet> {
         None
     }
 

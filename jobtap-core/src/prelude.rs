@@ -11,11 +11,11 @@ pub use crate::eventlog::EventEntry;
 pub use crate::job::{Fsd, Job, JobId, JobInfo, JobResult, State, Timestamp, Uid, Urgency};
 pub use crate::jobspec::{Dependency, Jobspec};
 pub use crate::plugin::{
-    Annotations, CallError, Caller, Child, Conf, ConfError, Cx, Data, EndingJob, EpilogFailed,
-    EventName, Exception, HandlerError, Held, InstanceConf, InstanceData, JobFlag, JobRef,
-    JobTopic, JobspecPath, Kept, Level, LiveJob, OutputLine, PendingJob, PolicyLimits, PrevState,
-    Priority, Process, PrologFailed, QueryData, Reject, Remote, Request, Responder, ServiceError,
-    Severity, Stream, Token, Update, UpdateRequest, Updates, UpgradeError,
+    ActiveJob, AddedDependency, Annotations, CallError, Caller, Child, CleanupJob, Conf, ConfError,
+    Cx, Data, EpilogFailed, EventName, Exception, HandlerError, InstanceConf, InstanceData,
+    JobFlag, JobRef, JobTopic, JobspecPath, Level, OutputLine, PendingJob, PolicyLimits, PrevState,
+    Priority, Process, PrologFailed, QueryData, Reject, Remote, Request, Responder, Retained,
+    ServiceError, Severity, Stream, Token, Update, UpdateRequest, Updates, UpgradeError,
 };
 pub use crate::queue::{Queue, Queues};
 pub use crate::resource::{Idset, ResourceSet};

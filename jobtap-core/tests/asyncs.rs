@@ -121,7 +121,7 @@ mod run_on {
                 let id = job.id;
                 remote
                     .call(move |careful, cx| {
-                        let job = cx.live(id).ok().and_then(|job| job.ending())?;
+                        let job = cx.active_job(id).ok().and_then(|job| job.cleanup())?;
                         careful.open.push(cx.epilog_start_of(job, "unmount").ok()?);
                         Some(())
                     })

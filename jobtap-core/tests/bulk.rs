@@ -65,8 +65,8 @@ impl Checks {
             json!({"status": end.status(), "failed": failed, "late": late, "killed": killed,
                    "errors": errors})
         });
-        let waiting = self.running.as_ref().map(|running| running.waiting().to_string());
-        let unbegun = self.end.as_ref().map(|end| end.unbegun.to_string());
+        let waiting = self.running.as_ref().map(|running| running.queued().to_string());
+        let unbegun = self.end.as_ref().map(|end| end.not_started.to_string());
         QueryData::of(
             &json!({"running": running, "waiting": waiting, "end": end, "unbegun": unbegun}),
         )

@@ -223,7 +223,7 @@ impl Refuses {
         remote: Remote<Self>,
         cx: Cx<'_, JobStateRun>,
     ) -> Result<(), HandlerError> {
-        let undo = cx.fail_job_with_epilog(cx.live(job.id())?, "undo", "site", "no")?;
+        let undo = cx.fail_job_with_epilog(cx.active_job(job.id())?, "undo", "site", "no")?;
         remote.at(cx.now() + 1000.0, |_, _| undo.finish(0));
         Ok(())
     }

@@ -147,7 +147,7 @@ mod chains {
         #[on("job.state.inactive")]
         fn over(&self, job: &Job, cx: Cx<'_, JobStateInactive>) -> Result<(), HandlerError> {
             if let Some(next) = self.next.get(&job.id()) {
-                cx.fail_job(cx.live(*next)?, "domino", "");
+                cx.fail_job(cx.active_job(*next)?, "domino", "");
             }
             Ok(())
         }
@@ -183,7 +183,7 @@ mod restarts {
         fn new_job(&self, job: &Job, cx: Cx<'_, JobNew>) -> Result<(), HandlerError> {
             let target = job.jobspec().attribute("target").and_then(|v| v.as_u64());
             let target = target.map(|_| JobId::new(job.id().as_u64() + 1));
-            if let Some(Ok(target)) = target.map(|id| cx.live(id)) {
+            if let Some(Ok(target)) = target.map(|id| cx.active_job(id)) {
                 cx.fail_job(target, "eager", "");
             }
             Ok(())
@@ -324,7 +324,7 @@ mod half_done {
     struct Half;
 
     fn ask_and_panic<T: TopicSet>(id: JobId, cx: &Cx<'_, T>) -> ! {
-        if let Ok(job) = cx.live(id) {
+        if let Ok(job) = cx.active_job(id) {
             cx.fail_job(job, "half", "asked for before the panic");
         }
         cx.log(Level::Info, "half done");

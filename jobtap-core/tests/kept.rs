@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 /// Keeps what every job frees, until somebody says which ranks to give back.
 #[derive(Default)]
 struct Keeper {
-    kept: Vec<Kept>,
+    kept: Vec<Retained>,
 }
 
 #[jobtap_plugin(name = "keeper")]
@@ -24,14 +24,14 @@ impl Keeper {
 
     #[on("job.event.free")]
     fn freed(&mut self, cx: Cx<'_, JobEventFree>) -> Result<(), HandlerError> {
-        self.kept.push(cx.keep_resources()?);
+        self.kept.push(cx.retain_resources()?);
         Ok(())
     }
 
     #[service("give-back")]
     fn give_back(&mut self, ranks: Request<Idset>) {
         for kept in &mut self.kept {
-            kept.give_back(&ranks);
+            kept.free(&ranks);
         }
         self.kept.retain(|kept| kept.resources().nnodes() > 0);
     }
@@ -45,7 +45,7 @@ impl Keeper {
 /// Another one, which gives all back at once.
 #[derive(Default)]
 struct Other {
-    kept: Vec<Kept>,
+    kept: Vec<Retained>,
 }
 
 #[jobtap_plugin(name = "other")]
@@ -57,7 +57,7 @@ impl Other {
 
     #[on("job.event.free")]
     fn freed(&mut self, cx: Cx<'_, JobEventFree>) -> Result<(), HandlerError> {
-        self.kept.push(cx.keep_resources()?);
+        self.kept.push(cx.retain_resources()?);
         Ok(())
     }
 

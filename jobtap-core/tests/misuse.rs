@@ -30,7 +30,7 @@ fn note<T: TopicSet, R>(cx: &Cx<'_, T>, call: &str, result: Result<R, CallError>
     let kind = match result {
         Ok(_) => "ok",
         Err(CallError::UnknownJob(_)) => "UnknownJob",
-        Err(CallError::Over(_)) => "Over",
+        Err(CallError::NotActive(_)) => "Over",
         Err(CallError::WrongState { .. }) => "WrongState",
         Err(CallError::Jobspec { .. }) => "Jobspec",
         Err(CallError::EventContext { .. }) => "EventContext",
@@ -50,7 +50,7 @@ mod jobs {
 
     fn look_up<T: TopicSet>(when: &str, id: JobId, cx: &Cx<'_, T>) {
         note(cx, &format!("{when}: job"), cx.job(id));
-        note(cx, &format!("{when}: live"), cx.live(id));
+        note(cx, &format!("{when}: live"), cx.active_job(id));
     }
 
     #[jobtap_plugin(name = "late")]
@@ -151,7 +151,7 @@ mod dependencies {
         #[on("job.state.sched")]
         fn sched(&self, job: &Job, cx: Cx<'_, JobStateSched>) -> Result<(), HandlerError> {
             cx.log(Level::Info, format!("d: {:?}", job.dependency("d")));
-            if let Some(pending) = cx.live(job.id())?.pending() {
+            if let Some(pending) = cx.active_job(job.id())?.pending() {
                 note(&cx, "dependency_add_to", cx.dependency_add_to(pending, "late"));
             }
             Ok(())
@@ -213,7 +213,7 @@ mod exceptions {
         #[on("job.event.exception")]
         fn raised(&self, job: &Job, entry: &EventEntry, cx: Cx<'_, JobEvent>) {
             let kind = &entry.context.as_ref().unwrap()["type"];
-            note(&cx, &format!("{kind} in {}", job.state()), cx.live(job.id()));
+            note(&cx, &format!("{kind} in {}", job.state()), cx.active_job(job.id()));
         }
     }
 
@@ -247,7 +247,7 @@ mod updates {
         #[on("job.state.depend")]
         fn depend(&self, job: &Job, cx: Cx<'_, JobStateDepend>) -> Result<(), HandlerError> {
             cx.jobspec_update(A, 1)?;
-            if let Some(this) = cx.live(job.id())?.pending() {
+            if let Some(this) = cx.active_job(job.id())?.pending() {
                 cx.jobspec_update_of(this, path!("attributes.system.b"), 2)?;
             }
             let through = path!("attributes.system.duration.x");
@@ -257,7 +257,7 @@ mod updates {
 
         #[on("job.state.run")]
         fn run(&self, job: &Job, cx: Cx<'_, JobStateRun>) -> Result<(), HandlerError> {
-            let pending = cx.live(job.id())?.pending().is_some();
+            let pending = cx.active_job(job.id())?.pending().is_some();
             cx.log(Level::Info, format!("pending: {pending}"));
             Ok(())
         }
@@ -335,7 +335,7 @@ mod resources {
         #[on("job.event.set-flags")]
         fn again(&self, job: &Job, cx: Cx<'_, JobEvent>) -> Result<(), HandlerError> {
             // Sends the job through SCHED once more, before it is allocated.
-            let Some(job) = cx.live(job.id())?.pending() else { return Ok(()) };
+            let Some(job) = cx.active_job(job.id())?.pending() else { return Ok(()) };
             Ok(cx.jobspec_update_of(job, path!("attributes.system.again"), 1)?)
         }
 

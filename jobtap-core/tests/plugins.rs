@@ -117,7 +117,7 @@ mod failed_prolog {
     impl Undoes {
         #[on("job.state.sched")]
         fn sched(&self, job: &Job, cx: Cx<'_, JobStateSched>) -> Result<(), HandlerError> {
-            let early = cx.fail_job_with_epilog(cx.live(job.id())?, "undo", "early", "no");
+            let early = cx.fail_job_with_epilog(cx.active_job(job.id())?, "undo", "early", "no");
             cx.log(Level::Info, early.err().map(|error| error.to_string()).unwrap_or_default());
             Ok(())
         }
@@ -132,7 +132,8 @@ mod failed_prolog {
             let (id, prolog) = (job.id(), cx.prolog_start("do")?);
             let later = remote.clone();
             remote.at(cx.now() + 5.0, move |_, cx| {
-                let undo = cx.fail_job_with_epilog(cx.live(id).unwrap(), "undo", "site", "no");
+                let undo =
+                    cx.fail_job_with_epilog(cx.active_job(id).unwrap(), "undo", "site", "no");
                 let undo = undo.unwrap();
                 prolog.finish(1);
                 later.at(cx.now() + 5.0, |_, _| undo.finish(0));

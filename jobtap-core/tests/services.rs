@@ -213,7 +213,8 @@ mod own_topics {
     fn a_circle_is_an_error_and_not_a_deadlock() {
         let mut m = manager();
         m.submit(TestJob::new().user(7)).unwrap();
-        let said = "bank: topic bank.share is called in a circle: plugin bank is at work already";
+        let said =
+            "bank: topic bank.share is called in a circle: plugin bank is being called already";
         assert!(m.log().any(|(_, text)| text == said));
     }
 

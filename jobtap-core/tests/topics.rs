@@ -268,7 +268,7 @@ mod calls {
 
         #[on("job.state.inactive")]
         fn over(&self, job: &Job, cx: Cx<'_, JobStateInactive>) {
-            let refused = cx.live(job.id()).map(drop).unwrap_err();
+            let refused = cx.active_job(job.id()).map(drop).unwrap_err();
             cx.log(Level::Info, refused.to_string());
         }
 
@@ -298,7 +298,7 @@ mod calls {
         #[on("job.state.cleanup")]
         fn shorten(&self, job: &Job, cx: Cx<'_, JobStateCleanup>) -> Result<(), HandlerError> {
             let Some(other) = job.jobspec().attribute("shorten") else { return Ok(()) };
-            let other = cx.live(other.as_str().unwrap_or_default().parse()?)?;
+            let other = cx.active_job(other.as_str().unwrap_or_default().parse()?)?;
             let Some(other) = other.pending() else { return Ok(()) };
             Ok(cx.jobspec_update_of(other, path!("attributes.system.duration"), 60.0)?)
         }
@@ -313,7 +313,7 @@ mod calls {
         m.finish(id, 0);
         let said = words(&m, "caller");
         assert!(said.contains("the context must be an object or null"), "{said}");
-        assert!(said.contains("is over, or not accepted yet"), "{said}");
+        assert!(said.contains("is inactive or not accepted yet"), "{said}");
     }
 
     #[test]

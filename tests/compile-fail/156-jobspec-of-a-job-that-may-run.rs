@@ -8,7 +8,7 @@ struct Site;
 impl Site {
     #[on("job.new")]
     fn new_job(&self, job: &Job, cx: Cx<'_, JobNew>) -> Result<(), HandlerError> {
-        let other = cx.live(JobId::new(job.id().as_u64() - 1))?;
+        let other = cx.active_job(JobId::new(job.id().as_u64() - 1))?;
         Ok(cx.jobspec_update_of(other, path!("attributes.system.queue"), "batch")?)
     }
 }

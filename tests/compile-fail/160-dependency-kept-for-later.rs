@@ -3,7 +3,7 @@ use jobtap_core::prelude::*;
 
 #[derive(Default)]
 struct Site {
-    held: Vec<Held<'static>>,
+    held: Vec<AddedDependency<'static>>,
 }
 
 #[jobtap_plugin(name = "site")]

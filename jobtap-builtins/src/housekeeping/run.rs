@@ -13,7 +13,7 @@ use super::conf::Release;
 #[derive(Debug)]
 pub(super) struct Run {
     started: Timestamp,
-    kept: Kept,
+    kept: Retained,
     pending: BTreeMap<u32, Signals>,
     failed: BTreeMap<u32, WaitStatus>,
     release: Release,
@@ -34,7 +34,7 @@ pub(super) enum Next {
 impl Run {
     pub(super) fn new(
         started: Timestamp,
-        kept: Kept,
+        kept: Retained,
         pending: BTreeMap<u32, Signals>,
         release: Release,
     ) -> Self {
@@ -51,7 +51,7 @@ impl Run {
             return Next::Complete;
         }
         match self.release {
-            Release::Each => self.kept.give_back(&Idset::from(rank)),
+            Release::Each => self.kept.free(&Idset::from(rank)),
             Release::After(seconds) if !self.gathers => {
                 self.gathers = true;
                 return Next::Gather(seconds);
@@ -64,7 +64,7 @@ impl Run {
     /// The time of the first batch is over: from now on each rank goes back at once.
     pub(super) fn gathered(&mut self) {
         let done = self.kept.resources().ranks().difference(&self.pending());
-        self.kept.give_back(&done);
+        self.kept.free(&done);
         self.release = Release::Each;
     }
 

@@ -19,14 +19,14 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) fn query(&self, now: Timestamp) -> Value {
-        let waiting = self.bulk.waiting();
+        let waiting = self.bulk.queued();
         let active = self.bulk.active().difference(&waiting);
         let mut told = json!({
             "name": self.script.perilog.word(),
             "state": match self.bulk.stopped() {
                 None if active.is_empty() && !waiting.is_empty() => "waiting",
                 None => "running",
-                Some(BulkStop::Asked) => "canceled",
+                Some(BulkStop::Requested) => "canceled",
                 Some(BulkStop::TimedOut) => "timeout",
             },
             "total": self.bulk.total(),
@@ -62,8 +62,8 @@ impl Trouble {
             None if failed.is_empty() => return None,
             None => ("failed", ending(end.status()), failed),
             Some(BulkStop::TimedOut) => ("timed out", "timed out".to_owned(), end.late.clone()),
-            Some(BulkStop::Asked) if end.killed.is_empty() => return None,
-            Some(BulkStop::Asked) => {
+            Some(BulkStop::Requested) if end.killed.is_empty() => return None,
+            Some(BulkStop::Requested) => {
                 ("canceled then timed out", "canceled then timed out".to_owned(), failed)
             }
         };

@@ -1,7 +1,7 @@
-//! How descriptors of linked plugins are collected: linkme, or inventory by feature.
+//! Collects the descriptors of linked plugins, by linkme or by inventory.
 //!
-//! With both features on, linkme serves. Neither is an error at compile time, since a registry
-//! without a backend would be empty without a word.
+//! With both features on, linkme is used. With neither, compiling fails, since the registry would
+//! silently be empty.
 
 use super::descriptor::PluginDescriptor;
 use crate::sched::SchedulerDescriptor;
@@ -19,7 +19,7 @@ mod imp {
         JOBTAP_PLUGINS_V1.iter().copied()
     }
 
-    /// The linked schedulers.
+    /// The descriptors of all linked schedulers, in link order.
     #[doc(hidden)]
     #[linkme::distributed_slice]
     pub static JOBTAP_SCHEDULERS_V1: [&'static SchedulerDescriptor];
@@ -33,7 +33,7 @@ mod imp {
 mod imp {
     use super::{PluginDescriptor, SchedulerDescriptor};
 
-    /// inventory collects by type, so the descriptors get one of their own.
+    /// The element type for plugins: inventory collects by type.
     #[doc(hidden)]
     pub struct Linked(pub &'static PluginDescriptor);
 
@@ -43,7 +43,7 @@ mod imp {
         inventory::iter::<Linked>.into_iter().map(|linked| linked.0)
     }
 
-    /// The same for schedulers.
+    /// The element type for schedulers.
     #[doc(hidden)]
     pub struct LinkedScheduler(pub &'static SchedulerDescriptor);
 

@@ -1,77 +1,80 @@
-//! Why a call of a handler can't have an effect: what the types could not rule out.
+//! Why a call of a handler can't have an effect, as far as types don't rule it out.
 
 use crate::job::{JobId, State};
 
-/// Why a call can't have an effect.
+/// Why a call of a handler was refused. Nothing was queued then.
+///
+/// A handler usually passes it on with `?`. It converts into every error type that a handler can
+/// return, and its text is for whoever reads that error.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
 /// fn find(id: JobId, cx: &Cx<'_, Service>) -> Result<String, ServiceError> {
-///     match cx.live(id) {
+///     match cx.active_job(id) {
 ///         Ok(job) => Ok(job.state().to_string()),
-///         Err(CallError::Over(_)) => Ok("over".to_owned()),
+///         Err(CallError::NotActive(_)) => Ok("inactive".to_owned()),
 ///         Err(other) => Err(other.into()), // "there is no job ƒ3"
 ///     }
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// No such job, or it was purged.
+    /// There is no such job, or it was purged.
     #[error("there is no job {0}")]
     UnknownJob(JobId),
-    /// The job is over, or not accepted yet.
-    #[error("job {0} is over, or not accepted yet")]
-    Over(JobId),
-    /// The host gave no current job where the topic promises one.
+    /// The job is inactive, or not accepted yet.
+    #[error("job {0} is inactive or not accepted yet")]
+    NotActive(JobId),
+    /// The host passed no current job where the topic promises one.
     #[error("there is no current job")]
     NoCurrentJob,
-    /// The call needs a state that the job is not in.
+    /// The call needs another state of the job.
     #[error("{call} of job {job} in state {state}: {rule}")]
     WrongState {
         /// The job.
         job: JobId,
-        /// The state that it is in.
+        /// Its state.
         state: State,
         /// The call.
         call: &'static str,
         /// When the call is possible.
         rule: &'static str,
     },
-    /// The dependency to remove doesn't hold the job.
-    #[error("job {job} isn't held by dependency {description:?}")]
-    NotHeld {
+    /// The job has no such dependency, or it was removed already.
+    #[error("job {job} has no dependency {description:?}")]
+    NoDependency {
         /// The job.
         job: JobId,
-        /// The description.
+        /// The description of the dependency.
         description: String,
     },
-    /// The job's start was requested, so that a prolog comes too late.
-    #[error("job {0} was started already: a prolog can't hold it any more")]
+    /// The start of the job's tasks was requested already, so a prolog can't delay it.
+    #[error("job {0} was started already: a prolog can't delay it any more")]
     Started(JobId),
-    /// The prolog or epilog to take over isn't open, or a plugin has it.
+    /// This plugin has no open prolog or epilog of this description that could be taken over.
     #[error("job {job} has no open {description:?} that could be taken over")]
     NotOpen {
         /// The job.
         job: JobId,
-        /// The description.
+        /// The description of the prolog or epilog.
         description: String,
     },
-    /// An own topic was called while the plugin that handles it is being called.
-    #[error("topic {topic} is called in a circle: plugin {plugin} is at work already")]
+    /// A plugin that handles the topic is being called already.
+    #[error("topic {topic} is called in a circle: plugin {plugin} is being called already")]
     Reentrant {
-        /// The topic.
+        /// The author's own topic.
         topic: &'static str,
         /// The plugin.
         plugin: String,
     },
-    /// A handler of an own topic failed.
+    /// A handler of an author's own topic failed.
     #[error("topic {topic}: plugin {plugin}: {text}")]
     Topic {
         /// The topic.
         topic: &'static str,
         /// The plugin.
         plugin: String,
-        /// What it said.
+        /// The error of its handler.
         text: String,
     },
     /// The context of an event is neither an object nor null.
@@ -82,15 +85,16 @@ pub enum CallError {
         /// The event.
         name: String,
     },
-    /// The job has no resources of the scheduler that could be kept.
-    #[error("job {0} holds nothing that the scheduler gives out")]
-    NothingHeld(JobId),
-    /// The jobspec can't be changed at this path.
+    /// The job has no resources that could be retained: see
+    /// [`Cx::retain_resources`](crate::plugin::Cx::retain_resources).
+    #[error("job {0} has no resources from the scheduler that could be retained")]
+    NothingToRetain(JobId),
+    /// The jobspec can't be changed at this path, or not to this value.
     #[error("jobspec update of job {job}: {reason}")]
     Jobspec {
         /// The job.
         job: JobId,
-        /// What is wrong with path or value.
+        /// What is wrong with the path or the value.
         reason: String,
     },
 }

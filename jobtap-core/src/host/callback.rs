@@ -28,16 +28,16 @@ use crate::queue::Queues;
 use crate::resource::ResourceSet;
 use crate::topic::TopicId;
 
-/// What a host fills in for one callback: borrowed views.
+/// What a host passes for one callback: borrowed views.
 #[derive(Clone, Copy)]
 pub struct Args<'a> {
     /// The seam to the host.
     pub host: &'a dyn Host,
-    /// The topic that is called, not the wildcard by which a handler may have got it.
+    /// The topic that is called; for a handler of a wildcard, the topic itself and not the wildcard.
     pub topic: TopicId,
     /// The current job.
     pub job: Option<&'a Job>,
-    /// What the topic has beside.
+    /// What the topic has beside the job.
     pub detail: Detail<'a>,
 }
 
@@ -49,12 +49,12 @@ pub enum Detail<'a> {
     None,
     /// `conf.update`: the instance's configuration.
     Conf(&'a Value),
-    /// `job.dependency.SCHEME`: the dependency that is asked for.
+    /// `job.dependency.SCHEME`: the dependency that the user requested.
     Dependency(&'a Dependency),
-    /// `job.state.*`: where the job comes from, and the event that moved it. Both are missing when
-    /// the job is introduced to a plugin.
+    /// `job.state.*`: the previous state, and the event that changed it. Both are `None` when a plugin that
+    /// is loaded into a running manager is called for the jobs that exist.
     State {
-        /// The state before.
+        /// The previous state.
         prev: Option<State>,
         /// The event.
         entry: Option<&'a EventEntry>,
@@ -63,24 +63,24 @@ pub enum Detail<'a> {
     Event(&'a EventEntry),
     /// `job.update`: the new values by path.
     Updates(&'a Map<String, Value>),
-    /// `job.update.KEY`: what is asked for.
+    /// `job.update.KEY`: the user's request.
     UpdateRequest(&'a UpdateRequest),
-    /// A service: what is asked.
+    /// A plugin service: the request.
     Request(&'a ServiceRequest),
     /// An author's own topic: its payload.
     Own(&'a dyn Any),
 }
 
 impl<'a> Args<'a> {
-    /// A call with nothing but host and topic.
+    /// Arguments with a host and a topic only.
     pub fn new(host: &'a dyn Host, topic: TopicId) -> Self {
         Self { host, topic, job: None, detail: Detail::None }
     }
 }
 
-/// What a callback can ask of its host.
+/// What runs plugins, as a callback sees it.
 pub trait Host {
-    /// The time of this callback; all callbacks of one cause share it.
+    /// The time of this callback. All callbacks of one cause have the same time.
     fn now(&self) -> Timestamp;
 
     /// The user who owns the instance.
@@ -89,30 +89,32 @@ pub trait Host {
     /// All resources of the instance, as they are now.
     fn instance_resources(&self) -> &ResourceSet;
 
-    /// The job that the callback is about; none in timers and completions.
+    /// The job that the callback is about; `None` in timers and other closures of
+    /// [`Remote`](crate::plugin::Remote).
     fn current(&self) -> Option<JobId>;
 
     /// A job by id: active, or inactive and not yet purged.
     fn job(&self, id: JobId) -> Option<&Job>;
 
-    /// What this plugin can keep of what a job frees: what the scheduler gives out; none when the job has
-    /// its resources from a plugin.
-    fn freed(&self, id: JobId) -> Option<ResourceSet>;
+    /// The resources of a job that the plugin can retain after the job has freed them; `None` when they
+    /// are not the scheduler's to allocate again, or are lost.
+    fn retainable(&self, id: JobId) -> Option<ResourceSet>;
 
-    /// The plugin's data on a job, own writes of this callback included.
+    /// The plugin's data on a job, including changes of this callback.
     fn data(&self, id: JobId) -> Option<Value>;
 
-    /// The plugin's data on the instance, own writes of this callback included.
+    /// The plugin's data on the instance, including changes of this callback.
     fn instance_data(&self) -> Option<Value>;
 
     /// The instance's queues, as they are now.
     fn queues(&self) -> &Queues;
 
-    /// Calls an author's own topic on all plugins that handle it, in load order, now. What their
-    /// handlers ask for is queued with what this callback asks for.
+    /// Calls an author's own topic on all plugins that handle it, at once and in load order. The commands of
+    /// their handlers are queued with those of this callback.
     ///
     /// # Errors
-    /// When there is no such job, a plugin is being called already, or a handler fails.
+    /// When there is no such job, when a plugin that handles the topic is being called already, or when a
+    /// handler fails.
     fn call_topic(
         &self,
         topic: &'static str,
@@ -120,15 +122,15 @@ pub trait Host {
         payload: &dyn Any,
     ) -> Result<Vec<Box<dyn Any>>, CallError>;
 
-    /// Checks a command against the job's state and the commands queued so far, and queues it.
+    /// Checks a command against the job's state and the commands that are queued, and queues it.
     ///
     /// # Errors
-    /// When the command can't have an effect; nothing is queued then.
+    /// When the command can't have an effect. It is not queued then.
     fn call(&self, command: Command) -> Result<(), CallError>;
 
     /// Queues a command that needs no check.
     fn push(&self, command: Command);
 
-    /// The way back to the plugin from outside the manager's thread.
+    /// The handle by which work outside the manager's thread reaches the plugin.
     fn remote(&self) -> RemoteHandle;
 }

@@ -1,4 +1,4 @@
-//! Host commands: what a handler asked its host to do, queued during the callback and carried out
+//! Host commands: what a handler asks its host to do. They are queued during the callback and carried out
 //! after it.
 
 use std::any::Any;
@@ -20,60 +20,60 @@ use super::service::{ReplyTo, ServiceError};
 use crate::job::{JobId, Signal, Timestamp, Urgency};
 use crate::resource::Idset;
 
-/// A call that a handler made, as it is queued.
+/// What a handler asks its host to do.
 #[derive(Debug)]
 pub enum Command {
-    /// Hold the job in DEPEND until the same description is removed.
+    /// Add a dependency: the job stays in DEPEND until it is removed.
     AddDependency {
         /// The job.
         job: JobId,
-        /// Names the dependency within the job; works once.
+        /// Names the dependency within the job. A description that was added before has no effect.
         description: String,
     },
-    /// The dependency is satisfied.
+    /// Remove a dependency.
     RemoveDependency {
         /// The job.
         job: JobId,
-        /// As it was added.
+        /// The description with which it was added.
         description: String,
     },
-    /// Hold the start of the job.
+    /// Start a prolog: delay the start of the job's tasks.
     StartProlog {
         /// The job.
         job: JobId,
-        /// For the reader of the eventlog.
+        /// Names it within the job; stands in the eventlog.
         description: String,
     },
-    /// End one prolog.
+    /// Finish a prolog.
     FinishProlog {
         /// The job.
         job: JobId,
-        /// As it was started.
+        /// The description with which it was started.
         description: String,
-        /// 0 is success; informational.
+        /// 0 is success. It only informs: any status lets the job go on.
         status: i32,
-        /// Why it failed: raises a fatal exception with this note too.
+        /// Why it failed; if given, a fatal exception with this note is raised.
         failure: Option<String>,
     },
-    /// Hold the release of the job's resources.
+    /// Start an epilog: delay the release of the job's resources.
     StartEpilog {
         /// The job.
         job: JobId,
-        /// For the reader of the eventlog.
+        /// Names it within the job; stands in the eventlog.
         description: String,
     },
-    /// End one epilog.
+    /// Finish an epilog.
     FinishEpilog {
         /// The job.
         job: JobId,
-        /// As it was started.
+        /// The description with which it was started.
         description: String,
-        /// 0 is success; informational.
+        /// 0 is success. It only informs: any status lets the job go on.
         status: i32,
-        /// Why it failed: raises a fatal exception with this note too.
+        /// Why it failed; if given, a fatal exception with this note is raised.
         failure: Option<String>,
     },
-    /// Post an exception.
+    /// Raise an exception on the job.
     Raise {
         /// The job.
         job: JobId,
@@ -84,12 +84,12 @@ pub enum Command {
     Reprioritize {
         /// The job.
         job: JobId,
-        /// What to set it to.
+        /// The new priority.
         priority: Priority,
     },
-    /// Ask all plugins again for the priority of every job in PRIORITY and SCHED.
+    /// Call `job.priority.get` for each job in PRIORITY and SCHED.
     ReprioritizeAll,
-    /// Change the jobspec of the job; all changes of a callback become one event.
+    /// Change the jobspec of the job. All changes of a callback become one event.
     UpdateJobspec {
         /// The job.
         job: JobId,
@@ -100,55 +100,55 @@ pub enum Command {
     PostEvent {
         /// The job.
         job: JobId,
-        /// Its name.
+        /// The name of the event.
         name: EventName,
-        /// Its context.
+        /// The context of the event.
         context: Option<Map<String, Value>>,
     },
     /// Set the urgency of the job.
     SetUrgency {
         /// The job.
         job: JobId,
-        /// What to set it to.
+        /// The new urgency.
         urgency: Urgency,
     },
-    /// Start an epilog and end the job.
+    /// Start an epilog and end the job with a fatal exception.
     EndWithEpilog {
         /// The job.
         job: JobId,
         /// Names the epilog within the job.
         description: String,
-        /// Why it ends.
+        /// The exception.
         exception: Exception,
     },
     /// Send a signal to the job's tasks, if it has any.
     Signal {
         /// The job.
         job: JobId,
-        /// Which.
+        /// The signal.
         signal: Signal,
     },
-    /// Leave a durable note for the job's user.
+    /// Set a memo on the job.
     Memo {
         /// The job.
         job: JobId,
-        /// The note by its key.
+        /// The memo: keys and values; null removes a key.
         memo: Map<String, Value>,
     },
     /// Set a flag of the job.
     SetFlag {
         /// The job.
         job: JobId,
-        /// Which one.
+        /// The flag.
         flag: JobFlag,
     },
-    /// Take over a prolog or epilog that was open at the last restart.
+    /// Take over a prolog or epilog that was open when the manager stopped or the plugin was reloaded.
     Reopen {
         /// The job.
         job: JobId,
-        /// Which kind.
+        /// Whether it is a prolog or an epilog.
         perilog: Perilog,
-        /// As it was started.
+        /// The description with which it was started.
         description: String,
     },
     /// Deliver the job's events to this plugin.
@@ -156,25 +156,25 @@ pub enum Command {
         /// The job.
         job: JobId,
     },
-    /// Deliver them no longer.
+    /// Stop delivering the job's events to this plugin.
     Unsubscribe {
         /// The job.
         job: JobId,
     },
-    /// Give no new jobs to nodes.
+    /// Drain nodes.
     Drain {
         /// The nodes.
         ranks: Idset,
-        /// Why, unless there is a reason already.
+        /// The reason; a node that is drained already keeps its own.
         reason: String,
     },
-    /// Keep what the job frees from the scheduler.
-    Keep {
+    /// Retain the resources that the job frees.
+    Retain {
         /// The job.
         job: JobId,
     },
-    /// Give back what was kept.
-    GiveBack {
+    /// Free retained resources.
+    FreeRetained {
         /// The job.
         job: JobId,
         /// The nodes.
@@ -186,103 +186,104 @@ pub enum Command {
         job: JobId,
         /// The data as JSON.
         value: Value,
-        /// Kept in memory only.
+        /// Whether the data is kept in memory only.
         volatile: bool,
     },
     /// Replace the plugin's data on the instance.
     SetInstanceData {
         /// The data as JSON.
         value: Value,
-        /// Kept in memory only.
+        /// Whether the data is kept in memory only.
         volatile: bool,
     },
-    /// One answer of a stream.
+    /// Send one response of a stream.
     Respond {
-        /// To whom.
+        /// The request.
         to: ReplyTo,
-        /// The answer.
+        /// The response.
         payload: Value,
     },
-    /// The only answer, or the end of a stream.
+    /// Send the only response, or end a stream.
     Answer {
-        /// To whom.
+        /// The request.
         to: ReplyTo,
-        /// The answer, or the refusal.
+        /// The response, or the error.
         result: Result<Value, ServiceError>,
     },
-    /// Start, signal or forget a process.
+    /// Start or signal a process.
     Process(ProcessCommand),
-    /// Answer for a submission that an asynchronous `job.validate` handler held up.
+    /// Accept or reject a job for which an asynchronous handler of `job.validate` decides.
     Verdict {
         /// The job.
         job: JobId,
-        /// Accepted, or why not.
+        /// `Err` rejects the job, with the text for the submitter.
         verdict: Result<(), String>,
     },
-    /// Come back to the plugin at a time.
+    /// Start a timer.
     StartTimer {
-        /// Which timer.
+        /// Names the timer.
         key: TimerKey,
-        /// When.
+        /// When it fires.
         at: Timestamp,
-        /// What to do then.
+        /// The work that is done then.
         work: Work,
     },
-    /// Forget a timer.
+    /// Stop a timer.
     CancelTimer {
-        /// Which timer.
+        /// Names the timer.
         key: TimerKey,
     },
-    /// Run work off the manager's thread, once the callback's events are durable.
+    /// Run a future off the manager's thread, after the events of the callback are durable.
     Spawn(Task),
-    /// The same for the work of an asynchronous handler, which is ended when its job no longer waits
-    /// for it.
+    /// Run the future of an asynchronous handler in the same way. The host aborts it when the job no longer
+    /// waits for it.
     Begin(JobWork),
-    /// The work has ended by itself.
+    /// The future of an asynchronous handler has finished.
     End {
         /// The job.
         job: JobId,
-        /// As it began.
+        /// Its description.
         what: String,
     },
-    /// Come back when the job has a fatal exception; at once when it has, or is over.
+    /// Do some work when the job has a fatal exception or is inactive; at once if it has or is.
     AwaitEnd {
         /// The job.
         job: JobId,
-        /// What to do then.
+        /// The work that is done then.
         work: Work,
     },
     /// Write to the manager's log.
     Log {
-        /// How grave.
+        /// The severity.
         level: Level,
-        /// The message; the host adds the plugin's name.
+        /// The message, which the host prefixes with the plugin's name.
         text: String,
     },
     /// Write to the manager's log about a job.
     LogOf {
-        /// The job, whose id the host puts in front.
+        /// The job.
         job: JobId,
-        /// How grave.
+        /// The severity.
         level: Level,
-        /// The message.
+        /// The message, which the host prefixes with the job's id.
         text: String,
     },
 }
 
-/// Flags of a job that a plugin can set (RFC 21 `set-flags`).
+/// A flag of a job that a plugin can set (RFC 21 `set-flags`), by
+/// [`Cx::set_flag`](crate::plugin::Cx::set_flag).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobFlag {
-    /// The scheduler leaves the job alone: a plugin gives it its resources in `job.state.sched`.
+    /// The scheduler ignores the job: a plugin allocates resources to it in `job.state.sched`.
     AllocBypass,
-    /// More events are logged, for those who look closely.
+    /// More events are logged, for debugging.
     Debug,
-    /// Only the instance's owner may change the jobspec any more.
+    /// Only the instance's owner can change the jobspec.
     Immutable,
 }
 
 impl JobFlag {
-    /// As it stands in the event.
+    /// The name of the flag in the event.
     pub const fn name(self) -> &'static str {
         match self {
             JobFlag::AllocBypass => "alloc-bypass",
@@ -292,18 +293,18 @@ impl JobFlag {
     }
 }
 
-/// What the work of an asynchronous handler holds, and so how long it is waited for.
+/// What waits for the work of an asynchronous handler. The work is aborted when that no longer waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hold {
-    /// The answer to the submitter.
+pub enum WorkKind {
+    /// The submitter, for the response.
     Verdict,
-    /// DEPEND.
+    /// The job in DEPEND.
     Dependency,
-    /// PRIORITY.
+    /// The job in PRIORITY.
     Priority,
-    /// The start.
+    /// The start of the job's tasks.
     Prolog,
-    /// The release of the resources.
+    /// The release of the job's resources.
     Epilog,
 }
 
@@ -312,15 +313,15 @@ pub enum Hold {
 pub struct JobWork {
     /// The job.
     pub job: JobId,
-    /// Its description, as in the events.
+    /// The description of the work, as in the events.
     pub what: String,
-    /// What it holds.
-    pub hold: Hold,
-    /// It goes on when the job ends first.
+    /// What waits for the work.
+    pub kind: WorkKind,
+    /// The work runs on when the job no longer waits for it.
     pub run_on: bool,
-    /// Ends it.
+    /// Aborts the work.
     pub abort: AbortHandle,
-    /// The work itself.
+    /// The work.
     pub task: Task,
 }
 
@@ -333,21 +334,21 @@ impl fmt::Debug for Task {
     }
 }
 
-/// Severities of the manager's log, by their syslog names.
+/// The severity of a line in the manager's log, for [`Cx::log`](crate::plugin::Cx::log).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// Something failed that should not have.
+    /// Something failed.
     Error,
     /// Something needs attention.
     Warning,
-    /// Worth knowing.
+    /// Something worth knowing happened.
     Info,
-    /// For those who look closely.
+    /// Details for debugging.
     Debug,
 }
 
 impl Level {
-    /// The name as it stands in log lines.
+    /// The syslog name of the severity, as in log lines.
     pub const fn name(self) -> &'static str {
         match self {
             Level::Error => "err",
@@ -358,7 +359,7 @@ impl Level {
     }
 }
 
-/// Names a plugin's timer.
+/// Names a timer of a plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TimerKey(pub u64);
 
@@ -370,14 +371,14 @@ impl TimerKey {
     }
 }
 
-/// A closure for a plugin's instance, which it finds behind `dyn Any`.
+/// A closure that is called with the plugin.
 pub type LaterCall = Box<dyn for<'a> FnOnce(&mut dyn Any, &'a Args<'a>) + Send>;
 
-/// What is to be done on the manager's thread.
+/// Work that is done on the manager's thread.
 pub enum Work {
-    /// Call into the plugin.
+    /// Call a closure with the plugin.
     Call(LaterCall),
-    /// Do what a handler could have asked for.
+    /// Carry out commands.
     Commands(Vec<Command>),
 }
 

@@ -1,12 +1,12 @@
-//! Names of events that plugins post: checked when the plugin is compiled.
+//! The names of events that plugins post, checked when the plugin is compiled.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use crate::job::KNOWN_EVENTS;
 
-/// The name of a plugin's own event. The names of RFC 21 belong to the job manager: a plugin that
-/// posted `alloc` itself would tell the life cycle a lie.
+/// The name of a plugin's own event, for [`Cx::post_event`](crate::plugin::Cx::post_event). The names of
+/// RFC 21 belong to the job manager, since its events change the state of jobs.
 ///
 /// ```
 /// use jobtap_core::plugin::EventName;
@@ -15,7 +15,7 @@ use crate::job::KNOWN_EVENTS;
 /// assert_eq!(SEEN.as_str(), "site.seen");
 /// ```
 ///
-/// A name that can't be is an error at compile time:
+/// A reserved name does not compile:
 ///
 /// ```compile_fail
 /// # use jobtap_core::plugin::EventName;
@@ -24,22 +24,22 @@ use crate::job::KNOWN_EVENTS;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct EventName(Cow<'static, str>);
 
-/// A name that a plugin's event can't have.
+/// Why a plugin's event can't have a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidEventName {
-    /// It is one of the manager's.
+    /// The name belongs to the manager.
     #[error("event {0:?} belongs to the job manager")]
     Reserved(String),
-    /// It isn't a plain word.
+    /// The name has other characters than those that are allowed, or none.
     #[error("event {0:?}: a name is made of letters, digits, `-`, `_` and `.`")]
     Malformed(String),
 }
 
-/// What belongs to the manager beside the events of RFC 21 that are logged.
+/// Reserved names beside the events of RFC 21.
 const OTHERS: [&str; 2] = ["invalidate", "debug"];
 
 impl EventName {
-    /// A name for an event of a plugin's own. Use it in a `const`, where a bad name does not compile.
+    /// The name of a plugin's own event. In a `const`, a bad name does not compile.
     ///
     /// # Panics
     /// When the name belongs to the job manager, is empty, or has characters other than letters,
@@ -58,7 +58,7 @@ impl EventName {
         Self(Cow::Borrowed(name))
     }
 
-    /// A name that is known at run time only.
+    /// The name of a plugin's own event, when it is known at run time only.
     ///
     /// # Errors
     /// [`InvalidEventName`].

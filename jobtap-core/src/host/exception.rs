@@ -1,6 +1,6 @@
 //! Exceptions that plugins raise on jobs (RFC 21).
 
-/// How grave an exception is that does not end its job: from 1, grave, to 7.
+/// The severity of an exception that does not end its job, from 1 (most severe) to 7.
 ///
 /// ```
 /// use jobtap_core::plugin::Severity;
@@ -13,11 +13,11 @@
 pub struct Severity(u8);
 
 impl Severity {
-    /// Severity 0: ends the job.
+    /// Severity 0, which ends the job.
     pub(crate) const FATAL: Severity = Severity(0);
 
-    /// A severity from 1 to 7. Use it in a `const`, where another number does not compile. To end a
-    /// job there is [`Cx::fail`](crate::plugin::Cx::fail).
+    /// A severity from 1 to 7. In a `const`, another number does not compile. An exception of severity 0 is
+    /// raised by [`Cx::fail`](crate::plugin::Cx::fail).
     ///
     /// # Panics
     /// When the number is 0 or above 7.
@@ -30,19 +30,20 @@ impl Severity {
         Self(value)
     }
 
-    /// The same for a number that is known at run time only.
+    /// A severity from a number that is known at run time only; `None` unless it is from 1 to 7.
     pub const fn try_new(value: u8) -> Option<Self> {
         if value >= 1 && value <= 7 { Some(Self(value)) } else { None }
     }
 
-    /// As a number.
+    /// The severity as a number.
     pub const fn get(self) -> u8 {
         self.0
     }
 }
 
-/// An exception that does not end its job: a word for what happened, its severity, and a note for the
-/// user. [`Cx::fail`](crate::plugin::Cx::fail) ends a job.
+/// An exception that does not end its job (RFC 21): its type, which is one word, its severity, and a note
+/// for the user. [`Cx::raise`](crate::plugin::Cx::raise) raises it; to end a job, call
+/// [`Cx::fail`](crate::plugin::Cx::fail).
 ///
 /// ```
 /// use jobtap_core::plugin::{Exception, Severity};
@@ -59,18 +60,17 @@ pub struct Exception {
 }
 
 impl Exception {
-    /// An exception of this severity. White space and `=` in `kind` become `-`, since a kind is one
-    /// word.
+    /// Makes an exception. White space and `=` in `kind` become `-`, since a type is one word.
     pub fn new(severity: Severity, kind: impl Into<String>, note: impl Into<String>) -> Self {
         Self { kind: one_word(kind.into()), severity, note: note.into() }
     }
 
-    /// One that ends the job.
+    /// Makes an exception that ends the job.
     pub(crate) fn fatal(kind: impl Into<String>, note: impl Into<String>) -> Self {
         Self::new(Severity::FATAL, kind, note)
     }
 
-    /// The word.
+    /// The type of the exception.
     pub fn kind(&self) -> &str {
         &self.kind
     }
@@ -80,7 +80,7 @@ impl Exception {
         self.severity
     }
 
-    /// The note; may be empty.
+    /// The note for the user; may be empty.
     pub fn note(&self) -> &str {
         &self.note
     }

@@ -1,25 +1,25 @@
-//! What a host gets from a plugin that did not succeed.
+//! Failures of plugins, as a host gets them, and the failure of a host that a plugin gets.
 
 use std::any::Any;
 use std::fmt::Display;
 
 use super::service::ServiceError;
 
-/// What a host gets from a handler that did not succeed.
+/// Why a handler did not succeed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
-    /// A gate refused; the text is for the user.
+    /// The handler refused, at a topic that decides about the job; the text is for the user.
     Reject(String),
     /// The handler failed; the text is for the log.
     Error(String),
-    /// A service refused; the error is for who asked.
+    /// A service refused; the error is for the client.
     Refused(ServiceError),
-    /// The host gave no such input as the topic promises; the text names it.
+    /// The host did not pass what the topic promises; the text names it.
     Input(&'static str),
 }
 
 impl Failure {
-    /// The text, whatever the kind.
+    /// The text of the failure.
     pub fn text(&self) -> &str {
         match self {
             Failure::Reject(text) | Failure::Error(text) => text,
@@ -29,8 +29,10 @@ impl Failure {
     }
 }
 
-/// A configuration that a plugin can't work with. From `#[init]` it fails the load, from
-/// `conf.update` the reload; the text goes to who asked.
+/// The refusal of a configuration. Returned from `#[init]` it fails the load of the plugin, from
+/// `conf.update` the reload of the configuration; the administrator reads the text.
+///
+/// `?` converts any other error into it.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
@@ -42,7 +44,7 @@ impl Failure {
 ///
 /// fn check(settings: &Settings) -> Result<(), ConfError> {
 ///     if settings.low > settings.high {
-///         return Err(ConfError::new("low is above high: exchange them"));
+///         return Err(ConfError::new("low: must not be greater than high"));
 ///     }
 ///     Ok(())
 /// }
@@ -52,19 +54,19 @@ impl Failure {
 pub struct ConfError(String);
 
 impl ConfError {
-    /// A refusal; name the key and what it must be.
+    /// Makes a refusal; the text names the key and says what it must be.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text.
+    /// The text for the administrator.
     pub fn text(&self) -> &str {
         &self.0
     }
 }
 
 impl ConfError {
-    /// The same refusal with the name of the table that it is about.
+    /// Prefixes the text with the name of the table.
     ///
     /// ```
     /// use jobtap_core::plugin::ConfError;
@@ -89,12 +91,12 @@ impl Display for ConfError {
     }
 }
 
-/// The plugin was unloaded, or the manager stopped, before the answer came.
+/// The plugin was removed, or the manager stopped, before the awaited value came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the plugin was unloaded or the manager stopped")]
+#[error("the plugin was removed or the manager stopped")]
 pub struct Gone;
 
-/// What a panic said.
+/// The message of a panic, as far as it is a string.
 pub fn panic_text(panic: &(dyn Any + Send)) -> String {
     panic
         .downcast_ref::<&str>()

@@ -1,21 +1,21 @@
-//! What each handler costs: counts, and a histogram of its time from sampled calls.
+//! Meters the calls of each handler: counts, and a histogram of durations of sampled calls.
 //!
-//! Two readings of a precise clock cost several times an empty handler. So every call reads the
-//! host's coarse clock, a number in memory, which finds handlers that are over their budget; and one
-//! call in [`SAMPLE`] is timed precisely.
+//! Reading a precise clock twice takes several times as long as an empty handler. So each call reads
+//! the host's coarse clock, a number in memory, to find handlers that exceed their time budget, and
+//! only one call in [`SAMPLE`] is timed precisely.
 
 use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One call in so many is timed precisely.
+/// One call in this many is timed precisely.
 pub const SAMPLE: u64 = 64;
 
-/// Buckets of the histogram: bucket `n` holds times from 2^n ns to below 2^(n+1) ns.
+/// The number of buckets of the histogram. Bucket `n` counts durations from 2^n ns to below 2^(n+1) ns.
 pub const BUCKETS: usize = 40;
 
-/// The host's clocks for metering.
+/// The host's clocks for metering. The default's clocks stand still.
 #[derive(Clone)]
 pub struct Ticks {
     coarse: Arc<AtomicU64>,
@@ -23,8 +23,8 @@ pub struct Ticks {
 }
 
 impl Ticks {
-    /// `coarse` is kept at about the present time in milliseconds by the host; `precise` reads
-    /// nanoseconds. Both from any origin.
+    /// The host keeps `coarse` at about the present time in milliseconds; `precise` reads the time in
+    /// nanoseconds. The origin of both is arbitrary.
     pub fn new(coarse: Arc<AtomicU64>, precise: fn() -> u64) -> Self {
         Self { coarse, precise }
     }
@@ -39,7 +39,6 @@ impl Ticks {
     }
 }
 
-/// Clocks that stand still.
 impl Default for Ticks {
     fn default() -> Self {
         Self::new(Arc::default(), || 0)
@@ -86,7 +85,7 @@ impl Meter {
         Running { coarse: ticks.coarse(), precise }
     }
 
-    /// Ends a call; gives the milliseconds that it took by the coarse clock.
+    /// Ends a call. Returns the milliseconds that it took by the coarse clock.
     #[inline]
     pub(super) fn stop(&self, running: &Running, ticks: &Ticks) -> u64 {
         if let Some(start) = running.precise {
@@ -123,26 +122,26 @@ impl Meter {
     }
 }
 
-/// What a handler did so far, for `jobtap plugin stats`.
+/// The calls of a handler since its plugin was loaded, for `jobtap plugin stats`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HandlerStats {
-    /// Its topic.
+    /// The topic.
     pub topic: String,
     /// The method's name.
     pub method: &'static str,
-    /// How often it was called.
+    /// How many calls there were.
     pub calls: u64,
-    /// How often it returned an error; refusals count too.
+    /// How many calls returned an error, including refusals.
     pub errors: u64,
-    /// How often it panicked.
+    /// How many calls panicked.
     pub panics: u64,
-    /// Timed calls by duration: see [`BUCKETS`].
+    /// The number of timed calls in each bucket: see [`BUCKETS`].
     pub samples: Vec<u32>,
 }
 
 impl HandlerStats {
-    /// The timed calls by duration: the upper bound of each bucket in nanoseconds, and how many calls
-    /// were in it; without the empty ones.
+    /// The histogram without empty buckets: the upper bound of each bucket in nanoseconds, and the number
+    /// of timed calls in it.
     ///
     /// ```
     /// # use jobtap_core::host::HandlerStats;
@@ -157,8 +156,8 @@ impl HandlerStats {
         timed.map(|(bucket, calls)| (1 << (bucket + 1), *calls))
     }
 
-    /// The upper bound in nanoseconds of the bucket that holds this part of the timed calls, such as
-    /// 0.5 for the median; `None` when none was timed.
+    /// The upper bound in nanoseconds of the bucket that contains this quantile of the timed calls, such as
+    /// 0.5 for the median; `None` when no call was timed.
     pub fn quantile(&self, part: f64) -> Option<u64> {
         let total: u64 = self.samples.iter().map(|count| u64::from(*count)).sum();
         if total == 0 {

@@ -3,8 +3,8 @@
 //! A host takes the linked plugins from the [`Registry`], builds each from its [`PluginDescriptor`]
 //! and puts it as an [`Instance`] on a [`Stack`]. For each topic it goes through
 //! [`Stack::handlers`], calls each [`Bound`] handler with [`Args`], and reads its [`Outcome`].
-//! Meanwhile the handler sees the host as `dyn` [`Host`], where it queues a [`Command`] for what it
-//! asks for. The job manager's engine is one host; none of this knows the engine.
+//! During the call the handler sees the host as `dyn` [`Host`], and what it asks for is queued as a
+//! [`Command`]. The job manager's engine is one host; none of this knows the engine.
 //!
 //! The typed interface that authors write against, [`plugin`](crate::plugin), is built on this
 //! module, which doesn't know it. Values that occur on both sides, such as [`Priority`] and
@@ -42,14 +42,14 @@ pub use backend::{JOBTAP_PLUGINS_V1, JOBTAP_SCHEDULERS_V1};
 #[doc(hidden)]
 pub use backend::{Linked, LinkedScheduler};
 pub use callback::{Args, Detail, Host};
-pub use command::{Command, Hold, JobWork, LaterCall, Task, TimerKey, Work};
+pub use command::{Command, JobWork, LaterCall, Task, TimerKey, Work, WorkKind};
 pub use descriptor::{
     AsyncPolicy, HandlerEntry, HandlerFn, InitArgs, Load, LoadOrder, OnRestart, PluginDescriptor,
 };
 pub use failure::{Failure, panic_text};
 pub use futures_util::future::AbortHandle;
 pub use meter::{BUCKETS, HandlerStats, SAMPLE, Ticks};
-pub use order::{Place, arrange};
+pub use order::{Placement, arrange};
 pub use outcome::{Decisions, Outcome};
 pub use process::{LineSink, ProcessAnswer, ProcessCommand, ProcessKey};
 pub use registry::{Registry, RegistryBuilder, RegistryError};

@@ -1,34 +1,32 @@
-//! In which order plugins are called.
+//! The order in which plugins are called.
 //!
-//! One function, since two decide with it: the registry of a running manager, and the builder of
-//! managers, which refuses a circle before it compiles anything.
+//! The registry of a running manager and the builder of managers compute it by the same function. The
+//! builder refuses a circle before it compiles anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is known of a plugin's place among the others.
-///
-/// A name in `before` or `after` that no plugin has is ignored.
+/// The order that a plugin declares. A name in `before` or `after` that no plugin has is ignored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Place<'a> {
-    /// Its name; builtins begin with a dot.
+pub struct Placement<'a> {
+    /// The plugin's name; the names of builtins begin with a dot.
     pub name: &'a str,
-    /// Plugins that are to be called after it.
+    /// Plugins that are called after it.
     pub before: Vec<&'a str>,
-    /// Plugins that are to be called before it.
+    /// Plugins that are called before it.
     pub after: Vec<&'a str>,
 }
 
-/// The names in the order in which the plugins are called: builtins first; within these and within the
-/// others as `before` and `after` say; then as in `sequence`; then by name.
+/// Returns the names in the order in which the plugins are called: builtins first; among the builtins and
+/// among the others as `before` and `after` say; then as in `sequence`; then by name.
 ///
 /// ```
-/// use jobtap_core::host::{Place, arrange};
+/// use jobtap_core::host::{Placement, arrange};
 ///
 /// let places = [
-///     Place { name: "limits", ..Place::default() },
-///     Place { name: "fairshare", after: vec!["limits"], ..Place::default() },
-///     Place { name: ".history", ..Place::default() },
-///     Place { name: "audit", ..Place::default() },
+///     Placement { name: "limits", ..Placement::default() },
+///     Placement { name: "fairshare", after: vec!["limits"], ..Placement::default() },
+///     Placement { name: ".history", ..Placement::default() },
+///     Placement { name: "audit", ..Placement::default() },
 /// ];
 /// assert_eq!(arrange(&places, &[]).unwrap(), [".history", "audit", "limits", "fairshare"]);
 /// let sequence = ["fairshare", "audit"];
@@ -38,8 +36,11 @@ pub struct Place<'a> {
 /// ```
 ///
 /// # Errors
-/// The names that can't be placed, since each is declared to come before another one of them.
-pub fn arrange<'a>(places: &[Place<'a>], sequence: &[&str]) -> Result<Vec<&'a str>, Vec<&'a str>> {
+/// The names of plugins whose declarations form a circle, or that come after such plugins.
+pub fn arrange<'a>(
+    places: &[Placement<'a>],
+    sequence: &[&str],
+) -> Result<Vec<&'a str>, Vec<&'a str>> {
     let mut earlier: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for place in places {
         earlier.entry(place.name).or_default().extend(&place.after);
@@ -48,20 +49,20 @@ pub fn arrange<'a>(places: &[Place<'a>], sequence: &[&str]) -> Result<Vec<&'a st
         }
     }
     let rank = |name: &str| sequence.iter().position(|other| *other == name);
-    // A name of no rank comes after those that have one.
+    // A name that the sequence doesn't have comes after those that it has.
     let rank = |name: &'a str| (rank(name).unwrap_or(usize::MAX), name);
     let mut left: BTreeSet<(usize, &str)> = places.iter().map(|place| rank(place.name)).collect();
     let mut ordered = Vec::with_capacity(left.len());
     while !left.is_empty() {
-        let waiting: BTreeSet<&str> = left.iter().map(|(_, name)| *name).collect();
-        let builtins_left = waiting.iter().any(|name| is_builtin(name));
+        let unplaced: BTreeSet<&str> = left.iter().map(|(_, name)| *name).collect();
+        let builtins_left = unplaced.iter().any(|name| is_builtin(name));
         let free = |name: &str| {
             let mut waits = earlier.get(name).into_iter().flatten();
             (is_builtin(name) || !builtins_left)
-                && !waits.any(|n| waiting.contains(n) && (is_builtin(n) || !is_builtin(name)))
+                && !waits.any(|n| unplaced.contains(n) && (is_builtin(n) || !is_builtin(name)))
         };
         let Some(next) = left.iter().copied().find(|(_, name)| free(name)) else {
-            return Err(waiting.into_iter().collect());
+            return Err(unplaced.into_iter().collect());
         };
         left.remove(&next);
         ordered.push(next.1);

@@ -1,4 +1,4 @@
-//! What a callback decided, as its host reads it.
+//! The outcome of a callback, as its host reads it.
 
 use std::any::Any;
 
@@ -8,10 +8,10 @@ use super::update::UpdateDecision;
 use crate::job::{PRIORITY_MAX, PRIORITY_MIN};
 use crate::resource::ResourceSet;
 
-/// A job's priority as a handler decides it.
+/// The priority of a job, as handlers of `job.state.priority` and `job.priority.get` return it.
 ///
-/// All plugins of the stack are asked in load order and the last one that decides wins. Urgency 0
-/// (hold) and 31 (expedite) override every plugin.
+/// All plugins are called in load order, and the last one that returns something else than
+/// [`Unchanged`](Self::Unchanged) decides. Urgency 0 (hold) and 31 (expedite) override every plugin.
 ///
 /// ```
 /// use jobtap_core::plugin::Priority;
@@ -21,12 +21,12 @@ use crate::resource::ResourceSet;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Priority {
-    /// This priority: 0 holds the job, 4294967295 puts it before all others.
+    /// A priority: 0 holds the job, 4294967295 puts it before all others.
     Set(u32),
-    /// Not known yet: the job waits in PRIORITY until
-    /// [`Cx::reprioritize`](crate::plugin::Cx::reprioritize).
+    /// Not known yet: the job stays in PRIORITY until
+    /// [`Cx::reprioritize`](crate::plugin::Cx::reprioritize) sets it.
     Unavailable,
-    /// Leave it to the other plugins.
+    /// No decision: it is left to the other plugins.
     #[default]
     Unchanged,
 }
@@ -39,13 +39,13 @@ impl Priority {
     /// See [`Priority::Unchanged`].
     pub const UNCHANGED: Priority = Priority::Unchanged;
 
-    /// This priority.
+    /// The priority of this value.
     pub const fn new(value: u32) -> Self {
         Priority::Set(value)
     }
 
-    /// The nearest priority to a computed score: below 0 (and NaN) is 0, above the maximum is the
-    /// maximum, fractions are cut.
+    /// The priority that is nearest to a computed score: a negative score and NaN are 0, a score above the
+    /// maximum is the maximum, and fractions are cut off.
     pub fn clamped(score: f64) -> Self {
         // `as` saturates and maps NaN to 0, which is the rule here.
         Priority::Set(score.clamp(f64::from(PRIORITY_MIN), f64::from(PRIORITY_MAX)) as u32)
@@ -58,32 +58,32 @@ impl From<u32> for Priority {
     }
 }
 
-/// What one callback decided, or a whole stack of them.
-///
-/// Nearly every callback decides a priority or nothing, so the rest is apart.
+/// What one callback decided, or all callbacks of a dispatch.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// The priority, where the topic asks for one.
+    /// The priority, at topics that ask for one.
     pub priority: Priority,
+    // Boxed, since nearly every callback decides about a priority or nothing, and outcomes are returned
+    // by value on the fastest path.
     more: Option<Box<Decisions>>,
 }
 
-/// What handlers decide beside priorities.
+/// Decisions other than priorities.
 #[derive(Debug, Default)]
 pub struct Decisions {
     /// Annotations to merge.
     pub annotations: Option<Map<String, Value>>,
-    /// Resources for the job, past the scheduler.
+    /// Resources for a job that the scheduler doesn't serve (`alloc-bypass`).
     pub resources: Option<ResourceSet>,
-    /// What is said to a user's update.
+    /// The decision about a user's update of a jobspec.
     pub update: Option<UpdateDecision>,
-    /// Data for a query.
+    /// What the plugin reports for a query.
     pub query: Option<Map<String, Value>>,
-    /// The answer of a service.
+    /// The response of a service.
     pub reply: Option<Value>,
-    /// The answer to an own topic.
+    /// The answer at an author's own topic.
     pub answer: Option<Box<dyn Any>>,
-    /// An asynchronous handler will answer later, by [`Command::Verdict`](super::Command::Verdict).
+    /// An asynchronous handler decides later, by [`Command::Verdict`](super::Command::Verdict).
     pub deferred: bool,
 }
 
@@ -94,28 +94,28 @@ impl Outcome {
         Self { priority: Priority::Unchanged, more: Some(more) }
     }
 
-    /// Only this priority.
+    /// An outcome with a priority only.
     pub fn priority(priority: Priority) -> Self {
         Self { priority, more: None }
     }
 
-    /// The answer comes later.
+    /// The outcome of an asynchronous handler that decides later.
     pub fn deferred() -> Self {
         Self::with(|more| more.deferred = true)
     }
 
-    /// The answer of a service.
+    /// The outcome of a service.
     pub fn reply(value: Value) -> Self {
         Self::with(|more| more.reply = Some(value))
     }
 
-    /// The answer to an own topic; for the code that `#[topic]` makes.
+    /// The outcome at an author's own topic; called by the code that `#[topic]` generates.
     #[doc(hidden)]
     pub fn answer<A: 'static>(answer: A) -> Self {
         Self::with(|more| more.answer = Some(Box::new(answer)))
     }
 
-    /// What was decided beside the priority.
+    /// The decisions other than the priority.
     pub fn decisions(self) -> Decisions {
         self.more.map_or_else(Decisions::default, |more| *more)
     }
@@ -126,13 +126,13 @@ impl Outcome {
         self.priority == Priority::Unchanged && self.more.is_none()
     }
 
-    /// Whether an asynchronous handler will answer later.
+    /// Whether an asynchronous handler decides later.
     #[inline]
     pub fn is_deferred(&self) -> bool {
         self.more.as_ref().is_some_and(|more| more.deferred)
     }
 
-    /// Adds what a later plugin of the stack decided: its word counts where it said one.
+    /// Adds the outcome of a later plugin of the stack, whose decisions override.
     #[inline]
     pub fn merge(&mut self, later: Outcome) {
         if later.priority != Priority::Unchanged {
@@ -153,7 +153,7 @@ impl Decisions {
         if let Some(update) = later.update {
             self.update.get_or_insert_default().merge(update);
         }
-        // The first resources count: a later plugin sees a job that has them.
+        // Here the first plugin decides: the later ones are called for a job that has resources.
         self.resources = self.resources.take().or(later.resources);
         self.query = later.query.or(self.query.take());
         self.reply = later.reply.or(self.reply.take());
@@ -162,7 +162,7 @@ impl Decisions {
     }
 }
 
-/// Adds notes to notes. A `null` is kept, since it removes what the job has.
+/// Merges annotations. A `null` stays in the result, since it removes a key from the job.
 fn merge_notes(mine: &mut Map<String, Value>, later: Map<String, Value>) {
     for (key, note) in later {
         match (mine.get_mut(&key), note) {

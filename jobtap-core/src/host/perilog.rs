@@ -1,16 +1,16 @@
-//! Prolog and epilog: the two ends of a job's run at which a plugin can hold it.
+//! Prologs and epilogs.
 
-/// What holds a job at one of its two ends.
+/// A prolog or an epilog: work of a plugin that delays a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Perilog {
-    /// Before its tasks start.
+    /// Delays the start of the job's tasks.
     Prolog,
-    /// Before its resources are freed.
+    /// Delays the release of the job's resources.
     Epilog,
 }
 
 impl Perilog {
-    /// `prolog` or `epilog`; also the type of the exception when it fails.
+    /// `prolog` or `epilog`, which is also the type of the exception when it fails.
     ///
     /// ```
     /// assert_eq!(jobtap_core::plugin::Perilog::Epilog.word(), "epilog");

@@ -1,4 +1,4 @@
-//! Processes of plugins, as a host runs them: as the manager's user on the manager's host.
+//! Processes of plugins, as a host runs them: as the manager's user, on the manager's host.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,9 @@ use futures_channel::oneshot;
 use super::failure::Gone;
 use crate::job::WaitStatus;
 
-/// A process to run.
+/// A process that a plugin runs: a program with arguments, variables and standard input.
+///
+/// [`Remote::run_process`](crate::plugin::Remote::run_process) runs it and waits for its end.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
@@ -31,20 +33,20 @@ use crate::job::WaitStatus;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
-    /// The program; without a slash it is searched in the manager's `PATH`.
+    /// The program; without a slash it is looked up in the manager's `PATH`.
     pub program: String,
-    /// Its arguments, the program's name left out.
+    /// The arguments, without the program's name.
     pub args: Vec<String>,
-    /// Variables beside those of the manager.
+    /// Variables that are added to those of the manager.
     pub env: BTreeMap<String, String>,
-    /// Where it runs; the manager's directory if not said.
+    /// The working directory; without one, the manager's.
     pub cwd: Option<PathBuf>,
-    /// Its standard input; closed if empty.
+    /// The standard input; closed if empty.
     pub stdin: Vec<u8>,
 }
 
 impl Process {
-    /// A process of this program.
+    /// A process of this program, without arguments.
     pub fn new(program: impl Into<String>) -> Self {
         Self {
             program: program.into(),
@@ -55,31 +57,31 @@ impl Process {
         }
     }
 
-    /// One more argument.
+    /// Adds an argument.
     pub fn arg(mut self, arg: impl Into<String>) -> Self {
         self.args.push(arg.into());
         self
     }
 
-    /// More arguments.
+    /// Adds arguments.
     pub fn args<A: Into<String>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
         self
     }
 
-    /// One more variable.
+    /// Sets a variable.
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.env.insert(name.into(), value.into());
         self
     }
 
-    /// Where it runs.
+    /// Sets the working directory.
     pub fn cwd(mut self, directory: impl Into<PathBuf>) -> Self {
         self.cwd = Some(directory.into());
         self
     }
 
-    /// What it reads from standard input.
+    /// Sets the standard input.
     pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.stdin = bytes.into();
         self
@@ -89,19 +91,19 @@ impl Process {
 /// How a process ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessEnd {
-    /// Exit code or signal.
+    /// The exit code or signal.
     pub status: WaitStatus,
-    /// What it printed, up to a limit of the host.
+    /// Its standard output, up to a limit of the host.
     pub stdout: Vec<u8>,
-    /// What it complained of, up to a limit of the host.
+    /// Its standard error, up to a limit of the host.
     pub stderr: Vec<u8>,
 }
 
 impl ProcessEnd {
-    /// Whether it ended with exit code 0.
+    /// Returns `Ok` when the process ended with exit code 0.
     ///
     /// # Errors
-    /// How it ended else, in words: `exit code 3`, `killed by signal 9`.
+    /// How it ended otherwise, in words: `exit code 3`, `killed by signal 9`.
     pub fn success(&self) -> Result<(), String> {
         match (self.status.is_success(), self.status.signaled()) {
             (true, _) => Ok(()),
@@ -114,7 +116,7 @@ impl ProcessEnd {
     }
 }
 
-/// A process that could not be run.
+/// Why a process could not be run to its end.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProcessError {
     /// It did not start.
@@ -122,19 +124,19 @@ pub enum ProcessError {
     Start {
         /// The program.
         program: String,
-        /// What the system says.
+        /// The system's error text.
         reason: String,
-        /// The same, for programs.
+        /// The kind of that error.
         kind: ErrorKind,
     },
-    /// The plugin was unloaded or the manager stopped.
+    /// The plugin was removed or the manager stopped.
     #[error(transparent)]
     Gone(#[from] Gone),
 }
 
 impl ProcessError {
-    /// What a shell would give for its status: exit code 127 for a program that isn't there, 126 for one
-    /// that can't be run. None when nobody knows how it ended.
+    /// The status that a shell would report: exit code 127 for a program that doesn't exist, 126 for one
+    /// that can't be run; `None` when it is unknown how the process ended.
     ///
     /// ```
     /// use std::io::ErrorKind;
@@ -159,10 +161,10 @@ impl ProcessError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProcessKey(pub u64);
 
-/// What is told of a process when it has ended.
+/// How a process ended, or why it could not be run.
 pub type ProcessResult = Result<ProcessEnd, ProcessError>;
 
-/// Where a process printed.
+/// The stream that a process printed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
     /// Standard output.
@@ -171,16 +173,16 @@ pub enum Stream {
     Stderr,
 }
 
-/// A line that a process printed, without its end.
+/// A line that a process printed, without the line break.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputLine {
-    /// Where.
+    /// The stream.
     pub stream: Stream,
-    /// What; bytes that aren't UTF-8 are replaced.
+    /// The line; bytes that are not UTF-8 are replaced.
     pub text: String,
 }
 
-/// Takes the lines that a process prints, as they come.
+/// Receives the lines that a process prints, as they come.
 #[derive(Clone)]
 pub struct LineSink(Arc<Mutex<dyn FnMut(OutputLine) + Send>>);
 
@@ -189,7 +191,7 @@ impl LineSink {
         Self(Arc::new(Mutex::new(line)))
     }
 
-    /// Hands over a line.
+    /// Passes on a line.
     pub fn send(&self, line: OutputLine) {
         (self.0.lock().unwrap_or_else(PoisonError::into_inner))(line);
     }
@@ -201,17 +203,17 @@ impl fmt::Debug for LineSink {
     }
 }
 
-/// Takes to the one who waits what becomes of a process.
+/// Tells the waiter of a process that it has started and how it ended.
 pub struct ProcessAnswer {
     pub(crate) end: oneshot::Sender<ProcessResult>,
-    pub(crate) begun: Option<Begun>,
+    pub(crate) started: Option<Started>,
 }
 
-/// Hears that a process runs now.
-pub(crate) type Begun = Box<dyn FnOnce() + Send>;
+/// Is called when a process has started.
+pub(crate) type Started = Box<dyn FnOnce() + Send>;
 
 impl ProcessAnswer {
-    /// One for a host that tries itself, and what comes out at its other end.
+    /// A pair for tests of a host: the answer, and a future of what is sent through it.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -230,20 +232,21 @@ impl ProcessAnswer {
     pub fn pair() -> (Self, impl Future<Output = ProcessResult> + Send) {
         let (sender, receiver) = oneshot::channel();
         let end = async { receiver.await.map_err(|_| Gone)? };
-        (Self { end: sender, begun: None }, end)
+        (Self { end: sender, started: None }, end)
     }
 
-    /// Tells that the process runs now, which may be long after it was asked for: its time limit counts
-    /// from here. Told once; not at all of a process that can't be started or is ended before.
-    pub fn begun(&mut self) {
-        if let Some(begun) = self.begun.take() {
-            begun();
+    /// Tells that the process has started, which may be long after the command: its time limit counts from
+    /// here. A host calls it once, and not at all for a process that can't be started or is terminated
+    /// before.
+    pub fn started(&mut self) {
+        if let Some(started) = self.started.take() {
+            started();
         }
     }
 
-    /// Hands over its end.
+    /// Tells how the process ended.
     pub fn send(self, result: ProcessResult) {
-        // Nobody may wait any more: a `Child` that was dropped.
+        // Fails when the `Child` was dropped, which needs no answer.
         let _ = self.end.send(result);
     }
 }
@@ -254,28 +257,28 @@ impl fmt::Debug for ProcessAnswer {
     }
 }
 
-/// What a host does with processes.
+/// A host command about processes.
 #[derive(Debug)]
 pub enum ProcessCommand {
-    /// Run one, in a process group of its own.
+    /// Run a process, in a process group of its own.
     Run {
-        /// Names it from now on.
+        /// Names the process in later commands.
         key: ProcessKey,
-        /// What to run.
+        /// The process.
         process: Process,
-        /// Where the lines go that it prints, if anybody wants them.
+        /// Receives the lines that it prints.
         lines: Option<LineSink>,
-        /// Where its beginning and its end go. When this is dropped the one who waits gets [`Gone`].
+        /// Receives its start and its end. When this is dropped, the waiter gets [`Gone`].
         answer: ProcessAnswer,
     },
-    /// Send a signal to its process group. One that waits for its turn is ended by what would end it. No
+    /// Send a signal to the process group. A queued process is removed by a signal that would end it. No
     /// effect once it has ended.
     Signal {
-        /// Which one.
+        /// The process.
         key: ProcessKey,
         /// The signal's number.
         signum: i32,
     },
-    /// Kill all processes of the plugin, which is gone.
+    /// Kill all processes of the plugin, which was removed.
     KillAll,
 }

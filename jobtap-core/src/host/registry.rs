@@ -1,17 +1,17 @@
-//! The plugins linked into a binary, checked and in their order.
+//! The plugins and schedulers that are linked into a binary, checked and in their order.
 
 use std::collections::BTreeMap;
 
 use super::descriptor::{Load, PluginDescriptor};
-use super::order::{Place, arrange};
+use super::order::{Placement, arrange};
 use crate::SDK_VERSION;
 use crate::sched::{OWN, SchedulerDescriptor};
 
-/// The plugins that a manager can load, in the order in which it calls them.
+/// The plugins that a manager can load, in the order in which they are called.
 ///
-/// Order is policy: the last plugin that sets a priority wins. Builtins (dotted names) come first,
-/// then the others; within these the declared `before` and `after` decide, and names break ties,
-/// so that the order never depends on how the linker laid out the binary.
+/// The order is a matter of policy, since the last plugin that sets a priority decides. Builtins (dotted
+/// names) come first, then the others. Among them the declared `before` and `after` decide, then the
+/// manager's sequence, then the names. So the order never depends on how the linker laid out the binary.
 #[derive(Debug, Clone, Default)]
 pub struct Registry {
     plugins: Vec<&'static PluginDescriptor>,
@@ -66,8 +66,7 @@ pub enum RegistryError {
 impl Registry {
     /// The plugins linked into this binary.
     ///
-    /// A crate that no code names is dropped by the linker without a word: `use my_plugin as _;`
-    /// keeps it.
+    /// The linker drops a crate that no code names, without a warning: `use my_plugin as _;` keeps it.
     ///
     /// # Errors
     /// [`RegistryError`].
@@ -75,8 +74,7 @@ impl Registry {
         Self::linked_in(&[])
     }
 
-    /// As [`linked`](Self::linked), with a [`sequence`](RegistryBuilder::sequence) of the manager's
-    /// own.
+    /// The plugins linked into this binary, with a [`sequence`](RegistryBuilder::sequence).
     ///
     /// # Errors
     /// [`RegistryError`].
@@ -85,7 +83,7 @@ impl Registry {
         builder.schedulers(super::backend::linked_schedulers()).build()
     }
 
-    /// A registry filled by hand, as tests do.
+    /// A registry of plugins that are listed by hand, for tests.
     pub fn builder() -> RegistryBuilder {
         RegistryBuilder::default()
     }
@@ -95,17 +93,17 @@ impl Registry {
         self.plugins.iter().copied()
     }
 
-    /// Those that are loaded without being named, in order.
+    /// The plugins with [`Load::Auto`], in order.
     pub fn auto(&self) -> impl Iterator<Item = &'static PluginDescriptor> + '_ {
         self.plugins().filter(|plugin| plugin.load == Load::Auto)
     }
 
-    /// Those that are loaded without being named, but after those that are, in order.
+    /// The plugins with [`Load::Last`], in order.
     pub fn last(&self) -> impl Iterator<Item = &'static PluginDescriptor> + '_ {
         self.plugins().filter(|plugin| plugin.load == Load::Last)
     }
 
-    /// Those that are loaded when the configuration has a table for them, in order.
+    /// The plugins with [`Load::Configured`], in order.
     pub fn configured(&self) -> impl Iterator<Item = &'static PluginDescriptor> + '_ {
         self.plugins().filter(|plugin| plugin.load == Load::Configured)
     }
@@ -147,8 +145,8 @@ impl RegistryBuilder {
         self
     }
 
-    /// In which order plugins come of which none is declared to be before the other: those named
-    /// here as here, then the others by name.
+    /// The order of plugins for which `before` and `after` say nothing: those named here, then the others
+    /// by name.
     ///
     /// ```
     /// use jobtap_core::host::Registry;
@@ -170,7 +168,7 @@ impl RegistryBuilder {
         self
     }
 
-    /// Checks and orders them.
+    /// Checks and orders the plugins and schedulers.
     ///
     /// # Errors
     /// [`RegistryError`].
@@ -194,23 +192,22 @@ impl RegistryBuilder {
     }
 }
 
-/// Sorts by the declared order, builtins first, the sequence and then names breaking ties.
+/// Orders the plugins: see [`Registry`].
 fn order(
     mut left: BTreeMap<&'static str, &'static PluginDescriptor>,
     sequence: &[&str],
 ) -> Result<Vec<&'static PluginDescriptor>, RegistryError> {
-    let place = |plugin: &&'static PluginDescriptor| Place {
+    let place = |plugin: &&'static PluginDescriptor| Placement {
         name: plugin.name,
         before: plugin.before.to_vec(),
         after: plugin.after.to_vec(),
     };
-    let places: Vec<Place<'static>> = left.values().map(place).collect();
+    let places: Vec<Placement<'static>> = left.values().map(place).collect();
     let names = arrange(&places, sequence).map_err(|names| RegistryError::Cycle { names })?;
     Ok(names.into_iter().filter_map(|name| left.remove(name)).collect())
 }
 
-/// Each must be of this SDK, and have a name that no other has. They are put in the order of their
-/// names, which no linker decides.
+/// Checks that each scheduler has this SDK and a name of its own, and sorts them by name.
 fn check_schedulers(
     linked: Vec<&'static SchedulerDescriptor>,
 ) -> Result<Vec<&'static SchedulerDescriptor>, RegistryError> {
@@ -271,14 +268,14 @@ mod tests {
     static E: PluginDescriptor = plugin("e", &["d"], &[]);
 
     #[test]
-    fn order_is_declared_and_does_not_depend_on_link_order() {
+    fn the_order_does_not_depend_on_the_linker() {
         let want = vec![".y", ".x", "b", "c", "a"];
         assert_eq!(names(&[&A, &B, &C, &DOT_X, &DOT_Y]).unwrap(), want);
         assert_eq!(names(&[&DOT_Y, &C, &DOT_X, &B, &A]).unwrap(), want);
     }
 
     #[test]
-    fn a_sequence_breaks_ties_and_no_declared_order() {
+    fn a_declared_order_overrides_the_sequence() {
         let registry = Registry::builder().plugins([&A, &B, &C, &DOT_X, &DOT_Y]);
         let registry = registry.sequence(["a", "c", "b", ".x"]).build().unwrap();
         let names: Vec<_> = registry.plugins().map(|p| p.name).collect();
@@ -289,13 +286,13 @@ mod tests {
     }
 
     #[test]
-    fn two_of_one_name_are_refused_with_both_crates() {
+    fn two_plugins_of_one_name_are_refused() {
         let error = names(&[&A, &A]).unwrap_err();
         assert!(error.to_string().starts_with("two plugins are named \"a\""), "{error}");
     }
 
     #[test]
-    fn contradicting_orders_are_refused_with_the_names() {
+    fn contradicting_orders_are_refused() {
         let error = names(&[&D, &E, &C]).unwrap_err();
         assert_eq!(error, RegistryError::Cycle { names: vec!["d", "e"] });
     }
@@ -318,7 +315,7 @@ mod tests {
     static OLD_SCHEDULER: SchedulerDescriptor = SchedulerDescriptor { sdk: "0.0.1", ..MINE };
 
     #[test]
-    fn names_are_unique_among_linked_ones_and_those_of_jobtap() {
+    fn two_schedulers_of_one_name_are_refused() {
         assert_eq!(check_schedulers(vec![&MINE]).unwrap().len(), 1);
         let error = check_schedulers(vec![&MINE, &MINE]).unwrap_err().to_string();
         assert!(

@@ -1,5 +1,4 @@
-//! The way back from outside the manager's thread: a `Send` handle that brings work to one loading
-//! of one plugin.
+//! Work for a plugin from outside the manager's thread.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,28 +6,30 @@ use std::sync::Arc;
 use super::command::{Command, TimerKey, Work};
 use crate::job::Timestamp;
 
-/// Names one loading of one plugin; what comes back for an earlier one is dropped.
+/// One loading of one plugin. A plugin that is loaded again has another key, so that work for the
+/// instance before is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PluginKey(pub u64);
 
-/// Takes what comes back and hands it to the manager's thread.
+/// Passes work to the manager's thread; implemented by each host.
 ///
-/// The daemon's puts it into the engine's channel, the test kit's into a queue.
+/// The daemon's implementation sends it to the engine's channel, that of the test kit puts it into a
+/// queue.
 pub trait RemoteSink: Send + Sync {
-    /// Hands over; never blocks. What comes after the manager's end is dropped.
+    /// Passes on the work. It must not block. After the manager has stopped the work is dropped.
     fn send(&self, call: RemoteCall);
 }
 
-/// Something that came back for a plugin.
+/// Work for a plugin.
 #[derive(Debug)]
 pub struct RemoteCall {
-    /// For which one.
+    /// The plugin.
     pub plugin: PluginKey,
-    /// What.
+    /// The work.
     pub work: Work,
 }
 
-/// [`Remote`](crate::plugin::Remote) before the plugin's type is known.
+/// A [`Remote`](crate::plugin::Remote) without the type of the plugin.
 #[derive(Clone)]
 pub struct RemoteHandle {
     plugin: PluginKey,
@@ -47,7 +48,7 @@ impl RemoteHandle {
         &self.name
     }
 
-    /// Which loading of the plugin it leads to.
+    /// The loading of the plugin.
     pub fn plugin(&self) -> PluginKey {
         self.plugin
     }
@@ -60,7 +61,8 @@ impl RemoteHandle {
         self.work(Work::Commands(commands));
     }
 
-    /// Calls `work` after a while in the host's time; `due` is told before when that is.
+    /// Calls `work` after some seconds of the host's time. `due` is called first, with the time at which
+    /// that will be.
     pub(crate) fn after(
         &self,
         seconds: f64,

@@ -1,4 +1,4 @@
-//! A request to a plugin's service, before its type is known, and its refusal.
+//! A request to a plugin's service before its type is known, and the error of a service.
 
 use std::cell::Cell;
 
@@ -9,7 +9,7 @@ use crate::job::Uid;
 const EINVAL: i32 = 22;
 const EPERM: i32 = 1;
 
-/// Who sent a request.
+/// The client that sent a request.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
@@ -26,14 +26,14 @@ pub struct Cred {
     pub owner: bool,
 }
 
-/// Names the request that is answered; chosen by the host's caller.
+/// The request to which a response belongs. The daemon chooses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReplyTo(pub u64);
 
-/// Who may ask a service.
+/// Who may send requests to a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// The owner of the instance alone.
+    /// Only the owner of the instance.
     Owner,
     /// Every user.
     Guest,
@@ -42,56 +42,58 @@ pub enum Role {
 /// A request to a service, before its type is known.
 #[derive(Debug)]
 pub struct ServiceRequest {
-    /// Who asks.
+    /// The client.
     pub cred: Cred,
-    /// What is asked.
+    /// The payload of the request.
     pub payload: Value,
-    /// Where the answer goes.
+    /// The request that responses belong to.
     pub to: ReplyTo,
-    /// Whether a stream of answers is asked for.
+    /// Whether the client requested a stream of responses.
     pub streaming: bool,
-    /// A [`Responder`](crate::plugin::Responder) was taken: the answer comes from it.
+    /// Whether a [`Responder`](crate::plugin::Responder) was taken, which sends the response.
     pub taken: Cell<bool>,
 }
 
-/// A refusal by a service: an errno, and a sentence for who asked.
+/// The error of a service: an errno, and a sentence for the client.
+///
+/// `?` converts any other error into it, with EINVAL.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
 /// fn may(caller: Caller, of: Uid) -> Result<(), ServiceError> {
 ///     match caller.owner || caller.userid == of {
 ///         true => Ok(()),
-///         false => Err(ServiceError::denied("others' jobs are not yours to ask about")),
+///         false => Err(ServiceError::denied("only the owner can query the jobs of others")),
 ///     }
 /// }
 /// assert_eq!(may(Caller { userid: Uid(7), owner: false }, Uid(8)).unwrap_err().errno, 1);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceError {
-    /// As in errno.h.
+    /// The number of the error in errno.h.
     pub errno: i32,
     /// What is wrong and what to do.
     pub text: String,
 }
 
 impl ServiceError {
-    /// A refusal with any errno.
+    /// Makes an error with any errno.
     pub fn new(errno: i32, text: impl Into<String>) -> Self {
         Self { errno, text: text.into() }
     }
 
-    /// EINVAL: the request asks for what can't be.
+    /// EINVAL: the request is wrong.
     pub fn invalid(text: impl Into<String>) -> Self {
         Self::new(EINVAL, text)
     }
 
-    /// EPERM: the caller may not ask for this.
+    /// EPERM: the client may not do this.
     pub fn denied(text: impl Into<String>) -> Self {
         Self::new(EPERM, text)
     }
 }
 
-/// Any error refuses the request with its text (EINVAL).
+/// Any other error becomes EINVAL with its text.
 impl<E: std::error::Error> From<E> for ServiceError {
     fn from(error: E) -> Self {
         Self::invalid(error.to_string())

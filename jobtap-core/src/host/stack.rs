@@ -1,8 +1,8 @@
-//! The loaded plugins, and which of their handlers a topic reaches.
+//! The loaded plugins, and their handlers by topic.
 //!
-//! A host calls a topic by going through [`Stack::handlers`] and calling each [`Bound`]. The lists
-//! are made when plugins come and go, so that a call only walks one; a list that is being walked
-//! stays as it was.
+//! A host dispatches a topic by calling each [`Bound`] of [`Stack::handlers`]. These lists are made when a
+//! plugin is loaded or removed, so that a dispatch only walks one. A list that is being walked doesn't
+//! change: a dispatch under way skips the plugins that are removed meanwhile ([`Bound::is_out`]).
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -25,7 +25,7 @@ pub struct Instance {
     name: Arc<str>,
     listed: Box<str>,
     descriptor: &'static PluginDescriptor,
-    /// Borrowed while a handler runs: a plugin is never called while it is being called.
+    /// Borrowed while a handler runs, since a plugin is not called while it is being called.
     slot: RefCell<Box<dyn Any>>,
     remote: RemoteHandle,
     meters: Vec<Rc<Meter>>,
@@ -34,7 +34,7 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Takes a plugin in, which lists show as `listed`.
+    /// A newly built plugin, which lists show as `listed`.
     pub fn new(
         descriptor: &'static PluginDescriptor,
         listed: &str,
@@ -54,53 +54,54 @@ impl Instance {
         }
     }
 
-    /// Which loading of which plugin it is.
+    /// The key of this loading of the plugin.
     pub fn key(&self) -> PluginKey {
         self.key
     }
 
-    /// Its name.
+    /// The plugin's name.
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    /// The name by which it was loaded, as lists show it: that of a file where Flux has one.
+    /// The name by which it was loaded, as lists show it. Like in Flux it may be that of a file.
     pub fn listed_as(&self) -> &str {
         &self.listed
     }
 
-    /// What was linked.
+    /// The plugin's descriptor.
     pub fn descriptor(&self) -> &'static PluginDescriptor {
         self.descriptor
     }
 
-    /// The way back to it.
+    /// The handle by which work outside the manager's thread reaches the plugin.
     pub fn remote(&self) -> &RemoteHandle {
         &self.remote
     }
 
-    /// It panicked too often and is not called any more.
+    /// Whether the plugin is faulted: it has panicked too often and is not called any more.
     pub fn is_faulted(&self) -> bool {
         self.faulted.get()
     }
 
-    /// Takes it out of service.
+    /// Marks the plugin as faulted.
     pub fn set_faulted(&self) {
         self.faulted.set(true);
     }
 
-    /// It was taken off the stack while a list of handlers still had it.
+    /// Whether the plugin was removed from the stack. A list that is being walked may still contain it.
     pub fn is_removed(&self) -> bool {
         self.removed.get()
     }
 
-    /// What its handlers did so far.
+    /// The counts of its handlers.
     pub fn stats(&self) -> Vec<HandlerStats> {
         let entries = self.descriptor.handlers.iter().zip(&self.meters);
         entries.map(|(entry, meter)| meter.stats(entry.full_name(), entry.method)).collect()
     }
 
-    /// Calls into the plugin outside of any topic. `None` when it is being called.
+    /// Calls a closure with the plugin, outside of any topic. Returns `None` when the plugin is being
+    /// called, and the message of a panic as `Err`.
     pub fn with<R>(&self, call: impl FnOnce(&mut dyn Any) -> R) -> Option<Result<R, String>> {
         let mut slot = self.slot.try_borrow_mut().ok()?;
         let result = catch_unwind(AssertUnwindSafe(|| call(&mut **slot)));
@@ -119,14 +120,14 @@ impl fmt::Debug for Instance {
 pub struct Bound {
     instance: Rc<Instance>,
     entry: &'static HandlerEntry,
-    /// Beside the entry, so that a call follows one pointer less.
+    /// A copy of `entry.call`, so that a call follows one pointer less.
     call: HandlerFn,
     meter: Rc<Meter>,
     watches: bool,
 }
 
 impl Instance {
-    /// Its handler of `unload`, which it has also when it is off the stack.
+    /// The plugin's handler of `unload`. It is called after the plugin was removed from the stack.
     pub fn unload(self: &Rc<Self>) -> Option<Bound> {
         let mut entries = self.descriptor.handlers.iter().zip(&self.meters);
         let (entry, meter) = entries.find(|(entry, _)| entry.id == TopicId::Unload)?;
@@ -135,49 +136,53 @@ impl Instance {
     }
 }
 
-/// How a handler ended that did not succeed.
+/// Why a call of a handler did not succeed.
 #[derive(Debug)]
 pub enum Fault {
-    /// It said no, or failed.
+    /// The handler returned an error.
     Failure(Failure),
-    /// It panicked with this message.
+    /// The handler panicked with this message.
     Panic(String),
-    /// Its plugin is being called already: nothing happened.
+    /// The plugin is being called already, so the handler was not called.
     Busy,
 }
 
-/// What a handler decided, or how it failed; boxed, since that is rare.
+/// The outcome of a handler, or why it failed. The latter is boxed, since it is rare and outcomes are
+/// returned by value.
 pub type Called = Result<Outcome, Box<Fault>>;
 
 impl Bound {
-    /// Its plugin.
+    /// The plugin.
     pub fn instance(&self) -> &Rc<Instance> {
         &self.instance
     }
 
-    /// Its plugin's key.
+    /// The plugin's key.
     pub fn plugin(&self) -> PluginKey {
         self.instance.key
     }
 
-    /// The handler.
+    /// The handler's entry in the descriptor.
     pub fn entry(&self) -> &'static HandlerEntry {
         self.entry
     }
 
-    /// It only watches, as a handler of `job.*`: it makes nothing supported.
+    /// Whether the handler is one of `job.*`, which watches only: a key of `job.update.*` or a scheme of
+    /// `job.dependency.*` isn't supported by virtue of it.
     pub fn watches(&self) -> bool {
         self.watches
     }
 
-    /// Whether it is out of service: its plugin is faulted, or removed since the list was made.
+    /// Whether the handler must not be called: its plugin is faulted, or was removed since the list was
+    /// made.
     #[inline]
     pub fn is_out(&self) -> bool {
         self.instance.faulted.get() || self.instance.removed.get()
     }
 
-    /// Calls the handler; gives the milliseconds that it took by the host's coarse clock. A panic is
-    /// the caller's to catch and to note: see [`panicked`](Self::panicked).
+    /// Calls the handler. Returns the outcome, and the milliseconds that the call took by the host's coarse
+    /// clock. The caller catches panics, once for a whole dispatch, and reports them to
+    /// [`panicked`](Self::panicked).
     #[inline]
     pub fn call_uncaught(&self, args: &Args<'_>, ticks: &Ticks) -> (Called, u64) {
         let Ok(mut slot) = self.instance.slot.try_borrow_mut() else {
@@ -195,20 +200,20 @@ impl Bound {
         }
     }
 
-    /// Notes that the handler panicked.
+    /// Counts a panic of the handler, and returns it as a fault.
     pub fn panicked(&self, panic: &(dyn Any + Send)) -> Box<Fault> {
         self.meter.panic();
         Box::new(Fault::Panic(panic_text(panic)))
     }
 
-    /// Calls the handler. A panic is caught.
+    /// Calls the handler, and catches a panic.
     pub fn call(&self, args: &Args<'_>, ticks: &Ticks) -> (Called, u64) {
         catch_unwind(AssertUnwindSafe(|| self.call_uncaught(args, ticks)))
             .unwrap_or_else(|panic| (Err(self.panicked(&*panic)), 0))
     }
 }
 
-/// A list of handlers in load order.
+/// Handlers in load order.
 pub type Handlers = Rc<[Bound]>;
 
 /// The loaded plugins in load order.
@@ -227,38 +232,38 @@ impl Default for Stack {
 }
 
 impl Stack {
-    /// The plugins.
+    /// The loaded plugins.
     pub fn plugins(&self) -> &[Rc<Instance>] {
         &self.plugins
     }
 
-    /// A plugin by its key, as long as it is loaded.
+    /// A loaded plugin by its key.
     pub fn get(&self, key: PluginKey) -> Option<&Rc<Instance>> {
         self.plugins.iter().find(|plugin| plugin.key == key)
     }
 
-    /// A plugin by its name.
+    /// A loaded plugin by its name.
     pub fn find(&self, name: &str) -> Option<&Rc<Instance>> {
         self.plugins.iter().find(|plugin| &*plugin.name == name)
     }
 
-    /// Puts a plugin at the end.
+    /// Adds a plugin at the end.
     pub fn push(&mut self, plugin: Instance) {
         self.plugins.push(Rc::new(plugin));
         self.bind();
     }
 
-    /// Takes out the plugins for which `leaves` is true.
+    /// Removes the plugins for which `leaves` is true, and returns them.
     pub fn remove(&mut self, leaves: impl Fn(&Instance) -> bool) -> Vec<Rc<Instance>> {
-        let gone: Vec<_> = self.plugins.extract_if(.., |plugin| leaves(plugin)).collect();
-        for plugin in &gone {
+        let removed: Vec<_> = self.plugins.extract_if(.., |plugin| leaves(plugin)).collect();
+        for plugin in &removed {
             plugin.removed.set(true);
         }
         self.bind();
-        gone
+        removed
     }
 
-    /// Puts a plugin in the place of another one, which is given back.
+    /// Puts a plugin in the position of another one, and returns the latter.
     pub fn replace(&mut self, old: &Rc<Instance>, new: Instance) -> Option<Rc<Instance>> {
         let slot = self.plugins.iter_mut().find(|plugin| plugin.key == old.key)?;
         let old = std::mem::replace(slot, Rc::new(new));
@@ -267,7 +272,8 @@ impl Stack {
         Some(old)
     }
 
-    /// Undoes [`replace`](Self::replace): the plugin of this key gives its place back.
+    /// Undoes [`replace`](Self::replace): puts the old plugin in the position of the new one, and returns the
+    /// latter.
     pub fn put_back(&mut self, new: PluginKey, old: Rc<Instance>) -> Option<Rc<Instance>> {
         let slot = self.plugins.iter_mut().find(|plugin| plugin.key == new)?;
         old.removed.set(false);
@@ -277,22 +283,22 @@ impl Stack {
         Some(new)
     }
 
-    /// The handlers that a call of this topic reaches, in load order. Of a family, such as
-    /// `job.event.*`, these are the handlers of all its members: see [`members`](Self::members).
+    /// The handlers of a topic, in load order. For a family, such as `job.event.*`, they are the handlers of
+    /// all members: see [`members`](Self::members).
     #[inline]
     pub fn handlers(&self, topic: TopicId) -> Option<&Handlers> {
         self.topics.get(topic.index())
     }
 
-    /// Whether a call of this topic reaches anything.
+    /// Whether the topic has handlers.
     #[inline]
     pub fn handles(&self, topic: TopicId) -> bool {
         self.handlers(topic).is_some_and(|handlers| !handlers.is_empty())
     }
 
-    /// The handlers of one member of a family, such as `afterok` of `job.dependency.*`, for the
-    /// plugins that `asks` lets through: in each plugin the handler of this very member beats the
-    /// one of all.
+    /// The handlers of one member of a family, such as `afterok` of `job.dependency.*`, of the plugins for
+    /// which `asks` is true. In each plugin the handler of this member takes precedence over the one of all
+    /// members.
     pub fn members(
         &self,
         topic: TopicId,
@@ -330,7 +336,7 @@ impl Stack {
     }
 }
 
-/// How closely a handler names the member that is called.
+/// The precedence of a handler for this member.
 fn rank(bound: &Bound, member: &str) -> u8 {
     match bound.entry.key {
         _ if bound.watches => 0,
@@ -340,7 +346,8 @@ fn rank(bound: &Bound, member: &str) -> u8 {
     }
 }
 
-/// Adds a plugin's handlers to the lists: its wildcards where it has nothing more specific.
+/// Adds a plugin's handlers to the lists of their topics, and those of its wildcards to the lists of the
+/// topics for which it has no handler that is more specific.
 fn bind_plugin(plugin: &Rc<Instance>, topics: &mut [Vec<Bound>]) {
     let bound = |index: usize, entry: &'static HandlerEntry, watches| Bound {
         instance: Rc::clone(plugin),
@@ -371,7 +378,7 @@ fn bind_plugin(plugin: &Rc<Instance>, topics: &mut [Vec<Bound>]) {
         {
             list.push(bound(index, entry, false));
         } else if let (Some((index, entry)), true) = (all, info.name.starts_with("job."))
-            // Of a family there may be handlers of other members.
+            // The specific handlers of a family may be those of other members.
             && (keyed || !specific)
         {
             list.push(bound(index, entry, true));

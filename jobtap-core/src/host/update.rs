@@ -1,41 +1,41 @@
-//! A user's request to change a jobspec, and what a plugin decided about it.
+//! A user's request to change a jobspec, and a plugin's decision about it.
 
 use serde_json::{Map, Value};
 
 use super::service::Cred;
 
-/// A user's request to change one key of a jobspec, for `job.update.KEY`.
+/// A user's request to change one key of a jobspec, as a parameter of handlers of `job.update.KEY`.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
 /// fn bank(request: &UpdateRequest) -> Result<Update, Reject> {
-///     Reject::when(!request.cred.owner, format!("{} is the owner's to change", request.key))?;
+///     Reject::when(!request.cred.owner, format!("only the owner can change {}", request.key))?;
 ///     Ok(Update::allow())
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpdateRequest {
-    /// Who asks.
+    /// The user who sent the request.
     pub cred: Cred,
-    /// Dotted path such as `attributes.system.duration`.
+    /// The dotted path of the key, such as `attributes.system.duration`.
     pub key: String,
-    /// What it is to become.
+    /// The new value.
     pub value: Value,
 }
 
-/// A plugin's yes to an [`UpdateRequest`]; the no is a [`Failure::Reject`](super::Failure::Reject).
+/// A plugin's approval of an [`UpdateRequest`]. A refusal is a [`Failure::Reject`](super::Failure::Reject).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct UpdateDecision {
-    /// This key needs no `job.validate`. It is left out only when all keys of the request say so.
+    /// This key needs no `job.validate`, which is skipped only when this is set for all keys of the request.
     pub validated: bool,
     /// The changed jobspec must fit the instance's resources.
     pub feasibility: bool,
-    /// Changes that come with it, by path. They override what the user asked for there.
+    /// Further changes, by path. They override what the user requested there.
     pub further: Map<String, Value>,
 }
 
 impl UpdateDecision {
-    /// Adds what a later plugin says of the same key.
+    /// Adds the decision of a later plugin about the same key.
     pub(super) fn merge(&mut self, later: UpdateDecision) {
         self.validated |= later.validated;
         self.feasibility |= later.feasibility;

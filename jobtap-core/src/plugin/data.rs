@@ -1,4 +1,4 @@
-//! A plugin's own durable data: on a job, and on the instance.
+//! A plugin's own data, on jobs and on the instance, which survives a restart of the manager.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -8,11 +8,11 @@ use super::cx::jobs::AsJob;
 use crate::host::{Command, Host};
 use crate::job::JobId;
 
-/// Says that plugin `Self` keeps data of type `D` on jobs.
+/// Plugin `Self` stores data of type `D` on jobs.
 ///
-/// `#[jobtap_plugin(name = "..", data = D)]` implements it; there is one type for each plugin.
+/// `#[jobtap_plugin(name = "..", data = D)]` implements it; a plugin has one such type.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` keeps no data of type `{D}`",
+    message = "`{Self}` stores no data of type `{D}`",
     label = "not this plugin's data",
     note = "declare it: `#[jobtap_plugin(name = \"..\", data = {D})]`"
 )]
@@ -21,11 +21,11 @@ pub trait PluginData<D>: 'static {
     fn form() -> DataForm<D>;
 }
 
-/// Says that plugin `Self` keeps data of type `D` on the instance.
+/// Plugin `Self` stores data of type `D` on the instance.
 ///
 /// `#[jobtap_plugin(name = "..", instance_data = D)]` implements it.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` keeps no data of type `{D}` on the instance",
+    message = "`{Self}` stores no data of type `{D}` on the instance",
     label = "not this plugin's data",
     note = "declare it: `#[jobtap_plugin(name = \"..\", instance_data = {D})]`"
 )]
@@ -34,21 +34,21 @@ pub trait PluginInstanceData<D>: 'static {
     fn form() -> DataForm<D>;
 }
 
-/// A type that a plugin can keep as its data: any that is `Default`, `Serialize` and `Deserialize`.
+/// A type that a plugin can store as its data: any that is `Default`, `Serialize` and `Deserialize`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` can't be kept as a plugin's data",
+    message = "`{Self}` can't be stored as a plugin's data",
     label = "not `Default`, `Serialize` and `Deserialize`",
-    note = "derive them: `#[derive(Default, Serialize, Deserialize)]`; what has no data yet reads as the default"
+    note = "derive them: `#[derive(Default, Serialize, Deserialize)]`; a job without data has the default"
 )]
 pub trait StoredData: Default + Serialize + DeserializeOwned {}
 
 #[diagnostic::do_not_recommend]
 impl<D: Default + Serialize + DeserializeOwned> StoredData for D {}
 
-/// How data of type `D` is kept, read and written.
+/// How data of type `D` is read and written.
 ///
-/// It holds what `D` must be able to do, so that this is asked where a plugin declares its data, and
-/// not once more wherever it uses it.
+/// It contains what `D` must implement as functions. So the bounds on `D` are checked where a plugin
+/// declares its data, and a missing derive is one error and not one at each use.
 #[derive(Debug)]
 pub struct DataForm<D> {
     spec: DataSpec<D>,
@@ -66,7 +66,7 @@ impl<D> Clone for DataForm<D> {
 impl<D> Copy for DataForm<D> {}
 
 impl<D: StoredData> DataForm<D> {
-    /// Data that is kept so.
+    /// The form of data with this specification.
     pub fn new(spec: DataSpec<D>) -> Self {
         Self {
             spec,
@@ -77,14 +77,14 @@ impl<D: StoredData> DataForm<D> {
     }
 }
 
-/// How data of type `D` is kept: what `#[data(..)]` on the type says.
+/// How data of type `D` is stored: the options of `#[data(..)]` on the type.
 #[derive(Debug)]
 pub struct DataSpec<D> {
-    /// The version of the type's form; 1 if not said.
+    /// The version of the type; 1 by default.
     pub version: u32,
-    /// Kept in memory only.
+    /// The data is kept in memory only.
     pub volatile: bool,
-    /// Makes a `D` of what an older version stored: its version, and the stored JSON.
+    /// Converts data of an older version, given that version and the stored JSON.
     pub upgrade: Option<Upgrade<D>>,
 }
 
@@ -105,8 +105,8 @@ impl<D> Default for DataSpec<D> {
     }
 }
 
-/// A type with `#[data(version = .., volatile, upgrade = ..)]`. Types without the attribute are kept
-/// durably in version 1.
+/// A type with `#[data(version = .., volatile, upgrade = ..)]`. Data of a type without the attribute is
+/// durable and has version 1.
 ///
 /// ```
 /// use jobtap_core::prelude::*;
@@ -124,16 +124,16 @@ impl<D> Default for DataSpec<D> {
 /// }
 /// ```
 pub trait VersionedData: Sized {
-    /// What the attribute says.
+    /// The options of the attribute.
     fn spec() -> DataSpec<Self>;
 }
 
-/// An upgrade that isn't possible, with the reason.
+/// Why stored data of an older version can't be converted. `?` converts any other error into it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpgradeError(String);
 
 impl UpgradeError {
-    /// With this reason.
+    /// Makes an error with this reason.
     pub fn new(reason: impl Into<String>) -> Self {
         Self(reason.into())
     }
@@ -145,31 +145,32 @@ impl<E: std::error::Error> From<E> for UpgradeError {
     }
 }
 
-/// A plugin's data on one job.
+/// A plugin's data on one job, as a parameter of handlers.
 ///
-/// It is stored under `job.<id>.data.<plugin>` (RFC 16) in the same commit as the events of the
-/// callback that wrote it, and is back after a restart. A job without data reads as `D::default()`.
+/// Each change is stored under `job.<id>.data.<plugin>` (RFC 16) in the same commit as the events of the
+/// callback. After a restart of the manager the data is there again. A job without data has
+/// `D::default()`.
 ///
 /// ```
 /// use jobtap_core::prelude::*;
 /// # use jobtap_core::testing::{TestJob, TestManager};
 ///
-/// /// How often a job was asked for its priority, restarts included.
+/// /// How often the priority of a job was computed, across restarts.
 /// #[derive(Default, Serialize, Deserialize)]
-/// struct Asked(u32);
+/// struct Computed(u32);
 ///
 /// #[derive(Default)]
 /// struct Aging;
 ///
-/// #[jobtap_plugin(name = "aging", data = Asked)]
+/// #[jobtap_plugin(name = "aging", data = Computed)]
 /// impl Aging {
 ///     #[on("job.state.priority", "job.priority.get")]
-///     fn priority(&self, asked: Data<'_, Asked>) -> Result<Priority, HandlerError> {
-///         let asked = asked.update(|asked| {
-///             asked.0 += 1;
-///             asked.0
+///     fn priority(&self, count: Data<'_, Computed>) -> Result<Priority, HandlerError> {
+///         let count = count.update(|count| {
+///             count.0 += 1;
+///             count.0
 ///         })?;
-///         Ok(Priority::new(100 * asked))
+///         Ok(Priority::new(100 * count))
 ///     }
 /// }
 /// # let mut m = TestManager::new().plugin::<Aging>().start();
@@ -185,9 +186,11 @@ pub struct Data<'a, D> {
     form: DataForm<D>,
 }
 
-/// A plugin's data on the instance: what belongs to no job, such as usage by user.
+/// A plugin's data on the instance, as a parameter of handlers: data that belongs to no job, such as the
+/// usage of users.
 ///
-/// Stored in the same commit as the events of the callback that wrote it, and back after a restart.
+/// Each change is stored in the same commit as the events of the callback. After a restart of the
+/// manager the data is there again.
 ///
 /// ```
 /// use jobtap_core::prelude::*;
@@ -203,7 +206,7 @@ pub struct Data<'a, D> {
 /// #[jobtap_plugin(name = "counts", instance_data = Ran)]
 /// impl Counts {
 ///     #[on("job.state.inactive")]
-///     fn over(&self, job: &Job, ran: InstanceData<'_, Ran>) -> Result<(), HandlerError> {
+///     fn inactive(&self, job: &Job, ran: InstanceData<'_, Ran>) -> Result<(), HandlerError> {
 ///         Ok(ran.update(|ran| *ran.0.entry(job.userid()).or_default() += 1)?)
 ///     }
 ///
@@ -228,7 +231,7 @@ pub struct InstanceData<'a, D> {
     form: DataForm<D>,
 }
 
-/// Stored data that is not of the plugin's type (any more).
+/// Stored data that can't be read as the plugin's type, or data that can't be written as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("data of {} can't be read as `{type_name}`: {reason}", owner(*.job))]
 pub struct DataError {
@@ -236,7 +239,7 @@ pub struct DataError {
     pub job: Option<JobId>,
     /// The type that the plugin expects.
     pub type_name: &'static str,
-    /// What serde found, or which version was stored.
+    /// The error of serde, or the version that is stored.
     pub reason: String,
 }
 
@@ -252,10 +255,10 @@ impl<'a, D> Data<'a, D> {
 }
 
 impl<D> Data<'_, D> {
-    /// The data as it is now, this callback's own writes included.
+    /// The data, including changes of this callback.
     ///
     /// # Errors
-    /// When what is stored is not a `D`, nor of an older version that can be upgraded.
+    /// When the stored data is neither a `D` nor of an older version that can be upgraded.
     pub fn get(&self) -> Result<D, DataError> {
         read(self.host.data(self.job), &self.form, Some(self.job))
     }
@@ -290,10 +293,10 @@ impl<'a, D> InstanceData<'a, D> {
 }
 
 impl<D> InstanceData<'_, D> {
-    /// The data as it is now, this callback's own writes included.
+    /// The data, including changes of this callback.
     ///
     /// # Errors
-    /// When what is stored is not a `D`, nor of an older version that can be upgraded.
+    /// When the stored data is neither a `D` nor of an older version that can be upgraded.
     pub fn get(&self) -> Result<D, DataError> {
         read(self.host.instance_data(), &self.form, None)
     }
@@ -328,7 +331,7 @@ fn error<D>(job: Option<JobId>, reason: impl Into<String>) -> DataError {
     DataError { job, type_name: std::any::type_name::<D>(), reason: reason.into() }
 }
 
-/// The stored form says its version, so that a later one knows what it finds.
+/// The stored JSON. It contains the version, so that a later version of the plugin can upgrade it.
 fn written<D>(data: &D, form: &DataForm<D>, job: Option<JobId>) -> Result<Value, DataError> {
     let data = (form.write)(data).map_err(|e| error::<D>(job, e.to_string()))?;
     Ok(json!({ "version": form.spec.version, "data": data }))
@@ -340,7 +343,7 @@ fn read<D>(stored: Option<Value>, form: &DataForm<D>, job: Option<JobId>) -> Res
     };
     let version = stored.get("version").and_then(Value::as_u64);
     let (Some(version), Some(data)) = (version, stored.get_mut("data").map(Value::take)) else {
-        return Err(error::<D>(job, "no version and data as this manager stores them"));
+        return Err(error::<D>(job, "it has no version and data as this manager stores them"));
     };
     let version = u32::try_from(version).unwrap_or(u32::MAX);
     let wanted = form.spec.version;
@@ -374,14 +377,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again_and_nothing_is_the_default() {
+    fn written_data_is_read_and_missing_data_is_the_default() {
         let stored = written(&7, &form(1, None), None).unwrap();
         assert_eq!(read(Some(stored), &form(1, None), None), Ok(7));
         assert_eq!(read(None, &form(1, None), None), Ok(0));
     }
 
     #[test]
-    fn an_older_version_goes_through_the_upgrade() {
+    fn an_older_version_is_upgraded() {
         let stored = written(&7, &form(1, None), None).unwrap();
         let upgrade: Upgrade<u64> = |from, old| Ok(old.as_u64().unwrap() * 60 + u64::from(from));
         let v3 = form(3, Some(upgrade));
@@ -389,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_that_do_not_fit_are_named() {
+    fn an_unreadable_version_is_named_in_the_error() {
         let stored = written(&7, &form(1, None), None).unwrap();
         let v2 = form(2, None);
         let error = read::<u64>(Some(stored), &v2, Some(JobId::new(3))).unwrap_err();

@@ -13,12 +13,16 @@ mod handler;
 mod remote;
 
 pub use conf::{Conf, ConfTable, FromInit, InstanceConf, IntoInit, PolicyLimits};
-pub use cx::arguments::{IsEventName, IsHeld, IsJobFlag, IsJobspecPath, IsJson, IsLiveJob, IsText};
+pub use cx::arguments::{
+    IsActiveJob, IsAddedDependency, IsEventName, IsJobFlag, IsJobspecPath, IsJson, IsText,
+};
 pub use cx::call::Call;
 pub use cx::context::Cx;
-pub use cx::jobs::{AsJob, AsLiveJob, AsPendingJob, EndingJob, Held, JobRef, LiveJob, PendingJob};
+pub use cx::jobs::{
+    ActiveJob, AddedDependency, AsActiveJob, AsJob, AsPendingJob, CleanupJob, JobRef, PendingJob,
+};
 pub use cx::jobspec_path::{InvalidPath, JobspecPath};
-pub use cx::retained::Kept;
+pub use cx::retained::Retained;
 pub use cx::token::Token;
 pub use data::{
     Data, DataError, DataForm, DataSpec, InstanceData, PluginData, PluginInstanceData, StoredData,

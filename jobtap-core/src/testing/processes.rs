@@ -50,7 +50,7 @@ impl Processes {
             && let Some((key, mut next)) = self.waiting.pop_first()
         {
             self.started.push(next.process.clone());
-            next.answer.begun();
+            next.answer.started();
             if self.hold {
                 self.running.insert(key, next);
             } else {

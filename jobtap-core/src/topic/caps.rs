@@ -27,13 +27,13 @@ capabilities! {
     HasLiveJob:
         "the job is over in `{Self}`, or may be",
         "nothing can be asked for a job that is over",
-        "handle a topic before its end, such as `job.state.cleanup`; on another job call with `cx.live(id)?`";
+        "handle a topic before its end, such as `job.state.cleanup`; on another job call with `cx.active_job(id)?`";
 
     /// The job has no resources yet whenever this topic fires.
     HasPendingJob:
         "the job may have its resources already in `{Self}`, or be over, or not be accepted yet",
         "a job that waits for its resources is asked for",
-        "do this in `job.state.depend`, `.priority` or `.sched`; on another job with `cx.live(id)?` and `job.pending()`";
+        "do this in `job.state.depend`, `.priority` or `.sched`; on another job with `cx.active_job(id)?` and `job.pending()`";
 
     /// The job has resources whenever this topic fires: `&ResourceSet` can be taken.
     HasResources:
@@ -214,5 +214,5 @@ capabilities! {
     AllowsFatal:
         "the current job can't be ended by an exception in `{Self}`",
         "there may be no job, or it may not be accepted yet, or be over",
-        "return `Err(Reject::new(..))` in a gate; elsewhere end what is live: `cx.fail_job(cx.live(id)?, kind, note)`";
+        "return `Err(Reject::new(..))` in a gate; elsewhere end what is live: `cx.fail_job(cx.active_job(id)?, kind, note)`";
 }

@@ -150,7 +150,7 @@ impl TopicId {
 /// # #[derive(Default)]
 /// # struct Site;
 /// fn look(site: &mut Site, id: JobId, cx: &Cx<'_, Later<Site>>) -> Result<(), CallError> {
-///     let job = cx.live(id)?;
+///     let job = cx.active_job(id)?;
 ///     Ok(cx.memo(job, "site", "seen again")?)
 /// }
 /// ```

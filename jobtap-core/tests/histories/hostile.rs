@@ -30,7 +30,9 @@ impl Hostile {
     }
 
     fn hit_other<T: TopicSet>(&self, job: &Job, cx: &Cx<'_, T>, severity: u8) {
-        let Some(other) = self.other(job.id()).and_then(|id| cx.live(id).ok()) else { return };
+        let Some(other) = self.other(job.id()).and_then(|id| cx.active_job(id).ok()) else {
+            return;
+        };
         match Severity::try_new(severity) {
             None => cx.fail_job(other, "hit", "by another job"),
             Some(severity) => {
@@ -80,7 +82,7 @@ impl Hostile {
             1 => cx.reprioritize_all(),
             2 => {
                 // After a restart this is one that no plugin was shown yet.
-                if let Ok(next) = cx.live(JobId::new(job.id().as_u64() + 1)) {
+                if let Ok(next) = cx.active_job(JobId::new(job.id().as_u64() + 1)) {
                     cx.fail_job(next, "hit", "by the one before");
                 }
             }
@@ -139,7 +141,7 @@ impl Hostile {
             }
             6 => {
                 remote.at(cx.now() + 1.0, move |plugin, cx| {
-                    if let Ok(job) = cx.live(id) {
+                    if let Ok(job) = cx.active_job(id) {
                         release(job, &cx);
                         release(job, &cx);
                         cx.fail_job(job, "later", "");
@@ -167,7 +169,7 @@ impl Hostile {
         Ok(match asks(job.jobspec(), "priority") {
             1 => {
                 remote.at(cx.now() + 2.0, move |_, cx| {
-                    if let Ok(job) = cx.live(id) {
+                    if let Ok(job) = cx.active_job(id) {
                         let _ = cx.reprioritize(job, Priority::new(9));
                         let _ = cx.reprioritize(job, Priority::new(10));
                     }
@@ -309,7 +311,7 @@ fn release<'j, T: TopicSet>(job: impl Into<JobRef<'j>>, cx: &Cx<'_, T>) {
 }
 
 fn end<T: TopicSet>(job: &Job, cx: &Cx<'_, T>, kind: &str) {
-    if let Ok(job) = cx.live(job.id()) {
+    if let Ok(job) = cx.active_job(job.id()) {
         cx.fail_job(job, kind, "");
     }
 }

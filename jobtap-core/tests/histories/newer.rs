@@ -97,7 +97,7 @@ impl Newer {
         entry: &EventEntry,
         cx: Cx<'_, JobEventAny>,
     ) -> Result<(), HandlerError> {
-        let Ok(job) = cx.live(job.id()) else { return Ok(()) };
+        let Ok(job) = cx.active_job(job.id()) else { return Ok(()) };
         if asks(job.jobspec(), "event") > 0 {
             match &*entry.name {
                 "priority" => {
@@ -132,7 +132,7 @@ impl Newer {
     #[on("job.update")]
     fn changed(&self, job: &Job, cx: Cx<'_, JobUpdate>) -> Result<(), HandlerError> {
         match asks(job.jobspec(), "update") {
-            1 => cx.fail_job(cx.live(job.id())?, "update", "on purpose"),
+            1 => cx.fail_job(cx.active_job(job.id())?, "update", "on purpose"),
             2 => panic!("hostile"),
             3 if job.jobspec().attribute("h.settled").is_none() => {
                 let _ = cx.jobspec_update(path!("attributes.system.h.settled"), 1);

@@ -18,7 +18,7 @@ pub(crate) fn kept() -> Vec<ResourceSet> {
 
 #[derive(Default)]
 pub(crate) struct Keeper {
-    kept: Vec<Kept>,
+    kept: Vec<Retained>,
 }
 
 impl Drop for Keeper {
@@ -30,7 +30,7 @@ impl Drop for Keeper {
 impl Keeper {
     fn give_back(&mut self, job: JobId, ranks: &Idset) {
         for kept in self.kept.iter_mut().filter(|kept| kept.job() == job) {
-            kept.give_back(ranks);
+            kept.free(ranks);
         }
         self.kept.retain(|kept| kept.resources().nnodes() > 0);
         self.tell();
@@ -60,7 +60,7 @@ impl Keeper {
         if how == 0 {
             return Ok(());
         }
-        let (id, kept) = (job.id(), cx.keep_resources()?);
+        let (id, kept) = (job.id(), cx.retain_resources()?);
         match how {
             1 => drop(kept),
             2 => return Err(HandlerError::new("on purpose")),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use jobtap_core::host::{Place, arrange};
+use jobtap_core::host::{Placement, arrange};
 use jobtap_core::suggest::nearest;
 use serde_json::{Map, Value};
 
@@ -111,7 +111,7 @@ fn distinct(members: &[Member]) -> Result<(), BuildError> {
 
 fn order(plan: &Plan, members: &[Member]) -> Result<Vec<String>, BuildError> {
     let names = || members.iter().flat_map(|m| m.plugins.iter().map(|found| found.name.as_str()));
-    let mut places: Vec<Place<'_>> = Vec::new();
+    let mut places: Vec<Placement<'_>> = Vec::new();
     for member in members {
         let entry = plan.manifest.plugins.iter().find(|entry| entry.name == member.name);
         let texts = |list: &'_ [String]| -> Result<(), BuildError> {
@@ -124,7 +124,7 @@ fn order(plan: &Plan, members: &[Member]) -> Result<Vec<String>, BuildError> {
         for found in &member.plugins {
             let before = found.before.iter().chain(entry.iter().flat_map(|entry| &entry.before));
             let after = found.after.iter().chain(entry.iter().flat_map(|entry| &entry.after));
-            places.push(Place {
+            places.push(Placement {
                 name: &found.name,
                 before: before.map(String::as_str).collect(),
                 after: after.map(String::as_str).collect(),
@@ -142,12 +142,12 @@ fn order(plan: &Plan, members: &[Member]) -> Result<Vec<String>, BuildError> {
 /// the one before them, and would move when that is missing.
 fn builtins(plan: &Plan) -> Result<Vec<&str>, BuildError> {
     let dotted = plan.sdk.builtins.iter().filter(|found| found.name.starts_with('.'));
-    let places = dotted.map(|found| Place {
+    let places = dotted.map(|found| Placement {
         name: &found.name,
         before: found.before.iter().map(String::as_str).collect(),
         after: found.after.iter().map(String::as_str).collect(),
     });
-    let places: Vec<Place<'_>> = places.collect();
+    let places: Vec<Placement<'_>> = places.collect();
     let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
     arrange(&places, &[]).map_err(|names| BuildError::Cycle(owned(names)))
 }

@@ -216,7 +216,7 @@ fn run(
     match Started::new(&process, shared, lines) {
         Ok((started, group)) => {
             // It only sends, as all that waits for processes does: it takes no lock that waits for this one.
-            answer.begun();
+            answer.started();
             table.running.insert(key, Running { plugin, group, answer: Some(answer) });
             drop(table);
             tokio::spawn(attend(Arc::clone(shared), key, started, process));

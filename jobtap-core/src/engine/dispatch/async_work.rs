@@ -14,7 +14,7 @@ pub(in crate::engine) fn begin(
     plugin: PluginKey,
     work: JobWork,
 ) {
-    let JobWork { job, what, hold, run_on, abort, task } = work;
+    let JobWork { job, what, kind: hold, run_on, abort, task } = work;
     if let Some(record) = jobs.get_mut(job) {
         record.async_work.running.push(Running { plugin, what, hold, run_on, abort });
     }

@@ -76,7 +76,7 @@ pub(in crate::engine) fn check(jobs: &Jobs, command: &Command) -> Result<(), Cal
 fn check_active(jobs: &Jobs, job: JobId, call: &'static str) -> Result<(), CallError> {
     let rejected = |admission: &Admission| matches!(admission, Admission::Rejected);
     if jobs.get(job).is_some_and(|record| rejected(&record.admission)) {
-        return Err(CallError::Over(job));
+        return Err(CallError::NotActive(job));
     }
     check_state(jobs, job, call, "the job is over", |state| state != State::Inactive)
 }
@@ -104,7 +104,7 @@ fn check_dependency(jobs: &Jobs, job: JobId, description: &str) -> Result<(), Ca
     });
     match known {
         true => Ok(()),
-        false => Err(CallError::NotHeld { job, description: description.to_owned() }),
+        false => Err(CallError::NoDependency { job, description: description.to_owned() }),
     }
 }
 

@@ -142,8 +142,8 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
             exec::signal(&core.jobs, &mut core.effects, job, signal.number());
         }
         Command::Drain { ranks, reason } => node_events::drain_for_owner(core, &ranks, &reason),
-        Command::Keep { job } => retained::retain(core, plugin, job),
-        Command::GiveBack { job, ranks } => retained::free(core, plugin, job, &ranks),
+        Command::Retain { job } => retained::retain(core, plugin, job),
+        Command::FreeRetained { job, ranks } => retained::free(core, plugin, job, &ranks),
         Command::Subscribe { job } => {
             if let Some(record) = core.jobs.get_mut(job)
                 && !record.subscribers.contains(&plugin)

@@ -47,7 +47,7 @@ impl Host for FrameHost<'_> {
         self.core.job(id)
     }
 
-    fn freed(&self, id: JobId) -> Option<ResourceSet> {
+    fn retainable(&self, id: JobId) -> Option<ResourceSet> {
         retained::retainable(&self.core.alloc, &self.core.jobs, self.instance.get().key(), id)
     }
 

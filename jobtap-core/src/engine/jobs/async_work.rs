@@ -2,7 +2,7 @@
 
 use thin_vec::ThinVec;
 
-use crate::host::{AbortHandle, Hold, PluginKey, Work as RemoteWork};
+use crate::host::{AbortHandle, PluginKey, Work as RemoteWork, WorkKind};
 use crate::job::State;
 
 /// What asynchronous handlers do for a job, and which of them want to know when it ends.
@@ -25,7 +25,7 @@ pub(in crate::engine) struct Running {
     pub(in crate::engine) plugin: PluginKey,
     /// The description that it has in events, such as that of its prolog.
     pub(in crate::engine) what: String,
-    pub(in crate::engine) hold: Hold,
+    pub(in crate::engine) hold: WorkKind,
     /// It goes on when the job ends first.
     pub(in crate::engine) run_on: bool,
     pub(in crate::engine) abort: AbortHandle,
@@ -36,10 +36,10 @@ impl Running {
     pub(in crate::engine) fn is_obsolete(&self, state: State) -> bool {
         match self.hold {
             // A user's update can be validated as long as the job is active.
-            Hold::Verdict | Hold::Epilog => state == State::Inactive,
-            Hold::Dependency => !matches!(state, State::New | State::Depend),
-            Hold::Priority => state != State::Priority,
-            Hold::Prolog => state >= State::Cleanup && !self.run_on,
+            WorkKind::Verdict | WorkKind::Epilog => state == State::Inactive,
+            WorkKind::Dependency => !matches!(state, State::New | State::Depend),
+            WorkKind::Priority => state != State::Priority,
+            WorkKind::Prolog => state >= State::Cleanup && !self.run_on,
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::engine::api::{Cred, RequestError};
 use crate::engine::core::Core;
 use crate::engine::events::text_field;
 use crate::engine::jobs::Record;
-use crate::host::{Hold, Perilog};
+use crate::host::{Perilog, WorkKind};
 use crate::job::{JobId, State, Timestamp};
 use crate::resource::{Idset, ResourceSet};
 use crate::topic::TopicId;
@@ -69,7 +69,7 @@ fn dependency_owner(core: &Core, record: &Record, description: &str) -> Option<S
 
 fn why_priority(core: &Core, record: &Record) -> Vec<Value> {
     let mut reasons = Vec::new();
-    for work in record.async_work.running.iter().filter(|work| work.hold == Hold::Priority) {
+    for work in record.async_work.running.iter().filter(|work| work.hold == WorkKind::Priority) {
         let text = format!("{} is at work on its priority", work.what);
         let plugin = &*core.plugins.name(work.plugin);
         reasons.push(json!({ "kind": "priority", "text": text, "plugin": plugin }));

@@ -1,5 +1,5 @@
-//! What is wrong with a configuration, and at which key: serde's errors, told as the author of a
-//! configuration file sees them.
+//! Errors in a configuration, with the key at which they are, worded for the author of a configuration
+//! file.
 
 use std::fmt::{self, Display, Write};
 
@@ -10,10 +10,10 @@ use crate::suggest::nearest;
 /// The keys of a struct or the variants of an enum, as serde's derive names them.
 pub(super) type Names = &'static [&'static str];
 
-/// A mistake and its place.
+/// An error and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ReadError {
-    /// From the inside out, since it grows while the error travels up.
+    /// From the inside out: each level adds itself while the error is returned through it.
     path: Vec<Segment>,
     fault: Fault,
 }
@@ -24,22 +24,22 @@ enum Segment {
     Index(usize),
 }
 
-/// The kinds of mistakes.
+/// The kinds of errors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Fault {
-    /// The last key of the path is none of these.
+    /// The last key of the path is not one of these.
     UnknownKey(Names),
-    /// The table at the path lacks it.
+    /// The table at the path lacks this key.
     MissingKey(&'static str),
-    /// The table at the path has it twice, by two names.
+    /// The table at the path has this key twice, by two names.
     DuplicateKey(&'static str),
-    /// None of the values that there are.
+    /// A value that is not one of these.
     UnknownValue(String, Names),
     /// A value of another type; the text says which, and what is expected.
     InvalidType(String),
     /// Too many or too few elements.
     InvalidLength(String),
-    /// Whatever else the type finds.
+    /// Any other error of the type.
     Other(String),
 }
 
@@ -48,40 +48,40 @@ impl ReadError {
         Self { path: Vec::new(), fault }
     }
 
-    /// A key that its table doesn't know; whoever hands on the key's value adds the key.
-    pub(super) fn stray(known: Names) -> Self {
+    /// A key that its table doesn't have. The caller adds the key by [`under`](Self::under).
+    pub(super) fn unknown_key(known: Names) -> Self {
         Self::new(Fault::UnknownKey(known))
     }
 
-    /// Whether it is that a struct doesn't know this key of its own.
-    pub(super) fn is_stray(&self, key: &str) -> bool {
+    /// Whether the error is that the outermost struct doesn't have this key.
+    pub(super) fn is_unknown_key(&self, key: &str) -> bool {
         let own = matches!(self.path.as_slice(), [Segment::Key(last)] if last == key);
         own && matches!(self.fault, Fault::UnknownKey(_))
     }
 
-    /// The same mistake, in the value of `key`.
+    /// The same error, in the value of `key`.
     pub(super) fn under(mut self, key: &str) -> Self {
         self.path.push(Segment::Key(key.to_owned()));
         self
     }
 
-    /// The same mistake, in an element of an array.
+    /// The same error, in an element of an array.
     pub(super) fn at(mut self, index: usize) -> Self {
         self.path.push(Segment::Index(index));
         self
     }
 
-    /// A mistake that was found in the key itself: the names that it may have are keys here.
+    /// An error in the key itself. Unknown values are unknown keys here.
     pub(super) fn of_key(self, key: &str) -> Self {
         match self.fault {
             Fault::UnknownKey(_) => self,
-            Fault::UnknownValue(_, known) => Self::stray(known).under(key),
+            Fault::UnknownValue(_, known) => Self::unknown_key(known).under(key),
             _ => self.under(key),
         }
     }
 
-    fn place(&self) -> Place<'_> {
-        Place { path: &self.path, last: None }
+    fn place(&self) -> KeyPath<'_> {
+        KeyPath { path: &self.path, last: None }
     }
 }
 
@@ -97,7 +97,7 @@ impl Display for ReadError {
                     return Ok(());
                 };
                 if let Some(near) = nearest(key, known.iter().copied()) {
-                    let near = Place { path: outer, last: Some(near) };
+                    let near = KeyPath { path: outer, last: Some(near) };
                     return write!(f, "; did you mean {}?", near.quoted());
                 }
                 match known {
@@ -128,25 +128,25 @@ impl Display for ReadError {
     }
 }
 
-/// A path, and perhaps a key of the table at its end.
+/// A path, with an optional key of the table at its end.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct KeyPath<'a> {
     path: &'a [Segment],
     last: Option<&'a str>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> KeyPath<'a> {
     fn then(self, last: &'a str) -> Self {
         Self { last: Some(last), ..self }
     }
 
-    /// In quotes, unless a key in it has its own.
+    /// In quotes, unless a key of the path is quoted itself.
     fn quoted(self) -> String {
         let text = self.to_string();
         if text.contains('"') { text } else { format!("\"{text}\"") }
     }
 
-    /// To stand before a sentence.
+    /// As the beginning of a message.
     fn prefix(self) -> String {
         match self.path {
             [] => String::new(),
@@ -155,7 +155,7 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Display for Place<'_> {
+impl Display for KeyPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let keys = self.path.iter().rev().map(|segment| match segment {
             Segment::Key(key) => Ok(key.as_str()),
@@ -178,20 +178,20 @@ impl Display for Place<'_> {
     }
 }
 
-/// A key that TOML lets stand without quotes.
+/// Whether TOML accepts the key without quotes.
 fn is_bare(key: &str) -> bool {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     !key.is_empty() && key.chars().all(bare)
 }
 
-/// The text, also of a `Display` that fails midway: `to_string` would panic.
+/// The text of a value. Unlike `to_string` it doesn't panic when the `Display` of an author's type fails.
 fn text_of(what: impl Display) -> String {
     let mut text = String::new();
     let _ = write!(text, "{what}");
     text
 }
 
-/// What stands there, in the words of a configuration file.
+/// The value that was found, in the words of a configuration file.
 fn found(unexpected: Unexpected<'_>) -> String {
     match unexpected {
         Unexpected::Unit | Unexpected::Option => "null".to_owned(),
@@ -201,7 +201,7 @@ fn found(unexpected: Unexpected<'_>) -> String {
     }
 }
 
-/// What is expected, in the words of a configuration file: serde's derive names the Rust type.
+/// The value that was expected, in the words of a configuration file. serde's derive names the Rust type.
 fn wanted(expected: &dyn Expected) -> String {
     const TABLES: [&str; 4] =
         ["struct ", "struct variant ", "internally tagged enum ", "adjacently tagged enum "];
@@ -245,7 +245,7 @@ impl de::Error for ReadError {
     }
 
     fn unknown_field(field: &str, expected: Names) -> Self {
-        Self::stray(expected).under(field)
+        Self::unknown_key(expected).under(field)
     }
 
     fn missing_field(field: &'static str) -> Self {
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_display_is_no_panic() {
+    fn a_failing_display_does_not_panic() {
         struct Broken;
         impl Display for Broken {
             fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,16 +1,17 @@
-//! Limits as a site writes them: for all jobs under `policy.limits`, and for a queue's jobs under
-//! `queues.NAME.policy.limits`. Each plugin that limits something reads its own keys in both places,
-//! and which of them counts is the same rule for all.
+//! Limits as a site configures them: for all jobs in `policy.limits`, and for the jobs of a queue in
+//! `queues.NAME.policy.limits`. Each plugin reads its own keys in both tables; the precedence is the
+//! same for all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The limits of kind `L` that the instance's configuration sets (RFC 33).
+/// The limits that the instance's configuration sets (RFC 33), where `L` has the keys that the plugin
+/// reads.
 ///
-/// A queue's own limit counts before that of its `parent`, and both count before the general one,
-/// each key for itself. A parent that is not configured is a mistake.
+/// For each key, a queue's own limit overrides that of its `parent`, and both override the general one.
+/// It is an error when the parent is not configured.
 ///
 /// ```
 /// use jobtap_core::prelude::*;
@@ -73,7 +74,7 @@ struct Policy<L> {
     limits: L,
 }
 
-/// As they stand in the configuration.
+/// The tables as they are configured.
 #[derive(Deserialize)]
 #[serde(bound = "L: Default + Deserialize<'de>")]
 struct Tables<L> {
@@ -116,8 +117,8 @@ impl<L> TryFrom<Tables<L>> for PolicyLimits<L> {
 }
 
 impl<L> PolicyLimits<L> {
-    /// The limit that counts for a job in this queue, or in none: the first that `limit` finds. A queue
-    /// that is not configured has none of its own.
+    /// The limit for a job in this queue, or without a queue: the first that `limit` returns, of the queue,
+    /// its parent and the general table. A queue that is not configured has the general limits.
     pub fn find<T>(&self, queue: Option<&str>, limit: impl Fn(&L) -> Option<T>) -> Option<T> {
         let own = queue.and_then(|name| self.queues.get(name));
         let parent = own.and_then(|own| self.queues.get(own.parent.as_ref()?));

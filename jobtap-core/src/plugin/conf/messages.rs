@@ -1,4 +1,4 @@
-//! For tests: each kind of mistake in a configuration, and the words in which its author reads it.
+//! For tests: each kind of error in a configuration, and its message.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Typed configuration: a plugin's own table, and named keys of the whole instance's.
+//! Typed configuration: a plugin's own table, and named keys of the instance's configuration.
 
 mod error;
 mod limits;
@@ -15,15 +15,15 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 pub use self::limits::PolicyLimits;
-use self::read::Strays;
+use self::read::UnknownKeys;
 use super::remote::handle::{Remote, SamePlugin};
 use crate::host::{ConfError, InitArgs};
 
-/// A plugin's own configuration, for `#[init]`: the `conf` given at load over the table
-/// `[plugins.NAME]`.
+/// A plugin's own configuration, as a parameter of `#[init]`: the table `[plugins.NAME]`, overridden key by
+/// key by the `conf` that is given when the plugin is loaded.
 ///
-/// `C` says what may stand there, by `#[derive(Deserialize)]` and no more. A key that a struct in it
-/// doesn't know is refused, and every mistake is told with its place:
+/// `C` is any type that is `Deserialize`. A key that a struct doesn't have is refused, and each error
+/// names its place:
 ///
 /// ```text
 /// [plugins.fairshare]: unknown key "weigths"; did you mean "weights"?
@@ -31,8 +31,10 @@ use crate::host::{ConfError, InitArgs};
 /// [plugins.fairshare]: missing key "half_life"
 /// ```
 ///
-/// A struct with a `#[serde(flatten)]` field takes every key, and so does what serde reads by trying:
-/// inside `#[serde(untagged)]` and `#[serde(tag = "..")]` enums, write `deny_unknown_fields`.
+/// A struct with a `#[serde(flatten)]` field accepts every key. So do the insides of
+/// `#[serde(untagged)]` and `#[serde(tag = "..")]` enums, unless they say `deny_unknown_fields`.
+///
+/// A type that is [`JsonSchema`] too documents its settings: see [`Conf::schema`].
 ///
 /// ```
 /// use jobtap_core::prelude::*;
@@ -109,11 +111,11 @@ impl<C> std::ops::Deref for Conf<C> {
     }
 }
 
-/// The whole instance's configuration, for `#[init]` and `conf.update`: `C` names the keys that the
-/// plugin reads.
+/// The configuration of the whole instance, as a parameter of `#[init]` and of handlers of `conf.update`.
+/// `C` names the keys that the plugin reads.
 ///
-/// Other keys may stand beside them on every level, since they are other plugins' and the
-/// manager's, unless `C` says `#[serde(deny_unknown_fields)]`.
+/// Other keys are accepted on every level, since they belong to the manager and to other plugins,
+/// unless `C` says `#[serde(deny_unknown_fields)]`.
 ///
 /// ```
 /// use jobtap_core::prelude::*;
@@ -175,17 +177,18 @@ impl<C> std::ops::Deref for InstanceConf<C> {
     }
 }
 
-/// A type that a table of the configuration can be read as: any that is `Deserialize`.
+/// A type that a table of the configuration can be read as: any that is `Deserialize`. A plugin calls it
+/// itself for tables that it gets in other ways than by [`Conf`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be read from configuration",
     label = "not `Deserialize`",
     note = "derive it: `#[derive(Deserialize)] #[serde(deny_unknown_fields)]`"
 )]
 pub trait ConfTable: Sized {
-    /// Reads it from a table of its own, where a key that it doesn't know is a mistake.
+    /// Reads a table of its own, in which an unknown key is an error.
     ///
     /// # Errors
-    /// The first mistake, with its place: dotted keys, `[2]` for an element of an array.
+    /// The first error, with its place: dotted keys, `[2]` for an element of an array.
     ///
     /// ```
     /// use jobtap_core::plugin::ConfTable;
@@ -203,14 +206,15 @@ pub trait ConfTable: Sized {
     /// ```
     fn read(table: &Value) -> Result<Self, ConfError>;
 
-    /// Reads it from a table where keys of others stand too.
+    /// Reads a table that contains keys of others too, and ignores unknown keys.
     ///
     /// # Errors
-    /// As of [`read`](ConfTable::read), but for the keys that it doesn't know.
+    /// Those of [`read`](ConfTable::read) except unknown keys.
     fn read_among_others(table: &Value) -> Result<Self, ConfError>;
 
-    /// The keys of a table that it doesn't know and [`read`](ConfTable::read) would refuse, for who
-    /// only warns of them, or has words of his own; none of what isn't a table.
+    /// The unknown keys of a table, which [`read`](ConfTable::read) would refuse: for a plugin that warns of
+    /// them, or words the error itself. Empty for a value that isn't a table. Inner tables are not
+    /// looked at.
     ///
     /// ```
     /// use jobtap_core::plugin::ConfTable;
@@ -221,24 +225,24 @@ pub trait ConfTable: Sized {
     ///     max: u8,
     /// }
     ///
-    /// assert_eq!(Settings::strays(&json!({"min": 0, "max": "x"})), ["min"]);
+    /// assert_eq!(Settings::unknown_keys(&json!({"min": 0, "max": "x"})), ["min"]);
     /// ```
-    fn strays(table: &Value) -> Vec<&str>;
+    fn unknown_keys(table: &Value) -> Vec<&str>;
 }
 
 #[diagnostic::do_not_recommend]
 impl<C: DeserializeOwned> ConfTable for C {
     fn read(table: &Value) -> Result<Self, ConfError> {
-        read::read(table, Strays::Refused).map_err(ConfError::from)
+        read::read(table, UnknownKeys::Refused).map_err(ConfError::from)
     }
 
     fn read_among_others(table: &Value) -> Result<Self, ConfError> {
-        read::read(table, Strays::Accepted).map_err(ConfError::from)
+        read::read(table, UnknownKeys::Accepted).map_err(ConfError::from)
     }
 
-    fn strays(table: &Value) -> Vec<&str> {
+    fn unknown_keys(table: &Value) -> Vec<&str> {
         let keys = table.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
-        keys.filter(|key| read::is_stray::<C>(key)).collect()
+        keys.filter(|key| read::is_unknown_key::<C>(key)).collect()
     }
 }
 
@@ -249,10 +253,10 @@ impl<C: DeserializeOwned> ConfTable for C {
     note = "`#[init]` takes `Conf<C>`, `InstanceConf<C>` and `Remote<Self>`"
 )]
 pub trait FromInit<P>: Sized {
-    /// Takes the parameter.
+    /// Takes the parameter from the arguments of `#[init]`.
     ///
     /// # Errors
-    /// When the configuration is not what the type asks for; the text names the table.
+    /// When the configuration can't be read as the parameter's type; the text names the table.
     fn from_init(args: &InitArgs<'_>) -> Result<Self, ConfError>;
 }
 
@@ -283,10 +287,10 @@ impl<P, Q: SamePlugin<P>> FromInit<P> for Remote<Q> {
     note = "return `Self`, or `Result<Self, ConfError>` when it can fail"
 )]
 pub trait IntoInit<P> {
-    /// Makes the result.
+    /// Converts the return value of `#[init]`.
     ///
     /// # Errors
-    /// Those of `#[init]` itself.
+    /// The error of `#[init]` itself.
     fn into_init(self) -> Result<P, ConfError>;
 }
 
@@ -336,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_in_the_own_table_names_the_table() {
+    fn an_error_in_the_own_table_names_the_table() {
         let conf = json!({"weigths": 1});
         let error = init::<Conf<Settings>>(&conf).unwrap_err();
         assert_eq!(
@@ -346,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_configuration_has_keys_of_others() {
+    fn the_instance_configuration_may_have_other_keys() {
         let conf = json!({"half_life": 1, "weights": 2, "policy": {}});
         assert_eq!(init::<InstanceConf<Settings>>(&conf).unwrap().weights, 2);
         let error = init::<InstanceConf<Settings>>(&json!({"weigths": 1})).unwrap_err();
@@ -354,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn strays_are_the_keys_that_a_struct_would_refuse() {
+    fn unknown_keys_are_those_that_a_struct_would_refuse() {
         #[derive(Debug, serde::Deserialize)]
         #[allow(dead_code)]
         struct Outer {
@@ -363,11 +367,11 @@ mod tests {
             list: Vec<Settings>,
         }
         let conf = json!({"inner-table": {"no": 1}, "inner": 5, "list": null, "lst": 1, "No": {}});
-        assert_eq!(Outer::strays(&conf), ["lst", "No"]);
-        assert!(Outer::strays(&json!([1])).is_empty());
-        // What takes all keys refuses none.
-        assert!(<Map<String, Value>>::strays(&conf).is_empty());
-        assert!(<Option<std::collections::BTreeMap<String, u8>>>::strays(&conf).is_empty());
-        assert_eq!(<Option<Outer>>::strays(&conf), ["lst", "No"]);
+        assert_eq!(Outer::unknown_keys(&conf), ["lst", "No"]);
+        assert!(Outer::unknown_keys(&json!([1])).is_empty());
+        // A map accepts every key.
+        assert!(<Map<String, Value>>::unknown_keys(&conf).is_empty());
+        assert!(<Option<std::collections::BTreeMap<String, u8>>>::unknown_keys(&conf).is_empty());
+        assert_eq!(<Option<Outer>>::unknown_keys(&conf), ["lst", "No"]);
     }
 }

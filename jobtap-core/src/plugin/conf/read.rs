@@ -1,8 +1,7 @@
-//! Reads a type from a table: refuses the keys that a struct doesn't know, and names the place of
-//! every mistake.
+//! The deserializer of configurations: it refuses unknown keys, and names the place of each error.
 //!
-//! serde hands a struct's keys to the deserializer and ignores the values of those that the struct
-//! doesn't take; that is the moment at which a stray key shows, without the type's doing.
+//! A derived `Deserialize` reads an unknown key's value by `deserialize_ignored_any`. This deserializer
+//! fails there, so that unknown keys are refused in every struct, without `deny_unknown_fields`.
 
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error, Expected, MapAccess,
@@ -13,44 +12,47 @@ use serde_json::{Map, Number, Value, map};
 
 use super::error::{Names, ReadError};
 
-/// What happens to keys that a struct doesn't know.
+/// What happens to keys that a struct doesn't have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Strays {
-    /// They are mistakes.
+pub(super) enum UnknownKeys {
+    /// They are errors.
     Refused,
-    /// They are somebody else's.
+    /// They are ignored: they belong to others.
     Accepted,
 }
 
 /// Reads `C` from a value.
-pub(super) fn read<C: DeserializeOwned>(value: &Value, strays: Strays) -> Result<C, ReadError> {
-    C::deserialize(Reader::new(value, strays))
+pub(super) fn read<C: DeserializeOwned>(
+    value: &Value,
+    unknown_keys: UnknownKeys,
+) -> Result<C, ReadError> {
+    C::deserialize(Reader::new(value, unknown_keys))
 }
 
-/// Whether `C` is a struct that doesn't know this key.
-pub(super) fn is_stray<C: DeserializeOwned>(key: &str) -> bool {
+/// Whether `C` is a struct without this key.
+pub(super) fn is_unknown_key<C: DeserializeOwned>(key: &str) -> bool {
     let alone = Value::Object([(key.to_owned(), Value::Null)].into_iter().collect());
-    let fault = read::<C>(&alone, Strays::Refused).err();
-    fault.is_some_and(|error| error.is_stray(key))
+    let fault = read::<C>(&alone, UnknownKeys::Refused).err();
+    fault.is_some_and(|error| error.is_unknown_key(key))
 }
 
 /// A place in the configuration, to be read from.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reader<'de> {
     value: &'de Value,
-    strays: Strays,
-    /// The keys of the struct that the value stands in, when its own key is none of them.
-    stray_of: Option<Names>,
+    unknown_keys: UnknownKeys,
+    /// The keys of the struct that contains the value, when the value's own key is not one of them.
+    unknown_in: Option<Names>,
 }
 
 impl<'de> Reader<'de> {
-    fn new(value: &'de Value, strays: Strays) -> Self {
-        Self { value, strays, stray_of: None }
+    fn new(value: &'de Value, unknown_keys: UnknownKeys) -> Self {
+        Self { value, unknown_keys, unknown_in: None }
     }
 
-    /// The value of a key that is none of `fields`.
-    fn stray(self, fields: Names) -> Self {
-        Self { stray_of: Some(fields), ..self }
+    /// The value of a key that is not one of `fields`.
+    fn unknown(self, fields: Names) -> Self {
+        Self { unknown_in: Some(fields), ..self }
     }
 
     fn mismatch(self, expected: &dyn Expected) -> ReadError {
@@ -86,17 +88,17 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// An array, all elements of which must be wanted.
+    /// An array. It is an error when the type doesn't take all elements.
     fn array<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         let Value::Array(elements) = self.value else {
             return Err(self.mismatch(&visitor));
         };
-        let mut array = Array::new(elements, self.strays);
+        let mut array = Array::new(elements, self.unknown_keys);
         let value = visitor.visit_seq(&mut array)?;
         array.finish(value)
     }
 
-    /// A table; of a struct, when it has fields.
+    /// A table, which is a struct's when there are `fields`.
     fn table<V: Visitor<'de>>(
         self,
         fields: Option<Names>,
@@ -105,7 +107,7 @@ impl<'de> Reader<'de> {
         let Value::Object(entries) = self.value else {
             return Err(self.mismatch(&visitor));
         };
-        let mut table = Table::new(entries, fields, self.strays);
+        let mut table = Table::new(entries, fields, self.unknown_keys);
         let value = visitor.visit_map(&mut table)?;
         table.finish(value)
     }
@@ -117,7 +119,7 @@ impl<'de> Reader<'de> {
                 let Some((name, payload)) = entries.iter().next() else {
                     return Err(self.mismatch(&visitor));
                 };
-                let payload = Reader::new(payload, self.strays);
+                let payload = Reader::new(payload, self.unknown_keys);
                 visitor.visit_enum(Choice::new(name, Some(payload)))
             }
             Value::Object(entries) => Err(ReadError::custom(format_args!(
@@ -154,7 +156,7 @@ fn visit_number<'de, V: Visitor<'de>>(number: &Number, visitor: V) -> Result<V::
     }
 }
 
-/// Methods of a deserializer that read by one of its own.
+/// Writes the methods of a deserializer that read by one of its own methods.
 macro_rules! by {
     ($($own:ident: $($method:ident($($arg:ident: $ty:ty),*)),+;)*) => {
         $($(
@@ -251,8 +253,8 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     }
 
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-        match self.stray_of {
-            Some(fields) => Err(ReadError::stray(fields)),
+        match self.unknown_in {
+            Some(fields) => Err(ReadError::unknown_key(fields)),
             None => visitor.visit_unit(),
         }
     }
@@ -262,12 +264,12 @@ impl<'de> Deserializer<'de> for Reader<'de> {
 struct Array<'de> {
     elements: std::iter::Enumerate<std::slice::Iter<'de, Value>>,
     len: usize,
-    strays: Strays,
+    unknown_keys: UnknownKeys,
 }
 
 impl<'de> Array<'de> {
-    fn new(elements: &'de [Value], strays: Strays) -> Self {
-        Self { elements: elements.iter().enumerate(), len: elements.len(), strays }
+    fn new(elements: &'de [Value], unknown_keys: UnknownKeys) -> Self {
+        Self { elements: elements.iter().enumerate(), len: elements.len(), unknown_keys }
     }
 
     /// The value, when it took all elements.
@@ -296,7 +298,7 @@ impl<'de> SeqAccess<'de> for Array<'de> {
         let Some((index, element)) = self.elements.next() else {
             return Ok(None);
         };
-        seed.deserialize(Reader::new(element, self.strays))
+        seed.deserialize(Reader::new(element, self.unknown_keys))
             .map(Some)
             .map_err(|error| error.at(index))
     }
@@ -311,12 +313,16 @@ struct Table<'de> {
     entries: map::Iter<'de>,
     value: Option<(&'de str, &'de Value)>,
     fields: Option<Names>,
-    strays: Strays,
+    unknown_keys: UnknownKeys,
 }
 
 impl<'de> Table<'de> {
-    fn new(entries: &'de Map<String, Value>, fields: Option<Names>, strays: Strays) -> Self {
-        Self { entries: entries.iter(), value: None, fields, strays }
+    fn new(
+        entries: &'de Map<String, Value>,
+        fields: Option<Names>,
+        unknown_keys: UnknownKeys,
+    ) -> Self {
+        Self { entries: entries.iter(), value: None, fields, unknown_keys }
     }
 
     /// The value, when it took all entries.
@@ -346,11 +352,11 @@ impl<'de> MapAccess<'de> for Table<'de> {
         let Some((key, value)) = self.value.take() else {
             return Err(ReadError::custom("a value was read before its key"));
         };
-        let mut reader = Reader::new(value, self.strays);
-        if let (Some(fields), Strays::Refused) = (self.fields, self.strays)
+        let mut reader = Reader::new(value, self.unknown_keys);
+        if let (Some(fields), UnknownKeys::Refused) = (self.fields, self.unknown_keys)
             && !fields.contains(&key)
         {
-            reader = reader.stray(fields);
+            reader = reader.unknown(fields);
         }
         seed.deserialize(reader).map_err(|error| error.under(key))
     }

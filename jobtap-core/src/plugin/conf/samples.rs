@@ -1,5 +1,5 @@
 //! For tests: types of every kind that a configuration may be read as. The reader must not panic on
-//! any of them, and must tell each mistake.
+//! any of them, and each error must have a text.
 
 #![allow(dead_code)]
 
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::read::{Strays, read};
+use super::read::{UnknownKeys, read};
 use crate::job::{Fsd, JobId, JobResult, State, Uid};
 use crate::resource::Hostlist;
 
@@ -260,11 +260,11 @@ fn json() -> impl Strategy<Value = Value> {
 
 /// What a strict read accepts, one that accepts unknown keys accepts too; each error has a text.
 fn hold<C: DeserializeOwned>(value: &Value) {
-    match read::<C>(value, Strays::Refused) {
-        Ok(_) => read::<C>(value, Strays::Accepted).map(drop).unwrap(),
+    match read::<C>(value, UnknownKeys::Refused) {
+        Ok(_) => read::<C>(value, UnknownKeys::Accepted).map(drop).unwrap(),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
-    if let Err(error) = read::<C>(value, Strays::Accepted) {
+    if let Err(error) = read::<C>(value, UnknownKeys::Accepted) {
         assert!(!error.to_string().is_empty());
     }
 }
@@ -273,7 +273,7 @@ fn hold<C: DeserializeOwned>(value: &Value) {
 /// any value.
 fn hold_type<C: DeserializeOwned>(accepted: &[Value]) {
     for value in accepted {
-        read::<C>(value, Strays::Refused).map(drop).unwrap();
+        read::<C>(value, UnknownKeys::Refused).map(drop).unwrap();
         for key in value.as_object().into_iter().flat_map(Map::keys) {
             let mut less = value.clone();
             less.as_object_mut().unwrap().remove(key);

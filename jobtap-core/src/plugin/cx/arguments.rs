@@ -1,16 +1,19 @@
-//! What calls ask for by a type of its own, where Flux takes a text: with the compile error for an
-//! author who passes one.
+//! Bounds on the arguments of calls.
+//!
+//! Where a C interface takes a string, a call of [`Cx`](super::context::Cx) takes a type of its own. Each
+//! trait here is implemented by one such type and exists for its compile error: an author who passes
+//! the string reads what to pass instead, and not that two types differ.
 
 use serde_json::Value;
 
-use super::jobs::{EndingJob, Held, Identified, LiveJob, PendingJob};
+use super::jobs::{ActiveJob, AddedDependency, CleanupJob, Identified, PendingJob};
 use super::jobspec_path::JobspecPath;
 use crate::host::{EventName, JobFlag};
 
 /// The name of an event that a plugin posts: an [`EventName`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the name of an event",
-    label = "an `EventName` is asked for, which is checked when the plugin is compiled",
+    label = "expected an `EventName`, which is checked when the plugin is compiled",
     note = "declare it: `const SEEN: EventName = EventName::new(\"my-plugin.seen\");`"
 )]
 pub trait IsEventName: Is<EventName> {}
@@ -20,58 +23,59 @@ impl IsEventName for EventName {}
 /// A flag of a job: a [`JobFlag`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a flag of a job",
-    label = "a `JobFlag` is asked for",
+    label = "expected a `JobFlag`",
     note = "the flags are `JobFlag::AllocBypass`, `JobFlag::Debug` and `JobFlag::Immutable`"
 )]
 pub trait IsJobFlag: Is<JobFlag> {}
 
 impl IsJobFlag for JobFlag {}
 
-/// A place in a jobspec: a [`JobspecPath`].
+/// A path into a jobspec: a [`JobspecPath`].
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a place in a jobspec",
-    label = "a `JobspecPath` is asked for, which is checked when the plugin is compiled",
-    note = "write `path!(\"attributes.system.duration\")`; one that is made at run time is `JobspecPath::try_new(..)?`"
+    message = "`{Self}` is not a path into a jobspec",
+    label = "expected a `JobspecPath`, which is checked when the plugin is compiled",
+    note = "write `path!(\"attributes.system.duration\")`; for a path that is made at run time, `JobspecPath::try_new(..)?`"
 )]
 pub trait IsJobspecPath: Is<JobspecPath> {}
 
 impl IsJobspecPath for JobspecPath {}
 
-/// A dependency that holds a job: a [`Held`].
+/// A dependency that was added to a job and is not removed yet: an [`AddedDependency`].
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a dependency that holds a job",
-    label = "a `Held` is asked for",
-    note = "`job.dependency(\"license=matlab\")` finds it, and `cx.dependency_add(..)?` gives it"
+    message = "`{Self}` is not a dependency of a job",
+    label = "expected an `AddedDependency`",
+    note = "`job.dependency(\"license=matlab\")` finds it, and `cx.dependency_add(..)?` returns it"
 )]
-pub trait IsHeld: AnyHeld {}
+pub trait IsAddedDependency: AnyAddedDependency {}
 
-impl IsHeld for Held<'_> {}
+impl IsAddedDependency for AddedDependency<'_> {}
 
-/// A job that was accepted and is not over, wherever the call is made: a [`LiveJob`], or what is got
-/// from one.
+/// A job that was accepted and is not inactive, at whatever topic the call is made: an
+/// [`ActiveJob`], or what an `ActiveJob` returned.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` may be over, or not be accepted yet",
-    label = "a job that can be ended is asked for",
-    note = "look it up with `cx.live(id)?`; of a `JobRef` it is `job.live()`; the current job ends with `cx.fail(kind, note)`"
+    message = "`{Self}` may be inactive, or not be accepted yet",
+    label = "expected a job that can be ended",
+    note = "look it up with `cx.active_job(id)?`; of a `JobRef` it is `job.active()`; the current job is ended with `cx.fail(kind, note)`"
 )]
-pub trait IsLiveJob: Identified {}
+pub trait IsActiveJob: Identified {}
 
-impl IsLiveJob for LiveJob<'_> {}
-impl IsLiveJob for PendingJob<'_> {}
-impl IsLiveJob for EndingJob<'_> {}
+impl IsActiveJob for ActiveJob<'_> {}
+impl IsActiveJob for PendingJob<'_> {}
+impl IsActiveJob for CleanupJob<'_> {}
 
-/// A text: what names a dependency, a prolog or an epilog, and the type of an exception.
+/// A string: the name of a dependency, a prolog or an epilog, or the type of an exception.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a text",
-    label = "a text is asked for: this call is about the handler's own job, which isn't named",
-    note = "leave the job out; about another job are `cx.dependency_add_to`, `cx.epilog_start_of`, `cx.fail_job`"
+    message = "`{Self}` is not a string",
+    label = "expected a string: this call is about the handler's own job, which isn't named",
+    note = "leave the job out; for another job call `cx.dependency_add_to`, `cx.epilog_start_of` or `cx.fail_job`"
 )]
 pub trait IsText {
-    /// The text.
+    /// The string.
     fn into_text(self) -> String;
 }
 
-// An author who passes a job, as in C, would read of `From` for `String`.
+// Without this attribute, an author who passes a job, as in C, reads that `From<&Job>` is not
+// implemented for `String`.
 #[diagnostic::do_not_recommend]
 impl<S: Into<String>> IsText for S {
     fn into_text(self) -> String {
@@ -79,11 +83,11 @@ impl<S: Into<String>> IsText for S {
     }
 }
 
-/// A value as JSON has it: all that can be made a [`serde_json::Value`].
+/// A JSON value: whatever converts into a [`serde_json::Value`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a JSON value",
-    label = "a text, a number, a bool, a list or a `serde_json::Value` is asked for",
-    note = "write `serde_json::json!(..)`, or `serde_json::to_value(&it)?` for what is `Serialize`; a duration is its seconds"
+    label = "expected a string, a number, a bool, a list or a `serde_json::Value`",
+    note = "write `serde_json::json!(..)`, or `serde_json::to_value(&it)?` for a type that is `Serialize`; a duration is its seconds"
 )]
 pub trait IsJson {
     /// The value.
@@ -98,9 +102,9 @@ impl<V: Into<Value>> IsJson for V {
 }
 
 mod sealed {
-    use super::Held;
+    use super::AddedDependency;
 
-    /// Gives the value behind the trait that an author reads of.
+    /// Gives the value behind a trait that only `K` implements.
     pub trait Is<K> {
         fn value(self) -> K;
     }
@@ -111,15 +115,16 @@ mod sealed {
         }
     }
 
-    /// The same for [`Held`], which borrows.
-    pub trait AnyHeld {
-        fn held(&self) -> &Held<'_>;
+    /// The same for [`AddedDependency`]. `Is` can't serve a type that borrows: its lifetime would have
+    /// to be a parameter of the author's trait.
+    pub trait AnyAddedDependency {
+        fn added(&self) -> &AddedDependency<'_>;
     }
 
-    impl AnyHeld for Held<'_> {
-        fn held(&self) -> &Held<'_> {
+    impl AnyAddedDependency for AddedDependency<'_> {
+        fn added(&self) -> &AddedDependency<'_> {
             self
         }
     }
 }
-use sealed::{AnyHeld, Is};
+use sealed::{AnyAddedDependency, Is};

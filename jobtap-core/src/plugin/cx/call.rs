@@ -1,11 +1,11 @@
-//! One call of a handler: what the host hands in, untyped and typed.
+//! One call of a handler, with the type of its topic.
 
 use std::marker::PhantomData;
 
 use crate::host::{Args, Detail, Failure};
 use crate::topic::TopicSet;
 
-/// [`Args`] of a call at topic `T`, from which parameters are taken.
+/// [`Args`] of a call at topic `T`, from which the parameters of a handler are taken.
 pub struct Call<'a, T: TopicSet> {
     pub(crate) args: &'a Args<'a>,
     topic: PhantomData<T>,
@@ -17,7 +17,7 @@ impl<'a, T: TopicSet> Call<'a, T> {
         Self { args, topic: PhantomData }
     }
 
-    /// The payload of an own topic; for the code that `#[topic]` makes.
+    /// The payload of an author's own topic; called by the code that `#[topic]` generates.
     #[doc(hidden)]
     pub fn payload<O: 'static>(&self) -> Result<&'a O, Failure> {
         let payload = match self.args.detail {
@@ -28,6 +28,7 @@ impl<'a, T: TopicSet> Call<'a, T> {
     }
 }
 
+// Derived, these would ask for `T: Clone`.
 impl<T: TopicSet> Clone for Call<'_, T> {
     fn clone(&self) -> Self {
         *self

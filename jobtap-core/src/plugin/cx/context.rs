@@ -4,9 +4,13 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::arguments::{IsEventName, IsHeld, IsJobFlag, IsJobspecPath, IsJson, IsLiveJob, IsText};
+use super::arguments::{
+    IsActiveJob, IsAddedDependency, IsEventName, IsJobFlag, IsJobspecPath, IsJson, IsText,
+};
 use super::call::Call;
-use super::jobs::{AsJob, AsLiveJob, AsPendingJob, EndingJob, Held, JobRef, LiveJob};
+use super::jobs::{
+    ActiveJob, AddedDependency, AsActiveJob, AsJob, AsPendingJob, CleanupJob, JobRef,
+};
 use super::jobspec_path::JobspecPath;
 use super::token::Token;
 use crate::host::{
@@ -20,10 +24,10 @@ use crate::topic::{
     TopicSet, WithoutJob,
 };
 
-/// The context of a handler on topic `T`, or on a tuple of topics in the order of `#[on]`.
+/// The context of a handler: what it can read of the host, and what it can ask for.
 ///
-/// Calls take effect at the end of the callback, before the next plugin is called; reads see them
-/// at once. A call that the topic can't allow doesn't exist for its `Cx`:
+/// `T` is the topic, or the tuple of topics in the order of `#[on]`. A call exists only for topics that
+/// allow it:
 ///
 /// ```compile_fail
 /// # use jobtap_core::prelude::*;
@@ -31,6 +35,10 @@ use crate::topic::{
 ///     let _ = cx.prolog_start("scratch"); // a prolog can't be started from `JobValidate`
 /// }
 /// ```
+///
+/// A call is carried out at the end of the callback, before the next plugin is called and before the
+/// job's own action; reads in the same callback see it at once. When the handler returns an error, its
+/// jobspec updates are dropped and its other calls are carried out. When it panics, all are dropped.
 pub struct Cx<'a, T: TopicSet> {
     call: Call<'a, T>,
 }
@@ -45,9 +53,9 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     }
 }
 
-/// Reads of the instance and of jobs, and calls on the instance, which every topic allows.
+/// Reads, and calls on the instance. Every topic allows them.
 impl<'a, T: TopicSet> Cx<'a, T> {
-    /// The time of this callback, UNIX seconds.
+    /// The time of this callback. All callbacks of one cause, such as one submission, have the same time.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -74,8 +82,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.host().owner()
     }
 
-    /// When the instance's own resources end, and with them every job (RFC 20 `expiration`); `None`
-    /// when they have no end.
+    /// When the instance's resources expire (RFC 20 `expiration`), and with them every job; `None` when
+    /// they don't expire.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -87,7 +95,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.instance_resources().expiration().map(Timestamp::from_secs)
     }
 
-    /// All resources of the instance (RFC 20), excluded and drained nodes and those in use among them.
+    /// All resources of the instance (RFC 20), including excluded and drained nodes and resources in use.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -99,8 +107,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.host().instance_resources()
     }
 
-    /// The instance's queues (RFC 33): which there are, whether they take and start jobs, what they
-    /// require and limit.
+    /// The instance's queues (RFC 33): their names, whether they are enabled and started, their
+    /// requirements and limits.
     ///
     /// ```
     /// use jobtap_core::prelude::*;
@@ -110,7 +118,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     ///
     /// #[jobtap_plugin(name = "night-shift")]
     /// impl NightShift {
-    ///     /// Long jobs go to the night, where there is such a queue and it takes them.
+    ///     /// Moves long jobs to the queue `night`, if it is enabled.
     ///     #[on("job.validate")]
     ///     fn validate(&self, job: &Job, cx: Cx<'_, JobValidate>) -> Result<(), Reject> {
     ///         let night = cx.queues().get("night").filter(|queue| queue.is_enabled());
@@ -142,7 +150,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.host().queues()
     }
 
-    /// A job by its id: an active one, or an inactive one that isn't purged yet.
+    /// Looks up a job by its id: active, or inactive and not yet purged.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -152,29 +160,30 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// ```
     ///
     /// # Errors
-    /// [`CallError::UnknownJob`].
+    /// [`CallError::UnknownJob`] when there is none.
     pub fn job(&self, id: JobId) -> Result<JobRef<'a>, CallError> {
         self.host().job(id).map(JobRef::new).ok_or(CallError::UnknownJob(id))
     }
 
-    /// A job by its id, as calls take it: one that was accepted and is not over.
+    /// Looks up an active job by its id. Calls on other jobs than the handler's take one.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
     /// fn tell(id: JobId, cx: &Cx<'_, Service>) -> Result<(), ServiceError> {
-    ///     Ok(cx.memo(cx.live(id)?, "from", "the help desk")?)
+    ///     Ok(cx.memo(cx.active_job(id)?, "from", "the help desk")?)
     /// }
     /// ```
     ///
     /// # Errors
-    /// [`CallError::UnknownJob`], [`CallError::Over`].
-    pub fn live(&self, id: JobId) -> Result<LiveJob<'a>, CallError> {
-        self.job(id)?.live().ok_or(CallError::Over(id))
+    /// [`CallError::UnknownJob`] when there is no such job, [`CallError::NotActive`] when it is inactive
+    /// or not accepted yet.
+    pub fn active_job(&self, id: JobId) -> Result<ActiveJob<'a>, CallError> {
+        self.job(id)?.active().ok_or(CallError::NotActive(id))
     }
 
-    /// Drains nodes: no new jobs there until an administrator undrains them; jobs that run there go
-    /// on. Nodes that are drained already keep their reason and time. Ranks that the instance
-    /// doesn't have are logged.
+    /// Drains nodes: they get no new jobs until an administrator undrains them; running jobs go on. A node
+    /// that is drained already keeps its reason and time. Ranks that the instance doesn't have are
+    /// logged.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -187,25 +196,26 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.host().push(Command::Drain { ranks, reason });
     }
 
-    /// Asks all plugins again, by `job.priority.get`, for each job in PRIORITY and SCHED.
+    /// Calls `job.priority.get` on all plugins for each job in PRIORITY and SCHED: call it when something
+    /// has changed that the priorities of many jobs depend on.
     pub fn reprioritize_all(&self) {
         self.host().push(Command::ReprioritizeAll);
     }
 
-    /// Writes a line to the manager's log, with the plugin's name.
+    /// Writes a line to the manager's log, prefixed with the plugin's name.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
     /// fn inactive(job: &Job, cx: Cx<'_, JobStateInactive>) {
-    ///     cx.log(Level::Info, format!("{} is over: {:?}", job.id(), job.result()));
+    ///     cx.log(Level::Info, format!("{} is inactive: {:?}", job.id(), job.result()));
     /// }
     /// ```
     pub fn log(&self, level: Level, text: impl Into<String>) {
         self.host().push(Command::Log { level, text: text.into() });
     }
 
-    /// Writes a line about a job to the manager's log, with the job's id in the place of the plugin's
-    /// name: for what is of the job's doing, such as the output of what runs for it.
+    /// Writes a line to the manager's log, prefixed with a job's id instead of the plugin's name: for
+    /// what the job caused, such as the output of its prolog.
     ///
     /// ```
     /// use jobtap_core::prelude::*;
@@ -226,18 +236,19 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     }
 }
 
-/// Calls that only some topics allow. The bound is on each method and not on the block, since only
-/// then the compiler shows the message of the missing capability.
+/// Calls on the handler's own job, which only some topics allow.
+// The bound stands on each method and not on the block: for a bound on the block the compiler says
+// that there is no such method, and doesn't show the message of the missing capability.
 impl<'a, T: TopicSet> Cx<'a, T> {
     pub(super) fn current(&self) -> Result<JobId, CallError> {
         self.call.args.job.map(Job::id).ok_or(CallError::NoCurrentJob)
     }
 
-    /// Holds the current job in DEPEND until the same description is removed.
+    /// Adds a dependency to the current job, which stays in DEPEND until it is removed.
     ///
-    /// A description names the dependency within its job and works once: adding one that holds
-    /// already, or that was removed before, has no effect. So a handler that is called again after
-    /// a restart just adds again.
+    /// The description names the dependency within its job and works once: adding one that is there
+    /// already, or was removed before, has no effect. So a handler that is called again after a restart
+    /// adds it again without a check.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -250,15 +261,15 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// ```
     ///
     /// # Errors
-    /// When the job is past DEPEND.
-    pub fn dependency_add(&self, description: impl IsText) -> Result<Held<'a>, CallError>
+    /// [`CallError::WrongState`] when the job has left DEPEND.
+    pub fn dependency_add(&self, description: impl IsText) -> Result<AddedDependency<'a>, CallError>
     where
         T: AllowsDependencyAdd,
     {
-        self.hold(self.current()?, description.into_text())
+        self.add_dependency(self.current()?, description.into_text())
     }
 
-    /// Holds the start of the current job until the token is finished.
+    /// Starts a prolog: the current job's tasks are not started until the token is finished.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -270,7 +281,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// ```
     ///
     /// # Errors
-    /// When the job's start was requested already.
+    /// [`CallError::Started`] when the start of the job was requested already.
     pub fn prolog_start(&self, description: impl IsText) -> Result<Token, CallError>
     where
         T: AllowsProlog,
@@ -278,10 +289,10 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.open(self.current()?, Perilog::Prolog, description.into_text())
     }
 
-    /// Holds the release of the current job's resources until the token is finished.
+    /// Starts an epilog: the current job's resources are not freed until the token is finished.
     ///
     /// # Errors
-    /// When the job isn't in CLEANUP.
+    /// [`CallError::WrongState`] when the job isn't in CLEANUP.
     pub fn epilog_start(&self, description: impl IsText) -> Result<Token, CallError>
     where
         T: AllowsEpilog,
@@ -289,8 +300,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.open(self.current()?, Perilog::Epilog, description.into_text())
     }
 
-    /// Changes one place of the current job's jobspec. All changes of a callback become one
-    /// `jobspec-update` event; they are dropped when the handler fails.
+    /// Changes one value of the current job's jobspec. All changes of a callback become one
+    /// `jobspec-update` event; they are dropped when the handler returns an error.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -300,8 +311,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// ```
     ///
     /// # Errors
-    /// When the path goes through something that isn't an object, and in `job.update` and in
-    /// `job.validate` of a user's update when the job is allocated already.
+    /// [`CallError::Jobspec`] when an inner part of the path isn't an object. In `job.update`, and in
+    /// `job.validate` of a user's update, also when the job has its resources already.
     pub fn jobspec_update(
         &self,
         path: impl IsJobspecPath,
@@ -316,8 +327,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.host().call(Command::UpdateJobspec { job, updates })
     }
 
-    /// Ends the current job with a fatal exception of type `kind`, at topics where it is accepted and
-    /// not over; elsewhere there is [`fail_job`](Self::fail_job).
+    /// Ends the current job with a fatal exception of type `kind`, at topics where the job is active. At
+    /// other topics there is [`fail_job`](Self::fail_job).
     ///
     /// ```compile_fail,E0277
     /// # use jobtap_core::prelude::*;
@@ -327,7 +338,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// ```
     ///
     /// # Errors
-    /// When the job is over, which the topic rules out.
+    /// When the job is not active, which the topic rules out.
     pub fn fail(&self, kind: impl IsText, note: impl IsText) -> Result<(), CallError>
     where
         T: AllowsFatal,
@@ -337,45 +348,55 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     }
 }
 
-/// Calls on a job that the handler names. What such a call takes is proof of what it needs of the job:
-/// see [`JobRef`].
+/// Calls on a job that the handler names. The type of the argument proves what the call needs of the
+/// job: see [`JobRef`].
 impl<'a, T: TopicSet> Cx<'a, T> {
-    /// Removes a dependency. When it was the last one the job moves on.
-    pub fn dependency_remove(&self, held: impl IsHeld) {
-        let Held { job, description } = held.held();
+    /// Removes a dependency. After the last one the job leaves DEPEND.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn granted(id: JobId, cx: &Cx<'_, Service>) -> Result<(), ServiceError> {
+    ///     if let Some(license) = cx.active_job(id)?.dependency("license=matlab") {
+    ///         cx.dependency_remove(license);
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn dependency_remove(&self, dependency: impl IsAddedDependency) {
+        let AddedDependency { job, description } = dependency.added();
         let (job, description) = (*job, description.to_string());
         self.host().push(Command::RemoveDependency { job, description });
     }
 
-    /// Adds a dependency to another job, as [`dependency_add`](Self::dependency_add) does to the
-    /// current one.
+    /// Adds a dependency to a job that was looked up; otherwise as
+    /// [`dependency_add`](Self::dependency_add).
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
-    /// fn wait(id: JobId, cx: &Cx<'_, Service>) -> Result<(), ServiceError> {
-    ///     let job = cx.live(id)?.pending().ok_or_else(|| ServiceError::invalid("too late"))?;
+    /// fn add(id: JobId, cx: &Cx<'_, Service>) -> Result<(), ServiceError> {
+    ///     let job = cx.active_job(id)?.pending().ok_or_else(|| ServiceError::invalid("too late"))?;
     ///     cx.dependency_add_to(job, "data")?;
     ///     Ok(())
     /// }
     /// ```
     ///
     /// # Errors
-    /// When the job is past DEPEND.
+    /// [`CallError::WrongState`] when the job has left DEPEND.
     pub fn dependency_add_to(
         &self,
         job: impl AsPendingJob<T>,
         description: impl Into<String>,
-    ) -> Result<Held<'a>, CallError> {
-        self.hold(job.job_id(), description.into())
+    ) -> Result<AddedDependency<'a>, CallError> {
+        self.add_dependency(job.job_id(), description.into())
     }
 
-    fn hold(&self, job: JobId, name: String) -> Result<Held<'a>, CallError> {
+    fn add_dependency(&self, job: JobId, name: String) -> Result<AddedDependency<'a>, CallError> {
         let description = name.clone();
         self.host().call(Command::AddDependency { job, description })?;
-        Ok(Held { job, description: Cow::Owned(name) })
+        Ok(AddedDependency { job, description: Cow::Owned(name) })
     }
 
-    /// Posts an exception that does not end the job. To end it there is [`fail`](Self::fail).
+    /// Raises an exception that does not end the job. [`fail`](Self::fail) ends it.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -386,28 +407,33 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// ```
     ///
     /// # Errors
-    /// When the job is over, which what is taken as a job rules out.
-    pub fn raise(&self, job: impl AsLiveJob<T>, exception: Exception) -> Result<(), CallError> {
+    /// When the job is not active, which the type of `job` rules out.
+    pub fn raise(&self, job: impl AsActiveJob<T>, exception: Exception) -> Result<(), CallError> {
         self.host().call(Command::Raise { job: job.job_id(), exception })
     }
 
-    /// Ends a job with a fatal exception of type `kind`, as [`fail`](Self::fail) does the current
-    /// one.
+    /// Ends a job that was looked up with a fatal exception of type `kind`; otherwise as
+    /// [`fail`](Self::fail).
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
     /// fn evict(id: JobId, cx: &Cx<'_, Service>) -> Result<(), ServiceError> {
-    ///     cx.fail_job(cx.live(id)?, "evicted", "the machine is needed");
+    ///     cx.fail_job(cx.active_job(id)?, "evicted", "the machine is needed");
     ///     Ok(())
     /// }
     /// ```
-    pub fn fail_job(&self, job: impl IsLiveJob, kind: impl Into<String>, note: impl Into<String>) {
+    pub fn fail_job(
+        &self,
+        job: impl IsActiveJob,
+        kind: impl Into<String>,
+        note: impl Into<String>,
+    ) {
         let exception = Exception::fatal(kind, note);
         self.host().push(Command::Raise { job: job.job_id(), exception });
     }
 
-    /// Sets the urgency of a job that has no resources yet, in the name of the instance's owner: 0
-    /// holds it, 31 expedites it, whatever its priority (RFC 30).
+    /// Sets the urgency of a pending job as if the instance's owner did: 0 holds the job, 31 expedites
+    /// it, whatever priority the plugins compute (RFC 30).
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -420,14 +446,14 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.host().push(Command::SetUrgency { job: job.job_id(), urgency });
     }
 
-    /// Starts an epilog for a job that was looked up, as [`epilog_start`](Self::epilog_start) does
-    /// for the current one: when a prolog that was cancelled has ended, say.
+    /// Starts an epilog for a job that was looked up, for example when a prolog that was canceled has
+    /// ended; otherwise as [`epilog_start`](Self::epilog_start).
     ///
     /// # Errors
-    /// When the host refuses.
+    /// [`CallError::WrongState`] when the job isn't in CLEANUP.
     pub fn epilog_start_of(
         &self,
-        job: EndingJob<'_>,
+        job: CleanupJob<'_>,
         description: impl Into<String>,
     ) -> Result<Token, CallError> {
         self.open(job.id(), Perilog::Epilog, description.into())
@@ -442,8 +468,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         Ok(Token::new(perilog, job, name, self.host().remote()))
     }
 
-    /// Leaves a note on a job for its user, which outlives the manager; shown among its annotations
-    /// under `user`. Null removes it.
+    /// Sets a memo on a job, a note for its user that is kept with the job. It is shown among the job's
+    /// annotations under `user`. Null removes it.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -453,10 +479,10 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// ```
     ///
     /// # Errors
-    /// When the job is over, which what is taken as a job rules out.
+    /// When the job is not active, which the type of `job` rules out.
     pub fn memo(
         &self,
-        job: impl AsLiveJob<T>,
+        job: impl AsActiveJob<T>,
         key: impl Into<String>,
         value: impl IsJson,
     ) -> Result<(), CallError> {
@@ -464,7 +490,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.host().call(Command::Memo { job: job.job_id(), memo })
     }
 
-    /// Sets the priority of a job in PRIORITY or SCHED; in other states there is no effect.
+    /// Sets the priority of a job in PRIORITY or SCHED; in other states it has no effect.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -474,17 +500,17 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// ```
     ///
     /// # Errors
-    /// When the job is over, which what is taken as a job rules out.
+    /// When the job is not active, which the type of `job` rules out.
     pub fn reprioritize(
         &self,
-        job: impl AsLiveJob<T>,
+        job: impl AsActiveJob<T>,
         priority: Priority,
     ) -> Result<(), CallError> {
         self.host().call(Command::Reprioritize { job: job.job_id(), priority })
     }
 
-    /// Delivers this job's events to the plugin's `job.event.*` handlers, until the job is over or
-    /// the plugin is unloaded. Subscribing twice is the same as once.
+    /// Delivers this job's events to the plugin's `job.event.*` handlers, until the job is inactive or the
+    /// plugin is removed. Subscribing twice is the same as once.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -505,18 +531,18 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// ```
     ///
     /// # Errors
-    /// When the job is over, which what is taken as a job rules out.
-    pub fn subscribe(&self, job: impl AsLiveJob<T>) -> Result<(), CallError> {
+    /// When the job is not active, which the type of `job` rules out.
+    pub fn subscribe(&self, job: impl AsActiveJob<T>) -> Result<(), CallError> {
         self.host().call(Command::Subscribe { job: job.job_id() })
     }
 
-    /// Ends [`subscribe`](Self::subscribe); no error when there was none.
+    /// Undoes [`subscribe`](Self::subscribe); no effect without a subscription.
     pub fn unsubscribe(&self, job: impl AsJob) {
         self.host().push(Command::Unsubscribe { job: job.job_id() });
     }
 
-    /// Posts an event of the plugin's own to a job's eventlog. `context` is an object, or null for
-    /// none.
+    /// Posts an event of the plugin's own to a job's eventlog. `context` is an object, or null for no
+    /// context.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -528,10 +554,10 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// ```
     ///
     /// # Errors
-    /// When the context is neither.
+    /// [`CallError::EventContext`] when the context is neither an object nor null.
     pub fn post_event(
         &self,
-        job: impl AsLiveJob<T>,
+        job: impl AsActiveJob<T>,
         name: impl IsEventName,
         context: impl IsJson,
     ) -> Result<(), CallError> {
@@ -556,25 +582,28 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// ```
     ///
     /// # Errors
-    /// When the job is over, which what is taken as a job rules out.
-    pub fn set_flag(&self, job: impl AsLiveJob<T>, flag: impl IsJobFlag) -> Result<(), CallError> {
+    /// When the job is not active, which the type of `job` rules out.
+    pub fn set_flag(
+        &self,
+        job: impl AsActiveJob<T>,
+        flag: impl IsJobFlag,
+    ) -> Result<(), CallError> {
         let flag: JobFlag = flag.value();
         self.host().call(Command::SetFlag { job: job.job_id(), flag })
     }
 
-    /// Changes one place of another job's jobspec, as [`jobspec_update`](Self::jobspec_update) does
-    /// for the current one. `job.validate` is not asked.
+    /// Changes one value of a pending job's jobspec. `job.validate` is not called.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
     /// fn extend(id: JobId, cx: &Cx<'_, Service>) -> Result<(), ServiceError> {
-    ///     let job = cx.live(id)?.pending().ok_or_else(|| ServiceError::invalid("it has begun"))?;
+    ///     let job = cx.active_job(id)?.pending().ok_or_else(|| ServiceError::invalid("too late"))?;
     ///     Ok(cx.jobspec_update_of(job, path!("attributes.system.duration"), 7200)?)
     /// }
     /// ```
     ///
     /// # Errors
-    /// When the path goes through something that isn't an object.
+    /// [`CallError::Jobspec`] when an inner part of the path isn't an object.
     pub fn jobspec_update_of(
         &self,
         job: impl AsPendingJob<T>,
@@ -586,8 +615,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.host().call(Command::UpdateJobspec { job: job.job_id(), updates })
     }
 
-    /// Calls a topic of an author's own on all plugins that handle it, in load order, and gives what
-    /// they answer. They are called now, within this callback.
+    /// Calls an author's own topic on all plugins that handle it, in load order, and returns their
+    /// answers. The handlers are called at once, within this callback.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -601,14 +630,14 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// ```
     ///
     /// # Errors
-    /// [`CallError::Reentrant`] when one of them is being called already, this plugin included;
-    /// [`CallError::Topic`] when one fails.
+    /// [`CallError::Reentrant`] when a plugin that handles the topic is being called already, which
+    /// includes this one; [`CallError::Topic`] when a handler fails.
     pub fn call<O: OwnTopic + WithoutJob>(&self, topic: &O) -> Result<Vec<O::Answer>, CallError> {
         let answers = self.host().call_topic(O::NAME, None, topic)?;
         Ok(answers.into_iter().filter_map(|a| a.downcast().ok().map(|a| *a)).collect())
     }
 
-    /// The same for a topic about a job.
+    /// The same as [`call`](Self::call) for a topic that is about a job.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -632,8 +661,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         Ok(answers.into_iter().filter_map(|a| a.downcast().ok().map(|a| *a)).collect())
     }
 
-    /// Takes over a prolog of this plugin that was open when the manager ended, or when the plugin
-    /// was reloaded. Call it in `job.new`: what isn't taken over has failed after that.
+    /// Takes over a prolog of this plugin that was open when the manager stopped, or when the plugin was
+    /// reloaded. Call it in `job.new`: a prolog that isn't taken over there fails.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -641,7 +670,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// # struct Gate { open: Vec<Token> }
     /// # impl Gate {
     /// fn new_job(&mut self, job: &Job, cx: Cx<'_, JobNew>) {
-    ///     // After a restart; of other jobs there is nothing to take over.
+    ///     // Succeeds after a restart only: a new job has no open prolog.
     ///     if let Ok(token) = cx.prolog_reopen(job, "gate") {
     ///         self.open.push(token);
     ///     }
@@ -650,22 +679,22 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// ```
     ///
     /// # Errors
-    /// [`CallError::NotOpen`].
+    /// [`CallError::NotOpen`] when this plugin has no open prolog of this description on the job.
     pub fn prolog_reopen(
         &self,
-        job: impl AsLiveJob<T>,
+        job: impl AsActiveJob<T>,
         description: impl Into<String>,
     ) -> Result<Token, CallError> {
         self.reopen(job.job_id(), Perilog::Prolog, description.into())
     }
 
-    /// The same for an epilog.
+    /// The same as [`prolog_reopen`](Self::prolog_reopen) for an epilog.
     ///
     /// # Errors
-    /// [`CallError::NotOpen`].
+    /// [`CallError::NotOpen`] when this plugin has no open epilog of this description on the job.
     pub fn epilog_reopen(
         &self,
-        job: impl AsLiveJob<T>,
+        job: impl AsActiveJob<T>,
         description: impl Into<String>,
     ) -> Result<Token, CallError> {
         self.reopen(job.job_id(), Perilog::Epilog, description.into())
@@ -677,39 +706,41 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         Ok(Token::new(perilog, job, name, self.host().remote()))
     }
 
-    /// Sends a signal to the tasks of a job; no effect when it has none, or they have ended. It is sent
-    /// once, after what this callback changes is stored: a manager that is killed in between doesn't
-    /// send it.
+    /// Sends a signal to the tasks of a job; no effect when it has none, or they have exited.
+    ///
+    /// The signal is sent at most once, after the changes of this callback are durable. It is not sent
+    /// when the manager is killed in between.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
     /// # use jobtap_core::job::Signal;
     /// fn exception(job: &Job, cx: Cx<'_, JobEvent>) -> Result<(), HandlerError> {
-    ///     Ok(cx.signal(cx.live(job.id())?, Signal::TERM)?)
+    ///     Ok(cx.signal(cx.active_job(job.id())?, Signal::TERM)?)
     /// }
     /// ```
     ///
     /// # Errors
-    /// When the job is over, which what is taken as a job rules out.
-    pub fn signal(&self, job: impl AsLiveJob<T>, signal: Signal) -> Result<(), CallError> {
+    /// When the job is not active, which the type of `job` rules out.
+    pub fn signal(&self, job: impl AsActiveJob<T>, signal: Signal) -> Result<(), CallError> {
         self.host().call(Command::Signal { job: job.job_id(), signal })
     }
 
-    /// Ends a job with a fatal exception, as [`fail_job`](Self::fail_job) does, and holds its resources
-    /// by an epilog from that moment on: when a prolog has failed, say, and what it did is to be undone.
+    /// Ends a job with a fatal exception, as [`fail_job`](Self::fail_job) does, and starts an epilog in the
+    /// same step: for example when a prolog has failed and its effects must be undone before the
+    /// resources are freed.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
-    /// fn lost(job: LiveJob<'_>, cx: &Cx<'_, JobEvent>) -> Result<Token, CallError> {
+    /// fn lost(job: ActiveJob<'_>, cx: &Cx<'_, JobEvent>) -> Result<Token, CallError> {
     ///     cx.fail_job_with_epilog(job, "site.unmount", "site", "the file system is lost")
     /// }
     /// ```
     ///
     /// # Errors
-    /// When the job has no resources yet.
+    /// [`CallError::WrongState`] when the job has no resources yet.
     pub fn fail_job_with_epilog(
         &self,
-        job: impl IsLiveJob,
+        job: impl IsActiveJob,
         description: impl Into<String>,
         kind: impl Into<String>,
         note: impl Into<String>,

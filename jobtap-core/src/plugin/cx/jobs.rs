@@ -1,8 +1,8 @@
-//! Jobs as calls take them: proofs of what a call needs of its job.
+//! Jobs as calls take them. The type of such a job is the proof of what the call needs: that the job
+//! exists, is active, is pending, or is in CLEANUP.
 //!
-//! The job of a callback is borrowed from the host, which changes nothing while a handler runs. So a
-//! value that was got by looking at the job stays true for the whole callback, and a call that takes
-//! it can't be made on a job for which it is meaningless.
+//! A job is borrowed from the host, which changes no job while a handler runs. So what was true when
+//! the value was made is true for the whole callback.
 
 use std::borrow::Cow;
 
@@ -14,11 +14,11 @@ use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
 use crate::topic::{HasLiveJob, HasPendingJob, TopicSet};
 
-/// A job that exists, as [`Cx::job`](crate::plugin::Cx::job) gives it for an id: active, or inactive and not
-/// yet purged.
+/// A job that exists: active, or inactive and not yet purged. [`Cx::job`](crate::plugin::Cx::job)
+/// returns it for an id.
 ///
-/// Like the others here it has the reads of a [`Job`] but is not one: a handler's `&Job` is taken as it
-/// is where its topic proves enough of it, and a job that was looked up is another one.
+/// It has the getters of a [`Job`] but does not convert into one. A handler's `&Job` proves more by its
+/// topic (in `job.state.run`, that the job is active), and a job that was looked up may be any other.
 ///
 /// ```compile_fail,E0308
 /// # use jobtap_core::prelude::*;
@@ -33,57 +33,60 @@ use crate::topic::{HasLiveJob, HasPendingJob, TopicSet};
 #[derive(Debug, Clone, Copy)]
 pub struct JobRef<'a>(&'a Job);
 
-/// A job that was accepted and is not over, as [`Cx::live`](crate::plugin::Cx::live) gives it for an id.
+/// A job that was accepted and is not inactive: in DEPEND, PRIORITY, SCHED, RUN or CLEANUP.
+/// [`Cx::active_job`](crate::plugin::Cx::active_job) returns it for an id.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
 /// fn hurry(id: JobId, cx: &Cx<'_, Service>) -> Result<(), ServiceError> {
-///     let job = cx.live(id)?; // or: "job ƒ3 is over, or not accepted yet"
+///     let job = cx.active_job(id)?; // or: "job ƒ3 is inactive or not accepted yet"
 ///     Ok(cx.reprioritize(job, Priority::new(1_000_000))?)
 /// }
 /// ```
 #[derive(Debug, Clone, Copy)]
-pub struct LiveJob<'a>(&'a Job);
+pub struct ActiveJob<'a>(&'a Job);
 
-/// A live job that has no resources yet: its jobspec can still be changed.
+/// A job in DEPEND, PRIORITY or SCHED. It has no resources yet, so its jobspec can still be changed.
+/// [`ActiveJob::pending`] returns it.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
 /// fn to_night(id: JobId, cx: &Cx<'_, Service>) -> Result<(), ServiceError> {
-///     match cx.live(id)?.pending() {
+///     match cx.active_job(id)?.pending() {
 ///         Some(job) => Ok(cx.jobspec_update_of(job, path!("attributes.system.queue"), "night")?),
-///         None => Err(ServiceError::invalid("it has its resources already")),
+///         None => Err(ServiceError::invalid("the job has its resources already")),
 ///     }
 /// }
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct PendingJob<'a>(&'a Job);
 
-/// A job in CLEANUP: an epilog can still hold its resources.
+/// A job in CLEANUP, for which an epilog can still be started. [`ActiveJob::cleanup`] returns it.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
 /// fn scrub(id: JobId, cx: &Cx<'_, Later>) -> Result<(), CallError> {
-///     if let Some(job) = cx.live(id)?.ending() {
+///     if let Some(job) = cx.active_job(id)?.cleanup() {
 ///         cx.epilog_start_of(job, "scrub")?.finish(0);
 ///     }
 ///     Ok(())
 /// }
 /// ```
 #[derive(Debug, Clone, Copy)]
-pub struct EndingJob<'a>(&'a Job);
+pub struct CleanupJob<'a>(&'a Job);
 
-/// A dependency that holds a job: got from [`Job::dependency`] or
-/// [`Cx::dependency_add`](crate::plugin::Cx::dependency_add), given to
-/// [`Cx::dependency_remove`](crate::plugin::Cx::dependency_remove). It lasts as long as the callback; what
-/// comes later looks the dependency up again, which may be gone by then.
+/// A dependency that was added to a job and is not removed yet.
+///
+/// [`Job::dependency`] finds it, [`Cx::dependency_add`](crate::plugin::Cx::dependency_add) returns it,
+/// and [`Cx::dependency_remove`](crate::plugin::Cx::dependency_remove) takes it. It is valid for one
+/// callback. A later callback looks the dependency up again, since it may be removed by then.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
 /// fn done(cx: &Cx<'_, Later>, id: JobId) -> Result<(), CallError> {
-///     let job = cx.live(id)?;
-///     if let Some(held) = job.dependency("license=matlab") {
-///         cx.dependency_remove(held);
+///     let job = cx.active_job(id)?;
+///     if let Some(license) = job.dependency("license=matlab") {
+///         cx.dependency_remove(license);
 ///     }
 ///     Ok(())
 /// }
@@ -91,22 +94,22 @@ pub struct EndingJob<'a>(&'a Job);
 ///
 /// ```compile_fail,E0521
 /// # use jobtap_core::prelude::*;
-/// struct Licences { out: Vec<Held<'static>> }
+/// struct Licences { out: Vec<AddedDependency<'static>> }
 ///
 /// impl Licences {
-///     fn hold(&mut self, cx: &Cx<'_, JobStateDepend>) -> Result<(), CallError> {
+///     fn add(&mut self, cx: &Cx<'_, JobStateDepend>) -> Result<(), CallError> {
 ///         self.out.push(cx.dependency_add("license")?);
 ///         Ok(())
 ///     }
 /// }
 /// ```
 #[derive(Debug, PartialEq, Eq)]
-pub struct Held<'a> {
+pub struct AddedDependency<'a> {
     pub(crate) job: JobId,
     pub(crate) description: Cow<'a, str>,
 }
 
-impl Held<'_> {
+impl AddedDependency<'_> {
     /// The dependency's name within its job.
     pub fn description(&self) -> &str {
         &self.description
@@ -118,23 +121,23 @@ impl<'a> JobRef<'a> {
         Self(job)
     }
 
-    /// The job as one that calls can be made on; `None` when it is over, or not accepted yet.
-    pub fn live(self) -> Option<LiveJob<'a>> {
-        let live = !matches!(self.0.state(), State::New | State::Inactive);
-        live.then_some(LiveJob(self.0))
+    /// The job as an active one; `None` when it is inactive or not accepted yet.
+    pub fn active(self) -> Option<ActiveJob<'a>> {
+        let active = !matches!(self.0.state(), State::New | State::Inactive);
+        active.then_some(ActiveJob(self.0))
     }
 }
 
-impl<'a> LiveJob<'a> {
-    /// The job as one that has no resources yet; `None` from RUN on.
+impl<'a> ActiveJob<'a> {
+    /// The job as a pending one; `None` in RUN and CLEANUP.
     pub fn pending(self) -> Option<PendingJob<'a>> {
         let pending = matches!(self.0.state(), State::Depend | State::Priority | State::Sched);
         pending.then_some(PendingJob(self.0))
     }
 
-    /// The job as one that has ended and is being cleaned up; `None` before CLEANUP.
-    pub fn ending(self) -> Option<EndingJob<'a>> {
-        (self.0.state() == State::Cleanup).then_some(EndingJob(self.0))
+    /// The job as one in CLEANUP; `None` in other states.
+    pub fn cleanup(self) -> Option<CleanupJob<'a>> {
+        (self.0.state() == State::Cleanup).then_some(CleanupJob(self.0))
     }
 }
 
@@ -154,7 +157,7 @@ macro_rules! reads {
     ($($job:ident)*; $reads:tt) => { $( reads!(@ $job $reads); )* };
     (@ $job:ident { $( $name:ident($($arg:ident: $type:ty)?) -> $read:ty; )* }) => {
         impl<'a> $job<'a> { $(
-            #[doc = concat!("As [`Job::", stringify!($name), "`].")]
+            #[doc = concat!("See [`Job::", stringify!($name), "`].")]
             pub fn $name(self $(, $arg: $type)?) -> $read {
                 self.0.$name($($arg)?)
             }
@@ -162,7 +165,7 @@ macro_rules! reads {
     };
 }
 
-reads! { JobRef LiveJob PendingJob EndingJob; {
+reads! { JobRef ActiveJob PendingJob CleanupJob; {
     id() -> JobId;
     userid() -> Uid;
     urgency() -> Urgency;
@@ -174,21 +177,22 @@ reads! { JobRef LiveJob PendingJob EndingJob; {
     resources() -> Option<&'a ResourceSet>;
     end_event() -> Option<&'a EventEntry>;
     dependencies() -> impl Iterator<Item = &'a str>;
-    dependency(description: &str) -> Option<Held<'a>>;
+    dependency(description: &str) -> Option<AddedDependency<'a>>;
     annotations() -> &'a Map<String, Value>;
     event_posted(name: &str) -> bool;
     result() -> Option<JobResult>;
 } }
 
 impl Job {
-    /// The dependency of this description, if it holds the job.
-    pub fn dependency(&self, description: &str) -> Option<Held<'_>> {
+    /// The dependency of this description, if it was added and is not removed yet.
+    pub fn dependency(&self, description: &str) -> Option<AddedDependency<'_>> {
         if !matches!(self.state, State::New | State::Depend) {
             return None;
         }
-        let open = self.dependencies.iter().filter(|held| held.open);
-        let held = open.map(|held| &*held.description).find(|held| *held == description)?;
-        Some(Held { job: self.id, description: Cow::Borrowed(held) })
+        let open = self.dependencies.iter().filter(|dependency| dependency.open);
+        let mut names = open.map(|dependency| &*dependency.description);
+        let name = names.find(|name| *name == description)?;
+        Some(AddedDependency { job: self.id, description: Cow::Borrowed(name) })
     }
 }
 
@@ -203,9 +207,9 @@ macro_rules! jobs {
         impl AsJob for $name<'_> {}
     )* };
 }
-jobs!(JobRef LiveJob PendingJob EndingJob);
+jobs!(JobRef ActiveJob PendingJob CleanupJob);
 
-macro_rules! live_jobs {
+macro_rules! active_jobs {
     ($($name:ident)*) => { $(
         impl<'a> From<$name<'a>> for JobRef<'a> {
             fn from(job: $name<'a>) -> Self {
@@ -214,7 +218,7 @@ macro_rules! live_jobs {
         }
     )* };
 }
-live_jobs!(LiveJob PendingJob EndingJob);
+active_jobs!(ActiveJob PendingJob CleanupJob);
 
 impl Identified for &Job {
     fn job_id(&self) -> JobId {
@@ -225,46 +229,44 @@ impl Identified for &Job {
 mod sealed {
     use super::JobId;
 
-    /// Keeps proofs of jobs to those that the SDK gives.
+    /// Is implemented by the types of this file only, so that no other type passes for a proof.
     pub trait Identified {
         fn job_id(&self) -> JobId;
     }
 }
 pub(super) use sealed::Identified;
 
-/// What calls take that only need a job that exists: the handler's `&Job`, or one found by its id.
+/// A job that exists: the handler's `&Job`, or a job that was looked up by its id.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a job",
-    label = "a job that is known to exist is asked for",
+    label = "expected a job that is known to exist",
     note = "pass the handler's `&Job`, or look one up by its id: `cx.job(id)?`"
 )]
 pub trait AsJob: Identified {}
 
 impl AsJob for &Job {}
 
-/// What calls take that need a job that is not over: the handler's `&Job` at the topics where it
-/// can't be, or a [`LiveJob`].
+/// An active job: the handler's `&Job` at topics where it is always active, or an [`ActiveJob`].
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` may be over, or be no job at all",
-    label = "a job that is not over is asked for",
-    note = "pass the handler's `&Job`, or look one up by its id: `cx.live(id)?`; of a `JobRef` it is `job.live()`"
+    message = "`{Self}` may be inactive, or is not a job",
+    label = "expected an active job",
+    note = "pass the handler's `&Job`, or look one up by its id: `cx.active_job(id)?`; of a `JobRef` it is `job.active()`"
 )]
-pub trait AsLiveJob<T: TopicSet>: Identified {}
+pub trait AsActiveJob<T: TopicSet>: Identified {}
 
-impl<T: HasLiveJob> AsLiveJob<T> for &Job {}
+impl<T: HasLiveJob> AsActiveJob<T> for &Job {}
 
-impl<T: TopicSet> AsLiveJob<T> for LiveJob<'_> {}
+impl<T: TopicSet> AsActiveJob<T> for ActiveJob<'_> {}
 
-impl<T: TopicSet> AsLiveJob<T> for PendingJob<'_> {}
+impl<T: TopicSet> AsActiveJob<T> for PendingJob<'_> {}
 
-impl<T: TopicSet> AsLiveJob<T> for EndingJob<'_> {}
+impl<T: TopicSet> AsActiveJob<T> for CleanupJob<'_> {}
 
-/// What calls take that need a job without resources yet: the handler's `&Job` at the topics where it
-/// has none, or a [`PendingJob`].
+/// A pending job: the handler's `&Job` at topics where it is always pending, or a [`PendingJob`].
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` may have its resources already, or be over",
-    label = "a job that waits for its resources is asked for",
-    note = "look it up with `cx.live(id)?` and ask: `job.pending()`"
+    message = "`{Self}` may have its resources already, or be inactive",
+    label = "expected a pending job",
+    note = "look it up with `cx.active_job(id)?` and take `job.pending()`"
 )]
 pub trait AsPendingJob<T: TopicSet>: Identified {}
 

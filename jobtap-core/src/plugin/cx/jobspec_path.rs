@@ -1,4 +1,4 @@
-//! Places in a jobspec that may be changed, checked when the plugin is compiled.
+//! Paths into a jobspec, checked when the plugin is compiled.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,7 +6,8 @@ use std::fmt;
 /// A dotted path into `attributes`, `resources` or `tasks` of a jobspec, the only parts that can be
 /// changed once a job is submitted (RFC 21 `jobspec-update`).
 ///
-/// [`path!`](crate::path) makes one at compile time; a path that can't be does not compile:
+/// [`path!`](crate::path) makes one at compile time; a path to another part does not compile. For a path
+/// that is known at run time only there is [`try_new`](Self::try_new).
 ///
 /// ```
 /// use jobtap_core::path;
@@ -21,7 +22,7 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct JobspecPath(Cow<'static, str>);
 
-/// A path that leads nowhere.
+/// A path to a part of a jobspec that can't be changed, or with an empty element.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} doesn't lead into attributes, resources or tasks of a jobspec")]
 pub struct InvalidPath(String);
@@ -32,7 +33,7 @@ impl JobspecPath {
     /// A path that is known when the plugin is compiled; see [`path!`](crate::path).
     ///
     /// # Panics
-    /// When it leads elsewhere, or an element is empty.
+    /// When the path doesn't begin with `attributes`, `resources` or `tasks`, or an element is empty.
     #[track_caller]
     pub const fn new(path: &'static str) -> Self {
         assert!(
@@ -48,10 +49,10 @@ impl JobspecPath {
         Self(Cow::Borrowed(path))
     }
 
-    /// A path that is made at run time.
+    /// Makes a path at run time.
     ///
     /// # Errors
-    /// When it leads elsewhere, or an element is empty.
+    /// When the path doesn't begin with `attributes`, `resources` or `tasks`, or an element is empty.
     pub fn try_new(path: impl Into<String>) -> Result<Self, InvalidPath> {
         let path = path.into();
         if leads_inside(path.as_bytes()) {
@@ -77,8 +78,8 @@ impl fmt::Display for JobspecPath {
 /// `path!("attributes.system.duration")`.
 #[macro_export]
 macro_rules! path {
-    // An item, and not a `const` block, which only code generation looks into: so that `cargo check` and
-    // editors tell the mistake, too.
+    // A `const` item and not a `const` block: blocks are evaluated when code is generated, so `cargo
+    // check` and editors would not report the mistake.
     ($path:literal) => {{
         const WRITTEN: $crate::plugin::JobspecPath = $crate::plugin::JobspecPath::new($path);
         WRITTEN
@@ -126,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_can_be_changed_is_a_path() {
+    fn paths_lead_to_parts_that_can_be_changed() {
         for good in ["attributes", "attributes.system.a.b", "resources", "tasks"] {
             assert!(JobspecPath::try_new(good).is_ok(), "{good}");
         }

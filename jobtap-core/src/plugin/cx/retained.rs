@@ -1,5 +1,5 @@
-//! Resources that a plugin keeps from the scheduler after the end of their job, to clean them, say.
-//! Flux's housekeeping does that; the job is over meanwhile.
+//! Resources that a plugin retains after its job has freed them, for example to clean them, as Flux's
+//! housekeeping does. The job becomes inactive meanwhile.
 
 use super::context::Cx;
 use crate::host::{CallError, Command, RemoteHandle};
@@ -7,12 +7,14 @@ use crate::job::JobId;
 use crate::resource::{Idset, ResourceSet};
 use crate::topic::{AllowsKeep, TopicSet};
 
-/// Resources that a job has freed and that no other job gets until they are given back. Dropping it
-/// gives back all that is left.
+/// Resources that a job has freed and that are not allocated to another job until they are freed here.
 ///
-/// The host does the same when the plugin is unloaded. When the manager ends they stay kept; the plugin's
-/// `job.event.free` is called again at the next start, and what it doesn't keep again then is given back; so is what
-/// was kept of a job that was purged meanwhile.
+/// [`Cx::retain_resources`](crate::plugin::Cx::retain_resources) returns it. Dropping it frees what is
+/// left; removing the plugin does too.
+///
+/// The resources stay retained when the manager stops. At the next start `job.event.free` is called
+/// again, and what the plugin doesn't retain again there is freed, as are the resources of a job that
+/// was purged.
 ///
 /// ```
 /// use jobtap_core::prelude::*;
@@ -35,11 +37,11 @@ use crate::topic::{AllowsKeep, TopicSet};
 ///
 ///     #[on("job.event.free")]
 ///     fn scrub(&self, job: &Job, cx: Cx<'_, JobEventFree>) -> Result<(), HandlerError> {
-///         let (kept, remote) = (cx.keep_resources()?, self.remote.clone());
+///         let (retained, remote) = (cx.retain_resources()?, self.remote.clone());
 ///         let scrub = Process::new("scrub-nodes").for_job(job);
 ///         self.remote.spawn(async move {
 ///             let _ = remote.run_process(scrub).await;
-///             drop(kept);
+///             drop(retained);
 ///         });
 ///         Ok(())
 ///     }
@@ -67,61 +69,62 @@ use crate::topic::{AllowsKeep, TopicSet};
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "dropping it gives the resources back"]
-pub struct Kept {
+#[must_use = "dropping it frees the resources"]
+pub struct Retained {
     job: JobId,
     resources: ResourceSet,
     remote: RemoteHandle,
 }
 
-impl Kept {
+impl Retained {
     /// The job that had them.
     pub fn job(&self) -> JobId {
         self.job
     }
 
-    /// What is still kept.
+    /// The resources that are still retained.
     pub fn resources(&self) -> &ResourceSet {
         &self.resources
     }
 
-    /// Gives these ranks back, as far as they are still kept.
-    pub fn give_back(&mut self, ranks: &Idset) {
+    /// Frees these ranks. Ranks that are not retained are ignored.
+    pub fn free(&mut self, ranks: &Idset) {
         let ranks = self.resources.ranks().intersection(ranks);
         if !ranks.is_empty() {
             self.resources = self.resources.without_ranks(&ranks);
-            self.remote.commands(vec![Command::GiveBack { job: self.job, ranks }]);
+            self.remote.commands(vec![Command::FreeRetained { job: self.job, ranks }]);
         }
     }
 }
 
-impl Drop for Kept {
+impl Drop for Retained {
     fn drop(&mut self) {
-        self.give_back(&self.resources.ranks());
+        self.free(&self.resources.ranks());
     }
 }
 
 impl<T: TopicSet> Cx<'_, T> {
-    /// Keeps what the current job frees from the scheduler until it is given back. The job goes on
-    /// to its end. Where several plugins keep them, all have to give them back.
+    /// Retains the resources that the current job has freed: they are not allocated again until
+    /// [`Retained::free`] or until the returned value is dropped. The job itself becomes inactive. When
+    /// several plugins retain a resource, it is allocated again after the last of them has freed it.
     ///
     /// ```compile_fail,E0277
     /// # use jobtap_core::prelude::*;
-    /// fn over(cx: Cx<'_, JobStateInactive>) -> Result<Kept, CallError> {
-    ///     cx.keep_resources() // they may be another job's by now
+    /// fn inactive(cx: Cx<'_, JobStateInactive>) -> Result<Retained, CallError> {
+    ///     cx.retain_resources() // another job may have them by now
     /// }
     /// ```
     ///
     /// # Errors
-    /// [`CallError::NothingHeld`] for a job that has its resources from a plugin (`alloc-bypass`), has lost
-    /// them, or had some that aren't the instance's any more.
-    pub fn keep_resources(&self) -> Result<Kept, CallError>
+    /// [`CallError::NothingToRetain`] when the job got its resources from a plugin (`alloc-bypass`), has
+    /// lost them, or had resources that are no longer part of the instance.
+    pub fn retain_resources(&self) -> Result<Retained, CallError>
     where
         T: AllowsKeep,
     {
         let job = self.current()?;
-        let resources = self.host().freed(job).ok_or(CallError::NothingHeld(job))?;
-        self.host().push(Command::Keep { job });
-        Ok(Kept { job, resources, remote: self.host().remote() })
+        let resources = self.host().retainable(job).ok_or(CallError::NothingToRetain(job))?;
+        self.host().push(Command::Retain { job });
+        Ok(Retained { job, resources, remote: self.host().remote() })
     }
 }

@@ -1,19 +1,23 @@
-//! Tokens: an open prolog or epilog as a value.
+//! An open prolog or epilog as a value.
 //!
-//! A started prolog must be finished or the job waits for ever. The token finishes it in any case:
-//! one that is dropped, because the work that held it failed or panicked, ends it with status 1 and
-//! a fatal exception.
+//! A prolog that is never finished delays its job for ever. The token finishes it in any case: one that
+//! is dropped, because the work that owned it failed or panicked, finishes it with status 1 and a
+//! fatal exception.
 
 use crate::host::{Command, Perilog, RemoteHandle};
 use crate::job::JobId;
 
 /// An open prolog or epilog of a job.
 ///
-/// Finish it with [`finish`](Token::finish). Dropping it unfinished ends it with status 1 and a
-/// fatal exception on the job. The host does the same for what a plugin has open when it is
-/// unloaded, and, at the next start, for what was open when the manager ended and the plugin doesn't
-/// take over in `job.new` with [`Cx::prolog_reopen`](crate::plugin::Cx::prolog_reopen) or
-/// [`Cx::epilog_reopen`](crate::plugin::Cx::epilog_reopen).
+/// [`Cx::prolog_start`](crate::plugin::Cx::prolog_start) and
+/// [`Cx::epilog_start`](crate::plugin::Cx::epilog_start) return it; keep it until the work is done, and
+/// finish it with [`finish`](Token::finish). Dropping it finishes the prolog or epilog with status 1
+/// and a fatal exception on the job.
+///
+/// When a plugin is removed, the host finishes its open prologs and epilogs in the same way. After a
+/// restart of the manager the plugin takes over those that were open: in `job.new`, with
+/// [`Cx::prolog_reopen`](crate::plugin::Cx::prolog_reopen) or
+/// [`Cx::epilog_reopen`](crate::plugin::Cx::epilog_reopen). The host finishes the others.
 ///
 /// ```
 /// use jobtap_core::prelude::*;
@@ -74,18 +78,19 @@ impl Token {
         self.job
     }
 
-    /// As in the eventlog.
+    /// The description of the prolog or epilog, as in the eventlog.
     pub fn description(&self) -> &str {
         &self.description
     }
 
-    /// Ends the prolog or epilog with a status for the eventlog: 0 is success. The status is
-    /// informational; [`fail`](Token::fail) ends the job too.
+    /// Finishes the prolog or epilog with a status for the eventlog; 0 is success. Any status lets the job
+    /// go on: [`fail`](Token::fail) ends it.
     pub fn finish(mut self, status: i32) {
         self.end(status, None);
     }
 
-    /// Ends it with status 1 and a fatal exception of type `prolog` or `epilog` with this note.
+    /// Finishes the prolog or epilog with status 1, and ends the job with a fatal exception of type
+    /// `prolog` or `epilog` and this note.
     pub fn fail(mut self, note: impl Into<String>) {
         self.end(1, Some(note.into()));
     }

@@ -1,19 +1,21 @@
-//! Asynchronous handlers: an `async fn` mapped onto the protocol that its topic has for waiting.
+//! Asynchronous handlers: an `async fn`, mapped onto the way in which jobs wait at its topic.
 //!
-//! | topic | while it runs | when it ends |
+//! | topic | while the future runs | when it has finished |
 //! |---|---|---|
-//! | `job.validate` | the submitter waits for the answer | the job is accepted or rejected |
-//! | `job.dependency.*`, `job.state.depend` | a dependency holds the job | it is removed |
+//! | `job.validate` | the submitter waits for the response | the job is accepted or rejected |
+//! | `job.dependency.*`, `job.state.depend` | a dependency keeps the job in DEPEND | the dependency is removed |
 //! | `job.state.priority` | the priority is unavailable | the priority is set |
-//! | `job.state.run` | a prolog holds the start | it is finished |
-//! | `job.state.cleanup` | an epilog holds the resources | it is finished |
+//! | `job.state.run` | a prolog delays the start of the tasks | the prolog is finished |
+//! | `job.state.cleanup` | an epilog delays the release of the resources | the epilog is finished |
 //!
-//! The future starts after the callback's events are durable, runs off the manager's thread, and
-//! waits through [`Remote`](crate::plugin::Remote) only, so that virtual time works. One that fails or
-//! panics ends its prolog, epilog or dependency with a fatal exception. One whose job no longer waits
-//! for it, because the job was cancelled say, is dropped at its next `await`; a prolog's goes on with
-//! `on_cancel = "run-on"`. When the manager is started again, work for a dependency or a priority
-//! begins again; a prolog or epilog has failed, unless its handler says `on_restart = "rerun"`.
+//! - The future starts after the events of the callback are durable, and runs off the manager's thread.
+//!   It waits through [`Remote`](crate::plugin::Remote) only, so that virtual time works.
+//! - A future that fails or panics ends the job with a fatal exception; from `job.validate` it rejects
+//!   the job, and from `job.state.priority` it leaves the job without a priority.
+//! - When the job no longer waits for it, because it was canceled for example, the future is dropped at
+//!   its next `await`. With `on_cancel = "run-on"` the future of a prolog runs on.
+//! - After a restart of the manager, handlers of dependencies and priorities are called again. A prolog or
+//!   epilog has failed, unless its handler says `on_restart = "rerun"`.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -26,8 +28,8 @@ use futures_util::future::{AbortHandle, Abortable, Either, select};
 use super::failure::{EpilogFailed, HandlerError, PrologFailed, Reject};
 use super::service::IntoReply;
 use crate::host::{
-    AsyncPolicy, CallError, Command, Detail, Exception, Failure, Hold, Host, JobWork, Level,
-    Outcome, Priority, RemoteHandle, ServiceError, Task, panic_text,
+    AsyncPolicy, CallError, Command, Detail, Exception, Failure, Host, JobWork, Level, Outcome,
+    Priority, RemoteHandle, ServiceError, Task, WorkKind, panic_text,
 };
 use crate::job::JobId;
 use crate::jobspec::Dependency;
@@ -44,18 +46,18 @@ use crate::topic::{
     note = "`async` works on `job.validate`, `job.dependency.SCHEME`, `job.state.depend`, `.priority`, `.run` and `.cleanup`; elsewhere start the work through `Remote<Self>`"
 )]
 pub trait AsyncTopic: TopicSet {
-    /// What the future is waited for.
+    /// The value that the future computes; `()` where only its end matters.
     type Answer: Send + 'static;
 
-    /// What holds the job meanwhile.
+    /// What waits for the future.
     #[doc(hidden)]
-    const HOLD: Hold;
+    const KIND: WorkKind;
 
-    /// Puts the hold on the job.
+    /// Makes the job wait; `what` is the description in its events.
     #[doc(hidden)]
     fn begin(host: &dyn Host, job: JobId, what: &str) -> Result<Outcome, Failure>;
 
-    /// What lets it go.
+    /// The commands that end the wait.
     #[doc(hidden)]
     fn end(job: JobId, what: &str, answer: Result<Self::Answer, String>) -> Vec<Command>;
 }
@@ -67,14 +69,15 @@ pub trait AsyncTopic: TopicSet {
     note = "return `Result<(), Reject>` from `job.validate`, `job.dependency.SCHEME` and `job.state.depend`, `Priority` from `job.state.priority`, `Result<(), PrologFailed>` from `job.state.run`, `Result<(), EpilogFailed>` from `job.state.cleanup`"
 )]
 pub trait IntoAnswer<T: AsyncTopic> {
-    /// Makes the answer.
+    /// Converts the return value.
     ///
     /// # Errors
-    /// Those of the handler, as the text that its user reads.
+    /// The handler's own error, as the text that the user reads.
     fn into_answer(self) -> Result<T::Answer, String>;
 }
 
-/// An answer that is given by returning: of topics that only wait for the end of the work.
+/// An answer that a handler gives by returning nothing: that of topics where only the end of the
+/// future matters.
 #[diagnostic::on_unimplemented(
     message = "an `async` handler of this topic must return `{Self}`",
     label = "returns nothing, and the job would wait for ever",
@@ -133,15 +136,15 @@ impl IntoAnswer<JobStatePriority> for Result<Priority, HandlerError> {
     }
 }
 
-/// Fails the call at once: a check of the host in front of [`AsyncTopic::begin`].
-fn held(result: Result<(), CallError>) -> Result<Outcome, Failure> {
+/// The outcome of a handler for which the host makes the job wait.
+fn waits(result: Result<(), CallError>) -> Result<Outcome, Failure> {
     result.map_err(|error| Failure::Error(error.to_string()))?;
     Ok(Outcome::default())
 }
 
 impl AsyncTopic for JobValidate {
     type Answer = ();
-    const HOLD: Hold = Hold::Verdict;
+    const KIND: WorkKind = WorkKind::Verdict;
 
     fn begin(_: &dyn Host, _: JobId, _: &str) -> Result<Outcome, Failure> {
         Ok(Outcome::deferred())
@@ -156,10 +159,10 @@ macro_rules! dependency_topics {
     ($($topic:ident)*) => { $(
         impl AsyncTopic for $topic {
             type Answer = ();
-            const HOLD: Hold = Hold::Dependency;
+            const KIND: WorkKind = WorkKind::Dependency;
 
             fn begin(host: &dyn Host, job: JobId, what: &str) -> Result<Outcome, Failure> {
-                held(host.call(Command::AddDependency { job, description: what.to_owned() }))
+                waits(host.call(Command::AddDependency { job, description: what.to_owned() }))
             }
 
             fn end(job: JobId, what: &str, answer: Result<(), String>) -> Vec<Command> {
@@ -177,7 +180,7 @@ dependency_topics!(JobDependency JobStateDepend);
 
 impl AsyncTopic for JobStatePriority {
     type Answer = Priority;
-    const HOLD: Hold = Hold::Priority;
+    const KIND: WorkKind = WorkKind::Priority;
 
     fn begin(_: &dyn Host, _: JobId, _: &str) -> Result<Outcome, Failure> {
         Ok(Outcome::priority(Priority::Unavailable))
@@ -196,10 +199,10 @@ impl AsyncTopic for JobStatePriority {
 
 impl AsyncTopic for JobStateRun {
     type Answer = ();
-    const HOLD: Hold = Hold::Prolog;
+    const KIND: WorkKind = WorkKind::Prolog;
 
     fn begin(host: &dyn Host, job: JobId, what: &str) -> Result<Outcome, Failure> {
-        held(host.call(Command::StartProlog { job, description: what.to_owned() }))
+        waits(host.call(Command::StartProlog { job, description: what.to_owned() }))
     }
 
     fn end(job: JobId, what: &str, answer: Result<(), String>) -> Vec<Command> {
@@ -211,10 +214,10 @@ impl AsyncTopic for JobStateRun {
 
 impl AsyncTopic for JobStateCleanup {
     type Answer = ();
-    const HOLD: Hold = Hold::Epilog;
+    const KIND: WorkKind = WorkKind::Epilog;
 
     fn begin(host: &dyn Host, job: JobId, what: &str) -> Result<Outcome, Failure> {
-        held(host.call(Command::StartEpilog { job, description: what.to_owned() }))
+        waits(host.call(Command::StartEpilog { job, description: what.to_owned() }))
     }
 
     fn end(job: JobId, what: &str, answer: Result<(), String>) -> Vec<Command> {
@@ -224,7 +227,7 @@ impl AsyncTopic for JobStateCleanup {
     }
 }
 
-/// Starts an asynchronous handler; called by the code that `#[jobtap_plugin]` makes.
+/// Starts an asynchronous handler; called by the code that `#[jobtap_plugin]` generates.
 #[doc(hidden)]
 pub fn spawn<T, R, F>(
     call: &Call<'_, T>,
@@ -242,12 +245,13 @@ where
     let remote = host.remote();
     let mut what = format!("{}.{handler}", remote.name());
     if let Detail::Dependency(Dependency { scheme, value, .. }) = call.args.detail {
-        // One handler may be at work on several dependencies of a job.
+        // One handler may run for several dependencies of a job at the same time.
         what = format!("{what}={scheme}:{value}");
     }
-    let mut held = job.dependencies.iter();
-    if held.any(|held| *held.description == *what && !held.open) {
-        // Called again, after a restart or a reload, for what ended well before.
+    let mut dependencies = job.dependencies.iter();
+    if dependencies.any(|known| *known.description == *what && !known.open) {
+        // The handler is called again after a restart or a reload, but this dependency was satisfied
+        // before.
         return Ok(Outcome::default());
     }
     let job = job.id();
@@ -274,8 +278,8 @@ where
         commands.push(Command::End { job, what: name });
         remote.commands(commands);
     }));
-    let (hold, run_on) = (T::HOLD, policy.run_on);
-    host.push(Command::Begin(JobWork { job, what, hold, run_on, abort, task }));
+    let (kind, run_on) = (T::KIND, policy.run_on);
+    host.push(Command::Begin(JobWork { job, what, kind, run_on, abort, task }));
     Ok(outcome)
 }
 
@@ -295,7 +299,7 @@ async fn elapsed(remote: &RemoteHandle, seconds: f64) {
     }
 }
 
-/// Starts an asynchronous service; called by the code that `#[jobtap_plugin]` makes.
+/// Starts an asynchronous service; called by the code that `#[jobtap_plugin]` generates.
 #[doc(hidden)]
 pub fn spawn_service<T, R, K, F>(call: &Call<'_, T>, future: F) -> Result<Outcome, Failure>
 where
@@ -306,7 +310,8 @@ where
     let Detail::Request(request) = call.args.detail else {
         return Err(Failure::Input("the host gave no request"));
     };
-    let answers_itself = request.taken.replace(true);
+    // From here on the service has no outcome of its own, whether or not it took a `Responder`.
+    let has_responder = request.taken.replace(true);
     let (to, remote) = (request.to, call.args.host.remote());
     let answering = AssertUnwindSafe(future).catch_unwind();
     call.args.host.push(Command::Spawn(Task(Box::pin(async move {
@@ -317,8 +322,8 @@ where
                 Err(ServiceError::new(EIO, text))
             }
         };
-        // With a responder in its hands the work has answered itself, or will.
-        if !answers_itself || result.is_err() {
+        // A responder sends the response itself, unless the service fails.
+        if !has_responder || result.is_err() {
             remote.commands(vec![Command::Answer { to, result }]);
         }
     }))));

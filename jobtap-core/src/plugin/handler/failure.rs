@@ -1,9 +1,9 @@
-//! How a handler says no: to a submitter, to a configuration, or to the log.
+//! The errors that handlers return, by whom they address: the submitter, or the log.
 
-/// A refusal with the sentence that the user reads. For gates: `job.validate`,
-/// `job.dependency.SCHEME`.
+/// The refusal of a job or of a change to it, with the sentence that the user reads. Handlers of
+/// `job.validate`, `job.dependency.SCHEME` and `job.update.KEY` return it.
 ///
-/// Any error converts with `?`; its text becomes the sentence.
+/// `?` converts any other error into it; the sentence is then that error's text.
 ///
 /// ```
 /// use jobtap_core::plugin::Reject;
@@ -20,31 +20,31 @@
 pub struct Reject(String);
 
 impl Reject {
-    /// A refusal with this sentence for the user.
+    /// Makes a refusal with this sentence for the user.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// Refuses with this sentence if so.
+    /// Returns `Err(Reject)` when `refused` is true.
     ///
     /// ```
     /// use jobtap_core::plugin::Reject;
     ///
     /// fn check(ntasks: u64) -> Result<(), Reject> {
     ///     Reject::when(ntasks > 8, "no more than 8 tasks here")?;
-    ///     Reject::when(ntasks == 7, "seven is one too few")
+    ///     Reject::when(ntasks == 7, "7 tasks can't be placed")
     /// }
     /// assert_eq!(check(9).unwrap_err().text(), "no more than 8 tasks here");
     /// assert_eq!(check(8), Ok(()));
     /// ```
     ///
     /// # Errors
-    /// If so.
+    /// A refusal with this sentence when `refused` is true.
     pub fn when(refused: bool, text: impl Into<String>) -> Result<(), Self> {
         if refused { Err(Self::new(text)) } else { Ok(()) }
     }
 
-    /// The sentence.
+    /// The sentence for the user.
     pub fn text(&self) -> &str {
         &self.0
     }
@@ -56,15 +56,16 @@ impl<E: std::error::Error> From<E> for Reject {
     }
 }
 
-/// A fault in a handler of a state topic: it is logged with plugin and topic, and the job goes on.
+/// The failure of a handler at a topic where it doesn't decide about the job: it is logged with plugin
+/// and topic, and the job goes on. Handlers of `job.state.*` and `job.event.*` return it.
 ///
-/// Any error converts with `?`.
+/// `?` converts any other error into it.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
 /// fn run(r: &ResourceSet) -> Result<(), HandlerError> {
 ///     if r.nnodes() > 1000 {
-///         return Err(HandlerError::new("more nodes than the switch can tell apart"));
+///         return Err(HandlerError::new("more nodes than the switch has ports"));
 ///     }
 ///     Ok(())
 /// }
@@ -73,12 +74,12 @@ impl<E: std::error::Error> From<E> for Reject {
 pub struct HandlerError(String);
 
 impl HandlerError {
-    /// A fault with this text for the log.
+    /// Makes a failure with this text for the log.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text.
+    /// The text for the log.
     pub fn text(&self) -> &str {
         &self.0
     }
@@ -90,7 +91,10 @@ impl<E: std::error::Error> From<E> for HandlerError {
     }
 }
 
-/// A prolog that failed: ends the job with a fatal exception of type `prolog` and this note.
+/// The failure of an asynchronous handler of `job.state.run`: its prolog has failed, which ends the job
+/// with a fatal exception of type `prolog` and this note.
+///
+/// `?` converts any other error into it.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
@@ -102,14 +106,17 @@ impl<E: std::error::Error> From<E> for HandlerError {
 ///     async fn check(r: ResourceSet, remote: Remote<Self>) -> Result<(), PrologFailed> {
 ///         let hosts = r.nodelist().to_string();
 ///         let done = remote.run_process(Process::new("check-nodes").arg(&hosts)).await?;
-///         done.success().map_err(|how| PrologFailed::new(format!("one of {hosts} is ill: {how}")))
+///         done.success().map_err(|how| PrologFailed::new(format!("a node of {hosts} failed the check: {how}")))
 ///     }
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrologFailed(String);
 
-/// An epilog that failed: a fatal exception of type `epilog` with this note.
+/// The failure of an asynchronous handler of `job.state.cleanup`: its epilog has failed, which raises a
+/// fatal exception of type `epilog` with this note.
+///
+/// `?` converts any other error into it.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
@@ -131,12 +138,12 @@ pub struct EpilogFailed(String);
 macro_rules! failures {
     ($($name:ident)*) => { $(
         impl $name {
-            /// With this note for the user.
+            /// Makes a failure with this note for the user.
             pub fn new(note: impl Into<String>) -> Self {
                 Self(note.into())
             }
 
-            /// The note.
+            /// The note for the user.
             pub fn text(&self) -> &str {
                 &self.0
             }

@@ -13,7 +13,11 @@ use crate::topic::{
     ReturnsQuery, ReturnsResources, ReturnsUnit, ReturnsUpdate, ReturnsVerdict, TopicSet,
 };
 
-/// Notes on a job for users to see; merged into those it has. `null` removes a key.
+/// Annotations of a job: keys and values that `jobtap jobs` can show and that are not kept in the
+/// eventlog.
+///
+/// They are merged into those that the job has; `null` removes a key. A value that must survive a
+/// restart of the manager is a [memo](crate::plugin::Cx::memo).
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
@@ -29,7 +33,7 @@ use crate::topic::{
 ///
 ///     #[on("job.state.run")]
 ///     fn run(&self) -> Annotations {
-///         Annotations::new().with("estimate", serde_json::Value::Null) // Takes it away.
+///         Annotations::new().with("estimate", serde_json::Value::Null) // Removes the key.
 ///     }
 /// }
 /// ```
@@ -37,25 +41,24 @@ use crate::topic::{
 pub struct Annotations(Map<String, Value>);
 
 impl Annotations {
-    /// No notes yet.
+    /// No annotations.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With one more note.
+    /// Adds a key.
     pub fn with(mut self, key: impl Into<String>, value: impl IsJson) -> Self {
         self.0.insert(key.into(), value.into_json());
         self
     }
 
-    /// The notes.
+    /// The annotations as a JSON object.
     pub fn into_map(self) -> Map<String, Value> {
         self.0
     }
 }
 
-/// The answer to `jobtap plugin query NAME`: keys beside the `name` and `path` that the manager
-/// fills in.
+/// What a plugin reports for `jobtap plugin query NAME`. The manager adds the keys `name` and `path`.
 ///
 /// ```
 /// use jobtap_core::plugin::QueryData;
@@ -67,21 +70,21 @@ impl Annotations {
 pub struct QueryData(Map<String, Value>);
 
 impl QueryData {
-    /// Nothing but what the manager fills in.
+    /// No keys but those of the manager.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With one more key.
+    /// Adds a key.
     pub fn with(mut self, key: impl Into<String>, value: impl IsJson) -> Self {
         self.0.insert(key.into(), value.into_json());
         self
     }
 
-    /// The fields of a struct.
+    /// The fields of a struct, or the entries of a map.
     ///
     /// # Errors
-    /// When it isn't written as an object.
+    /// When `data` is not written as a JSON object.
     pub fn of(data: &impl Serialize) -> Result<Self, HandlerError> {
         match serde_json::to_value(data)? {
             Value::Object(map) => Ok(Self(map)),
@@ -89,7 +92,7 @@ impl QueryData {
         }
     }
 
-    /// The keys.
+    /// The report as a JSON object.
     pub fn into_map(self) -> Map<String, Value> {
         self.0
     }
@@ -102,10 +105,10 @@ impl QueryData {
     note = "return `()`, `Priority` where a priority is asked, `Annotations`, `Update` from `job.update.KEY`, `QueryData` from `plugin.query`, the `answer` of a topic of your own, or a `Result` of one of them: with `Reject` in gates (`job.validate`, `job.dependency.SCHEME`), `ConfError` in `conf.update`, `HandlerError` elsewhere"
 )]
 pub trait IntoOutcome<T: TopicSet> {
-    /// Makes the outcome.
+    /// Converts the return value.
     ///
     /// # Errors
-    /// Those of the handler itself.
+    /// The handler's own error.
     fn into_outcome(self) -> Result<Outcome, Failure>;
 }
 
@@ -154,7 +157,7 @@ impl<T: ReturnsQuery> IntoOutcome<T> for QueryData {
     }
 }
 
-/// Nothing is decided by `None`.
+/// `None` decides nothing.
 impl<T: TopicSet, O: IntoOutcome<T>> IntoOutcome<T> for Option<O> {
     fn into_outcome(self) -> Result<Outcome, Failure> {
         self.map_or_else(|| Ok(Outcome::default()), O::into_outcome)
@@ -177,7 +180,7 @@ impl<T: TopicSet, O: IntoOutcome<T>, E: IntoFailure<T>> IntoOutcome<T> for Resul
     note = "use `Reject` in gates (`job.validate`, `job.dependency.SCHEME`, `job.update.KEY`), `ConfError` in `conf.update`, `HandlerError` elsewhere; `?` converts any other error into them"
 )]
 pub trait IntoFailure<T: TopicSet> {
-    /// Makes the failure.
+    /// Converts the error.
     fn into_failure(self) -> Failure;
 }
 
@@ -199,14 +202,14 @@ impl<T: ReturnsFault> IntoFailure<T> for HandlerError {
     }
 }
 
-/// For their compile error: nothing is held for a handler that is not `async`.
+/// For the compile error that its bound gives: no prolog is started for a handler that is not `async`.
 impl<T: ReturnsEnd> IntoFailure<T> for PrologFailed {
     fn into_failure(self) -> Failure {
         Failure::Error(self.text().to_owned())
     }
 }
 
-/// As for [`PrologFailed`].
+/// For the compile error, as for [`PrologFailed`].
 impl<T: ReturnsEnd> IntoFailure<T> for EpilogFailed {
     fn into_failure(self) -> Failure {
         Failure::Error(self.text().to_owned())

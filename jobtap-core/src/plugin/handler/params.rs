@@ -1,4 +1,4 @@
-//! What a handler may take as parameters.
+//! The parameters of handlers.
 
 use super::update::Updates;
 use crate::eventlog::EventEntry;
@@ -41,10 +41,11 @@ use crate::topic::{
     note = "where the topic has them, a handler takes `&Job`, `&Jobspec`, `&ResourceSet`, `PrevState`, `&EventEntry`, `&Dependency`, `Updates`, `&UpdateRequest`, `InstanceConf<C>`, `Data<'_, D>`, `InstanceData<'_, D>`, `Remote<Self>`, and `Cx<'_, T>` with `T` as in `#[on]`; a service takes `Request<Q>`, `Caller` and `Responder<R>`"
 )]
 pub trait FromTopic<'a, P, T: TopicSet>: Sized {
-    /// Takes the parameter out of a call.
+    /// Takes the parameter from a call.
     ///
     /// # Errors
-    /// When the host did not fill in what the topic promises, or stored data can't be read.
+    /// When the host did not pass what the topic promises, or when the payload of a request can't be
+    /// read as the parameter's type.
     fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure>;
 }
 
@@ -84,10 +85,10 @@ impl<'a, P, T: HasResources> FromTopic<'a, P, T> for ResourceSet {
     }
 }
 
-/// The state that a job was in before, in `job.state.*`.
+/// The previous state of a job, at topics `job.state.*`.
 ///
-/// `None` when the callback does not come from an event: the job is introduced to a plugin that
-/// was just loaded.
+/// It is `None` when no event caused the callback: a plugin that is loaded into a running manager is
+/// called for the jobs that exist.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
@@ -161,7 +162,8 @@ impl<'a, P, T: HasUpdateRequest> FromTopic<'a, P, T> for &'a UpdateRequest {
     }
 }
 
-/// For which topic a wildcard handler (`job.state.*`, `job.*`) is called, with what that topic has.
+/// The topic at which a handler of `job.state.*` or `job.*` is called, with the parameters of that
+/// topic.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
@@ -191,7 +193,7 @@ pub enum JobTopic<'a> {
     Dependency(&'a Dependency),
     /// `job.new`
     New,
-    /// `job.state.*`; the state that was entered is `job.state()`.
+    /// `job.state.*`; the new state is `job.state()`.
     State(PrevState),
     /// `job.event.NAME`
     Event(&'a EventEntry),
@@ -238,19 +240,19 @@ impl<'a, P, T: HasConf, C: ConfTable> FromTopic<'a, P, T> for InstanceConf<C> {
     }
 }
 
-macro_rules! lent {
-    ($($lent:ident)*) => { $(
-        /// For its compile error: no topic gives it away.
-        impl<'a, P, T: HasOwned> FromTopic<'a, P, T> for $lent {
+macro_rules! borrowed {
+    ($($name:ident)*) => { $(
+        /// For the compile error that its bound gives: a handler takes it by reference.
+        impl<'a, P, T: HasOwned> FromTopic<'a, P, T> for $name {
             fn from_topic(_: &Call<'a, T>) -> Result<Self, Failure> {
-                Err(Failure::Input("a topic gives nothing away"))
+                Err(Failure::Input("a handler takes this by reference"))
             }
         }
     )* };
 }
-lent!(Job Jobspec EventEntry UpdateRequest);
+borrowed!(Job Jobspec EventEntry UpdateRequest);
 
-/// For its compile error: no topic has it.
+/// For the compile error that its bound gives: only `#[init]` takes a `Conf`.
 impl<'a, P, T: HasOwnConf, C: ConfTable> FromTopic<'a, P, T> for Conf<C> {
     fn from_topic(_: &Call<'a, T>) -> Result<Self, Failure> {
         Err(Failure::Input("a topic has no `Conf`"))

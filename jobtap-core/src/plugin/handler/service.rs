@@ -1,10 +1,10 @@
-//! Services: what clients can ask of a plugin by name, typed on both sides.
+//! Plugin services: requests of clients that a plugin handles by name.
 //!
-//! A function under `#[service("name")]` answers requests for `job-manager.PLUGIN.name` (without a
-//! name: `job-manager.PLUGIN`; a builtin's leading dot is left out). It takes [`Request<Q>`] for any
+//! A method under `#[service("name")]` handles requests for `job-manager.PLUGIN.name` (without a name:
+//! `job-manager.PLUGIN`; the leading dot of a builtin is left out). It takes a [`Request<Q>`] for any
 //! `Q: Deserialize` and returns any `Serialize`, or a `Result` of one with [`ServiceError`]. One that
-//! takes a [`Responder<R>`] answers later, once or with a stream. Only the instance's owner may ask,
-//! unless the service says `role = "guest"`.
+//! takes a [`Responder<R>`] responds later, once or with a stream. Only the instance's owner may send
+//! requests, unless the service says `role = "guest"`.
 //!
 //! ```
 //! use jobtap_core::prelude::*;
@@ -20,7 +20,7 @@
 //!     #[service("set")]
 //!     fn set(&mut self, request: Request<SetLimit>) -> Result<usize, ServiceError> {
 //!         if request.jobs == 0 {
-//!             return Err(ServiceError::invalid("a user without jobs needs no limit"));
+//!             return Err(ServiceError::invalid("a limit must allow at least 1 job"));
 //!         }
 //!         self.limits.insert(request.user, request.jobs);
 //!         Ok(self.limits.len())
@@ -50,10 +50,11 @@ const EPROTO: i32 = 71;
 const ENODATA: i32 = 61;
 const EIO: i32 = 5;
 
-/// Who asks a service; the same as [`Cred`], as a parameter.
+/// The client that sent a request, as a parameter of services; another name of [`Cred`].
 pub type Caller = Cred;
 
-/// The payload of a request, as the service's own type.
+/// The payload of a request, read as the service's own type `Q`. A payload that is not a `Q` is refused
+/// before the service is called (`EPROTO`).
 ///
 /// ```
 /// use jobtap_core::prelude::*;
@@ -74,7 +75,7 @@ pub type Caller = Cred;
 ///     #[service("set")]
 ///     fn set(&mut self, request: Request<SetLimit>) -> Result<u64, ServiceError> {
 ///         if request.tasks == 0 {
-///             return Err(ServiceError::invalid("a limit of 0 tasks lets nobody in"));
+///             return Err(ServiceError::invalid("a limit must allow at least 1 task"));
 ///         }
 ///         Ok(std::mem::replace(&mut self.tasks, request.tasks))
 ///     }
@@ -101,17 +102,17 @@ impl<Q> std::ops::Deref for Request<Q> {
     }
 }
 
-/// A request's payload type: any that is `Deserialize`.
+/// A type that a request's payload can be read as: any that is `Deserialize`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be read from a request",
     label = "not `Deserialize`",
     note = "derive it: `#[derive(Deserialize)]`"
 )]
 pub trait Payload: Sized {
-    /// Reads it.
+    /// Reads the payload.
     ///
     /// # Errors
-    /// What serde finds.
+    /// The text of serde's error.
     fn read(payload: &Value) -> Result<Self, String>;
 }
 
@@ -157,15 +158,15 @@ impl<'a, P, T: HasRequest, R: Serialize> FromTopic<'a, P, T> for Responder<R> {
     }
 }
 
-/// Answers a request later: at once or from anywhere, once or many times.
+/// Sends the response to a request, now or later, from any thread: once, or as a stream.
 ///
-/// Dropping it ends the answer: of a stream in the regular way, of a single answer with an error.
+/// Dropping it ends a stream normally (`ENODATA`), and fails a request that has had no response (`EIO`).
 ///
 /// ```
 /// use jobtap_core::prelude::*;
 /// # use jobtap_core::testing::TestManager;
 ///
-/// /// Tells clients of each job.
+/// /// Streams the ids of new jobs.
 /// #[derive(Default)]
 /// struct News {
 ///     readers: Vec<Responder<JobId>>,
@@ -193,7 +194,7 @@ impl<'a, P, T: HasRequest, R: Serialize> FromTopic<'a, P, T> for Responder<R> {
 /// # assert_eq!(m.read_stream(stream).0.len(), 1);
 /// ```
 #[derive(Debug)]
-#[must_use = "dropping it ends the answer"]
+#[must_use = "dropping it ends the response"]
 pub struct Responder<R> {
     to: ReplyTo,
     remote: RemoteHandle,
@@ -203,12 +204,12 @@ pub struct Responder<R> {
 }
 
 impl<R: Serialize> Responder<R> {
-    /// Whether the client asked for a stream; else the first [`send`](Self::send) is the answer.
+    /// Whether the client requested a stream. If not, the first [`send`](Self::send) is the response.
     pub fn is_streaming(&self) -> bool {
         self.streaming
     }
 
-    /// Sends one answer. After the only one of a request that isn't a stream, more are dropped.
+    /// Sends a response. Without a stream the first is the only one; later ones are dropped.
     ///
     /// # Errors
     /// When `R` can't be written as JSON.
@@ -222,7 +223,7 @@ impl<R: Serialize> Responder<R> {
         Ok(())
     }
 
-    /// Ends the answer with an error.
+    /// Ends the response with an error.
     pub fn fail(mut self, error: ServiceError) {
         self.end(Err(error));
     }
@@ -247,14 +248,14 @@ impl<R> Drop for Responder<R> {
     }
 }
 
-/// An error that a service can answer with.
+/// An error that a service can return: a [`ServiceError`].
 #[diagnostic::on_unimplemented(
     message = "a service can't fail with `{Self}`",
     label = "not an error that goes to a client",
     note = "fail with `ServiceError`, which has an errno and a sentence; `?` converts any other error into it"
 )]
 pub trait Refusal {
-    /// The error itself.
+    /// The error.
     fn refusal(self) -> ServiceError;
 }
 
@@ -264,10 +265,11 @@ impl Refusal for ServiceError {
     }
 }
 
-/// An answer that can't fail; tells the two kinds of [`IntoReply`] apart.
+/// Marks the implementation of [`IntoReply`] for values. It and [`Fallible`] keep the two
+/// implementations apart, which the compiler would otherwise find to overlap.
 pub enum Plain {}
 
-/// An answer that can be a refusal; tells the two kinds of [`IntoReply`] apart.
+/// Marks the implementation of [`IntoReply`] for results.
 pub enum Fallible {}
 
 /// Types that a service may return.
@@ -277,10 +279,10 @@ pub enum Fallible {}
     note = "derive it: `#[derive(Serialize)]`; a service returns any `Serialize`, or a `Result` of one with `ServiceError`"
 )]
 pub trait IntoReply<Kind> {
-    /// Makes the answer.
+    /// Makes the response.
     ///
     /// # Errors
-    /// The service's refusal.
+    /// The service's own error.
     fn into_reply(self) -> Result<Value, ServiceError>;
 }
 
@@ -298,7 +300,7 @@ impl<R: Serialize> IntoReply<Fallible> for Result<R, ServiceError> {
     }
 }
 
-/// Makes the outcome of a service; called by the code that `#[jobtap_plugin]` makes.
+/// Makes the outcome of a service; called by the code that `#[jobtap_plugin]` generates.
 #[doc(hidden)]
 pub fn reply<T: HasRequest, R: IntoReply<K>, K>(
     call: &Call<'_, T>,
@@ -308,6 +310,6 @@ pub fn reply<T: HasRequest, R: IntoReply<K>, K>(
     if request(call)?.taken.get() {
         return Ok(Outcome::default());
     }
-    // Flux's answers are objects or nothing; a service that has nothing to say still answers.
+    // Flux's responses are objects or empty, so a service that returns nothing responds with `{}`.
     Ok(Outcome::reply(if value.is_null() { json!({}) } else { value }))
 }

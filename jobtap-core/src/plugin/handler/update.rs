@@ -1,5 +1,5 @@
-//! Changes of a jobspec after submission: what was changed, what a user asks for, and what a plugin
-//! says to it.
+//! Updates of a jobspec after submission: the changes that were made, the request of a user, and a
+//! plugin's decision about it.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -9,8 +9,8 @@ use crate::host::{UpdateDecision, UpdateRequest};
 use crate::plugin::cx::arguments::{IsJobspecPath, IsJson};
 use crate::plugin::cx::jobspec_path::JobspecPath;
 
-/// What was changed in a jobspec, for `job.update`: new values by dotted path, as in the context of
-/// the `jobspec-update` event (RFC 21).
+/// The changes of a jobspec, at topic `job.update`: new values by dotted path, as in the context of the
+/// `jobspec-update` event (RFC 21).
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
@@ -21,7 +21,7 @@ use crate::plugin::cx::jobspec_path::JobspecPath;
 ///     #[on("job.update")]
 ///     fn updated(&self, job: &Job, updates: Updates<'_>, cx: Cx<'_, JobUpdate>) {
 ///         if let Some(duration) = updates.get("attributes.system.duration") {
-///             cx.log(Level::Info, format!("{} is to take {duration} s", job.id()));
+///             cx.log(Level::Info, format!("{} now has {duration} s", job.id()));
 ///         }
 ///     }
 /// }
@@ -35,14 +35,14 @@ impl<'a> Updates<'a> {
         self.0.get(path)
     }
 
-    /// All of them.
+    /// All changes, by path.
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a Value)> {
         self.0.iter().map(|(path, value)| (path.as_str(), value))
     }
 }
 
 impl UpdateRequest {
-    /// The value as the type that the key has.
+    /// Reads the value as the type of its key.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -54,13 +54,13 @@ impl UpdateRequest {
     /// ```
     ///
     /// # Errors
-    /// When it is of another one; in Flux's words, which say no more.
+    /// When the value is not a `V`. The text is Flux's, which names no reason.
     pub fn read<V: DeserializeOwned>(&self) -> Result<V, Reject> {
         V::deserialize(&self.value).map_err(|_| Reject::new("plugin args unpack failed"))
     }
 }
 
-/// A plugin's yes to an [`UpdateRequest`]. The no is a [`Reject`](crate::plugin::Reject).
+/// A plugin's approval of an [`UpdateRequest`]. To refuse it, return a [`Reject`](crate::plugin::Reject).
 ///
 /// ```
 /// use jobtap_core::prelude::*;
@@ -74,7 +74,7 @@ impl UpdateRequest {
 ///     fn rename(&self, request: &UpdateRequest) -> Result<Update, Reject> {
 ///         match request.value.as_str() {
 ///             Some(name) if !name.is_empty() => Ok(Update::allow().validated()),
-///             _ => Err(Reject::new("a job's name is a text")),
+///             _ => Err(Reject::new("a job's name is a string")),
 ///         }
 ///     }
 /// }
@@ -83,25 +83,26 @@ impl UpdateRequest {
 pub struct Update(pub(super) UpdateDecision);
 
 impl Update {
-    /// The change is allowed, if the changed jobspec passes `job.validate`.
+    /// Allows the change if the changed jobspec passes `job.validate`.
     pub fn allow() -> Self {
         Self::default()
     }
 
-    /// This key needs no `job.validate`. It is left out only when all keys of the request say so.
+    /// Allows the change without `job.validate`. That topic is skipped only when this is said of every
+    /// key of the request.
     pub fn validated(mut self) -> Self {
         self.0.validated = true;
         self
     }
 
-    /// The changed jobspec must fit the instance's resources.
+    /// Allows the change only if the changed jobspec fits the instance's resources.
     pub fn needs_feasibility(mut self) -> Self {
         self.0.feasibility = true;
         self
     }
 
-    /// One more change that comes with it. It overrides what the user asked for at that path, and no
-    /// plugin is asked for it.
+    /// Makes one more change. It overrides what the user requested at that path, and is not offered to
+    /// other plugins.
     pub fn also(mut self, path: impl IsJobspecPath, value: impl IsJson) -> Self {
         let path: JobspecPath = path.value();
         self.0.further.insert(path.as_str().to_owned(), value.into_json());

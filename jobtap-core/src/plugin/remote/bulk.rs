@@ -1,9 +1,8 @@
-//! Processes that belong together, one for each of some ranks: they are started at once, have the same time
-//! limit, are asked to end together, and are over when the last of them is. Flux calls it bulk
-//! execution; its prologs, epilogs and health checks are run so.
+//! Bulk execution: one process for each of some ranks, with one time limit, terminated together. Flux
+//! runs prologs, epilogs and health checks in this way.
 //!
-//! The manager may not have room for all of them at once. So each one's time counts from its own beginning,
-//! and one that never began says nothing of its rank.
+//! The manager may not have room for all of them at once, and queues the others. So the time limit of a
+//! process counts from its own start, and a process that never started says nothing about its rank.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,7 +19,7 @@ use crate::host::{
 use crate::job::{Signal, Timestamp, WaitStatus};
 use crate::resource::Idset;
 
-/// What is to be run for each of some ranks, on the manager's host as every [`Process`].
+/// A process for each of some ranks. All of them run on the manager's host, as every [`Process`].
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
@@ -57,27 +56,27 @@ struct Limits {
 }
 
 impl Bulk {
-    /// This process for each of the ranks, which it finds in `JOBTAP_RANK`.
+    /// Runs this process for each of the ranks; its variable `JOBTAP_RANK` names the rank.
     pub fn new(ranks: &Idset, process: Process) -> Self {
         let limits = Limits { timeout: None, kill_timeout: 60.0, give_up_when_late: false };
         Self { ranks: ranks.clone(), process, limits }
     }
 
-    /// Each is asked to end this many seconds after its own process began, however long it waited for its
-    /// turn; never if not said.
+    /// Terminates each process this many seconds after its own start, however long it was queued. Without
+    /// it there is no time limit.
     pub fn timeout(mut self, seconds: f64) -> Self {
         self.limits.timeout = Some(seconds);
         self
     }
 
-    /// They are killed this many seconds after they were asked to end; 60 if not said.
+    /// Kills each process this many seconds after it was terminated; the default is 60.
     pub fn kill_timeout(mut self, seconds: f64) -> Self {
         self.limits.kill_timeout = seconds;
         self
     }
 
-    /// Once the time of one is over, those that still wait for their turn are not begun any more. For
-    /// something that has failed as a whole then, so that ranks that hang don't keep it for hours.
+    /// Once one process exceeds the time limit, starts none of the queued ones any more. Use it where one
+    /// timeout fails the whole, as in a prolog: ranks that hang then don't delay it once each.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -93,43 +92,45 @@ impl Bulk {
     }
 }
 
-/// Why processes were asked to end.
+/// Why processes were terminated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BulkStop {
     /// By [`BulkControl::stop`].
-    Asked,
-    /// They took too long.
+    Requested,
+    /// One exceeded the time limit.
     TimedOut,
 }
 
 /// How the processes of a [`Bulk`] ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BulkEnd {
-    /// Each one's end.
+    /// How each process ended, by rank.
     pub ends: BTreeMap<u32, ProcessResult>,
-    /// Why they were asked to end, if they were; the first reason if there were two.
+    /// Why processes were terminated, if any was; the first of two reasons.
     pub stopped: Option<BulkStop>,
-    /// The ranks whose process was asked to end for that reason while it ran.
+    /// The ranks whose process was terminated for that reason while it ran.
     pub late: Idset,
-    /// The ranks whose process was asked to end before it began. They count as ended by SIGTERM, but
+    /// The ranks whose process was terminated before it started. It counts as ended by SIGTERM, but
     /// neither as late nor as failed.
-    pub unbegun: Idset,
-    /// The ranks whose process was killed, since it had not ended when asked to. Nobody waited for that.
+    pub not_started: Idset,
+    /// The ranks whose process was killed, since it did not end after SIGTERM. The end of a killed process
+    /// is not waited for.
     pub killed: Idset,
 }
 
 impl BulkEnd {
-    /// The greatest of all statuses; of a process that could not be run, what a shell would give.
+    /// The greatest of all statuses. A process that could not be run counts with the status that a shell
+    /// would report: 126 or 127.
     #[must_use]
     pub fn status(&self) -> WaitStatus {
         self.ends.values().map(status).max().unwrap_or_default()
     }
 
-    /// The ranks whose process began, or should have, and did not end with exit code 0.
+    /// The ranks whose process did not end with exit code 0, without those of `not_started`.
     #[must_use]
     pub fn failed(&self) -> Idset {
         let failed = self.ends.iter().filter(|(_, end)| !status(end).is_success());
-        failed.map(|(rank, _)| *rank).filter(|rank| !self.unbegun.contains(*rank)).collect()
+        failed.map(|(rank, _)| *rank).filter(|rank| !self.not_started.contains(*rank)).collect()
     }
 
     /// The ranks whose process could not be run, and why.
@@ -154,15 +155,15 @@ pub struct BulkChild {
 }
 
 impl BulkChild {
-    /// What looks at them and ends them, to be kept apart from what waits for them.
+    /// A handle that inspects and terminates the processes while this one waits.
     pub fn control(&self) -> BulkControl {
         self.control.clone()
     }
 
-    /// Waits until all have ended. May be given up and called again.
+    /// Waits until all processes have ended. The future can be dropped, and the method called again.
     ///
     /// # Errors
-    /// When the plugin was unloaded.
+    /// When the plugin was removed or the manager stopped.
     pub async fn wait(&mut self) -> Result<BulkEnd, Gone> {
         (&mut self.end).await.map_err(|_| Gone)
     }
@@ -175,8 +176,8 @@ impl Drop for BulkChild {
     }
 }
 
-/// Looks at the processes of a [`Bulk`] and ends them; got from [`BulkChild::control`]. Dropping it does
-/// nothing.
+/// Inspects the processes of a [`Bulk`] and terminates them; [`BulkChild::control`] returns it. Dropping
+/// it does nothing.
 #[derive(Clone)]
 pub struct BulkControl {
     state: Arc<Mutex<State>>,
@@ -186,10 +187,10 @@ pub struct BulkControl {
 struct State {
     total: usize,
     limits: Limits,
-    /// What has not ended.
+    /// The processes that have not ended.
     active: BTreeMap<u32, Active>,
     end: BulkEnd,
-    answer: Option<oneshot::Sender<BulkEnd>>,
+    waiter: Option<oneshot::Sender<BulkEnd>>,
 }
 
 struct Active {
@@ -201,12 +202,12 @@ struct Active {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Phase {
-    Waits,
-    /// Asked to end while it waited.
-    GivenUp,
-    Runs,
-    /// Asked to end while it ran.
-    Asked,
+    Queued,
+    /// Terminated before it started.
+    Dequeued,
+    Running,
+    /// Terminated while it ran.
+    Terminated,
 }
 
 impl State {
@@ -217,7 +218,7 @@ impl State {
 }
 
 impl BulkControl {
-    /// How many processes there are, or were.
+    /// How many processes there are, including those that have ended.
     #[must_use]
     pub fn total(&self) -> usize {
         self.lock().total
@@ -229,19 +230,19 @@ impl BulkControl {
         self.lock().ranks(|_| true)
     }
 
-    /// Those of them whose process has not begun: it waits until the manager has room for one more.
+    /// The ranks whose process is queued: it starts when the manager has room for one more.
     #[must_use]
-    pub fn waiting(&self) -> Idset {
-        self.lock().ranks(|phase| matches!(phase, Phase::Waits | Phase::GivenUp))
+    pub fn queued(&self) -> Idset {
+        self.lock().ranks(|phase| matches!(phase, Phase::Queued | Phase::Dequeued))
     }
 
-    /// Why they were asked to end, if they were; the first reason if there were two.
+    /// Why processes were terminated, if any was; the first of two reasons.
     #[must_use]
     pub fn stopped(&self) -> Option<BulkStop> {
         self.lock().end.stopped
     }
 
-    /// When the next one will be asked to end, or, if it was, be killed.
+    /// When the next process will be terminated, or killed if it was terminated already.
     #[must_use]
     pub fn deadline(&self) -> Option<Timestamp> {
         let state = self.lock();
@@ -249,26 +250,26 @@ impl BulkControl {
         deadlines.min_by(|a, b| a.as_secs().total_cmp(&b.as_secs()))
     }
 
-    /// Asks those that have not ended to do so, by SIGTERM, and begins none any more. No effect on what
-    /// was asked before.
+    /// Terminates all processes by SIGTERM, and starts none of the queued ones. No effect on a process that
+    /// was terminated before.
     pub fn stop(&self) {
         let mut state = self.lock();
         let first = state.end.stopped.is_none();
         for rank in state.ranks(|_| true).iter() {
-            self.ask(&mut state, rank, BulkStop::Asked);
+            self.terminate(&mut state, rank, BulkStop::Requested);
         }
         if first && state.end.stopped.is_some() {
-            state.end.late = state.ranks(|phase| phase == Phase::Asked);
+            state.end.late = state.ranks(|phase| phase == Phase::Terminated);
         }
     }
 
-    fn begun(&self, rank: u32) {
+    fn started(&self, rank: u32) {
         let mut state = self.lock();
         let seconds = state.limits.timeout;
         if let Some(active) = state.active.get_mut(&rank)
-            && active.phase == Phase::Waits
+            && active.phase == Phase::Queued
         {
-            active.phase = Phase::Runs;
+            active.phase = Phase::Running;
             if let Some(seconds) = seconds {
                 active.arm(self, rank, seconds, Self::timed_out);
             }
@@ -277,27 +278,27 @@ impl BulkControl {
 
     fn timed_out(&self, rank: u32) {
         let mut state = self.lock();
-        if !self.ask(&mut state, rank, BulkStop::TimedOut) {
+        if !self.terminate(&mut state, rank, BulkStop::TimedOut) {
             return;
         }
         if state.end.stopped == Some(BulkStop::TimedOut) {
             state.end.late.insert(rank);
         }
         if state.limits.give_up_when_late {
-            for rank in state.ranks(|phase| phase == Phase::Waits).iter() {
-                self.ask(&mut state, rank, BulkStop::TimedOut);
+            for rank in state.ranks(|phase| phase == Phase::Queued).iter() {
+                self.terminate(&mut state, rank, BulkStop::TimedOut);
             }
         }
     }
 
-    /// Asks one to end, unless it was asked before.
-    fn ask(&self, state: &mut State, rank: u32, why: BulkStop) -> bool {
+    /// Terminates one process, unless it was terminated before.
+    fn terminate(&self, state: &mut State, rank: u32, why: BulkStop) -> bool {
         let seconds = state.limits.kill_timeout;
         let Some(active) = state.active.get_mut(&rank) else { return false };
         active.phase = match active.phase {
-            Phase::Waits => Phase::GivenUp,
-            Phase::Runs => Phase::Asked,
-            Phase::GivenUp | Phase::Asked => return false,
+            Phase::Queued => Phase::Dequeued,
+            Phase::Running => Phase::Terminated,
+            Phase::Dequeued | Phase::Terminated => return false,
         };
         active.process.send(Signal::TERM.number());
         active.arm(self, rank, seconds, |control, rank| control.kill(&Idset::from(rank)));
@@ -322,13 +323,13 @@ impl BulkControl {
     fn ended(&self, rank: u32, end: ProcessResult) {
         let mut state = self.lock();
         if let Err(ProcessError::Gone(_)) = end {
-            // Whoever waits learns the same, and may look here.
-            let answer = state.answer.take();
+            // The waiter gets `Gone` too. The lock is released first, since the waiter may take it.
+            let waiter = state.waiter.take();
             drop(state);
-            drop(answer);
+            drop(waiter);
         } else if let Some(active) = state.active.remove(&rank) {
-            if active.phase == Phase::GivenUp {
-                state.end.unbegun.insert(rank);
+            if active.phase == Phase::Dequeued {
+                state.end.not_started.insert(rank);
             }
             active.disarm();
             state.end.ends.insert(rank, end);
@@ -336,16 +337,16 @@ impl BulkControl {
         }
     }
 
-    /// When none runs any more, says so to the one who waits.
+    /// Wakes the waiter when no process is left.
     fn finish(mut state: MutexGuard<'_, State>) {
         if !state.active.is_empty() {
             return;
         }
-        if let Some(answer) = state.answer.take() {
+        if let Some(waiter) = state.waiter.take() {
             let end = state.end.clone();
-            // It wakes somebody who may look here.
+            // Before the waiter is woken, which may take the lock.
             drop(state);
-            let _ = answer.send(end);
+            let _ = waiter.send(end);
         }
     }
 
@@ -356,9 +357,9 @@ impl BulkControl {
 
 impl Active {
     fn arm(&mut self, control: &BulkControl, rank: u32, seconds: f64, then: fn(&BulkControl, u32)) {
-        let (told, control) = (control.clone(), control.clone());
+        let (noted, control) = (control.clone(), control.clone());
         let due = move |at| {
-            if let Some(active) = told.lock().active.get_mut(&rank) {
+            if let Some(active) = noted.lock().active.get_mut(&rank) {
                 active.deadline = Some(at);
             }
         };
@@ -384,8 +385,8 @@ impl fmt::Debug for BulkControl {
 }
 
 impl<P: 'static> Remote<P> {
-    /// Starts a process for each rank of a [`Bulk`]. `line` is called with the rank and each line that
-    /// its process prints, off the manager's thread.
+    /// Starts a process for each rank of a [`Bulk`], as far as the manager has room, and calls `line` with
+    /// the rank and each line that its process prints, off the manager's thread.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -405,25 +406,25 @@ impl<P: 'static> Remote<P> {
         bulk: Bulk,
         line: impl FnMut(u32, OutputLine) + Clone + Send + 'static,
     ) -> BulkChild {
-        let (answer, end) = oneshot::channel();
+        let (waiter, end) = oneshot::channel();
         let state = State {
             total: bulk.ranks.len(),
             limits: bulk.limits,
             active: BTreeMap::new(),
             end: BulkEnd::default(),
-            answer: Some(answer),
+            waiter: Some(waiter),
         };
         let state = Arc::new(Mutex::new(state));
         let control = BulkControl { state, remote: self.handle().clone() };
         let mut state = control.lock();
         for rank in bulk.ranks.iter() {
             let process = bulk.process.clone().env("JOBTAP_RANK", rank.to_string());
-            let (mut line, begins) = (line.clone(), control.clone());
-            let lines = LineSink::new(move |told| line(rank, told));
-            let begun = Box::new(move || begins.begun(rank));
-            let mut child = self.start(process, Some(lines), Some(begun));
+            let (mut line, starting) = (line.clone(), control.clone());
+            let lines = LineSink::new(move |text| line(rank, text));
+            let started = Box::new(move || starting.started(rank));
+            let mut child = self.start(process, Some(lines), Some(started));
             let process = child.signals();
-            let active = Active { process, phase: Phase::Waits, deadline: None, timer: None };
+            let active = Active { process, phase: Phase::Queued, deadline: None, timer: None };
             state.active.insert(rank, active);
             let control = control.clone();
             self.spawn(async move {

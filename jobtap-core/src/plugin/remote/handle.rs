@@ -1,7 +1,7 @@
-//! The way back: from timers and from work outside the manager's thread to the plugin.
+//! Access to a plugin from timers, futures and other threads.
 //!
-//! Plugins live on the manager's one thread. A [`Remote`] is the `Send` handle that brings a
-//! closure back to it.
+//! Plugins live on the manager's one thread. A [`Remote`] is the `Send` handle that runs a closure
+//! there.
 
 use std::fmt;
 use std::future::Future;
@@ -22,9 +22,12 @@ use crate::plugin::cx::jobs::AsJob;
 use crate::plugin::data::{Data, InstanceData, PluginData, PluginInstanceData};
 use crate::topic::Later;
 
-/// A `Send` handle to plugin `P` on the manager's thread.
+/// A `Send` handle to plugin `P`: runs closures with the plugin on the manager's thread, now or at a
+/// time, and starts futures and processes that end with the plugin.
 ///
-/// A handler takes it as a parameter: `remote: Remote<Self>`.
+/// Handlers and `#[init]` take it as a parameter, `remote: Remote<Self>`; clones are cheap. Once the
+/// plugin is removed or the manager stops, closures are dropped without being run, and whatever waits
+/// ends with [`Gone`].
 ///
 /// ```
 /// use jobtap_core::prelude::*;
@@ -41,8 +44,8 @@ use crate::topic::Later;
 ///     fn waits(&self, job: &Job, cx: Cx<'_, JobStateSched>, remote: Remote<Self>) {
 ///         let id = job.id();
 ///         remote.at(cx.now() + 3600.0, move |patience, cx| {
-///             // An hour later: the job may have been started, or be gone.
-///             if let Ok(job) = cx.live(id)
+///             // An hour later the job may run, or be inactive.
+///             if let Ok(job) = cx.active_job(id)
 ///                 && job.state() == State::Sched
 ///             {
 ///                 patience.warned += 1;
@@ -84,11 +87,11 @@ impl<P> fmt::Debug for Remote<P> {
     }
 }
 
-/// The plugin `P` itself: a handler of `P` takes a [`Remote`] to no other.
+/// The plugin `P` itself: a handler of `P` takes no [`Remote`] to another plugin.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is another plugin, and this is `{P}`",
-    label = "not the way back to this plugin",
-    note = "take `Remote<Self>`; another plugin is asked with a topic of your own: `cx.call(&question)`"
+    label = "not a handle to this plugin",
+    note = "take `Remote<Self>`; call another plugin by a topic of your own: `cx.call(&question)`"
 )]
 pub trait SamePlugin<P>: 'static {}
 
@@ -103,7 +106,7 @@ impl<P: 'static> Remote<P> {
         &self.handle
     }
 
-    /// Runs `work` with the plugin on the manager's thread, some time soon.
+    /// Runs `work` with the plugin on the manager's thread, soon. Returns at once.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -111,7 +114,7 @@ impl<P: 'static> Remote<P> {
     /// # struct Site { seen: u32 }
     /// fn from_a_thread(remote: Remote<Site>) {
     ///     std::thread::spawn(move || {
-    ///         let found = 3; // What takes a while.
+    ///         let found = 3; // Something that takes a while.
     ///         remote.run(move |site, cx| {
     ///             site.seen += found;
     ///             cx.log(Level::Info, format!("{} seen", site.seen));
@@ -123,7 +126,7 @@ impl<P: 'static> Remote<P> {
         self.handle.work(call(work));
     }
 
-    /// Runs `work` with the plugin on the manager's thread and waits for what it returns.
+    /// Runs `work` with the plugin on the manager's thread and waits for its return value.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -140,7 +143,7 @@ impl<P: 'static> Remote<P> {
     /// ```
     ///
     /// # Errors
-    /// [`Gone`] when that can't happen any more.
+    /// [`Gone`] when the plugin was removed or the manager stopped.
     pub async fn call<R: Send + 'static>(
         &self,
         work: impl FnOnce(&mut P, Cx<'_, Later<P>>) -> R + Send + 'static,
@@ -152,12 +155,12 @@ impl<P: 'static> Remote<P> {
         receiver.await.map_err(|_| Gone)
     }
 
-    /// Runs a future of the plugin's own off the manager's thread, from when what is on its way there
-    /// is durable. It brings back what it finds with [`run`](Remote::run). Nothing waits for it: what
-    /// holds a job is an asynchronous handler, or has a [`Token`](crate::plugin::Token).
+    /// Starts a future off the manager's thread, after the changes of the present callback are durable. It
+    /// brings its results back with [`run`](Remote::run). No job waits for it: a job waits for an
+    /// asynchronous handler, or for a [`Token`](crate::plugin::Token).
     ///
-    /// When the plugin is unloaded, whatever the future waits for through the SDK ends with
-    /// [`Gone`]. A panic in it is logged.
+    /// The future must wait through the SDK only: there is no other async runtime. When the plugin is
+    /// removed, these waits end with [`Gone`]. A panic in the future is logged.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -184,7 +187,19 @@ impl<P: 'static> Remote<P> {
         })))]);
     }
 
-    /// Runs `work` with the plugin at a time. A time in the past is due at once.
+    /// Runs `work` with the plugin at a time; at once if the time is past.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// # #[derive(Default)]
+    /// # struct Site { open: bool }
+    /// fn open_later(cx: &Cx<'_, JobNew>, remote: Remote<Site>) {
+    ///     remote.at(cx.now() + 3600.0, |site, cx| {
+    ///         site.open = true;
+    ///         cx.reprioritize_all();
+    ///     });
+    /// }
+    /// ```
     pub fn at(
         &self,
         when: Timestamp,
@@ -195,7 +210,7 @@ impl<P: 'static> Remote<P> {
         Timer { key, handle: self.handle.clone() }
     }
 
-    /// Waits, in the host's time. In tests that time is virtual.
+    /// Waits for some seconds of the host's time, which is virtual in tests.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -211,7 +226,7 @@ impl<P: 'static> Remote<P> {
     /// ```
     ///
     /// # Errors
-    /// [`Gone`] when the plugin was unloaded meanwhile.
+    /// [`Gone`] when the plugin was removed or the manager stopped.
     pub async fn sleep(&self, seconds: f64) -> Result<(), Gone> {
         let (sender, receiver) = oneshot::channel();
         let remote = self.clone();
@@ -223,7 +238,7 @@ impl<P: 'static> Remote<P> {
         receiver.await.map_err(|_| Gone)
     }
 
-    /// Waits for `work`, but no longer than this in the host's time.
+    /// Waits for `work`, but no longer than this many seconds of the host's time.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -236,14 +251,14 @@ impl<P: 'static> Remote<P> {
     ///     let check = remote.run_process(Process::new("check-node"));
     ///     match remote.timeout(30.0, check).await {
     ///         Ok(done) => done?.success().map_err(|how| PrologFailed::new(how.to_string())),
-    ///         Err(_slow) => Ok(()), // Better a node that wasn't checked than a job that waits.
+    ///         Err(_slow) => Ok(()), // An unchecked node is better than a job that never starts.
     ///     }
     /// }
     /// # }
     /// ```
     ///
     /// # Errors
-    /// [`TimedOut`]; `work` is dropped then.
+    /// [`TimedOut`] after that time; `work` is dropped.
     pub async fn timeout<F: Future>(&self, seconds: f64, work: F) -> Result<F::Output, TimedOut> {
         match select(pin!(work), pin!(self.sleep(seconds))).await {
             Either::Left((output, _)) => Ok(output),
@@ -251,10 +266,10 @@ impl<P: 'static> Remote<P> {
         }
     }
 
-    /// Waits until the job has a fatal exception or is over; at once when that is so.
+    /// Waits until the job has a fatal exception or is inactive; returns at once if it has or is.
     ///
     /// # Errors
-    /// [`Gone`] when the plugin was unloaded meanwhile.
+    /// [`Gone`] when the plugin was removed or the manager stopped.
     pub async fn ended(&self, job: JobId) -> Result<(), Gone> {
         let (sender, receiver) = oneshot::channel();
         let work = call(move |_: &mut P, _| {
@@ -264,10 +279,10 @@ impl<P: 'static> Remote<P> {
         receiver.await.map_err(|_| Gone)
     }
 
-    /// Waits for `work`, but no longer than until the job has a fatal exception or is over.
+    /// Waits for `work`, but no longer than until the job has a fatal exception or is inactive.
     ///
     /// # Errors
-    /// [`Ended`]; `work` is dropped then.
+    /// [`Ended`] when the job did first; `work` is dropped.
     pub async fn until_ended<F: Future>(&self, job: JobId, work: F) -> Result<F::Output, Ended> {
         match select(pin!(work), pin!(self.ended(job))).await {
             Either::Left((output, _)) => Ok(output),
@@ -276,15 +291,16 @@ impl<P: 'static> Remote<P> {
     }
 }
 
-/// Work took longer than it may.
+/// The work of [`Remote::timeout`] was not done in time.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("no end after {seconds} s")]
 pub struct TimedOut {
-    /// How long it could take.
+    /// The time limit in seconds.
     pub seconds: f64,
 }
 
-/// The job had a fatal exception, or was over, before the work was done.
+/// The job had a fatal exception, or became inactive, before the work of [`Remote::until_ended`] was
+/// done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("job {job} ended first")]
 pub struct Ended {
@@ -292,7 +308,7 @@ pub struct Ended {
     pub job: JobId,
 }
 
-/// What comes back to plugin `P` knows its data.
+/// In a closure of [`Remote`] the plugin's type is known, and with it the types of its data.
 impl<'a, P: 'static> Cx<'a, Later<P>> {
     /// The plugin's data on a job.
     pub fn data<D>(&self, job: impl AsJob) -> Data<'a, D>
@@ -342,7 +358,8 @@ pub(super) fn call<P: 'static>(
     }))
 }
 
-/// A timer of a plugin. It goes on when this handle is dropped, and ends with the plugin.
+/// A timer of a plugin, returned by [`Remote::at`]. Dropping the handle does not stop the timer; removing
+/// the plugin does.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
@@ -379,7 +396,7 @@ impl Timer {
         Self { key, handle }
     }
 
-    /// Stops it; no effect once it has fired.
+    /// Stops the timer; no effect once it has fired.
     pub fn cancel(self) {
         self.handle.commands(vec![Command::CancelTimer { key: self.key }]);
     }

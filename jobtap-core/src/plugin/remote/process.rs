@@ -1,5 +1,5 @@
-//! Processes that plugins run beside jobs, such as a prolog's script. They run as the manager's user
-//! on the manager's host, are waited for without blocking anything, and end with their plugin.
+//! Processes that plugins run beside jobs, such as the script of a prolog. They run as the manager's
+//! user on the manager's host, and are killed when their plugin is removed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,7 +7,7 @@ use futures_channel::oneshot;
 
 use super::handle::Remote;
 use crate::host::failure::Gone;
-use crate::host::process::Begun;
+use crate::host::process::Started;
 use crate::host::{
     Command, LineSink, OutputLine, Process, ProcessAnswer, ProcessCommand, ProcessKey,
     ProcessResult, RemoteHandle,
@@ -16,8 +16,8 @@ use crate::plugin::cx::jobs::JobRef;
 use crate::resource::ResourceSet;
 
 impl Process {
-    /// The variables by which a script knows the job that it is run for, as Flux's prologs and epilogs
-    /// have them: `FLUX_JOB_ID`, `FLUX_JOB_RANKS` and `FLUX_JOB_USERID`, and the same with `JOBTAP_JOB_`.
+    /// Sets the variables that describe a job to its prologs and epilogs, as in Flux: `FLUX_JOB_ID`,
+    /// `FLUX_JOB_RANKS` and `FLUX_JOB_USERID`, and the same three as `JOBTAP_JOB_*`.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -37,7 +37,7 @@ impl Process {
     }
 }
 
-/// A running process of a plugin. Dropping it kills the process with all that it has started.
+/// A running process of a plugin. Dropping it kills the process with all processes that it has started.
 #[derive(Debug)]
 #[must_use = "dropping it kills the process"]
 pub struct Child {
@@ -50,13 +50,25 @@ pub struct Child {
 const SIGKILL: i32 = 9;
 
 impl<P: 'static> Remote<P> {
-    /// Starts a process.
+    /// Starts a process. Its output comes with its end; [`start_process_with`](Self::start_process_with)
+    /// passes on each line as it is printed.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// # struct Backup;
+    /// # async fn example(remote: Remote<Backup>) {
+    /// let mut child = remote.start_process(Process::new("backup").arg("--all"));
+    /// if remote.timeout(60.0, child.wait()).await.is_err() {
+    ///     child.signal(15);
+    /// }
+    /// # }
+    /// ```
     pub fn start_process(&self, process: Process) -> Child {
         self.start(process, None, None)
     }
 
-    /// Starts a process whose output is wanted line by line, beside what its end brings. `line` is
-    /// called off the manager's thread; a plugin logs from there with [`Remote::run`].
+    /// Starts a process and calls `line` with each line that it prints, off the manager's thread. To log
+    /// from there, use [`Remote::run`]. The output also comes with the end of the process.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -81,12 +93,12 @@ impl<P: 'static> Remote<P> {
         &self,
         process: Process,
         lines: Option<LineSink>,
-        begun: Option<Begun>,
+        started: Option<Started>,
     ) -> Child {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let key = ProcessKey(NEXT.fetch_add(1, Ordering::Relaxed));
         let (sender, end) = oneshot::channel();
-        let answer = ProcessAnswer { end: sender, begun };
+        let answer = ProcessAnswer { end: sender, started };
         let run = ProcessCommand::Run { key, process, lines, answer };
         self.handle().commands(vec![Command::Process(run)]);
         Child { key, remote: self.handle().clone(), end, ended: false }
@@ -95,15 +107,16 @@ impl<P: 'static> Remote<P> {
     /// Runs a process and waits for its end.
     ///
     /// # Errors
-    /// When it can't be started. A process that fails is no error here: see
+    /// When the process can't be started, or the plugin was removed. A process that exits with another
+    /// status than 0 is no error here: see
     /// [`ProcessEnd::status`](crate::plugin::ProcessEnd::status).
     pub async fn run_process(&self, process: Process) -> ProcessResult {
         self.start_process(process).wait().await
     }
 }
 
-/// Sends signals to a process while somebody else waits for its end; got from [`Child::signals`].
-/// Dropping it does nothing.
+/// Sends signals to a process independently of the [`Child`] that waits for its end;
+/// [`Child::signals`] returns it. Dropping it does nothing.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
@@ -133,7 +146,8 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Sends a signal to the process and all that it has started. No effect once it has ended.
+    /// Sends a signal, by its number, to the process and all processes that it has started. No effect
+    /// once it has ended.
     pub fn send(&self, signum: i32) {
         let signal = ProcessCommand::Signal { key: self.key, signum };
         self.remote.commands(vec![Command::Process(signal)]);
@@ -141,20 +155,20 @@ impl Signals {
 }
 
 impl Child {
-    /// Sends a signal to the process and all that it has started.
+    /// Sends a signal, by its number, to the process and all processes that it has started.
     pub fn signal(&self, signum: i32) {
         self.signals().send(signum);
     }
 
-    /// What sends it signals, to be kept apart from what waits for it.
+    /// A handle that sends signals while this one waits.
     pub fn signals(&self) -> Signals {
         Signals { key: self.key, remote: self.remote.clone() }
     }
 
-    /// Waits for its end. May be given up and called again.
+    /// Waits for the end of the process. The future can be dropped, and the method called again.
     ///
     /// # Errors
-    /// When it could not be started, or the plugin was unloaded.
+    /// When the process could not be started, or the plugin was removed.
     pub async fn wait(&mut self) -> ProcessResult {
         let result = (&mut self.end).await;
         self.ended = true;
