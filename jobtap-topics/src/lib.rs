@@ -112,8 +112,8 @@ macro_rules! topics {
             /// loaded, also for each that is there already.
             JobInactiveAdd = "job.inactive-add", Log: HasJob ReturnsUnit ReturnsFault ReturnsAnnotations;
 
-            /// `job.destroy`: the last call for the job before it is only history: after
-            /// `job.inactive-add`, or after it was rejected. The counterpart of `job.create`.
+            /// `job.destroy`: the last call for an active job: after `job.inactive-add`, or after it was
+            /// rejected. The counterpart of `job.create`.
             JobDestroy = "job.destroy", Log: HasJob ReturnsUnit ReturnsFault;
 
             /// `job.inactive-remove`: an inactive job is purged.
@@ -123,11 +123,11 @@ macro_rules! topics {
             /// it decides nothing, and does not make a dependency scheme or an update key supported.
             JobAny = "job.*", Log: HasJob HasMember ReturnsUnit;
 
-            /// `plugin.query`: `jobtap plugin query NAME` asks what the plugin has to tell of itself.
+            /// `plugin.query`: `jobtap plugin query NAME` asks for the plugin's own data.
             PluginQuery = "plugin.query", Reject: ReturnsQuery ReturnsQueryFailure;
 
-            /// `unload`: the plugin is about to be removed. Not called at the manager's end, after which
-            /// everything goes on.
+            /// `unload`: the plugin is about to be removed. Not called when the manager ends, since the plugin
+            /// continues after the restart.
             Unload = "unload", Log: ReturnsUnit ReturnsFault;
         }
         events {
@@ -135,13 +135,13 @@ macro_rules! topics {
             JobEventAlloc = "job.event.alloc":
                 HasJob HasLiveJob HasEntry HasResources ReturnsUnit ReturnsFault AllowsProlog AllowsFatal;
 
-            /// `job.event.finish`: the job's tasks have ended. After a cancelled job's tasks, too.
+            /// `job.event.finish`: the job's tasks have ended, also those of a cancelled job.
             JobEventFinish = "job.event.finish":
                 HasJob HasLiveJob HasEntry ReturnsUnit ReturnsFault AllowsEpilog AllowsFatal;
 
-            /// `job.event.free`: the job gives its resources back to the scheduler. A plugin that has something to
-            /// do on them first keeps them. After a restart it is called again for a job whose resources the
-            /// plugin still kept, which may be over.
+            /// `job.event.free`: the job gives its resources back to the scheduler. A plugin that must work on
+            /// them first keeps them. After a restart it is called again for each job whose resources the
+            /// plugin still keeps; the job may be inactive by then.
             JobEventFree = "job.event.free": HasJob HasEntry ReturnsUnit ReturnsFault AllowsKeep;
 
             /// `job.event.clean`: the job's last event.

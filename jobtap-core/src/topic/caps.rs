@@ -1,4 +1,4 @@
-//! Capabilities: what a topic offers to its handlers, and what it lets them return and call.
+//! Capabilities: which parameters a topic has, and what it lets handlers return and call.
 //!
 //! Each trait carries the compile error that an author reads when a topic lacks it.
 
@@ -23,25 +23,25 @@ capabilities! {
         "this topic is not about a job",
         "take `&Job` in a handler of a `job.*` topic; elsewhere look a job up by its id: `cx.job(id)?`";
 
-    /// The job is not over whenever this topic fires: calls take the handler's `&Job`.
+    /// The job is never inactive at this topic: calls take the handler's `&Job`.
     HasLiveJob:
         "the job is over in `{Self}`, or may be",
         "nothing can be asked for a job that is over",
         "handle a topic before its end, such as `job.state.cleanup`; on another job call with `cx.active_job(id)?`";
 
-    /// The job has no resources yet whenever this topic fires.
+    /// The job never has resources at this topic: calls for pending jobs take it.
     HasPendingJob:
         "the job may have its resources already in `{Self}`, or be over, or not be accepted yet",
         "a job that waits for its resources is asked for",
         "do this in `job.state.depend`, `.priority` or `.sched`; on another job with `cx.active_job(id)?` and `job.pending()`";
 
-    /// The job has resources whenever this topic fires: `&ResourceSet` can be taken.
+    /// The job always has resources at this topic: `&ResourceSet` can be taken.
     HasResources:
         "a job may have no resources in `{Self}`",
         "only `job.state.run` and `job.event.alloc` are sure that it has some",
         "take `Option<&ResourceSet>` for a job that may have some, or handle `job.state.run`";
 
-    /// The topic comes with a change of state: `PrevState` can be taken.
+    /// The topic is a change of state: `PrevState` can be taken.
     HasPrevState:
         "`{Self}` is no change of state, so there is no previous one",
         "only `job.state.*` topics have a previous state",
@@ -65,7 +65,7 @@ capabilities! {
         "only `job.dependency.SCHEME` is called for a dependency",
         "all dependencies of a job are in `job.jobspec().dependencies()`";
 
-    /// The topic tells what was changed in a jobspec: `Updates` can be taken.
+    /// The topic reports changes of a jobspec: `Updates` can be taken.
     HasUpdates:
         "there are no updates in `{Self}`",
         "only `job.update` is called after a jobspec was changed",
@@ -77,7 +77,7 @@ capabilities! {
         "only `job.update.KEY` is called for a request",
         "handle `job.update.KEY`, as in `#[on(\"job.update.attributes.system.duration\")]`";
 
-    /// The topic stands for several: `JobTopic` can be taken, which says for which one it is called.
+    /// The topic stands for several: `JobTopic` can be taken, which names the one that is called.
     HasMember:
         "`{Self}` is one topic, not several",
         "only `job.state.*` and `job.*` stand for several topics",
@@ -101,7 +101,7 @@ capabilities! {
         "`Conf` is a parameter of `#[init]`",
         "take it in `#[init]` and keep it in a field; `conf.update` brings the whole instance's: `InstanceConf<C>`";
 
-    /// What a topic has can be taken by value. No topic gives it away.
+    /// Values of the topic can be taken by value. No topic has it: a handler borrows them.
     HasOwned:
         "a handler of `{Self}` can only borrow this",
         "the manager keeps it",
@@ -137,32 +137,32 @@ capabilities! {
         "a failure here is an answer to somebody, not a line in the log",
         "return `Result<(), Reject>` in a gate such as `job.validate`, `Result<(), ConfError>` in `conf.update`";
 
-    /// A handler that is not `async` may fail with `PrologFailed` or `EpilogFailed`. At no topic,
-    /// since nothing is held for it.
+    /// A handler that is not `async` may fail with `PrologFailed` or `EpilogFailed`. No topic has it, since
+    /// no prolog or epilog is held for such a handler.
     ReturnsEnd:
         "`PrologFailed` and `EpilogFailed` are for `async` handlers, and this one of `{Self}` isn't",
         "no prolog or epilog is held for this handler",
         "write `async fn`; or fail with `HandlerError`, and hold the job with `cx.prolog_start(..)` or `cx.epilog_start(..)`";
 
-    /// A handler may give the job resources: `ResourceSet`.
+    /// A handler may allocate resources to the job: `ResourceSet`.
     ReturnsResources:
         "resources can't be given to a job in `{Self}`",
         "only a job in SCHED waits for resources",
         "return them from `job.state.sched`";
 
-    /// A handler decides about a change that a user asks for: `Update`.
+    /// A handler decides about a user's change of the jobspec: `Update`.
     ReturnsUpdate:
         "an update can't be decided in `{Self}`",
         "only `job.update.KEY` asks whether a key may be changed",
         "handle `job.update.KEY`, as in `#[on(\"job.update.attributes.system.duration\")]`";
 
-    /// A handler tells of the plugin: `QueryData`.
+    /// A handler returns the plugin's own data: `QueryData`.
     ReturnsQuery:
         "nobody asks for query data in `{Self}`",
         "only `plugin.query` is answered with data",
         "handle `plugin.query`";
 
-    /// A handler may fail with a `HandlerError` that goes to who asked.
+    /// A handler may fail with a `HandlerError`, which is the answer to the query.
     ReturnsQueryFailure:
         "a handler of `{Self}` can't fail with a `HandlerError`",
         "a failure here is an answer to somebody, not a line in the log",
@@ -198,7 +198,7 @@ capabilities! {
         "an epilog belongs to a job in CLEANUP",
         "start it in `job.state.cleanup`; for another job: `cx.epilog_start_of(ending, description)`";
 
-    /// What the current job frees may be kept from the scheduler.
+    /// Resources that the current job frees may be kept from the scheduler.
     AllowsKeep:
         "resources can't be kept from `{Self}`",
         "a job's resources are kept at the moment at which it frees them",

@@ -40,7 +40,7 @@ pub trait Topic: TopicSet + Sized {
 )]
 pub trait TopicSet: 'static {}
 
-/// What a failing handler does to the job (an error or a panic).
+/// What happens to the job when a handler fails, by an error or a panic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnFailure {
     /// The topic is a gate: the job or the request is refused.
@@ -49,7 +49,7 @@ pub enum OnFailure {
     Log,
 }
 
-/// What is known of a topic, for tools and tables that list topics.
+/// A row of the table of topics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopicInfo {
     /// The string that `#[on]` takes; a family is written with `*`.
