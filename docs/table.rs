@@ -24,7 +24,7 @@ use Means::{Calls, Fails, Returns, Takes};
 /// Each capability trait by its name, with what it means.
 pub const CAPABILITIES: &[(&str, Means)] = &[
     ("HasJob", Takes("the job")),
-    ("HasLiveJob", Calls("calls on `&Job`")),
+    ("HasActiveJob", Calls("calls on `&Job`")),
     ("HasPendingJob", Calls("`PendingJob`'s too")),
     ("HasResources", Takes("`&ResourceSet`")),
     ("HasPrevState", Takes("`PrevState`")),
@@ -48,7 +48,7 @@ pub const CAPABILITIES: &[(&str, Means)] = &[
     ("AllowsDependencyAdd", Calls("`dependency_add`")),
     ("AllowsProlog", Calls("`prolog_start`")),
     ("AllowsEpilog", Calls("`epilog_start`")),
-    ("AllowsKeep", Calls("`retain_resources`")),
+    ("AllowsRetain", Calls("`retain_resources`")),
     ("AllowsJobspecUpdate", Calls("`jobspec_update`")),
     ("AllowsFatal", Calls("`fail`")),
 ];

@@ -1,4 +1,4 @@
-//! What a plugin crate wants in scope: `use jobtap_core::prelude::*;`.
+//! The names that most plugins need: `use jobtap_core::prelude::*;`.
 //!
 //! `Deserialize` and `Serialize` are serde's, and `JsonSchema` is schemars'. The code that they derive
 //! names those crates, so a crate that derives them depends on them: `cargo add serde --features

@@ -1,5 +1,5 @@
-//! What the code that `#[jobtap_plugin]` makes refers to. Not public interface: it changes with the
-//! macro, of which core takes exactly one version.
+//! What the code that the macros generate refers to. It is not part of the public interface: it changes
+//! with the macros, of which this crate takes exactly one version.
 
 #[cfg(feature = "inventory")]
 pub use inventory;
@@ -32,7 +32,7 @@ pub use crate::plugin::{
 };
 use crate::plugin::{Conf, StoredData};
 
-/// Finds the plugin behind the host's handle.
+/// Casts the host's instance to the plugin's type.
 pub fn downcast<P: 'static>(plugin: &mut dyn Any) -> Result<&mut P, Failure> {
     plugin.downcast_mut().ok_or(Failure::Input("the host gave another plugin's instance"))
 }
@@ -79,22 +79,22 @@ impl<T> NoTable for SchemaProbe<T> {
     }
 }
 
-/// The schemas of the parameters of an `#[init]`, of which one at most has one.
+/// The schema of the first parameter of `#[init]` that has one. At most one has.
 pub struct Schemas(Option<Value>);
 
-#[allow(clippy::new_without_default, reason = "the macro's code can't name traits of the prelude")]
+#[allow(clippy::new_without_default, reason = "generated code can't name traits of the prelude")]
 impl Schemas {
-    /// None yet.
+    /// No schema yet.
     pub fn new() -> Self {
         Self(None)
     }
 
-    /// The next parameter's.
+    /// Adds that of the next parameter.
     pub fn push(&mut self, schema: Option<Value>) {
         self.0 = self.0.take().or(schema);
     }
 
-    /// The one of them that there is.
+    /// Returns the schema.
     pub fn first(self) -> Option<Value> {
         self.0
     }
@@ -123,24 +123,24 @@ impl<P: Default> BuildDefault for P {
     }
 }
 
-/// Refuses data of a type that can't be kept, at the place where a plugin declares it.
+/// Makes the form of a plugin's data. Its bound gives the compile error for a type that can't be stored.
 pub fn form<D: StoredData>(spec: DataSpec<D>) -> DataForm<D> {
     DataForm::new(spec)
 }
 
-/// Finds what `#[data(..)]` says of a type, or that it says nothing: the trait with fewer references
-/// is found first.
+/// Finds the options of `#[data(..)]` on a type, or the default without the attribute: method lookup tries
+/// the trait first whose implementing type needs fewer references.
 pub struct DataProbe<D>(pub PhantomData<fn() -> D>);
 
 /// See [`DataProbe`].
 pub trait DeclaredData<D> {
-    /// What the attribute says.
+    /// The options of the attribute.
     fn data_spec(&self) -> DataSpec<D>;
 }
 
 /// See [`DataProbe`].
 pub trait PlainData<D> {
-    /// The default.
+    /// The default options.
     fn data_spec(&self) -> DataSpec<D>;
 }
 
@@ -156,7 +156,7 @@ impl<D> PlainData<D> for &DataProbe<D> {
     }
 }
 
-/// Puts a descriptor into the registry, by the backend that core was built with.
+/// Adds a descriptor to the registry, by the backend that this crate was built with.
 #[cfg(feature = "linkme")]
 #[doc(hidden)]
 #[macro_export]
@@ -170,7 +170,7 @@ macro_rules! __jobtap_register {
     };
 }
 
-/// Puts a descriptor into the registry, by the backend that core was built with.
+/// Adds a descriptor to the registry, by the backend that this crate was built with.
 #[cfg(all(feature = "inventory", not(feature = "linkme")))]
 #[doc(hidden)]
 #[macro_export]
@@ -180,7 +180,7 @@ macro_rules! __jobtap_register {
     };
 }
 
-/// Puts a scheduler into the registry, by the backend that core was built with.
+/// Adds a scheduler to the registry, by the backend that this crate was built with.
 #[cfg(feature = "linkme")]
 #[doc(hidden)]
 #[macro_export]
@@ -194,7 +194,7 @@ macro_rules! __jobtap_register_scheduler {
     };
 }
 
-/// Puts a scheduler into the registry, by the backend that core was built with.
+/// Adds a scheduler to the registry, by the backend that this crate was built with.
 #[cfg(all(feature = "inventory", not(feature = "linkme")))]
 #[doc(hidden)]
 #[macro_export]

@@ -31,58 +31,58 @@ macro_rules! topics {
         $then! {
         topics {
             /// `conf.update`: the instance's configuration, once when the plugin is loaded and at each
-            /// change. A refusal fails the load, or the reload (the old configuration stays).
+            /// change. A refusal fails the load, or the reload, which leaves the old configuration in effect.
             ConfUpdate = "conf.update", Reject: HasConf ReturnsConf ReturnsUnit;
 
-            /// `job.create`: the job exists, before anything was checked. Also called for jobs introduced
-            /// after a restart or when the plugin is loaded, where a refusal is only logged. The place to
-            /// set up what other handlers of the plugin expect of every job.
-            JobCreate = "job.create", Reject: HasJob HasLiveJob ReturnsVerdict ReturnsUnit;
+            /// `job.create`: a job was submitted, before it is checked. Also called for existing jobs after
+            /// a restart or when the plugin is loaded, where a refusal is only logged. Use it to set up
+            /// what other handlers of the plugin expect of every job.
+            JobCreate = "job.create", Reject: HasJob HasActiveJob ReturnsVerdict ReturnsUnit;
 
             /// `job.validate`: a submitted job before it is accepted. State NEW. A refusal goes to the
-            /// submitter; nothing of the job is kept. Called again with the changed jobspec when a user asks
-            /// for an update that isn't marked [`Update::validated`](crate::plugin::Update::validated).
+            /// submitter, and the job is not stored. Called again with the changed jobspec when a user
+            /// requests an update that isn't marked [`Update::validated`](crate::plugin::Update::validated).
             JobValidate = "job.validate", Reject, async:
-                HasJob HasLiveJob ReturnsVerdict ReturnsUnit AllowsDependencyAdd AllowsJobspecUpdate;
+                HasJob HasActiveJob ReturnsVerdict ReturnsUnit AllowsDependencyAdd AllowsJobspecUpdate;
 
-            /// `job.dependency.SCHEME`: one call for each dependency of that scheme that a job asks for,
-            /// after validation, and again after a restart for jobs still in DEPEND. State NEW or DEPEND.
+            /// `job.dependency.SCHEME`: once for each dependency of this scheme that a job requests,
+            /// after validation, and again after a restart for jobs in DEPEND. State NEW or DEPEND.
             JobDependency = "job.dependency.*" ["afterok"], Reject, async:
-                HasJob HasLiveJob HasDependency ReturnsVerdict ReturnsUnit AllowsDependencyAdd AllowsJobspecUpdate;
+                HasJob HasActiveJob HasDependency ReturnsVerdict ReturnsUnit AllowsDependencyAdd AllowsJobspecUpdate;
 
-            /// `job.new`: a job was accepted, or is introduced after a restart or when the plugin is
-            /// loaded. Any state but INACTIVE. The place to count jobs and to subscribe to their events.
+            /// `job.new`: a job was accepted, or exists after a restart or when the plugin is loaded. Any
+            /// state but INACTIVE. Use it to count jobs and to subscribe to their events.
             JobNew = "job.new", Log:
-                HasJob HasLiveJob ReturnsUnit ReturnsFault ReturnsAnnotations;
+                HasJob HasActiveJob ReturnsUnit ReturnsFault ReturnsAnnotations;
 
-            /// `job.state.depend`: the job is accepted and waits for its dependencies. The last place to
-            /// add one.
+            /// `job.state.depend`: the job is accepted and waits for its dependencies. No dependency can be
+            /// added later.
             JobStateDepend = "job.state.depend", Log, async:
-                HasJob HasLiveJob HasPendingJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations
+                HasJob HasActiveJob HasPendingJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations
                 AllowsDependencyAdd AllowsJobspecUpdate AllowsProlog AllowsFatal;
 
-            /// `job.state.priority`: the job needs a priority. It waits here until one is set.
+            /// `job.state.priority`: the job needs a priority. It stays in this state until one is set.
             JobStatePriority = "job.state.priority", Log, async:
-                HasJob HasLiveJob HasPendingJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations ReturnsPriority
+                HasJob HasActiveJob HasPendingJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations ReturnsPriority
                 AllowsJobspecUpdate AllowsProlog AllowsFatal;
 
             /// `job.state.sched`: the job has a priority and waits for resources. A handler that returns
-            /// resources gives the job these, past the scheduler.
+            /// resources allocates them to the job in place of the scheduler.
             JobStateSched = "job.state.sched", Log:
-                HasJob HasLiveJob HasPendingJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations ReturnsResources
+                HasJob HasActiveJob HasPendingJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations ReturnsResources
                 AllowsJobspecUpdate AllowsProlog AllowsFatal;
 
             /// `job.state.run`: the job has resources and will be started when no prolog is open.
             JobStateRun = "job.state.run", Log, async:
-                HasJob HasLiveJob HasPrevState HasCause HasResources ReturnsUnit ReturnsFault ReturnsAnnotations
+                HasJob HasActiveJob HasPrevState HasCause HasResources ReturnsUnit ReturnsFault ReturnsAnnotations
                 AllowsProlog AllowsFatal;
 
-            /// `job.state.cleanup`: the job has ended; its resources are freed when no epilog is open.
+            /// `job.state.cleanup`: the job has finished; its resources are freed when no epilog is open.
             JobStateCleanup = "job.state.cleanup", Log, async:
-                HasJob HasLiveJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations AllowsEpilog
+                HasJob HasActiveJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations AllowsEpilog
                 AllowsFatal;
 
-            /// `job.state.inactive`: nothing of the job is outstanding; its log is closed.
+            /// `job.state.inactive`: the job is inactive; its eventlog has ended.
             JobStateInactive = "job.state.inactive", Log:
                 HasJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations;
 
@@ -91,64 +91,63 @@ macro_rules! topics {
                 HasJob HasPrevState HasCause HasMember ReturnsUnit ReturnsFault ReturnsAnnotations;
 
             /// `job.event.NAME`: each event of that name, for the jobs that the plugin subscribed to with
-            /// [`Cx::subscribe`](crate::plugin::Cx::subscribe). In NEW too, for one that subscribed so early.
+            /// [`Cx::subscribe`](crate::plugin::Cx::subscribe). State NEW too, if it subscribed then.
             JobEvent = "job.event.*" ["start"], Log:
-                HasJob HasLiveJob HasEntry ReturnsUnit ReturnsFault;
+                HasJob HasActiveJob HasEntry ReturnsUnit ReturnsFault;
 
-            /// `job.priority.get`: the manager asks for the job's priority again, in PRIORITY or SCHED.
+            /// `job.priority.get`: the priority of a job in PRIORITY or SCHED is computed again.
             JobPriorityGet = "job.priority.get", Log:
-                HasJob HasLiveJob HasPendingJob ReturnsFault ReturnsPriority AllowsFatal;
+                HasJob HasActiveJob HasPendingJob ReturnsFault ReturnsPriority AllowsFatal;
 
-            /// `job.update.KEY`: a user asks to change this key of the jobspec, such as
+            /// `job.update.KEY`: a user requests a change of this key of the jobspec, such as
             /// `job.update.attributes.system.duration`. A key that no plugin handles can't be changed.
-            JobUpdateKey = "job.update.*" ["attributes.system.duration"], Reject: HasJob HasLiveJob HasUpdateRequest ReturnsVerdict ReturnsUpdate;
+            JobUpdateKey = "job.update.*" ["attributes.system.duration"], Reject: HasJob HasActiveJob HasUpdateRequest ReturnsVerdict ReturnsUpdate;
 
             /// `job.update`: a job's jobspec was changed, by a plugin or at a user's request. Any state
-            /// before CLEANUP, NEW included.
+            /// before CLEANUP, including NEW.
             JobUpdate = "job.update", Log:
-                HasJob HasLiveJob HasUpdates ReturnsUnit ReturnsFault ReturnsAnnotations AllowsJobspecUpdate;
+                HasJob HasActiveJob HasUpdates ReturnsUnit ReturnsFault ReturnsAnnotations AllowsJobspecUpdate;
 
-            /// `job.inactive-add`: the job joined the inactive jobs; after a restart, and when the plugin is
-            /// loaded, also for each that is there already.
+            /// `job.inactive-add`: the job has become inactive; after a restart, and when the plugin is
+            /// loaded, also for each inactive job.
             JobInactiveAdd = "job.inactive-add", Log: HasJob ReturnsUnit ReturnsFault ReturnsAnnotations;
 
-            /// `job.destroy`: the last call for an active job: after `job.inactive-add`, or after it was
-            /// rejected. The counterpart of `job.create`.
+            /// `job.destroy`: the last call for the job but for its purge: after `job.inactive-add`, or
+            /// after it was rejected. The counterpart of `job.create`.
             JobDestroy = "job.destroy", Log: HasJob ReturnsUnit ReturnsFault;
 
             /// `job.inactive-remove`: an inactive job is purged.
             JobInactiveRemove = "job.inactive-remove", Log: HasJob ReturnsUnit ReturnsFault;
 
-            /// `job.*`: every topic about a job for which the plugin has no handler of its own. It watches:
-            /// it decides nothing, and does not make a dependency scheme or an update key supported.
+            /// `job.*`: every topic about a job for which the plugin has no handler of its own. Its handler
+            /// decides nothing, and does not make a dependency scheme or an update key supported.
             JobAny = "job.*", Log: HasJob HasMember ReturnsUnit;
 
-            /// `plugin.query`: `jobtap plugin query NAME` asks for the plugin's own data.
+            /// `plugin.query`: `jobtap plugin query NAME` was called.
             PluginQuery = "plugin.query", Reject: ReturnsQuery ReturnsQueryFailure;
 
-            /// `unload`: the plugin is about to be removed. Not called when the manager ends, since the plugin
-            /// continues after the restart.
+            /// `unload`: the plugin is about to be removed. Not called when the manager stops.
             Unload = "unload", Log: ReturnsUnit ReturnsFault;
         }
         events {
-            /// `job.event.alloc`: the job got its resources, as `job.state.run` right after it.
+            /// `job.event.alloc`: the job got its resources; `job.state.run` is called right after it.
             JobEventAlloc = "job.event.alloc":
-                HasJob HasLiveJob HasEntry HasResources ReturnsUnit ReturnsFault AllowsProlog AllowsFatal;
+                HasJob HasActiveJob HasEntry HasResources ReturnsUnit ReturnsFault AllowsProlog AllowsFatal;
 
-            /// `job.event.finish`: the job's tasks have ended, also those of a cancelled job.
+            /// `job.event.finish`: all tasks of the job have exited, also after it was canceled.
             JobEventFinish = "job.event.finish":
-                HasJob HasLiveJob HasEntry ReturnsUnit ReturnsFault AllowsEpilog AllowsFatal;
+                HasJob HasActiveJob HasEntry ReturnsUnit ReturnsFault AllowsEpilog AllowsFatal;
 
-            /// `job.event.free`: the job gives its resources back to the scheduler. A plugin that must work on
-            /// them first keeps them. After a restart it is called again for each job whose resources the
-            /// plugin still keeps; the job may be inactive by then.
-            JobEventFree = "job.event.free": HasJob HasEntry ReturnsUnit ReturnsFault AllowsKeep;
+            /// `job.event.free`: the job's resources were freed. A plugin that needs them first, for example
+            /// to clean them, retains them. After a restart it is called again for each job, active or
+            /// inactive, whose resources the plugin retained.
+            JobEventFree = "job.event.free": HasJob HasEntry ReturnsUnit ReturnsFault AllowsRetain;
 
             /// `job.event.clean`: the job's last event.
             JobEventClean = "job.event.clean": HasJob HasEntry ReturnsUnit ReturnsFault;
 
-            /// `job.event.*`: each event for which the plugin has no handler of its own, the last one
-            /// included.
+            /// `job.event.*`: each event for which the plugin has no handler of its own, including the
+            /// last.
             JobEventAny = "job.event.*": HasJob HasEntry ReturnsUnit ReturnsFault;
         }
         }

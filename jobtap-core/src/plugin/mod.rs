@@ -1,10 +1,11 @@
-//! The plugin interface: what an author writes against.
+//! The interface that authors of plugins use.
 //!
-//! A plugin is a type with an impl block under `#[jobtap_plugin]`; its methods under `#[on]` are
-//! called at [topics](mod@crate::topic). What a handler may take is listed at [`FromTopic`], what it
-//! may return at [`IntoOutcome`], and what it may ask for are the methods of [`Cx`] and [`Remote`].
+//! A plugin is a type with an impl block under `#[jobtap_plugin]`. Its methods under `#[on]`, the
+//! handlers, are called at [topics](mod@crate::topic). [`FromTopic`] lists what a handler may take,
+//! [`IntoOutcome`] what it may return, and the methods of [`Cx`] and [`Remote`] are what it may ask for.
+//! Most of this is in the [prelude](crate::prelude).
 //!
-//! What runs plugins is [`host`](crate::host). This module doesn't know the engine.
+//! This module is built on [`host`](crate::host), which runs plugins. It doesn't know the engine.
 
 mod conf;
 mod cx;
@@ -44,7 +45,7 @@ pub use remote::bulk::{Bulk, BulkChild, BulkControl, BulkEnd, BulkStop};
 pub use remote::handle::{Ended, Remote, SamePlugin, TimedOut, Timer};
 pub use remote::process::{Child, Signals};
 
-// Values that a host has too, which `host` defines.
+// Values that occur in host commands and outcomes too, and are therefore defined in `host`.
 pub use crate::host::call_error::CallError;
 pub use crate::host::command::{JobFlag, Level};
 pub use crate::host::event_name::{EventName, InvalidEventName};
@@ -60,13 +61,13 @@ pub use crate::host::update::UpdateRequest;
 
 use crate::host::PluginDescriptor;
 
-/// A type that `#[jobtap_plugin]` made a plugin.
+/// A plugin; `#[jobtap_plugin]` implements it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a plugin",
     label = "no `#[jobtap_plugin]` impl block",
     note = "put `#[jobtap_plugin(name = \"..\")]` on its impl block"
 )]
 pub trait Plugin: Sized + 'static {
-    /// Its name, handlers and constructor.
+    /// The plugin's name, handlers and constructor.
     const DESCRIPTOR: &'static PluginDescriptor;
 }

@@ -1,23 +1,31 @@
-//! Topics: the moments in a job's life at which a plugin is called, as types.
+//! Topics: the moments in the life of a job at which plugins are called, as types.
 //!
 //! `#[on("job.validate")]` names a topic by its string; in signatures the same topic is the type
-//! [`JobValidate`]. What a handler may take, return and call at a topic is written as traits that
-//! its type implements ([`HasResources`], [`ReturnsPriority`], [`AllowsProlog`], …), so a misuse is
-//! a compile error that names the topic.
+//! [`JobValidate`]. A topic implements a trait for each of its capabilities: what a handler may take
+//! ([`HasResources`]), return ([`ReturnsPriority`]) and call ([`AllowsProlog`]). So a misuse is a compile
+//! error that names the topic.
 
 mod caps;
 mod own;
 mod sets;
 mod table;
 
-pub use caps::*;
-pub use own::*;
+pub use caps::{
+    AllowsDependencyAdd, AllowsEpilog, AllowsFatal, AllowsJobspecUpdate, AllowsProlog,
+    AllowsRetain, HasActiveJob, HasCause, HasConf, HasDependency, HasEntry, HasJob, HasMember,
+    HasOwnConf, HasOwned, HasPendingJob, HasPrevState, HasRequest, HasResources, HasUpdateRequest,
+    HasUpdates, ReturnsAnnotations, ReturnsConf, ReturnsEnd, ReturnsFault, ReturnsPriority,
+    ReturnsQuery, ReturnsQueryFailure, ReturnsReply, ReturnsResources, ReturnsUnit, ReturnsUpdate,
+    ReturnsVerdict,
+};
+pub use own::{NamedByPath, OwnTopic, WithoutJob};
+// Declared by a macro from the table, so their names stand there.
 pub use table::*;
 
 /// One topic.
 ///
-/// Implemented by the types of this module; an author's own topics come as types too, named in
-/// `#[on]` by their path.
+/// The types of this module implement it, and so do an author's own topics, which `#[on]` names by their
+/// path.
 pub trait Topic: TopicSet + Sized {
     /// The topic string; a member of a family is written with `*`, as in `job.dependency.*`.
     const NAME: &'static str;
@@ -29,10 +37,10 @@ pub trait Topic: TopicSet + Sized {
     const ID: TopicId;
 }
 
-/// One topic, or the tuple of those that a handler serves together.
+/// One topic, or a tuple of the topics that one handler handles.
 ///
-/// A handler on several topics takes only what all of them offer: the tuple implements a
-/// capability when each member does.
+/// A tuple has a capability if all its members have it. So a handler of several topics takes, returns
+/// and calls only what all of them allow.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a topic",
     label = "a topic is expected here",
@@ -40,16 +48,16 @@ pub trait Topic: TopicSet + Sized {
 )]
 pub trait TopicSet: 'static {}
 
-/// What happens to the job when a handler fails, by an error or a panic.
+/// What an error or a panic of a handler does to the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnFailure {
-    /// The topic is a gate: the job or the request is refused.
+    /// The job or the request is refused.
     Reject,
-    /// The job goes on; the fault is logged with plugin and topic.
+    /// The job goes on. The failure is logged with plugin and topic.
     Log,
 }
 
-/// A row of the table of topics.
+/// The properties of a topic, for tools and tables that list topics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopicInfo {
     /// The string that `#[on]` takes; a family is written with `*`.

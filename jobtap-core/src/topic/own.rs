@@ -1,14 +1,14 @@
-//! Topics of an author's own: a question that one plugin asks and others answer, typed.
+//! An author's own topics, which one plugin calls and other plugins handle.
 
 use super::{Topic, TopicSet};
 
-/// A topic that an author declared with [`#[topic]`](macro@crate::topic). The type is the topic and
-/// its payload in one.
+/// A topic that an author declared with [`#[topic]`](macro@crate::topic). The type is both the topic and
+/// its payload. [`Cx::call`](crate::plugin::Cx::call) calls it.
 ///
 /// ```
 /// use jobtap_core::prelude::*;
 ///
-/// /// What part of the machine is a user's?
+/// /// Which share of the machine does a user have?
 /// #[topic("accounts.share", answer = f64)]
 /// pub struct ShareOf { pub user: Uid }
 ///
@@ -41,14 +41,15 @@ use super::{Topic, TopicSet};
     note = "only the manager calls its own topics; declare one: `#[topic(\"my-plugin.question\", answer = f64)]`"
 )]
 pub trait OwnTopic: Topic {
-    /// What each handler answers; `()` for a notice that wants no answer.
+    /// The return type of handlers; `()` for a topic that needs no answer.
     type Answer: 'static;
 }
 
 /// A type that `#[on(..)]` can name by its path: an author's own topic.
 ///
-/// The code that `#[jobtap_plugin]` makes takes the topic from here: of a type that is none this is
-/// the one error, since what comes of an unknown type isn't judged further.
+/// The code that `#[jobtap_plugin]` generates takes the topic from this trait. For a type that is no
+/// topic this gives one error: the compiler reports no further errors about a type that it can't
+/// determine.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a topic",
@@ -60,10 +61,10 @@ pub trait NamedByPath {
     type Topic: OwnTopic;
 }
 
-/// A topic that can be called without a job: an own topic that is not about one, called with [`Cx::call`](crate::plugin::Cx::call).
+/// An author's own topic that is not about a job. [`Cx::call`](crate::plugin::Cx::call) takes it.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is a topic about a job, and none is given",
-    label = "for which job?",
+    message = "`{Self}` is a topic about a job, and no job is named",
+    label = "which job?",
     note = "name the job: `cx.call_for(job, &topic)`"
 )]
 pub trait WithoutJob: TopicSet {}

@@ -1,4 +1,4 @@
-//! Tuples of topics: what all members can do, the tuple can.
+//! Tuples of topics: a tuple has the capabilities that all its members have.
 
 use super::TopicSet;
 

@@ -29,8 +29,8 @@ macro_rules! declare {
             }
         )*
 
-        /// The places of the topics in [`TOPICS`].
-        enum Place {
+        /// The indices of the topics in [`TOPICS`].
+        enum Index {
             $( $name, )*
             Own,
         }
@@ -40,10 +40,10 @@ macro_rules! declare {
         impl TopicId {
             $(
                 #[doc = concat!("`", $string, "`")]
-                pub const $name: TopicId = TopicId(Place::$name as u8);
+                pub const $name: TopicId = TopicId(Index::$name as u8);
             )*
             /// A topic of an author's own, known by its name.
-            pub const Own: TopicId = TopicId(Place::Own as u8);
+            pub const Own: TopicId = TopicId(Index::Own as u8);
         }
 
         /// Every topic of the job manager, in the order of a job's life.
@@ -57,8 +57,7 @@ macro_rules! declare {
             }, )*
         ];
 
-        /// Members of `job.event.NAME` with capabilities of their own: more, or less, is possible there
-        /// than at other events.
+        /// The members of `job.event.NAME` that have more or fewer capabilities than other events.
         pub const EVENT_TOPICS: &[TopicInfo] = &[
             $( TopicInfo {
                 name: $event_string,
@@ -84,7 +83,7 @@ macro_rules! declare {
             const ID: TopicId = $id;
         }
         $( impl $capability for $name {} )*
-        // So that the error of `cx.call(&JobNew)` says that it isn't an own topic, and nothing more.
+        // With this impl, `cx.call(&JobNew)` has one error: that it isn't an author's own topic.
         #[diagnostic::do_not_recommend]
         impl WithoutJob for $name {}
     };
@@ -96,8 +95,8 @@ jobtap_topics::topics!(declare);
 
 /// The topics of the job manager as values, in the order of [`TOPICS`].
 ///
-/// Not an enum: the compiler shortens a path in its messages only when no other type or variant has
-/// the name, and an author is to read `JobNew` there.
+/// This is not an enum, since the compiler shortens a path in its messages only when no other type or
+/// variant has the same name, and messages should read `JobNew`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TopicId(u8);
 
@@ -111,12 +110,12 @@ impl TopicId {
     /// The number of topics that the job manager has.
     pub const COUNT: usize = TopicId::Own.index();
 
-    /// Returns its place in [`TOPICS`]; an author's own topic comes after the last.
+    /// Returns the topic's index in [`TOPICS`]. An author's own topics have the index after the last.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// What is known of the topic; `None` for an author's own.
+    /// Returns the topic's properties; `None` for an author's own topic.
     pub fn info(self) -> Option<&'static TopicInfo> {
         TOPICS.get(self.index())
     }
@@ -142,8 +141,8 @@ impl TopicId {
     }
 }
 
-/// The context of work that returns to plugin `P` later, from a timer or from outside the manager's
-/// thread. There is no current job then. `#[on]` doesn't take it.
+/// The topic of closures that [`Remote`](crate::plugin::Remote) runs with plugin `P`. There is no current
+/// job. `#[on]` doesn't take it.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
@@ -151,14 +150,15 @@ impl TopicId {
 /// # struct Site;
 /// fn look(site: &mut Site, id: JobId, cx: &Cx<'_, Later<Site>>) -> Result<(), CallError> {
 ///     let job = cx.active_job(id)?;
-///     Ok(cx.memo(job, "site", "seen again")?)
+///     Ok(cx.memo(job, "site", "looked at later")?)
 /// }
 /// ```
 pub struct Later<P = ()>(std::marker::PhantomData<fn(P)>);
 
 impl<P: 'static> TopicSet for Later<P> {}
 
-/// The context of a service under `#[service]`. There is no current job. `#[on]` doesn't take it.
+/// The topic of plugin services, methods under `#[service]`. There is no current job. `#[on]` doesn't take
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Service;
 

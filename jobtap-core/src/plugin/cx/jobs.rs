@@ -12,7 +12,7 @@ use crate::eventlog::EventEntry;
 use crate::job::{Flags, Job, JobId, JobInfo, JobResult, State, Timestamp, Uid, Urgency};
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
-use crate::topic::{HasLiveJob, HasPendingJob, TopicSet};
+use crate::topic::{HasActiveJob, HasPendingJob, TopicSet};
 
 /// A job that exists: active, or inactive and not yet purged. [`Cx::job`](crate::plugin::Cx::job)
 /// returns it for an id.
@@ -254,7 +254,7 @@ impl AsJob for &Job {}
 )]
 pub trait AsActiveJob<T: TopicSet>: Identified {}
 
-impl<T: HasLiveJob> AsActiveJob<T> for &Job {}
+impl<T: HasActiveJob> AsActiveJob<T> for &Job {}
 
 impl<T: TopicSet> AsActiveJob<T> for ActiveJob<'_> {}
 

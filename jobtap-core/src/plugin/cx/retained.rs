@@ -5,7 +5,7 @@ use super::context::Cx;
 use crate::host::{CallError, Command, RemoteHandle};
 use crate::job::JobId;
 use crate::resource::{Idset, ResourceSet};
-use crate::topic::{AllowsKeep, TopicSet};
+use crate::topic::{AllowsRetain, TopicSet};
 
 /// Resources that a job has freed and that are not allocated to another job until they are freed here.
 ///
@@ -120,7 +120,7 @@ impl<T: TopicSet> Cx<'_, T> {
     /// lost them, or had resources that are no longer part of the instance.
     pub fn retain_resources(&self) -> Result<Retained, CallError>
     where
-        T: AllowsKeep,
+        T: AllowsRetain,
     {
         let job = self.current()?;
         let resources = self.host().retainable(job).ok_or(CallError::NothingToRetain(job))?;
