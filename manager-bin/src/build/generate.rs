@@ -53,7 +53,8 @@ pub(super) fn generate(plan: &Plan) -> Generated {
     let config = cargo_config(plan, &mut generated.links);
     generated.files.insert(".cargo/config.toml".into(), config.into_bytes());
     if let Some(toolchain) = &plan.manifest.manager.toolchain {
-        let text = document([("toolchain", table([("channel", value(toolchain))]))]);
+        let text = Table::from_iter([("toolchain", table([("channel", value(toolchain))]))]);
+        let text = DocumentMut::from(text).to_string();
         generated.files.insert("rust-toolchain.toml".into(), text.into_bytes());
     }
     generated
@@ -90,6 +91,14 @@ impl Generated {
     /// Writes the crate into a directory with copies in the place of links, so that it is complete.
     pub(super) fn eject(&self, plan: &Plan, directory: &Path) -> Result<(), BuildError> {
         sdk::write_tree(directory, &self.files)?;
+        for name in self.links.keys() {
+            // A file that an earlier copy had and the sources no longer have would be compiled, too.
+            let copy = directory.join(name);
+            match std::fs::remove_dir_all(&copy) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                removed => removed.map_err(BuildError::file(&copy))?,
+            }
+        }
         plan.sdk.copy(&directory.join("sdk"))?;
         for (name, from) in self.links.iter().filter(|(name, _)| *name != "sdk") {
             sdk::write_tree(&directory.join(name), &super::checksum::files_below(from)?)?;
