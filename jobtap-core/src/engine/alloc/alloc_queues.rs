@@ -78,6 +78,7 @@ impl AllocQueues {
         let mut new = false;
         for scheduled in &mut self.0 {
             if scheduled.name == queue.lane() {
+                // An insert with another priority moves the job.
                 new = !scheduled.pending.contains(id);
                 scheduled.pending.insert(id, priority);
             } else {
@@ -170,6 +171,7 @@ impl Scheduled {
         call: impl FnOnce(&mut dyn Scheduler, &'a AllocQueue),
     ) {
         let Self { scheduler, pending, health, .. } = self;
+        // A scheduler that has panicked is not called again, so that its broken state is never seen.
         let called = catch_unwind(AssertUnwindSafe(|| call(&mut **scheduler, pending)));
         if let Err(panic) = called {
             *health = Health::Panicked(panic_text(&*panic));

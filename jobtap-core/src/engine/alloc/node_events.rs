@@ -76,6 +76,7 @@ pub(in crate::engine) fn drain(
             known.reason.is_none() && reason.is_some()
         }
     };
+    // Ranks that would not change are left out, so that the log has no events that say nothing.
     let ranks: Idset = ranks.iter().filter(changes).collect();
     let overwrite = match mode {
         DrainMode::New | DrainMode::Update => 0,
@@ -129,6 +130,7 @@ fn jobs_on(core: &Core, ranks: &Idset) -> Vec<JobId> {
 /// # Errors
 /// When a line cannot be read: then it is not known which nodes are drained.
 pub(in crate::engine) fn restore(nodes: &mut Nodes, log: &str) -> Result<(), String> {
+    // Counted before decoding: also after a damaged line the next one must not overwrite a line.
     nodes.lines = log.lines().count() as u64;
     let entries = decode_log(log).map_err(|error| format!("{RESOURCE_LOG} is damaged: {error}"))?;
     for entry in &entries {

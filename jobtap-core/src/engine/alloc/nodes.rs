@@ -154,6 +154,7 @@ impl Nodes {
         let reason = field(entry, "reason").and_then(Value::as_str).map(str::to_owned);
         let userid = field(entry, "userid").and_then(Value::as_u64);
         for rank in ranks.iter() {
+            // Modes of Flux: 0 keeps what is there, 1 overwrites the reason, 2 the time too.
             let new = Drained { since: entry.timestamp, reason: reason.clone(), userid };
             match self.drained.get_mut(&rank) {
                 None => drop(self.drained.insert(rank, new)),

@@ -35,6 +35,7 @@ fn run_queue(core: &mut Core, queue: usize) -> bool {
     // Taken apart: the scheduler changes the pool while it reads what is in use.
     let alloc = &mut core.alloc;
     let (holders, retained) = (&alloc.holders, &alloc.retained);
+    // Made only when the scheduler asks: most turns allocate without looking at what is in use.
     let running = || in_use(jobs, holders, retained, now);
     let pool = &mut alloc.pool;
     let Some(queue) = alloc.alloc_queues.get_mut(queue) else {
@@ -73,6 +74,7 @@ pub(in crate::engine) fn allocate_now(core: &mut Core, id: JobId) -> bool {
 }
 
 fn grant(core: &mut Core, id: JobId, resources: ResourceSet) {
+    // R is stored in the same commit as `alloc`, which it must not be without.
     core.put(id, "R", resources.to_json());
     core.alloc.holders.insert(id);
     let summary = resources.summary();

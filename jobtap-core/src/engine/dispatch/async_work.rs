@@ -18,6 +18,7 @@ pub(in crate::engine) fn begin(
     if let Some(record) = jobs.get_mut(job) {
         record.async_work.running.push(Running { plugin, what, hold, run_on, abort });
     }
+    // After the writes of this input: the work starts only when the events that announce it are durable.
     effects.after.push(Effect::Spawn(task));
 }
 
@@ -45,6 +46,7 @@ pub(in crate::engine) fn follow_state(core: &mut Core, id: JobId, fatal: bool) {
     let ended = fatal || state == State::Inactive;
     let callbacks = if ended { std::mem::take(&mut work.at_end) } else { Default::default() };
     for work in obsolete {
+        // Its prolog is finished here, since the aborted work can no longer do it.
         work.abort.abort();
         let kind = Perilog::Prolog;
         if perilogs::disown(&mut core.jobs, work.plugin, id, kind, &work.what) {

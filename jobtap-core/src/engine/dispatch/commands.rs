@@ -36,6 +36,8 @@ pub(in crate::engine) fn carry_out_next(core: &mut Core, mut commands: Box<Comma
         }
         command => Some(command),
     };
+    // The rest goes below what this command leads to: its events are applied, and other plugins are called,
+    // before the next command of the same callback.
     if !commands.queue.is_empty() {
         core.agenda.push(Work::Commands(commands));
     }
@@ -193,6 +195,7 @@ fn add_dependency(core: &mut Core, plugin: PluginKey, job: JobId, description: &
     let Some(record) = core.jobs.get_mut(job) else {
         return;
     };
+    // The last one that asks is the owner: after a reload that is the new instance.
     record.dependency_owners.retain(|(known, _)| **known != *description);
     record.dependency_owners.push((description.into(), plugin));
     let known = record.job.dependencies.iter().any(|known| *known.description == *description);

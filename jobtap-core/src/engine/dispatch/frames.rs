@@ -83,7 +83,9 @@ fn interrupt_notice(
 #[must_use]
 pub(in crate::engine) fn run(core: &mut Core, mut frame: Box<Frame>) -> Option<Box<Frame>> {
     let buffer = CommandBuffer::default();
+    // The list is shared, so that this copies a pointer. The frame is changed while its handlers are called.
     let Some(handlers) = frame.handlers.clone() else { return Some(frame) };
+    // Taken out, since the arguments borrow the frame during the calls.
     let mut progress = std::mem::take(&mut frame.progress);
     let interrupt = {
         // The job is gone when it was purged or rejected meanwhile; then nothing follows.
@@ -116,6 +118,8 @@ fn resume_below(
         return core.agenda.push(Work::Frame(frame));
     };
     if matches!(&interrupt, Interrupt::Fault(fault) if !matches!(**fault, Fault::Panic(_))) {
+        // A handler that fails changes no jobspec. Its other commands, such as a log line or the end of its
+        // prolog, are carried out.
         buffer.drop_updates(0);
     }
     let (mut commands, panicked) = buffer.into_parts();
@@ -134,6 +138,7 @@ fn resume_below(
         }
         Interrupt::Fault(fault) => {
             if has_panicked {
+                // After a panic the plugin may have been in the middle of anything, so that nothing of it counts.
                 commands.clear();
             }
             handle_fault(core, &mut frame, &bound, *fault);

@@ -66,6 +66,7 @@ pub(in crate::engine) fn introduce_next(
     let Some(state) = core.jobs.state(id).filter(|state| *state != State::Inactive) else {
         return;
     };
+    // Once more after the plugin has seen the job: it may have taken over what the job waited for.
     core.agenda.push(Work::Act(id));
     core.agenda.push(Work::Orphans(id, OrphanStep::Rerun));
     match state {

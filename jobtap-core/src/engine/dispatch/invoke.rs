@@ -48,6 +48,9 @@ pub(in crate::engine) fn invoke<'e>(
     is_out: impl Fn(&Bound) -> bool,
 ) -> Interrupt {
     let (plugins, buffer) = (&host.core.plugins, host.buffer);
+    // Around the whole loop and not around each call: to enter a `catch_unwind` costs about as much as a
+    // handler that only looks on. It is safe to go on after a panic: the plugin that panicked is counted and
+    // faulted, `progress` only says how far the loop came, and the buffer is discarded by the caller.
     let called = catch_unwind(AssertUnwindSafe(|| {
         while let Some(bound) = handlers.get(progress.next) {
             progress.next += 1;
@@ -67,6 +70,8 @@ pub(in crate::engine) fn invoke<'e>(
                 }
                 Err(fault) => return Interrupt::Fault(fault),
             }
+            // Before the commands, since the caller logs only one reason; the commands are in the buffer all the
+            // same, and are carried out.
             if milliseconds > plugins.budget {
                 return Interrupt::OverBudget(milliseconds);
             }
@@ -172,6 +177,7 @@ pub(in crate::engine) fn call_back(
     let args = Args::new(&host, TopicId::Own);
     let ticks = &core.plugins.ticks;
     let start = ticks.coarse();
+    // Not metered: meters are per handler, and this is none.
     let result = instance.with(|plugin| call(plugin, &args))?;
     let milliseconds = ticks.coarse().saturating_sub(start);
     let (mut commands, panicked) = buffer.into_parts();

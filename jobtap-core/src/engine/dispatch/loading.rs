@@ -211,6 +211,7 @@ fn load(
 ) -> Result<PluginKey, String> {
     let instance = build(core, descriptor, listed, conf)?;
     let key = instance.key();
+    // On the stack before `conf.update`: what that handler asks for is carried out by the plugin's name.
     core.plugins.stack.push(instance);
     if let Err(text) = show_config(core, key) {
         let refused = core.plugins.stack.remove(|plugin| plugin.key() == key);
@@ -237,6 +238,8 @@ pub(in crate::engine) fn build(
     let name: Arc<str> = Arc::from(descriptor.name);
     let sink = Arc::clone(&core.plugins.sink);
     let remote = RemoteHandle::new(key, Arc::clone(&name), sink);
+    // The key is used up even if the plugin is refused below. Keys are never used twice, so that late work
+    // of a refused instance finds no plugin.
     let conf = merged_conf(&core.config, descriptor.name, conf)?;
     let first_key = |conf: &Value| conf.as_object()?.keys().next().cloned();
     if let Some(key) = first_key(&conf).filter(|_| (descriptor.schema)().is_none()) {

@@ -23,9 +23,11 @@ pub(in crate::engine) fn remove(core: &mut Core, pattern: &str) -> Result<(), Re
     if leaving.is_empty() && pattern != "all" {
         return Err(RequestError::new(ENOENT, "Failed to find plugin to remove"));
     }
+    // `unload` is called while the plugins are still on the stack, so that their last commands find them.
     for plugin in &leaving {
         call_unload(core, plugin);
     }
+    // So that the stack holds the last references, and the instances are dropped below.
     drop(leaving);
     let removed = core.plugins.stack.remove(means);
     let gone: Vec<_> = removed.iter().map(|p| (p.key(), Arc::clone(p.name()))).collect();

@@ -200,6 +200,7 @@ fn complete(core: &mut Core, id: JobId, status: Option<i32>) {
         return core.post(id, events::release(core.clock.now));
     };
     if let Some(record) = core.jobs.get_mut(id) {
+        // Not posted here: `finish` may lead to events of its own, which come before the release.
         record.execution.simulation = Simulation::ReleaseDue;
     }
     finish(core, id, status);

@@ -146,6 +146,7 @@ impl AllCounts {
         if !record.is_accepted() || record.counted_in.as_deref() == record.job.jobspec.queue() {
             return;
         }
+        // The counts of a queue follow the name that the job had when it was counted, not the present one.
         let left = record.counted_in.take();
         if let Some(counts) = left.and_then(|queue| self.queues.get_mut(&queue)) {
             counts.leave(record.job.state);

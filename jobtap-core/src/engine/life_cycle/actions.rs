@@ -101,6 +101,7 @@ fn act_in_inactive(core: &mut Core, id: JobId) {
     async_work::abort_all(&mut core.jobs, id);
     // An update whose validation is still awaited.
     core.plugins.refuse_suspended(&mut core.agenda, id, "job is inactive");
+    // Once only: the action can run again.
     if core.jobs.active.remove(&id) {
         core.jobs.inactive.add(id, end);
         waits::end(core, id);

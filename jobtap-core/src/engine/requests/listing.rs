@@ -68,6 +68,7 @@ pub(in crate::engine) fn begin(core: &Core, payload: &Value) -> Result<Listing, 
     // Which of them are selected is found out one by one: a constraint may be long.
     let mut active: Vec<(_, JobId)> =
         core.jobs.records().map(|record| (order(record), record.job.id)).collect();
+    // Times are never NaN; if one were, its job would only be in a wrong place.
     active.sort_by(|(a, _), (b, _)| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
     let active = active.into_iter().map(|(_, id)| id).collect::<Vec<_>>().into_iter();
     let left = selection.at_most();

@@ -128,6 +128,8 @@ fn path(plugin: &Instance) -> String {
 /// It is shown to the plugins in load order. The first refusal ends that, and the configuration stays
 /// as it was; plugins before that one have seen the new one.
 pub(super) fn configure(core: &mut Core, config: Value) -> Result<(), RequestError> {
+    // Everything that can be refused without a plugin is read first, so that plugins see a configuration
+    // that the manager itself accepts.
     let queues = Queues::read(&config).map_err(|error| invalid(error.to_string()))?;
     let alloc_queues = AllocQueues::new(&queues, &core.plugins.registry).map_err(invalid)?;
     stop_at_restart(&config).map_err(|error| invalid(error.0))?;

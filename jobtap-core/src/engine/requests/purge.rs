@@ -92,6 +92,7 @@ fn purge(core: &mut Core, ids: &[JobId]) {
     // In reverse: the agenda is a stack.
     for &id in ids.iter().rev() {
         core.jobs.count_purged(id);
+        // The keys go at once, the record after `job.inactive-remove`, which still sees the job.
         core.effects.writes.push(Write::Remove { id });
         core.agenda.push(Work::RemoveRecord(id));
         core.notify(TopicId::JobInactiveRemove, id, Cause::None);

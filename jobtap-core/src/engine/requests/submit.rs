@@ -70,6 +70,7 @@ fn create(core: &mut Core, submission: Submission, flags: Flags) -> Result<JobId
         submission.jobspec,
         flags,
     )?;
+    // Whole milliseconds. If the clock is set back the generator goes on from the last id.
     let elapsed = ((core.clock.now - core.clock.started_at) * 1000.0).max(0.0) as u64;
     let id = core.jobs.next_id(elapsed).map_err(|error| invalid(error.to_string()))?;
     // The environment is only in `J`: it is long, and only execution needs it.
@@ -164,6 +165,7 @@ fn reject(core: &mut Core, id: JobId, text: String) {
     if let Some(record) = core.jobs.get_mut(id) {
         record.admission = Admission::Rejected;
     }
+    // Below `job.destroy`, which still sees the job.
     core.agenda.push(Work::RemoveRecord(id));
     core.notify(TopicId::JobDestroy, id, Cause::None);
 }

@@ -115,6 +115,7 @@ pub(in crate::engine) fn finish_dispatch(core: &mut Core, mut frame: Frame) {
         return apply(core, *update);
     }
     let decision = frame.progress.outcome.decisions().update.unwrap_or_default();
+    // One plugin that wants validation is enough; so is one that wants feasibility.
     update.validated &= decision.validated;
     update.feasibility |= decision.feasibility;
     update.added.extend(decision.further);
