@@ -24,7 +24,7 @@ use crate::topic::TopicId;
 pub const INSTANCE_DATA: &str = "jobtap.data.";
 
 /// Carries out the next command of a callback, and puts the rest on the agenda below what it leads to.
-pub(in crate::engine) fn carry_out_next(core: &mut Core, mut commands: Box<Commands>) {
+pub(crate) fn carry_out_next(core: &mut Core, mut commands: Box<Commands>) {
     let Some(Queued { plugin, command }) = commands.queue.pop_front() else {
         return;
     };
@@ -69,7 +69,7 @@ fn merge_update(
 }
 
 /// Carries out one command, if it is still possible.
-pub(in crate::engine) fn carry_out(core: &mut Core, origin: &'static str, queued: Queued) {
+pub(crate) fn carry_out(core: &mut Core, origin: &'static str, queued: Queued) {
     let Queued { plugin, command } = queued;
     let dropped = match check(&core.jobs, &command) {
         Err(error) => Some(error.to_string()),

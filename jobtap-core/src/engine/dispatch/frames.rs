@@ -18,7 +18,7 @@ use crate::topic::{OnFailure, TopicId};
 
 /// Puts a dispatch on the agenda, if a plugin handles the topic or something follows from its end in
 /// any case.
-pub(in crate::engine) fn push(core: &mut Core, frame: Frame) {
+pub(crate) fn push(core: &mut Core, frame: Frame) {
     let only_tells = matches!(frame.purpose, Purpose::Notify | Purpose::Introduce);
     if !only_tells || core.plugins.stack.handles(frame.topic) {
         let handlers = core.plugins.stack.handlers(frame.topic).map(Rc::clone);
@@ -27,7 +27,7 @@ pub(in crate::engine) fn push(core: &mut Core, frame: Frame) {
 }
 
 /// Puts a dispatch to these handlers on the agenda, if there are any.
-pub(in crate::engine) fn push_to(core: &mut Core, frame: Frame, handlers: Handlers) {
+pub(crate) fn push_to(core: &mut Core, frame: Frame, handlers: Handlers) {
     if !handlers.is_empty() {
         let handlers = Some(handlers);
         core.agenda.push(Work::Frame(Box::new(Frame { handlers, ..frame })));
@@ -35,7 +35,7 @@ pub(in crate::engine) fn push_to(core: &mut Core, frame: Frame, handlers: Handle
 }
 
 /// Puts a dispatch to the handlers of one plugin on the agenda, if there are any.
-pub(in crate::engine) fn push_to_plugin(core: &mut Core, key: PluginKey, frame: Frame) {
+pub(crate) fn push_to_plugin(core: &mut Core, key: PluginKey, frame: Frame) {
     let handlers = core.plugins.stack.handlers(frame.topic);
     let handlers = handlers.into_iter().flat_map(|list| list.iter());
     let handlers: Handlers = handlers.filter(|bound| bound.plugin() == key).cloned().collect();
@@ -43,7 +43,7 @@ pub(in crate::engine) fn push_to_plugin(core: &mut Core, key: PluginKey, frame: 
 }
 
 /// Dispatches a notice, in one go as long as its handlers only look on and decide.
-pub(in crate::engine) fn notify(core: &mut Core, notice: Notice) {
+pub(crate) fn notify(core: &mut Core, notice: Notice) {
     // The notice is not taken apart here: it is moved only when the loop is left early.
     let (topic, id) = (notice.topic, notice.job);
     let (mut progress, buffer) = (Progress::default(), CommandBuffer::default());
@@ -81,7 +81,7 @@ fn interrupt_notice(
 
 /// Calls the next handlers of a frame. Returns the frame once all of them were called.
 #[must_use]
-pub(in crate::engine) fn run(core: &mut Core, mut frame: Box<Frame>) -> Option<Box<Frame>> {
+pub(crate) fn run(core: &mut Core, mut frame: Box<Frame>) -> Option<Box<Frame>> {
     let buffer = CommandBuffer::default();
     // The list is shared, so that this copies a pointer. The frame is changed while its handlers are called.
     let Some(handlers) = frame.handlers.clone() else { return Some(frame) };
@@ -205,14 +205,14 @@ fn decide_without(core: &Core, bound: &Bound, frame: &mut Frame) {
 }
 
 /// Takes over what a dispatch that tells of something has come to.
-pub(in crate::engine) fn finish_notify(core: &mut Core, frame: Frame) {
+pub(crate) fn finish_notify(core: &mut Core, frame: Frame) {
     log_refusal(core, &frame);
     outcome::take(core, frame.topic, frame.job, frame.progress.outcome);
 }
 
 /// Logs the refusal of a gate that has nothing to decide any more, such as `job.create` for a job that
 /// was accepted long ago.
-pub(in crate::engine) fn log_refusal(core: &mut Core, frame: &Frame) {
+pub(crate) fn log_refusal(core: &mut Core, frame: &Frame) {
     if let Some(text) = &frame.refusal {
         let text = format!("{}: job {}: refused: {text}", frame.full_topic(), frame.job);
         core.log(Level::Error, text);

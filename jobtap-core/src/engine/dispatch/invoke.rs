@@ -22,7 +22,7 @@ use crate::topic::TopicId;
 
 /// Why [`invoke`] has returned.
 #[derive(Debug)]
-pub(in crate::engine) enum Interrupt {
+pub(crate) enum Interrupt {
     /// All handlers were called.
     End,
     /// The handler has asked for something.
@@ -40,7 +40,7 @@ pub(in crate::engine) enum Interrupt {
 /// Calls handlers from `progress.next` on, until one does more than look on and decide, or is out of
 /// service by `is_out`.
 #[inline]
-pub(in crate::engine) fn invoke<'e>(
+pub(crate) fn invoke<'e>(
     host: &FrameHost<'e>,
     handlers: &'e [Bound],
     progress: &mut Progress,
@@ -95,7 +95,7 @@ fn panicked(handlers: &[Bound], next: usize, panic: &(dyn Any + Send)) -> Box<Fa
 
 /// What these handlers see of the engine; `None` if there are no handlers.
 #[inline]
-pub(in crate::engine) fn host_of<'e>(
+pub(crate) fn host_of<'e>(
     core: &'e Core,
     handlers: &'e [Bound],
     current: Option<JobId>,
@@ -106,15 +106,15 @@ pub(in crate::engine) fn host_of<'e>(
 }
 
 /// How the call of one handler went.
-pub(in crate::engine) struct Called {
-    pub(in crate::engine) result: Result<Outcome, Fault>,
+pub(crate) struct Called {
+    pub(crate) result: Result<Outcome, Fault>,
     /// What it asked for; nothing when it panicked.
-    pub(in crate::engine) commands: Vec<Queued>,
+    pub(crate) commands: Vec<Queued>,
 }
 
 /// Calls one handler. Also logs when it is over its budget, and the panics of plugins whose topics it
 /// called; what it asked for is left to the caller.
-pub(in crate::engine) fn call_one(
+pub(crate) fn call_one(
     core: &mut Core,
     bound: &Bound,
     topic: TopicId,
@@ -145,7 +145,7 @@ pub(in crate::engine) fn call_one(
 }
 
 /// Calls an author's own topic at one handler, during another callback, and with that one's buffer.
-pub(in crate::engine) fn call_nested(
+pub(crate) fn call_nested(
     outer: &FrameHost<'_>,
     bound: &Bound,
     job: Option<&Job>,
@@ -167,7 +167,7 @@ pub(in crate::engine) fn call_nested(
 
 /// Calls back into a plugin outside of any topic: for a timer, or for work that has come back. Returns
 /// `None` if the plugin is being called.
-pub(in crate::engine) fn call_back(
+pub(crate) fn call_back(
     core: &mut Core,
     instance: &Instance,
     call: impl for<'a> FnOnce(&mut dyn Any, &'a Args<'a>),
@@ -194,7 +194,7 @@ pub(in crate::engine) fn call_back(
 
 /// Logs that a handler took longer than `job-manager.plugin-time-budget`.
 #[cold]
-pub(in crate::engine) fn log_over_budget(
+pub(crate) fn log_over_budget(
     core: &mut Core,
     bound: &Bound,
     job: Option<JobId>,

@@ -173,7 +173,7 @@ fn read_and_show(core: &mut Core, before: &Value) -> Result<Vec<crate::host::Plu
 }
 
 /// What the handlers of all plugins, or of one, did so far.
-pub(in crate::engine) fn stats(
+pub(crate) fn stats(
     plugins: &Plugins,
     name: Option<&str>,
 ) -> Result<Vec<(String, Vec<HandlerStats>)>, RequestError> {
@@ -185,7 +185,7 @@ pub(in crate::engine) fn stats(
 }
 
 /// The JSON Schema of a linked plugin's own configuration; null when it takes none.
-pub(in crate::engine) fn schema(plugins: &Plugins, name: &str) -> Result<Value, RequestError> {
+pub(crate) fn schema(plugins: &Plugins, name: &str) -> Result<Value, RequestError> {
     let name = name.strip_suffix(".so").unwrap_or(name);
     let linked = plugins.registry.find(name).ok_or_else(|| {
         let text = format!("{name}: no plugin of this name is linked into this manager");

@@ -83,7 +83,7 @@ fn create(core: &mut Core, submission: Submission, flags: Flags) -> Result<JobId
 }
 
 /// Takes a submission to its next step.
-pub(in crate::engine) fn step(core: &mut Core, id: JobId, step: SubmissionStep) {
+pub(crate) fn step(core: &mut Core, id: JobId, step: SubmissionStep) {
     match step {
         SubmissionStep::Create => gate(core, id, TopicId::JobCreate, SubmissionStep::Validate),
         SubmissionStep::Validate => {
@@ -120,7 +120,7 @@ fn ask_dependency(core: &mut Core, id: JobId, index: usize) {
 }
 
 /// Handles the end of a gate: all of its handlers were called.
-pub(in crate::engine) fn finish_gate(core: &mut Core, frame: Frame, next: SubmissionStep) {
+pub(crate) fn finish_gate(core: &mut Core, frame: Frame, next: SubmissionStep) {
     let id = frame.job;
     if let Some(text) = frame.refusal {
         return reject(core, id, text);

@@ -94,7 +94,7 @@ fn ask_next(core: &mut Core, mut update: Box<JobspecUpdate>) {
 }
 
 /// Handles the end of a dispatch: all handlers of a key, or of `job.validate`, were called.
-pub(in crate::engine) fn finish_dispatch(core: &mut Core, mut frame: Frame) {
+pub(crate) fn finish_dispatch(core: &mut Core, mut frame: Frame) {
     let Some(mut update) = frame.update.take() else {
         return;
     };
