@@ -8,7 +8,37 @@ use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use crate::job::{KNOWN_EVENTS, Timestamp};
+use crate::job::Timestamp;
+
+/// The names of the events of RFC 21.
+///
+/// The store refers to them by their position, so a new one is appended and none is ever removed.
+pub(crate) const KNOWN_EVENTS: [&str; 24] = [
+    "submit",
+    "validate",
+    "dependency-add",
+    "dependency-remove",
+    "depend",
+    "priority",
+    "urgency",
+    "jobspec-update",
+    "resource-update",
+    "alloc",
+    "prolog-start",
+    "prolog-finish",
+    "start",
+    "finish",
+    "epilog-start",
+    "epilog-finish",
+    "release",
+    "free",
+    "clean",
+    "exception",
+    "memo",
+    "set-flags",
+    "flux-restart",
+    "annotations",
+];
 
 /// One event (RFC 18).
 ///

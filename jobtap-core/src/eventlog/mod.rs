@@ -3,4 +3,5 @@
 mod entry;
 pub mod format;
 
+pub(crate) use entry::KNOWN_EVENTS;
 pub use entry::{EntryError, EventEntry, LogError, Raised, decode_log};
