@@ -1,4 +1,4 @@
-//! The eventlog (RFC 18): the append-only list of events that is the truth about a job.
+//! The eventlog (RFC 18): the append-only list of events that is the source of truth about a job.
 
 mod entry;
 pub mod format;

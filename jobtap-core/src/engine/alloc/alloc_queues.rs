@@ -77,7 +77,7 @@ impl AllocQueues {
     ) -> bool {
         let mut new = false;
         for scheduled in &mut self.0 {
-            if scheduled.name == queue.lane() {
+            if scheduled.name == queue.alloc_queue() {
                 new = !scheduled.pending.contains(id);
                 scheduled.pending.insert(id, priority);
             } else {
@@ -149,7 +149,7 @@ impl AllocQueues {
     }
 
     fn of(&self, queue: &Queue<'_>) -> Option<&Scheduled> {
-        self.0.iter().find(|scheduled| scheduled.name == queue.lane())
+        self.0.iter().find(|scheduled| scheduled.name == queue.alloc_queue())
     }
 }
 
