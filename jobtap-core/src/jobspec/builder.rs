@@ -308,7 +308,7 @@ impl JobspecBuilder {
 
 /// The resource that a number of tasks refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Per {
+enum Per {
     Node,
     Core,
 }
@@ -316,7 +316,7 @@ pub(super) enum Per {
 /// The options that ask for resources instead of tasks: `--cores`, `--gpus-per-node`, and
 /// `--tasks-per-node` or `--tasks-per-core`. The slots follow from the resources then.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct PerResource {
+struct PerResource {
     pub(super) cores: Option<u64>,
     pub(super) gpus_per_node: u64,
     pub(super) tasks_per_node: Option<u64>,
@@ -325,7 +325,7 @@ pub(super) struct PerResource {
 
 impl PerResource {
     /// Whether any of the options was given.
-    pub(super) fn is_asked(&self) -> bool {
+    fn is_asked(&self) -> bool {
         self.cores.is_some() || self.gpus_per_node > 0 || self.tasks().is_some()
     }
 
@@ -338,7 +338,7 @@ impl PerResource {
     ///
     /// # Errors
     /// [`JobspecError::Request`] with the message of Flux's tools.
-    pub(super) fn check(&self, nodes: Option<u64>) -> Result<(), JobspecError> {
+    fn check(&self, nodes: Option<u64>) -> Result<(), JobspecError> {
         let refuse = |text: &str| Err(JobspecError::Request(text.to_owned()));
         if self.tasks_per_node.is_some() && self.tasks_per_core.is_some() {
             return refuse("Do not specify both the number of tasks per node and per core");
@@ -364,7 +364,7 @@ impl PerResource {
 
     /// The number of slots on each node (without nodes: in total) and the cores of each slot. A node has
     /// one slot with its share of the cores. Without nodes each core has its own slot.
-    pub(super) fn slots(&self, nodes: Option<u64>) -> (u64, u64) {
+    fn slots(&self, nodes: Option<u64>) -> (u64, u64) {
         match (self.cores, nodes) {
             (Some(cores), Some(nodes)) => (1, cores / nodes.max(1)),
             (Some(cores), None) => (cores, 1),
@@ -373,7 +373,7 @@ impl PerResource {
     }
 
     /// The job shell option `per-resource`: how many tasks the job shell starts for each resource.
-    pub(super) fn shell_option(&self) -> Option<Value> {
+    fn shell_option(&self) -> Option<Value> {
         let (per, count) = self.tasks()?;
         let kind = match per {
             Per::Node => "node",

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use thiserror::Error;
 
 /// The label of a slot without a label in the text, as in Flux's tools.
-pub(super) const DEFAULT_LABEL: &str = "task";
+const DEFAULT_LABEL: &str = "task";
 
 /// A resource shape (RFC 46), e.g. `node=2/slot=3/[core=4;gpu=1]`.
 ///
@@ -217,7 +217,7 @@ const MAX_DEPTH: usize = 64;
 /// Characters that are tokens by themselves.
 const SIGNS: &str = "[]{}/;,:=+-";
 
-pub(super) fn parse(text: &str) -> Result<Vec<Value>, ShapeError> {
+fn parse(text: &str) -> Result<Vec<Value>, ShapeError> {
     let mut parser = Parser {
         text,
         chars: text.chars().collect(),
@@ -237,17 +237,17 @@ pub(super) fn parse(text: &str) -> Result<Vec<Value>, ShapeError> {
 }
 
 /// Whether this member of a vertex has its own syntax in shapes, so that it can't be given as an item.
-pub(super) fn is_structure(key: &str) -> bool {
+fn is_structure(key: &str) -> bool {
     matches!(key, "type" | "count" | "with")
 }
 
 /// Whether a text needs no quotes.
-pub(super) fn is_word(text: &str) -> bool {
+fn is_word(text: &str) -> bool {
     text.chars().all(in_word)
 }
 
 /// The value of a word without quotes.
-pub(super) fn bare(word: &str) -> Value {
+fn bare(word: &str) -> Value {
     match serde_json::from_str(word) {
         Ok(value @ (Value::Null | Value::Bool(_) | Value::Number(_))) => value,
         _ => json!(word),
@@ -500,7 +500,7 @@ impl Parser<'_> {
 ///
 /// # Errors
 /// [`ShapeError::Count`].
-pub(super) fn count(text: &str) -> Result<Value, ShapeError> {
+fn count(text: &str) -> Result<Value, ShapeError> {
     if let Some(number) = number(text) {
         return Ok(json!(number));
     }

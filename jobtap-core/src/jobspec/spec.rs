@@ -316,20 +316,20 @@ impl Serialize for Jobspec {
 
 /// The document in up to three forms. At least one of `text` and `value` is set at any time; the
 /// others are derived on first use.
-pub(super) struct Document {
+struct Document {
     text: OnceLock<Box<str>>,
     facts: OnceLock<Facts>,
     value: OnceLock<Box<Value>>,
-    pub(super) validated: bool,
+    validated: bool,
 }
 
 /// The parts of a jobspec that scheduling needs in every turn.
 #[derive(Clone, Default)]
-pub(super) struct Facts {
-    pub(super) counts: Counts,
-    pub(super) duration: f64,
-    pub(super) queue: Option<Box<str>>,
-    pub(super) constraints: Option<Box<Value>>,
+struct Facts {
+    counts: Counts,
+    duration: f64,
+    queue: Option<Box<str>>,
+    constraints: Option<Box<Value>>,
 }
 
 impl Facts {
@@ -347,19 +347,19 @@ impl Facts {
 
 impl Document {
     /// A document with this value and its counts.
-    pub(super) fn new(value: Value, counts: Counts, validated: bool) -> Self {
+    fn new(value: Value, counts: Counts, validated: bool) -> Self {
         let facts = Facts::of(&value, counts).into();
         Self { text: OnceLock::new(), facts, value: Box::new(value).into(), validated }
     }
 
     /// A document that is parsed on first use.
-    pub(super) fn unread(text: Box<str>) -> Self {
+    fn unread(text: Box<str>) -> Self {
         let (facts, value) = (OnceLock::new(), OnceLock::new());
         Self { text: text.into(), facts, value, validated: false }
     }
 
     /// The JSON value; parses the text on first use.
-    pub(super) fn value(&self) -> &Value {
+    fn value(&self) -> &Value {
         self.value.get_or_init(|| {
             let text = self.text.get().map_or("", |text| text);
             // The text is known to be JSON. If it is nested too deeply to be parsed, it counts as null.
@@ -368,12 +368,12 @@ impl Document {
     }
 
     /// The text; written on first use.
-    pub(super) fn text(&self) -> &str {
+    fn text(&self) -> &str {
         self.text.get_or_init(|| self.value().to_string().into())
     }
 
     /// The facts for scheduling; derives them on first use.
-    pub(super) fn facts(&self) -> &Facts {
+    fn facts(&self) -> &Facts {
         self.facts.get_or_init(|| {
             let value = self.value();
             Facts::of(value, Counts::of(value).unwrap_or_default())
@@ -381,7 +381,7 @@ impl Document {
     }
 
     /// The queue. If the text has not been parsed yet, it is only scanned for it.
-    pub(super) fn queue(&self) -> Option<Cow<'_, str>> {
+    fn queue(&self) -> Option<Cow<'_, str>> {
         #[derive(Deserialize)]
         struct Glance<'a> {
             #[serde(borrow)]
@@ -407,18 +407,18 @@ impl Document {
     }
 
     /// Whether the JSON value is in memory.
-    pub(super) fn is_open(&self) -> bool {
+    fn is_open(&self) -> bool {
         self.value.get().is_some()
     }
 
     /// Drops the JSON value and keeps the text and the facts.
-    pub(super) fn close(&mut self) {
+    fn close(&mut self) {
         let _ = (self.text(), self.facts());
         self.value.take();
     }
 
     /// A copy of the text and the facts, without the JSON value.
-    pub(super) fn closed(&self) -> Self {
+    fn closed(&self) -> Self {
         Self {
             text: Box::<str>::from(self.text()).into(),
             facts: self.facts().clone().into(),
@@ -428,7 +428,7 @@ impl Document {
     }
 
     /// The JSON value and its counts.
-    pub(super) fn into_parts(self) -> (Value, Counts) {
+    fn into_parts(self) -> (Value, Counts) {
         let counts = self.facts().counts;
         let _ = self.value();
         (self.value.into_inner().map(|value| *value).unwrap_or_default(), counts)

@@ -181,7 +181,7 @@ impl JobSize {
 
 impl Policy {
     /// Reads a policy table, where `prefix` precedes `policy` in the names of tables.
-    pub(super) fn read(prefix: &str, value: &Value) -> Result<Self, QueueConfigError> {
+    fn read(prefix: &str, value: &Value) -> Result<Self, QueueConfigError> {
         let name = |table: &str| format!("{prefix}policy{table}");
         let keys = ["jobspec", "limits", "access", "scheduler"];
         let table = Table::read(name(""), value, &keys)?;
@@ -270,14 +270,14 @@ fn read_size(table: &Table<'_>) -> Result<JobSize, QueueConfigError> {
 
 /// A table of the configuration and its name in messages.
 #[derive(Debug, Clone)]
-pub(super) struct Table<'a> {
-    pub(super) name: String,
+struct Table<'a> {
+    name: String,
     entries: &'a Map<String, Value>,
 }
 
 impl<'a> Table<'a> {
     /// Reads the table `name`, which may only have the given keys.
-    pub(super) fn read(
+    fn read(
         name: impl Into<String>,
         value: &'a Value,
         keys: &[&str],
@@ -298,12 +298,12 @@ impl<'a> Table<'a> {
     }
 
     /// The value of a key.
-    pub(super) fn get(&self, key: &str) -> Option<&'a Value> {
+    fn get(&self, key: &str) -> Option<&'a Value> {
         self.entries.get(key)
     }
 
     /// The table at a key, which is named `name` in messages.
-    pub(super) fn inner(
+    fn inner(
         &self,
         key: &str,
         name: impl Into<String>,
@@ -313,11 +313,7 @@ impl<'a> Table<'a> {
     }
 
     /// The list of strings at a key; `text` is the message if the value isn't one.
-    pub(super) fn strings(
-        &self,
-        key: &str,
-        text: &str,
-    ) -> Result<Option<Vec<String>>, QueueConfigError> {
+    fn strings(&self, key: &str, text: &str) -> Result<Option<Vec<String>>, QueueConfigError> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let item = |value: &Value| value.as_str().map(str::to_owned);
         let list = value.as_array().and_then(|list| list.iter().map(item).collect());
@@ -325,7 +321,7 @@ impl<'a> Table<'a> {
     }
 
     /// The error that this table has a mistake.
-    pub(super) fn refuse(&self, text: impl Into<String>) -> QueueConfigError {
+    fn refuse(&self, text: impl Into<String>) -> QueueConfigError {
         QueueConfigError::Table { table: self.name.clone(), text: text.into() }
     }
 }

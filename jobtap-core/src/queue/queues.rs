@@ -24,25 +24,25 @@ use std::collections::BTreeMap;
 pub struct Queues {
     pub(super) policy: Policy,
     /// By name. The anonymous queue has an empty name, and exists only if there is no other.
-    pub(super) queues: BTreeMap<String, Entry>,
+    queues: BTreeMap<String, Entry>,
 }
 
 /// The settings and the state of one queue.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Entry {
-    pub(super) settings: Settings,
+struct Entry {
+    settings: Settings,
     /// Why submission is disabled; `None` if it is enabled.
-    pub(super) disabled: Option<String>,
-    pub(super) scheduling: Scheduling,
+    disabled: Option<String>,
+    scheduling: Scheduling,
     /// The state that a checkpoint has and that a restart restores.
-    pub(super) saved: Scheduling,
+    saved: Scheduling,
 }
 
 /// Whether a queue is started, so that its jobs get resources.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Scheduling {
-    pub(super) started: bool,
-    pub(super) reason: Option<String>,
+struct Scheduling {
+    started: bool,
+    reason: Option<String>,
 }
 
 impl Entry {

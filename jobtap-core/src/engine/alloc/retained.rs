@@ -111,7 +111,7 @@ pub(in crate::engine) fn available(
     job: JobId,
     wanted: &ResourceSet,
 ) -> ResourceSet {
-    let mut available = alloc.pool.unheld_of(wanted);
+    let mut available = alloc.pool.unallocated_of(wanted);
     available.union_with(&wanted.intersection(&alloc.retained.union_of(job)));
     available
 }

@@ -75,15 +75,15 @@ fn of_term(term: &Term) -> Result<Constraint, ConstraintFault> {
 
 /// A piece of a query and where it begins, in characters from 0.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Token {
-    pub(super) kind: Kind,
+struct Token {
+    kind: Kind,
     /// As written; without the quotes if it was quoted.
-    pub(super) text: String,
-    pub(super) position: usize,
+    text: String,
+    position: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Kind {
+enum Kind {
     Open,
     Close,
     And,
@@ -100,7 +100,7 @@ fn ends_word(c: char) -> bool {
     c.is_whitespace() || "()&|\"'".contains(c)
 }
 
-pub(super) fn tokens(text: &str) -> Result<Vec<Token>, QueryError> {
+fn tokens(text: &str) -> Result<Vec<Token>, QueryError> {
     let mut chars = text.chars().enumerate().peekable();
     let mut tokens = Vec::new();
     while let Some((position, first)) = chars.next() {
@@ -155,7 +155,7 @@ fn quoted(chars: &mut Rest<'_>, quote: char, position: usize) -> Result<String, 
 
 /// A parsed query, whose terms have not been read yet.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Expr {
+enum Expr {
     Term(Term),
     Not(Box<Self>),
     /// Two or more.
@@ -165,15 +165,15 @@ pub(super) enum Expr {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Term {
+struct Term {
     /// `None` when the term has no colon.
-    pub(super) operator: Option<String>,
-    pub(super) operand: String,
+    operator: Option<String>,
+    operand: String,
     /// Where the term begins, in characters from 0.
-    pub(super) position: usize,
+    position: usize,
 }
 
-pub(super) fn parse(text: &str) -> Result<Expr, QueryError> {
+fn parse(text: &str) -> Result<Expr, QueryError> {
     let mut parser = Parser { text, tokens: tokens(text)?.into_iter().peekable() };
     let expr = parser.any_of(0)?;
     match parser.tokens.next() {
