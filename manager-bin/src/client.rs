@@ -1,13 +1,15 @@
 //! The commands' end of a connection to the manager.
 //!
-//! Any number of requests share one connection: a task writes them, another one reads the answers and
-//! hands each to the request that waits for it.
+//! Any number of requests share one connection: one task writes them, another one reads the responses
+//! and hands each to the request that waits for it.
 
 use std::collections::HashMap;
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
@@ -16,7 +18,8 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use crate::rpc::RpcError;
 use crate::rpc::errno::{ECONNRESET, ENODATA};
-use crate::rpc::message::{Answer, Request, decode, encode};
+use crate::rpc::message::{Request, Response, decode, encode};
+use crate::rpc::service::Service;
 use crate::rpc::{self, HELLO, PROTOCOL, uri};
 
 /// Why there is no connection.
@@ -31,7 +34,7 @@ pub enum ClientError {
     /// The socket is missing or dead.
     #[error("no manager listens at {}: it has ended, or JOBTAP_URI is old", .0.display())]
     NothingListens(PathBuf),
-    /// The socket is somebody else's.
+    /// The socket belongs to another user.
     #[error("the manager at {} belongs to another user; only its owner may connect", .0.display())]
     OtherUser(PathBuf),
     /// Manager and command are of different versions.
@@ -50,7 +53,7 @@ pub enum ClientError {
     Refused {
         /// The socket.
         path: PathBuf,
-        /// Its words.
+        /// The reason that it gives.
         reason: RpcError,
     },
     /// Anything else that the system reports.
@@ -58,7 +61,7 @@ pub enum ClientError {
     Io {
         /// The socket.
         path: PathBuf,
-        /// The system's words.
+        /// The error of the system.
         reason: std::io::Error,
     },
 }
@@ -75,7 +78,7 @@ struct Shared {
     waiting: Arc<Waiting>,
 }
 
-/// Who waits for which answer; why none comes any more once the connection is lost.
+/// The requests that wait for responses, or why no response can come any more.
 struct Waiting(Mutex<Result<HashMap<u64, Sink>, RpcError>>);
 
 enum Sink {
@@ -83,9 +86,15 @@ enum Sink {
     Many(mpsc::UnboundedSender<rpc::RpcResult>),
 }
 
-/// The answers to a streaming request.
+/// The responses to a streaming request, of the type that its service has.
+pub struct Responses<S> {
+    stream: Stream,
+    service: PhantomData<fn() -> S>,
+}
+
+/// The responses to a streaming request, as they come.
 pub struct Stream {
-    answers: mpsc::UnboundedReceiver<rpc::RpcResult>,
+    responses: mpsc::UnboundedReceiver<rpc::RpcResult>,
     waiting: Arc<Waiting>,
     ended: bool,
 }
@@ -96,14 +105,14 @@ impl Client {
         Self::connect_to(&Self::socket()?).await
     }
 
-    /// The socket of that manager.
+    /// The socket of the manager that `JOBTAP_URI` (or else `FLUX_URI`) names.
     ///
     /// # Errors
-    /// None is named, or by an address that is not understood.
+    /// Neither variable is set, or it has an address that is not understood.
     pub fn socket() -> Result<PathBuf, ClientError> {
         let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         let (ours, flux) = (set(uri::VARIABLE), set(uri::FLUX_VARIABLE));
-        // What is no address at all is told, not passed over for the other one.
+        // A malformed FLUX_URI is an error even where JOBTAP_URI is set: a script that sets it means it.
         if let Some(flux) = flux.as_ref().filter(|address| !address.contains("://")) {
             let text = format!("the address '{flux}' is not understood: write local://PATH");
             return Err(ClientError::BadUri(uri::FLUX_VARIABLE, text));
@@ -123,7 +132,7 @@ impl Client {
         let waiting = Arc::new(Waiting(Mutex::new(Ok(HashMap::new()))));
         let (lines, queue) = mpsc::unbounded_channel();
         tokio::spawn(write_lines(write, queue));
-        tokio::spawn(read_answers(read, Arc::clone(&waiting)));
+        tokio::spawn(read_responses(read, Arc::clone(&waiting)));
         let client =
             Self { shared: Arc::new(Shared { next_id: AtomicU64::new(0), lines, waiting }) };
         client.greet(path).await?;
@@ -131,11 +140,11 @@ impl Client {
     }
 
     async fn greet(&self, path: &Path) -> Result<(), ClientError> {
-        let answer = self
-            .rpc(HELLO, Value::Object(greeting()))
+        let response = self
+            .call_topic(HELLO, Value::Object(greeting()))
             .await
             .map_err(|reason| ClientError::Refused { path: path.to_path_buf(), reason })?;
-        match answer.get("protocol").and_then(Value::as_u64) {
+        match response.get("protocol").and_then(Value::as_u64) {
             Some(PROTOCOL) => Ok(()),
             theirs => {
                 Err(ClientError::Version { path: path.to_path_buf(), theirs: theirs.unwrap_or(0) })
@@ -143,18 +152,50 @@ impl Client {
         }
     }
 
-    /// Sends one request and waits for its answer.
-    pub async fn rpc(&self, topic: &str, payload: Value) -> rpc::RpcResult {
+    /// Sends a request and waits for its response.
+    ///
+    /// # Errors
+    /// The manager's refusal; ECONNRESET when the connection is lost; EPROTO for a response that is not
+    /// of the service's type.
+    pub async fn call<S: Service>(&self, request: S) -> Result<S::Response, RpcError> {
+        read::<S>(self.call_raw(request).await?)
+    }
+
+    /// Sends a request and returns its response as it came, for commands that print it whole.
+    ///
+    /// # Errors
+    /// The manager's refusal; ECONNRESET when the connection is lost.
+    pub async fn call_raw<S: Service>(&self, request: S) -> rpc::RpcResult {
+        self.call_topic(S::TOPIC, written(&request)?).await
+    }
+
+    /// Sends a request that has any number of responses.
+    ///
+    /// # Errors
+    /// ECONNRESET when the connection is lost. A refusal is the first response of the stream.
+    pub async fn stream<S: Service>(&self, request: S) -> Result<Responses<S>, RpcError> {
+        let stream = self.stream_topic(S::TOPIC, written(&request)?).await?;
+        Ok(Responses { stream, service: PhantomData })
+    }
+
+    /// Sends a request to a service of which only the topic is known, such as a plugin's.
+    ///
+    /// # Errors
+    /// The refusal of the manager or of the plugin; ECONNRESET when the connection is lost.
+    pub async fn call_topic(&self, topic: &str, payload: Value) -> rpc::RpcResult {
         let (sender, receiver) = oneshot::channel();
         self.send(topic, payload, Sink::One(sender))?;
         receiver.await.unwrap_or_else(|_| Err(self.shared.waiting.end()))
     }
 
-    /// Sends a request that has any number of answers. That it was refused shows in the first one.
-    pub async fn stream(&self, topic: &str, payload: Value) -> Result<Stream, RpcError> {
-        let (sender, answers) = mpsc::unbounded_channel();
+    /// Sends a request that has any number of responses to a service of which only the topic is known.
+    ///
+    /// # Errors
+    /// As [`stream`](Self::stream).
+    pub async fn stream_topic(&self, topic: &str, payload: Value) -> Result<Stream, RpcError> {
+        let (sender, responses) = mpsc::unbounded_channel();
         self.send(topic, payload, Sink::Many(sender))?;
-        Ok(Stream { answers, waiting: Arc::clone(&self.shared.waiting), ended: false })
+        Ok(Stream { responses, waiting: Arc::clone(&self.shared.waiting), ended: false })
     }
 
     fn send(&self, topic: &str, payload: Value, sink: Sink) -> Result<(), RpcError> {
@@ -166,15 +207,33 @@ impl Client {
     }
 }
 
+impl<S: Service> Responses<S> {
+    /// The next response; `None` after the last one.
+    pub async fn next(&mut self) -> Option<Result<S::Response, RpcError>> {
+        Some(self.stream.next().await?.and_then(read::<S>))
+    }
+}
+
+/// A request as the payload of its message.
+fn written(request: &impl Serialize) -> rpc::RpcResult {
+    serde_json::to_value(request).map_err(|error| RpcError::proto(error.to_string()))
+}
+
+/// A response as the type that its service has.
+fn read<S: Service>(response: Value) -> Result<S::Response, RpcError> {
+    let malformed = |error| RpcError::proto(format!("{}: malformed response: {error}", S::TOPIC));
+    S::Response::deserialize(response).map_err(malformed)
+}
+
 impl Stream {
-    /// The next answer; `None` after the last one.
+    /// The next response; `None` after the last one.
     pub async fn next(&mut self) -> Option<rpc::RpcResult> {
         if self.ended {
             return None;
         }
-        let answer = self.answers.recv().await.unwrap_or_else(|| Err(self.waiting.end()));
-        self.ended = answer.is_err();
-        match answer {
+        let response = self.responses.recv().await.unwrap_or_else(|| Err(self.waiting.end()));
+        self.ended = response.is_err();
+        match response {
             Err(RpcError { errno: ENODATA, .. }) => None,
             other => Some(other),
         }
@@ -190,25 +249,25 @@ impl Waiting {
         Ok(())
     }
 
-    /// Hands an answer to the request that it belongs to. A refusal that belongs to none is about the connection:
-    /// the manager sends it before it closes.
-    fn deliver(&self, answer: Answer) {
+    /// Hands a response to the request that it belongs to. A refusal with the id 0 is about the connection:
+    /// the manager sends it before it closes the connection.
+    fn deliver(&self, response: Response) {
         let mut guard = self.lock();
         let Ok(map) = &mut *guard else { return };
-        let last = answer.result.is_err();
-        match (map.remove(&answer.id), answer.result) {
+        let last = response.result.is_err();
+        match (map.remove(&response.id), response.result) {
             (Some(Sink::One(sender)), result) => drop(sender.send(result)),
             (Some(Sink::Many(sender)), result) => {
                 if sender.send(result).is_ok() && !last {
-                    map.insert(answer.id, Sink::Many(sender));
+                    map.insert(response.id, Sink::Many(sender));
                 }
             }
-            (None, Err(reason)) if answer.id == 0 => *guard = Err(reason),
+            (None, Err(reason)) if response.id == 0 => *guard = Err(reason),
             (None, _) => {}
         }
     }
 
-    /// Lets everyone who waits know that no answer will come, now and later.
+    /// Fails all requests that wait for a response, and those that are sent later.
     fn close(&self) {
         let mut guard = self.lock();
         if guard.is_ok() {
@@ -216,7 +275,7 @@ impl Waiting {
         }
     }
 
-    /// Why no answer comes any more.
+    /// Why no response can come any more.
     fn end(&self) -> RpcError {
         self.lock().as_ref().err().cloned().unwrap_or_else(connection_lost)
     }
@@ -234,7 +293,7 @@ async fn write_lines(mut socket: OwnedWriteHalf, mut queue: mpsc::UnboundedRecei
     }
 }
 
-async fn read_answers(socket: OwnedReadHalf, waiting: Arc<Waiting>) {
+async fn read_responses(socket: OwnedReadHalf, waiting: Arc<Waiting>) {
     let mut socket = BufReader::new(socket);
     let mut line = Vec::new();
     loop {
@@ -243,15 +302,15 @@ async fn read_answers(socket: OwnedReadHalf, waiting: Arc<Waiting>) {
             Ok(n) if n > 0 => {}
             _ => break,
         }
-        match decode::<Answer>(&line) {
-            Ok(answer) => waiting.deliver(answer),
+        match decode::<Response>(&line) {
+            Ok(response) => waiting.deliver(response),
             Err(_) => break,
         }
     }
     waiting.close();
 }
 
-/// What the manager must know first. Flux's test variables for acting as a guest are honoured.
+/// The payload of the first request. Flux's variables by which tests act as a guest are passed on.
 fn greeting() -> Map<String, Value> {
     let mut payload = Map::new();
     payload.insert("protocol".into(), json!(PROTOCOL));

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
 use super::offline::Offline;
 use super::throughput::Manager;
 use super::{BenchError, CORES, jobspec};
 use crate::daemon::statedir::StateDir;
+use crate::rpc::services::job_list::GetStats;
 use crate::store::{EmbeddedStore, Key, Op, Store as _};
 
 /// How many jobs become inactive together while the store is filled.
@@ -41,12 +40,10 @@ pub async fn measure(inactive: u64, pending: u64) -> Result<Restart, BenchError>
     let begin = Instant::now();
     let manager = Manager::start(statedir).await?;
     let started = begin.elapsed();
-    let stats = manager.client.rpc("job-list.job-stats", Value::Null).await?;
+    let stats = manager.client.call(GetStats {}).await?;
     let settled = begin.elapsed().saturating_sub(started);
-    let count = |state: &str| {
-        stats.pointer(&format!("/job_states/{state}")).and_then(Value::as_u64).unwrap_or(0)
-    };
-    let found = [("inactive", inactive, count("inactive")), ("pending", pending, count("sched"))];
+    let states = stats.all.job_states;
+    let found = [("inactive", inactive, states.inactive), ("pending", pending, states.sched)];
     manager.end().await;
     for (what, expected, found) in found {
         if expected != found {

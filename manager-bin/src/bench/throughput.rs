@@ -4,14 +4,14 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
-
 use super::{BenchError, config, cpu_seconds, jobspec};
 use crate::client::Client;
 use crate::daemon::config::{Source, setting};
 use crate::daemon::resources::TestSize;
 use crate::daemon::statedir::StateDir;
 use crate::daemon::{Daemon, Options, resources};
+use crate::rpc::services::ingest::Submit;
+use crate::rpc::services::job_list::GetStats;
 use jobtap_core::engine::Level;
 
 /// The number of submissions that wait for an answer at once.
@@ -92,8 +92,8 @@ pub async fn measure(jobs: u64) -> Result<Throughput, BenchError> {
 /// Submits every [`IN_FLIGHT`]th job and waits for each answer.
 async fn submit(client: Client, lane: u64, jobs: u64) -> Result<(), BenchError> {
     for number in (lane..jobs).step_by(IN_FLIGHT as usize) {
-        let jobspec = jobspec(0.001, 1, number)?.value().to_string();
-        client.rpc("job-ingest.submit", json!({ "jobspec": jobspec })).await?;
+        let jobspec = Some(jobspec(0.001, 1, number)?.value().to_string().into());
+        client.call(Submit { jobspec, ..Submit::default() }).await?;
     }
     Ok(())
 }
@@ -129,8 +129,7 @@ impl Manager {
     }
 
     async fn inactive(&self) -> Result<u64, BenchError> {
-        let stats = self.client.rpc("job-list.job-stats", Value::Null).await?;
-        Ok(stats.pointer("/job_states/inactive").and_then(Value::as_u64).unwrap_or(0))
+        Ok(self.client.call(GetStats {}).await?.all.job_states.inactive)
     }
 
     /// Ends the manager.

@@ -1,12 +1,12 @@
-//! Attached values of short options that also stand alone: `-Lalways`, `-rDIR`. The parser takes these
-//! only with a `=` between, since it would otherwise give the word after a bare `-L` to it.
+//! Values that are attached to short options whose value is optional: `-Lalways`, `-rDIR`. The parser takes
+//! such a value only after a `=`, since it would otherwise take the word after a bare `-L` as the value.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use clap::{Arg, Command};
 
-/// The words of a command line, the program's name first, with the `=` that was left out.
+/// The words of a command line, the program's name first, with the `=` inserted.
 pub(super) fn with_equals(top: &Command, mut words: Vec<OsString>) -> Vec<OsString> {
     let mut command = top;
     let mut at = 1;
@@ -42,7 +42,7 @@ pub(super) fn with_equals(top: &Command, mut words: Vec<OsString>) -> Vec<OsStri
     words
 }
 
-/// Whether an option has a short form and a value that may be missing.
+/// Whether an option has a short form and an optional value.
 fn may_stand_alone(arg: &Arg) -> bool {
     arg.get_short().is_some() && arg.is_require_equals_set()
 }

@@ -1,5 +1,5 @@
-//! `audit`: who changed the instance, when, and with what result; and `startlog`: its runs, which are
-//! in the same log.
+//! `audit`: who changed the instance, when, and with what result; and `startlog`: when managers were started
+//! and ended, from the same log.
 
 use std::process::ExitCode;
 
@@ -7,15 +7,15 @@ use jiff::Timestamp as Instant;
 use jiff::tz::TimeZone;
 use jobtap_core::eventlog::{EventEntry, decode_log};
 use jobtap_core::job::{Fsd, Timestamp};
-use serde_json::{Value, json};
 
 use super::job::FormatArgs;
 use super::message::CliError;
 use super::session;
 use super::usage::Family;
 use crate::client::{Client, RpcError};
-use crate::daemon::audit::KEY;
+use crate::daemon::AUDIT_LOG as KEY;
 use crate::rpc::errno::ENOENT;
+use crate::rpc::services::kvs::Lookup;
 
 /// Options of `audit`.
 #[derive(Debug, clap::Args)]
@@ -69,24 +69,25 @@ pub(crate) fn startlog(args: StartlogArgs) -> ExitCode {
             });
             session::print(&lines.collect::<String>())?;
         }
-        // The last one is the run that answers.
+        // The last run is that of the manager that responds, and has no end yet.
         let crashed = runs.iter().rev().nth(1).is_some_and(|run| run.end.is_none());
         Ok(u8::from(args.check && crashed))
     })
 }
 
 async fn events(client: &Client) -> Result<Vec<EventEntry>, CliError> {
-    let answer = match client.rpc("kvs.lookup", json!({ "key": KEY })).await {
-        Ok(answer) => answer,
-        // Its first event is still on its way to the store.
+    let found = match client.call(Lookup { key: KEY.to_owned() }).await {
+        Ok(found) => found,
+        // The first event of the log is not stored yet.
         Err(RpcError { errno: ENOENT, .. }) => return Ok(Vec::new()),
         Err(error) => return Err(error.into()),
     };
-    let text = answer.get("value").and_then(Value::as_str).unwrap_or_default();
-    decode_log(text).map_err(|error| CliError::failure(format!("{KEY}: {error}")))
+    let bytes = found.into_bytes().map_err(CliError::failure)?;
+    decode_log(&String::from_utf8_lossy(&bytes))
+        .map_err(|error| CliError::failure(format!("{KEY}: {error}")))
 }
 
-/// One run of a manager on this state.
+/// One run of a manager on this state directory.
 #[derive(Debug, PartialEq)]
 struct Run {
     start: Timestamp,

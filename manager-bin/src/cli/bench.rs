@@ -44,11 +44,11 @@ impl From<BenchError> for CliError {
     }
 }
 
-/// Runs the measurements and prints each as soon as it is there.
+/// Runs the measurements, and prints the result of each as soon as it is known.
 pub(crate) fn run(args: BenchArgs) -> ExitCode {
     session::run(COMMAND, Family::Script, async move {
         let wanted = |part| args.parts.is_empty() || args.parts.contains(&part);
-        // First: later ones leave memory behind that would hide what the jobs take.
+        // First: memory that other measurements do not free would hide that of the jobs.
         if wanted(Part::Memory) {
             memory(args.pending)?;
         }

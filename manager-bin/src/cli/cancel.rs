@@ -3,19 +3,16 @@
 use std::process::ExitCode;
 
 use jobtap_core::job::{JobId, State, StateSet};
-use serde_json::{Value, json};
 
 use super::ids::show_id;
 use super::message::{CliError, Prog, plural};
 use super::session;
 use super::usage::Family;
 use crate::client::Client;
+use crate::rpc::services::job_manager::{ALL_USERS, Matched, Raise, RaiseAll};
 use crate::users::Users;
 
 const COMMAND: &str = "cancel";
-
-/// Stands for all users in the requests.
-const ALL_USERS: i64 = -1;
 
 /// Options and arguments of `cancel`.
 #[derive(Debug, clap::Args)]
@@ -71,11 +68,8 @@ async fn cancel_ids(args: &CancelArgs) -> Result<u8, CliError> {
     let client = Client::connect().await?;
     let mut failed = false;
     for id in &args.ids {
-        let payload = json!({
-            "id": id, "type": "cancel", "severity": 0,
-            "note": args.message.as_deref().unwrap_or_default(),
-        });
-        if let Err(error) = client.rpc("job-manager.raise", payload).await {
+        let note = args.message.clone().unwrap_or_default();
+        if let Err(error) = client.call(Raise::cancel(*id, note)).await {
             session::complain(COMMAND, Family::Script, &format!("{}: {error}", show_id(*id)));
             failed = true;
         }
@@ -87,14 +81,17 @@ async fn cancel_all(args: &CancelArgs) -> Result<u8, CliError> {
     let states = states(&args.states)?;
     let userid = userid(args.user.as_deref())?;
     let client = Client::connect().await?;
-    let payload = json!({
-        "dry_run": args.dry_run, "userid": userid, "states": states.state_bits(),
-        "type": "cancel", "severity": 0, "note": args.message.as_deref().unwrap_or_default(),
-    });
-    let answer = client.rpc("job-manager.raiseall", payload).await?;
-    let number = |key| answer.get(key).and_then(Value::as_u64).unwrap_or(0);
+    let request = RaiseAll {
+        dry_run: args.dry_run,
+        userid,
+        states: states.state_bits().into(),
+        kind: "cancel".to_owned(),
+        severity: 0,
+        note: args.message.clone().unwrap_or_default(),
+    };
+    let Matched { count, errors } = client.call(request).await?;
     if !args.quiet {
-        say(&summary(number("count"), number("errors"), args.dry_run));
+        say(&summary(count, errors, args.dry_run));
     }
     Ok(0)
 }

@@ -5,13 +5,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use jobtap_core::job::Fsd;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::message::CliError;
 use super::session;
 use super::usage::Family;
 use crate::client::Client;
 use crate::daemon::config;
+use crate::rpc::service::Service;
+use crate::rpc::services::config::{Get, Load, Reload};
 
 const COMMAND: &str = "config";
 
@@ -95,18 +97,18 @@ pub(crate) fn run(args: ConfigArgs) -> ExitCode {
         match args.command {
             ConfigCommand::Get(args) => get(&args).await,
             ConfigCommand::Load(args) => {
-                change("load", "config.load", read(&args).map_err(CliError::failure)?).await
+                change("load", Load(read(&args).map_err(CliError::failure)?)).await
             }
-            ConfigCommand::Reload => change("reload", "config.reload", json!({})).await,
+            ConfigCommand::Reload => change("reload", Reload {}).await,
             ConfigCommand::Set(args) => set(&args).await,
             ConfigCommand::Unset(args) => unset(&args).await,
         }
     })
 }
 
-async fn change(what: &str, topic: &str, payload: Value) -> Result<u8, CliError> {
+async fn change(what: &str, request: impl Service) -> Result<u8, CliError> {
     let client = Client::connect().await?;
-    let answer = client.rpc(topic, payload).await;
+    let answer = client.call(request).await;
     answer.map_err(|error| CliError::failure(format!("{what}: {error}")))?;
     Ok(0)
 }
@@ -118,20 +120,20 @@ async fn set(args: &SetArgs) -> Result<u8, CliError> {
     })?;
     let nested = config::nest(&args.key, value)
         .ok_or_else(|| CliError::failure(format!("set: {} is not a dotted name", args.key)))?;
-    let mut whole = Client::connect().await?.rpc("config.get", json!({})).await?;
+    let mut whole = Client::connect().await?.call(Get {}).await?;
     config::merge(&mut whole, nested);
-    change("set", "config.load", whole).await
+    change("set", Load(whole)).await
 }
 
 async fn unset(args: &UnsetArgs) -> Result<u8, CliError> {
-    let mut whole = Client::connect().await?.rpc("config.get", json!({})).await?;
+    let mut whole = Client::connect().await?.call(Get {}).await?;
     if !remove(&mut whole, &args.key) {
         return Err(CliError::failure(format!("{} is not set", args.key)));
     }
-    change("unset", "config.load", whole).await
+    change("unset", Load(whole)).await
 }
 
-/// Takes the value at a dotted name out; whether there was one.
+/// Removes the value at a dotted name, and returns whether there was one.
 fn remove(config: &mut Value, key: &str) -> bool {
     let (table, name) = match key.rsplit_once('.') {
         Some((path, name)) => {
@@ -158,7 +160,7 @@ async fn get(args: &GetArgs) -> Result<u8, CliError> {
     let kind: Kind = args.kind.as_deref().unwrap_or("any").parse()?;
     let config = match &args.config_path {
         Some(path) => config::load(path).map_err(CliError::failure)?,
-        None => Client::connect().await?.rpc("config.get", json!({})).await?,
+        None => Client::connect().await?.call(Get {}).await?,
     };
     let pick = |key: &String| (key.clone(), find(&config, key));
     let (key, found) = args.key.as_ref().map_or((String::new(), Some(&config)), pick);
@@ -178,7 +180,7 @@ fn find<'a>(config: &'a Value, key: &str) -> Option<&'a Value> {
     key.split('.').try_fold(config, |inner, part| inner.get(part))
 }
 
-/// What a value can be asked to be.
+/// The types that a value can be requested to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Any,
@@ -214,7 +216,7 @@ impl std::str::FromStr for Kind {
 }
 
 impl Kind {
-    /// What the text means as this kind, if it can.
+    /// Parses a text as this type.
     fn read(self, text: &str) -> Option<Value> {
         let plain = || Value::String(text.to_owned());
         let value = match self {
@@ -225,7 +227,7 @@ impl Kind {
         self.show(&value).map(|_| value)
     }
 
-    /// The value as it is printed, if it is of this kind.
+    /// The value as it is printed, if it has this type.
     fn show(self, value: &Value) -> Option<String> {
         let fsd = || value.as_str().and_then(|text| text.parse::<Fsd>().ok());
         let bare = || value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -247,6 +249,8 @@ impl Kind {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn show(kind: &str, value: Value) -> Option<String> {

@@ -6,13 +6,13 @@ use jiff::tz::TimeZone;
 use jobtap_core::eventlog::EventEntry;
 use jobtap_core::eventlog::format::{EntryFormat, Formatter, TimeFormat};
 use jobtap_core::job::Timestamp;
-use serde_json::{Value, json};
 
 use super::job::{LocalZone, color_wanted, local_zone};
 use super::message::CliError;
 use super::session;
 use super::usage::Family;
 use crate::client::Client;
+use crate::rpc::services::log::{Clear, Dmesg, Line};
 use crate::shown;
 
 const COMMAND: &str = "dmesg";
@@ -56,19 +56,18 @@ async fn dmesg(client: &Client, args: &DmesgArgs) -> Result<u8, CliError> {
     }
     let mut printer = Printer::new(args)?;
     if !args.clear && (args.follow || args.new) {
-        let mut lines = client.stream("log.dmesg", json!({ "nobacklog": args.new })).await?;
-        while let Some(line) = lines.next().await {
-            printer.print(&line?)?;
+        let mut answers = client.stream(Dmesg { nobacklog: args.new }).await?;
+        while let Some(answer) = answers.next().await {
+            answer?.into_lines().iter().try_for_each(|line| printer.print(line))?;
         }
         return Ok(0);
     }
     if !args.clear {
-        let answer = client.rpc("log.dmesg", json!({})).await?;
-        let lines = answer.get("lines").and_then(Value::as_array);
-        lines.into_iter().flatten().try_for_each(|line| printer.print(line))?;
+        let lines = client.call(Dmesg::default()).await?.into_lines();
+        lines.iter().try_for_each(|line| printer.print(line))?;
     }
     if args.clear || args.read_clear {
-        client.rpc("log.clear", json!({})).await?;
+        client.call(Clear {}).await?;
     }
     Ok(0)
 }
@@ -90,10 +89,9 @@ impl Printer {
         Ok(Self { formatter, delta: args.delta, color: color_wanted(&args.color)?, last: None })
     }
 
-    fn print(&mut self, line: &Value) -> Result<(), CliError> {
-        let time = line.get("timestamp").and_then(Value::as_f64).unwrap_or(0.0);
-        let text = line.get("text").and_then(Value::as_str).unwrap_or_default();
-        session::print_painted(&format!("{}\n", self.line(Timestamp::from_secs(time), text)))
+    fn print(&mut self, line: &Line) -> Result<(), CliError> {
+        let time = Timestamp::from_secs(line.timestamp);
+        session::print_painted(&format!("{}\n", self.line(time, &line.text)))
     }
 
     fn line(&mut self, at: Timestamp, text: &str) -> String {

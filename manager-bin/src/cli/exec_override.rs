@@ -1,12 +1,12 @@
-//! `job-exec-override`: begins and ends a simulated job by hand (`exec.test.override`).
+//! `job-exec-override`: starts and finishes a simulated job by hand (`exec.test.override`).
 
 use std::process::ExitCode;
 
 use jobtap_core::job::JobId;
-use serde_json::json;
 
 use super::session;
 use super::usage::Family;
+use crate::rpc::services::job_exec::Override;
 
 const COMMAND: &str = "job-exec-override";
 
@@ -40,13 +40,11 @@ enum OverrideCommand {
 /// Runs the command.
 pub(crate) fn run(args: OverrideArgs) -> ExitCode {
     session::with_manager(COMMAND, Family::Script, async move |client| {
-        let payload = match args.command {
-            OverrideCommand::Start { id } => json!({ "jobid": id, "event": "start" }),
-            OverrideCommand::Finish { id, status } => {
-                json!({ "jobid": id, "event": "finish", "status": status })
-            }
+        let (jobid, event, status) = match args.command {
+            OverrideCommand::Start { id } => (id, "start", None),
+            OverrideCommand::Finish { id, status } => (id, "finish", Some(status)),
         };
-        client.rpc("job-exec.override", payload).await?;
+        client.call(Override { jobid, event: event.to_owned(), status }).await?;
         Ok(0u8)
     })
 }

@@ -1,5 +1,4 @@
-//! `fsck`: whether the store of a manager that isn't running is whole, and what is to be done when it
-//! isn't.
+//! `fsck`: checks the store of a manager that is not running, and repairs it on request.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,9 +11,9 @@ use crate::store;
 
 const COMMAND: &str = "fsck";
 
-/// Exit code: something is damaged, and still is.
+/// Exit code: the store is damaged.
 const DAMAGED: u8 = 1;
-/// Exit code: what was damaged is repaired, and something was dropped for that.
+/// Exit code: damage is repaired, and data was dropped for that.
 const REPAIRED: u8 = 3;
 
 /// Options of `fsck`.
@@ -44,7 +43,7 @@ fn fsck(args: FsckArgs) -> Result<u8, CliError> {
     let dir = args.state_dir.or(args.dir).unwrap_or_default();
     let store = dir.join("store");
     if !store.is_dir() {
-        // Before the state directory is taken, which makes one where none is.
+        // Before the state directory is opened, which would create one that does not exist.
         let text = format!("{} holds no state of a manager", dir.display());
         return Err(CliError::failure(text));
     }

@@ -1,11 +1,10 @@
-//! `housekeeping`: the scripts that clean nodes after jobs, listed or ended.
+//! `housekeeping`: lists or signals the scripts that clean nodes after jobs.
 
 use std::borrow::Cow;
 use std::process::ExitCode;
 
 use jobtap_core::job::JobId;
 use jobtap_core::resource::{Hostlist, Idset, ResourceSet};
-use serde_json::{Value, json};
 
 use super::format::{FieldValue, Row};
 use super::ids::show_id;
@@ -15,6 +14,8 @@ use super::session;
 use super::usage::Family;
 use crate::client::{Client, RpcError};
 use crate::rpc::errno::ENOSYS;
+use crate::rpc::services::plugin::{HousekeepingKill, HousekeepingList, Run};
+use crate::rpc::services::resource::GetStatus;
 
 const COMMAND: &str = "housekeeping";
 
@@ -93,30 +94,29 @@ pub(crate) fn run(args: HousekeepingArgs) -> ExitCode {
     })
 }
 
-/// Where nothing is configured nothing answers, and nothing runs.
-fn if_configured(answer: Result<Value, RpcError>) -> Result<Value, CliError> {
+/// Without a configuration the plugin is not loaded, and nothing runs.
+fn if_configured<T: Default>(answer: Result<T, RpcError>) -> Result<T, CliError> {
     match answer {
-        Err(error) if error.errno == ENOSYS => Ok(Value::Null),
+        Err(error) if error.errno == ENOSYS => Ok(T::default()),
         answer => answer.map_err(|error| CliError::failure(error.to_string())),
     }
 }
 
 async fn nodes(client: &Client) -> Result<ResourceSet, CliError> {
-    let status = client.rpc("resource.status", json!({})).await;
-    resources(&status.map_err(|error| CliError::failure(error.to_string()))?, "R")
+    let status = client.call(GetStatus {}).await;
+    resources("R", &status.map_err(|error| CliError::failure(error.to_string()))?.r)
 }
 
 async fn list(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
     let Some(listing) = args.form.listing::<Cleaned>(COMMAND, FORMATS)? else {
         return Ok(0);
     };
-    let told = if_configured(client.rpc("job-manager.housekeeping.list", json!({})).await)?;
+    let told = if_configured(client.call(HousekeepingList {}).await)?;
     let all = nodes(client).await?;
     let wanted = args.include.as_deref().map(|text| included(text, &all)).transpose()?;
-    let running = told.get("running").and_then(Value::as_object);
-    let mut rows: Vec<Cleaned> = running
-        .into_iter()
-        .flatten()
+    let mut rows: Vec<Cleaned> = told
+        .running
+        .iter()
         .filter_map(|(id, run)| Cleaned::of(id.parse().ok()?, run, &all))
         .collect();
     rows.retain(|row| {
@@ -139,8 +139,8 @@ async fn kill(client: &Client, args: &KillArgs) -> Result<u8, CliError> {
         Some(targets) => Some(targeted(targets, &nodes(client).await?)?.to_string()),
         None => None,
     };
-    let payload = json!({ "signum": args.signal, "jobid": job, "ranks": ranks });
-    if_configured(client.rpc("job-manager.housekeeping-kill", payload).await)?;
+    let request = HousekeepingKill { signum: args.signal, jobid: job, ranks };
+    if_configured(client.call(request).await)?;
     Ok(0)
 }
 
@@ -159,7 +159,7 @@ fn targeted(text: &str, all: &ResourceSet) -> Result<Idset, CliError> {
     }
 }
 
-/// One line: what is cleaned after one job.
+/// A row of the list: the nodes that are cleaned after one job.
 struct Cleaned {
     id: JobId,
     started: f64,
@@ -168,13 +168,10 @@ struct Cleaned {
 }
 
 impl Cleaned {
-    fn of(id: JobId, run: &Value, all: &ResourceSet) -> Option<Self> {
-        let part = |key: &str| {
-            let ranks: Idset = run.get(key)?.as_str()?.parse().ok()?;
-            Some(all.with_ranks(&ranks))
-        };
-        let started = run.get("t_start")?.as_f64()?;
-        Some(Self { id, started, allocated: part("allocated")?, pending: part("pending")? })
+    fn of(id: JobId, run: &Run, all: &ResourceSet) -> Option<Self> {
+        let part = |ranks: &str| Some(all.with_ranks(&ranks.parse().ok()?));
+        let (allocated, pending) = (part(&run.allocated)?, part(&run.pending)?);
+        Some(Self { id, started: run.t_start, allocated, pending })
     }
 }
 
@@ -226,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_line_tells_what_is_still_at_work() {
-        let run = json!({"t_start": 1.0, "pending": "2-3", "allocated": "1-3"});
+        let run = Run { t_start: 1.0, pending: "2-3".to_owned(), allocated: "1-3".to_owned() };
         let row = Cleaned::of(JobId::new(5), &run, &all()).unwrap();
         let text = |name: &str| match row.field(name) {
             Some(FieldValue::Text(text)) => text,

@@ -1,4 +1,4 @@
-//! Job ids as they are shown to people: `ƒ2oLkTLb`, or `f2oLkTLb` where `ƒ` can't be shown.
+//! Job ids as they are printed: `ƒ2oLkTLb`, or `f2oLkTLb` where `ƒ` cannot be shown.
 
 use std::ffi::OsString;
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! How the commands speak to their users: the prefix of messages, and errors that end a command.
+//! The messages of the commands: their prefix, and the errors that end a command.
 
 use std::fmt::Display;
 use std::io::{self, BufRead, Write};
@@ -23,7 +23,7 @@ impl Prog {
         Prog(name.to_owned())
     }
 
-    /// How `command` calls itself: `PROG-COMMAND`.
+    /// The name of `command` in messages: `PROG-COMMAND`.
     pub(crate) fn command(&self, command: &str) -> String {
         format!("{}-{command}", self.0)
     }
@@ -43,7 +43,7 @@ impl Prog {
         format!("{}-{command}: {text}", self.0)
     }
 
-    /// The message that `command` goes on in spite of something: `PROG-COMMAND: WARNING: TEXT`.
+    /// A warning of `command`, which continues: `PROG-COMMAND: WARNING: TEXT`.
     pub(crate) fn warning(&self, command: &str, text: impl Display) -> String {
         format!("{}-{command}: WARNING: {text}", self.0)
     }
@@ -70,7 +70,7 @@ impl CliError {
         CliError { text: text.to_string(), code: 1 }
     }
 
-    /// An argument that can't be understood: exit code 2.
+    /// An argument that is malformed: exit code 2.
     pub(crate) fn usage(text: impl Display) -> Self {
         CliError { text: text.to_string(), code: 2 }
     }
@@ -82,11 +82,12 @@ impl From<io::Error> for CliError {
     }
 }
 
-/// Exit code of a command whose reader went away: that of a process which SIGPIPE ended.
+/// The exit code of a command whose reader has closed the pipe: that of a process that SIGPIPE ended.
 const READER_GONE: u8 = 128 + 13;
 
 impl CliError {
-    /// Output can't be written. A reader that has seen enough, such as head(1), needs no message.
+    /// The error of output that cannot be written. A reader that has closed the pipe, such as head(1), gets no
+    /// message.
     pub(crate) fn write(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => CliError { text: String::new(), code: READER_GONE },
@@ -95,7 +96,7 @@ impl CliError {
     }
 }
 
-/// What went wrong in the words of the system alone, without the number that Rust adds.
+/// The text of a system error without the number that Rust adds.
 pub(crate) fn system_text(error: &io::Error) -> String {
     let text = error.to_string();
     let end = text.find(" (os error").unwrap_or(text.len());
@@ -110,7 +111,7 @@ pub(crate) struct Streams<'a> {
 }
 
 impl Streams<'_> {
-    /// Prints on standard output. A reader that has seen enough, such as head(1), is no error.
+    /// Prints to standard output. A reader that has closed the pipe, such as head(1), is no error.
     pub(crate) fn print(&mut self, text: &str) -> Result<(), CliError> {
         let written = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
         match written {

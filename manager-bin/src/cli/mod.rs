@@ -1,4 +1,4 @@
-//! The commands: a file per command, and what several of them share.
+//! The commands: a file or folder for each, and what several of them share.
 
 mod attached;
 mod audit;
@@ -6,33 +6,18 @@ mod bench;
 mod build;
 mod bulksubmit;
 mod cancel;
-mod columns;
 mod config;
 mod dmesg;
-mod enclosing;
-mod enclosing_end;
 mod exec_override;
 mod format;
 mod fsck;
 mod housekeeping;
 mod ids;
 mod job;
-mod job_fields;
-mod job_json;
-mod job_row;
-#[cfg(test)]
-mod job_row_tests;
 mod jobs;
-mod jobs_fetch;
-mod jobs_inner;
-mod jobs_query;
-mod jobs_source;
-#[cfg(test)]
-mod jobs_tests;
 mod kvs;
 mod message;
 mod module;
-mod named_formats;
 mod new;
 mod pgrep;
 mod plugin;
@@ -42,26 +27,13 @@ mod resource;
 mod run;
 mod session;
 mod start;
-mod start_options;
-mod start_signals;
 mod submit;
-mod submit_args;
-mod submit_caller;
-mod submit_env;
-mod submit_files;
-mod submit_log;
-mod submit_rlimit;
-mod submit_setattr;
-mod submit_values;
-mod submit_wait;
 mod update;
 mod uptime;
 mod usage;
-
 mod version;
 mod watch;
 mod when;
-mod when_words;
 
 use std::process::ExitCode;
 
@@ -149,7 +121,7 @@ enum Command {
     New(new::NewArgs),
 }
 
-/// Commands that answer a wrong command line in the compiled manner; see [`Family`].
+/// The commands that report a wrong command line as Flux's compiled commands do; see [`Family`].
 const COMPILED: &[&str] = &[
     "start", "job", "config", "dmesg", "dump", "fsck", "kvs", "module", "audit", "startlog",
     "uptime",
@@ -172,7 +144,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// As [`main`], for a manager that `jobtap build` made; `composition` is what it wrote beside the code.
+/// As [`main`], for a manager that `jobtap build` made. `composition` is the text that it wrote beside the
+/// code.
 pub fn main_of(composition: &'static str) -> ExitCode {
     match crate::build::declare(composition) {
         Ok(()) => main(),
@@ -189,7 +162,7 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Submit(args) => submit::run(args),
         Command::Bulksubmit(args) => bulksubmit::run(args),
         Command::Run(args) => run::run(args),
-        Command::Jobs(args) => jobs_source::run(args),
+        Command::Jobs(args) => jobs::run(args),
         Command::Job(args) => job::run(args),
         Command::Cancel(args) => cancel::run(args),
         Command::Pgrep(args) => pgrep::grep(args),
@@ -217,7 +190,7 @@ fn dispatch(command: Command) -> ExitCode {
     }
 }
 
-/// Answers a wrong command line, or one that asks for help.
+/// Reports a wrong command line, or prints help.
 fn refuse(error: &clap::Error) -> ExitCode {
     let words: Vec<String> =
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();

@@ -1,22 +1,23 @@
-//! `module`: what of Flux's modules means something here. The manager is one program, so its parts are
-//! started again together.
+//! `module`: the operations on Flux's modules that have a meaning here. The manager is one program, so its
+//! parts are restarted together.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use rustix::process::{Pid, test_kill_process};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::message::CliError;
 use super::session;
 use super::usage::Family;
 use crate::client::Client;
+use crate::rpc::services::job_manager::{GetStats, GetUptime, Restart};
 
 const COMMAND: &str = "module";
 
-/// The module that a restart of the manager is asked for by.
+/// The module whose reload restarts the manager.
 const MANAGER: &str = "job-manager";
-/// Modules whose work is the manager's here.
+/// Modules that are parts of the manager here.
 const PARTS: &[&str] = &[
     "job-exec",
     "job-info",
@@ -27,10 +28,10 @@ const PARTS: &[&str] = &[
     "resource",
     "sched-simple",
 ];
-/// How often is asked whether the manager is back.
+/// How often it is checked whether the manager is back.
 const POLL: Duration = Duration::from_millis(20);
 
-/// What can be done to modules.
+/// Arguments of `module`.
 #[derive(Debug, clap::Args)]
 #[command(infer_long_args = true)]
 pub(crate) struct ModuleArgs {
@@ -91,7 +92,7 @@ async fn stats(client: &Client, args: &StatsArgs) -> Result<u8, CliError> {
         let text = format!("stats {name}: only {MANAGER} counts what it keeps");
         return Err(CliError::failure(text));
     }
-    let all = client.rpc("job-manager.stats-get", json!({})).await?;
+    let all = client.call(GetStats {}).await?;
     let text = match &args.parse {
         None => all.to_string(),
         Some(path) => one(&all, path, args)
@@ -101,7 +102,7 @@ async fn stats(client: &Client, args: &StatsArgs) -> Result<u8, CliError> {
     Ok(0)
 }
 
-/// One of the numbers as it is asked for; anything else as it is.
+/// The value at a dotted path: a number in the requested form, any other value as JSON.
 fn one(all: &Value, path: &str, args: &StatsArgs) -> Option<String> {
     let found = path.split('.').try_fold(all, |value, key| value.get(key))?;
     let Some(number) = found.as_f64() else {
@@ -129,12 +130,10 @@ async fn reload(client: Client, args: ReloadArgs) -> Result<u8, CliError> {
     }
 }
 
-/// Asks for the restart and waits until the manager answers again.
+/// Requests the restart and waits until the manager responds again.
 async fn restart(client: Client) -> Result<u8, CliError> {
     let before = since(&client).await;
-    let answer = client.rpc("job-manager.restart", json!({})).await?;
-    let pid = answer.get("pid").and_then(Value::as_i64).and_then(|pid| i32::try_from(pid).ok());
-    let pid = pid.and_then(Pid::from_raw);
+    let pid = client.call(Restart {}).await?.pid.and_then(Pid::from_raw);
     drop(client);
     loop {
         if let Ok(client) = Client::connect().await
@@ -153,11 +152,13 @@ async fn restart(client: Client) -> Result<u8, CliError> {
 
 /// When the manager was started.
 async fn since(client: &Client) -> Option<f64> {
-    client.rpc("job-manager.uptime", json!({})).await.ok()?.get("starttime")?.as_f64()
+    client.call(GetUptime {}).await.ok().map(|uptime| uptime.starttime)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

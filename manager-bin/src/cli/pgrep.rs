@@ -5,25 +5,25 @@ use std::process::ExitCode;
 
 use jobtap_core::job::JobId;
 use regex::Regex;
-use serde_json::json;
 
 use super::format::{RenderOptions, Template, render};
 use super::ids::show_id;
 use super::job::EventStream;
-use super::job_row::JobRow;
+use super::jobs::fetch::fetch;
+use super::jobs::row::JobRow;
 use super::jobs::{FORMATS as JOB_FORMATS, JobsArgs, Setting};
-use super::jobs_fetch::fetch;
 use super::message::{CliError, Prog, Streams, plural};
 use super::session;
 use super::usage::Family;
 use crate::client::Client;
+use crate::rpc::services::job_manager::Raise;
 
 const PGREP: &str = "pgrep";
 const PKILL: &str = "pkill";
-/// How many jobs are looked at if no option tells.
+/// How many jobs are searched without an option.
 const MAX_ENTRIES: u64 = 1000;
 
-/// The options that select jobs, and what to look for in them.
+/// The options that select jobs, and the expressions to match.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Selection {
     /// Jobs in all states
@@ -113,7 +113,7 @@ impl Wanted {
     }
 }
 
-/// `ID1..ID2`; what isn't two ids is a regular expression.
+/// Parses `ID1..ID2` as a range of ids, any other text as a regular expression.
 fn range(expression: &str) -> Option<(JobId, JobId)> {
     let (first, last) = expression.split_once("..")?;
     Some((first.parse().ok()?, last.parse().ok()?))
@@ -129,7 +129,7 @@ pub(crate) fn grep(args: PgrepArgs) -> ExitCode {
         let wanted = Wanted::parse(&args.selection.expressions)?;
         let client = Client::connect().await?;
         let jobs = find(&args.selection, &wanted, &setting, &client).await?;
-        // Ids alone are for other commands to read.
+        // Without a header: ids alone are read by other commands.
         let header = !args.no_header && chosen != "default" && !jobs.is_empty();
         let options = RenderOptions { header, zone: setting.view.zone.clone() };
         let table = render(&template, &jobs, &options).map_err(CliError::failure)?;
@@ -148,8 +148,7 @@ pub(crate) fn kill(args: PkillArgs) -> ExitCode {
         let jobs = find(&args.selection, &wanted, &setting, &client).await?;
         let mut canceled = Vec::new();
         for job in &jobs {
-            let payload = json!({ "id": job.id, "type": "cancel", "severity": 0, "note": "" });
-            match client.rpc("job-manager.raise", payload).await {
+            match client.call(Raise::cancel(job.id, "")).await {
                 Ok(_) => canceled.push(job.id),
                 Err(error) => {
                     let text =
@@ -197,7 +196,7 @@ async fn find<'a>(
         filter: selection.filter.clone(),
         queue: selection.queue.clone(),
         count: Some(selection.max_entries.unwrap_or(MAX_ENTRIES)),
-        // Nobody is told that there are more: the number looked at is an option here.
+        // Without the warning that there are more: their number is an option of this command.
         no_header: true,
         ..JobsArgs::default()
     };

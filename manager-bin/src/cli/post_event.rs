@@ -1,9 +1,9 @@
-//! `post-job-event`: writes an event of one's own into a job's log, through plugin `.post-event`.
+//! `post-job-event`: posts an event to a job's eventlog, by the plugin `.post-event`.
 
 use std::process::ExitCode;
 
 use jobtap_core::job::JobId;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::message::CliError;
 use super::session;
@@ -11,8 +11,9 @@ use super::usage::Family;
 use crate::client::RpcError;
 use crate::daemon::config::{merge, nest};
 use crate::rpc::errno::ENOENT;
+use crate::rpc::services::plugin::PostEvent;
 
-/// Messages carry Flux's name of the command, which scripts look for.
+/// The name of the command in messages: that of Flux, which scripts look for.
 const COMMAND: &str = "job-post-event";
 
 /// Arguments of `post-job-event`.
@@ -37,13 +38,12 @@ pub(crate) fn run(args: PostEventArgs) -> ExitCode {
             .parse()
             .map_err(|_| CliError::failure(format!("{} is not a valid Flux jobid", args.id)))?;
         let context = context(&args.context)?;
-        let payload = json!({ "id": id, "name": args.name, "context": context });
-        let posted = client.rpc("job-manager.post-event.post", payload).await;
+        let posted = client.call(PostEvent { id, name: args.name, context }).await;
         posted.map(|_| 0u8).map_err(|error| told(error, &args.id))
     })
 }
 
-/// A refusal, with the job as the user wrote it.
+/// The message for a refusal, with the job id as the user typed it.
 fn told(error: RpcError, id: &str) -> CliError {
     if error.errno == ENOENT {
         return CliError::failure(format!("No such job {id}"));
@@ -51,7 +51,7 @@ fn told(error: RpcError, id: &str) -> CliError {
     error.into()
 }
 
-/// The object that the settings make; none without any.
+/// The object that the arguments make; `None` without any.
 fn context(settings: &[String]) -> Result<Option<Value>, CliError> {
     let mut whole = None;
     for setting in settings {
@@ -67,6 +67,8 @@ fn context(settings: &[String]) -> Result<Option<Value>, CliError> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn of(settings: &[&str]) -> Result<Option<Value>, String> {

@@ -2,16 +2,16 @@
 
 use std::process::ExitCode;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::ids::show_id;
 use super::job::{Attach, Interrupt, Output, Target, attach, tasks};
 use super::message::CliError;
 use super::session;
-use super::submit::{print_jobspec, submission, submitted_id};
-use super::submit_args::SubmitArgs;
-use super::submit_caller::Caller;
-use super::submit_values::is_task_set;
+use super::submit::args::SubmitArgs;
+use super::submit::caller::Caller;
+use super::submit::values::is_task_set;
+use super::submit::{print_jobspec, submission};
 use super::usage::Family;
 use crate::client::Client;
 
@@ -39,14 +39,14 @@ async fn submit_and_attach(args: RunCommand) -> Result<u8, CliError> {
     let mut args = args;
     let input_tasks = args.job.input.take_if(|input| is_task_set(input));
     let stdin_ranks = input_tasks.as_deref().map_or(Ok(Vec::new()), tasks)?;
-    let mut payload = submission(&args.job, &Caller::current()?)?.payload;
-    let input = take_input(&mut payload);
+    let mut request = submission(&args.job, &Caller::current()?)?.request;
+    let input = request.jobspec.as_mut().is_some_and(take_input);
     if args.job.dry_run {
-        print_jobspec(&payload)?;
+        print_jobspec(&request)?;
         return Ok(0);
     }
     let client = Client::connect().await?;
-    let id = submitted_id(&client.rpc("job-ingest.submit", payload).await?)?;
+    let id = client.call(request).await?.id;
     let typed = show_id(id);
     if args.job.verbose > 0 {
         session::note(&format!("jobid: {typed}"));
@@ -67,13 +67,13 @@ async fn submit_and_attach(args: RunCommand) -> Result<u8, CliError> {
 }
 
 /// Has the tasks read what we are given, unless the options say where their input comes from.
-fn take_input(payload: &mut serde_json::Value) -> bool {
-    let Some(system) = payload.pointer_mut("/jobspec/attributes/system") else {
+fn take_input(jobspec: &mut Value) -> bool {
+    let Some(system) = jobspec.pointer_mut("/attributes/system") else {
         return false;
     };
     let pointer = "/shell/options/input/stdin";
     if let Some(given) = system.pointer(pointer) {
-        return given.get("type").and_then(serde_json::Value::as_str) == Some("service");
+        return given.get("type").and_then(Value::as_str) == Some("service");
     }
     let default = json!({"shell": {"options": {"input": {"stdin": {"type": "service"}}}}});
     crate::daemon::config::merge(system, default);
@@ -86,12 +86,12 @@ mod tests {
 
     #[test]
     fn input_is_ours_unless_a_file_is_named() {
-        let mut payload = json!({"jobspec": {"attributes": {"system": {"duration": 0}}}});
-        assert!(take_input(&mut payload));
-        let pointer = "/jobspec/attributes/system/shell/options/input/stdin/type";
-        assert_eq!(payload.pointer(pointer).unwrap(), "service");
-        assert!(take_input(&mut payload));
-        *payload.pointer_mut(pointer).unwrap() = json!("file");
-        assert!(!take_input(&mut payload));
+        let mut jobspec = json!({"attributes": {"system": {"duration": 0}}});
+        assert!(take_input(&mut jobspec));
+        let pointer = "/attributes/system/shell/options/input/stdin/type";
+        assert_eq!(jobspec.pointer(pointer).unwrap(), "service");
+        assert!(take_input(&mut jobspec));
+        *jobspec.pointer_mut(pointer).unwrap() = json!("file");
+        assert!(!take_input(&mut jobspec));
     }
 }

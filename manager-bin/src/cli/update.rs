@@ -1,24 +1,23 @@
-//! `update`: changes a job's jobspec after submission, as far as the manager's plugins allow.
+//! `update`: changes the jobspec of a submitted job, as far as the manager's plugins allow.
 
 use std::io;
 use std::process::ExitCode;
 
 use jobtap_core::job::{Fsd, JobId};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::ids::show_id;
 use super::message::{CliError, Prog};
 use super::session;
 use super::usage::Family;
 use crate::client::Client;
+use crate::rpc::services::job_info::Lookup;
+use crate::rpc::services::job_manager::Update;
 
 const COMMAND: &str = "update";
 
 const DURATION: &str = "attributes.system.duration";
-
-/// Flag bit of `job-info.lookup`: with earlier updates applied.
-const LOOKUP_CURRENT: u64 = 2;
 
 /// Options and arguments of `update`.
 #[derive(Debug, clap::Args)]
@@ -41,7 +40,7 @@ pub(crate) struct UpdateArgs {
     updates: Vec<String>,
 }
 
-/// A new duration, as it is asked for.
+/// A requested duration.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Duration {
     To(f64),
@@ -62,7 +61,7 @@ pub(crate) fn run(args: UpdateArgs) -> ExitCode {
             return Ok(0u8);
         }
         let client = Client::connect().await?;
-        client.rpc("job-manager.update", json!({ "id": args.id, "updates": updates })).await?;
+        client.call(Update { id: args.id, updates: updates.clone() }).await?;
         if args.verbose > 0 {
             for (key, value) in &updates {
                 let text = format!("updated {key} to {}", bare(value));
@@ -73,7 +72,7 @@ pub(crate) fn run(args: UpdateArgs) -> ExitCode {
     })
 }
 
-/// One change: the path, and what it becomes.
+/// Parses one change: the path and its new value.
 async fn one(id: JobId, text: &str) -> Result<(String, Value), CliError> {
     let missing = || CliError::failure(format!("Missing required value for key {text}"));
     let (key, value) = text.split_once('=').ok_or_else(missing)?;
@@ -90,7 +89,7 @@ async fn one(id: JobId, text: &str) -> Result<(String, Value), CliError> {
             asked.from(present(&client, id).await?, id, value)?
         }
     };
-    Ok((key, json!(seconds)))
+    Ok((key, seconds.into()))
 }
 
 /// The path in the jobspec that a key stands for.
@@ -105,10 +104,8 @@ fn path(key: &str) -> String {
 
 /// The job's duration in seconds; 0 is none.
 async fn present(client: &Client, id: JobId) -> Result<f64, CliError> {
-    let payload = json!({ "id": id, "keys": ["jobspec"], "flags": LOOKUP_CURRENT });
-    let answer = client.rpc("job-info.lookup", payload).await?;
-    let text = answer.get("jobspec").and_then(Value::as_str).unwrap_or_default();
-    let jobspec: Value = serde_json::from_str(text).map_err(CliError::failure)?;
+    let values = client.call(Lookup::key(id, "jobspec").current()).await?;
+    let jobspec: Value = serde_json::from_str(values.get("jobspec")).map_err(CliError::failure)?;
     Ok(jobspec.pointer("/attributes/system/duration").and_then(Value::as_f64).unwrap_or(0.0))
 }
 
@@ -192,6 +189,8 @@ fn bare(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+
+    use serde_json::json;
 
     use super::*;
 

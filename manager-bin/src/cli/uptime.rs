@@ -1,4 +1,4 @@
-//! `uptime`: how long the manager has been there, in one line.
+//! `uptime`: shows how long the manager has been running.
 
 use std::process::ExitCode;
 
@@ -6,12 +6,14 @@ use jiff::Timestamp as Instant;
 use jiff::tz::TimeZone;
 use jobtap_core::job::{Fsd, Timestamp};
 use jobtap_core::resource::Idset;
-use serde_json::{Value, json};
 
 use super::message::CliError;
 use super::session;
 use super::usage::Family;
 use crate::client::Client;
+use crate::rpc::services::job_manager::{GetUptime, Uptime};
+use crate::rpc::services::queue::{GetOverview, Overview, Queue};
+use crate::rpc::services::resource::{GetStatus, Status};
 use crate::users::Users;
 
 /// Options of `uptime`.
@@ -24,15 +26,12 @@ pub(crate) fn run(_args: UptimeArgs) -> ExitCode {
 }
 
 async fn uptime(client: &Client) -> Result<u8, CliError> {
-    let answer = client.rpc("job-manager.uptime", json!({})).await?;
-    let number = |key: &str| answer.get(key).and_then(Value::as_f64).unwrap_or(0.0);
-    let owner = Users::system().name(number("owner") as u32);
-    let nodes = client.rpc("resource.status", json!({})).await?;
-    let nodes = Nodes::from_status(&nodes);
-    let (now, start) = (crate::daemon::now(), number("starttime"));
-    session::print(&line(now, start, &owner, nodes, &TimeZone::system()))?;
-    let queues = client.rpc("job-manager.queue-overview", json!({})).await?;
-    session::print(&standstill(&queues))?;
+    let Uptime { starttime, owner } = client.call(GetUptime {}).await?;
+    let owner = Users::system().name(owner.as_u32());
+    let nodes = Nodes::from_status(&client.call(GetStatus {}).await?);
+    let now = crate::daemon::now();
+    session::print(&line(now, starttime, &owner, nodes, &TimeZone::system()))?;
+    session::print(&standstill(&client.call(GetOverview {}).await?))?;
     Ok(0)
 }
 
@@ -45,15 +44,10 @@ struct Nodes {
 }
 
 impl Nodes {
-    fn from_status(status: &Value) -> Self {
-        let ranks = |value: Option<&Value>| -> usize {
-            let ids = value.and_then(Value::as_str).and_then(|ids| ids.parse::<Idset>().ok());
-            ids.map_or(0, |ids| ids.len())
-        };
-        let drain = status.get("drain").and_then(Value::as_object);
-        let drained = drain.into_iter().flat_map(|drain| drain.keys());
-        let drained = drained.filter_map(|ranks| Some(ranks.parse::<Idset>().ok()?.len())).sum();
-        let (online, offline) = (ranks(status.get("online")), ranks(status.get("offline")));
+    fn from_status(status: &Status) -> Self {
+        let size = |ranks: &str| ranks.parse::<Idset>().map_or(0, |ranks| ranks.len());
+        let drained = status.drain.iter().map(|(ranks, _)| size(ranks)).sum();
+        let (online, offline) = (size(&status.online), size(&status.offline));
         Self { size: online + offline, drained, offline }
     }
 }
@@ -71,14 +65,13 @@ fn line(now: Timestamp, start: f64, owner: &str, nodes: Nodes, zone: &TimeZone) 
     format!(" {clock} run {up},  owner {owner},  depth 0,  size {size}{out}\n")
 }
 
-/// What no queue does at present.
-fn standstill(queues: &Value) -> String {
-    let queues = queues.get("queues").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let none = |key: &str| {
-        let off = |queue: &Value| queue.get(key).and_then(Value::as_bool) == Some(false);
-        !queues.is_empty() && queues.iter().all(off)
-    };
-    let stopped = [(none("enable"), "submit disabled"), (none("start"), "scheduler stopped")];
+/// What no queue does: accept or start jobs.
+fn standstill(overview: &Overview) -> String {
+    let all =
+        |off: fn(&Queue) -> bool| !overview.queues.is_empty() && overview.queues.iter().all(off);
+    let disabled = all(|queue| queue.status.enable == Some(false));
+    let stopped = all(|queue| queue.status.start == Some(false));
+    let stopped = [(disabled, "submit disabled"), (stopped, "scheduler stopped")];
     let stopped: Vec<&str> =
         stopped.iter().filter(|(off, _)| *off).map(|(_, text)| *text).collect();
     if stopped.is_empty() { String::new() } else { format!("  {}\n", stopped.join(",  ")) }
@@ -86,13 +79,15 @@ fn standstill(queues: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
     #[test]
     fn one_line_tells_state_age_owner_and_size() {
         let now = Timestamp::from_secs(3_723.0);
         let shown = |status: Value| {
-            let nodes = Nodes::from_status(&status);
+            let nodes = Nodes::from_status(&serde_json::from_value(status).unwrap());
             line(now, 3_723.0 - 5_400.0, "alice", nodes, &TimeZone::UTC)
         };
         let start = " 01:02:03 run 1.5h,  owner alice,  depth 0,  ";
@@ -104,7 +99,9 @@ mod tests {
     #[test]
     fn only_what_holds_for_all_queues_is_told() {
         let queue = |enable, start| json!({"enable": enable, "start": start});
-        let told = |queues: &[Value]| standstill(&json!({ "queues": queues }));
+        let told = |queues: &[Value]| {
+            standstill(&serde_json::from_value(json!({ "queues": queues })).unwrap())
+        };
         assert_eq!(told(&[queue(true, false), queue(true, true)]), "");
         assert_eq!(told(&[queue(true, false), queue(false, false)]), "  scheduler stopped\n");
         assert_eq!(told(&[queue(false, false)]), "  submit disabled,  scheduler stopped\n");

@@ -1,5 +1,5 @@
-//! How a wrong command line is answered. Scripts look at the form and at the exit code, and both are
-//! Flux's: its commands come in two families, each with its own.
+//! Reports wrong command lines. Scripts depend on the form of the message and on the exit code. Both are
+//! those of Flux, whose commands come in two families that differ in them.
 
 use std::error::Error as _;
 use std::ffi::OsStr;
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Whose manners a command has.
+/// The family of a command, which decides the form of its errors and its exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Family {
     /// `submit`, `run`, `jobs`, `cancel`, ...: usage, then `PROG-NAME: error: TEXT`; exit code 2.
@@ -18,7 +18,7 @@ pub(crate) enum Family {
     Compiled,
 }
 
-/// The answer to a command line that asked for help or wasn't understood.
+/// The output for a command line that is wrong or asks for help.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Answer {
     /// All lines, with the newline at the end.
@@ -59,7 +59,7 @@ pub(crate) fn answer(
     Answer { text, code }
 }
 
-/// Prints the answer, help on stdout and the rest on stderr, and gives the exit code.
+/// Prints help to standard output and errors to standard error, and returns the exit code.
 pub(crate) fn report(
     error: &clap::Error,
     program: &str,
@@ -68,7 +68,7 @@ pub(crate) fn report(
     family: Family,
 ) -> ExitCode {
     let Answer { text, code } = answer(error, program, command, usage, family);
-    // Where the text can't be written nobody reads it; the exit code still tells.
+    // If the text cannot be written, only the exit code reports the error.
     let _ = if code == 0 {
         io::stdout().write_all(text.as_bytes())
     } else {

@@ -1,5 +1,5 @@
-//! What `--version` says: of a manager that `jobtap build` made, its own name and version first, since
-//! its site gave it out under those; then the version of the SDK in it.
+//! The output of `--version`. A manager that `jobtap build` made prints its own name and version first, under
+//! which its site distributes it, then the version of the SDK.
 
 use std::sync::OnceLock;
 
@@ -13,7 +13,7 @@ pub(super) fn name() -> &'static str {
     build::own().map_or("jobtap", |own| own.name.as_str())
 }
 
-/// What `-V` says after the name.
+/// The output of `-V` after the name.
 pub(super) fn short() -> &'static str {
     static TEXT: OnceLock<String> = OnceLock::new();
     match build::own() {

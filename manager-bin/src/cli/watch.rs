@@ -1,4 +1,4 @@
-//! `watch`: copies the output of jobs that were submitted already, until they are done.
+//! `watch`: prints the output of submitted jobs until they finish.
 
 use std::process::ExitCode;
 
@@ -6,18 +6,18 @@ use jobtap_core::job::JobId;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
+use super::jobs::query::Query;
 use super::jobs::{FORMATS, JobArg, JobsArgs, Setting};
-use super::jobs_query::Query;
 use super::message::CliError;
 use super::session;
-use super::submit_log::Sinks;
-use super::submit_wait::{Wait, wait_for};
+use super::submit::log::Sinks;
+use super::submit::wait::{Wait, wait_for};
 use super::usage::Family;
 use crate::client::Client;
 
 const COMMAND: &str = "watch";
 
-/// How many jobs are watched if no option tells.
+/// How many jobs are watched without an option.
 const DEFAULT_COUNT: u64 = 1000;
 
 /// Options and arguments of `watch`.
@@ -62,9 +62,9 @@ async fn watch(args: WatchArgs) -> Result<u8, CliError> {
     if let Some(wanted) = selection(&args)? {
         let query = Query::from_args(&wanted, setting.uid, &setting.view)?;
         let limit = args.count.unwrap_or(DEFAULT_COUNT);
-        let answer = client.rpc("job-list.list", query.payload(limit)).await?;
-        let jobs = answer.get("jobs").and_then(Value::as_array).into_iter().flatten();
-        let listed = jobs.filter_map(|job| job.get("id").and_then(Value::as_u64)).map(JobId::new);
+        let jobs = client.call(query.request(limit)).await?.jobs;
+        let listed =
+            jobs.iter().filter_map(|job| job.get("id").and_then(Value::as_u64)).map(JobId::new);
         ids.extend(listed);
     }
     if ids.is_empty() {

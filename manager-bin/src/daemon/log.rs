@@ -1,5 +1,5 @@
-//! The manager's log: a ring of the last lines in memory, grave lines on stderr, and those who follow
-//! it.
+//! The manager's log: the last lines in memory, the severe ones on standard error, and streams of new
+//! lines.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,21 +10,22 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::rpc::errno::{ENODATA, EOVERFLOW};
+use crate::rpc::services::log as wire;
 use crate::rpc::{RpcError, RpcResult};
 use crate::stderr;
 
-/// Lines kept in memory, unless `log.ring-size` says otherwise.
+/// How many lines are kept in memory, unless `log.ring-size` says otherwise.
 const KEPT: usize = 4096;
-/// Bytes of a line that are kept: a name or a note in it may be a client's, and as long as a request.
+/// How many bytes of a line are kept. A name or a note of a client in it may be as long as a request.
 const LONGEST: usize = 16 * 1024;
-/// Lines that may wait for a slow follower, who is cut off when there are more.
+/// How many lines may wait for a slow client. The stream of one that is slower still is ended.
 const WAITING: usize = 4096;
 
-/// What the log says once when lines can't be written to stderr.
+/// The warning that is logged once when lines cannot be written to standard error.
 const STDERR_DROPS: &str = "lines can't be written to standard error and are dropped there; they are \
                             kept here, and stats-get counts them (stderr.dropped)";
 
-/// The size in `log.ring-size` is none.
+/// `log.ring-size` is not a number of lines.
 #[derive(Debug, thiserror::Error)]
 #[error("log.ring-size: {0} is not a number of lines, 1 or more")]
 pub struct RingSizeError(String);
@@ -32,41 +33,46 @@ pub struct RingSizeError(String);
 /// One line of the log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// When, seconds since the UNIX epoch.
+    /// When it was written, in seconds since the UNIX epoch.
     pub time: f64,
-    /// How grave.
+    /// Its severity.
     pub level: Level,
     /// The message.
     pub text: String,
 }
 
 impl Line {
-    /// The line as `log.dmesg` answers it.
-    pub fn to_json(&self) -> Value {
-        json!({"timestamp": self.time, "text": render(self.level, &self.text)})
+    /// The line as `log.dmesg` shows it.
+    pub fn shown(&self) -> wire::Line {
+        wire::Line { timestamp: self.time, text: render(self.level, &self.text) }
+    }
+
+    /// The same as a response of a stream.
+    fn to_json(&self) -> Value {
+        json!(self.shown())
     }
 }
 
-/// The log; shared by all threads of the manager.
+/// The log, shared by all threads of the manager.
 #[derive(Debug)]
 pub struct Log {
     ring: Mutex<Ring>,
     size: usize,
     to_stderr: Level,
-    /// Whether it was said that lines can't be written to stderr.
+    /// Whether [`STDERR_DROPS`] was logged.
     said_dropped: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct Ring {
     lines: VecDeque<Line>,
-    followers: Vec<Sender<RpcResult>>,
+    streams: Vec<Sender<RpcResult>>,
 }
 
-/// How many lines `config` wants to be kept.
+/// How many lines are kept according to `config`.
 ///
 /// # Errors
-/// A size that is no number.
+/// A value that is not a number of lines.
 pub fn ring_size(config: &Value) -> Result<usize, RingSizeError> {
     let Some(size) = config.pointer("/log/ring-size") else {
         return Ok(KEPT);
@@ -77,7 +83,7 @@ pub fn ring_size(config: &Value) -> Result<usize, RingSizeError> {
 }
 
 impl Log {
-    /// A log that repeats lines of at least this gravity on stderr.
+    /// A log that also writes lines of at least this severity to standard error.
     pub fn new(to_stderr: Level) -> Self {
         let (ring, said_dropped) = Default::default();
         Self { ring, size: KEPT, to_stderr, said_dropped }
@@ -96,24 +102,24 @@ impl Log {
             }
             self.keep(level, text);
         }
-        // The writing goes on behind this thread, so a line that was dropped shows with a later one.
+        // Another thread writes, so that a line was dropped shows only when a later one is logged.
         if stderr::dropped() > 0 && !self.said_dropped.swap(true, Ordering::Relaxed) {
             self.keep(Level::Warning, STDERR_DROPS);
         }
     }
 
-    /// Adds a line to those in memory and hands it to the followers.
+    /// Adds a line to those in memory and sends it to all streams.
     fn keep(&self, level: Level, text: &str) {
         let text = text.get(..text.floor_char_boundary(LONGEST)).unwrap_or_default();
         let line = Line { time: super::now().as_secs(), level, text: text.to_owned() };
         let mut ring = self.lock();
-        ring.followers.retain(|follower| {
-            // The last free place is for the reason why no more will come.
-            if follower.capacity() > 1 {
-                return follower.try_send(Ok(line.to_json())).is_ok();
+        ring.streams.retain(|stream| {
+            // The last free place is reserved for the error that ends the stream.
+            if stream.capacity() > 1 {
+                return stream.try_send(Ok(line.to_json())).is_ok();
             }
             let text = "lines were lost: they came faster than they were read";
-            let _ = follower.try_send(Err(RpcError::new(EOVERFLOW, text)));
+            let _ = stream.try_send(Err(RpcError::new(EOVERFLOW, text)));
             false
         });
         while ring.lines.len() >= self.size {
@@ -122,35 +128,35 @@ impl Log {
         ring.lines.push_back(line);
     }
 
-    /// The lines still in memory, oldest first.
+    /// The lines in memory, the oldest first.
     pub fn lines(&self) -> Vec<Line> {
         self.lock().lines.iter().cloned().collect()
     }
 
-    /// Forgets the lines in memory.
+    /// Removes the lines in memory.
     pub fn clear(&self) {
         self.lock().lines.clear();
     }
 
-    /// The lines in memory, if `backlog`, and then each one that is written until [`close`](Self::close).
+    /// A stream of new lines until [`close`](Self::close), with those in memory in front if `backlog`.
     pub fn follow(&self, backlog: bool) -> Receiver<RpcResult> {
         let mut ring = self.lock();
         let past = if backlog { ring.lines.len() } else { 0 };
         let (sender, receiver) = channel(past + WAITING);
         for line in ring.lines.iter().take(past) {
-            // There is room for all of them.
+            // Cannot fail: the channel was made with room for all of them.
             let _ = sender.try_send(Ok(line.to_json()));
         }
-        // Those who left since the last line.
-        ring.followers.retain(|follower| !follower.is_closed());
-        ring.followers.push(sender);
+        // Removes streams whose clients have left since the last line.
+        ring.streams.retain(|stream| !stream.is_closed());
+        ring.streams.push(sender);
         receiver
     }
 
-    /// Ends all streams: the manager ends.
+    /// Ends all streams, since the manager ends.
     pub fn close(&self) {
-        for follower in self.lock().followers.drain(..) {
-            let _ = follower.try_send(Err(RpcError::new(ENODATA, "")));
+        for stream in self.lock().streams.drain(..) {
+            let _ = stream.try_send(Err(RpcError::new(ENODATA, "")));
         }
     }
 
@@ -196,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn followers_see_the_past_if_they_want_and_all_that_comes() {
+    fn a_stream_has_new_lines_and_old_ones_on_request() {
         let log = Log::new(Level::Error);
         log.write(Level::Info, "old");
         let (mut both, mut new) = (log.follow(true), log.follow(false));

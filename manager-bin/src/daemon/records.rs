@@ -1,4 +1,4 @@
-//! What the store has of one job, read for those who look it up, watch it or run it.
+//! What the store has of one job: its keys, its eventlogs and its files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(super) struct Records {
     files: GuestFiles,
 }
 
-/// A job's main eventlog with what follows from it.
+/// A job's main eventlog.
 pub(super) struct MainLog {
     /// The whole text.
     pub text: String,
@@ -38,29 +38,29 @@ impl Records {
         &self.store
     }
 
-    /// What is kept of jobs outside the store.
+    /// The files of jobs outside the store.
     pub(super) fn files(&self) -> &GuestFiles {
         &self.files
     }
 
-    /// The file of a job's input or output; none for a key that is no file.
+    /// The file of a job's input or output; `None` for a key that is in the store.
     pub(super) fn file(&self, id: JobId, key: &str) -> Option<PathBuf> {
         self.files.path(id.as_u64(), key)
     }
 
-    /// Removes what a job has read and printed.
+    /// Removes the files of a job's input and output.
     pub(super) fn remove_files(&self, id: JobId) {
         self.files.remove(id.as_u64());
     }
 
-    /// The text of one of a job's eventlogs; `None` when it has none.
+    /// The text of one of a job's eventlogs; `None` if the job has no such log.
     pub(super) fn log(&self, id: JobId, log: Log) -> Result<Option<String>, RpcError> {
         let key = Key::job(id.as_u64(), log.key()).map_err(unreadable)?;
         let bytes = self.store.read_log(&key).map_err(unreadable)?;
         bytes.map(|bytes| String::from_utf8(bytes).map_err(unreadable)).transpose()
     }
 
-    /// The text under a key of a job.
+    /// The value of a key of a job; `None` if there is no such key.
     pub(super) fn value(&self, id: JobId, name: &str) -> Result<Option<String>, RpcError> {
         let Ok(key) = Key::job(id.as_u64(), name) else {
             return Ok(None);
@@ -69,7 +69,11 @@ impl Records {
         bytes.map(|bytes| String::from_utf8(bytes).map_err(unreadable)).transpose()
     }
 
-    /// A job's main eventlog, for its user and the owner; everybody else and unknown jobs are refused.
+    /// A job's main eventlog.
+    ///
+    /// # Errors
+    /// ENOENT for an unknown job, EPERM for a guest who asks for a job of another user, EIO for a log that
+    /// cannot be read.
     pub(super) fn main_log(&self, id: JobId, cred: Cred) -> Result<MainLog, RpcError> {
         let text =
             self.log(id, Log::Main)?.ok_or_else(|| RpcError::new(ENOENT, "invalid job id"))?;
@@ -96,12 +100,12 @@ impl MainLog {
         self.events.iter().any(|event| event.name == name)
     }
 
-    /// Whether the job is over.
+    /// Whether the job is inactive.
     pub(super) fn is_inactive(&self) -> bool {
         self.events.last().is_some_and(|event| event.name == "clean") || self.has("clean")
     }
 
-    /// Whether the event that ends the job's run is there: `finish` or a fatal exception (RFC 21).
+    /// Whether the job has the event that ends its state RUN: `finish` or a fatal exception (RFC 21).
     pub(super) fn has_ended(&self) -> bool {
         let severity = |event: &EventEntry| {
             let context = event.context.as_ref();
@@ -120,7 +124,7 @@ impl MainLog {
     }
 }
 
-/// A store that can't be read, or a record in it that makes no sense.
+/// The error for a store that cannot be read, or a malformed value in it.
 pub(super) fn unreadable(error: impl std::fmt::Display) -> RpcError {
     RpcError::new(EIO, format!("the job's record can't be read: {error}"))
 }

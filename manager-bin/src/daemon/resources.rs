@@ -1,7 +1,7 @@
-//! What this manager may hand out: what `[[resource.config]]` says, or the cores of this host.
+//! The resources that this manager may allocate: those of `[[resource.config]]`, or the cores of this host.
 //!
-//! Hosts become ranks in the order in which they are first named. Only this host's part can be
-//! checked; what is said of others is taken as it is.
+//! Hosts become ranks in the order in which they are first named. Only the entry of this host can be
+//! checked; those of other hosts are not.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,10 +12,10 @@ use serde_json::{Map, Value, json};
 /// Why the resources are unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum ResourceError {
-    /// The table's form is wrong.
+    /// The table is malformed.
     #[error("[resource]: {0}")]
     Config(String),
-    /// The configured cores are not there.
+    /// Cores of this host are configured that it does not have.
     #[error(
         "[[resource.config]]: {host} has the cores {have}, not {want} (noverify = true accepts them unseen)"
     )]
@@ -27,29 +27,29 @@ pub enum ResourceError {
         /// Cores configured.
         want: String,
     },
-    /// `--test-hosts` doesn't go with `--test-size`.
+    /// `--test-hosts` does not agree with `--test-size`.
     #[error("--test-hosts: {0}")]
     TestHosts(String),
-    /// The system doesn't tell.
+    /// The system does not tell which cores there are.
     #[error("can't find out this host's cores: {0}")]
     Discovery(std::io::Error),
 }
 
-/// `start --test-size`: so many ranks on this host.
+/// `start --test-size`: the number of ranks on this host.
 #[derive(Debug, Clone, Default)]
 pub struct TestSize {
-    /// How many; `None` when it isn't said.
+    /// How many; `None` without the option.
     pub size: Option<u32>,
-    /// The ranks' names, a hostlist; this host's name for all of them if it isn't said.
+    /// The names of the ranks, a hostlist. Without the option all of them have this host's name.
     pub hosts: Option<String>,
 }
 
-/// What there is, and which part of it this host can run jobs on.
+/// The resources, and the ranks on which this host can run jobs.
 #[derive(Debug)]
 pub struct Inventory {
     /// All resources.
     pub resources: ResourceSet,
-    /// The ranks that are served here.
+    /// The ranks that this host serves.
     pub local: Idset,
 }
 
@@ -73,22 +73,22 @@ struct Entry {
     properties: Vec<String>,
 }
 
-/// This host's name, as R and the listings show it.
+/// This host's name, as it is in R and in listings.
 pub fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Whether a manager that is a job takes that job's resources: neither the instance configuration nor
+/// Whether a manager that runs as a job uses the resources of that job: it does unless the configuration or
 /// `--test-size` says which ones it has.
 pub fn takes_given(config: &Value, test: &TestSize) -> bool {
     test.size.is_none() && config.pointer("/resource/config").is_none()
 }
 
-/// What the instance configuration, this host and `--test-size` give. Where they say nothing, what the
-/// manager was `given` as a job.
+/// The resources according to the configuration, this host and `--test-size`. Without any of them, those that
+/// the manager was `given` as a job.
 ///
 /// # Errors
-/// When the table can't be understood, or promises cores of this host that it doesn't have.
+/// A malformed table, or one with cores of this host that it does not have.
 pub fn discover(
     config: &Value,
     test: &TestSize,
@@ -122,7 +122,7 @@ pub fn discover(
     Ok(Inventory { resources, local })
 }
 
-/// A part of another instance's resources as the whole of one: its ranks begin at 0.
+/// The part of another instance's resources with ranks that begin at 0.
 fn numbered_anew(given: &ResourceSet) -> Result<ResourceSet, ResourceError> {
     let mut hosts = Hosts::default();
     for (rank, part) in (0u32..).zip(given.iter()) {
@@ -141,7 +141,7 @@ fn numbered_anew(given: &ResourceSet) -> Result<ResourceSet, ResourceError> {
     Ok(resources)
 }
 
-/// The ranks that this host serves: those of its name, and those that it was told to pretend.
+/// The ranks that this host serves: those with its name, and those of `--test-size`.
 fn local_ranks(resources: &ResourceSet, here: &str, test: &TestSize) -> Idset {
     let mut ranks = here.parse().map(|name| resources.ranks_on(&name)).unwrap_or_default();
     if let Some(last) = test.size.and_then(|size| size.checked_sub(1)) {
@@ -177,7 +177,7 @@ fn same_name(name: &str, count: u32) -> Result<Hostlist, HostlistError> {
     Ok(hosts)
 }
 
-/// The configured hosts in the order of their ranks.
+/// The configured hosts, in the order of their ranks.
 #[derive(Debug, Default)]
 struct Hosts {
     names: Vec<String>,
@@ -186,7 +186,7 @@ struct Hosts {
     ranks: HashMap<String, usize>,
 }
 
-/// All entries together; a host may be named by several of them.
+/// The hosts of all entries. Several entries may name the same host.
 fn configured(entries: &Value) -> Result<Hosts, ResourceError> {
     let config = |what: String| ResourceError::Config(what);
     let entries =
@@ -236,7 +236,7 @@ impl Hosts {
         Ok(())
     }
 
-    /// Compares what is said of this host with what it has.
+    /// Checks the cores that are configured for this host.
     fn verify(&self, here: &str, have: &Idset) -> Result<(), ResourceError> {
         let said = self.ranks.get(here).and_then(|rank| self.children.get(*rank));
         match said.map(Children::cores) {
@@ -293,8 +293,8 @@ impl Hosts {
     }
 }
 
-/// The cores that this process may use; a container or a batch system may have given it a part only.
-/// With `norestrict` all that are online.
+/// The cores that this process may use, which may be a part of those of the host in a container or a job.
+/// With `norestrict`, all cores that are online.
 fn available_cores(norestrict: bool) -> Result<Idset, ResourceError> {
     if norestrict {
         let text = std::fs::read_to_string("/sys/devices/system/cpu/online");
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_manager_was_given_as_a_job_is_all_it_has_unless_something_else_is_said() {
+    fn a_manager_that_is_a_job_has_the_resources_of_the_job() {
         let node = Children::new(Idset::from(2..=3), Idset::new());
         let mut given = ResourceSet::uniform(5, &"n[5-6]".parse().unwrap(), node);
         given.set_property("fast", &Idset::from(6..=6)).unwrap();

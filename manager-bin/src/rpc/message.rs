@@ -1,4 +1,4 @@
-//! The messages themselves: a request or an answer is one line of JSON.
+//! The messages: a request or a response is one line of JSON.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,33 +6,34 @@ use serde_json::Value;
 use super::errno::ENODATA;
 use super::{RpcError, RpcResult};
 
-/// Something asked of the daemon.
+/// A request to a service.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    /// Chosen by the asking side; the answer carries it.
+    /// Chosen by the client. The responses have the same id.
     pub id: u64,
-    /// The service and method, such as `job-manager.raise`.
+    /// The name of the service, such as `job-manager.raise`.
     pub topic: String,
-    /// What the method takes.
+    /// The fields of the request.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub payload: Value,
-    /// Whether more than one answer is expected; the last one is ENODATA or another error.
+    /// Whether a stream of responses is requested. The last one is ENODATA or another error.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stream: bool,
 }
 
-/// One answer to a request.
+/// A response to a request.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
+pub struct Response {
     /// The request's id.
     pub id: u64,
-    /// The payload, or why there is none.
+    /// The payload, or the refusal.
     pub result: RpcResult,
 }
 
-/// Both forms of an answer as they are on the wire, read or written without a copy of the payload.
+/// A response as it is on the wire. Generic, so that it is written from borrowed parts and read as owned
+/// ones, without a copy of the payload.
 #[derive(Serialize, Deserialize)]
-struct WireAnswer<P, T> {
+struct WireResponse<P, T> {
     id: u64,
     #[serde(default = "none", skip_serializing_if = "Option::is_none")]
     payload: Option<P>,
@@ -46,9 +47,9 @@ fn none<T>() -> Option<T> {
     None
 }
 
-impl Serialize for Answer {
+impl Serialize for Response {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut wire = WireAnswer { id: self.id, payload: None, errno: None, error: None };
+        let mut wire = WireResponse { id: self.id, payload: None, errno: None, error: None };
         match &self.result {
             Ok(payload) => wire.payload = Some(payload),
             Err(error) => {
@@ -60,9 +61,9 @@ impl Serialize for Answer {
     }
 }
 
-impl<'de> Deserialize<'de> for Answer {
+impl<'de> Deserialize<'de> for Response {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let wire = WireAnswer::<Value, String>::deserialize(deserializer)?;
+        let wire = WireResponse::<Value, String>::deserialize(deserializer)?;
         let result = match wire.errno {
             Some(errno) => Err(RpcError::new(errno, wire.error.unwrap_or_default())),
             None => Ok(wire.payload.unwrap_or_default()),
@@ -71,8 +72,8 @@ impl<'de> Deserialize<'de> for Answer {
     }
 }
 
-impl Answer {
-    /// The answer that ends a stream.
+impl Response {
+    /// The response that ends a stream.
     pub fn end_of_stream(id: u64) -> Self {
         Self { id, result: Err(RpcError::new(ENODATA, "")) }
     }
@@ -124,15 +125,15 @@ mod tests {
         }
 
         #[test]
-        fn an_answer_survives_the_wire(id: u64, payload in payloads(), errno: i32, text in ".*", ok: bool) {
+        fn a_response_survives_the_wire(id: u64, payload in payloads(), errno: i32, text in ".*", ok: bool) {
             let result = if ok { Ok(payload) } else { Err(RpcError::new(errno, text)) };
-            let answer = Answer { id, result };
-            prop_assert_eq!(decode::<Answer>(encode(&answer).as_bytes()).unwrap(), answer);
+            let response = Response { id, result };
+            prop_assert_eq!(decode::<Response>(encode(&response).as_bytes()).unwrap(), response);
         }
 
         #[test]
         fn junk_is_refused_in_words(line in any::<Vec<u8>>()) {
-            for error in [decode::<Request>(&line).unwrap_err(), decode::<Answer>(&line).unwrap_err()] {
+            for error in [decode::<Request>(&line).unwrap_err(), decode::<Response>(&line).unwrap_err()] {
                 prop_assert!(error.starts_with("malformed message: "), "{}", error);
             }
         }
@@ -146,8 +147,8 @@ mod tests {
             encode(&request),
             "{\"id\":7,\"topic\":\"a.b\",\"payload\":{\"k\":1},\"stream\":true}\n"
         );
-        let answer = Answer { id: 7, result: Err(RpcError::new(22, "no")) };
-        assert_eq!(encode(&answer), "{\"id\":7,\"errno\":22,\"error\":\"no\"}\n");
+        let response = Response { id: 7, result: Err(RpcError::new(22, "no")) };
+        assert_eq!(encode(&response), "{\"id\":7,\"errno\":22,\"error\":\"no\"}\n");
     }
 
     #[test]

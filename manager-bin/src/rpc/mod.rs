@@ -1,10 +1,14 @@
 //! The protocol between the commands and the daemon, used by both ends.
 //!
-//! One JSON object per line on a Unix stream socket. Topics and payloads are Flux's, so that what is
-//! known about its services carries over; only the transport is our own.
+//! A message is one JSON object on one line of a Unix stream socket (`message`). Topics and payloads are
+//! those of Flux; only the transport is our own. `services` is the table of all services with the types of
+//! their requests and responses, `service` says what a row has, and `payload` decodes requests.
 
 pub mod errno;
 pub mod message;
+pub mod payload;
+pub mod service;
+pub mod services;
 pub mod uri;
 
 use serde_json::Value;
@@ -12,30 +16,32 @@ use serde_json::Value;
 /// Version of the protocol. Both ends of a connection must have the same one.
 pub const PROTOCOL: u64 = 1;
 
-/// A request of more bytes than this is refused: it bounds what a client can make the manager hold.
+/// The longest request in bytes. A longer one is refused, so that a client can use a bounded amount of the
+/// manager's memory only.
 pub const MAX_LINE: usize = 8 << 20;
 
-/// Topic of the first request of a connection: the ends compare versions and agree on who asks.
+/// The topic of the first request of a connection, by which the ends compare versions and agree on the
+/// user.
 pub const HELLO: &str = "hello";
 
-/// A refusal: an errno and a sentence for the user.
+/// A refusal: an error number and a sentence for the user.
 ///
-/// It prints the sentence, or the errno's own text where there is none.
+/// It prints the sentence, or the text of the error number if there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RpcError {
-    /// The errno that Flux answers with in this case.
+    /// The error number that Flux responds with in this case.
     pub errno: i32,
-    /// What is wrong; may be empty.
+    /// What is wrong. May be empty.
     pub text: String,
 }
 
 impl RpcError {
-    /// A refusal with this errno and text.
+    /// A refusal with this error number and text.
     pub fn new(errno: i32, text: impl Into<String>) -> Self {
         Self { errno, text: text.into() }
     }
 
-    /// A payload that can't be understood (EPROTO); `text` names the field.
+    /// The refusal of a malformed payload (EPROTO). `text` names the field.
     pub fn proto(text: impl Into<String>) -> Self {
         Self::new(errno::EPROTO, text)
     }
@@ -53,5 +59,5 @@ impl std::fmt::Display for RpcError {
 
 impl std::error::Error for RpcError {}
 
-/// What a request is answered with.
+/// The result of a request.
 pub type RpcResult = Result<Value, RpcError>;

@@ -93,7 +93,7 @@ fn is_builtin(name: &str) -> bool {
     name.starts_with('.') || known().is_some_and(own)
 }
 
-/// The path from the manifest's directory to one that is in it or beside it; others stay absolute.
+/// The path relative to the manifest's directory if it is in or beside that; otherwise an absolute path.
 fn relative(path: &Path, manifest: &Path) -> std::io::Result<PathBuf> {
     let (path, manifest) = (std::path::absolute(path)?, std::path::absolute(manifest)?);
     let base = manifest.parent().unwrap_or(Path::new("/"));

@@ -1,4 +1,4 @@
-//! `build diff` and `build explain`: what would be built, before it is.
+//! `build diff` and `build explain`: show what would be built.
 
 use std::path::PathBuf;
 
@@ -34,7 +34,7 @@ pub(super) struct ExplainArgs {
     plugin: Option<String>,
 }
 
-/// Runs `build diff`; 1 when there are differences, as `diff` has it.
+/// Runs `build diff`. The exit code is 1 when there are differences, as that of diff(1).
 pub(super) fn diff(args: &DiffArgs) -> Result<u8, CliError> {
     let old = Composition::of_binary(&args.old)?;
     let new = match &args.new {

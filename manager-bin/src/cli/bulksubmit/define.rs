@@ -1,6 +1,6 @@
-//! `--define=NAME=CODE`: transformations of inputs that the user writes. CODE is an expression in
-//! Python, as Flux has it, so that its scripts work; the language is not in this program, and the host's own
-//! interpreter is asked once for each NAME.
+//! `--define=NAME=CODE`: transformations of inputs that the user writes. CODE is an expression in Python as
+//! in Flux, so that scripts for Flux work. It is evaluated by the Python interpreter of the host, which is
+//! started once for each NAME.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -9,7 +9,8 @@ use std::process::{Command, Stdio};
 use super::replace::Defined;
 use crate::cli::message::{CliError, system_text};
 
-/// Reads the inputs as a JSON array and answers with the values of the expression; `x` is the input.
+/// The program: reads the inputs as a JSON array and prints the values of the expression, in which `x` is
+/// the input.
 const PROGRAM: &str = "\
 import json, math, os, re, sys
 code = compile(sys.argv[1], '--define', 'eval')
@@ -52,7 +53,7 @@ fn evaluate(code: &str, inputs: &[&String]) -> Result<Vec<String>, String> {
         .map_err(unavailable)?;
     let text = serde_json::to_vec(inputs).map_err(|error| error.to_string())?;
     if let Some(mut stdin) = python.stdin.take() {
-        // One that ends before it has read all says why.
+        // An interpreter that exits before it has read all prints the reason.
         let _ = stdin.write_all(&text);
     }
     let output = python.wait_with_output().map_err(unavailable)?;

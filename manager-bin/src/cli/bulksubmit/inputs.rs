@@ -1,9 +1,9 @@
-//! What `bulksubmit` makes jobs of: lists of inputs after `:::` on the command line, in files after
-//! `::::` or on standard input, and their combinations.
+//! The inputs of `bulksubmit`: lists after `:::` on the command line, in files after `::::` or on standard
+//! input, and their combinations.
 
 use std::io;
 
-use crate::cli::submit_args::ArgError;
+use crate::cli::submit::args::ArgError;
 
 /// One list of inputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,7 +13,7 @@ struct Source {
     linked: bool,
 }
 
-/// The command line, taken apart.
+/// The parsed command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Inputs {
     /// The words before the first list.
@@ -21,7 +21,7 @@ pub(super) struct Inputs {
     sources: Vec<Source>,
 }
 
-/// Splits the text of a file at each `separator`; `none` stands for blanks. Empty inputs are none.
+/// Splits the text of a file at each `separator`, or at blanks if it is `none`. Empty inputs are dropped.
 fn split(text: &str, separator: &str) -> Vec<String> {
     let parts: Vec<&str> = match separator {
         "none" | "" => text.split_whitespace().collect(),

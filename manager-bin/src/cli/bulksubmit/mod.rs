@@ -13,10 +13,10 @@ use self::inputs::Inputs;
 use self::replace::{Fields, ReplaceError};
 use super::message::CliError;
 use super::session;
+use super::submit::args::{CopyArgs, SubmitArgs};
+use super::submit::caller::Caller;
+use super::submit::wait::Wait;
 use super::submit::{Submission, submissions, submit_all};
-use super::submit_args::{CopyArgs, SubmitArgs};
-use super::submit_caller::Caller;
-use super::submit_wait::Wait;
 use super::usage::Family;
 
 const COMMAND: &str = "bulksubmit";
@@ -92,7 +92,7 @@ fn jobs(args: &BulkSubmitCommand) -> Result<Vec<(SubmitArgs, CopyArgs)>, CliErro
         return Err(CliError::failure("no jobs provided for bulk submission"));
     }
     if args.shuffle {
-        // Each key is drawn anew, by the randomness that protects hash tables.
+        // Each RandomState has other keys, which makes the hashes random.
         jobs.sort_by_cached_key(|_| RandomState::new().hash_one(0));
     }
     Ok(jobs)

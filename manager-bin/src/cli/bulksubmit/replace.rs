@@ -1,4 +1,4 @@
-//! The fields in braces of `bulksubmit`: what stands for an input, or for a part of it.
+//! The fields in braces of `bulksubmit`, which are replaced by an input or a part of it.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::cli::format::{FieldValue, formatted};
 /// What `--define` makes of inputs: by name, then by input.
 pub(super) type Defined = BTreeMap<String, BTreeMap<String, String>>;
 
-/// Why a text can't be filled in.
+/// Why the fields of a text cannot be replaced.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Invalid replacement {{{field}}} in '{text}': {reason}")]
 pub(super) struct ReplaceError {

@@ -1,4 +1,4 @@
-//! Where a text stands in its column.
+//! The alignment of a text in its column.
 
 /// How a text that is shorter than its column is placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -85,7 +85,7 @@ fn local_time(seconds: f64, format: &str, zone: &TimeZone) -> String {
     let Some(time) = to_zoned(seconds, zone) else {
         return String::new();
     };
-    // Lenient: a directive that nobody knows is printed as it stands, as the C library does.
+    // Lenient: an unknown directive is printed as it is, as the C library does.
     let config = Config::new().custom(PosixCustom::new()).lenient(true);
     BrokenDownTime::from(&time).to_string_with_config(&config, format).unwrap_or_default()
 }

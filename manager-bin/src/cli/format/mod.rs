@@ -6,7 +6,9 @@
 //! lines by the trait [`Row`]; everything else is common to all commands.
 
 mod align;
+pub(super) mod columns;
 mod convert;
+pub(super) mod named;
 mod number;
 mod parse;
 mod render;

@@ -1,6 +1,6 @@
 //! Numbers as text in Python's notations, which format strings and their users rely on.
 //!
-//! Rust prints neither `%g` nor exponents with a sign and two digits, hence this file.
+//! Rust prints neither `%g` nor exponents with a sign and two digits.
 
 /// The shortest text that reads back as the same number: `300.0`, `0.2`, `1e-05`, `1e+16`.
 pub(super) fn shortest(value: f64) -> String {

@@ -1,4 +1,4 @@
-//! From columns and rows to lines.
+//! Renders rows as lines by the columns of a format.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use super::spec::{Spec, is_empty};
 use super::{FieldValue, FormatError, Row};
 use crate::shown;
 
-/// What is outside the format and still shapes the lines.
+/// Options beside the format that affect the lines.
 #[derive(Debug, Clone)]
 pub(crate) struct RenderOptions {
     /// Whether there is a header line: widened columns are at least as wide as their heading then.

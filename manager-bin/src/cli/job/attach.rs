@@ -1,11 +1,12 @@
-//! `job attach`, which `run` ends in too: a job's output and events until its end, with its exit code.
+//! `job attach`, which `run` uses, too: prints a job's output and events until its end, and exits with its
+//! exit code.
 
 use std::time::{Duration, Instant};
 
 use jobtap_core::eventlog::{EventEntry, decode_log};
 use jobtap_core::job::Timestamp;
 use jobtap_core::resource::Idset;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 pub(in crate::cli) use super::attach_signals::Interrupt;
@@ -20,8 +21,12 @@ use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::{Client, RpcError};
 use crate::rpc::errno::{ENOENT, EPERM};
+use crate::rpc::services::job_info::Lookup;
+use crate::rpc::services::job_manager::{Kill, Raise};
 
-/// Exit code after the user left a job that goes on.
+/// The key of what a job's tasks print.
+const OUTPUT: &str = "guest.output";
+/// Exit code after the user has detached from a job that continues.
 const DETACHED: u8 = 0;
 
 /// Options and arguments of `job attach`.
@@ -65,7 +70,7 @@ pub(super) struct AttachArgs {
     id: String,
 }
 
-/// How to be attached.
+/// The options of attaching to a job.
 #[derive(Debug, Clone)]
 pub(in crate::cli) struct Attach {
     pub(in crate::cli) show_events: bool,
@@ -106,7 +111,7 @@ pub(super) async fn run(client: &Client, args: AttachArgs) -> Result<u8, CliErro
     attach(client, target, how).await
 }
 
-/// Shows a job until its end or the event waited for; returns the exit code that stands for it.
+/// Prints the output of a job until its end or the awaited event, and returns the exit code.
 pub(in crate::cli) async fn attach(
     client: &Client,
     target: Target,
@@ -122,7 +127,7 @@ pub(in crate::cli) async fn attach(
             true => Some(EventStream::open(client, target.id, "guest.exec.eventlog", false).await?),
             false => None,
         },
-        out: Some(EventStream::open(client, target.id, "guest.output", false).await?),
+        out: Some(EventStream::open(client, target.id, OUTPUT, false).await?),
         signals: attach_signals::catch(how.read_only)?,
         keys: Keys::new(how.interrupt),
         status: StatusLine::new(&target.typed, how.show_status, how.show_events),
@@ -148,16 +153,15 @@ pub(in crate::cli) fn tasks(text: &str) -> Result<Vec<u32>, CliError> {
     Ok(tasks.iter().collect())
 }
 
-/// Whether the job runs or will run, and reads what its clients type. Otherwise our input is left to
-/// whoever shares it with us.
+/// Whether the job is active and reads the input of its clients. Otherwise standard input is not read, so
+/// that other processes that share it can.
 async fn wants_input(client: &Client, target: &Target) -> bool {
-    let payload = json!({ "id": target.id, "keys": ["jobspec", "eventlog"] });
-    let Ok(answer) = client.rpc("job-info.lookup", payload).await else {
+    let keys = ["jobspec", "eventlog"].map(str::to_owned).to_vec();
+    let Ok(values) = client.call(Lookup { id: target.id, keys, flags: 0 }).await else {
         return false;
     };
-    let text = |key| answer.get(key).and_then(Value::as_str).unwrap_or_default();
-    let jobspec: Value = serde_json::from_str(text("jobspec")).unwrap_or_default();
-    let over = decode_log(text("eventlog"))
+    let jobspec: Value = serde_json::from_str(values.get("jobspec")).unwrap_or_default();
+    let over = decode_log(values.get("eventlog"))
         .is_ok_and(|events| events.iter().any(|event| event.name == "finish"));
     let source = jobspec.pointer("/attributes/system/shell/options/input/stdin/type");
     !over && source.and_then(Value::as_str) == Some("service")
@@ -165,19 +169,18 @@ async fn wants_input(client: &Client, target: &Target) -> bool {
 
 /// How many lines of output the job has so far.
 async fn past_lines(client: &Client, target: &Target) -> Result<usize, CliError> {
-    let payload = json!({ "id": target.id, "keys": ["guest.output"] });
-    let answer = client
-        .rpc("job-info.lookup", payload)
+    let values = client
+        .call(Lookup::key(target.id, OUTPUT))
         .await
         .map_err(|_| CliError::failure("No job output found"))?;
-    let text = answer.get("guest.output").and_then(Value::as_str).unwrap_or_default();
-    // The last line may still be incomplete.
+    let text = values.get(OUTPUT);
+    // The last line may be incomplete.
     let whole = text.rfind('\n').and_then(|end| text.get(..=end)).unwrap_or_default();
     let events = decode_log(whole).map_err(CliError::failure)?;
     Ok(events.iter().map(output::lines).sum())
 }
 
-/// Somebody attached to a job.
+/// A client that is attached to a job.
 struct Attached {
     client: Client,
     target: Target,
@@ -274,7 +277,7 @@ impl Attached {
             attach_input::forward(self.client.clone(), self.target.id, ranks)?;
         }
         let reached = event.name == *self.how.wait_event;
-        // At the very end the output is still to be shown to its own end.
+        // After the end of the job the rest of its output is printed.
         if reached && event.name != "clean" {
             return Ok(Go::Stop(if self.ending.status.is_some() { self.exit_code() } else { 0 }));
         }
@@ -330,8 +333,8 @@ impl Attached {
                     .map_err(|error| CliError::failure(error.to_string()))?;
             }
             Reaction::Forward(signal) => {
-                let payload = json!({ "id": self.target.id, "signum": signal });
-                if let Err(error) = self.client.rpc("job-manager.kill", payload).await {
+                let request = Kill { id: self.target.id, signum: signal.into() };
+                if let Err(error) = self.client.call(request).await {
                     say(format!("kill {}: {error}", self.target.typed));
                 }
             }
@@ -340,10 +343,8 @@ impl Attached {
     }
 
     async fn cancel(&self) {
-        let payload = json!({
-            "id": self.target.id, "type": "cancel", "severity": 0, "note": "interrupted by ctrl-C",
-        });
-        if let Err(error) = self.client.rpc("job-manager.raise", payload).await {
+        let request = Raise::cancel(self.target.id, "interrupted by ctrl-C");
+        if let Err(error) = self.client.call(request).await {
             say(format!("cancel {}: {error}", self.target.typed));
         }
     }
@@ -362,7 +363,7 @@ impl Attached {
     }
 }
 
-/// The next event of a log that may have ended; then never.
+/// The next event of a log. Waits for ever when the log has ended.
 async fn next(stream: &mut Option<EventStream>) -> Option<Result<EventEntry, RpcError>> {
     match stream {
         Some(stream) => stream.next().await,

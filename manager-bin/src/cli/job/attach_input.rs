@@ -1,21 +1,19 @@
-//! Our standard input, for the tasks of a job.
+//! Passes standard input to the tasks of a job.
 
 use std::io::Read;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use jobtap_core::job::JobId;
-use serde_json::json;
 use tokio::sync::mpsc::channel;
 
 use crate::client::Client;
+use crate::rpc::services::job_exec::Stdin;
 
-/// Read at once at most.
+/// How many bytes are read at once.
 const CHUNK: usize = 32 * 1024;
 
-/// Passes standard input on to these tasks, to all if none are named, until its end or ours.
+/// Passes standard input to these tasks, or to all if none are named, until it ends.
 ///
-/// The reading is on a thread of its own that nobody waits for: a read from a terminal can't be ended.
+/// It is read on a thread that is not joined, since a read from a terminal cannot be interrupted.
 pub(super) fn forward(client: Client, id: JobId, ranks: Vec<u32>) -> std::io::Result<()> {
     let (sender, mut chunks) = channel::<Vec<u8>>(4);
     std::thread::Builder::new().name("stdin".into()).spawn(move || {
@@ -31,19 +29,14 @@ pub(super) fn forward(client: Client, id: JobId, ranks: Vec<u32>) -> std::io::Re
     })?;
     tokio::spawn(async move {
         while let Some(chunk) = chunks.recv().await {
-            let mut payload = json!({
-                "id": id, "data": BASE64_STANDARD.encode(&chunk), "eof": chunk.is_empty(),
-            });
             let ranks: Vec<Option<u32>> = match ranks.as_slice() {
                 [] => vec![None],
                 ranks => ranks.iter().copied().map(Some).collect(),
             };
             for rank in ranks {
-                if let (Some(rank), Some(payload)) = (rank, payload.as_object_mut()) {
-                    payload.insert("rank".to_owned(), json!(rank));
-                }
-                // A job that has ended, or reads its input elsewhere, has no use for it.
-                if client.rpc("job-exec.stdin", payload.clone()).await.is_err() {
+                let input = Stdin { id, data: chunk.clone(), eof: chunk.is_empty(), rank };
+                // The job has ended, or does not read the input of its clients.
+                if client.call(input).await.is_err() {
                     return;
                 }
             }

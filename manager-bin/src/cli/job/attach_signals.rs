@@ -1,11 +1,11 @@
-//! Signals of somebody who is attached to a job, and what two of them in a row mean.
+//! The signals of a client that is attached to a job, and what two of them in a row mean.
 
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// A second Ctrl-C counts as such within this time.
+/// A second Ctrl-C within this time counts as the second of two.
 const WINDOW: Duration = Duration::from_secs(2);
 
 pub(super) const SIGINT: i32 = 2;
@@ -20,8 +20,8 @@ const FORWARDED: [SignalKind; 5] = [
     SignalKind::terminate(),
 ];
 
-/// Catches signals from now on, all that concern the job; none for somebody who only looks on, whom
-/// they end as they end any program.
+/// Catches the signals that concern the job from now on. A client that only reads catches none: signals
+/// end it as any program.
 pub(super) fn catch(read_only: bool) -> std::io::Result<UnboundedReceiver<i32>> {
     let (sender, receiver) = unbounded_channel();
     if read_only {
@@ -75,7 +75,7 @@ impl Keys {
         Self { mode, last: None }
     }
 
-    /// What this signal at this time means.
+    /// What to do upon this signal at this time.
     pub(super) fn press(&mut self, signal: i32, now: Instant) -> Reaction {
         let again = self.last.is_some_and(|last| now.duration_since(last) <= WINDOW);
         match (signal, self.mode) {

@@ -1,4 +1,4 @@
-//! The line that tells somebody who waits for a job what the job waits for.
+//! The status line that shows what a pending job waits for.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use jobtap_core::eventlog::EventEntry;
 use super::event_stream::integer;
 use crate::cli::message::Prog;
 
-/// Without being asked for, the line comes after this time.
+/// After this time the line is shown without an option for it.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The status line; it is there until the job has started.
+/// The status line, which is shown until the job has started.
 pub(super) struct StatusLine {
     name: String,
     message: Option<&'static str>,
@@ -21,7 +21,7 @@ pub(super) struct StatusLine {
 }
 
 impl StatusLine {
-    /// A line for a job; `asked` by an option, otherwise it is shown on terminals only.
+    /// A line for a job. Without an option for it (`asked`), it is shown on terminals only.
     pub(super) fn new(typed: &str, asked: bool, events_shown: bool) -> Self {
         let interactive = std::io::stdin().is_terminal()
             && std::io::stdout().is_terminal()
@@ -56,7 +56,7 @@ impl StatusLine {
         }
     }
 
-    /// Draws the line anew; called every second.
+    /// Redraws the line. Called every second.
     pub(super) fn tick(&mut self) {
         let elapsed = self.since.elapsed();
         let (Some(message), Some(after)) = (self.message, self.after) else {
@@ -72,7 +72,7 @@ impl StatusLine {
         self.shown = true;
     }
 
-    /// Takes the line away before something else is printed.
+    /// Removes the line before something else is printed.
     pub(super) fn clear(&mut self) {
         if self.shown {
             self.write("\r\x1b[K");

@@ -1,15 +1,12 @@
 //! `job raiseall` and `job killall`: an exception or a signal for all jobs that the options select.
 
 use jobtap_core::job::{Signal, State, StateSet, signal_text};
-use serde_json::{Value, json};
 
 use super::say;
 use crate::cli::message::{CliError, plural};
 use crate::client::Client;
+use crate::rpc::services::job_manager::{ALL_USERS, KillAll, Matched, RaiseAll};
 use crate::users::Users;
-
-/// Stands for all users in the requests.
-const ALL_USERS: i64 = -1;
 
 /// Options and arguments of `job raiseall`.
 #[derive(Debug, clap::Args)]
@@ -50,14 +47,17 @@ pub(super) struct KillallArgs {
 
 /// Runs `job raiseall`.
 pub(super) async fn raiseall(client: &Client, args: &RaiseallArgs) -> Result<u8, CliError> {
-    let payload = json!({
-        "dry_run": !args.force, "userid": userid(args.user.as_deref())?,
-        "states": states(&args.states)?.state_bits(),
-        "severity": args.severity, "type": args.kind, "note": args.message.join(" "),
-    });
-    let answer = client.rpc("job-manager.raiseall", payload).await;
+    let request = RaiseAll {
+        dry_run: !args.force,
+        userid: userid(args.user.as_deref())?,
+        states: states(&args.states)?.state_bits().into(),
+        kind: args.kind.clone(),
+        severity: args.severity,
+        note: args.message.join(" "),
+    };
+    let answer = client.call(request).await;
     let answer = answer.map_err(|error| CliError::failure(format!("raiseall: {error}")))?;
-    say(summary(&answer, args.force, "Raised exception on"));
+    say(summary(answer, args.force, "Raised exception on"));
     Ok(0)
 }
 
@@ -67,20 +67,21 @@ pub(super) async fn killall(client: &Client, args: &KillallArgs) -> Result<u8, C
         .signal
         .parse()
         .map_err(|_| CliError::failure(format!("killall: Invalid signal {}", args.signal)))?;
-    let payload = json!({
-        "dry_run": !args.force, "userid": userid(args.user.as_deref())?, "signum": signal.number(),
-    });
-    let answer = client.rpc("job-manager.killall", payload).await;
+    let request = KillAll {
+        dry_run: !args.force,
+        userid: userid(args.user.as_deref())?,
+        signum: signal.number().into(),
+    };
+    let answer = client.call(request).await;
     let answer = answer.map_err(|error| CliError::failure(format!("killall: {error}")))?;
     let done = signal_text(signal.number());
-    say(summary(&answer, args.force, &done));
+    say(summary(answer, args.force, &done));
     Ok(0)
 }
 
 /// What was done to how many jobs.
-fn summary(answer: &Value, force: bool, done: &str) -> String {
-    let number = |key| answer.get(key).and_then(Value::as_u64).unwrap_or(0);
-    let (count, errors) = (number("count"), number("errors"));
+fn summary(matched: Matched, force: bool, done: &str) -> String {
+    let Matched { count, errors } = matched;
     let jobs = plural(count, "job");
     match (count, force) {
         (0, _) => "Command matched 0 jobs".to_owned(),
@@ -128,11 +129,11 @@ mod tests {
 
     #[test]
     fn nothing_is_done_before_it_is_confirmed() {
-        let three = json!({"count": 3, "errors": 1});
-        assert_eq!(summary(&three, false, "Hangup"), "Command matched 3 jobs (-f to confirm)");
-        assert_eq!(summary(&three, true, "Hangup"), "Hangup 3 jobs (1 error)");
-        let none = json!({"count": 0, "errors": 0});
-        assert_eq!(summary(&none, true, "Hangup"), "Command matched 0 jobs");
+        let three = Matched { count: 3, errors: 1 };
+        assert_eq!(summary(three, false, "Hangup"), "Command matched 3 jobs (-f to confirm)");
+        assert_eq!(summary(three, true, "Hangup"), "Hangup 3 jobs (1 error)");
+        let none = Matched::default();
+        assert_eq!(summary(none, true, "Hangup"), "Command matched 0 jobs");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! How `eventlog` and `wait-event` print events: format, time, colour.
+//! Prints events for `eventlog` and `wait-event`: format, time, colour.
 
 use std::io::IsTerminal;
 
@@ -60,7 +60,7 @@ impl FormatArgs {
 }
 
 impl Printer {
-    /// Takes note of an event that isn't printed: offsets count from the log's first one.
+    /// Notes an event that is not printed, since offsets count from the first event of the log.
     pub(in crate::cli) fn skip(&mut self, event: &EventEntry) {
         if self.time == TimeFormat::Offset {
             self.formatter.time(event);
@@ -95,7 +95,7 @@ fn paint(color: &str, text: &str) -> String {
     format!("\x1b[{color}m{text}\x1b[0m")
 }
 
-/// Whether `--color=WHEN` wants colours here.
+/// Whether output is coloured according to `--color=WHEN`.
 pub(in crate::cli) fn color_wanted(when: &str) -> Result<bool, CliError> {
     match when {
         "always" => Ok(true),

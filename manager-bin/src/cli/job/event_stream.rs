@@ -1,17 +1,14 @@
-//! A job's events as they come, from any of its eventlogs.
+//! The events of one of a job's eventlogs, as they are added.
 
 use jobtap_core::eventlog::EventEntry;
 use jobtap_core::job::JobId;
-use serde_json::{Value, json};
 
 use crate::cli::message::CliError;
-use crate::client::{Client, RpcError, Stream};
+use crate::client::{Client, Responses, RpcError};
 use crate::rpc::errno::{ENOENT, EPROTO};
+use crate::rpc::services::job_info::Watch;
 
-/// Flag of the watch request: wait for the log to appear.
-const WAITCREATE: u64 = 1;
-
-/// The key of an eventlog that users may call by a short name.
+/// The key of an eventlog from its key or short name.
 pub(in crate::cli) fn path_key(path: &str) -> &str {
     match path {
         "exec" => "guest.exec.eventlog",
@@ -23,7 +20,7 @@ pub(in crate::cli) fn path_key(path: &str) -> &str {
 
 /// A watched eventlog.
 pub(in crate::cli) struct EventStream {
-    stream: Stream,
+    stream: Responses<Watch>,
 }
 
 impl EventStream {
@@ -34,9 +31,8 @@ impl EventStream {
         path: &str,
         waitcreate: bool,
     ) -> Result<Self, RpcError> {
-        let flags = if waitcreate { WAITCREATE } else { 0 };
-        let payload = json!({ "id": id, "path": path, "flags": flags });
-        let stream = client.stream("job-info.eventlog-watch", payload).await?;
+        let flags = if waitcreate { Watch::WAITCREATE } else { 0 };
+        let stream = client.stream(Watch { id, path: path.to_owned(), flags }).await?;
         Ok(Self { stream })
     }
 
@@ -44,13 +40,13 @@ impl EventStream {
     pub(in crate::cli) async fn next(&mut self) -> Option<Result<EventEntry, RpcError>> {
         let answer = self.stream.next().await?;
         Some(answer.and_then(|answer| {
-            let line = answer.get("event").and_then(Value::as_str).unwrap_or_default();
-            EventEntry::decode(line).map_err(|error| RpcError::new(EPROTO, error.to_string()))
+            EventEntry::decode(&answer.event)
+                .map_err(|error| RpcError::new(EPROTO, error.to_string()))
         }))
     }
 }
 
-/// What a refusal to show a log means to the user, who typed the id and path like this.
+/// The message about a log that cannot be shown, with the id and path as the user typed them.
 pub(in crate::cli) fn not_found(error: RpcError, typed: &str, path: &str) -> CliError {
     if error.errno != ENOENT {
         return error.into();

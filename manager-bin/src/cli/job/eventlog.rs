@@ -1,13 +1,13 @@
 //! `job eventlog`: prints a job's events.
 
 use jobtap_core::eventlog::decode_log;
-use serde_json::{Value, json};
 
 use super::event_print::FormatArgs;
 use super::event_stream::{EventStream, not_found, path_key};
 use super::target::Target;
 use crate::cli::message::CliError;
 use crate::client::Client;
+use crate::rpc::services::job_info::Lookup;
 
 /// Options and arguments of `job eventlog`.
 #[derive(Debug, clap::Args)]
@@ -37,13 +37,11 @@ pub(super) async fn run(client: &Client, args: &EventlogArgs) -> Result<u8, CliE
         }
         return Ok(0);
     }
-    let payload = json!({ "id": target.id, "keys": [key] });
-    let answer = client
-        .rpc("job-info.lookup", payload)
+    let values = client
+        .call(Lookup::key(target.id, key))
         .await
         .map_err(|error| not_found(error, &target.typed, &args.path))?;
-    let text = answer.get(key).and_then(Value::as_str).unwrap_or_default();
-    for event in decode_log(text).map_err(CliError::failure)? {
+    for event in decode_log(values.get(key)).map_err(CliError::failure)? {
         printer.print(&event)?;
     }
     Ok(0)

@@ -1,10 +1,9 @@
-//! `job hostpids`: on which hosts the tasks of a running job are, and as which processes. For debuggers
-//! and other tools that attach to them.
+//! `job hostpids`: prints the hosts and processes of a running job's tasks, for debuggers and other tools
+//! that attach to them.
 
 use jobtap_core::job::State;
 use jobtap_core::resource::Idset;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::event_stream::EventStream;
 use super::target::Target;
@@ -13,7 +12,10 @@ use super::wait_event::{next, parse_timeout};
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::{Client, RpcError};
+use crate::exec::TaskProcess;
 use crate::rpc::errno::EPERM;
+use crate::rpc::services::job_exec::Proctable;
+use crate::rpc::services::job_list::ListId;
 
 /// Options and arguments of `job hostpids`.
 #[derive(Debug, clap::Args)]
@@ -32,28 +34,17 @@ pub(super) struct HostpidsArgs {
     id: String,
 }
 
-/// A task as the manager tells of it.
-#[derive(Deserialize)]
-struct Process {
-    rank: u32,
-    pid: i32,
-}
-
 /// Runs the command.
 pub(super) async fn run(client: &Client, args: &HostpidsArgs) -> Result<u8, CliError> {
     let target = Target::parse(&args.id)?;
     let ranks = args.ranks.as_deref().map(str::parse::<Idset>).transpose();
     let ranks = ranks.map_err(|error| CliError::failure(format!("hostpids: --ranks: {error}")))?;
     wait_for_start(client, &target, args).await?;
-    let answer = client.rpc("job-exec.proctable", json!({ "id": target.id })).await;
-    let answer = answer.map_err(refused)?;
-    let tasks = answer.get("tasks").cloned().unwrap_or_default();
-    let tasks: Vec<Process> = serde_json::from_value(tasks)
-        .map_err(|error| CliError::failure(format!("hostpids: {error}")))?;
+    let tasks = client.call(Proctable { id: target.id }).await.map_err(refused)?.tasks;
     let map = taskmap::of_job(client, target.id).await?;
     let hosts = Hosts::of_job(client, target.id).await?;
     let mut pairs = Vec::new();
-    for Process { rank, pid } in tasks {
+    for TaskProcess { rank, pid } in tasks {
         if ranks.as_ref().is_none_or(|ranks| ranks.contains(rank)) {
             let host = hosts.name(taskmap::node_of(&map, rank.into())?)?;
             pairs.push(format!("{host}:{pid}"));
@@ -70,10 +61,9 @@ async fn wait_for_start(
     args: &HostpidsArgs,
 ) -> Result<(), CliError> {
     let timeout = args.timeout.as_deref().map(parse_timeout).transpose()?.flatten();
-    let payload = json!({ "id": target.id, "attrs": ["state"] });
-    let job = client.rpc("job-list.list-id", payload).await;
+    let job = client.call(ListId { id: target.id, attrs: &["state"] }).await;
     let job = job.map_err(|_| CliError::failure(format!("{}: No such job", target.typed)))?;
-    let state = job.pointer("/job/state").and_then(Value::as_u64);
+    let state = job.job.get("state").and_then(Value::as_u64);
     let inactive = || CliError::failure(format!("hostpids: job {} is inactive", target.typed));
     if state == Some(State::Inactive.value().into()) {
         return Err(inactive());
@@ -85,7 +75,7 @@ async fn wait_for_start(
                 let text = "hostpids: timeout waiting for shell.start event";
                 return Err(CliError::failure(text));
             }
-            // It ended without a task.
+            // The job has ended without starting a task.
             Some(None) => return Err(inactive()),
             Some(Some(event)) if event.as_ref().is_ok_and(|event| event.name == "shell.start") => {
                 return Ok(());

@@ -1,16 +1,12 @@
 //! `job info`: prints what the store has of a job.
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
-use serde_json::{Value, json};
-
 use super::target::Target;
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::Client;
-
-/// Flag of the lookup request: apply later updates.
-const CURRENT: u64 = 2;
+use crate::rpc::services::job_info::Lookup;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 
 /// Options and arguments of `job info`.
 #[derive(Debug, clap::Args)]
@@ -34,10 +30,9 @@ pub(super) async fn run(client: &Client, args: &InfoArgs) -> Result<u8, CliError
     let target = Target::parse(&args.id)?;
     let original = args.original && args.key == "jobspec";
     let key = if original { "J" } else { &args.key };
-    let flags = if args.base { 0 } else { CURRENT };
-    let payload = json!({ "id": target.id, "keys": [key], "flags": flags });
-    let answer = client.rpc("job-info.lookup", payload).await?;
-    let text = answer.get(key).and_then(Value::as_str).unwrap_or_default();
+    let request = Lookup::key(target.id, key);
+    let values = client.call(if args.base { request } else { request.current() }).await?;
+    let text = values.get(key);
     let text = if original {
         signed_payload(text).ok_or_else(|| CliError::failure("the stored J is damaged"))?
     } else {

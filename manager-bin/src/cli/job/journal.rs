@@ -1,10 +1,11 @@
-//! `job journal`: the events of all jobs as the manager posts them, one answer a line.
+//! `job journal`: prints the events of all jobs as the manager posts them, one response on each line.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::Client;
+use crate::rpc::services::job_manager::EventsJournal;
 
 /// Options of `job journal`.
 #[derive(Debug, clap::Args)]
@@ -25,20 +26,22 @@ pub(super) struct JournalArgs {
 
 /// Runs the command.
 pub(super) async fn run(client: &Client, args: &JournalArgs) -> Result<u8, CliError> {
-    let mut payload = Map::from_iter([("full".to_owned(), json!(args.full))]);
-    for (key, names) in [("allow", &args.allow), ("deny", &args.deny)] {
-        if !names.is_empty() {
-            let names = names.iter().map(|name| (name.clone(), json!(1)));
-            payload.insert(key.to_owned(), Value::Object(names.collect()));
-        }
-    }
-    let mut journal = client.stream("job-manager.events-journal", payload.into()).await?;
+    let request =
+        EventsJournal { full: args.full, allow: names(&args.allow), deny: names(&args.deny) };
+    let mut journal = client.stream(request).await?;
     while let Some(answer) = journal.next().await {
         let answer = answer?;
-        if args.past && answer.get("id").and_then(Value::as_u64) == Some(u64::MAX) {
+        if args.past && answer.get("id").and_then(Value::as_u64) == Some(EventsJournal::NO_JOB) {
             break;
         }
         session::print(&format!("{answer}\n"))?;
     }
     Ok(0)
+}
+
+/// Names of events as the keys of an object; `None` without any.
+fn names(names: &[String]) -> Option<Value> {
+    let names = names.iter().map(|name| (name.clone(), Value::from(1)));
+    let names: Map<String, Value> = names.collect();
+    (!names.is_empty()).then(|| names.into())
 }

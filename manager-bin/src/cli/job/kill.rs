@@ -1,11 +1,11 @@
 //! `job kill`: sends a signal to the tasks of running jobs.
 
 use jobtap_core::job::Signal;
-use serde_json::json;
 
 use super::{any_failed, say};
 use crate::cli::message::CliError;
 use crate::client::Client;
+use crate::rpc::services::job_manager::Kill;
 
 /// Options and arguments of `job kill`.
 #[derive(Debug, clap::Args)]
@@ -31,8 +31,7 @@ pub(super) async fn run(client: &Client, args: &KillArgs) -> Result<u8, CliError
             failed = true;
             continue;
         };
-        let payload = json!({ "id": id, "signum": signal.number() });
-        if let Err(error) = client.rpc("job-manager.kill", payload).await {
+        if let Err(error) = client.call(Kill { id, signum: signal.number().into() }).await {
             say(format!("kill {typed}: {error}"));
             failed = true;
         }

@@ -1,12 +1,10 @@
 //! `job last`: the ids of the user's last jobs, the newest first, as plugin `.history` keeps them.
 
-use jobtap_core::job::JobId;
-use serde_json::{Value, json};
-
 use crate::cli::ids::show_id;
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::Client;
+use crate::rpc::services::plugin::History;
 
 /// Arguments of `job last`.
 #[derive(Debug, clap::Args)]
@@ -18,10 +16,7 @@ pub(super) struct LastArgs {
 
 /// Runs the command.
 pub(super) async fn run(client: &Client, args: &LastArgs) -> Result<u8, CliError> {
-    let answer = client.rpc("job-manager.history.get", json!({ "slice": args.slice })).await?;
-    let jobs = answer.get("jobs").and_then(Value::as_array);
-    let ids: Vec<JobId> =
-        jobs.into_iter().flatten().filter_map(Value::as_u64).map(JobId::new).collect();
+    let ids = client.call(History { slice: args.slice.clone() }).await?.jobs;
     if ids.is_empty() {
         return Err(CliError::failure("job history is empty"));
     }
@@ -31,7 +26,7 @@ pub(super) async fn run(client: &Client, args: &LastArgs) -> Result<u8, CliError
     Ok(0)
 }
 
-/// The slice that is asked for: `N` stands for the first N. What is in brackets the plugin judges.
+/// The requested slice: `N` stands for the first N. A slice in brackets is parsed by the plugin.
 fn slice(text: &str) -> Result<String, String> {
     if text.starts_with('[') {
         return Ok(text.to_owned());

@@ -1,9 +1,10 @@
-//! `job list` and its kin: jobs with all their attributes, a JSON object per line, for programs.
+//! `job list`, `list-inactive` and `list-ids`: jobs with all their attributes, a JSON object on each line,
+//! for programs.
 
 use std::io::IsTerminal;
 
 use jobtap_core::job::{State, StateSet};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::event_stream::EventStream;
 use super::target::Target;
@@ -11,6 +12,7 @@ use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::Client;
 use crate::rpc::errno::strerror;
+use crate::rpc::services::job_list::{ALL, Constraint, GetStats, List, ListId};
 use crate::users::Users;
 
 /// Options of `job list`.
@@ -59,7 +61,7 @@ pub(super) struct ListIdsArgs {
 pub(super) async fn run(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
     let mut all = Vec::new();
     if let Some(uid) = userid(args)? {
-        all.push(json!({ "userid": [uid] }));
+        all.push(Constraint::Userid(vec![uid]));
     }
     let states = match &args.states {
         Some(text) => Some(text.parse::<StateSet>().map_err(|_| {
@@ -69,15 +71,15 @@ pub(super) async fn run(client: &Client, args: &ListArgs) -> Result<u8, CliError
         None => Some(StateSet::ACTIVE),
     };
     if let Some(states) = states {
-        all.push(json!({ "states": [states.state_bits()] }));
+        all.push(Constraint::States(vec![states.state_bits().into()]));
     }
-    print_list(client, json!({ "and": all }), args.count, 0.0).await
+    print_list(client, Constraint::And(all), args.count, 0.0).await
 }
 
 /// Runs `job list-inactive`.
 pub(super) async fn inactive(client: &Client, args: &ListInactiveArgs) -> Result<u8, CliError> {
     let states = StateSet::from(State::Inactive).state_bits();
-    print_list(client, json!({ "states": [states] }), args.count, args.since).await
+    print_list(client, Constraint::States(vec![states.into()]), args.count, args.since).await
 }
 
 /// Runs `job list-ids`.
@@ -95,7 +97,7 @@ pub(super) async fn ids(client: &Client, args: &ListIdsArgs) -> Result<u8, CliEr
 
 /// Prints one line of JSON with the numbers of jobs by state and result.
 pub(super) async fn stats(client: &Client) -> Result<u8, CliError> {
-    let stats = client.rpc("job-list.job-stats", json!({})).await?;
+    let stats = client.call_raw(GetStats {}).await?;
     session::print(&format!("{stats}\n"))?;
     Ok(0)
 }
@@ -103,23 +105,22 @@ pub(super) async fn stats(client: &Client) -> Result<u8, CliError> {
 /// The jobs that satisfy a constraint.
 pub(super) async fn fetch(
     client: &Client,
-    constraint: Value,
+    constraint: Constraint,
     count: u64,
     since: f64,
 ) -> Result<Vec<Value>, CliError> {
-    let payload = json!({
-        "max_entries": count, "constraint": constraint, "attrs": ["all"], "since": since,
-    });
-    let mut answer = client.rpc("job-list.list", payload).await?;
-    match answer.get_mut("jobs").map(Value::take) {
-        Some(Value::Array(jobs)) => Ok(jobs),
-        _ => Ok(Vec::new()),
-    }
+    let request = List {
+        max_entries: Some(i64::try_from(count).unwrap_or(i64::MAX)),
+        constraint: Some(constraint.into()),
+        attrs: ALL,
+        since: Some(since),
+    };
+    Ok(client.call(request).await?.jobs)
 }
 
 async fn print_list(
     client: &Client,
-    constraint: Value,
+    constraint: Constraint,
     count: u64,
     since: f64,
 ) -> Result<u8, CliError> {
@@ -130,17 +131,17 @@ async fn print_list(
     Ok(0)
 }
 
-/// The job's attributes once it has reached the state, looked at again after each of its events.
+/// Waits until a job has reached the state, and returns its attributes. They are read again after each of
+/// its events.
 async fn reached(client: &Client, target: &Target, wanted: State) -> Result<Value, CliError> {
     let mut events = None;
     loop {
-        let payload = json!({ "id": target.id, "attrs": ["all"] });
-        let answer = client.rpc("job-list.list-id", payload).await;
-        // The service's name is spelled as scripts know it.
+        let answer = client.call(ListId { id: target.id, attrs: ALL }).await;
+        // Flux misspells the topic in this message, and scripts may look for it.
         let answer = answer.map_err(|error| {
             CliError::failure(format!("flux job-list.list-d: {}", strerror(error.errno)))
         })?;
-        let job = answer.get("job").cloned().unwrap_or_default();
+        let job = answer.job;
         let state = job.get("state").and_then(Value::as_u64).unwrap_or(0);
         if state >= u64::from(wanted.value()) {
             return Ok(job);
@@ -167,7 +168,7 @@ fn userid(args: &ListArgs) -> Result<Option<u32>, CliError> {
     }
 }
 
-/// This output is for programs; people want `jobs`.
+/// Refuses to print to a terminal: this output is for programs.
 fn refuse_terminal() -> Result<(), CliError> {
     if std::io::stdout().is_terminal() {
         let text = "This is not the command you are looking for. Try flux-jobs(1).";

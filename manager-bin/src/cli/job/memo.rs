@@ -2,12 +2,13 @@
 
 use std::io::Read;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::target::Target;
 use crate::cli::message::CliError;
 use crate::client::Client;
 use crate::daemon::config::{merge, nest};
+use crate::rpc::services::job_manager::Memo;
 
 /// Options and arguments of `job memo`.
 #[derive(Debug, clap::Args)]
@@ -31,14 +32,16 @@ pub(super) async fn run(client: &Client, args: &MemoArgs) -> Result<u8, CliError
         std::io::stdin().lock().read_to_string(&mut text)?;
         Ok(text)
     })?;
-    let payload = json!({ "id": target.id, "volatile": args.volatile, "memo": memo });
-    let answer = client.rpc("job-manager.memo", payload).await;
+    let answer = client.call(Memo { id: target.id, volatile: args.volatile, memo }).await;
     answer.map_err(|error| CliError::failure(format!("memo: {error}")))?;
     Ok(0)
 }
 
 /// The object that the notes make.
-fn memo(notes: &[String], stdin: impl Fn() -> Result<String, CliError>) -> Result<Value, CliError> {
+fn memo(
+    notes: &[String],
+    stdin: impl Fn() -> Result<String, CliError>,
+) -> Result<Map<String, Value>, CliError> {
     let mut whole = Value::Object(Map::new());
     for note in notes {
         let missing = |key| CliError::failure(format!("memo: no value for key={key}"));
@@ -49,16 +52,22 @@ fn memo(notes: &[String], stdin: impl Fn() -> Result<String, CliError>) -> Resul
             .ok_or_else(|| CliError::failure(format!("memo: a part of key {key:?} is empty")))?;
         merge(&mut whole, nested);
     }
-    Ok(whole)
+    match whole {
+        Value::Object(whole) => Ok(whole),
+        _ => Ok(Map::new()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn of(notes: &[&str]) -> Result<Value, String> {
         let notes: Vec<String> = notes.iter().map(|note| (*note).to_owned()).collect();
-        memo(&notes, || Ok("[1, 2]\n".to_owned())).map_err(|error| error.text)
+        let memo = memo(&notes, || Ok("[1, 2]\n".to_owned()));
+        memo.map(Value::Object).map_err(|error| error.text)
     }
 
     #[test]

@@ -173,12 +173,12 @@ pub(crate) fn run(args: JobArgs) -> ExitCode {
     }
 }
 
-/// Prints a message of this command that doesn't end it.
+/// Prints a message of this command, which continues.
 fn say(text: impl std::fmt::Display) {
     session::complain(COMMAND, Family::Compiled, &text.to_string());
 }
 
-/// The exit code of several jobs of which some failed.
+/// The exit code of a command on several jobs.
 fn any_failed(failed: bool) -> Result<u8, CliError> {
     Ok(u8::from(failed))
 }

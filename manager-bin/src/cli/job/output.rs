@@ -1,4 +1,4 @@
-//! The output of a job's tasks, as its log has it (RFC 24), put on our own stdout and stderr.
+//! Prints the output of a job's tasks from its log (RFC 24) to standard output and standard error.
 
 use std::io;
 

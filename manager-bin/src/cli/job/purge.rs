@@ -1,12 +1,13 @@
-//! `job purge`: forgets inactive jobs, by their ids or those over a limit.
+//! `job purge`: removes inactive jobs, by their ids or those over a limit.
 
 use jobtap_core::job::Fsd;
-use serde_json::{Value, json};
 
 use super::target::Target;
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::{Client, RpcError};
+use crate::rpc::services::job_list::GetStats;
+use crate::rpc::services::job_manager::{Purge, PurgeId};
 
 /// Options and arguments of `job purge`.
 #[derive(Debug, clap::Args)]
@@ -35,21 +36,21 @@ pub(super) async fn run(client: &Client, args: &PurgeArgs) -> Result<u8, CliErro
     } else {
         by_ids(client, args).await?
     };
-    let stats = client.rpc("job-list.job-stats", json!({})).await.map_err(failed)?;
-    let left = stats.pointer("/job_states/inactive").and_then(Value::as_u64).unwrap_or(0);
-    session::print(&summary(purged, left, args.force))?;
+    let stats = client.call(GetStats {}).await.map_err(failed)?;
+    session::print(&summary(purged, stats.all.job_states.inactive, args.force))?;
     Ok(0)
 }
 
 async fn by_limits(client: &Client, args: &PurgeArgs) -> Result<u64, CliError> {
-    let payload = json!({
-        "age_limit": age(args.age_limit.as_deref())?, "num_limit": args.num_limit,
-        "batch": args.batch, "force": args.force,
-    });
+    let request = Purge {
+        age_limit: age(args.age_limit.as_deref())?,
+        num_limit: args.num_limit,
+        batch: args.batch,
+        force: args.force,
+    };
     let mut total = 0;
     loop {
-        let answer = client.rpc("job-manager.purge", payload.clone()).await.map_err(failed)?;
-        let purged = count(&answer);
+        let purged = client.call(request.clone()).await.map_err(failed)?.count;
         total += purged;
         if !args.force || purged == 0 {
             return Ok(total);
@@ -66,19 +67,14 @@ async fn by_ids(client: &Client, args: &PurgeArgs) -> Result<u64, CliError> {
         args.ids.iter().map(|text| Target::parse(text)).collect::<Result<_, _>>()?;
     let mut total = 0;
     for target in targets {
-        let payload = json!({ "id": target.id, "force": args.force });
-        let answer = client.rpc("job-manager.purge-id", payload).await.map_err(failed)?;
-        total += count(&answer);
+        let request = PurgeId { id: target.id, force: args.force };
+        total += client.call(request).await.map_err(failed)?.count;
     }
     Ok(total)
 }
 
 fn failed(error: RpcError) -> CliError {
     CliError::failure(format!("purge: {error}"))
-}
-
-fn count(answer: &Value) -> u64 {
-    answer.get("count").and_then(Value::as_u64).unwrap_or(0)
 }
 
 /// Seconds; -1 is no limit.

@@ -1,11 +1,10 @@
 //! `job raise`: raises an exception on jobs.
 
-use serde_json::json;
-
 use super::target::Target;
 use super::{any_failed, say};
 use crate::cli::message::CliError;
 use crate::client::Client;
+use crate::rpc::services::job_manager::Raise;
 
 /// Options and arguments of `job raise`.
 #[derive(Debug, clap::Args)]
@@ -36,10 +35,13 @@ pub(super) async fn run(client: &Client, args: &RaiseArgs) -> Result<u8, CliErro
     };
     let mut failed = false;
     for target in &targets {
-        let payload = json!({
-            "id": target.id, "severity": args.severity, "type": args.kind, "note": note,
-        });
-        if let Err(error) = client.rpc("job-manager.raise", payload).await {
+        let request = Raise {
+            id: target.id,
+            kind: args.kind.clone(),
+            severity: args.severity,
+            note: note.clone(),
+        };
+        if let Err(error) = client.call(request).await {
             say(format!("raise {}: {error}", target.typed));
             failed = true;
         }
@@ -47,7 +49,7 @@ pub(super) async fn run(client: &Client, args: &RaiseArgs) -> Result<u8, CliErro
     any_failed(failed)
 }
 
-/// The ids up to the first word that is none, and the rest.
+/// The ids up to the first word that is not one, and the remaining words.
 fn split(words: &[String]) -> Result<(Vec<Target>, &[String]), CliError> {
     let mut targets = Vec::new();
     let mut rest = words;

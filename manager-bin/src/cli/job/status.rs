@@ -1,4 +1,4 @@
-//! `job status`: waits for jobs and tells how they ended.
+//! `job status`: waits for jobs and prints how they ended.
 
 use jobtap_core::eventlog::EventEntry;
 use jobtap_core::job::WaitStatus;
@@ -54,7 +54,7 @@ impl Ending {
     }
 }
 
-/// The exit code that stands for a job; `exception` is for one that an exception ended without a code.
+/// The exit code for a job; `exception` is that of a job that an exception ended before it had one.
 pub(in crate::cli) fn exit_code_of(ending: &Ending, exception: u8) -> u8 {
     match ending.status {
         Some(status) if !status.is_success() => status.exit_code().unwrap_or(1),

@@ -1,15 +1,14 @@
-//! `job submit`: submits a jobspec that was made elsewhere.
+//! `job submit`: submits a jobspec from a file or standard input.
 
 use std::io::Read;
 
 use jobtap_core::job::Flags;
-use serde_json::json;
 
 use crate::cli::ids::show_id;
 use crate::cli::message::{CliError, system_text};
 use crate::cli::session;
-use crate::cli::submit::submitted_id;
 use crate::client::Client;
+use crate::rpc::services::ingest::Submit;
 
 /// The flag of a jobspec that is signed already; it is for this command alone.
 const SIGNED: &str = "signed";
@@ -41,9 +40,10 @@ pub(super) async fn run(client: &Client, args: &JobSubmitArgs) -> Result<u8, Cli
     if text.trim().is_empty() {
         return Err(CliError::failure("required jobspec is empty"));
     }
-    let key = if signed { "J" } else { "jobspec" };
-    let payload = json!({ key: text, "urgency": args.urgency, "flags": flags.bits() });
-    let id = submitted_id(&client.rpc("job-ingest.submit", payload).await?)?;
+    let (signed, jobspec) = if signed { (Some(text), None) } else { (None, Some(text.into())) };
+    let request =
+        Submit { jobspec, signed, urgency: Some(args.urgency), flags: Some(flags.bits()) };
+    let id = client.call(request).await?.id;
     session::print(&format!("{}\n", show_id(id)))?;
     Ok(0)
 }

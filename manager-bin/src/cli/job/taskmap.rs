@@ -3,13 +3,13 @@
 use jobtap_core::eventlog::decode_log;
 use jobtap_core::job::{JobId, TaskMap};
 use jobtap_core::resource::ResourceSet;
-use serde_json::{Value, json};
 
 use super::target::Target;
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::{Client, RpcError};
 use crate::rpc::errno::EPERM;
+use crate::rpc::services::job_info::Lookup;
 
 /// Options and arguments of `job taskmap`.
 #[derive(Debug, clap::Args)]
@@ -108,14 +108,14 @@ pub(super) fn node_of(map: &TaskMap, task: u64) -> Result<u64, CliError> {
     node.ok_or_else(|| CliError::failure(format!("No such task in the map: {task}")))
 }
 
-/// What the job's execution said when its tasks were started.
+/// The task map of a job, which the execution system posted when the tasks were started.
 pub(super) async fn of_job(client: &Client, id: JobId) -> Result<TaskMap, CliError> {
     lookup(client, id, "jobspec").await.map_err(|error| {
         let why = if error.errno == EPERM { error.to_string() } else { "no such job".to_owned() };
         CliError::failure(format!("Unable to get job taskmap: {why}"))
     })?;
     let none = || CliError::failure("No taskmap found for job");
-    // A job that never ran has no such log.
+    // A job that was never started has no such log.
     let log = lookup(client, id, "guest.exec.eventlog").await.map_err(|_| none())?;
     let entries = decode_log(&log).map_err(|error| CliError::failure(error.to_string()))?;
     let start = entries.iter().find(|entry| entry.name == "shell.start").ok_or_else(none)?;
@@ -142,9 +142,7 @@ impl Hosts {
 }
 
 async fn lookup(client: &Client, id: JobId, key: &str) -> Result<String, RpcError> {
-    let payload = json!({ "id": id, "keys": [key], "flags": 0 });
-    let answer = client.rpc("job-info.lookup", payload).await?;
-    Ok(answer.get(key).and_then(Value::as_str).unwrap_or_default().to_owned())
+    Ok(client.call(Lookup::key(id, key)).await?.get(key).to_owned())
 }
 
 #[cfg(test)]

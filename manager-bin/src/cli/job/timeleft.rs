@@ -1,14 +1,15 @@
-//! `job timeleft`: how long a running job may go on.
+//! `job timeleft`: prints how long a running job may continue.
 
 use std::time::SystemTime;
 
 use jobtap_core::job::Fsd;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::target::Target;
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::Client;
+use crate::rpc::services::job_list::ListId;
 
 /// Printed for a job without limit.
 const UNLIMITED: u32 = u32::MAX;
@@ -35,7 +36,7 @@ pub(super) async fn run(client: &Client, args: &TimeleftArgs) -> Result<u8, CliE
         (None, true) => "infinity".to_owned(),
         (None, false) => UNLIMITED.to_string(),
         (Some(left), true) => Fsd::from_secs(left).unwrap_or(Fsd::ZERO).to_string(),
-        // Rounded down, but something that is left isn't nothing.
+        // Rounded down, but not to zero while any time is left.
         (Some(left), false) => left.floor().max(f64::from(u8::from(left > 0.0))).to_string(),
     };
     session::print(&format!("{text}\n"))?;
@@ -44,10 +45,10 @@ pub(super) async fn run(client: &Client, args: &TimeleftArgs) -> Result<u8, CliE
 
 /// Seconds that are left; `None` without limit.
 async fn of_job(client: &Client, target: &Target) -> Result<Option<f64>, CliError> {
-    let payload = json!({ "id": target.id, "attrs": ["state", "expiration"] });
-    let answer = client.rpc("job-list.list-id", payload).await;
+    let request = ListId { id: target.id, attrs: &["state", "expiration"] };
+    let answer = client.call(request).await;
     let answer = answer.map_err(|error| CliError::failure(format!("{}: {error}", target.typed)))?;
-    let number = |key| answer.pointer(&format!("/job/{key}")).and_then(Value::as_f64);
+    let number = |key| answer.job.get(key).and_then(Value::as_f64);
     if number("state") != Some(f64::from(jobtap_core::job::State::Run.value())) {
         return Err(CliError::failure(format!("{}: job is not running", target.typed)));
     }

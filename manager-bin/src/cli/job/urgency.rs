@@ -1,12 +1,12 @@
 //! `job urgency`: changes a job's urgency.
 
 use jobtap_core::job::Urgency;
-use serde_json::{Value, json};
 
 use super::target::Target;
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::Client;
+use crate::rpc::services::job_manager::SetUrgency;
 
 /// Options and arguments of `job urgency`.
 #[derive(Debug, clap::Args)]
@@ -26,13 +26,12 @@ pub(super) struct UrgencyArgs {
 pub(super) async fn run(client: &Client, args: &UrgencyArgs) -> Result<u8, CliError> {
     let target = Target::parse(&args.id)?;
     let urgency = parse(&args.urgency)?;
-    let payload = json!({ "id": target.id, "urgency": urgency });
     let answer = client
-        .rpc("job-manager.urgency", payload)
+        .call(SetUrgency { id: target.id, urgency })
         .await
         .map_err(|error| CliError::failure(format!("{}: {error}", target.typed)))?;
     if args.verbose
-        && let Some(old) = answer.get("old_urgency").and_then(Value::as_i64)
+        && let Some(old) = answer.old_urgency
     {
         session::note(&format!("old urgency: {}", describe(old)));
     }
@@ -44,7 +43,7 @@ fn parse(text: &str) -> Result<i64, CliError> {
         "hold" => Urgency::HOLD,
         "default" => Urgency::DEFAULT,
         "expedite" => Urgency::EXPEDITE,
-        // Its range is the manager's to check.
+        // The manager checks the range.
         _ => {
             let bad = |_| CliError::failure(format!("error parsing urgency: \"{text}\""));
             return text.parse().map_err(bad);

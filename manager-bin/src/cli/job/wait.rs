@@ -1,15 +1,13 @@
 //! `job wait`: waits for the end of jobs that were submitted with the flag `waitable`.
 
-use jobtap_core::job::JobId;
-use serde_json::{Value, json};
-
 use super::any_failed;
 use super::target::Target;
 use crate::cli::ids::show_id;
 use crate::cli::message::CliError;
 use crate::cli::session;
-use crate::client::{Client, RpcError};
+use crate::client::Client;
 use crate::rpc::errno::ECHILD;
+use crate::rpc::services::job_manager::Wait;
 
 /// Exit code for a job that can't be waited for.
 const NOT_WAITABLE: u8 = 2;
@@ -28,52 +26,37 @@ pub(super) struct WaitArgs {
     id: Option<String>,
 }
 
-/// How a job ended, as the manager tells it.
-struct End {
-    id: Option<JobId>,
-    success: bool,
-    text: String,
-}
-
 /// Runs the command.
 pub(super) async fn run(client: &Client, args: &WaitArgs) -> Result<u8, CliError> {
     if args.all {
         return all(client, args.verbose).await;
     }
     let target = args.id.as_deref().map(Target::parse).transpose()?;
-    let end = wait(client, target.as_ref().map(|target| target.id)).await.map_err(|error| {
+    let request = Wait::new(target.as_ref().map(|target| target.id));
+    let end = client.call(request).await.map_err(|error| {
         let code = if error.errno == ECHILD { NOT_WAITABLE } else { 1 };
         CliError { code, ..CliError::failure(error) }
     })?;
     if let (None, Some(id)) = (&target, end.id) {
         session::print(&format!("{}\n", show_id(id)))?;
     }
-    if end.success { Ok(0) } else { Err(CliError::failure(end.text)) }
+    if end.success { Ok(0) } else { Err(CliError::failure(end.errstr)) }
 }
 
 /// Waits until there is nothing left to wait for.
 async fn all(client: &Client, verbose: bool) -> Result<u8, CliError> {
     let mut failed = false;
     loop {
-        let end = match wait(client, None).await {
+        let end = match client.call(Wait::new(None)).await {
             Err(error) if error.errno == ECHILD => return any_failed(failed),
             end => end?,
         };
         let id = end.id.map(show_id).unwrap_or_default();
         failed |= !end.success;
         if !end.success {
-            session::note(&format!("{id}: {}", end.text));
+            session::note(&format!("{id}: {}", end.errstr));
         } else if verbose {
             session::note(&format!("{id}: job completed successfully"));
         }
     }
-}
-
-async fn wait(client: &Client, id: Option<JobId>) -> Result<End, RpcError> {
-    let answer = client.rpc("job-manager.wait", json!({ "id": id })).await?;
-    Ok(End {
-        id: answer.get("id").and_then(Value::as_u64).map(JobId::new),
-        success: answer.get("success").and_then(Value::as_bool).unwrap_or(false),
-        text: answer.get("errstr").and_then(Value::as_str).unwrap_or_default().to_owned(),
-    })
 }

@@ -1,12 +1,11 @@
-//! `job why`: what a job waits for, and on whom. Flux has no such command.
-
-use serde_json::{Value, json};
+//! `job why`: prints what a job waits for. Flux has no such command.
 
 use super::target::Target;
 use crate::cli::ids::IdStyle;
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::Client;
+use crate::rpc::services::job_manager::{Reason, Reasons, Why};
 use crate::shown;
 
 /// Options and arguments of `job why`.
@@ -25,11 +24,15 @@ pub(super) async fn run(client: &Client, args: &WhyArgs) -> Result<u8, CliError>
     let mut failed = false;
     for id in &args.ids {
         let target = Target::parse(id)?;
-        match client.rpc("job-manager.why", json!({ "id": target.id })).await {
-            Ok(answer) if args.json => session::print(&format!("{answer}\n"))?,
-            Ok(answer) => {
-                session::print(&lines(&target.typed, &answer, IdStyle::current()))?;
-            }
+        let request = Why { id: target.id };
+        let text = if args.json {
+            client.call_raw(request).await.map(|answer| format!("{answer}\n"))
+        } else {
+            let answer = client.call(request).await;
+            answer.map(|answer| lines(&target.typed, &answer, IdStyle::current()))
+        };
+        match text {
+            Ok(text) => session::print(&text)?,
             Err(error) => {
                 super::say(format!("{}: {error}", target.typed));
                 failed = true;
@@ -39,16 +42,11 @@ pub(super) async fn run(client: &Client, args: &WhyArgs) -> Result<u8, CliError>
     super::any_failed(failed)
 }
 
-/// A line for each reason; the ids in it, which are the manager's, in our style.
-fn lines(id: &str, answer: &Value, style: IdStyle) -> String {
-    let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
-    let state = text(answer.get("state"));
-    let reasons = answer.get("reasons").and_then(Value::as_array);
-    let line = |reason: &Value| {
-        let reason = text(reason.get("text"));
-        format!("{id}: {state}: {}\n", shown::in_line(&reason))
-    };
-    let lines: String = reasons.into_iter().flatten().map(line).collect();
+/// A line for each reason, with job ids in the style of this command's environment.
+fn lines(id: &str, answer: &Reasons, style: IdStyle) -> String {
+    let state = &answer.state;
+    let line = |reason: &Reason| format!("{id}: {state}: {}\n", shown::in_line(&reason.text));
+    let lines: String = answer.reasons.iter().map(line).collect();
     match style {
         IdStyle::Unicode => lines,
         IdStyle::Ascii => lines.replace('ƒ', "f"),
@@ -61,12 +59,12 @@ mod tests {
 
     #[test]
     fn each_reason_is_a_line_with_job_and_state() {
-        let reasons =
-            json!([{"kind": "held", "text": "it is held"}, {"kind": "queue", "text": "x"}]);
-        let answer = json!({"id": 1, "state": "SCHED", "reasons": reasons});
-        let lines = |answer| lines("f1", &answer, IdStyle::Ascii);
-        assert_eq!(lines(answer), "f1: SCHED: it is held\nf1: SCHED: x\n");
-        let other = json!({"state": "SCHED", "reasons": [{"text": "held by ƒ2"}]});
-        assert_eq!(lines(other), "f1: SCHED: held by f2\n");
+        let lines = |texts: &[&str]| {
+            let reason = |text: &&str| Reason { kind: "x".to_owned(), text: (*text).to_owned() };
+            let reasons = texts.iter().map(reason).collect();
+            lines("f1", &Reasons { state: "SCHED".to_owned(), reasons }, IdStyle::Ascii)
+        };
+        assert_eq!(lines(&["it is held", "x"]), "f1: SCHED: it is held\nf1: SCHED: x\n");
+        assert_eq!(lines(&["held by ƒ2"]), "f1: SCHED: held by f2\n");
     }
 }

@@ -1,14 +1,13 @@
 //! `kvs get`: values as they are stored.
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::about;
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::{Client, RpcError};
 use crate::rpc::errno::EPROTO;
+use crate::rpc::services::kvs::Lookup;
 
 /// Options and arguments of `kvs get`.
 #[derive(Debug, clap::Args)]
@@ -32,7 +31,8 @@ pub(super) async fn run(client: &Client, args: &GetArgs) -> Result<u8, CliError>
     for key in &args.keys {
         let bytes = value(client, key).await.map_err(|error| about(key, error))?;
         let printed = printed(args, key, bytes)?;
-        // Values have texts of users in them, such as jobspecs; most are JSON, and stay the same.
+        // Values may contain texts of users, so control characters are escaped. Most values are JSON, which
+        // has none.
         match std::str::from_utf8(&printed) {
             Ok(text) if !args.raw => session::print(text)?,
             _ => session::put(&mut std::io::stdout().lock(), &printed)?,
@@ -58,13 +58,6 @@ fn printed(args: &GetArgs, key: &str, bytes: Vec<u8>) -> Result<Vec<u8>, CliErro
 
 /// The value of a key.
 pub(super) async fn value(client: &Client, key: &str) -> Result<Vec<u8>, RpcError> {
-    let answer = client.rpc("kvs.lookup", json!({ "key": key })).await?;
-    let text = |name| answer.get(name).and_then(Value::as_str);
-    match (text("value"), text("base64")) {
-        (Some(text), _) => Ok(text.as_bytes().to_vec()),
-        (None, Some(text)) => {
-            BASE64_STANDARD.decode(text).map_err(|error| RpcError::new(EPROTO, error.to_string()))
-        }
-        (None, None) => Err(RpcError::new(EPROTO, "the answer has no value")),
-    }
+    let found = client.call(Lookup { key: key.to_owned() }).await?;
+    found.into_bytes().map_err(|error| RpcError::new(EPROTO, error.to_string()))
 }

@@ -1,12 +1,11 @@
 //! `kvs ls` and `kvs dir`: what is in a directory of the tree of keys.
 
-use serde_json::json;
-
 use super::{about, get};
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::{Client, RpcError};
-use crate::rpc::errno::{EISDIR, ENOTDIR, EPROTO};
+use crate::rpc::errno::{EISDIR, ENOTDIR};
+use crate::rpc::services::kvs::List;
 
 /// Longest line of `kvs dir` in characters, its usual width.
 const WIDTH: usize = 79;
@@ -59,7 +58,7 @@ pub(super) async fn ls(client: &Client, args: &LsArgs) -> Result<u8, CliError> {
             continue;
         }
         let entries = match entries(client, key, false).await {
-            // A key in place of a directory stands for itself.
+            // A key that is no directory is printed itself.
             Err(error) if error.errno == ENOTDIR => {
                 session::print(&format!("{key}\n"))?;
                 continue;
@@ -135,9 +134,7 @@ fn cut(line: String, width: usize) -> String {
 
 /// The keys in a directory; those of directories end in a dot.
 async fn entries(client: &Client, key: &str, recursive: bool) -> Result<Vec<String>, RpcError> {
-    let answer = client.rpc("kvs.list", json!({ "key": key, "recursive": recursive })).await?;
-    let keys = answer.get("keys").cloned().unwrap_or_default();
-    serde_json::from_value(keys).map_err(|error| RpcError::new(EPROTO, error.to_string()))
+    Ok(client.call(List { key: key.to_owned(), recursive }).await?.keys)
 }
 
 async fn exists(client: &Client, key: &str) -> Result<(), RpcError> {

@@ -1,4 +1,4 @@
-//! `kvs`: the stored keys of jobs and of the instance, to look at, to keep, to bring back.
+//! `kvs`: reads, dumps and restores the stored keys of jobs and of the instance.
 
 mod get;
 mod list;

@@ -1,9 +1,7 @@
-//! `kvs dump` and `kvs restore`: everything at once, as an archive.
+//! `kvs dump` and `kvs restore`: all stored keys as an archive.
 
 use std::io;
 use std::path::{Path, PathBuf};
-
-use serde_json::{Value, json};
 
 use crate::archive;
 use crate::cli::message::{CliError, Prog, plural};
@@ -11,9 +9,10 @@ use crate::cli::session;
 use crate::client::Client;
 use crate::daemon::statedir::StateDir;
 use crate::files::TemporaryDir;
+use crate::rpc::services::kvs::{Dump, Dumped};
 
-/// What stands for standard output in the place of a file. The manager writes the file and has another
-/// standard output than this command.
+/// The names of files that mean standard output. They are handled here, since the manager, which writes the
+/// archive, has another standard output.
 const STDOUT: [&str; 2] = ["-", "/dev/stdout"];
 
 /// Options and arguments of `kvs dump`.
@@ -50,21 +49,20 @@ pub(super) async fn dump(client: &Client, args: &DumpArgs) -> Result<u8, CliErro
         written(client, &std::path::absolute(&args.file)?).await?
     };
     if args.verbose {
-        let count = |name: &str| answer.get(name).and_then(Value::as_u64).unwrap_or(0);
-        say(&counted("dumped", count("jobs"), count("keys")));
+        say(&counted("dumped", answer.jobs, answer.keys));
     }
     Ok(0)
 }
 
 /// Has the manager write the archive: it runs as the same user as this command.
-async fn written(client: &Client, file: &Path) -> Result<Value, CliError> {
-    let Some(path) = file.to_str() else {
+async fn written(client: &Client, file: &Path) -> Result<Dumped, CliError> {
+    if file.to_str().is_none() {
         return Err(CliError::failure(format!("{}: the name is not UTF-8", file.display())));
-    };
-    Ok(client.rpc("kvs.dump", json!({ "file": path })).await?)
+    }
+    Ok(client.call(Dump { file: file.to_owned() }).await?)
 }
 
-async fn dump_to_stdout(client: &Client, file: &Path) -> Result<Value, CliError> {
+async fn dump_to_stdout(client: &Client, file: &Path) -> Result<Dumped, CliError> {
     let answer = written(client, file).await?;
     let mut file = std::fs::File::open(file)?;
     io::copy(&mut file, &mut io::stdout().lock()).map_err(|error| CliError::write(&error))?;

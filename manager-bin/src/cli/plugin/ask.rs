@@ -1,4 +1,4 @@
-//! `plugin call`: asks a plugin's service.
+//! `plugin call`: sends a request to a plugin's service.
 
 use serde_json::{Value, json};
 
@@ -25,18 +25,18 @@ pub(super) async fn run(client: &Client, args: &CallArgs) -> Result<u8, CliError
     let topic = topic(&args.service);
     let payload = payload(args.payload.as_deref())?;
     if !args.stream {
-        let answer = client.rpc(&topic, payload).await?;
+        let answer = client.call_topic(&topic, payload).await?;
         session::print(&format!("{answer}\n"))?;
         return Ok(0);
     }
-    let mut answers = client.stream(&topic, payload).await?;
+    let mut answers = client.stream_topic(&topic, payload).await?;
     while let Some(answer) = answers.next().await {
         session::print(&format!("{}\n", answer?))?;
     }
     Ok(0)
 }
 
-/// A builtin's leading dot is no part of its services' names.
+/// The topic of a plugin's service. The leading dot of a builtin's name is not a part of it.
 fn topic(service: &str) -> String {
     format!("job-manager.{}", service.strip_prefix('.').unwrap_or(service))
 }

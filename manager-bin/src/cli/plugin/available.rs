@@ -1,6 +1,6 @@
 //! `plugin available`: the plugins and schedulers that are linked into this program, and where they come from.
 //!
-//! No manager is asked: this tells what a binary is before anybody starts it.
+//! Needs no manager: it describes a binary before it is started.
 
 use jobtap_core::SDK_VERSION;
 use jobtap_core::host::{Load, PluginDescriptor};
@@ -8,7 +8,7 @@ use jobtap_core::sched::SchedulerDescriptor;
 use serde_json::{Value, json};
 
 use crate::build::{Composition, linked, own};
-use crate::cli::columns::{Column, Side, table};
+use crate::cli::format::columns::{Column, Side, table};
 use crate::cli::message::CliError;
 use crate::cli::session;
 
@@ -54,7 +54,7 @@ fn topics(plugin: &PluginDescriptor) -> Vec<String> {
     topics
 }
 
-/// What a text says, or nothing.
+/// A text, or `None` if it is empty.
 fn some(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
 }

@@ -1,13 +1,12 @@
-//! `plugin list`, `query` and `schema`: what is loaded, and what it tells of itself.
+//! `plugin list`, `query` and `schema`: print the loaded plugins, their own data, and the schemas of their
+//! configurations.
 
-use serde_json::{Value, json};
-
-use super::TOPIC;
 use super::names::{Among, explain};
-use crate::cli::columns::{Column, Side, table};
+use crate::cli::format::columns::{Column, Side, table};
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::Client;
+use crate::rpc::services::plugin::{GetSchema, Jobtap, Loaded, Query};
 
 /// Options of `plugin list`.
 #[derive(Debug, clap::Args)]
@@ -38,51 +37,42 @@ pub(super) struct SchemaArgs {
 
 /// Runs `plugin list`.
 pub(super) async fn list(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
-    let answer = client.rpc(TOPIC, json!({})).await?;
-    let key = if args.long { "details" } else { "plugins" };
-    let plugins = answer.get(key).and_then(Value::as_array).into_iter().flatten();
-    let name = |plugin: &Value| {
-        let name = plugin.get("name").unwrap_or(plugin);
-        name.as_str().unwrap_or_default().to_owned()
-    };
-    let shown = plugins.filter(|plugin| args.all || !name(plugin).starts_with('.'));
+    let details = client.call(Jobtap::default()).await?.details;
+    let shown = details.iter().filter(|plugin| args.all || !plugin.name.starts_with('.'));
     if args.long {
         session::print(&long(shown))?;
     } else {
-        session::print(&shown.map(|plugin| name(plugin) + "\n").collect::<String>())?;
+        session::print(&shown.map(|plugin| format!("{}\n", plugin.name)).collect::<String>())?;
     }
     Ok(0)
 }
 
-fn long<'a>(plugins: impl Iterator<Item = &'a Value>) -> String {
+fn long<'a>(plugins: impl Iterator<Item = &'a Loaded>) -> String {
     let columns = ["PLUGIN", "CRATE", "VERSION", "STATE"].map(|name| Column(name, Side::Left));
-    let row = |plugin: &Value| {
-        let text = |key: &str| plugin.get(key).and_then(Value::as_str).unwrap_or("-").to_owned();
-        let faulted = plugin.get("faulted").and_then(Value::as_bool).unwrap_or(false);
-        let state = if faulted { "faulted" } else { "loaded" };
-        vec![text("name"), text("crate"), text("version"), state.to_owned()]
+    let row = |plugin: &Loaded| {
+        let state = if plugin.faulted { "faulted" } else { "loaded" };
+        let Loaded { name, crate_name, version, .. } = plugin;
+        vec![name.clone(), crate_name.clone(), version.clone(), state.to_owned()]
     };
     table(&columns, plugins.map(row))
 }
 
 /// Runs `plugin query`.
 pub(super) async fn query(client: &Client, args: &QueryArgs) -> Result<u8, CliError> {
-    let payload = json!({ "name": args.plugin });
-    let answer = client.rpc("job-manager.jobtap-query", payload).await?;
+    let answer = client.call(Query { name: args.plugin.clone() }).await?;
     session::print(&format!("{answer}\n"))?;
     Ok(0)
 }
 
 /// Runs `plugin schema`.
 pub(super) async fn schema(client: &Client, args: &SchemaArgs) -> Result<u8, CliError> {
-    let payload = json!({ "name": args.plugin });
-    let answer = match client.rpc("job-manager.jobtap-schema", payload).await {
+    let answer = match client.call(GetSchema { name: args.plugin.clone() }).await {
         Ok(answer) => answer,
         Err(error) => return Err(explain(client, error, &args.plugin, Among::Linked).await),
     };
-    match answer.get("schema") {
-        None | Some(Value::Null) => {
-            // On stderr: stdout is for the schema.
+    match answer.schema {
+        None => {
+            // To standard error: standard output is for the schema.
             session::note(&format!("{} takes no configuration of its own", args.plugin));
         }
         Some(schema) => session::print(&format!("{schema:#}\n"))?,
@@ -96,10 +86,13 @@ mod tests {
 
     #[test]
     fn the_long_list_names_what_is_out_of_service() {
-        let plugins = [
-            json!({"name": "a", "crate": "site", "version": "1.0.0", "faulted": false}),
-            json!({"name": "limits", "crate": "site", "version": "1.0.0", "faulted": true}),
-        ];
+        let loaded = |name: &str, faulted| Loaded {
+            name: name.to_owned(),
+            crate_name: "site".to_owned(),
+            version: "1.0.0".to_owned(),
+            faulted,
+        };
+        let plugins = [loaded("a", false), loaded("limits", true)];
         assert_eq!(
             long(plugins.iter()),
             "PLUGIN  CRATE  VERSION  STATE\n\

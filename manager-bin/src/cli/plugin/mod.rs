@@ -1,5 +1,4 @@
-//! `plugin` (Flux's `jobtap`): looks at the manager's plugins, loads, removes and reloads them, and
-//! asks them.
+//! `plugin` (Flux's `jobtap`): lists, loads, removes, reloads and queries the manager's plugins.
 
 mod ask;
 mod available;
@@ -9,19 +8,18 @@ mod stats;
 
 use std::process::ExitCode;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::message::CliError;
 use super::session;
 use super::usage::Family;
 use crate::client::Client;
 use crate::daemon::config::{merge, nest};
+use crate::rpc::services::plugin::{Jobtap, Reload};
 use names::{Among, explain};
 
-/// Messages carry Flux's name of the command, which scripts look for.
+/// The name of the command in messages: that of Flux, which scripts look for.
 const COMMAND: &str = "jobtap";
-
-const TOPIC: &str = "job-manager.jobtap";
 
 /// Arguments of `plugin`.
 #[derive(Debug, clap::Args)]
@@ -106,9 +104,10 @@ pub(crate) fn run(args: PluginArgs) -> ExitCode {
 }
 
 async fn load(client: &Client, args: &LoadArgs) -> Result<u8, CliError> {
-    // One request for both: in between no job gets past a gate that is being exchanged.
-    let payload = json!({ "load": args.plugin, "remove": args.remove, "conf": conf(&args.conf)? });
-    let Err(error) = client.rpc(TOPIC, payload).await else {
+    // One request for both, so that no job is submitted while neither plugin is loaded.
+    let (load, remove) = (Some(args.plugin.clone()), args.remove.clone());
+    let request = Jobtap { load, remove, conf: conf(&args.conf)? };
+    let Err(error) = client.call_raw(request).await else {
         return Ok(0);
     };
     // As Flux has it, also when nothing matched `--remove`.
@@ -116,15 +115,16 @@ async fn load(client: &Client, args: &LoadArgs) -> Result<u8, CliError> {
 }
 
 async fn remove(client: &Client, args: &RemoveArgs) -> Result<u8, CliError> {
-    match client.rpc(TOPIC, json!({ "remove": args.name })).await {
+    let request = Jobtap { remove: Some(args.name.clone()), ..Jobtap::default() };
+    match client.call_raw(request).await {
         Ok(_) => Ok(0),
         Err(error) => Err(explain(client, error, &args.name, Among::Loaded).await),
     }
 }
 
 async fn reload(client: &Client, args: &ReloadArgs) -> Result<u8, CliError> {
-    let payload = json!({ "name": args.plugin, "conf": conf(&args.conf)? });
-    match client.rpc("job-manager.jobtap-reload", payload).await {
+    let request = Reload { name: args.plugin.clone(), conf: conf(&args.conf)? };
+    match client.call(request).await {
         Ok(_) => Ok(0),
         Err(error) => Err(explain(client, error, &args.plugin, Among::Loaded).await),
     }
@@ -150,6 +150,8 @@ fn conf(settings: &[String]) -> Result<Option<Value>, CliError> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -1,14 +1,13 @@
-//! Names of plugins that nobody knows, and the ones that were meant.
+//! Unknown names of plugins, and the known ones that they resemble.
 
 use jobtap_core::suggest::nearest;
-use serde_json::{Value, json};
 
-use super::TOPIC;
 use crate::cli::message::CliError;
 use crate::client::{Client, RpcError};
 use crate::rpc::errno::ENOENT;
+use crate::rpc::services::plugin::{Jobtap, Plugins};
 
-/// Which names could have been meant.
+/// Which names are searched for a similar one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Among {
     /// Those of the loaded plugins.
@@ -17,16 +16,7 @@ pub(super) enum Among {
     Linked,
 }
 
-impl Among {
-    const fn key(self) -> &'static str {
-        match self {
-            Among::Loaded => "plugins",
-            Among::Linked => "linked",
-        }
-    }
-}
-
-/// The manager's refusal; of an unknown name in Flux's words, with the name that was meant.
+/// The message for a refusal. For an unknown name it is that of Flux, with a similar name.
 pub(super) async fn explain(
     client: &Client,
     error: RpcError,
@@ -36,18 +26,18 @@ pub(super) async fn explain(
     if error.errno != ENOENT {
         return error.into();
     }
-    // Without an answer the refusal is as clear, if less helpful.
-    let plugins = client.rpc(TOPIC, json!({})).await.unwrap_or_default();
+    // If the request fails, the message has no similar name.
+    let plugins = client.call(Jobtap::default()).await.unwrap_or_default();
     CliError::failure(unknown(name, among, &plugins))
 }
 
-fn unknown(name: &str, among: Among, plugins: &Value) -> String {
+fn unknown(name: &str, among: Among, plugins: &Plugins) -> String {
     let wanted = name.strip_suffix(".so").unwrap_or(name);
-    let known = |key: &str| {
-        let names = plugins.get(key).and_then(Value::as_array);
-        names.into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>()
+    let known = match among {
+        Among::Loaded => &plugins.plugins,
+        Among::Linked => &plugins.linked,
     };
-    match nearest(wanted, known(among.key())) {
+    match nearest(wanted, known.iter().map(String::as_str)) {
         Some(meant) => format!("{name} not found; did you mean {meant:?}?"),
         None => format!("{name} not found"),
     }
@@ -59,13 +49,18 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_answered_with_the_nearest() {
-        let plugins = json!({"plugins": ["deadline"], "linked": ["deadline", "probe"]});
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let plugins = Plugins {
+            plugins: names(&["deadline"]),
+            linked: names(&["deadline", "probe"]),
+            ..Plugins::default()
+        };
         assert_eq!(
             unknown("deadlin.so", Among::Linked, &plugins),
             "deadlin.so not found; did you mean \"deadline\"?"
         );
         assert_eq!(unknown("prob", Among::Loaded, &plugins), "prob not found");
         assert_eq!(unknown("probe", Among::Loaded, &plugins), "probe not found");
-        assert_eq!(unknown("x", Among::Linked, &Value::Null), "x not found");
+        assert_eq!(unknown("x", Among::Linked, &Plugins::default()), "x not found");
     }
 }

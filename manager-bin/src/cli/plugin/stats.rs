@@ -1,12 +1,11 @@
 //! `plugin stats`: how often handlers were called, how they ended and how long they took.
 
-use serde_json::{Value, json};
-
 use super::names::{Among, explain};
-use crate::cli::columns::{Column, Side, table};
+use crate::cli::format::columns::{Column, Side, table};
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::Client;
+use crate::rpc::services::plugin::{Bucket, GetStats, Handler, Stats};
 
 /// Options and arguments of `plugin stats`.
 #[derive(Debug, clap::Args)]
@@ -43,63 +42,57 @@ const HISTOGRAM: [Column; 5] = [
 
 /// Runs the command.
 pub(super) async fn run(client: &Client, args: &StatsArgs) -> Result<u8, CliError> {
-    let payload = json!({ "name": args.plugin });
-    let answer = match client.rpc("job-manager.jobtap-stats", payload).await {
-        Ok(answer) => answer,
+    let request = GetStats { name: args.plugin.clone() };
+    let text = if args.json {
+        client.call_raw(request).await.map(|answer| format!("{answer}\n"))
+    } else {
+        client.call(request).await.map(|stats| match args.histogram {
+            true => table(&HISTOGRAM, rows(&stats, buckets)),
+            false => table(&COLUMNS, rows(&stats, |name, handler| vec![row(name, handler)])),
+        })
+    };
+    match text {
+        Ok(text) => session::print(&text)?,
         Err(error) => {
             let name = args.plugin.as_deref().unwrap_or_default();
             return Err(explain(client, error, name, Among::Loaded).await);
         }
-    };
-    let text = match (args.json, args.histogram) {
-        (true, _) => format!("{answer}\n"),
-        (false, true) => table(&HISTOGRAM, rows(&answer, buckets)),
-        (false, false) => table(&COLUMNS, rows(&answer, |name, handler| vec![row(name, handler)])),
-    };
-    session::print(&text)?;
+    }
     Ok(0)
-}
-
-fn list(value: &Value, key: &str) -> Vec<Value> {
-    value.get(key).and_then(Value::as_array).cloned().unwrap_or_default()
 }
 
 /// The rows that each handler of each plugin has.
 fn rows(
-    answer: &Value,
-    of: impl Fn(&str, &Value) -> Vec<Vec<String>>,
+    stats: &Stats,
+    of: impl Fn(&str, &Handler) -> Vec<Vec<String>>,
 ) -> impl Iterator<Item = Vec<String>> {
-    list(answer, "plugins").into_iter().flat_map(move |plugin| {
-        let name = plugin.get("name").and_then(Value::as_str).unwrap_or_default();
-        list(&plugin, "handlers").iter().flat_map(|handler| of(name, handler)).collect::<Vec<_>>()
+    stats.plugins.iter().flat_map(move |plugin| {
+        let of = |handler| of(&plugin.name, handler);
+        plugin.handlers.iter().flat_map(of).collect::<Vec<_>>()
     })
 }
 
 /// One row for each duration that calls of a handler had.
-fn buckets(plugin: &str, handler: &Value) -> Vec<Vec<String>> {
-    let text = |key: &str| handler.get(key).and_then(Value::as_str).unwrap_or("-").to_owned();
-    let bucket = |bucket: Value| {
-        let number = |key: &str| bucket.get(key).and_then(Value::as_u64).unwrap_or(0);
-        let (time, calls) = (duration(number("below")), number("calls").to_string());
-        vec![plugin.to_owned(), text("topic"), text("handler"), time, calls]
+fn buckets(plugin: &str, handler: &Handler) -> Vec<Vec<String>> {
+    let Handler { topic, handler, histogram, .. } = handler;
+    let bucket = |Bucket { below, calls }: &Bucket| {
+        let (time, calls) = (duration(*below), calls.to_string());
+        vec![plugin.to_owned(), topic.clone(), handler.clone(), time, calls]
     };
-    list(handler, "histogram").into_iter().map(bucket).collect()
+    histogram.iter().map(bucket).collect()
 }
 
-fn row(plugin: &str, handler: &Value) -> Vec<String> {
-    let text = |key: &str| handler.get(key).and_then(Value::as_str).unwrap_or("-").to_owned();
-    let count = |key: &str| handler.get(key).and_then(Value::as_u64).unwrap_or(0).to_string();
-    let time =
-        |key: &str| handler.get(key).and_then(Value::as_u64).map_or("-".to_owned(), duration);
+fn row(plugin: &str, handler: &Handler) -> Vec<String> {
+    let time = |time: Option<u64>| time.map_or_else(|| "-".to_owned(), duration);
     vec![
         plugin.to_owned(),
-        text("topic"),
-        text("handler"),
-        count("calls"),
-        count("errors"),
-        count("panics"),
-        time("p50"),
-        time("p99"),
+        handler.topic.clone(),
+        handler.handler.clone(),
+        handler.calls.to_string(),
+        handler.errors.to_string(),
+        handler.panics.to_string(),
+        time(handler.p50),
+        time(handler.p99),
     ]
 }
 
@@ -116,6 +109,9 @@ fn duration(nanoseconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde::Deserialize;
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -133,23 +129,25 @@ mod tests {
 
     #[test]
     fn each_handler_has_a_row() {
-        let answer = json!({"plugins": [{"name": "a", "handlers": [
+        let stats = json!({"plugins": [{"name": "a", "handlers": [
             {"topic": "job.new", "handler": "seen", "calls": 64, "errors": 1, "panics": 0,
              "p50": 512, "p99": null},
         ]}, {"name": "b", "handlers": []}]});
-        let rows = rows(&answer, |name, handler| vec![row(name, handler)]);
+        let stats = Stats::deserialize(stats).unwrap();
+        let rows = rows(&stats, |name, handler| vec![row(name, handler)]);
         let rows: Vec<String> = rows.map(|row| row.join(" ")).collect();
         assert_eq!(rows, ["a job.new seen 64 1 0 <512ns -"]);
     }
 
     #[test]
     fn each_duration_of_a_handler_has_a_row() {
-        let answer = json!({"plugins": [{"name": "a", "handlers": [
+        let stats = json!({"plugins": [{"name": "a", "handlers": [
             {"topic": "job.new", "handler": "seen",
              "histogram": [{"below": 512, "calls": 3}, {"below": 2048, "calls": 1}]},
             {"topic": "unload", "handler": "goes", "histogram": []},
         ]}]});
-        let rows: Vec<String> = rows(&answer, buckets).map(|row| row.join(" ")).collect();
+        let stats = Stats::deserialize(stats).unwrap();
+        let rows: Vec<String> = rows(&stats, buckets).map(|row| row.join(" ")).collect();
         assert_eq!(rows, ["a job.new seen <512ns 3", "a job.new seen <2.0us 1"]);
     }
 }

@@ -1,16 +1,15 @@
 //! `queue enable`, `disable`, `start`, `stop`.
 
-use serde_json::{Map, Value, json};
-
 use super::super::message::CliError;
 use super::QueueName;
 use super::status::{Shown, names, show};
 use crate::client::Client;
+use crate::rpc::services::queue::{Enable, Start};
 
-/// What Flux tells users whom nobody told anything else.
+/// The reason that Flux shows when none is given.
 const DEFAULT_REASON: &str = "disabled by administrator";
 
-/// What all four have.
+/// The options that all four commands have.
 #[derive(Debug, Clone, clap::Args)]
 struct Common {
     #[command(flatten)]
@@ -83,9 +82,9 @@ async fn set_enable(
     enable: bool,
     reason: Option<&str>,
 ) -> Result<u8, CliError> {
-    let name = args.name.get()?;
-    let payload = payload(name, args.all, ("enable", enable), reason);
-    let answer = client.rpc("job-manager.queue-enable", Value::Object(payload)).await;
+    let name = args.name.get()?.map(str::to_owned);
+    let reason = reason.map(str::to_owned);
+    let answer = client.call(Enable { name, all: args.all, enable, reason }).await;
     answer.map_err(|error| CliError::failure(format!("enable: {error}")))?;
     finish(client, args, Shown { submission: true, scheduling: false, counts: false }).await
 }
@@ -112,38 +111,24 @@ async fn set_start(
         let text = "Named queues are defined. Specify queues or use --all.";
         return Err(CliError::failure(text));
     }
-    let mut payload = payload(name, args.all, ("start", start), reason);
-    if nocheckpoint {
-        payload.insert("nocheckpoint".to_owned(), json!(true));
-    }
-    let answer = client.rpc("job-manager.queue-start", Value::Object(payload)).await;
+    let request = Start {
+        name: name.map(str::to_owned),
+        all: args.all,
+        start,
+        reason: reason.map(str::to_owned),
+        nocheckpoint,
+    };
+    let answer = client.call(request).await;
     answer.map_err(|error| CliError::failure(format!("start: {error}")))?;
     let counts = args.verbose;
     finish(client, args, Shown { submission: false, scheduling: true, counts }).await
 }
 
-/// Shows what has come of it.
+/// Prints the state of the queues after the change.
 async fn finish(client: &Client, args: &Common, shown: Shown) -> Result<u8, CliError> {
     if !args.quiet {
         let name = args.name.get()?.filter(|_| !args.verbose);
         show(client, name, shown).await?;
     }
     Ok(0)
-}
-
-fn payload(
-    name: Option<&str>,
-    all: bool,
-    (what, value): (&str, bool),
-    reason: Option<&str>,
-) -> Map<String, Value> {
-    let mut payload = Map::new();
-    payload.insert(what.to_owned(), json!(value));
-    payload.insert("all".to_owned(), json!(all));
-    for (key, text) in [("name", name), ("reason", reason)] {
-        if let Some(text) = text {
-            payload.insert(key.to_owned(), json!(text));
-        }
-    }
-    payload
 }

@@ -3,15 +3,15 @@
 use std::io::{self, IsTerminal};
 
 use jiff::tz::TimeZone;
-use serde_json::{Value, json};
 
 use super::super::format::{RenderOptions, Template, render, sort_rows};
 use super::super::message::{CliError, Prog};
-use super::super::named_formats::NamedFormats;
 use super::super::session;
 use super::COMMAND;
 use super::row::QueueRow;
+use crate::cli::format::named::NamedFormats;
 use crate::client::Client;
+use crate::rpc::services::queue::{GetOverview, Overview};
 
 /// The builtin formats: name, description, format.
 const FORMATS: &[(&str, &str, &str)] = &[
@@ -70,8 +70,8 @@ pub(super) async fn run(client: &Client, args: &ListArgs) -> Result<u8, CliError
     }
     let template =
         Template::parse::<QueueRow>(formats.resolve(chosen)?).map_err(CliError::failure)?;
-    let answer = client.rpc("job-manager.queue-overview", json!({})).await?;
-    let mut rows = chosen_rows(&answer, args.queue.as_deref(), colors())?;
+    let answer = client.call(GetOverview {}).await?;
+    let mut rows = chosen_rows(answer, args.queue.as_deref(), colors())?;
     sort_rows(&mut rows, template.sort_keys()).map_err(CliError::failure)?;
     let options = RenderOptions { header: !args.no_header, zone: TimeZone::system() };
     let table = render(&template, &rows, &options).map_err(CliError::failure)?;
@@ -90,13 +90,12 @@ fn colors() -> bool {
 
 /// The rows of the queues that `--queue` names, or of all.
 fn chosen_rows(
-    answer: &Value,
+    overview: Overview,
     names: Option<&str>,
     color: bool,
 ) -> Result<Vec<QueueRow>, CliError> {
-    let queues = answer.get("queues").and_then(Value::as_array);
-    let row = |queue: &Value| QueueRow { queue: queue.clone(), color };
-    let rows: Vec<QueueRow> = queues.into_iter().flatten().map(row).collect();
+    let rows = overview.queues.into_iter().map(|queue| QueueRow { queue, color });
+    let rows: Vec<QueueRow> = rows.collect();
     let Some(names) = names else { return Ok(rows) };
     let names: Vec<&str> = names.split(',').collect();
     match names.iter().find(|name| !rows.iter().any(|row| row.name() == **name)) {

@@ -1,4 +1,4 @@
-//! `queue`: whether queues take and start jobs, the change of that, and waiting for their jobs.
+//! `queue`: lists queues, enables, disables, starts and stops them, and waits for their jobs.
 
 mod change;
 mod list;

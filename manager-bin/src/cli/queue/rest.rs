@@ -1,11 +1,11 @@
-//! `queue drain` and `queue idle`: wait until jobs have come to rest.
+//! `queue drain` and `queue idle`: wait until no job is active, or until none runs.
 
 use jobtap_core::job::Fsd;
-use serde_json::{Value, json};
 
 use super::super::message::CliError;
 use super::super::session;
-use crate::client::Client;
+use crate::client::{Client, RpcError};
+use crate::rpc::services::queue::{Drain, Idle, Pending};
 
 /// Options of `queue drain`.
 #[derive(Debug, clap::Args)]
@@ -28,26 +28,27 @@ pub(super) struct IdleArgs {
 
 /// Waits until no job is active.
 pub(super) async fn drain(client: &Client, args: &DrainArgs) -> Result<u8, CliError> {
-    rest(client, "drain", args.timeout.as_deref()).await?;
+    rest("drain", client.call(Drain {}), args.timeout.as_deref()).await?;
     Ok(0)
 }
 
-/// Waits until no job runs, and tells how many are pending.
+/// Waits until no job runs, and prints how many are pending.
 pub(super) async fn idle(client: &Client, args: &IdleArgs) -> Result<u8, CliError> {
-    let answer = rest(client, "idle", args.timeout.as_deref()).await?;
-    let pending = answer.get("pending").and_then(Value::as_u64).unwrap_or(0);
+    let Pending { pending } = rest("idle", client.call(Idle {}), args.timeout.as_deref()).await?;
     if pending > 0 || !args.quiet {
         session::print(&format!("{pending} jobs\n"))?;
     }
     Ok(0)
 }
 
-/// Waits until the manager says that its jobs have come to rest.
-async fn rest(client: &Client, what: &str, timeout: Option<&str>) -> Result<Value, CliError> {
+/// Waits for the response to a request, no longer than `timeout`.
+async fn rest<T>(
+    what: &str,
+    answer: impl Future<Output = Result<T, RpcError>>,
+    timeout: Option<&str>,
+) -> Result<T, CliError> {
     let timeout = timeout.map(str::parse::<Fsd>).transpose();
     let timeout = timeout.map_err(|_| CliError::failure("invalid Flux standard duration"))?;
-    let topic = format!("job-manager.{what}");
-    let answer = client.rpc(&topic, json!({}));
     let answer = match timeout.and_then(Fsd::to_duration) {
         None => answer.await,
         Some(timeout) => tokio::time::timeout(timeout, answer)

@@ -2,14 +2,13 @@
 
 use std::borrow::Cow;
 
-use serde_json::Value;
-
 use super::super::format::{FieldValue, Row};
+use crate::rpc::services::queue::{Queue, Size};
 
-/// A queue as the manager tells of it.
+/// A queue as a row.
 #[derive(Debug, Clone)]
 pub(super) struct QueueRow {
-    pub(super) queue: Value,
+    pub(super) queue: Queue,
     /// Whether words are coloured.
     pub(super) color: bool,
 }
@@ -54,7 +53,7 @@ impl Row for QueueRow {
         }
         let (group, kind) = name.rsplit_once('.')?;
         let kind = KINDS.contains(&kind).then(|| kind.to_uppercase())?;
-        // What these are about, without the N of "number".
+        // NODES, CORES or GPUS: without the N of "number".
         let things = kind.strip_prefix('N').unwrap_or_default();
         Some(Cow::Owned(match group {
             "limits.min" => format!("MIN{things}"),
@@ -70,23 +69,23 @@ impl Row for QueueRow {
     }
 
     fn field(&self, name: &str) -> Option<FieldValue> {
-        let queue = self.text("name");
+        let queue = self.name();
         Some(match name {
             "queue" => queue.into(),
-            "queuem" if self.truth("default") => format!("{queue}*").into(),
+            "queuem" if self.queue.default => format!("{queue}*").into(),
             "queuem" => queue.into(),
-            "parent" => self.text("parent").into(),
-            "submission" => if self.truth("enable") { "enabled" } else { "disabled" }.into(),
+            "parent" => self.queue.status.parent.as_deref().unwrap_or_default().into(),
+            "submission" => if self.is_enabled() { "enabled" } else { "disabled" }.into(),
             "scheduling" => self.scheduling_word().into(),
-            "enabled" => if self.truth("enable") { "✔" } else { "✗" }.into(),
-            "enabled.ascii" => if self.truth("enable") { "y" } else { "n" }.into(),
+            "enabled" => if self.is_enabled() { "✔" } else { "✗" }.into(),
+            "enabled.ascii" => if self.is_enabled() { "y" } else { "n" }.into(),
             "started" => self.started("✔", "✗", "⏸").into(),
             "started.ascii" => self.started("y", "n", "p").into(),
-            "color_enabled" => self.colored(if self.truth("enable") { GREEN } else { RED }),
+            "color_enabled" => self.colored(if self.is_enabled() { GREEN } else { RED }),
             "color_started" => self.colored(self.started(GREEN, RED, YELLOW)),
             "color_off" => self.colored(OFF),
-            "defaults.timelimit" => self.timelimit("/defaults/timelimit"),
-            "limits.timelimit" => self.timelimit("/limits/timelimit"),
+            "defaults.timelimit" => timelimit(self.queue.defaults.timelimit),
+            "limits.timelimit" => timelimit(self.queue.limits.timelimit),
             name => return self.numbers(name),
         })
     }
@@ -95,22 +94,19 @@ impl Row for QueueRow {
 impl QueueRow {
     /// The queue's name; empty for the anonymous one.
     pub(super) fn name(&self) -> &str {
-        self.text("name")
+        &self.queue.name
     }
 
-    fn text(&self, key: &str) -> &str {
-        self.queue.get(key).and_then(Value::as_str).unwrap_or_default()
-    }
-
-    fn truth(&self, key: &str) -> bool {
-        self.queue.get(key).and_then(Value::as_bool) == Some(true)
+    fn is_enabled(&self) -> bool {
+        self.queue.status.enable == Some(true)
     }
 
     fn scheduling(&self) -> Scheduling {
-        match (self.truth("start"), self.text("blocked")) {
-            (true, _) => Scheduling::Started,
-            (false, "parent") => Scheduling::StoppedByParent,
-            (false, _) => Scheduling::Stopped,
+        let status = &self.queue.status;
+        match (status.start, status.blocked.as_deref()) {
+            (Some(true), _) => Scheduling::Started,
+            (_, Some("parent")) => Scheduling::StoppedByParent,
+            _ => Scheduling::Stopped,
         }
     }
 
@@ -135,40 +131,52 @@ impl QueueRow {
         if self.color { color.into() } else { FieldValue::empty() }
     }
 
-    fn timelimit(&self, pointer: &str) -> FieldValue {
-        let limit = self.queue.pointer(pointer).and_then(Value::as_f64);
-        FieldValue::Float(limit.unwrap_or(f64::INFINITY))
-    }
-
     /// The fields that end in a kind of resource.
     fn numbers(&self, name: &str) -> Option<FieldValue> {
         let (group, kind) = name.rsplit_once('.')?;
-        let number = |group: &str| {
-            let pointer = format!("/{}/{kind}", group.replace('.', "/"));
-            self.queue.pointer(&pointer).and_then(Value::as_i64)
+        let number = |size: &Size| match kind {
+            "nnodes" => size.nnodes,
+            "ncores" => size.ncores,
+            "ngpus" => size.ngpus,
+            _ => None,
         };
+        let Queue { limits, resources, .. } = &self.queue;
         let or_inf = |most: Option<i64>| match most {
             Some(most) => FieldValue::Int(most.into()),
             None => FieldValue::Float(f64::INFINITY),
         };
-        let (least, most) = (number("limits.min").unwrap_or(0), number("limits.max"));
+        let (least, most) = (number(&limits.min).unwrap_or(0), number(&limits.max));
         Some(match group {
             "limits.min" => FieldValue::Int(least.into()),
             "limits.max" => or_inf(most),
             "limits.range" => format!("{least}-{}", or_inf(most).text()).into(),
             "limits.range.effective" => {
-                let there = number("resources.all");
+                let there = number(&resources.all);
                 let most = [most, there].into_iter().flatten().min();
                 format!("{least}-{}", or_inf(most).text()).into()
             }
-            group => FieldValue::Int(number(group)?.into()),
+            group => {
+                let size = match group {
+                    "resources.all" => &resources.all,
+                    "resources.up" => &resources.up,
+                    "resources.down" => &resources.down,
+                    "resources.allocated" => &resources.allocated,
+                    "resources.free" => &resources.free,
+                    _ => return None,
+                };
+                FieldValue::Int(number(size)?.into())
+            }
         })
     }
 }
 
+fn timelimit(limit: Option<f64>) -> FieldValue {
+    FieldValue::Float(limit.unwrap_or(f64::INFINITY))
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -180,7 +188,7 @@ mod tests {
             "resources": {"all": {"nnodes": 4}, "free": {"nnodes": 3}},
         });
         queue.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        QueueRow { queue, color: false }
+        QueueRow { queue: serde_json::from_value(queue).unwrap(), color: false }
     }
 
     fn text(row: &QueueRow, field: &str) -> String {

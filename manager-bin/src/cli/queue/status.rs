@@ -1,11 +1,11 @@
 //! `queue status`, and the lines about queues that other subcommands print too.
 
-use serde_json::{Value, json};
-
 use super::super::message::CliError;
 use super::super::session;
 use super::QueueName;
 use crate::client::Client;
+use crate::rpc::service::Service;
+use crate::rpc::services::queue::{AllocQuery, Counts, GetStatus, List, Status};
 use crate::shown;
 
 /// Options of `queue status`.
@@ -18,7 +18,7 @@ pub(super) struct StatusArgs {
     verbose: bool,
 }
 
-/// What is shown of a queue.
+/// What is printed of a queue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shown {
     pub(super) submission: bool,
@@ -52,30 +52,26 @@ pub(super) async fn show(
         text += &lines(Some(name), &status(client, Some(name)).await?, shown);
     }
     if shown.counts {
-        text += &counts(&ask(client, "job-manager.alloc-query", json!({})).await?);
+        text += &counts(ask(client, AllocQuery {}).await?);
     }
     session::print(&text)
 }
 
 /// The names of all queues; none for the anonymous one.
 pub(super) async fn names(client: &Client) -> Result<Vec<String>, CliError> {
-    let answer = ask(client, "job-manager.queue-list", json!({})).await?;
-    let names = answer.get("queues").and_then(Value::as_array);
-    let names = names.into_iter().flatten().filter_map(Value::as_str);
-    Ok(names.map(str::to_owned).collect())
+    Ok(ask(client, List {}).await?.queues)
 }
 
-async fn status(client: &Client, name: Option<&str>) -> Result<Value, CliError> {
-    let payload = name.map_or_else(|| json!({}), |name| json!({ "name": name }));
-    ask(client, "job-manager.queue-status", payload).await
+async fn status(client: &Client, name: Option<&str>) -> Result<Status, CliError> {
+    ask(client, GetStatus { name: name.map(str::to_owned) }).await
 }
 
-async fn ask(client: &Client, topic: &str, payload: Value) -> Result<Value, CliError> {
-    let answer = client.rpc(topic, payload).await;
+async fn ask<S: Service>(client: &Client, request: S) -> Result<S::Response, CliError> {
+    let answer = client.call(request).await;
     answer.map_err(|error| CliError::failure(format!("status: {error}")))
 }
 
-fn lines(name: Option<&str>, status: &Value, shown: Shown) -> String {
+fn lines(name: Option<&str>, status: &Status, shown: Shown) -> String {
     let prefix = name.map(|name| format!("{name}: ")).unwrap_or_default();
     let mut text = String::new();
     for (line, wanted) in
@@ -88,19 +84,19 @@ fn lines(name: Option<&str>, status: &Value, shown: Shown) -> String {
     text
 }
 
-fn submission(status: &Value) -> String {
-    match status.get("enable").and_then(Value::as_bool) {
+fn submission(status: &Status) -> String {
+    match status.enable {
         Some(false) => {
-            let reason = status.get("disable_reason").and_then(Value::as_str).unwrap_or_default();
+            let reason = status.disable_reason.as_deref().unwrap_or_default();
             format!("Job submission is disabled: {}", shown::in_line(reason))
         }
         _ => "Job submission is enabled".into(),
     }
 }
 
-fn scheduling(status: &Value) -> String {
-    let stopped = status.get("start").and_then(Value::as_bool) == Some(false);
-    match status.get("stop_reason").and_then(Value::as_str) {
+fn scheduling(status: &Status) -> String {
+    let stopped = status.start == Some(false);
+    match status.stop_reason.as_deref() {
         Some(reason) if stopped => {
             format!("Scheduling is stopped: {}", shown::in_line(reason))
         }
@@ -109,13 +105,11 @@ fn scheduling(status: &Value) -> String {
     }
 }
 
-fn counts(answer: &Value) -> String {
-    let number = |key: &str| answer.get(key).and_then(Value::as_u64).unwrap_or(0);
+fn counts(counts: Counts) -> String {
+    let Counts { queue_length, alloc_pending, running } = counts;
     format!(
-        "{} alloc requests queued\n{} alloc requests pending to scheduler\n{} running jobs\n",
-        number("queue_length"),
-        number("alloc_pending"),
-        number("running"),
+        "{queue_length} alloc requests queued\n\
+         {alloc_pending} alloc requests pending to scheduler\n{running} running jobs\n"
     )
 }
 
@@ -127,24 +121,29 @@ mod tests {
 
     #[test]
     fn the_state_is_told_with_its_reason() {
-        let status = json!({"enable": true, "start": false, "stop_reason": "repair"});
+        let reason = |text: &str| Some(text.to_owned());
+        let (enable, start) = (Some(true), Some(false));
+        let stop_reason = reason("repair");
+        let status = Status { enable, start, stop_reason, ..Status::default() };
         assert_eq!(
             lines(None, &status, ALL),
             "Job submission is enabled\nScheduling is stopped: repair\n"
         );
-        let status = json!({"enable": false, "disable_reason": "full", "start": true});
+        let (enable, start) = (Some(false), Some(true));
+        let disable_reason = reason("full");
+        let status = Status { enable, start, disable_reason, ..Status::default() };
         assert_eq!(
             lines(Some("a"), &status, ALL),
             "a: Job submission is disabled: full\na: Scheduling is started\n"
         );
-        assert_eq!(scheduling(&json!({"start": false})), "Scheduling is stopped");
+        let stopped = Status { start: Some(false), ..Status::default() };
+        assert_eq!(scheduling(&stopped), "Scheduling is stopped");
     }
 
     #[test]
     fn the_counts_are_those_of_flux() {
-        let answer = json!({"queue_length": 1, "alloc_pending": 2, "running": 3});
         assert_eq!(
-            counts(&answer),
+            counts(Counts { queue_length: 1, alloc_pending: 2, running: 3 }),
             "1 alloc requests queued\n2 alloc requests pending to scheduler\n3 running jobs\n"
         );
     }

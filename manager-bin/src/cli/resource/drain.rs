@@ -1,7 +1,5 @@
 //! `resource drain` and `undrain`.
 
-use serde_json::{Value, json};
-
 use super::listing::FormArgs;
 use super::selection::NodeArgs;
 use super::status::{Nodes, StatusRow};
@@ -10,6 +8,7 @@ use crate::cli::message::{CliError, Prog};
 use crate::cli::session;
 use crate::client::Client;
 use crate::rpc::errno::EEXIST;
+use crate::rpc::services::resource::{Drain, Undrain};
 
 /// The builtin formats: name, description, format.
 const FORMATS: &[(&str, &str, &str)] = &[
@@ -79,16 +78,16 @@ pub(super) async fn run(client: &Client, args: &DrainArgs) -> Result<u8, CliErro
         return Ok(0);
     };
     let mode = match (args.force, args.update) {
-        (0, false) => Value::Null,
-        (0, true) => json!("update"),
-        (1, false) => json!("overwrite"),
-        (_, false) => json!("force-overwrite"),
+        (0, false) => None,
+        (0, true) => Some(Drain::UPDATE),
+        (1, false) => Some(Drain::OVERWRITE),
+        (_, false) => Some(Drain::FORCE_OVERWRITE),
         (_, true) => {
             return Err(CliError::failure("Only one of --force and --update may be specified"));
         }
     };
-    let payload = json!({ "targets": targets, "reason": joined(&args.reason), "mode": mode });
-    match client.rpc("resource.drain", payload).await {
+    let (targets, reason) = (targets.clone(), joined(&args.reason));
+    match client.call(Drain { targets, reason, mode: mode.map(str::to_owned) }).await {
         Ok(_) => Ok(0),
         Err(error) if error.errno == EEXIST => {
             let prog = Prog::current();
@@ -103,8 +102,8 @@ pub(super) async fn run(client: &Client, args: &DrainArgs) -> Result<u8, CliErro
 
 /// Runs `resource undrain`.
 pub(super) async fn undrain(client: &Client, args: &UndrainArgs) -> Result<u8, CliError> {
-    let mode = if args.force || args.update { json!("force") } else { Value::Null };
-    let payload = json!({ "targets": args.targets, "reason": joined(&args.reason), "mode": mode });
-    client.rpc("resource.undrain", payload).await.map_err(|error| refused(&error))?;
+    let mode = (args.force || args.update).then(|| Undrain::FORCE.to_owned());
+    let (targets, reason) = (args.targets.clone(), joined(&args.reason));
+    client.call(Undrain { targets, reason, mode }).await.map_err(|error| refused(&error))?;
     Ok(0)
 }

@@ -5,15 +5,15 @@ use std::time::Duration;
 use jobtap_core::eventlog::EventEntry;
 use jobtap_core::job::Fsd;
 use jobtap_core::resource::{Idset, ResourceSet};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::list::resources;
 use super::refused;
 use super::selection::included;
 use crate::cli::job::event_print::FormatArgs;
 use crate::cli::message::CliError;
-use crate::client::{Client, Stream};
+use crate::client::Client;
+use crate::rpc::services::resource::{GetStatus, Journal};
 
 /// Options of `resource eventlog`.
 #[derive(Debug, clap::Args)]
@@ -67,17 +67,16 @@ async fn print(client: &Client, args: &EventlogArgs) -> Result<u8, CliError> {
     let ranks = match &args.include {
         None => None,
         Some(text) => {
-            let status = client.rpc("resource.status", json!({})).await;
-            let status = status.map_err(|error| refused(&error))?;
-            let all: ResourceSet = resources(&status, "R")?;
+            let status = client.call(GetStatus {}).await.map_err(|error| refused(&error))?;
+            let all: ResourceSet = resources("R", &status.r)?;
             Some(included(text, &all)?)
         }
     };
     let mut printer = args.format.printer()?;
-    let stream = client.stream("resource.journal", json!({})).await;
-    let mut stream = stream.map_err(|error| refused(&error))?;
-    while let Some(events) = next(&mut stream).await? {
-        for event in events {
+    let mut answers = client.stream(Journal {}).await.map_err(|error| refused(&error))?;
+    // The first answer has all events of the past.
+    while let Some(answer) = answers.next().await {
+        for event in answer.map_err(|error| refused(&error))?.events {
             if !ranks.as_ref().is_none_or(|ranks| concerns(&event, ranks)) {
                 printer.skip(&event);
                 continue;
@@ -99,14 +98,6 @@ async fn print(client: &Client, args: &EventlogArgs) -> Result<u8, CliError> {
         }
     }
     Ok(0)
-}
-
-/// The next events; the first answer has all that there are.
-async fn next(stream: &mut Stream) -> Result<Option<Vec<EventEntry>>, CliError> {
-    let Some(answer) = stream.next().await else { return Ok(None) };
-    let answer = answer.map_err(|error| refused(&error))?;
-    let events = answer.get("events").map(Vec::<EventEntry>::deserialize);
-    events.transpose().map_err(CliError::failure)
 }
 
 fn concerns(event: &EventEntry, ranks: &Idset) -> bool {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use jiff::tz::TimeZone;
 use jobtap_core::resource::{Idset, ResourceSet};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::listing::{EmptyArgs, FormArgs, Listing};
 use super::noted::{Maintenance, now};
@@ -14,6 +14,7 @@ use crate::cli::format::{FieldValue, Row};
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::Client;
+use crate::rpc::services::resource::{GetSchedStatus, GetStatus};
 
 /// The builtin formats: name, description, format.
 const FORMATS: &[(&str, &str, &str)] = &[
@@ -97,15 +98,11 @@ struct Resources {
 
 impl Resources {
     async fn fetch(client: &Client, nodes: &NodeArgs) -> Result<Self, CliError> {
-        let status = client
-            .rpc("sched.resource-status", json!({}))
-            .await
-            .map_err(|error| refused(&error))?;
-        let (all, down) = (resources(&status, "all")?, resources(&status, "down")?);
-        let allocated = resources(&status, "allocated")?;
-        let nodes_status =
-            client.rpc("resource.status", json!({})).await.map_err(|error| refused(&error))?;
-        let maintenance = Maintenance::of(&nodes_status, now(), &TimeZone::UTC).ranks_under_way();
+        let sched = client.call(GetSchedStatus {}).await.map_err(|error| refused(&error))?;
+        let (all, down) = (resources("all", &sched.all)?, resources("down", &sched.down)?);
+        let allocated = resources("allocated", &sched.allocated)?;
+        let status = client.call(GetStatus {}).await.map_err(|error| refused(&error))?;
+        let maintenance = Maintenance::of(&status, now(), &TimeZone::UTC).ranks_under_way();
         let queues = Queues::fetch(client).await;
         let wanted = nodes.ranks(&all, &queues)?;
         Ok(Self { all, down, allocated, maintenance, queues, wanted })
@@ -126,10 +123,9 @@ impl Resources {
     }
 }
 
-/// A set of resources of an answer.
-pub(in crate::cli) fn resources(answer: &Value, key: &str) -> Result<ResourceSet, CliError> {
-    let text = answer.get(key).map(Value::to_string).unwrap_or_default();
-    text.parse().map_err(|error| CliError::failure(format!("{key}: {error}")))
+/// The set of resources that a response has under `key`.
+pub(in crate::cli) fn resources(key: &str, r: &Value) -> Result<ResourceSet, CliError> {
+    r.to_string().parse().map_err(|error| CliError::failure(format!("{key}: {error}")))
 }
 
 fn states(text: &str) -> Result<Vec<&str>, CliError> {

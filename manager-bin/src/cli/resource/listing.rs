@@ -1,10 +1,10 @@
-//! What the listings of this command share: their formats, and how they are printed.
+//! What the listings of this command share: formats and printing.
 
 use jiff::tz::TimeZone;
 
+use crate::cli::format::named::NamedFormats;
 use crate::cli::format::{RenderOptions, Row, Template, render, sort_rows};
 use crate::cli::message::{CliError, Prog};
-use crate::cli::named_formats::NamedFormats;
 use crate::cli::session;
 
 /// Options about the form of a listing.
@@ -23,7 +23,7 @@ pub(in crate::cli) struct FormArgs {
     color: String,
 }
 
-/// Options about states in which nothing is.
+/// Options about states in which there are no nodes.
 #[derive(Debug, clap::Args)]
 pub(super) struct EmptyArgs {
     /// Leave out states that are empty
@@ -34,7 +34,7 @@ pub(super) struct EmptyArgs {
     pub(super) no_skip_empty: bool,
 }
 
-/// A listing in the making.
+/// The format and the options of a listing.
 pub(in crate::cli) struct Listing {
     template: Template,
     header: bool,

@@ -1,15 +1,15 @@
-//! `resource maintenance`: nodes that are to be empty from one time to another.
+//! `resource maintenance`: reserves nodes for maintenance.
 
 use jiff::tz::TimeZone;
-use serde_json::{Value, json};
 
 use super::drain::joined;
 use super::refused;
-use crate::cli::columns::{Column, Side, table};
+use crate::cli::format::columns::{Column, Side, table};
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::cli::when::parse_when;
 use crate::client::Client;
+use crate::rpc::services::resource::{AddMaintenance, GetStatus, Maintenance, RemoveMaintenance};
 
 /// Arguments of `resource maintenance`.
 #[derive(Debug, clap::Args)]
@@ -68,8 +68,7 @@ pub(super) async fn run(client: &Client, args: &MaintenanceArgs) -> Result<u8, C
         MaintenanceCommand::Add(args) => add(client, args).await,
         MaintenanceCommand::List(args) => list(client, args).await,
         MaintenanceCommand::Remove(args) => {
-            let payload = json!({ "id": args.id });
-            let answer = client.rpc("resource.maintenance-remove", payload).await;
+            let answer = client.call(RemoveMaintenance { id: args.id }).await;
             answer.map(|_| 0).map_err(|error| refused(&error))
         }
     }
@@ -82,25 +81,25 @@ async fn add(client: &Client, args: &AddArgs) -> Result<u8, CliError> {
             .ok_or_else(|| CliError::failure(format!("invalid time {text:?}: use a date or +FSD")))
     };
     let to = args.to.as_deref().map(when).transpose()?;
-    let payload = json!({
-        "targets": args.targets, "from": when(&args.from)?, "to": to,
-        "reason": joined(&args.reason),
-    });
-    let answer = client.rpc("resource.maintenance-add", payload).await;
-    let answer = answer.map_err(|error| refused(&error))?;
-    let id = answer.get("id").cloned().unwrap_or_default();
-    session::print(&format!("{id}\n"))?;
+    let request = AddMaintenance {
+        targets: args.targets.clone(),
+        from: Some(when(&args.from)?),
+        to,
+        reason: joined(&args.reason),
+    };
+    let added = client.call(request).await.map_err(|error| refused(&error))?;
+    session::print(&format!("{}\n", added.id))?;
     Ok(0)
 }
 
 async fn list(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
-    let status = client.rpc("resource.status", json!({})).await;
-    let status = status.map_err(|error| refused(&error))?;
-    let entries = status.get("maintenance").cloned().unwrap_or_default();
     if args.json {
+        let status = client.call_raw(GetStatus {}).await.map_err(|error| refused(&error))?;
+        let entries = status.get("maintenance").cloned().unwrap_or_default();
         session::print(&format!("{entries}\n"))?;
         return Ok(0);
     }
+    let status = client.call(GetStatus {}).await.map_err(|error| refused(&error))?;
     let columns = [
         Column("ID", Side::Right),
         Column("FROM", Side::Left),
@@ -108,21 +107,17 @@ async fn list(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
         Column("REASON", Side::Left),
         Column("NODELIST", Side::Left),
     ];
-    let row = |entry: &Value| {
-        let text = |key| entry.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let id = entry.get("id").and_then(Value::as_u64).unwrap_or(0);
-        // Those of the configuration have none.
-        let id = if id == 0 { "-".to_owned() } else { id.to_string() };
-        vec![id, time(entry.get("from")), time(entry.get("to")), text("reason"), text("nodelist")]
+    let row = |entry: Maintenance| {
+        // Those of the configuration have no number.
+        let id = if entry.id == 0 { "-".to_owned() } else { entry.id.to_string() };
+        vec![id, time(entry.from), time(entry.to), entry.reason, entry.nodelist]
     };
-    let entries = entries.as_array().cloned().unwrap_or_default();
-    session::print(&table(&columns, entries.iter().map(row)))?;
+    session::print(&table(&columns, status.maintenance.into_iter().map(row)))?;
     Ok(0)
 }
 
-/// A time in the local zone; `-` when it isn't known.
-fn time(value: Option<&Value>) -> String {
-    let seconds = value.and_then(Value::as_f64);
+/// A time in the local zone; `-` if it is not known.
+fn time(seconds: Option<f64>) -> String {
     let instant = seconds.and_then(|s| jiff::Timestamp::from_microsecond((s * 1e6) as i64).ok());
     instant.map_or_else(
         || "-".to_owned(),

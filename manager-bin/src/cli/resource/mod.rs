@@ -1,4 +1,4 @@
-//! `resource`: what there is, what of it is taken, and what is the matter with nodes.
+//! `resource`: lists resources, and drains, reserves and replaces nodes.
 
 mod drain;
 mod eventlog;
@@ -78,7 +78,7 @@ pub(crate) fn run(args: ResourceArgs) -> ExitCode {
     })
 }
 
-/// A refusal in the words of these commands.
+/// The message of these commands for a refusal.
 fn refused(error: &RpcError) -> CliError {
     CliError::failure(format!("[Errno {}] {error}", error.errno))
 }

@@ -1,8 +1,9 @@
-//! Nodes that are set apart for a reason: drained ones, and those that a maintenance is planned for.
+//! Nodes with a reason why they are not available: drained ones, and those reserved for maintenance.
 
 use jiff::tz::TimeZone;
 use jobtap_core::resource::Idset;
-use serde_json::Value;
+
+use crate::rpc::services::resource::Status;
 
 /// Nodes that are in one state for one reason.
 pub(super) struct Noted {
@@ -20,38 +21,35 @@ pub(super) struct Maintenance {
     pub(super) to_come: Vec<Noted>,
 }
 
-/// The drained nodes of an answer to `resource.status`.
-pub(super) fn drained(status: &Value) -> Vec<Noted> {
-    let groups = status.get("drain").and_then(Value::as_object);
-    let groups = groups.into_iter().flatten().filter_map(|(ranks, about)| {
+/// The drained nodes of a response of `resource.status`.
+pub(super) fn drained(status: &Status) -> Vec<Noted> {
+    let groups = status.drain.iter().filter_map(|(ranks, about)| {
         Some(Noted {
             ranks: ranks.parse().ok()?,
-            reason: text(about, "reason").to_owned(),
-            timestamp: about.get("timestamp").and_then(Value::as_f64).unwrap_or_default(),
-            userid: about.get("userid").and_then(Value::as_i64),
+            reason: about.reason.clone().unwrap_or_default(),
+            timestamp: about.timestamp,
+            userid: about.userid,
         })
     });
     groups.collect()
 }
 
 impl Maintenance {
-    /// What an answer to `resource.status` tells, seen at `now` by somebody in `zone`. A reason begins
-    /// with the time that matters: the end of what is under way, the beginning of what is to come.
-    pub(super) fn of(status: &Value, now: f64, zone: &TimeZone) -> Self {
+    /// The maintenances in a response of `resource.status` at the time `now`. A reason begins with the end
+    /// of a maintenance that is under way, or with the beginning of one that is still to come, in `zone`.
+    pub(super) fn of(status: &Status, now: f64, zone: &TimeZone) -> Self {
         let mut found = Self::default();
-        let planned = status.get("maintenance").and_then(Value::as_array);
-        for plan in planned.into_iter().flatten() {
-            let time = |key| plan.get(key).and_then(Value::as_f64);
-            let from = time("from").unwrap_or_default();
+        for plan in &status.maintenance {
+            let from = plan.from.unwrap_or_default();
             let under_way = from <= now;
-            let when = match (under_way, time("to")) {
+            let when = match (under_way, plan.to) {
                 (false, _) => Some(format!("from {}", show(from, zone))),
                 (true, Some(to)) => Some(format!("until {}", show(to, zone))),
                 (true, None) => None,
             };
-            let why = Some(text(plan, "reason").to_owned()).filter(|why| !why.is_empty());
+            let why = Some(plan.reason.clone()).filter(|why| !why.is_empty());
             let reason = when.into_iter().chain(why).collect::<Vec<_>>().join(": ");
-            let Ok(ranks) = text(plan, "ranks").parse() else { continue };
+            let Ok(ranks) = plan.ranks.parse() else { continue };
             let side = if under_way { &mut found.under_way } else { &mut found.to_come };
             side.push(Noted { ranks, reason, timestamp: from, userid: None });
         }
@@ -72,10 +70,6 @@ pub(super) fn all_ranks(noted: &[Noted]) -> Idset {
 /// Now, in UNIX seconds.
 pub(in crate::cli) fn now() -> f64 {
     jiff::Timestamp::now().as_microsecond() as f64 / 1e6
-}
-
-fn text<'a>(object: &'a Value, key: &str) -> &'a str {
-    object.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// A time in the short form of these listings.
@@ -100,6 +94,7 @@ mod tests {
             {"ranks": "1", "from": 0.0, "to": null, "reason": ""},
             {"ranks": "2-3", "from": 172_800.0, "to": null, "reason": "new disks"},
         ]});
+        let status = serde_json::from_value(status).unwrap();
         let found = Maintenance::of(&status, 10.0, &TimeZone::UTC);
         let reasons = |noted: &[Noted]| noted.iter().map(|n| n.reason.clone()).collect::<Vec<_>>();
         assert_eq!(reasons(&found.under_way), ["until Jan02 00:00: firmware", ""]);

@@ -1,11 +1,10 @@
-//! `resource offline` and `online`: nodes that are lost, and found again.
-
-use serde_json::json;
+//! `resource offline` and `online`: declare nodes lost, and available again.
 
 use super::drain::joined;
 use super::refused;
 use crate::cli::message::CliError;
 use crate::client::Client;
+use crate::rpc::services::resource::{Offline, Online};
 
 /// Arguments of `resource offline`.
 #[derive(Debug, clap::Args)]
@@ -28,14 +27,13 @@ pub(super) struct OnlineArgs {
 
 /// Runs `resource offline`.
 pub(super) async fn offline(client: &Client, args: &OfflineArgs) -> Result<u8, CliError> {
-    let payload = json!({ "targets": args.targets, "reason": joined(&args.reason) });
-    client.rpc("resource.offline", payload).await.map_err(|error| refused(&error))?;
+    let request = Offline { targets: args.targets.clone(), reason: joined(&args.reason) };
+    client.call(request).await.map_err(|error| refused(&error))?;
     Ok(0)
 }
 
 /// Runs `resource online`.
 pub(super) async fn online(client: &Client, args: &OnlineArgs) -> Result<u8, CliError> {
-    let payload = json!({ "targets": args.targets });
-    client.rpc("resource.online", payload).await.map_err(|error| refused(&error))?;
+    client.call(Online { targets: args.targets.clone() }).await.map_err(|error| refused(&error))?;
     Ok(0)
 }

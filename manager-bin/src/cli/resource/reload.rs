@@ -1,13 +1,14 @@
-//! `resource reload`: another set of resources takes the place of the present one.
+//! `resource reload`: replaces the resources of the instance.
 
 use std::path::PathBuf;
 
 use jobtap_core::resource::ResourceSet;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::refused;
 use crate::cli::message::{CliError, system_text};
 use crate::client::Client;
+use crate::rpc::services::resource::Reload;
 
 /// Options and arguments of `resource reload`.
 #[derive(Debug, clap::Args)]
@@ -29,7 +30,6 @@ pub(super) async fn run(client: &Client, args: &ReloadArgs) -> Result<u8, CliErr
         text.parse().map_err(|error| CliError::failure(format!("{path}: {error}")))?;
     let r: Value = serde_json::from_str(&set.to_json())
         .map_err(|error| CliError::failure(format!("{path}: {error}")))?;
-    let payload = json!({ "R": r, "force": args.force });
-    client.rpc("resource.reload", payload).await.map_err(|error| refused(&error))?;
+    client.call(Reload { r, force: args.force }).await.map_err(|error| refused(&error))?;
     Ok(0)
 }

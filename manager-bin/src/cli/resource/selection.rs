@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::cli::message::CliError;
 use crate::client::Client;
+use crate::rpc::services::config::Get;
 
 /// Options that choose nodes.
 #[derive(Debug, clap::Args)]
@@ -58,7 +59,7 @@ pub(super) struct Queues(BTreeMap<String, Vec<String>>);
 impl Queues {
     /// Asks the manager. Who may not read the configuration sees no queues.
     pub(super) async fn fetch(client: &Client) -> Self {
-        let config = client.rpc("config.get", json!({})).await.unwrap_or_default();
+        let config = client.call(Get {}).await.unwrap_or_default();
         Self::configured(config.get("queues").unwrap_or(&Value::Null))
     }
 

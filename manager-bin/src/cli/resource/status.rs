@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use jiff::tz::TimeZone;
 use jobtap_core::resource::{Idset, ResourceSet};
-use serde_json::{Value, json};
 
 use super::list::resources;
 use super::listing::{EmptyArgs, FormArgs, Listing, is_utf8};
@@ -14,6 +13,7 @@ use super::selection::{NodeArgs, Queues};
 use crate::cli::format::{FieldValue, Row};
 use crate::cli::message::CliError;
 use crate::client::Client;
+use crate::rpc::services::resource::GetStatus;
 
 /// The builtin formats: name, description, format.
 const FORMATS: &[(&str, &str, &str)] = &[
@@ -95,20 +95,18 @@ pub(super) struct Nodes {
 
 impl Nodes {
     pub(super) async fn fetch(client: &Client, nodes: &NodeArgs) -> Result<Self, CliError> {
-        let status =
-            client.rpc("resource.status", json!({})).await.map_err(|error| refused(&error))?;
-        let ranks = |key: &str| -> Result<Idset, CliError> {
-            let text = status.get(key).and_then(Value::as_str).unwrap_or_default();
+        let status = client.call(GetStatus {}).await.map_err(|error| refused(&error))?;
+        let ranks = |key: &str, text: &str| -> Result<Idset, CliError> {
             text.parse().map_err(|error| CliError::failure(format!("{key}: {error}")))
         };
-        let all = resources(&status, "R")?;
+        let all = resources("R", &status.r)?;
         let wanted = nodes.ranks(&all, &Queues::fetch(client).await)?;
         Ok(Self {
-            online: ranks("online")?,
-            offline: ranks("offline")?,
-            excluded: ranks("exclude")?,
-            allocated: ranks("allocated")?,
-            housekeeping: ranks("housekeeping")?,
+            online: ranks("online", &status.online)?,
+            offline: ranks("offline", &status.offline)?,
+            excluded: ranks("exclude", &status.exclude)?,
+            allocated: ranks("allocated", &status.allocated)?,
+            housekeeping: ranks("housekeeping", &status.housekeeping)?,
             drained: drained(&status),
             maintenance: Maintenance::of(&status, now(), &TimeZone::system()),
             all,

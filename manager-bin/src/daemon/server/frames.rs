@@ -1,5 +1,5 @@
-//! The requests of a connection, line by line: what is read is bounded, and what can't be read is
-//! refused in words that carry the request's id, if that can be told.
+//! The requests of a connection, one on each line. The bytes that are read are bounded, and a line that
+//! is no request is refused with its id, if that can be found.
 
 use std::sync::Arc;
 
@@ -9,25 +9,23 @@ use serde_json::value::RawValue;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::sync::Semaphore;
 
-use super::super::services::SUBMIT;
 use super::shares::{Charge, Share};
+use crate::daemon::services::is_large;
 use crate::rpc::errno::{EMSGSIZE, EPROTO};
 use crate::rpc::message::Request;
 use crate::rpc::{MAX_LINE, RpcError};
 
-/// A payload of more bytes than this is refused unless its topic takes more.
+/// A payload of more bytes than this is refused, unless the service's row says that its payloads are large.
 const MAX_PAYLOAD: usize = 1 << 20;
-/// Topics whose payload may fill a line: a job with its files, a whole configuration.
-const LARGE: [&str; 2] = [SUBMIT, "config.load"];
-/// A line of no more bytes than this is a short one; the charge of a longer one grows by as many.
+/// A line up to this length is short. The charge of a longer one grows in steps of as many bytes.
 const STEP: usize = 64 * 1024;
-/// Bytes of short requests that a connection may have in flight. They are its own: however many long
-/// ones its user's other connections send, there is room for these.
+/// Bytes of short requests that a connection may have in flight. No other connection uses them: there
+/// is room for short requests however many long ones the user's other connections send.
 const SHORT_BYTES: usize = 1 << 20;
-/// So much of a line is looked at for an id when the line can't be read.
+/// How much of a malformed line is searched for an id.
 const HEAD: usize = 256;
 
-/// A request, with the bytes that it takes of its user's share.
+/// A request, with the bytes that it takes of its user's share until they are freed.
 pub(super) struct Frame {
     pub(super) request: Request,
     pub(super) charge: Charge,
@@ -41,7 +39,7 @@ pub(super) struct Refused {
     pub(super) error: RpcError,
 }
 
-/// The requests that a peer sends.
+/// The requests that a client sends.
 pub(super) struct Frames<R> {
     from: BufReader<R>,
     line: Vec<u8>,
@@ -54,7 +52,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
         Self { from: BufReader::new(from), line: Vec::new(), short }
     }
 
-    /// Where they come from.
+    /// The socket.
     pub(super) fn source(&self) -> &R {
         self.from.get_ref()
     }
@@ -62,7 +60,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
     /// The next request; `None` at the end.
     pub(super) async fn next(&mut self, share: &Share) -> Option<Result<Frame, Refused>> {
         let mut charge = Charge::default();
-        // A long line's memory goes with it.
+        // Frees the memory of a long line.
         self.line.clear();
         self.line.shrink_to(STEP);
         loop {
@@ -103,7 +101,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
 
 /// The request in a line.
 fn decode(line: &[u8]) -> Result<Request, Refused> {
-    /// The payload is only looked at when it is known how large it may be.
+    /// The payload is decoded only after its length is checked.
     #[derive(Deserialize)]
     struct Line<'a> {
         id: u64,
@@ -119,7 +117,7 @@ fn decode(line: &[u8]) -> Result<Request, Refused> {
     };
     let Line { id, topic, payload, stream } = serde_json::from_slice(line).map_err(malformed)?;
     let text = payload.map_or("null", RawValue::get);
-    let most = if LARGE.contains(&&*topic) { MAX_LINE } else { MAX_PAYLOAD };
+    let most = if is_large(&topic) { MAX_LINE } else { MAX_PAYLOAD };
     if text.len() > most {
         let text = format!("{topic}: a payload of more than {most} bytes is refused");
         return Err(Refused { id, error: RpcError::new(EMSGSIZE, text) });
@@ -128,7 +126,7 @@ fn decode(line: &[u8]) -> Result<Request, Refused> {
     Ok(Request { id, topic, payload, stream })
 }
 
-/// The id in a line that can't be read as a whole, if it comes first, as our own clients write it.
+/// The id in a line that is malformed as a whole, if the line begins with it, as our clients write it.
 fn id_in(line: &[u8]) -> u64 {
     let head = line.get(..HEAD.min(line.len())).unwrap_or_default();
     let head = String::from_utf8_lossy(head);

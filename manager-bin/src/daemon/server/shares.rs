@@ -1,7 +1,7 @@
-//! What each user may take of the manager: connections, requests that wait, bytes of requests.
+//! Limits for each user: connections, requests that wait, bytes of requests.
 //!
-//! All connections of a user share one set of bounds, and all guests together never take what is kept
-//! for the owner. So nothing that a user does, by mistake or on purpose, takes another one's share.
+//! All connections of a user share one set of limits, and a part is reserved for the owner, whatever all
+//! guests together do. So no user can, by mistake or on purpose, take the share of another one.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,21 +14,21 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::rpc::errno::EAGAIN;
 use crate::rpc::{MAX_LINE, RpcError};
 
-/// Bytes of long requests that a user may have on their way into the manager: read in part, or not yet
-/// decided. What is made of them in memory is up to ten times as large.
+/// Bytes of long requests that a user may have in the manager, from the first byte that is read until the
+/// engine has decided. Decoded, they take up to ten times as much memory.
 const BYTES: usize = 2 * MAX_LINE;
 /// The same for all guests together.
 const BYTES_OF_GUESTS: usize = 8 * MAX_LINE;
-/// Requests of a user that may wait at a time: for the end of a job, for the lines of a log.
+/// How many requests of a user may wait at a time, such as for the end of a job or the lines of a log.
 const WAITING: usize = 16 * 1024;
-/// Streams of plugins that a user may follow at a time: each may hold what its reader hasn't read.
+/// How many streams of plugins a user may have at a time. Each may hold responses that are not read.
 const STREAMS: usize = 64;
-/// A guest's connections, where there is room for so many.
+/// How many connections a guest may have, where there is room for so many.
 const CONNECTIONS_OF_A_GUEST: usize = 64;
-/// How long a request waits for its user's other requests to make room for its bytes.
+/// How long a request waits for room for its bytes, which other requests of its user have.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The shares of all users who are connected.
+/// The shares of all users that are connected.
 pub(super) struct Shares {
     room: usize,
     taken: Mutex<Taken>,
@@ -39,27 +39,27 @@ pub(super) struct Shares {
 struct Taken {
     /// Connections of guests.
     guests: usize,
-    /// By user; one who acts as owner and guest has two shares.
+    /// By user and whether as owner: the owner who acts as a guest has a second share.
     users: FxHashMap<(Uid, bool), (usize, Arc<Share>)>,
 }
 
-/// What the connections of one user have together.
+/// What all connections of one user may take together.
 pub(super) struct Share {
     bytes: Arc<Semaphore>,
-    /// What they have together with those of other guests.
+    /// What they may take together with those of other guests.
     bytes_of_guests: Option<Arc<Semaphore>>,
     waiting: Arc<Semaphore>,
     streams: Arc<Semaphore>,
 }
 
-/// A connection's place. It is free again when this is dropped.
+/// The place of a connection. Dropping it makes it free.
 pub(super) struct Seat {
     shares: Arc<Shares>,
     who: (Uid, bool),
     share: Arc<Share>,
 }
 
-/// What a request takes of its user's or its connection's bytes until this is dropped.
+/// The bytes that a request takes of its user's or its connection's. Dropping it gives them back.
 #[derive(Default)]
 pub(super) struct Charge {
     bytes: usize,
@@ -75,10 +75,10 @@ impl Shares {
         Arc::new(Self { room, taken: Mutex::default(), bytes_of_guests })
     }
 
-    /// A place for a connection of this user.
+    /// Takes a place for a connection of this user.
     ///
     /// # Errors
-    /// EAGAIN when a guest has, or all guests have, as many as they may. The owner is never refused.
+    /// EAGAIN when this guest, or all guests together, have as many as they may. The owner is never refused.
     pub(super) fn seat(self: &Arc<Self>, cred: Cred) -> Result<Seat, RpcError> {
         let who = (cred.userid, cred.owner);
         let mut taken = self.lock();
@@ -97,7 +97,7 @@ impl Shares {
     }
 
     fn check(&self, user: Uid, own: usize, guests: usize) -> Result<(), RpcError> {
-        // An eighth is the owner's alone, and at least one.
+        // An eighth of all places, and at least one, is reserved for the owner.
         let for_guests = self.room.saturating_sub((self.room / 8).max(1));
         let for_one = (for_guests / 4).clamp(1, CONNECTIONS_OF_A_GUEST);
         let text = if own >= for_one {
@@ -148,10 +148,10 @@ impl Share {
         Self { bytes, bytes_of_guests, waiting, streams }
     }
 
-    /// Raises a charge to this number of bytes, as soon as other requests have made room for them.
+    /// Raises a charge to this number of bytes, and waits until other requests have made room for it.
     ///
     /// # Errors
-    /// EAGAIN when they don't in time, as unfinished lines won't.
+    /// EAGAIN when there is no room in time: lines that are never completed give nothing back.
     pub(super) async fn charge(&self, charge: &mut Charge, bytes: usize) -> Result<(), RpcError> {
         let more = bytes.saturating_sub(charge.bytes);
         if more == 0 {
@@ -175,25 +175,25 @@ impl Share {
         Ok(())
     }
 
-    /// A place for a request that may wait for long.
+    /// Takes a place for a request that may wait for a long time.
     ///
     /// # Errors
-    /// EAGAIN when there are as many as there may be.
+    /// EAGAIN when the user has as many as it may.
     pub(super) fn wait(&self) -> Result<OwnedSemaphorePermit, RpcError> {
         try_take(&self.waiting, WAITING, "requests of this user wait")
     }
 
-    /// A place for a stream of a plugin.
+    /// Takes a place for a stream of a plugin.
     ///
     /// # Errors
-    /// EAGAIN when there are as many as there may be.
+    /// EAGAIN when the user has as many as it may.
     pub(super) fn stream(&self) -> Result<OwnedSemaphorePermit, RpcError> {
         try_take(&self.streams, STREAMS, "streams of this user are open")
     }
 }
 
 impl Charge {
-    /// That of a short request, as soon as its connection's other requests have made room for it.
+    /// Charges a short request, and waits until other requests of its connection have made room for it.
     pub(super) async fn of(connection: &Arc<Semaphore>, bytes: usize) -> Self {
         Self { _of_connection: take(connection, bytes).await, ..Self::default() }
     }
@@ -277,7 +277,7 @@ mod tests {
         one.share().charge(first, MAX_LINE).await.unwrap();
         other.share().charge(second, MAX_LINE).await.unwrap();
         assert!(waits(other.share().charge(third, 1)).await);
-        // Another guest and the owner have their own.
+        // Another guest and the owner have shares of their own.
         let mut theirs = Charge::default();
         shares.seat(guest(8)).unwrap().share().charge(&mut theirs, MAX_LINE).await.unwrap();
         *first = Charge::default();
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_guests_together_have_a_share_of_bytes_and_the_owner_another() {
+    async fn guests_share_a_limit_of_bytes_that_is_not_the_owners() {
         let shares = Shares::new(448);
         let mut charges: Vec<Charge> = Vec::new();
         let mut full = false;

@@ -1,140 +1,285 @@
-//! What requests are taken for, and who may send them.
+//! Who may send which request, and how requests are read.
 
+use std::sync::Arc;
+
+use jobtap_core::engine::{DrainMode, Input, NodeRequest, ReplyTo, Setup, Submission};
+use jobtap_core::host::{Registry, RemoteCall, RemoteSink, Ticks};
+use jobtap_core::job::{Timestamp, Uid};
+use jobtap_core::jobspec::JobspecBuilder;
+use jobtap_core::queue::Target;
+use jobtap_core::resource::{Idset, ResourceSet};
 use proptest::prelude::*;
+use serde::Deserialize;
 use serde_json::json;
 
 use super::*;
 use crate::rpc::errno::EPROTO;
+use crate::rpc::services::job_list::{self, List};
+use crate::rpc::services::job_manager::{self, EventsJournal, Raise, RaiseAll, Update, Wait, user};
+use crate::rpc::services::{queue, resource};
 
 const OWNER: Cred = Cred { userid: Uid::new(1000), owner: true };
 const GUEST: Cred = Cred { userid: Uid::new(1001), owner: false };
 
+/// Checks and decodes a request by the row of its topic, without a manager.
+fn admit(topic: &str, payload: &Value, cred: Cred) -> Result<Box<dyn Decoded>, RpcError> {
+    let row = Row::of_topic(topic)?;
+    row.check(cred, false)?;
+    (row.decode)(topic, payload.clone())
+}
+
+fn refusal(topic: &str, payload: &Value, cred: Cred) -> RpcError {
+    match admit(topic, payload, cred) {
+        Ok(_) => panic!("{topic} is not refused"),
+        Err(error) => error,
+    }
+}
+
+fn decode<S: Service>(payload: &Value) -> Result<S, RpcError> {
+    payload::decode(S::TOPIC, payload.clone())
+}
+
+#[test]
+fn each_topic_has_one_row() {
+    let topics: Vec<_> = rows().iter().map(|row| row.topic).collect();
+    assert_eq!(TABLE.len(), topics.len(), "a topic stands in two rows: {topics:?}");
+    for topic in topics {
+        assert_eq!(Row::of_topic(topic).unwrap().topic, topic);
+    }
+}
+
 #[test]
 fn an_unknown_topic_is_named() {
-    let error = decode("kvs.commit", &json!({}), OWNER).unwrap_err();
+    let error = refusal("kvs.commit", &json!({}), OWNER);
     assert_eq!(error.errno, ENOSYS);
     assert_eq!(error.text, "Unknown service method 'kvs.commit'");
 }
 
 #[test]
-fn what_the_manager_does_not_know_a_plugin_may_know() {
-    match decode("job-manager.limits.mine", &json!({"n": 1}), GUEST).unwrap() {
-        Call::Service(service) => {
-            assert_eq!(service.topic, "job-manager.limits.mine");
-            assert_eq!(service.payload, json!({"n": 1}));
-        }
-        other => panic!("{other:?}"),
-    }
+fn topics_without_a_row_below_the_manager_are_plugins() {
+    assert_eq!(Row::of_topic("job-manager.limits.mine").unwrap().responses, Responses::Plugin);
+    assert!(admit("job-manager.limits.mine", &json!({"n": 1}), GUEST).is_ok());
 }
 
 #[test]
-fn guests_read_neither_the_configuration_nor_what_plugins_cost() {
+fn guests_may_not_call_services_of_the_owner() {
     let topics = [
         "config.get",
         "config.load",
         "config.reload",
+        "job-manager.jobtap",
         "job-manager.jobtap-stats",
         "job-manager.jobtap-schema",
+        "job-manager.events-journal",
+        "resource.journal",
+        "log.dmesg",
+        "kvs.dump",
     ];
     for topic in topics {
-        let payload = json!({"name": "x"});
-        assert_eq!(decode(topic, &payload, GUEST).unwrap_err().errno, EPERM, "{topic}");
-        assert!(decode(topic, &payload, OWNER).is_ok(), "{topic}");
+        let payload = json!({"name": "x", "file": "/x"});
+        let error = refusal(topic, &payload, GUEST);
+        assert_eq!(error, RpcError::new(EPERM, "Request requires owner credentials"), "{topic}");
+        assert!(admit(topic, &payload, OWNER).is_ok(), "{topic}");
     }
 }
 
 #[test]
-fn updates_are_a_table() {
-    let payload = json!({"id": 1, "updates": {"attributes.system.duration": 60}});
-    assert!(matches!(
-        decode("job-manager.update", &payload, GUEST),
-        Ok(Call::Engine(Request::Update { updates, .. })) if updates.len() == 1
-    ));
-    let error = decode("job-manager.update", &json!({"id": 1, "updates": [1]}), OWNER);
-    assert!(error.unwrap_err().text.starts_with("job-manager.update: 'updates': "));
+fn statistics_of_all_jobs_are_refused_where_jobs_are_hidden() {
+    for topic in [
+        "job-manager.stats-get",
+        "job-manager.getinfo",
+        "job-list.job-stats",
+        "job-manager.alloc-query",
+        "job-manager.housekeeping.list",
+    ] {
+        let row = Row::of_topic(topic).unwrap();
+        assert_eq!(row.check(GUEST, true).unwrap_err(), RpcError::new(EPERM, ""), "{topic}");
+        assert!(row.check(GUEST, false).is_ok());
+    }
+}
+
+#[test]
+fn the_job_of_a_request_is_where_its_type_has_it() {
+    let job = |topic, payload| admit(topic, &payload, GUEST).unwrap().job();
+    let id = Some(JobId::new(5));
+    assert_eq!(job("job-manager.kill", json!({"id": 5, "signum": 9})), id);
+    assert_eq!(job("job-exec.override", json!({"jobid": 5, "event": "start"})), id);
+    assert_eq!(job("job-manager.limits.why", json!(5)), id);
+    assert_eq!(job("job-manager.licenses.list", json!({"id": 5})), None);
+}
+
+#[test]
+fn changes_are_recorded_and_reads_are_not() {
+    let recorded = |topic, payload: Value| admit(topic, &payload, OWNER).unwrap().change();
+    let purge = |force| json!({"age_limit": 0.0, "num_limit": 0, "batch": 1, "force": force});
+    assert!(recorded("job-manager.jobtap", json!({})).is_none());
+    assert!(recorded("job-manager.jobtap", json!({"load": "x"})).is_some());
+    assert!(recorded("job-manager.purge", purge(false)).is_none());
+    assert!(recorded("job-manager.purge", purge(true)).is_some());
+    let raise = json!({"id": 1, "type": "cancel", "severity": 0});
+    assert!(recorded("job-manager.raise", raise).is_none());
 }
 
 #[test]
 fn a_bad_field_is_named() {
-    let error = decode("job-manager.raise", &json!({"id": 1, "severity": 0}), OWNER).unwrap_err();
-    assert_eq!(error.errno, EPROTO);
-    assert_eq!(error.text, "job-manager.raise: 'type' is missing");
+    let error = refusal("job-manager.raise", &json!({"id": 1, "severity": 0}), OWNER);
+    assert_eq!(error, RpcError::new(EPROTO, "job-manager.raise: 'type' is missing"));
     let payload = json!({"id": 1, "urgency": "high"});
-    let error = decode("job-manager.urgency", &payload, OWNER).unwrap_err();
+    let error = refusal("job-manager.urgency", &payload, OWNER);
     assert!(error.text.starts_with("job-manager.urgency: 'urgency': "), "{}", error.text);
-    let error = decode("job-manager.kill", &json!(null), OWNER).unwrap_err();
+    let error = refusal("job-manager.kill", &json!(null), OWNER);
+    assert_eq!(error.text, "job-manager.kill: 'id' is missing");
+    let error = refusal("job-manager.kill", &json!({"signum": "x", "id": null}), OWNER);
     assert_eq!(error.text, "job-manager.kill: 'id' is missing");
 }
 
 #[test]
+fn updates_are_an_object() {
+    let payload = json!({"id": 1, "updates": {"attributes.system.duration": 60}});
+    assert_eq!(decode::<Update>(&payload).unwrap().updates.len(), 1);
+    let error = decode::<Update>(&json!({"id": 1, "updates": [1]})).unwrap_err();
+    assert!(error.text.starts_with("job-manager.update: 'updates': "));
+}
+
+#[test]
+fn a_note_may_be_left_out() {
+    let raise: Raise = decode(&json!({"id": 1, "type": "cancel", "severity": 0})).unwrap();
+    assert_eq!(raise, Raise::cancel(JobId::new(1), ""));
+}
+
+#[test]
 fn all_users_is_minus_one_as_in_flux() {
-    for (given, expected) in
-        [(json!(-1), None), (json!(u32::MAX), None), (json!(7), Some(Uid::new(7)))]
-    {
+    for (given, expected) in [(-1, None), (i64::from(u32::MAX), None), (7, Some(Uid::new(7)))] {
         let payload = json!({"dry_run": false, "userid": given, "states": 62, "severity": 0, "type": "cancel"});
-        match decode("job-manager.raiseall", &payload, OWNER).unwrap() {
-            Call::Engine(Request::RaiseAll { userid, exception, .. }) => {
-                assert_eq!(userid, expected);
-                assert_eq!(exception.note, "");
-            }
-            other => panic!("{other:?}"),
-        }
+        assert_eq!(user(decode::<RaiseAll>(&payload).unwrap().userid), expected);
     }
 }
 
 #[test]
 fn any_job_is_waited_for_by_no_id_or_by_all_bits() {
-    let wait = |payload: Value| decode("job-manager.wait", &payload, OWNER);
+    let wait = |payload: Value| decode::<Wait>(&payload).unwrap().job();
     for any in [json!({}), json!({"id": null}), json!({"id": -1}), json!({"id": u64::MAX})] {
-        let call = wait(any).unwrap();
-        assert!(matches!(call, Call::Waiting(Request::Wait { id: None })), "{call:?}");
+        assert_eq!(wait(any), Ok(None));
     }
-    let one = wait(json!({"id": 7})).unwrap();
-    assert!(matches!(one, Call::Waiting(Request::Wait { id: Some(id) }) if id.as_u64() == 7));
-    let error = wait(json!({"id": []})).unwrap_err();
-    assert_eq!((error.errno, error.text.as_str()), (EPROTO, "malformed wait request"));
+    assert_eq!(wait(json!({"id": 7})), Ok(Some(JobId::new(7))));
+    assert_eq!(wait(json!({"id": []})), Err(RpcError::new(EPROTO, "malformed wait request")));
 }
 
 #[test]
-fn plugins_are_listed_for_the_owner_only() {
-    let list = |cred| decode("job-manager.jobtap", &json!({"query_only": true}), cred);
-    assert!(matches!(list(OWNER), Ok(Call::Read(Read::Plugins))));
-    assert_eq!(list(GUEST).unwrap_err().text, "Request requires owner credentials");
+fn names_of_events_are_an_object() {
+    let wanted = |payload: Value| journal::Wanted::of(decode::<EventsJournal>(&payload).unwrap());
+    assert!(wanted(json!({"allow": {"submit": 1}, "deny": null})).is_ok());
+    let error = wanted(json!({"deny": ["submit"]})).unwrap_err();
+    assert_eq!(error.text, "job-manager.events deny should be an object");
 }
 
 #[test]
-fn the_watched_paths_are_those_of_flux() {
-    let path = |name: &str| match decode(
-        "job-info.eventlog-watch",
-        &json!({"id": 1, "path": name}),
-        OWNER,
-    ) {
-        Ok(Call::Watch(watch)) => watch.path,
-        other => panic!("{other:?}"),
+fn a_malformed_limit_of_a_list_counts_as_not_given() {
+    let list: List = decode(&json!({"max_entries": "5", "since": [], "attrs": 7})).unwrap();
+    assert_eq!(list, List::default());
+    assert_eq!(decode::<List>(&json!("x")).unwrap(), List::default());
+}
+
+/// Asserts that the type of a response reads what the engine returns, and has no other keys.
+fn reads<S: Service>(raw: &Value) {
+    let answer =
+        S::Response::deserialize(raw).unwrap_or_else(|error| panic!("{}: {error}", S::TOPIC));
+    contains(S::TOPIC, raw, &serde_json::to_value(answer).unwrap());
+}
+
+fn contains(place: &str, raw: &Value, typed: &Value) {
+    match (raw, typed) {
+        (Value::Object(raw), Value::Object(typed)) => {
+            // What is left out and `null` are the same to an optional field.
+            for (key, typed) in typed.iter().filter(|(_, typed)| !typed.is_null()) {
+                let place = format!("{place}: {key}");
+                contains(&place, raw.get(key).unwrap_or_else(|| panic!("{place}")), typed);
+            }
+        }
+        (Value::Array(raw), Value::Array(typed)) => {
+            assert_eq!(raw.len(), typed.len(), "{place}");
+            raw.iter().zip(typed).for_each(|(raw, typed)| contains(place, raw, typed));
+        }
+        (raw, typed) if raw.is_number() => assert_eq!(raw.as_f64(), typed.as_f64(), "{place}"),
+        (raw, typed) => assert_eq!(raw, typed, "{place}"),
+    }
+}
+
+struct Nowhere;
+
+impl RemoteSink for Nowhere {
+    fn send(&self, _call: RemoteCall) {}
+}
+
+#[test]
+fn the_types_of_responses_read_what_the_engine_returns() {
+    let config = json!({
+        "queues": {"batch": {"policy": {"limits": {"duration": "1h"}}}, "debug": {}},
+        "policy": {"jobspec": {"defaults": {"system": {"queue": "batch"}}}},
+        "resource": {"maintenance": [{"nodes": "0", "from": 10.0, "to": 20.0, "reason": "disks"}]},
+    });
+    let setup = Setup {
+        owner: Uid::new(0),
+        resources: ResourceSet::single_host("host", Idset::from_iter([0, 1])).unwrap(),
+        config,
+        registry: Registry::default(),
+        remote: Arc::new(Nowhere),
+        ticks: Ticks::default(),
     };
-    assert_eq!(path("eventlog"), Path::Main);
-    assert_eq!(path("guest.exec.eventlog"), Path::Exec);
-    assert_eq!(path("guest.output"), Path::Output);
-    assert_eq!(path("nosuch"), Path::Unknown("nosuch".into()));
+    let mut engine = Engine::new(Timestamp::from_secs(2.0), setup).unwrap();
+    let jobspec = JobspecBuilder::new(["true"]).build().unwrap();
+    let submission = Submission {
+        signed: ingest::wrap(&jobspec.value().to_string(), OWNER.userid),
+        jobspec,
+        urgency: 16,
+        flags: 0,
+    };
+    let requests = [
+        Request::Submit(Box::new(submission)),
+        Request::QueueStart {
+            target: Target { name: Some("batch".to_owned()), all: false },
+            start: false,
+            reason: Some("repair".to_owned()),
+            nocheckpoint: false,
+        },
+        Request::Nodes(NodeRequest::Drain {
+            targets: "0".to_owned(),
+            reason: Some("disks".to_owned()),
+            mode: DrainMode::New,
+        }),
+    ];
+    for request in requests {
+        let input = Input::Request { reply: ReplyTo(1), cred: OWNER, request };
+        engine.handle(Timestamp::from_secs(3.0), input);
+    }
+    reads::<queue::List>(&engine.queue_names());
+    reads::<queue::GetStatus>(&engine.queue_status(Some("batch")).unwrap());
+    reads::<queue::GetOverview>(&engine.queue_overview());
+    reads::<queue::AllocQuery>(&engine.alloc_query());
+    reads::<job_manager::GetInfo>(&engine.getinfo());
+    reads::<job_list::GetStats>(&engine.job_stats());
+    reads::<resource::GetStatus>(&engine.resource_status());
+    reads::<resource::GetSchedStatus>(&engine.sched_resource_status());
+    let status = resource::Status::deserialize(engine.resource_status()).unwrap();
+    assert_eq!((status.drain.len(), status.maintenance.len()), (1, 1));
+    let id = engine.active_jobs()[0];
+    reads::<job_list::ListId>(&engine.list_id(id).unwrap());
+    reads::<job_manager::Why>(&engine.why(id, OWNER).unwrap());
 }
 
 proptest! {
     #[test]
-    fn a_refused_payload_is_refused_in_words(id in any::<i64>(), text in ".*", which in 0usize..16) {
-        let topics = [
-            "job-manager.raise", "job-manager.raiseall", "job-manager.kill", "job-manager.urgency",
-            "job-manager.jobtap", "job-info.lookup", "job-info.eventlog-watch",
-            "job-manager.update", "job-manager.jobtap-query", "job-manager.jobtap-reload", "job-manager.x", "job-manager.wait",
-            "job-manager.memo", "job-manager.purge", "job-manager.purge-id", "job-manager.killall",
-        ];
+    fn a_refused_payload_is_refused_in_words(id in any::<i64>(), text in ".*") {
         let payload = json!({
             "id": id, "type": text, "severity": id, "userid": id, "states": id, "dry_run": true,
             "signum": id, "urgency": id, "load": text, "keys": [text], "path": text, "flags": id, "name": text, "conf": text, "updates": text,
             "memo": {text.as_str(): id}, "age_limit": id, "num_limit": id, "batch": id, "force": true,
         });
         for payload in [payload, json!(text)] {
-            if let Err(error) = decode(topics[which], &payload, GUEST) {
-                prop_assert!(error.errno > 0 && !error.text.is_empty(), "{:?}", error);
+            for row in rows() {
+                if let Err(error) = (row.decode)(row.topic, payload.clone()) {
+                    prop_assert!(error.errno > 0 && !error.text.is_empty(), "{:?}", error);
+                }
             }
         }
     }

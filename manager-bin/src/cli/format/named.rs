@@ -1,0 +1,275 @@
+//! Named output formats: the builtin ones of a command, the user's from configuration files, and
+//! the choice among them.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::cli::message::CliError;
+
+/// A format with a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NamedFormat {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) format: String,
+}
+
+/// The formats that `-o NAME` of one command may mean.
+#[derive(Debug, Clone)]
+pub(crate) struct NamedFormats {
+    command: &'static str,
+    /// The one of the command's subcommands that these are of, if it has several.
+    subcommand: Option<&'static str>,
+    formats: Vec<NamedFormat>,
+    builtin: usize,
+}
+
+impl NamedFormats {
+    /// The builtin formats of `command`, each a name, a description and a format.
+    pub(crate) fn builtin(command: &'static str, formats: &[(&str, &str, &str)]) -> Self {
+        let formats: Vec<NamedFormat> = formats
+            .iter()
+            .map(|&(name, description, format)| NamedFormat {
+                name: name.to_owned(),
+                description: description.to_owned(),
+                format: format.to_owned(),
+            })
+            .collect();
+        NamedFormats { command, subcommand: None, builtin: formats.len(), formats }
+    }
+
+    /// Makes them the formats of a subcommand: configured by `[SUBCOMMAND.formats.NAME]` and by
+    /// `JOBTAP_COMMAND_SUBCOMMAND_FORMAT_DEFAULT`.
+    pub(crate) fn of_subcommand(mut self, subcommand: &'static str) -> Self {
+        self.subcommand = Some(subcommand);
+        self
+    }
+
+    /// Adds what the environment of this process configures.
+    ///
+    /// # Errors
+    /// A configuration file is wrong; the text names file and key.
+    pub(crate) fn with_environment(
+        mut self,
+        variable: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Self, CliError> {
+        for directory in config_directories(&variable) {
+            self.add_directory(&directory)?;
+        }
+        let words = [Some(self.command), self.subcommand].into_iter().flatten();
+        let words: Vec<String> = words.map(str::to_uppercase).collect();
+        let suffix = format!("_{}_FORMAT_DEFAULT", words.join("_"));
+        let default = ["JOBTAP", "FLUX"]
+            .into_iter()
+            .filter_map(|prefix| variable(&format!("{prefix}{suffix}")))
+            .find(|value| !value.is_empty());
+        if let Some(default) = default {
+            let format = self.resolve(&default.to_string_lossy())?.to_owned();
+            self.set("default", "From the environment", format);
+        }
+        Ok(self)
+    }
+
+    fn add_directory(&mut self, directory: &Path) -> Result<(), CliError> {
+        for extension in ["toml", "json"] {
+            let path = directory.join(format!("flux-{}.{extension}", self.command));
+            let Ok(text) = std::fs::read_to_string(&path) else {
+                continue;
+            };
+            let refuse = |error: &dyn std::fmt::Display| {
+                CliError::failure(format!("{}: {error}", path.display()))
+            };
+            let config: Value = match extension {
+                "toml" => toml::from_str(&text).map_err(|error| refuse(&error))?,
+                _ => serde_json::from_str(&text).map_err(|error| refuse(&error))?,
+            };
+            let config = match self.subcommand {
+                None => Some(&config),
+                Some(subcommand) => config.get(subcommand),
+            };
+            config.map_or(Ok(()), |c| self.add_config(c)).map_err(|error| refuse(&error))?;
+        }
+        Ok(())
+    }
+
+    fn add_config(&mut self, config: &Value) -> Result<(), String> {
+        for (key, value) in config.as_object().into_iter().flatten() {
+            if key != "formats" {
+                return Err(format!("invalid key {key}"));
+            }
+            let formats = value.as_object().ok_or("the 'formats' key must be a mapping")?;
+            for (name, entry) in formats {
+                let entry = entry
+                    .as_object()
+                    .ok_or_else(|| format!("'formats.{name}' must be a mapping"))?;
+                let format = entry
+                    .get("format")
+                    .ok_or_else(|| format!("formats.{name}: required key 'format' missing"))?
+                    .as_str()
+                    .ok_or_else(|| format!("formats.{name}: 'format' key must be a string"))?;
+                if self.formats.iter().take(self.builtin).any(|builtin| builtin.name == *name) {
+                    return Err(format!("override of builtin format '{name}' not permitted"));
+                }
+                let description = entry.get("description").and_then(Value::as_str);
+                self.set(name, description.unwrap_or_default(), format.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, name: &str, description: &str, format: String) {
+        let (name, description) = (name.to_owned(), description.to_owned());
+        let new = NamedFormat { name, description, format };
+        match self.formats.iter_mut().find(|known| known.name == new.name) {
+            Some(known) => *known = new,
+            None => self.formats.push(new),
+        }
+    }
+
+    fn find(&self, name: &str) -> Option<&NamedFormat> {
+        self.formats.iter().find(|format| format.name == name)
+    }
+
+    /// The format that the user means by `text`: a format itself, or the name of one.
+    ///
+    /// # Errors
+    /// There is no format of that name.
+    pub(crate) fn resolve<'a>(&'a self, text: &'a str) -> Result<&'a str, CliError> {
+        if text.contains('{') {
+            return Ok(text);
+        }
+        self.find(text).map(|format| format.format.as_str()).ok_or_else(|| no_such_format(text))
+    }
+
+    /// The list that `-o help` prints.
+    pub(crate) fn help(&self, prog_name: &str) -> String {
+        let width =
+            self.formats.iter().map(|format| format.name.chars().count()).max().unwrap_or(0);
+        let mut text = format!("\nConfigured {prog_name} output formats:\n\n");
+        for NamedFormat { name, description, .. } in &self.formats {
+            text += format!("  {name:<width$}  {description}").trim_end();
+            text.push('\n');
+        }
+        text + "\n"
+    }
+
+    /// The configuration file entry that `-o get-config=NAME` prints.
+    ///
+    /// # Errors
+    /// There is no format of that name.
+    pub(crate) fn config_of(&self, name: &str) -> Result<String, CliError> {
+        let format = self.find(name).ok_or_else(|| no_such_format(name))?;
+        let mut entry = toml::Table::new();
+        entry.insert("description".to_owned(), format.description.clone().into());
+        entry.insert("format".to_owned(), format.format.clone().into());
+        let formats = toml::Table::from_iter([(name.to_owned(), toml::Value::Table(entry))]);
+        let mut config =
+            toml::Table::from_iter([("formats".to_owned(), toml::Value::Table(formats))]);
+        if let Some(subcommand) = self.subcommand {
+            config = toml::Table::from_iter([(subcommand.to_owned(), toml::Value::Table(config))]);
+        }
+        Ok(format!("\n{config}"))
+    }
+}
+
+fn no_such_format(name: &str) -> CliError {
+    CliError::failure(format!("--format: No such format {name} (Did you mean '{{{name}}}'?)"))
+}
+
+/// The directories of configuration files, the most general first: later ones override.
+fn config_directories(variable: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let get = |name: &str| variable(name).filter(|value| !value.is_empty());
+    let system = get("XDG_CONFIG_DIRS").unwrap_or_else(|| "/etc/xdg".into());
+    let mut directories: Vec<PathBuf> = std::env::split_paths(&system).collect();
+    directories.reverse();
+    let home = || get("HOME").map(|home| Path::new(&home).join(".config"));
+    directories.extend(get("XDG_CONFIG_HOME").map(PathBuf::from).or_else(home));
+    directories.iter().map(|directory| directory.join("flux")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn formats() -> NamedFormats {
+        let builtin = [("default", "The default", "{id}"), ("long", "More", "{id} {name}")];
+        NamedFormats::builtin("jobs", &builtin)
+    }
+
+    /// The formats with a configuration file of this text in the user's directory.
+    fn configured(text: &str, extra: &[(&str, &str)]) -> Result<NamedFormats, String> {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join("flux")).unwrap();
+        std::fs::write(home.path().join("flux/flux-jobs.toml"), text).unwrap();
+        let loaded = formats().with_environment(|name| match name {
+            "XDG_CONFIG_HOME" => Some(home.path().into()),
+            "XDG_CONFIG_DIRS" => Some(home.path().join("none").into()),
+            _ => extra.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into()),
+        });
+        let prefix = format!("{}/flux/", home.path().display());
+        loaded.map_err(|error| error.text.replace(&prefix, ""))
+    }
+
+    #[test]
+    fn a_name_or_a_format_is_accepted() {
+        assert_eq!(formats().resolve("long").unwrap(), "{id} {name}");
+        assert_eq!(formats().resolve("{x}").unwrap(), "{x}");
+        let error = formats().resolve("lng").unwrap_err();
+        assert_eq!(error.text, "--format: No such format lng (Did you mean '{lng}'?)");
+    }
+
+    #[test]
+    fn files_add_formats() {
+        let text = "[formats.mine]\ndescription = \"Mine\"\nformat = \"{name}\"\n";
+        let formats = configured(text, &[]).unwrap();
+        assert_eq!(formats.resolve("mine").unwrap(), "{name}");
+        assert_eq!(formats.config_of("mine").unwrap(), format!("\n{text}"));
+        let help = formats.help("flux-jobs");
+        assert!(help.contains("\n  default  The default\n"));
+        assert!(help.contains("\n  mine     Mine\n"));
+    }
+
+    #[test]
+    fn our_variable_takes_precedence_over_that_of_flux() {
+        let flux = ("FLUX_JOBS_FORMAT_DEFAULT", "long");
+        assert_eq!(configured("", &[flux]).unwrap().resolve("default").unwrap(), "{id} {name}");
+        let ours = ("JOBTAP_JOBS_FORMAT_DEFAULT", "{urgency}");
+        let formats = configured("", &[flux, ours]).unwrap();
+        assert_eq!(formats.resolve("default").unwrap(), "{urgency}");
+        assert!(configured("", &[("FLUX_JOBS_FORMAT_DEFAULT", "nope")]).is_err());
+    }
+
+    #[test]
+    fn a_subcommand_has_its_own_table_and_variable_of_formats() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join("flux")).unwrap();
+        let text = "[list.formats.mine]\nformat = \"{queue}\"\n[status]\nx = 1\n";
+        std::fs::write(home.path().join("flux/flux-queue.toml"), text).unwrap();
+        let formats = NamedFormats::builtin("queue", &[("default", "", "{queuem}")]);
+        let variables = |name: &str| match name {
+            "XDG_CONFIG_HOME" => Some(home.path().into()),
+            "FLUX_QUEUE_LIST_FORMAT_DEFAULT" => Some("mine".into()),
+            _ => None,
+        };
+        let formats = formats.of_subcommand("list").with_environment(variables).unwrap();
+        assert_eq!(formats.resolve("default").unwrap(), "{queue}");
+        assert!(formats.config_of("mine").unwrap().starts_with("\n[list.formats.mine]\n"));
+    }
+
+    #[test]
+    fn every_mistake_in_a_file_has_its_message() {
+        for (text, message) in [
+            ("[other]", "invalid key other"),
+            ("formats = 1", "the 'formats' key must be a mapping"),
+            ("[formats]\nx = 1", "'formats.x' must be a mapping"),
+            ("[formats.x]", "formats.x: required key 'format' missing"),
+            ("[formats.x]\nformat = 1", "formats.x: 'format' key must be a string"),
+            ("[formats.long]\nformat = \"\"", "override of builtin format 'long' not permitted"),
+        ] {
+            let error = configured(text, &[]).unwrap_err();
+            assert_eq!(error, format!("flux-jobs.toml: {message}"));
+        }
+    }
+}

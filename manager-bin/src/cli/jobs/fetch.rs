@@ -1,0 +1,190 @@
+//! Where `jobs` gets its jobs: from a manager, or from lines of JSON.
+
+use std::io::BufRead;
+
+use serde_json::Value;
+
+use super::query::Query;
+use super::row::{JobRow, Viewpoint};
+use super::{COMMAND, JobsArgs, Setting};
+use crate::cli::message::{CliError, Streams};
+use crate::client::{Client, RpcError};
+use crate::rpc::errno::ENOENT;
+use crate::rpc::service::Service;
+use crate::rpc::services::job_list::{ALL, GetStats, Job, ListId, Tally};
+use crate::rpc::services::queue::GetStatus;
+use crate::rpc::uri::to_path;
+
+/// How many jobs are listed without an option.
+const DEFAULT_COUNT: u64 = 1000;
+
+/// A manager whose jobs are listed.
+pub(crate) trait JobSource {
+    /// Sends a request and waits for its response.
+    async fn call<S: Service>(&self, request: S) -> Result<S::Response, RpcError>;
+
+    /// Connects to the manager at another address; `None` if there is none.
+    async fn inner(&self, uri: &str) -> Option<Self>
+    where
+        Self: Sized;
+}
+
+impl JobSource for Client {
+    async fn call<S: Service>(&self, request: S) -> Result<S::Response, RpcError> {
+        Client::call(self, request).await
+    }
+
+    async fn inner(&self, uri: &str) -> Option<Self> {
+        Client::connect_to(&to_path(uri).ok()?).await.ok()
+    }
+}
+
+/// The listed jobs.
+pub(in crate::cli) struct Fetched<'a> {
+    pub(in crate::cli) rows: Vec<JobRow<'a>>,
+    pub(in crate::cli) none_found: bool,
+}
+
+/// The jobs that the options select.
+pub(in crate::cli) async fn fetch<'a>(
+    args: &JobsArgs,
+    setting: &'a Setting,
+    source: &impl JobSource,
+    streams: &mut Streams<'_>,
+) -> Result<Fetched<'a>, CliError> {
+    let mut warn = |text: &str| writeln!(streams.err, "{}", setting.prog.warning(COMMAND, text));
+    if !args.jobids.is_empty() {
+        if args.filtered() && !args.recurses() {
+            warn("Filtering options ignored with jobid list")?;
+        }
+        return fetch_ids(args, setting, source, streams).await;
+    }
+    if args.all && args.filter.is_some() {
+        warn("Both -a and --filter specified, ignoring -a")?;
+    }
+    let rows = fetch_list(args, setting, source, streams).await?;
+    Ok(Fetched { rows, none_found: false })
+}
+
+async fn fetch_ids<'a>(
+    args: &JobsArgs,
+    setting: &'a Setting,
+    source: &impl JobSource,
+    streams: &mut Streams<'_>,
+) -> Result<Fetched<'a>, CliError> {
+    let mut rows = Vec::new();
+    for job in &args.jobids {
+        match source.call(ListId { id: job.id, attrs: ALL }).await {
+            Ok(Job { job }) => rows.push(read_row(job, &setting.view)?),
+            Err(error) if error.errno == ENOENT => {
+                writeln!(streams.err, "JobID {} unknown", job.typed)?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(Fetched { none_found: rows.is_empty(), rows })
+}
+
+async fn fetch_list<'a>(
+    args: &JobsArgs,
+    setting: &'a Setting,
+    source: &impl JobSource,
+    streams: &mut Streams<'_>,
+) -> Result<Vec<JobRow<'a>>, CliError> {
+    let query = Query::from_args(args, setting.uid, &setting.view)?;
+    let count = args.count.unwrap_or(DEFAULT_COUNT);
+    // One more job than requested shows whether there are more.
+    let limit = if count == 0 { 0 } else { count.saturating_add(1) };
+    let mut jobs = source.call(query.request(limit)).await?.jobs;
+    let wanted = usize::try_from(count).unwrap_or(usize::MAX);
+    if count > 0 && jobs.len() > wanted {
+        jobs.truncate(wanted);
+        if !args.no_header {
+            writeln!(streams.err, "warning: output truncated at {count} jobs.")?;
+            let advice =
+                "Use --count to increase returned results or use filters to alter results.";
+            writeln!(streams.err, "{advice}")?;
+        }
+    }
+    jobs.into_iter().map(|job| read_row(job, &setting.view)).collect()
+}
+
+fn read_row(job: Value, view: &Viewpoint) -> Result<JobRow<'_>, CliError> {
+    JobRow::from_json(job, view).map_err(CliError::failure)
+}
+
+/// Reads jobs from lines of JSON; empty lines are skipped.
+pub(in crate::cli) fn read_rows<'a>(
+    input: &mut dyn BufRead,
+    view: &'a Viewpoint,
+) -> Result<Vec<JobRow<'a>>, CliError> {
+    let mut rows = Vec::new();
+    for (i, line) in input.lines().enumerate() {
+        let line = line?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let job = serde_json::from_str(&line).map_err(|error| error.to_string());
+        let row = job.and_then(|job| JobRow::from_json(job, view));
+        let refuse = |text| CliError::failure(format!("JSON input error: line {}: {text}", i + 1));
+        rows.push(row.map_err(refuse)?);
+    }
+    Ok(rows)
+}
+
+/// Prints the line of `--stats`, of all jobs or the sum of some queues. Returns whether any job is active.
+pub(in crate::cli) async fn print_stats(
+    source: &impl JobSource,
+    queues: Option<&[&str]>,
+    streams: &mut Streams<'_>,
+) -> Result<bool, CliError> {
+    let stats = source
+        .call(GetStats {})
+        .await
+        .map_err(|error| CliError::failure(format!("error retrieving job stats: {error}")))?;
+    let mut total = Totals::default();
+    match queues {
+        None => total.add(&stats.all),
+        Some(queues) => {
+            for queue in queues {
+                match stats.queues.iter().find(|known| known.name == **queue) {
+                    Some(known) => total.add(&known.tally),
+                    None => expect_queue(source, queue).await?,
+                }
+            }
+        }
+    }
+    let Totals { running, completed, failed, pending, purged } = total;
+    streams.print(&format!(
+        "{running} running, {completed} completed, {failed} failed, {pending} pending, \
+         {purged} inactive purged\n"
+    ))?;
+    Ok(running + pending > 0)
+}
+
+/// Checks that a queue exists: there are no numbers for a queue that has had no jobs.
+async fn expect_queue(source: &impl JobSource, queue: &str) -> Result<(), CliError> {
+    let known = source.call(GetStatus { name: Some(queue.to_owned()) }).await;
+    known.map(drop).map_err(|_| CliError::failure(format!("no stats available for queue {queue}")))
+}
+
+/// The numbers of the line.
+#[derive(Default)]
+struct Totals {
+    running: u64,
+    completed: u64,
+    failed: u64,
+    pending: u64,
+    purged: u64,
+}
+
+impl Totals {
+    fn add(&mut self, tally: &Tally) {
+        let states = tally.job_states;
+        self.running += states.run + states.cleanup;
+        self.pending += states.depend + states.priority + states.sched;
+        self.completed += tally.successful;
+        self.failed += tally.failed + tally.canceled + tally.timeout;
+        self.purged += tally.inactive_purged;
+    }
+}

@@ -1,0 +1,121 @@
+//! The request of `jobs`: the options that select jobs, as a constraint.
+
+use jobtap_core::job::StateSet;
+use jobtap_core::resource::{Hostlist, Idset};
+use serde_json::{Map, Value};
+
+use super::JobsArgs;
+use super::row::Viewpoint;
+use crate::cli::message::CliError;
+use crate::cli::when::parse_when;
+use crate::rpc::services::job_list::{ALL, Constraint, List};
+
+/// A request to `job-list.list` without its limit.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::cli) struct Query {
+    /// What the jobs must satisfy.
+    pub(in crate::cli) constraint: Option<Constraint>,
+    /// Jobs that ended before this time (seconds since the epoch) are left out.
+    pub(in crate::cli) since: Option<f64>,
+}
+
+impl Query {
+    /// The query that the options mean for the user `uid`.
+    ///
+    /// # Errors
+    /// An option names something that doesn't exist.
+    pub(in crate::cli) fn from_args(
+        args: &JobsArgs,
+        uid: u32,
+        view: &Viewpoint,
+    ) -> Result<Self, CliError> {
+        let since = args.since.as_deref().map(|when| since(when, view)).transpose()?;
+        let mut all = Vec::new();
+        all.extend(user(args, uid, view)?.map(|uid| Constraint::Userid(vec![uid])));
+        all.extend(states(args, since.is_some())?);
+        all.extend(args.name.as_ref().map(|name| Constraint::Name(vec![name.clone()])));
+        all.extend(args.queues().map(|queues| {
+            Constraint::Queue(queues.iter().map(|queue| (*queue).to_owned()).collect())
+        }));
+        all.extend(args.include.as_deref().map(targets).transpose()?);
+        let constraint = (!all.is_empty()).then_some(Constraint::And(all));
+        Ok(Query { constraint, since })
+    }
+
+    /// The request for at most `limit` jobs; 0 for all.
+    pub(in crate::cli) fn request(&self, limit: u64) -> List {
+        List {
+            max_entries: Some(i64::try_from(limit).unwrap_or(i64::MAX)),
+            constraint: Some(
+                self.constraint.clone().map_or_else(|| Map::new().into(), Value::from),
+            ),
+            attrs: ALL,
+            since: self.since,
+        }
+    }
+}
+
+/// The user whose jobs are wanted; `None` for all users.
+fn user(args: &JobsArgs, own: u32, view: &Viewpoint) -> Result<Option<u32>, CliError> {
+    match args.user.as_deref() {
+        _ if args.all_users => Ok(None),
+        Some("all") => Ok(None),
+        Some(user) => {
+            let uid = user.parse().ok().or_else(|| view.users.number(user));
+            let unknown = || CliError::failure(format!("Invalid user {user} specified"));
+            uid.map(Some).ok_or_else(unknown)
+        }
+        // With a selection of nodes the jobs of all users there are wanted.
+        None if args.include.is_some() => Ok(None),
+        None => Ok(Some(own)),
+    }
+}
+
+/// The constraint on states and results; `None` for jobs in any state.
+fn states(args: &JobsArgs, since: bool) -> Result<Option<Constraint>, CliError> {
+    let set = match args.filter.as_deref() {
+        Some(filter) => parse_filter(filter)?,
+        None if args.all || since => return Ok(None),
+        None => StateSet::ACTIVE,
+    };
+    let (states, results) = (u64::from(set.state_bits()), u64::from(set.result_bits()));
+    let states = (states != 0).then(|| Constraint::States(vec![states]));
+    let results = (results != 0).then(|| Constraint::Results(vec![results]));
+    Ok(match (states, results) {
+        (Some(states), Some(results)) => Some(Constraint::Or(vec![states, results])),
+        (states, results) => states.or(results),
+    })
+}
+
+fn parse_filter(filter: &str) -> Result<StateSet, CliError> {
+    let mut set = StateSet::EMPTY;
+    for name in filter.split(',') {
+        // The parser takes an empty name as an empty set; here it is an error.
+        let one = name.to_lowercase().parse::<StateSet>().ok().filter(|one| !one.is_empty());
+        let invalid = || CliError::failure(format!("Invalid filter specified: {name}"));
+        set |= one.ok_or_else(invalid)?;
+    }
+    Ok(set)
+}
+
+/// Ranks or hosts: whatever is written like an idset counts as ranks.
+fn targets(text: &str) -> Result<Constraint, CliError> {
+    let text = text.trim();
+    let ranks = text.chars().all(|c| c.is_ascii_digit() || matches!(c, ',' | '-' | '[' | ']'));
+    let valid =
+        if ranks { text.parse::<Idset>().is_ok() } else { text.parse::<Hostlist>().is_ok() };
+    if !valid || text.is_empty() {
+        return Err(CliError::failure(format!("-i/--include: invalid targets: {text}")));
+    }
+    let texts = vec![text.to_owned()];
+    Ok(if ranks { Constraint::Ranks(texts) } else { Constraint::Hostlist(texts) })
+}
+
+fn since(when: &str, view: &Viewpoint) -> Result<f64, CliError> {
+    let time = parse_when(when, view.now, &view.zone)
+        .ok_or_else(|| CliError::usage(format!("argument --since: invalid time: '{when}'")))?;
+    match time > view.now {
+        true => Err(CliError::failure(format!("--since={when} appears to be in the future"))),
+        false => Ok(time),
+    }
+}

@@ -1,0 +1,220 @@
+//! The fields of listed jobs by name: their headings and values.
+
+use std::borrow::Cow;
+
+use jobtap_core::job::{Encoding, JobResult, State};
+use serde_json::Value;
+
+use super::{JobRow, result_emoji, state_emoji};
+use crate::cli::format::{FieldValue, Row};
+
+/// Field names and headings; annotations, whose names the plugins choose, come beside these.
+const HEADINGS: &[(&str, &str)] = &[
+    ("id", "JOBID"),
+    ("id.dec", "JOBID"),
+    ("id.hex", "JOBID"),
+    ("id.f58", "JOBID"),
+    ("id.f58plain", "JOBID"),
+    ("id.words", "JOBID"),
+    ("id.kvs", "JOBID"),
+    ("id.dothex", "JOBID"),
+    ("userid", "UID"),
+    ("username", "USER"),
+    ("urgency", "URG"),
+    ("priority", "PRI"),
+    ("name", "NAME"),
+    ("cwd", "CWD"),
+    ("queue", "QUEUE"),
+    ("project", "PROJECT"),
+    ("bank", "BANK"),
+    ("ntasks", "NTASKS"),
+    ("ncores", "NCORES"),
+    ("nnodes", "NNODES"),
+    ("duration", "DURATION"),
+    ("state", "STATE"),
+    ("state_single", "S"),
+    ("state_emoji", "STATE"),
+    ("status", "STATUS"),
+    ("status_abbrev", "ST"),
+    ("status_emoji", "STATUS"),
+    ("result", "RESULT"),
+    ("result_abbrev", "RS"),
+    ("result_emoji", "RESULT"),
+    ("success", "SUCCESS"),
+    ("t_submit", "T_SUBMIT"),
+    ("t_depend", "T_DEPEND"),
+    ("t_priority", "T_PRIORITY"),
+    ("t_sched", "T_SCHED"),
+    ("t_run", "T_RUN"),
+    ("t_cleanup", "T_CLEANUP"),
+    ("t_inactive", "T_INACTIVE"),
+    ("t_remaining", "T_REMAINING"),
+    ("expiration", "EXPIRATION"),
+    ("runtime", "RUNTIME"),
+    ("ranks", "RANKS"),
+    ("nodelist", "NODELIST"),
+    ("waitstatus", "WSTATUS"),
+    ("returncode", "RC"),
+    ("exception.occurred", "EXCEPTION-OCCURRED"),
+    ("exception.severity", "EXCEPTION-SEVERITY"),
+    ("exception.type", "EXCEPTION-TYPE"),
+    ("exception.note", "EXCEPTION-NOTE"),
+    ("dependencies", "DEPENDENCIES"),
+    ("contextual_info", "INFO"),
+    ("contextual_time", "TIME"),
+    ("inactive_reason", "INACTIVE-REASON"),
+    ("annotations", "ANNOTATIONS"),
+    ("sched", "SCHED"),
+    ("user", "USER"),
+    ("uri", "URI"),
+    ("uri.local", "URI"),
+    ("sched.t_estimate", "T_ESTIMATE"),
+    ("sched.reason_pending", "REASON"),
+    ("sched.resource_summary", "RESOURCES"),
+];
+
+/// Fields of jobs that are managers themselves: empty for all others.
+const INSTANCE_HEADINGS: &[(&str, &str)] = &[
+    ("stats.total", "NJOBS"),
+    ("utilization", "CORE%"),
+    ("gpu_utilization", "GPU%"),
+    ("progress", "PROG"),
+    ("resources.all.nnodes", "NODES"),
+    ("resources.all.ncores", "CORES"),
+    ("resources.all.ngpus", "GPUS"),
+];
+
+/// The heading of `instance.NAME`.
+fn instance_heading(name: &str) -> Option<&'static str> {
+    if let Some((_, heading)) = INSTANCE_HEADINGS.iter().find(|(field, _)| *field == name) {
+        return Some(heading);
+    }
+    let (which, what) = name.strip_prefix("resources.")?.split_once('.')?;
+    let heading = match which {
+        "up" => "UP",
+        "down" => "DOWN",
+        "allocated" => "USED",
+        "free" => "FREE",
+        _ => return None,
+    };
+    matches!(what, "nnodes" | "ncores" | "ngpus").then_some(heading)
+}
+
+impl Row for JobRow<'_> {
+    fn heading(name: &str) -> Option<Cow<'static, str>> {
+        let (annotation, plain) = match name.strip_prefix("annotations.") {
+            Some(path) => (true, path),
+            None => (false, name),
+        };
+        // Only the scheduler's annotations have headings of their own.
+        let listed = |(field, _): &&(&str, &str)| {
+            *field == plain && (!annotation || plain.starts_with("sched."))
+        };
+        if let Some((_, heading)) = HEADINGS.iter().find(listed) {
+            return Some(Cow::Borrowed(heading));
+        }
+        if let Some(rest) = name.strip_prefix("instance.") {
+            return instance_heading(rest).map(Cow::Borrowed);
+        }
+        let of_plugin = annotation || plain.starts_with("sched.") || plain.starts_with("user.");
+        let whole = plain.split('.').all(|key| !key.is_empty());
+        (of_plugin && whole).then(|| Cow::Owned(plain.to_uppercase()))
+    }
+
+    fn field(&self, name: &str) -> Option<FieldValue> {
+        let of_annotations = name
+            .strip_prefix("annotations")
+            .filter(|rest| rest.is_empty() || rest.starts_with('.'));
+        if let Some(path) = of_annotations {
+            return self.annotation(path).map(FieldValue::from_json);
+        }
+        match name.split('.').next() {
+            Some("sched" | "user") => self.annotation(name).map(FieldValue::from_json),
+            Some("uri") => self.annotation("user.uri").map(FieldValue::from_json),
+            Some("id") => self.id_field(name),
+            Some("exception") => self.exception_field(name),
+            _ => self
+                .time_field(name)
+                .or_else(|| self.state_field(name))
+                .or_else(|| self.other_field(name)),
+        }
+    }
+
+    fn sort_value(&self, name: &str) -> Option<FieldValue> {
+        match name {
+            "id" => self.id_field("id.dec"),
+            _ => self.field(name),
+        }
+    }
+}
+
+impl JobRow<'_> {
+    fn id_field(&self, name: &str) -> Option<FieldValue> {
+        let id = self.id;
+        Some(FieldValue::Text(match name {
+            "id" | "id.f58" => self.view.ids.show(id),
+            "id.dec" => return Some(FieldValue::Int(id.as_u64().into())),
+            "id.hex" => id.encode(Encoding::Hex),
+            "id.f58plain" => id.encode(Encoding::F58Plain),
+            "id.words" => id.encode(Encoding::Words),
+            "id.kvs" => id.encode(Encoding::Kvs),
+            "id.dothex" => id.encode(Encoding::DotHex),
+            _ => return None,
+        }))
+    }
+
+    fn exception_field(&self, name: &str) -> Option<FieldValue> {
+        let attribute = match name {
+            "exception.occurred" => "exception_occurred",
+            "exception.severity" => "exception_severity",
+            "exception.type" => "exception_type",
+            "exception.note" => "exception_note",
+            _ => return None,
+        };
+        self.attributes.get(attribute).map(FieldValue::from_json)
+    }
+
+    /// Times and durations are zero, not empty, while they aren't known.
+    fn time_field(&self, name: &str) -> Option<FieldValue> {
+        Some(FieldValue::Float(match name {
+            "t_submit" | "t_depend" | "t_priority" | "t_sched" | "t_run" | "t_cleanup"
+            | "t_inactive" | "expiration" | "duration" => self.float(name),
+            "t_remaining" => self.remaining(),
+            "runtime" => self.runtime(),
+            "contextual_time" => self.contextual_time(),
+            _ => return None,
+        }))
+    }
+
+    fn state_field(&self, name: &str) -> Option<FieldValue> {
+        let state = |show: fn(State) -> &'static str| self.state.map(show);
+        let result = |show: fn(JobResult) -> &'static str| self.outcome().map(show);
+        Some(FieldValue::from(match name {
+            "state" => state(State::long_name)?,
+            "state_single" => state(State::short_name)?,
+            "state_emoji" => state(state_emoji)?,
+            "result" => result(JobResult::long_name)?,
+            "result_abbrev" => result(JobResult::short_name)?,
+            "result_emoji" => result(result_emoji)?,
+            "status" => self.status(),
+            "status_abbrev" => self.status_abbrev(),
+            "status_emoji" => self.status_emoji(),
+            _ => return None,
+        }))
+    }
+
+    fn other_field(&self, name: &str) -> Option<FieldValue> {
+        match name {
+            "username" => self.username().map(FieldValue::Text),
+            "returncode" => self.returncode().map(|code| FieldValue::Int(code.into())),
+            "dependencies" => Some(FieldValue::Text(self.dependencies())),
+            "contextual_info" => Some(FieldValue::Text(self.contextual_info())),
+            "inactive_reason" => Some(FieldValue::Text(self.inactive_reason())),
+            "state" | "result" => None,
+            _ => match self.attributes.get(name)? {
+                Value::Object(_) | Value::Array(_) => None,
+                value => Some(FieldValue::from_json(value)),
+            },
+        }
+    }
+}

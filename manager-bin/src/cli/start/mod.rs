@@ -1,0 +1,487 @@
+//! `start`: a manager, and a command that runs under it.
+
+mod enclosing;
+mod options;
+mod signals;
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::os::unix::fs::symlink;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, ExitStatus};
+
+use jobtap_core::engine::Level;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tokio::process::{Child, Command};
+
+use self::enclosing::{Enclosing, End};
+use self::options::{TestOptions, broker_attributes};
+use self::signals::Signals;
+use crate::archive;
+use crate::cli::message::{CliError, Prog, system_text};
+use crate::cli::session;
+use crate::cli::usage::Family;
+use crate::daemon::config::Source;
+use crate::daemon::resources::{TestSize, takes_given};
+use crate::daemon::statedir::{self, StateDir};
+use crate::daemon::{Daemon, Options};
+use crate::files::{self, TemporaryDir};
+use crate::open_files::OpenFiles;
+use crate::rpc::uri;
+use crate::stderr;
+
+const COMMAND: &str = "start";
+
+/// Environment variable, in Flux's name, with which running jobs outlive the instance's command.
+const DISABLE_JOB_CLEANUP: &str = "FLUX_DISABLE_JOB_CLEANUP";
+
+/// Options and arguments of `start`.
+#[derive(Debug, clap::Args)]
+#[command(infer_long_args = true)]
+pub(crate) struct StartArgs {
+    /// Act as if there were N hosts like this one
+    #[arg(short = 's', long, value_name = "N")]
+    test_size: Option<i64>,
+    /// The names of these hosts
+    #[arg(long, value_name = "HOSTLIST")]
+    test_hosts: Option<String>,
+    /// Configuration: a TOML file or a directory of them
+    #[arg(short = 'c', long, value_name = "PATH")]
+    config_path: Vec<PathBuf>,
+    /// More configuration: KEY=VAL, a TOML text or a file
+    #[arg(long, value_name = "VALUE")]
+    conf: Vec<String>,
+    /// Set an attribute: statedir=DIR, log-stderr-level=N, content.dump=FILE, content.restore=FILE
+    #[arg(short = 'S', long, value_name = "ATTR=VAL")]
+    setattr: Vec<String>,
+    /// Options for a broker, as -SATTR=VAL, in a comma list
+    #[arg(short = 'o', long, value_name = "OPTS", allow_hyphen_values = true)]
+    broker_opts: Vec<String>,
+    /// Look at what another manager left: a state directory, or an archive. No job starts before a
+    /// queue is started by hand
+    #[arg(short = 'r', long, value_name = "TARGET", num_args = 0..=1, default_missing_value = "", require_equals = true)]
+    recovery: Option<String>,
+    #[command(flatten)]
+    test: TestOptions,
+    /// Keep the state in this directory; without it, it goes with the manager
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+    /// Say more on stderr; repeatable
+    #[arg(short = 'v', long, action = clap::ArgAction::Count)]
+    verbose: u8,
+    /// The command to run, by default a shell
+    #[arg(value_name = "COMMAND", trailing_var_arg = true)]
+    command: Vec<OsString>,
+}
+
+/// What the options say.
+struct Plan {
+    source: Source,
+    config: Value,
+    state_dir: Option<PathBuf>,
+    log_level: Level,
+    test_size: TestSize,
+    command: Vec<OsString>,
+    /// An archive to begin with.
+    restore: Option<PathBuf>,
+    /// An archive to leave at the end.
+    dump: Option<PathBuf>,
+    /// Schedule nothing before somebody asks for it.
+    recovery: bool,
+}
+
+/// The first file descriptor after the three standard streams.
+const FIRST_INHERITED: i32 = 3;
+
+/// Runs the command; the exit code is that of COMMAND.
+pub(crate) fn run(args: StartArgs) -> ExitCode {
+    // The shepherd, the jobs, the plugins' processes and COMMAND must not inherit files that the process
+    // which started the manager had open. This comes first, while no file of the manager itself is open.
+    close_fds::set_fds_cloexec(FIRST_INHERITED, &[]);
+    stderr::take_panics();
+    let outcome = session::outcome(start(args));
+    if let Err(error) = &outcome
+        && !error.text.is_empty()
+    {
+        stderr::line(&session::complaint(COMMAND, Family::Compiled, &error.text));
+    }
+    stderr::flush();
+    ExitCode::from(outcome.unwrap_or_else(|error| error.code))
+}
+
+async fn start(args: StartArgs) -> Result<u8, CliError> {
+    if let Err(error) = std::env::current_dir() {
+        let text = format!(
+            "the current directory can't be used ({}): change to one that exists, as with `cd /`",
+            system_text(&error)
+        );
+        return Err(CliError::failure(text));
+    }
+    let plan = Plan::new(args)?;
+    let enclosing = Enclosing::named();
+    let given = match enclosing.as_ref().filter(|job| job.is_mine()) {
+        Some(job) if takes_given(&plan.config, &plan.test_size) => Some(job.resources().await?),
+        _ => None,
+    };
+    let foreground =
+        plan.state_dir.is_some() && plan.command.is_empty() && !std::io::stdin().is_terminal();
+    let statedir = match &plan.state_dir {
+        Some(path) => StateDir::open(path),
+        None => StateDir::temporary(),
+    };
+    let statedir = statedir.map_err(CliError::failure)?;
+    if let Some(archive) = &plan.restore {
+        restore(&statedir, archive)?;
+    }
+    let rundir = RunDir::new(&statedir)?;
+    statedir::remove_leftovers();
+    let mut socket = statedir.path().join("local-0");
+    if socket.as_os_str().len() > uri::MAX_PATH {
+        socket = rundir.path.join("local-0");
+    }
+    let Plan { source, config, log_level, test_size, command, dump, recovery, .. } = plan;
+    let known = given.as_ref().map(|job| job.expiration().unwrap_or(0.0));
+    let options =
+        Options { source, config, statedir, socket, log_level, test_size, given, dump, recovery };
+    let mut daemon = Daemon::start(options).map_err(CliError::failure)?;
+    let mut signals = Signals::new()?;
+    if let Some(job) = &enclosing {
+        job.announce(daemon.uri()).await;
+    }
+    let mut end = enclosing.zip(known).map_or(End::fixed(), |(job, known)| End::of(job, known));
+    let mut child = match foreground {
+        true => None,
+        false => Some(spawn(&daemon, &rundir, &command)?),
+    };
+    let outcome = loop {
+        let asked = match &mut child {
+            None => serve(&daemon, &mut end, &mut signals).await,
+            Some(child) => supervise(&daemon, child, &mut end, &mut signals).await,
+        };
+        match asked {
+            Ok(Asked::Restart) => daemon = again(daemon, child.as_ref(), &end).await?,
+            Ok(Asked::End(code)) => break Ok(code),
+            Err(error) => break Err(error),
+        }
+    };
+    let keep = recovery || std::env::var_os(DISABLE_JOB_CLEANUP).is_some();
+    if outcome.is_ok() && child.is_some() && !keep {
+        finish(&daemon, &mut signals).await;
+    }
+    daemon.shutdown().await.map_err(CliError::failure)?;
+    outcome
+}
+
+impl Plan {
+    fn new(args: StartArgs) -> Result<Self, CliError> {
+        args.test.check(args.test_size.is_some())?;
+        let test_size = test_size(args.test_size, args.test_hosts)?;
+        let source = Source::new(&args.config_path, args.conf).map_err(CliError::failure)?;
+        let config = source.read().map_err(CliError::failure)?;
+        let log_level = if args.verbose > 0 { Level::Info } else { Level::Warning };
+        let (state_dir, command) = (args.state_dir, args.command);
+        let (restore, dump, recovery) = (None, None, args.recovery.is_some());
+        let mut plan = Self {
+            source,
+            config,
+            state_dir,
+            log_level,
+            test_size,
+            command,
+            restore,
+            dump,
+            recovery,
+        };
+        for attribute in args.setattr.iter().chain(&broker_attributes(&args.broker_opts)?) {
+            plan.set(attribute)?;
+        }
+        if let Some(target) = args.recovery {
+            plan.recover(target)?;
+        }
+        Ok(plan)
+    }
+
+    /// Takes the state that is to be looked at: a directory as it is, an archive as a copy.
+    fn recover(&mut self, target: String) -> Result<(), CliError> {
+        if target.is_empty() {
+            let text =
+                "--recovery: which one? name a state directory or an archive: --recovery=TARGET";
+            return Err(CliError::failure(text));
+        }
+        let target = PathBuf::from(target);
+        let found = std::fs::metadata(&target).map_err(|error| {
+            CliError::failure(format!("--recovery: {}: {}", target.display(), system_text(&error)))
+        })?;
+        match found.is_dir() {
+            true => self.state_dir = Some(target),
+            false => self.restore = Some(target),
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, attribute: &str) -> Result<(), CliError> {
+        let (name, value) = attribute.split_once('=').unwrap_or((attribute, ""));
+        match name {
+            "statedir" => self.state_dir = Some(PathBuf::from(value)),
+            "content.restore" => self.restore = Some(PathBuf::from(value)),
+            "content.dump" => {
+                // The command may run elsewhere. Better refused now than when all has ended.
+                let file = std::path::absolute(value)?;
+                if let Err(error) = files::check_target(&file)
+                    // The command may make the directory.
+                    && error.kind() != std::io::ErrorKind::NotFound
+                {
+                    let text = system_text(&error);
+                    let text = format!("content.dump: {}: {text}", file.display());
+                    return Err(CliError::failure(text));
+                }
+                self.dump = Some(file);
+            }
+            "log-stderr-level" => {
+                self.log_level = match value.parse() {
+                    Ok(0u8..=3) => Level::Error,
+                    Ok(4) => Level::Warning,
+                    Ok(5..=6) => Level::Info,
+                    Ok(7) => Level::Debug,
+                    _ => {
+                        return Err(CliError::failure(
+                            "log-stderr-level: use a number from 0 to 7",
+                        ));
+                    }
+                }
+            }
+            _ => {
+                let text = format!("attribute {name} is not supported and ignored");
+                stderr::line(&Prog::current().warning(COMMAND, text));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Brings back what an archive holds, before anything is there.
+fn restore(statedir: &StateDir, archive: &Path) -> Result<(), CliError> {
+    let restored = archive::restore(statedir.path(), archive).map_err(CliError::failure)?;
+    for path in restored.skipped {
+        let text = format!("{path}: a link between parts of a KVS has no place here");
+        stderr::line(&Prog::current().warning(COMMAND, text));
+    }
+    Ok(())
+}
+
+/// What `--test-size` and the options that go with it say.
+fn test_size(size: Option<i64>, hosts: Option<String>) -> Result<TestSize, CliError> {
+    let size = match size {
+        None if hosts.is_some() => {
+            return Err(CliError::failure("--test-hosts only works with --test-size"));
+        }
+        None => None,
+        Some(size) if size < 1 => {
+            return Err(CliError::failure("--test-size argument must be > 0"));
+        }
+        Some(size) => Some(u32::try_from(size).map_err(|_| {
+            CliError::failure(format!("--test-size={size}: at most {} is possible", u32::MAX))
+        })?),
+    };
+    Ok(TestSize { size, hosts })
+}
+
+/// A directory for this run alone; in its `bin`, the program's names lead to this very executable, so
+/// that scripts talk to the manager with the binary that it is.
+struct RunDir {
+    path: PathBuf,
+    /// Unless it is the temporary state directory.
+    _own: Option<TemporaryDir>,
+}
+
+impl RunDir {
+    fn new(statedir: &StateDir) -> Result<Self, CliError> {
+        let own = match statedir.is_temporary() {
+            true => None,
+            false => Some(TemporaryDir::new().map_err(CliError::failure)?),
+        };
+        let path = own.as_ref().map_or(statedir.path(), TemporaryDir::path).to_path_buf();
+        let bin = path.join("bin");
+        std::fs::create_dir(&bin)?;
+        let program = std::env::current_exe()?;
+        for name in ["jobtap", "flux"] {
+            symlink(&program, bin.join(name))?;
+        }
+        Ok(Self { path, _own: own })
+    }
+
+    fn bin(&self) -> PathBuf {
+        self.path.join("bin")
+    }
+}
+
+/// Why a manager doesn't go on as it is.
+enum Asked {
+    /// To end, with this exit code.
+    End(u8),
+    /// To start again.
+    Restart,
+}
+
+/// The manager, started again. A command that has none any more is told to end.
+async fn again(daemon: Daemon, child: Option<&Child>, end: &End) -> Result<Daemon, CliError> {
+    daemon.restart(end.last()).await.map_err(|error| {
+        if let Some(child) = child {
+            send(child, Signal::TERM);
+        }
+        CliError::failure(format!("the manager doesn't start again: {error}"))
+    })
+}
+
+/// Runs as a plain daemon until a signal asks for the end, as SIGALRM does when it is a job whose time
+/// is up. SIGHUP has it read its configuration again.
+async fn serve(daemon: &Daemon, end: &mut End, signals: &mut Signals) -> Result<Asked, CliError> {
+    stderr::line(&format!("jobtap: manager ready at {}", daemon.uri()));
+    loop {
+        tokio::select! {
+            _ = signals.terminate.recv() => return Ok(Asked::End(0)),
+            _ = signals.alarm.recv() => return Ok(Asked::End(0)),
+            _ = signals.interrupt.recv() => return Ok(Asked::End(0)),
+            _ = signals.hangup.recv() => daemon.reload(),
+            end = end.moved() => daemon.move_end(end),
+            () = daemon.restart_asked() => return Ok(Asked::Restart),
+            reason = daemon.failure() => return Err(failed(&reason)),
+        }
+    }
+}
+
+/// Runs the command to its end.
+async fn supervise(
+    daemon: &Daemon,
+    child: &mut Child,
+    end: &mut End,
+    signals: &mut Signals,
+) -> Result<Asked, CliError> {
+    loop {
+        tokio::select! {
+            // Signals first: one that the whole process group got may end the command at once, and is
+            // not to count as another one that ends the patience with the jobs.
+            biased;
+            _ = signals.terminate.recv() => send(child, Signal::TERM),
+            _ = signals.alarm.recv() => send(child, Signal::ALARM),
+            _ = signals.hangup.recv() => send(child, Signal::HUP),
+            // Ctrl-C is for the command, which is in the same process group; to catch it here keeps
+            // the manager alive and, unlike ignoring it, isn't inherited.
+            _ = signals.interrupt.recv() => {}
+            status = child.wait() => return Ok(Asked::End(exit_code(status?))),
+            end = end.moved() => daemon.move_end(end),
+            () = daemon.restart_asked() => return Ok(Asked::Restart),
+            reason = daemon.failure() => {
+                send(child, Signal::TERM);
+                return Err(failed(&reason));
+            }
+        }
+    }
+}
+
+/// Ends running jobs with the command that the instance was for; a signal ends the patience.
+async fn finish(daemon: &Daemon, signals: &mut Signals) {
+    tokio::select! {
+        () = daemon.finish_jobs() => {}
+        _ = daemon.failure() => {}
+        _ = signals.terminate.recv() => {}
+        _ = signals.alarm.recv() => {}
+        _ = signals.interrupt.recv() => {}
+    }
+}
+
+fn spawn(daemon: &Daemon, rundir: &RunDir, command: &[OsString]) -> Result<Child, CliError> {
+    let words = words(command);
+    let Some((program, arguments)) = words.split_first() else {
+        return Err(CliError::failure("no command"));
+    };
+    let mut path = rundir.bin().into_os_string();
+    if let Some(inherited) = std::env::var_os("PATH") {
+        path.push(":");
+        path.push(inherited);
+    }
+    let mut command = Command::new(program);
+    command.args(arguments).env("PATH", path);
+    enclosing::variables().for_each(|name| {
+        command.env_remove(name);
+    });
+    command.env(uri::VARIABLE, daemon.uri()).env(uri::FLUX_VARIABLE, daemon.uri());
+    let child = OpenFiles::of_this_process().lowered(|| command.spawn());
+    child.map_err(|error| cannot_run(Path::new(program), &error))
+}
+
+/// The command with its arguments: a shell if none is given, and a shell's command line if it is one
+/// word that no program is named by, as `start 'cmd; cmd'`.
+fn words(command: &[OsString]) -> Vec<OsString> {
+    match command {
+        [] => vec![std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into())],
+        [line] if is_shell_line(line) => vec!["/bin/sh".into(), "-c".into(), line.clone()],
+        words => words.to_vec(),
+    }
+}
+
+fn is_shell_line(line: &OsString) -> bool {
+    let text = line.to_string_lossy();
+    text.contains([' ', '\t', '\n', ';', '|', '&', '>', '<', '$']) && !Path::new(line).exists()
+}
+
+fn cannot_run(program: &Path, error: &std::io::Error) -> CliError {
+    let (code, hint) = match error.kind() {
+        std::io::ErrorKind::NotFound => (127, "No such file or directory".to_owned()),
+        std::io::ErrorKind::PermissionDenied => {
+            let shown = program.display();
+            (126, format!("not executable: chmod +x {shown}, or start it as `sh {shown}`"))
+        }
+        _ => (126, system_text(error)),
+    };
+    CliError { text: format!("{}: {hint}", program.display()), code }
+}
+
+fn send(child: &Child, signal: Signal) {
+    let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+    if let Some(pid) = pid {
+        // It may have ended in between.
+        let _ = kill_process(pid, signal);
+    }
+}
+
+fn exit_code(status: ExitStatus) -> u8 {
+    let signaled = status.signal().map(|signal| 128 + signal);
+    let code = status.code().or(signaled).unwrap_or(1);
+    u8::try_from(code).unwrap_or(1)
+}
+
+fn failed(reason: &str) -> CliError {
+    stderr::line(&format!("jobtap: {reason}"));
+    CliError { text: String::new(), code: 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_in_one_word_goes_to_a_shell() {
+        let one = |text: &str| words(&[OsString::from(text)]);
+        assert_eq!(one("echo a; echo b"), ["/bin/sh", "-c", "echo a; echo b"]);
+        assert_eq!(one("true"), ["true"]);
+    }
+
+    #[test]
+    fn the_exit_code_is_the_commands_own() {
+        assert_eq!(exit_code(ExitStatus::from_raw(3 << 8)), 3);
+        assert_eq!(exit_code(ExitStatus::from_raw(15)), 143);
+    }
+
+    #[test]
+    fn what_cannot_be_run_is_named_with_the_way_out() {
+        let error = cannot_run(
+            Path::new("examples/quickstart.sh"),
+            &std::io::ErrorKind::PermissionDenied.into(),
+        );
+        assert_eq!(error.code, 126);
+        assert!(error.text.contains("chmod +x examples/quickstart.sh"), "{}", error.text);
+    }
+}

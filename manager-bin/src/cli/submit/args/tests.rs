@@ -1,0 +1,400 @@
+//! Tests that the options mean what they mean to Flux's tools, and that wrong ones are refused with the same
+//! messages.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use clap::{FromArgMatches, Parser};
+use jobtap_core::jobspec::Jobspec;
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Debug, Parser)]
+struct Submit {
+    #[command(flatten)]
+    args: SubmitArgs,
+    #[command(flatten)]
+    copies: CopyArgs,
+}
+
+fn parse(words: &[&str]) -> Submit {
+    Submit::try_parse_from(["submit"].iter().chain(words)).unwrap()
+}
+
+fn caller() -> Caller {
+    Caller {
+        cwd: PathBuf::from("/srv"),
+        env: BTreeMap::from([("HOME".to_owned(), "/home/u".to_owned())]),
+        rlimits: BTreeMap::from([("core".to_owned(), 0)]),
+        now: 1000.5,
+    }
+}
+
+fn jobspec(words: &[&str]) -> Value {
+    let spec = parse(words).args.jobspec(&caller()).unwrap();
+    Jobspec::from_value(spec.clone()).expect("the manager accepts what the options make");
+    spec
+}
+
+fn refused(words: &[&str]) -> String {
+    parse(words).args.jobspec(&caller()).unwrap_err().to_string()
+}
+
+fn system(words: &[&str], key: &str) -> Value {
+    let mut words = words.to_vec();
+    words.push("app");
+    Jobspec::from_value(jobspec(&words)).unwrap().attribute(key).cloned().unwrap_or_default()
+}
+
+#[test]
+fn a_plain_command_is_one_task_where_the_user_stands() {
+    assert_eq!(
+        jobspec(&["echo", "hi"]),
+        json!({
+            "resources": [{"type": "slot", "count": 1, "label": "task",
+                "with": [{"type": "core", "count": 1}]}],
+            "tasks": [{"command": ["echo", "hi"], "slot": "task", "count": {"per_slot": 1}}],
+            "attributes": {"system": {
+                "duration": 0,
+                "cwd": "/srv",
+                "environment": {"HOME": "/home/u"},
+                "shell": {"options": {"rlimit": {"core": 0}}},
+            }},
+            "version": 1,
+        })
+    );
+}
+
+#[test]
+fn the_resource_options_make_the_resources() {
+    let counts = |words: &[&str]| {
+        let mut words = words.to_vec();
+        words.push("app");
+        let counts = Jobspec::from_value(jobspec(&words)).unwrap().counts();
+        (counts.nnodes, counts.nslots, counts.slot_size, counts.slot_gpus, counts.exclusive)
+    };
+    assert_eq!(counts(&["-n4", "-c", "2", "-g1"]), (0, 4, 2, 1, false));
+    assert_eq!(counts(&["--ntasks=4", "--nodes=2"]), (2, 4, 1, 0, false));
+    assert_eq!(counts(&["-N2"]), (2, 2, 1, 0, true));
+    assert_eq!(counts(&["-N2", "-n2", "-x"]), (2, 2, 1, 0, true));
+    assert_eq!(counts(&["-n1", "-n3"]), (0, 3, 1, 0, false));
+}
+
+#[test]
+fn wrong_counts_are_refused_in_the_words_of_flux() {
+    assert_eq!(refused(&["-n4"]), "job command and arguments are missing");
+    assert_eq!(refused(&["-nX", "a"]), "--ntasks: invalid int value 'X'");
+    assert_eq!(refused(&["-N", "1.5", "a"]), "--nodes: invalid int value '1.5'");
+    assert_eq!(refused(&["-c", "", "a"]), "--cores-per-task: invalid int value ''");
+    assert_eq!(refused(&["-gx", "a"]), "--gpus-per-task: invalid int value 'x'");
+    assert_eq!(refused(&["-n0", "a"]), "task count must be a integer >= 1");
+    assert_eq!(refused(&["-n", "-1", "a"]), "task count must be a integer >= 1");
+    assert_eq!(refused(&["-g", "-1", "a"]), "gpus per task must be an integer >= 0");
+    assert_eq!(refused(&["-N2", "-n1", "a"]), "node count must not be greater than task count");
+    assert_eq!(refused(&["-x", "a"]), "exclusive can only be set with a node count");
+}
+
+#[test]
+fn resources_are_asked_for_by_their_own_numbers_or_as_a_shape() {
+    let counts = |words: &[&str]| {
+        let mut words = words.to_vec();
+        words.push("app");
+        let counts = Jobspec::from_value(jobspec(&words)).unwrap().counts();
+        (counts.nnodes, counts.nslots, counts.slot_size, counts.ntasks)
+    };
+    assert_eq!(counts(&["--cores=8"]), (0, 8, 1, 8));
+    assert_eq!(counts(&["--cores=8", "-N2", "--tasks-per-node=3"]), (2, 2, 4, 6));
+    assert_eq!(counts(&["-N2", "--tasks-per-core=2", "--gpus-per-node=1"]), (2, 2, 1, 4));
+    assert_eq!(counts(&["--shape=node=2/slot=3/core=4"]), (2, 6, 4, 6));
+    assert_eq!(
+        system(&["-N2", "--tasks-per-node=3"], "shell.options.per-resource"),
+        json!({"type": "node", "count": 3})
+    );
+    let both = "Per-resource options can't be used with per-task options. (See --help for details)";
+    assert_eq!(refused(&["--cores=8", "-n2", "a"]), both);
+    assert_eq!(refused(&["-N1", "--tasks-per-node=8", "-c2", "a"]), both);
+    assert_eq!(refused(&["--cores=x", "a"]), "--cores: invalid int value 'x'");
+    assert_eq!(refused(&["-N1", "--tasks-per-node=-1", "a"]), "--tasks-per-node must be >= 1");
+    assert_eq!(refused(&["--gpus-per-node=1", "a"]), "--gpus-per-node requires --nodes");
+    assert_eq!(
+        refused(&["--shape=slot/core", "-N2", "a"]),
+        "--shape can't be used with other resource options"
+    );
+    assert_eq!(
+        refused(&["--shape=slot=0/core", "a"]),
+        "--shape=slot=0/core: Illegal character '0' at position 5"
+    );
+}
+
+#[test]
+fn a_bare_time_limit_is_minutes() {
+    let seconds = |text: &str| system(&["-t", text], "duration").as_f64().unwrap();
+    assert_eq!(seconds("10"), 600.0);
+    assert_eq!(seconds("1.5"), 90.0);
+    assert_eq!(seconds("0.2s"), 0.2);
+    assert_eq!(seconds("11m"), 660.0);
+    assert_eq!(seconds("1h"), 3600.0);
+    assert_eq!(seconds("0"), 0.0);
+    assert!(seconds("-0").is_sign_positive());
+    for text in ["1x", "", "1h30m", "foo", "NaN", "+5", "1e400"] {
+        assert_eq!(refused(&["-t", text, "a"]), "invalid Flux standard duration", "{text}");
+    }
+    assert_eq!(refused(&["-t", "-5", "a"]), "duration must not be negative");
+    assert_eq!(refused(&["-t", "inf", "a"]), "duration must be a normal, finite value");
+}
+
+#[test]
+fn names_and_queues_are_attributes() {
+    assert_eq!(system(&["-q", "batch"], "queue"), "batch");
+    assert_eq!(system(&["-B", "b1"], "bank"), "b1");
+    assert_eq!(system(&["--job-name=n"], "job"), json!({"name": "n"}));
+    assert_eq!(system(&[], "job"), Value::Null);
+    assert_eq!(system(&["--cwd=/tmp"], "cwd"), "/tmp");
+    assert_eq!(system(&["--cwd=sub"], "cwd"), "/srv/sub");
+    assert_eq!(system(&["--setattr=cwd=/x", "--cwd=/tmp"], "cwd"), "/x");
+    assert_eq!(system(&["-S", "user.tag=[1]"], "user.tag"), json!([1]));
+}
+
+#[test]
+fn dependencies_keep_their_order_and_begin_time_comes_last() {
+    let words = ["--begin-time=+1m", "--dependency=afterok:ƒ1", "--dependency=singleton"];
+    assert_eq!(
+        system(&words, "dependencies"),
+        json!([
+            {"scheme": "afterok", "value": "ƒ1"},
+            {"scheme": "singleton", "value": ""},
+            {"scheme": "begin-time", "value": "1060.500"},
+        ])
+    );
+    assert_eq!(
+        system(&["--begin-time=1234.5"], "dependencies"),
+        json!([{"scheme": "begin-time", "value": "1234.500"}])
+    );
+    assert_eq!(system(&[], "dependencies"), Value::Null);
+    assert_eq!(refused(&["--dependency=:x", "a"]), "Invalid dependency URI \":x\"");
+    for bad in ["", "+", "+1x", "tomorrow-ish", "inf", "-1x"] {
+        let option = format!("--begin-time={bad}");
+        assert_eq!(refused(&[&option, "a"]), format!("Invalid datetime: \"{bad}\""));
+    }
+}
+
+#[test]
+fn what_the_nodes_must_be_is_a_constraint() {
+    let constraint = |words: &[&str]| system(words, "constraints");
+    assert_eq!(constraint(&[]), Value::Null);
+    assert_eq!(constraint(&["--requires=a,^b"]), json!({"properties": ["a", "^b"]}));
+    assert_eq!(constraint(&["--requires=a", "--requires=b"]), json!({"properties": ["a", "b"]}));
+    assert_eq!(
+        constraint(&["--requires", "-host:n[0-3]"]),
+        json!({"not": [{"hostlist": ["n[0-3]"]}]})
+    );
+    assert_eq!(
+        constraint(&["--requires=a|b", "--requires=rank:0-3|c"]),
+        json!({"and": [
+            {"or": [{"properties": ["a"]}, {"properties": ["b"]}]},
+            {"or": [{"ranks": ["0-3"]}, {"properties": ["c"]}]},
+        ]})
+    );
+    assert_eq!(
+        refused(&["--requires=a", "--requires=(b", "app"]),
+        "--requires=(b: Unclosed parenthesis in position 0"
+    );
+    let copy = parse(&["--requires=rank:{cc}", "a"]).args.copy_for("7", Copies::Cc);
+    assert_eq!(copy.requires, ["rank:7"]);
+}
+
+#[test]
+fn the_old_scheme_after_gets_a_note() {
+    let notes = |uri: &str| parse(&["--dependency", uri, "a"]).args.notes();
+    assert_eq!(notes("after:1"), ["dependency scheme 'after' is deprecated, use 'afterstart'"]);
+    assert!(notes("afterok:1").is_empty());
+}
+
+#[test]
+fn output_goes_where_the_shell_options_say() {
+    let options = |words: &[&str]| {
+        let mut options = system(words, "shell.options");
+        options.as_object_mut().unwrap().shift_remove("rlimit");
+        options
+    };
+    let words = ["--input=in.txt", "--output=out-{{id}}.txt", "--error=e", "-l", "-u"];
+    assert_eq!(
+        options(&words),
+        json!({
+            "input": {"stdin": {"type": "file", "path": "in.txt"}},
+            "output": {
+                "stdout": {"type": "file", "path": "out-{{id}}.txt", "label": true,
+                    "buffer": {"type": "none"}},
+                "stderr": {"type": "file", "path": "e", "label": true,
+                    "buffer": {"type": "none"}},
+                "batch-timeout": 0,
+            },
+        })
+    );
+    assert_eq!(
+        options(&["-o", "verbose", "-o", "output.mode=append"]),
+        json!({"verbose": 1, "output": {"mode": "append"}})
+    );
+    for tasks in ["all", "0", "0-3,5", "[1-2]"] {
+        let option = format!("--input={tasks}");
+        assert_eq!(refused(&[&option, "a"]), "per-task input not supported for submit");
+    }
+}
+
+#[test]
+fn the_environment_follows_the_rules_in_order() {
+    let words = ["--env-remove=*", "--env=A=$HOME", "--env=B={{x}}"];
+    assert_eq!(system(&words, "environment"), json!({"A": "/home/u"}));
+    assert_eq!(system(&words, "shell.options.env-expand"), json!({"B": "{{x}}"}));
+    assert_eq!(refused(&["--env=A=$X", "a"]), "--env: Variable 'X' not found in A=$X");
+}
+
+#[test]
+fn attributes_may_come_from_files() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("f.json"), "[1]").unwrap();
+    let caller = Caller { cwd: dir.path().to_owned(), ..caller() };
+    let args = parse(&["--setattr=^k=f.json", "app"]).args;
+    assert_eq!(args.jobspec(&caller).unwrap()["attributes"]["system"]["k"], json!([1]));
+}
+
+#[test]
+fn urgency_is_a_number_or_a_name() {
+    let urgency = |text: &str| parse(&["--urgency", text, "a"]).args.urgency();
+    assert_eq!(parse(&["a"]).args.urgency(), Ok(16));
+    assert_eq!(urgency("hold"), Ok(0));
+    assert_eq!(urgency("default"), Ok(16));
+    assert_eq!(urgency("expedite"), Ok(31));
+    assert_eq!(urgency("7"), Ok(7));
+    // Its range is refused by the manager.
+    assert_eq!(urgency("99"), Ok(99));
+    assert_eq!(urgency("-1"), Ok(-1));
+    assert_eq!(urgency("Hold"), Err(ArgError::Urgency("Hold".to_owned())));
+}
+
+#[test]
+fn flags_add_up() {
+    let flags = |words: &[&str]| parse(words).args.job_flags().map_err(|e| e.to_string());
+    assert_eq!(flags(&["a"]), Ok(Flags::NONE));
+    assert_eq!(
+        flags(&["--flags=debug,waitable", "--flags=novalidate", "a"]),
+        Ok(Flags::DEBUG | Flags::WAITABLE | Flags::NOVALIDATE)
+    );
+    assert_eq!(flags(&["--flags=debug,x", "a"]), Err("--flags: Unknown flag x".to_owned()));
+}
+
+#[test]
+fn options_end_at_the_first_word_of_the_command() {
+    let args = parse(&["-n2", "sh", "-c", "exit 1", "--quiet", "-n3"]).args;
+    assert_eq!(args.command, ["sh", "-c", "exit 1", "--quiet", "-n3"]);
+    assert_eq!(args.ntasks.as_deref(), Some("2"));
+    assert!(!args.quiet);
+    let args = parse(&["-vv", "-vxq", "b", "--", "-odd", "--", "x"]).args;
+    assert_eq!(args.command, ["-odd", "--", "x"]);
+    assert_eq!((args.verbose, args.exclusive, args.queue.as_deref()), (3, true, Some("b")));
+}
+
+#[test]
+fn unknown_and_shortened_options_are_refused() {
+    for word in ["--nosuch", "--ntask=3", "-Z"] {
+        let error = Submit::try_parse_from(["submit", word, "app"]).unwrap_err();
+        assert_eq!(error.kind(), clap::error::ErrorKind::UnknownArgument, "{word}");
+    }
+}
+
+#[test]
+fn copies_have_their_id_in_every_text() {
+    let words = [
+        "--urgency={cc}0",
+        "--job-name=n{cc}",
+        "--dependency=afterok:{cc}",
+        "--env=X={cc}",
+        "sh",
+        "-c",
+        "exit {cc} {{cc}} ${c} {cc}",
+    ];
+    let args = parse(&words).args.copy_for("7", Copies::Cc);
+    assert_eq!(args.urgency(), Ok(70));
+    assert_eq!(args.command, ["sh", "-c", "exit 7 {{cc}} ${c} 7"]);
+    let spec = Jobspec::from_value(args.jobspec(&caller()).unwrap()).unwrap();
+    assert_eq!(spec.name(), Some("n7"));
+    assert_eq!(spec.dependencies().unwrap()[0].value, "7");
+    let env = spec.environment().unwrap();
+    assert_eq!((&env["X"], &env["FLUX_JOB_CC"]), (&json!("7"), &json!("7")));
+    let args = parse(&["echo", "{cc}"]).args.copy_for("7", Copies::Bcc);
+    let spec = Jobspec::from_value(args.jobspec(&caller()).unwrap()).unwrap();
+    assert!(!spec.environment().unwrap().contains_key("FLUX_JOB_CC"));
+    assert_eq!(spec.command().collect::<Vec<_>>(), ["echo", "7"]);
+}
+
+#[test]
+fn a_warning_before_the_end_is_a_shell_option() {
+    let option = |text: &str| system(&[text], "shell.options.signal");
+    assert_eq!(option("--signal=USR2@5m"), json!({"signum": 12, "timeleft": 300.0}));
+    assert_eq!(option("--signal=@30"), json!({"signum": 10, "timeleft": 30.0}));
+    assert_eq!(option("--signal=SIGINT"), json!({"signum": 2, "timeleft": 60.0}));
+    assert_eq!(refused(&["--signal=FOO@1", "a"]), "--signal=FOO@1: signal 'FOO' is invalid");
+    let real_time = "40 is a real-time signal, which can't be sent: use one from 1 to 31";
+    assert_eq!(refused(&["--signal=40", "a"]), format!("--signal=40: {real_time}"));
+    assert!(refused(&["--signal=@x", "a"]).starts_with("--signal=@x: "));
+}
+
+#[test]
+fn copies_are_asked_for_in_one_way_only() {
+    let copies = |words: &[&str]| {
+        let copies = parse(words).copies;
+        copies.copies().map(|c| c.map(|(how, ids)| (how, ids.to_owned())))
+    };
+    assert_eq!(copies(&["a"]), Ok(None));
+    assert_eq!(copies(&["--cc=1-3", "a"]), Ok(Some((Copies::Cc, "1-3".to_owned()))));
+    assert_eq!(copies(&["--bcc=1", "a"]), Ok(Some((Copies::Bcc, "1".to_owned()))));
+    let both = copies(&["--cc=1", "--bcc=1", "a"]).unwrap_err().to_string();
+    assert_eq!(both, "specify only one of --cc or --bcc");
+    let args = parse(&["--wait", "--wait-event=clean", "--watch", "a"]).copies;
+    assert!(args.wait && args.watch);
+    assert_eq!(args.wait_event.as_deref(), Some("clean"));
+}
+
+#[test]
+fn this_process_is_a_caller() {
+    let caller = Caller::current().unwrap();
+    assert!(caller.cwd.is_absolute());
+    assert!(caller.now > 1.6e9);
+}
+
+#[test]
+fn the_definition_of_the_options_is_sound() {
+    <Submit as clap::CommandFactory>::command().debug_assert();
+    let matches = <Submit as clap::CommandFactory>::command().get_matches_from(["submit", "a"]);
+    assert!(Submit::from_arg_matches(&matches).is_ok());
+}
+
+proptest! {
+    #[test]
+    fn any_options_make_a_jobspec_or_a_message(
+        ntasks in "-?[0-9]{0,3}|\\PC{0,3}",
+        time in "[0-9.]{0,3}[a-z]{0,2}|\\PC{0,3}",
+        setattr in "[a-z.^]{0,6}(=\\PC{0,6})?",
+        setopt in "[a-z.]{0,6}(=\\PC{0,6})?",
+        dependency in "\\PC{0,8}",
+        begin in "\\PC{0,5}",
+        text in "[{}c]{0,8}",
+    ) {
+        let args = SubmitArgs {
+            ntasks: Some(ntasks),
+            time_limit: Some(time),
+            setattr: vec![setattr],
+            setopt: vec![setopt],
+            dependency: vec![dependency],
+            begin_time: Some(begin),
+            command: vec!["a".to_owned(), text],
+            ..SubmitArgs::default()
+        };
+        let args = args.copy_for("3", Copies::Cc);
+        if let Err(error) = args.jobspec(&caller()) {
+            prop_assert!(!error.to_string().is_empty());
+        }
+    }
+}

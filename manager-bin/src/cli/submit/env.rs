@@ -1,0 +1,345 @@
+//! `--env`, `--env-remove` and `--env-file`: the environment of a job, made from the submitter's by
+//! rules that are applied in the order in which they stand on the command line.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use regex::Regex;
+
+use super::args::ArgError;
+use super::caller::Caller;
+
+/// Rule files may name further ones; a chain longer than this is a file that names itself.
+const MAX_NESTING: usize = 16;
+
+/// The rules of all three options in the order given. Those of `--env-remove` and `--env-file` are
+/// kept as the `-PATTERN` and `^FILE` that they stand for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct EnvRules(pub(crate) Vec<String>);
+
+const OPTIONS: [(&str, &str, &str, &str); 3] = [
+    ("env", "", "RULE", "Change the environment: VAR=VAL, VAR, -PATTERN, ^FILE (repeatable)"),
+    ("env-remove", "-", "PATTERN", "Leave variables out, as --env=-PATTERN (repeatable)"),
+    ("env-file", "^", "FILE", "Read rules from a file, as --env=^FILE (repeatable)"),
+];
+
+impl Args for EnvRules {
+    fn augment_args(command: Command) -> Command {
+        OPTIONS.iter().fold(command, |command, (name, _, value, help)| {
+            let option = Arg::new(*name).long(*name).value_name(*value).help(*help);
+            command.arg(option.action(ArgAction::Append).allow_hyphen_values(true))
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for EnvRules {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut rules = Self::default();
+        rules.update_from_arg_matches(matches)?;
+        Ok(rules)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        let mut rules = BTreeMap::new();
+        for (name, sign, ..) in OPTIONS {
+            let places = matches.indices_of(name).into_iter().flatten();
+            let values = matches.get_many::<String>(name).into_iter().flatten();
+            rules.extend(places.zip(values.map(|value| format!("{sign}{value}"))));
+        }
+        self.0 = rules.into_values().collect();
+        Ok(())
+    }
+}
+
+/// The environment that rules make.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Environment {
+    /// The job's variables.
+    pub(crate) variables: BTreeMap<String, String>,
+    /// Those whose value holds `{{...}}`, which the job shell fills in.
+    pub(crate) expand: BTreeMap<String, String>,
+}
+
+/// Applies rules to the caller's environment: `VAR=VAL` sets (`$X` and `${X}` in VAL are looked up
+/// in what the rules made so far, then at the caller), `VAR` or a pattern takes the caller's
+/// variables, `-PATTERN` leaves out, `^FILE` reads more rules.
+///
+/// # Errors
+/// [`ArgError`] for an unset `$X`, a bad pattern, or a file that can't be read.
+pub(crate) fn apply(rules: &[String], caller: &Caller) -> Result<Environment, ArgError> {
+    let mut env = Environment { variables: caller.env.clone(), expand: BTreeMap::new() };
+    for rule in rules {
+        apply_rule(rule, caller, &mut env, 0)?;
+    }
+    Ok(env)
+}
+
+fn apply_rule(
+    rule: &str,
+    caller: &Caller,
+    env: &mut Environment,
+    nesting: usize,
+) -> Result<(), ArgError> {
+    let refuse = |text: String| ArgError::EnvRule { rule: rule.to_owned(), text };
+    if let Some(pattern) = rule.strip_prefix('-') {
+        let pattern = Pattern::new(pattern).map_err(refuse)?;
+        env.variables.retain(|name, _| !pattern.matches(name));
+        env.expand.retain(|name, _| !pattern.matches(name));
+    } else if let Some(file) = rule.strip_prefix('^') {
+        if nesting == MAX_NESTING {
+            return Err(refuse("files name each other too deeply".to_owned()));
+        }
+        let text = fs::read_to_string(caller.file(file)).map_err(|e| ArgError::file(file, &e))?;
+        for line in text.lines().map(str::trim) {
+            if !line.is_empty() && !line.starts_with('#') {
+                apply_rule(line, caller, env, nesting + 1)?;
+            }
+        }
+    } else if let Some((name, value)) = rule.split_once('=') {
+        if value.contains("{{") {
+            env.variables.remove(name);
+            env.expand.insert(name.to_owned(), value.to_owned());
+        } else {
+            let value = substitute(value, rule, |name| {
+                env.variables.get(name).or_else(|| caller.env.get(name))
+            })?;
+            env.expand.remove(name);
+            env.variables.insert(name.to_owned(), value);
+        }
+    } else {
+        let pattern = Pattern::new(rule).map_err(refuse)?;
+        for (name, value) in caller.env.iter().filter(|(name, _)| pattern.matches(name)) {
+            env.variables.insert(name.clone(), value.clone());
+        }
+    }
+    Ok(())
+}
+
+/// Fills in `$NAME` and `${NAME}`; `$$` is a plain `$`.
+fn substitute<'e>(
+    text: &str,
+    rule: &str,
+    lookup: impl Fn(&str) -> Option<&'e String>,
+) -> Result<String, ArgError> {
+    let in_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut done = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('$') {
+        done.push_str(before);
+        if let Some(after) = after.strip_prefix('$') {
+            done.push('$');
+            rest = after;
+            continue;
+        }
+        let (name, tail) = match after.strip_prefix('{') {
+            Some(braced) => braced.split_once('}').unwrap_or_default(),
+            None => after.split_at(after.find(|c| !in_name(c)).unwrap_or(after.len())),
+        };
+        let digit = name.starts_with(|first: char| first.is_ascii_digit());
+        if name.is_empty() || digit || !name.chars().all(in_name) {
+            let text = "`$` without a variable name (write `$$` for a plain one)".to_owned();
+            return Err(ArgError::EnvRule { rule: rule.to_owned(), text });
+        }
+        let value = lookup(name)
+            .ok_or_else(|| ArgError::EnvUnset { name: name.to_owned(), rule: rule.to_owned() })?;
+        done.push_str(value);
+        rest = tail;
+    }
+    Ok(done + rest)
+}
+
+/// A pattern for names: a glob, or a regular expression that matches from the beginning when it
+/// starts with `/`.
+pub(crate) struct Pattern(Regex);
+
+impl Pattern {
+    /// # Errors
+    /// What is wrong with the pattern, as text.
+    pub(crate) fn new(text: &str) -> Result<Self, String> {
+        let regex = match text.strip_prefix('/') {
+            Some(regex) => format!("^(?:{})", regex.trim_end_matches('/')),
+            None => glob(text),
+        };
+        Regex::new(&regex).map(Self).map_err(|_| "invalid pattern".to_owned())
+    }
+
+    pub(crate) fn matches(&self, name: &str) -> bool {
+        self.0.is_match(name)
+    }
+}
+
+/// The regular expression of a glob with `*`, `?`, `[abc]` and `[!abc]`.
+fn glob(text: &str) -> String {
+    let mut regex = r"(?s)\A".to_owned();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let tail = rest.strip_prefix(first).unwrap_or_default();
+        rest = tail;
+        match first {
+            '*' => regex.push_str(".*"),
+            '?' => regex.push('.'),
+            '[' => match set(tail) {
+                Some((set, tail)) => {
+                    regex.push_str(&set);
+                    rest = tail;
+                }
+                None => regex.push_str(r"\["),
+            },
+            _ => regex.push_str(&regex::escape(first.encode_utf8(&mut [0; 4]))),
+        }
+    }
+    regex + r"\z"
+}
+
+/// The set behind a `[`, and what follows it; `None` when it isn't closed.
+fn set(text: &str) -> Option<(String, &str)> {
+    let (negated, text) = match text.strip_prefix('!') {
+        Some(text) => ("^", text),
+        None => ("", text),
+    };
+    // A `]` in the first place belongs to the set.
+    let (first, rest) = match text.strip_prefix(']') {
+        Some(rest) => (r"\]", rest),
+        None => ("", text),
+    };
+    let (members, tail) = rest.split_once(']')?;
+    let members: String = members
+        .chars()
+        .map(|member| match member {
+            '-' => "-".to_owned(),
+            other if other.is_ascii_punctuation() => format!("\\{other}"),
+            other => other.to_string(),
+        })
+        .collect();
+    Some((format!("[{negated}{first}{members}]"), tail))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn caller() -> Caller {
+        let env = [("HOME", "/home/u"), ("PATH", "/bin"), ("OMP_A", "1"), ("OMP_B", "2")];
+        let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Caller { env: env.collect(), ..Caller::default() }
+    }
+
+    fn environment(rules: &[&str], caller: &Caller) -> Result<Environment, String> {
+        let rules: Vec<String> = rules.iter().map(|rule| (*rule).to_owned()).collect();
+        apply(&rules, caller).map_err(|error| error.to_string())
+    }
+
+    /// The variables as `A=1 B=2`.
+    fn variables(rules: &[&str]) -> String {
+        let env = environment(rules, &caller()).unwrap();
+        let pairs: Vec<_> = env.variables.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        pairs.join(" ")
+    }
+
+    fn refused(rule: &str) -> String {
+        environment(&[rule], &caller()).unwrap_err()
+    }
+
+    #[test]
+    fn without_rules_all_variables_go_along() {
+        assert_eq!(variables(&[]), "HOME=/home/u OMP_A=1 OMP_B=2 PATH=/bin");
+    }
+
+    #[test]
+    fn rules_set_take_and_leave_out_in_order() {
+        assert_eq!(variables(&["-*", "FOO=bar"]), "FOO=bar");
+        assert_eq!(variables(&["-*", "OMP_*"]), "OMP_A=1 OMP_B=2");
+        assert_eq!(variables(&["-OMP_?", "-/HO|P/"]), "");
+        assert_eq!(variables(&["-*", "OMP_[!A]"]), "OMP_B=2");
+        assert_eq!(variables(&["-*", "OMP_[A-A]"]), "OMP_A=1");
+        assert_eq!(variables(&["-*", "NOSUCH"]), "");
+        assert_eq!(variables(&["FOO=bar", "-*"]), "");
+        assert_eq!(variables(&["-*", "E="]), "E=");
+    }
+
+    #[test]
+    fn values_refer_to_what_was_made_and_then_to_the_caller() {
+        assert_eq!(variables(&["-*", "PATH=/x", "PATH=$PATH:/y"]), "PATH=/x:/y");
+        assert_eq!(variables(&["-*", "P=${PATH}a$$b=$HOME"]), "P=/bina$b=/home/u");
+        assert_eq!(refused("A=x$NO/y"), "--env: Variable 'NO' not found in A=x$NO/y");
+        for rule in ["A=$", "A=${", "A=${HOME", "A=$1", "A=${a-b}"] {
+            assert!(refused(rule).ends_with(&format!(" in {rule}")), "{rule}");
+        }
+        assert_eq!(refused("-/(/"), "--env: invalid pattern in -/(/");
+    }
+
+    #[test]
+    fn values_with_mustache_are_left_to_the_job_shell() {
+        let env = environment(&["-*", "PATH={{tmpdir}}:$PATH"], &caller()).unwrap();
+        assert!(env.variables.is_empty());
+        assert_eq!(env.expand["PATH"], "{{tmpdir}}:$PATH");
+        let env = environment(&["A={{x}}", "A=1"], &caller()).unwrap();
+        assert!(env.expand.is_empty());
+        assert_eq!(env.variables["A"], "1");
+    }
+
+    #[test]
+    fn files_hold_further_rules() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("rules"), "-*\n\n# a comment\n  A=1\n^more\n").unwrap();
+        fs::write(dir.path().join("more"), "B=$A$A\n").unwrap();
+        fs::write(dir.path().join("loop"), "^loop\n").unwrap();
+        let caller = Caller { cwd: dir.path().to_owned(), ..caller() };
+        let env = environment(&["^rules"], &caller).unwrap();
+        let pairs: Vec<_> = env.variables.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        assert_eq!(pairs, ["A=1", "B=11"]);
+        assert_eq!(
+            environment(&["^nosuch"], &caller).unwrap_err(),
+            "No such file or directory: 'nosuch'"
+        );
+        assert!(environment(&["^loop"], &caller).unwrap_err().contains("too deeply"));
+    }
+
+    #[test]
+    fn the_three_options_keep_their_order() {
+        let command = EnvRules::augment_args(Command::new("t"));
+        let words = ["t", "--env=A=1", "--env-remove=B*", "--env", "-C", "--env-file=f", "--env=D"];
+        let matches = command.get_matches_from(words);
+        let rules = EnvRules::from_arg_matches(&matches).unwrap();
+        assert_eq!(rules.0, ["A=1", "-B*", "-C", "^f", "D"]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_rule_is_applied_or_named(rule in "\\PC{0,12}|[-A-Z*?\\[\\]!/$={}]{0,12}") {
+            // Files are another matter.
+            prop_assume!(!rule.starts_with('^'));
+            let before = caller().env;
+            match environment(&[&rule], &caller()) {
+                Ok(env) => {
+                    let set = rule.split_once('=').map(|(name, _)| name);
+                    let set = set.filter(|_| !rule.starts_with('-'));
+                    // It touches the variable that it sets, or leaves out; all others stay.
+                    for (name, value) in &env.variables {
+                        prop_assert!(set == Some(name) || before.get(name) == Some(value), "{}", name);
+                    }
+                    let kept = |name: &String| set == Some(name) || env.variables.contains_key(name);
+                    prop_assert!(rule.starts_with('-') || before.keys().all(kept));
+                }
+                Err(error) => prop_assert!(error.ends_with(&format!(" in {rule}")), "{}", error),
+            }
+        }
+
+        #[test]
+        fn a_glob_without_special_characters_matches_itself_only(
+            name in "[A-Za-z_.+^$(){}|]{1,8}",
+            other in "[A-Za-z_]{1,8}",
+        ) {
+            let pattern = Pattern::new(&name).unwrap();
+            prop_assert!(pattern.matches(&name));
+            prop_assert_eq!(pattern.matches(&other), name == other);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! `--log` and `--log-stderr`: the files for the messages of a submitting command and the output of its
+//! jobs.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use super::args::ArgError;
+use crate::cli::message::CliError;
+use crate::cli::session;
+
+/// The files that a submission names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::cli) struct LogNames {
+    /// For ids and output; for errors too, if they have no file of their own.
+    pub(in crate::cli) log: Option<String>,
+    /// For errors.
+    pub(in crate::cli) errors: Option<String>,
+}
+
+/// Files by name: jobs that name the same one share it.
+#[derive(Debug, Default)]
+pub(in crate::cli) struct LogFiles(BTreeMap<String, Arc<File>>);
+
+impl LogFiles {
+    /// Opens what is named; files that exist are replaced.
+    ///
+    /// # Errors
+    /// A file that can't be written.
+    pub(in crate::cli) fn sinks(&mut self, names: &LogNames) -> Result<Sinks, ArgError> {
+        let out = names.log.as_deref().map(|name| self.open(name)).transpose()?;
+        let err = names.errors.as_deref().map(|name| self.open(name)).transpose()?;
+        let err = err.or_else(|| out.clone());
+        Ok(Sinks { out, err })
+    }
+
+    fn open(&mut self, name: &str) -> Result<Arc<File>, ArgError> {
+        if let Some(file) = self.0.get(name) {
+            return Ok(Arc::clone(file));
+        }
+        let file = File::create(name).map_err(|error| ArgError::file(name, &error))?;
+        let file = Arc::new(file);
+        self.0.insert(name.to_owned(), Arc::clone(&file));
+        Ok(file)
+    }
+}
+
+/// Where the lines of one job go: files, or standard output and standard error.
+#[derive(Debug, Clone, Default)]
+pub(in crate::cli) struct Sinks {
+    out: Option<Arc<File>>,
+    err: Option<Arc<File>>,
+}
+
+impl Sinks {
+    /// Writes to one of the two at once.
+    pub(in crate::cli) fn put(&self, stderr: bool, bytes: &[u8]) -> Result<(), CliError> {
+        match if stderr { &self.err } else { &self.out } {
+            Some(file) => session::put(&mut &**file, bytes),
+            None if stderr => session::put(&mut io::stderr().lock(), bytes),
+            None => session::put(&mut io::stdout().lock(), bytes),
+        }
+    }
+
+    /// Prints a line for people.
+    pub(in crate::cli) fn note(&self, line: &str) {
+        match &self.err {
+            // An error cannot be reported, as for standard error itself.
+            Some(file) => drop(writeln!(&mut &**file, "{line}")),
+            None => session::note(line),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_go_to_the_log_unless_they_have_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = |name: &str| Some(dir.path().join(name).to_str().unwrap().to_owned());
+        let mut files = LogFiles::default();
+        let one = files.sinks(&LogNames { log: name("a"), errors: None }).unwrap();
+        let two = files.sinks(&LogNames { log: name("a"), errors: name("b") }).unwrap();
+        one.put(false, b"1\n").unwrap();
+        two.put(false, b"2\n").unwrap();
+        one.note("3");
+        two.note("4");
+        let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+        assert_eq!((read("a").as_str(), read("b").as_str()), ("1\n2\n3\n", "4\n"));
+        let missing = files.sinks(&LogNames { log: name("no/such"), errors: None }).unwrap_err();
+        assert!(missing.to_string().starts_with("No such file or directory: '"), "{missing}");
+    }
+}

@@ -1,0 +1,156 @@
+//! `submit`: submits one job, or one for each id of a set, and waits for them if asked to.
+
+pub(super) mod args;
+pub(super) mod caller;
+mod env;
+mod files;
+pub(super) mod log;
+mod rlimit;
+mod setattr;
+pub(super) mod values;
+pub(super) mod wait;
+
+use std::process::ExitCode;
+
+use jobtap_core::resource::Idset;
+use tokio::task::{JoinHandle, JoinSet};
+
+use self::args::{ArgError, CopyArgs, SubmitArgs};
+use self::caller::Caller;
+use self::log::{LogFiles, LogNames, Sinks};
+use self::values::substitute_cc;
+use self::wait::{Wait, wait_for};
+use crate::cli::ids::show_id;
+use crate::cli::message::CliError;
+use crate::cli::session;
+use crate::cli::usage::Family;
+use crate::client::{Client, RpcError};
+use crate::rpc::services::ingest::{Submit, Submitted};
+
+const COMMAND: &str = "submit";
+
+/// Options and arguments of `submit`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SubmitCommand {
+    #[command(flatten)]
+    job: SubmitArgs,
+    #[command(flatten)]
+    copies: CopyArgs,
+}
+
+impl From<ArgError> for CliError {
+    fn from(error: ArgError) -> Self {
+        Self::failure(error)
+    }
+}
+
+/// One request to submit.
+pub(super) struct Submission {
+    /// Before its refusal: `cc=7: ` for a copy.
+    label: String,
+    /// Where its lines go.
+    log: LogNames,
+    /// The request.
+    pub(super) request: Submit,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: SubmitCommand) -> ExitCode {
+    session::run(COMMAND, Family::Script, async {
+        let submissions = submissions(&args.job, &args.copies, &Caller::current()?)?;
+        if args.job.dry_run {
+            // The copies differ in their ids only, so the first one is printed.
+            submissions.first().map_or(Ok(()), |first| print_jobspec(&first.request))?;
+            return Ok(0);
+        }
+        let wait = Wait::from_args(args.job.verbose, args.job.label_io, &args.copies);
+        submit_all(args.job.quiet, wait, submissions).await
+    })
+}
+
+/// Prints the jobspec of a request, as `--dry-run` does.
+pub(super) fn print_jobspec(request: &Submit) -> Result<(), CliError> {
+    let jobspec = request.jobspec.clone().unwrap_or_default();
+    session::print(&format!("{jobspec}\n"))?;
+    Ok(())
+}
+
+/// The request that the options make.
+pub(super) fn submission(args: &SubmitArgs, caller: &Caller) -> Result<Submission, CliError> {
+    let request = Submit {
+        jobspec: Some(args.jobspec(caller)?),
+        signed: None,
+        urgency: Some(args.urgency()?),
+        flags: Some(args.job_flags()?.bits()),
+    };
+    Ok(Submission { label: String::new(), log: LogNames::default(), request })
+}
+
+/// The requests for all copies of a job.
+pub(super) fn submissions(
+    job: &SubmitArgs,
+    copies: &CopyArgs,
+    caller: &Caller,
+) -> Result<Vec<Submission>, CliError> {
+    for note in job.notes() {
+        session::note(note);
+    }
+    let log = LogNames { log: copies.log.clone(), errors: copies.log_stderr.clone() };
+    let Some((how, ids)) = copies.copies()? else {
+        return Ok(vec![Submission { log, ..submission(job, caller)? }]);
+    };
+    let ids: Idset = ids.parse().map_err(|error| CliError::failure(format!("--cc: {error}")))?;
+    let copy = |id: u32| {
+        let submission = submission(&job.copy_for(&id.to_string(), how), caller)?;
+        let name =
+            |name: &Option<String>| name.as_ref().map(|name| substitute_cc(name, &id.to_string()));
+        let log = LogNames { log: name(&log.log), errors: name(&log.errors) };
+        Ok(Submission { label: format!("cc={id}: "), log, ..submission })
+    };
+    ids.iter().map(copy).collect()
+}
+
+/// Sends the requests, prints the job ids in their order, waits for the jobs if requested, and returns the
+/// exit code.
+pub(super) async fn submit_all(
+    quiet: bool,
+    wait: Option<Wait>,
+    submissions: Vec<Submission>,
+) -> Result<u8, CliError> {
+    let client = Client::connect().await?;
+    let mut files = LogFiles::default();
+    let sinks: Result<Vec<Sinks>, ArgError> =
+        submissions.iter().map(|submission| files.sinks(&submission.log)).collect();
+    // All requests are sent before the first response is awaited.
+    let sent: Vec<(String, Sinks, JoinHandle<Result<Submitted, RpcError>>)> = submissions
+        .into_iter()
+        .zip(sinks?)
+        .map(|(submission, sinks)| {
+            let client = client.clone();
+            let answer = async move { client.call(submission.request).await };
+            (submission.label, sinks, tokio::spawn(answer))
+        })
+        .collect();
+    let mut waiting = JoinSet::new();
+    let mut highest = 0;
+    for (label, sinks, answer) in sent {
+        match answer.await.map_err(CliError::failure)? {
+            Ok(Submitted { id }) => {
+                if !quiet {
+                    sinks.put(false, format!("{}\n", show_id(id)).as_bytes())?;
+                }
+                if let Some(wait) = &wait {
+                    waiting.spawn(wait_for(client.clone(), id, wait.clone(), sinks));
+                }
+            }
+            Err(error) => {
+                sinks.note(&format!("{label}[Errno {}] {error}", error.errno));
+                highest = highest.max(1);
+            }
+        }
+    }
+    while let Some(code) = waiting.join_next().await {
+        highest = highest.max(code.map_err(CliError::failure)??);
+    }
+    Ok(highest)
+}

@@ -1,0 +1,128 @@
+//! `--rlimit`: which of the submitter's resource limits a job inherits, as the job shell option
+//! `rlimit` (name to soft limit, -1 for unlimited).
+
+use std::collections::BTreeMap;
+
+use rustix::process::{Resource, getrlimit};
+
+use super::args::ArgError;
+use super::env::Pattern;
+
+const RESOURCES: [(&str, Resource); 15] = [
+    ("as", Resource::As),
+    ("core", Resource::Core),
+    ("cpu", Resource::Cpu),
+    ("data", Resource::Data),
+    ("fsize", Resource::Fsize),
+    ("memlock", Resource::Memlock),
+    ("msgqueue", Resource::Msgqueue),
+    ("nice", Resource::Nice),
+    ("nofile", Resource::Nofile),
+    ("nproc", Resource::Nproc),
+    ("rss", Resource::Rss),
+    ("rtprio", Resource::Rtprio),
+    ("rttime", Resource::Rttime),
+    ("sigpending", Resource::Sigpending),
+    ("stack", Resource::Stack),
+];
+
+/// Limits that describe the privileges on the submitting host: a job only gets them on request.
+const NOT_BY_DEFAULT: [&str; 6] = ["memlock", "msgqueue", "nice", "rtprio", "rttime", "sigpending"];
+
+/// The soft limits of this process.
+pub(crate) fn current() -> BTreeMap<String, i64> {
+    let limit = |resource| {
+        let current = getrlimit(resource).current;
+        current.and_then(|limit| i64::try_from(limit).ok()).unwrap_or(-1)
+    };
+    RESOURCES.iter().map(|(name, resource)| ((*name).to_owned(), limit(*resource))).collect()
+}
+
+/// The limits of the job, from those of the caller and the rules in the order given: `NAME` takes
+/// the caller's (a glob or `/regex/` several), `NAME=VAL` sets one, `-NAME` leaves out.
+///
+/// # Errors
+/// [`ArgError::Rlimit`] for an unknown name or a value that is no number.
+pub(crate) fn apply(
+    rules: &[String],
+    caller: &BTreeMap<String, i64>,
+) -> Result<BTreeMap<String, i64>, ArgError> {
+    let mut limits = caller.clone();
+    limits.retain(|name, _| !NOT_BY_DEFAULT.contains(&name.as_str()));
+    for rule in rules.iter().flat_map(|rules| rules.split(',')) {
+        let refuse = |text: String| ArgError::Rlimit { rule: rule.to_owned(), text };
+        if let Some(pattern) = rule.strip_prefix('-') {
+            let pattern = Pattern::new(&pattern.to_ascii_lowercase()).map_err(refuse)?;
+            limits.retain(|name, _| !pattern.matches(name));
+        } else if let Some((name, value)) = rule.split_once('=') {
+            let name = name.to_ascii_lowercase();
+            if RESOURCES.iter().all(|(known, _)| *known != name) {
+                return Err(refuse("no such resource limit".to_owned()));
+            }
+            let value = value_of(value).ok_or_else(|| refuse("invalid value".to_owned()))?;
+            limits.insert(name, value);
+        } else {
+            let pattern = Pattern::new(&rule.to_ascii_lowercase()).map_err(refuse)?;
+            let mut found = false;
+            for (name, value) in caller.iter().filter(|(name, _)| pattern.matches(name)) {
+                limits.insert(name.clone(), *value);
+                found = true;
+            }
+            if !found {
+                return Err(refuse("no such resource limit".to_owned()));
+            }
+        }
+    }
+    Ok(limits)
+}
+
+fn value_of(text: &str) -> Option<i64> {
+    match text {
+        "unlimited" | "infinity" | "inf" => Some(-1),
+        _ => text.parse().ok().filter(|limit| *limit >= -1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(rules: &[&str]) -> Result<Vec<(String, i64)>, String> {
+        let caller = [("core", 0), ("cpu", -1), ("memlock", 64), ("nofile", 1024)];
+        let caller = caller.iter().map(|(name, limit)| ((*name).to_owned(), *limit)).collect();
+        let rules: Vec<String> = rules.iter().map(|rule| (*rule).to_owned()).collect();
+        let limits = apply(&rules, &caller).map_err(|error| error.to_string())?;
+        Ok(limits.into_iter().collect())
+    }
+
+    fn pairs(limits: &[(&str, i64)]) -> Result<Vec<(String, i64)>, String> {
+        Ok(limits.iter().map(|(name, limit)| ((*name).to_owned(), *limit)).collect())
+    }
+
+    #[test]
+    fn the_limits_of_the_caller_go_along_but_for_those_of_the_host() {
+        assert_eq!(limits(&[]), pairs(&[("core", 0), ("cpu", -1), ("nofile", 1024)]));
+    }
+
+    #[test]
+    fn rules_are_applied_in_order() {
+        assert_eq!(limits(&["-*", "memlock"]), pairs(&[("memlock", 64)]));
+        assert_eq!(limits(&["-*,core=16", "CPU"]), pairs(&[("core", 16), ("cpu", -1)]));
+        assert_eq!(limits(&["-*", "nofile=unlimited"]), pairs(&[("nofile", -1)]));
+        assert_eq!(limits(&["-/c.*/"]), pairs(&[("nofile", 1024)]));
+        assert_eq!(limits(&["core", "-*"]), pairs(&[]));
+    }
+
+    #[test]
+    fn unknown_names_and_values_are_refused() {
+        assert_eq!(limits(&["foo"]).unwrap_err(), "--rlimit: no such resource limit in foo");
+        assert_eq!(limits(&["foo=1"]).unwrap_err(), "--rlimit: no such resource limit in foo=1");
+        assert_eq!(limits(&["core=x"]).unwrap_err(), "--rlimit: invalid value in core=x");
+        assert_eq!(limits(&["core=-2"]).unwrap_err(), "--rlimit: invalid value in core=-2");
+    }
+
+    #[test]
+    fn this_process_has_limits() {
+        assert!(current()["nofile"] != 0);
+    }
+}

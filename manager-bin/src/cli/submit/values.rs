@@ -1,0 +1,88 @@
+//! Parses the values of options: counts, time limits, signals, start times, sets of tasks and `{cc}`.
+
+use jiff::tz::TimeZone;
+use jobtap_core::job::{Fsd, Signal};
+use jobtap_core::jobspec::Dependency;
+use serde_json::{Value, json};
+
+use super::args::ArgError;
+use crate::cli::when::parse_when;
+
+/// A count; a negative one counts as 0, which is refused where a count is needed.
+///
+/// # Errors
+/// [`ArgError::Int`] names the option whose text is no integer.
+pub(crate) fn count(option: &'static str, text: Option<&str>) -> Result<Option<u64>, ArgError> {
+    let Some(text) = text else { return Ok(None) };
+    match text.trim().parse::<i64>() {
+        Ok(count) => Ok(Some(u64::try_from(count).unwrap_or(0))),
+        Err(_) => Err(ArgError::Int { option, value: text.to_owned() }),
+    }
+}
+
+/// Seconds of a time limit; a number without unit is minutes.
+///
+/// # Errors
+/// [`ArgError`] for what is no duration, and for one that is negative or never ends.
+pub(crate) fn time_limit(text: &str) -> Result<f64, ArgError> {
+    const MINUTE: f64 = 60.0;
+    let minutes = text.parse::<f64>().ok().filter(|_| !text.starts_with('+'));
+    let limit = match minutes {
+        Some(minutes) if minutes < 0.0 => return Err(ArgError::NegativeDuration),
+        Some(minutes) if minutes.is_finite() => Fsd::from_secs(minutes * MINUTE),
+        _ => text.parse::<Fsd>(),
+    };
+    let seconds = limit.map_err(|_| ArgError::Duration)?.as_secs();
+    if seconds.is_finite() { Ok(seconds) } else { Err(ArgError::InfiniteDuration) }
+}
+
+/// The shell option for `[SIG][@TIME]`: the signal that warns tasks, and how long before their end.
+///
+/// # Errors
+/// [`ArgError::Signal`] for what is no signal, and for a time that is none.
+pub(crate) fn warning(option: &str) -> Result<Value, ArgError> {
+    let refused = |text: String| ArgError::Signal { option: option.to_owned(), text };
+    let (signal, time) = option.split_once('@').unwrap_or((option, ""));
+    let name = if signal.is_empty() { "SIGUSR1" } else { signal };
+    let known = name.parse::<Signal>();
+    let known = known.map_err(|_| refused(format!("signal '{signal}' is invalid")))?;
+    let signum = known.sendable().map_err(|error| refused(error.to_string()))?.number();
+    let timeleft = if time.is_empty() { "60" } else { time };
+    let timeleft = timeleft.parse::<Fsd>().map_err(|error| refused(error.to_string()))?;
+    Ok(json!({ "signum": signum, "timeleft": timeleft.as_secs() }))
+}
+
+/// The dependency that holds a job until a time, in one of the forms of [`parse_when`].
+///
+/// # Errors
+/// [`ArgError::Datetime`] for anything else.
+pub(crate) fn begin_time(text: &str, now: f64) -> Result<Dependency, ArgError> {
+    let invalid = || ArgError::Datetime(text.to_owned());
+    let epoch = parse_when(text, now, &TimeZone::system()).filter(|epoch| *epoch >= 0.0);
+    let value = format!("{:.3}", epoch.ok_or_else(invalid)?);
+    Ok(Dependency { scheme: "begin-time".to_owned(), value, options: Default::default() })
+}
+
+/// Whether the argument of `--input` names tasks rather than a file.
+pub(crate) fn is_task_set(text: &str) -> bool {
+    let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    text == "all"
+        || inner.split(',').all(|range| {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            first.parse::<u32>().is_ok() && last.parse::<u32>().is_ok()
+        })
+}
+
+/// Replaces `{cc}`; `{{...}}` belongs to the job shell.
+pub(crate) fn substitute_cc(text: &str, id: &str) -> String {
+    const MARK: &str = "{cc}";
+    let mut done = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(MARK) {
+        done.push_str(before);
+        let quoted = before.ends_with('{') && after.starts_with('}');
+        done.push_str(if quoted { MARK } else { id });
+        rest = after;
+    }
+    done + rest
+}

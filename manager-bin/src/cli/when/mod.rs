@@ -1,0 +1,119 @@
+//! Points in time as users type them: `--since=-8h`, `--begin-time="tomorrow 10am"`.
+
+mod words;
+
+use jiff::Timestamp;
+use jiff::civil::{DateTime, Time};
+use jiff::tz::TimeZone;
+use jobtap_core::job::Fsd;
+
+use self::words::in_words;
+
+/// The seconds since the epoch that `text` means, seen at `now` in `zone`.
+///
+/// Accepted are seconds since the epoch, `now`, `-DURATION` and `+DURATION` from now, and dates:
+/// `YYYY-MM-DD`, `YYYY-MM-DD HH:MM[:SS]`, with `T` in the place of the blank or with an offset from UTC, and
+/// `HH:MM[:SS]` for today; otherwise words, see [`words`].
+pub(crate) fn parse_when(text: &str, now: f64, zone: &TimeZone) -> Option<f64> {
+    let text = text.trim();
+    if text == "now" {
+        return Some(now);
+    }
+    for (sign, factor) in [('-', -1.0), ('+', 1.0)] {
+        if let Some(duration) = text.strip_prefix(sign) {
+            let duration: Fsd = duration.parse().ok()?;
+            return Some(now + factor * duration.as_secs()).filter(|when| when.is_finite());
+        }
+    }
+    if text.starts_with(|c: char| c.is_ascii_digit())
+        && let Ok(seconds) = text.parse::<f64>()
+    {
+        return Some(seconds).filter(|seconds| seconds.is_finite());
+    }
+    if let Ok(time) = text.parse::<Timestamp>() {
+        return Some(seconds(time));
+    }
+    let now = Timestamp::from_microsecond((now * 1e6) as i64).ok()?.to_zoned(zone.clone());
+    let civil = if let Ok(civil) = text.parse::<DateTime>() {
+        civil
+    } else if let Ok(time) = text.parse::<Time>() {
+        now.date().to_datetime(time)
+    } else {
+        return Some(seconds(in_words(text, &now)?.timestamp()));
+    };
+    Some(seconds(civil.to_zoned(zone.clone()).ok()?.timestamp()))
+}
+
+fn seconds(time: Timestamp) -> f64 {
+    time.as_microsecond() as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const NOW: f64 = 1_699_995_759.5; // 2023-11-14 21:02:39 UTC
+
+    fn utc(text: &str) -> Option<f64> {
+        parse_when(text, NOW, &TimeZone::UTC)
+    }
+
+    #[test]
+    fn relative_times_count_from_now() {
+        assert_eq!(utc("-8h"), Some(NOW - 28800.0));
+        assert_eq!(utc("+30s"), Some(NOW + 30.0));
+        assert_eq!(utc("now"), Some(NOW));
+    }
+
+    #[test]
+    fn dates_are_local() {
+        assert_eq!(utc("2023-11-14"), Some(1_699_920_000.0));
+        assert_eq!(utc("2023-11-14 21:02"), Some(1_699_995_720.0));
+        assert_eq!(utc("2023-11-14T21:02:39"), Some(1_699_995_759.0));
+        assert_eq!(utc("2023-11-14T23:02:39+02:00"), Some(1_699_995_759.0));
+        assert_eq!(utc("21:00"), Some(1_699_995_600.0));
+        let east = TimeZone::fixed(jiff::tz::offset(2));
+        assert_eq!(parse_when("2023-11-14 23:02", NOW, &east), Some(1_699_995_720.0));
+    }
+
+    #[test]
+    fn words_are_understood() {
+        assert_eq!(utc("tomorrow"), Some(1_700_006_400.0));
+        assert_eq!(utc("in 10 minutes"), Some(NOW + 600.0));
+    }
+
+    #[test]
+    fn bare_numbers_are_seconds_since_the_epoch() {
+        assert_eq!(utc("1699995759.25"), Some(1_699_995_759.25));
+        assert_eq!(utc("0"), Some(0.0));
+    }
+
+    #[test]
+    fn the_rest_is_refused() {
+        for text in ["", "soon", "-", "-8x", "-inf", "2023-13-01", "25:00", "inf", "nan"] {
+            assert_eq!(utc(text), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_is_a_time(
+            text in ".{0,24}|[-+]?[0-9]{1,9}[smhd]?|[0-9]{1,2}:[0-9]{2}|in [0-9]{1,9} (days|hours)",
+            now in any::<f64>().prop_filter("finite", |now| now.is_finite()),
+        ) {
+            if let Some(when) = parse_when(&text, now, &TimeZone::UTC) {
+                prop_assert!(when.is_finite(), "{}", when);
+            }
+        }
+
+        #[test]
+        fn a_printed_time_reads_back(seconds in 0..4_000_000_000i64) {
+            let time = Timestamp::from_second(seconds).unwrap();
+            prop_assert_eq!(utc(&time.to_string()), Some(seconds as f64));
+            prop_assert_eq!(utc(&seconds.to_string()), Some(seconds as f64));
+            let civil = TimeZone::UTC.to_datetime(time).to_string();
+            prop_assert_eq!(utc(&civil), Some(seconds as f64), "{}", civil);
+        }
+    }
+}

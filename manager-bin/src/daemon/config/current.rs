@@ -1,0 +1,164 @@
+//! The configuration of a running manager, and how another one takes its place.
+//!
+//! Plugins may refuse a new configuration; then the old one stays in force. Parts that are read only at
+//! the start, such as the resources and the list of plugins, stay as they were then.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use jobtap_core::engine::{Cred, Level, Request};
+use jobtap_core::suggest::nearest;
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+
+use super::keys::doubtful;
+use super::settings::Settings;
+use super::{ConfigError, Source};
+use crate::daemon::engine::{EngineHandle, answered};
+use crate::daemon::execution::Execution;
+use crate::daemon::lifecycle::StartError;
+use crate::daemon::log::Log;
+use crate::daemon::services::privacy::Privacy;
+use crate::rpc::errno::{EINVAL, EIO};
+use crate::rpc::{RpcError, RpcResult};
+
+/// What a request wants of the configuration.
+#[derive(Debug, PartialEq)]
+pub(in crate::daemon) enum ConfigCall {
+    /// `config.get`: the configuration in force.
+    Get,
+    /// `config.load`: put this one in force.
+    Load(Value),
+    /// `config.reload`: read the files and options of the start again.
+    Reload,
+}
+
+/// The configuration, and the parts that read a new one.
+pub(in crate::daemon) struct Configuration {
+    pub(in crate::daemon) source: Source,
+    pub(in crate::daemon) engine: EngineHandle,
+    pub(in crate::daemon) execution: Execution,
+    pub(in crate::daemon) log: Arc<Log>,
+    /// The names of all linked plugins.
+    pub(in crate::daemon) linked: Vec<&'static str>,
+    pub(in crate::daemon) privacy: Arc<Privacy>,
+    /// The largest jobspec that is accepted, in bytes.
+    pub(in crate::daemon) max_jobspec: AtomicUsize,
+    /// Locked while a new configuration is tried, so that the last one that is accepted is in force.
+    pub(in crate::daemon) current: Mutex<Value>,
+}
+
+impl Configuration {
+    /// Carries out a request, to its end even when its client leaves meanwhile.
+    pub(in crate::daemon) async fn call(
+        self: Arc<Self>,
+        cred: Cred,
+        call: ConfigCall,
+    ) -> RpcResult {
+        let task = tokio::spawn(async move {
+            match call {
+                ConfigCall::Get => Ok(self.current.lock().await.clone()),
+                ConfigCall::Load(config) => self.replace(cred, config).await,
+                ConfigCall::Reload => self.reload(cred).await,
+            }
+        });
+        task.await.unwrap_or_else(|error| Err(RpcError::new(EIO, error.to_string())))
+    }
+
+    async fn reload(&self, cred: Cred) -> RpcResult {
+        let source = self.source.clone();
+        let read = tokio::task::spawn_blocking(move || source.read()).await;
+        let read = read.map_err(|error| RpcError::new(EIO, error.to_string()))?;
+        let config = read.map_err(|error: ConfigError| RpcError::new(EINVAL, error.to_string()))?;
+        self.replace(cred, config).await
+    }
+
+    async fn replace(&self, cred: Cred, config: Value) -> RpcResult {
+        if !config.is_object() {
+            return Err(RpcError::new(EINVAL, "the configuration must be a table"));
+        }
+        let asked = config.clone();
+        // In the background: it looks users up, and a name service may be slow.
+        let read = tokio::task::spawn_blocking(move || Settings::read(&asked)).await;
+        let read = read.map_err(|error| RpcError::new(EIO, error.to_string()))?;
+        let settings = read.map_err(|error| refused(&error))?;
+        let mut current = self.current.lock().await;
+        let request = Request::Configure { config: config.clone() };
+        answered(self.engine.request(cred, request)).await.map_err(of_the_manager)?;
+        self.execution.set_kill(settings.kill);
+        warn_of_strangers(&config, &self.linked, &self.log);
+        self.privacy.set(settings.private_mode);
+        self.max_jobspec.store(settings.max_jobspec, Ordering::Relaxed);
+        *current = config;
+        self.log.write(Level::Info, "a new configuration is in force");
+        Ok(json!({}))
+    }
+}
+
+/// Names, as Flux does, the module that refuses a configuration. Here it is always the job manager.
+fn of_the_manager(error: RpcError) -> RpcError {
+    RpcError { text: named_by_flux(&error.text), ..error }
+}
+
+fn named_by_flux(text: &str) -> String {
+    format!("error updating job-manager: {text}")
+}
+
+fn refused(error: &StartError) -> RpcError {
+    let text = error.to_string();
+    let text = match error {
+        // The engine reads other keys of the same table, and its refusals have this form.
+        StartError::Kill(_) => named_by_flux(&text),
+        _ => text,
+    };
+    RpcError::new(EINVAL, text)
+}
+
+/// Warns of tables for plugins that are not linked, and of keys that are nearly one of the manager's. They
+/// are most likely mistakes, but no errors: hosts may share a configuration and have other plugins.
+pub(in crate::daemon) fn warn_of_strangers(config: &Value, linked: &[&'static str], log: &Log) {
+    for text in strangers(config, linked).into_iter().chain(doubtful(config)) {
+        log.write(Level::Warning, &text);
+    }
+}
+
+fn strangers(config: &Value, linked: &[&'static str]) -> Vec<String> {
+    if config.get("plugins").is_some_and(|plugins| !plugins.is_object()) {
+        return vec!["plugins must be a table, with one table a plugin: [plugins.NAME]".to_owned()];
+    }
+    let tables = config.get("plugins").and_then(Value::as_object);
+    let unknown = tables.into_iter().flatten().filter(|(name, _)| !linked.contains(&name.as_str()));
+    unknown
+        .map(|(name, _)| {
+            let meant = nearest(name, linked.iter().copied());
+            let hint = meant.map(|name| format!("; did you mean {name:?}?")).unwrap_or_default();
+            format!("[plugins.{name}]: no plugin of this name is linked into this manager{hint}")
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_keys_of_exec_are_refused_in_the_same_words() {
+        let bad = json!({"exec": {"max-kill-count": 0}});
+        let text = Settings::read(&bad).map_err(|error| refused(&error).text).err();
+        let expected = "error updating job-manager: exec.max-kill-count: must be an integer from 1, \
+                        not 0";
+        assert_eq!(text.as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn a_table_for_no_plugin_is_named_with_the_nearest_plugin() {
+        let config = json!({"plugins": {"deadlin": {}, "fairshare": {}}});
+        let found = strangers(&config, &["deadline", "fairshare"]);
+        let text = "[plugins.deadlin]: no plugin of this name is linked into this manager; did you \
+                    mean \"deadline\"?";
+        assert_eq!(found, [text]);
+        assert!(strangers(&json!({}), &[]).is_empty());
+        let found = strangers(&json!({"plugins": 3}), &[]);
+        assert!(found.iter().any(|text| text.starts_with("plugins must be a table")), "{found:?}");
+    }
+}

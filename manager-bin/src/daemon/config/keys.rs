@@ -1,0 +1,194 @@
+//! Warnings about keys of the configuration that have no effect and were probably meant to have one, most
+//! of all misspelt ones.
+//!
+//! Any table may have keys that only a plugin reads, or another program that shares the file. So an unknown
+//! key is no error; one that resembles a known key gets a warning.
+
+use jobtap_core::suggest::nearest;
+use serde_json::Value;
+
+/// The manager's tables with their keys, and those of Flux that have no meaning here.
+const TABLES: [(&str, &[&str]); 14] = [
+    (
+        "",
+        &[
+            "access",
+            "audit",
+            "exec",
+            "ingest",
+            "job-manager",
+            "log",
+            "plugins",
+            "policy",
+            "queues",
+            "resource",
+            "store",
+            "archive",
+            "bootstrap",
+            "kvs",
+            "sched-simple",
+            "systemd",
+            "tbon",
+        ],
+    ),
+    ("access", &["allow-guest-user", "allow-root-owner", "private-mode", "roles"]),
+    ("access.roles", &["admin"]),
+    ("access.roles.admin", &["groups", "users"]),
+    ("audit", &["max-events"]),
+    (
+        "exec",
+        &[
+            "barrier-timeout",
+            "imp",
+            "job-shell",
+            "kill-signal",
+            "kill-timeout",
+            "max-kill-count",
+            "max-kill-timeout",
+            "max-start-delay-percent",
+            "method",
+            "service",
+            "shell-exit-timeout",
+            "term-signal",
+            "testexec",
+        ],
+    ),
+    ("exec.testexec", &["allow-guests"]),
+    ("ingest", &["batch-count", "buffer-size", "frobnicator", "max-jobspec-size", "validator"]),
+    ("ingest.frobnicator", &["args", "disable", "plugins"]),
+    ("ingest.validator", &["args", "disable", "plugins", "require-instance"]),
+    (
+        "job-manager",
+        &[
+            "epilog",
+            "housekeeping",
+            "inactive-age-limit",
+            "inactive-num-limit",
+            "perilog",
+            "plugin-panic-limit",
+            "plugin-time-budget",
+            "plugins",
+            "prolog",
+            "stop-queues-on-restart",
+        ],
+    ),
+    ("log", &["ring-size"]),
+    (
+        "resource",
+        &["config", "exclude", "maintenance", "norestrict", "noverify", "path", "scheduling"],
+    ),
+    ("store", &["damage", "memory"]),
+];
+
+/// Keys of Flux that give access to other users, and have no effect here.
+const WITHOUT_EFFECT: [(&str, &str); 2] = [
+    ("/access/allow-guest-user", "only the owner can connect to a manager"),
+    ("/access/roles/admin/groups", "groups are not looked up here: name the users"),
+];
+
+/// The warnings about a configuration.
+pub(super) fn doubtful(config: &Value) -> Vec<String> {
+    let mut texts = misspelt(config);
+    for (pointer, why) in WITHOUT_EFFECT {
+        let set = |value: &Value| ![Value::Bool(false), Value::Null].contains(value);
+        if config.pointer(pointer).is_some_and(set) {
+            let key = pointer.trim_start_matches('/').replace('/', ".");
+            texts.push(format!("{key} has no effect: {why}"));
+        }
+    }
+    texts
+}
+
+/// A warning for each key that resembles one of the manager's.
+fn misspelt(config: &Value) -> Vec<String> {
+    TABLES.iter().flat_map(|(table, known)| misspelt_in(config, table, known)).collect()
+}
+
+fn misspelt_in(config: &Value, table: &str, known: &[&str]) -> Vec<String> {
+    let found =
+        table.split('.').filter(|key| !key.is_empty()).try_fold(config, |at, key| at.get(key));
+    let keys = found.and_then(Value::as_object).into_iter().flatten().map(|(key, _)| key);
+    let place = |key: &str| match table {
+        "" => key.to_owned(),
+        table => format!("{table}.{key}"),
+    };
+    keys.filter(|key| !known.contains(&key.as_str()))
+        .filter_map(|key| {
+            let meant = nearest(key, known.iter().copied())?;
+            let (key, meant) = (place(key), place(meant));
+            Some(format!("{key}: the manager knows no such key; did you mean {meant}?"))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_misspelt_key_is_named_with_the_one_that_was_meant() {
+        let config = json!({
+            "polcy": {},
+            "job-manager": {"inactive-age-limt": "1h", "plugins": [], "mine": 1},
+            "ingest": {"validator": {"plugin": []}},
+            "site": {"users": 3},
+        });
+        let texts = [
+            "polcy: the manager knows no such key; did you mean policy?",
+            "ingest.validator.plugin: the manager knows no such key; did you mean \
+             ingest.validator.plugins?",
+            "job-manager.inactive-age-limt: the manager knows no such key; did you mean \
+             job-manager.inactive-age-limit?",
+        ];
+        assert_eq!(misspelt(&config), texts);
+        assert!(misspelt(&json!({"job-manager": 7})).is_empty());
+    }
+
+    #[test]
+    fn keys_that_promise_access_get_a_warning() {
+        let config = |allow: bool| json!({"access": {"allow-guest-user": allow}});
+        let text = "access.allow-guest-user has no effect: only the owner can connect to a manager";
+        assert_eq!(doubtful(&config(true)), [text]);
+        assert!(doubtful(&config(false)).is_empty());
+    }
+
+    /// Tables of Flux's configuration that a site may have.
+    #[test]
+    fn keys_of_flux_get_no_warning() {
+        let config = json!({
+            "access": {
+                "allow-guest-user": false,
+                "allow-root-owner": true,
+                "private-mode": false,
+                "roles": {"admin": {"users": [], "groups": []}},
+            },
+            "archive": {"period": "1m", "dbpath": "x"},
+            "bootstrap": {"curve_cert": "x", "hosts": []},
+            "exec": {"imp": "x", "job-shell": "x", "service": "sdexec", "method": "systemd"},
+            "ingest": {
+                "batch-count": 1,
+                "frobnicator": {"disable": false, "plugins": [], "args": []},
+                "validator": {"disable": false, "plugins": [], "args": []},
+            },
+            "job-manager": {
+                "inactive-age-limit": "1h",
+                "inactive-num-limit": 1,
+                "plugins": [],
+                "prolog": {},
+                "epilog": {},
+                "housekeeping": {},
+            },
+            "kvs": {"checkpoint-period": "30m"},
+            "policy": {"limits": {}},
+            "queues": {"batch": {}},
+            "resource": {"path": "x", "scheduling": "x", "exclude": "0", "noverify": true},
+            "sched-fluxion-qmanager": {"queue-policy": "fcfs"},
+            "sched-simple": {},
+            "systemd": {"enable": true},
+            "tbon": {"torpid_max": 1},
+        });
+        assert_eq!(misspelt(&config), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,68 @@
+//! The settings that the manager itself, not its engine, reads from the configuration. All are read at
+//! once, at the start and for each new configuration, so that nothing has changed when one is refused.
+
+use serde_json::Value;
+
+use crate::daemon::lifecycle::StartError;
+use crate::daemon::log::ring_size;
+use crate::daemon::services::audit;
+use crate::daemon::services::ingest::size;
+use crate::daemon::services::privacy::PrivateMode;
+use crate::exec::KillPolicy;
+use crate::store::StoreSettings;
+
+/// The settings.
+#[derive(Debug, PartialEq)]
+pub(in crate::daemon) struct Settings {
+    /// How many lines the log keeps.
+    pub(in crate::daemon) ring_size: usize,
+    /// How many events the log of changes keeps.
+    pub(in crate::daemon) audited: usize,
+    pub(in crate::daemon) kill: KillPolicy,
+    pub(in crate::daemon) private_mode: PrivateMode,
+    /// The largest jobspec that is accepted, in bytes.
+    pub(in crate::daemon) max_jobspec: usize,
+    pub(in crate::daemon) store: StoreSettings,
+}
+
+impl Settings {
+    /// Reads `config`, the whole configuration. This looks users up, which may take long.
+    ///
+    /// # Errors
+    /// The first setting that cannot be used, with its key.
+    pub(in crate::daemon) fn read(config: &Value) -> Result<Self, StartError> {
+        Ok(Self {
+            ring_size: ring_size(config)?,
+            audited: audit::limit(config)?,
+            kill: KillPolicy::read(config)?,
+            private_mode: PrivateMode::read(config).map_err(StartError::Access)?,
+            max_jobspec: size::limit(config).map_err(StartError::Ingest)?,
+            store: StoreSettings::read(config)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_refused_setting_is_named_by_its_key() {
+        for (config, key) in [
+            (json!({"audit": {"max-events": 0}}), "audit.max-events"),
+            (json!({"log": {"ring-size": "x"}}), "log.ring-size"),
+            (json!({"exec": {"kill-signal": "SIGNONE"}}), "exec.kill-signal"),
+            (json!({"access": {"private-mode": 1}}), "access.private-mode"),
+            (json!({"ingest": {"max-jobspec-size": "1M"}}), "ingest.max-jobspec-size"),
+            (json!({"store": {"memory": "1M"}}), "store.memory"),
+            (json!({"store": {"damage": "x"}}), "store.damage"),
+        ] {
+            let refused = Settings::read(&config).map_err(|error| error.to_string());
+            assert!(refused.as_ref().is_err_and(|text| text.contains(key)), "{refused:?}");
+        }
+        let read = Settings::read(&json!({"audit": {"max-events": 5}}));
+        assert!(read.is_ok_and(|settings| settings.audited == 5));
+    }
+}

@@ -1,0 +1,262 @@
+//! The messages that wait for the engine, and the order in which it takes them.
+//!
+//! Each connection has a queue of its own, and the engine takes from them in turns: first over the
+//! users, then over the connections of each user. So a client that sends thousands of requests delays
+//! another one by one request, not by thousands, and a user with many connections has no more turns
+//! than a user with one. Messages of the manager itself, such as the ends of jobs, have every second turn,
+//! however many clients there are.
+
+use std::collections::VecDeque;
+use std::hash::Hash;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use jobtap_core::job::Uid;
+use rustc_hash::FxHashMap;
+
+/// The queue that a message is put on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::daemon) enum Source {
+    /// That of the manager itself.
+    Manager,
+    /// That of a connection.
+    Client {
+        /// The user at its other end.
+        user: Uid,
+        /// The connection's number.
+        connection: u64,
+    },
+}
+
+/// The queues of messages for the engine's thread.
+pub(in crate::daemon) struct Intake<T> {
+    waiting: Mutex<Waiting<T>>,
+    arrived: Condvar,
+}
+
+struct Waiting<T> {
+    own: VecDeque<T>,
+    clients: Turns<Uid, Turns<u64, VecDeque<T>>>,
+    /// Whether it is the turn of the manager's own queue.
+    own_next: bool,
+    /// Whether the engine's thread sleeps until something arrives.
+    asleep: bool,
+    closed: bool,
+}
+
+impl<T> Default for Intake<T> {
+    fn default() -> Self {
+        let waiting = Waiting {
+            own: VecDeque::new(),
+            clients: Turns::default(),
+            own_next: true,
+            asleep: false,
+            closed: false,
+        };
+        Self { waiting: Mutex::new(waiting), arrived: Condvar::new() }
+    }
+}
+
+impl<T> Intake<T> {
+    /// Puts a message at the end of a queue. Returns false when the intake is closed.
+    pub(in crate::daemon) fn put(&self, source: Source, what: T) -> bool {
+        let mut waiting = self.lock();
+        if waiting.closed {
+            return false;
+        }
+        match source {
+            Source::Manager => waiting.own.push_back(what),
+            Source::Client { user, connection } => {
+                waiting.clients.of(user).of(connection).push_back(what);
+            }
+        }
+        if std::mem::take(&mut waiting.asleep) {
+            self.arrived.notify_one();
+        }
+        true
+    }
+
+    /// Takes the next message, and waits until there is one.
+    pub(in crate::daemon) fn take(&self) -> T {
+        let mut waiting = self.lock();
+        loop {
+            if let Some(what) = waiting.next() {
+                return what;
+            }
+            waiting.asleep = true;
+            waiting = self.arrived.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Takes the next message, if there is one.
+    pub(in crate::daemon) fn try_take(&self) -> Option<T> {
+        self.lock().next()
+    }
+
+    /// Drops the messages of a connection that has ended, since no response can be sent there.
+    pub(in crate::daemon) fn forget(&self, source: Source) {
+        let forgotten = match source {
+            Source::Manager => None,
+            Source::Client { user, connection } => self.lock().forget(user, connection),
+        };
+        // Outside of the lock: dropping a message may put another one on the manager's own queue.
+        drop(forgotten);
+    }
+
+    /// Closes the intake: drops all messages, and takes no more.
+    pub(in crate::daemon) fn close(&self) {
+        let mut waiting = self.lock();
+        waiting.closed = true;
+        let forgotten = (std::mem::take(&mut waiting.own), std::mem::take(&mut waiting.clients));
+        drop(waiting);
+        drop(forgotten);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting<T>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Waiting<T> {
+    fn next(&mut self) -> Option<T> {
+        let own = if self.own_next { self.own.pop_front() } else { None };
+        self.own_next = own.is_none();
+        own.or_else(|| self.of_a_client()).or_else(|| self.own.pop_front())
+    }
+
+    fn of_a_client(&mut self) -> Option<T> {
+        self.clients.next(|user| {
+            let what = user.next(|queue| (queue.pop_front(), queue.is_empty()));
+            (what, user.is_empty())
+        })
+    }
+
+    fn forget(&mut self, user: Uid, connection: u64) -> Option<VecDeque<T>> {
+        let queues = self.clients.queues.get_mut(&user)?;
+        // Its key stays in the ring; `next` passes over keys without a queue.
+        queues.queues.remove(&connection)
+    }
+}
+
+/// Queues that take turns.
+struct Turns<K, Q> {
+    /// The queues that have messages, the one whose turn it is in front.
+    ring: VecDeque<K>,
+    queues: FxHashMap<K, Q>,
+}
+
+impl<K, Q> Default for Turns<K, Q> {
+    fn default() -> Self {
+        Self { ring: VecDeque::new(), queues: FxHashMap::default() }
+    }
+}
+
+impl<K: Copy + Eq + Hash, Q: Default> Turns<K, Q> {
+    /// The queue of this key, for a message to be added.
+    fn of(&mut self, key: K) -> &mut Q {
+        let ring = &mut self.ring;
+        self.queues.entry(key).or_insert_with(|| {
+            ring.push_back(key);
+            Q::default()
+        })
+    }
+
+    /// Takes from the queue whose turn it is; `take` also says whether the queue is empty then.
+    fn next<T>(&mut self, mut take: impl FnMut(&mut Q) -> (Option<T>, bool)) -> Option<T> {
+        while let Some(key) = self.ring.pop_front() {
+            let Some(queue) = self.queues.get_mut(&key) else { continue };
+            let (what, empty) = take(queue);
+            match empty {
+                true => drop(self.queues.remove(&key)),
+                false => self.ring.push_back(key),
+            }
+            if what.is_some() {
+                return what;
+            }
+        }
+        None
+    }
+
+    fn is_empty(&self) -> bool {
+        self.queues.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(user: u32, connection: u64) -> Source {
+        Source::Client { user: Uid::new(user), connection }
+    }
+
+    fn all(intake: &Intake<&'static str>) -> Vec<&'static str> {
+        std::iter::from_fn(|| intake.try_take()).collect()
+    }
+
+    #[test]
+    fn connections_take_turns_and_keep_their_order() {
+        let intake = Intake::default();
+        for what in ["a1", "a2", "a3"] {
+            intake.put(client(1, 1), what);
+        }
+        intake.put(client(1, 2), "b1");
+        intake.put(client(1, 2), "b2");
+        assert_eq!(all(&intake), ["a1", "b1", "a2", "b2", "a3"]);
+        // A connection that was empty has its turn as before.
+        intake.put(client(1, 1), "a4");
+        assert_eq!(all(&intake), ["a4"]);
+    }
+
+    #[test]
+    fn many_connections_of_a_user_have_the_turns_of_one() {
+        let intake = Intake::default();
+        for connection in 0..50 {
+            intake.put(client(1, connection), "many");
+            intake.put(client(1, connection), "many");
+        }
+        intake.put(client(2, 99), "few");
+        intake.put(client(2, 99), "few");
+        assert_eq!(all(&intake).get(..4), Some(["many", "few", "many", "few"].as_slice()));
+    }
+
+    #[test]
+    fn the_managers_own_reports_have_every_second_turn() {
+        let intake = Intake::default();
+        for what in ["1", "2"] {
+            intake.put(client(1, 1), what);
+            intake.put(client(2, 2), what);
+        }
+        for what in ["x", "y", "z"] {
+            intake.put(Source::Manager, what);
+        }
+        assert_eq!(all(&intake), ["x", "1", "y", "1", "z", "2", "2"]);
+    }
+
+    #[test]
+    fn a_connection_that_ended_loses_its_messages_and_no_other() {
+        let intake = Intake::default();
+        intake.put(client(1, 1), "gone");
+        intake.put(client(1, 2), "stays");
+        intake.put(client(1, 1), "gone");
+        intake.forget(client(1, 1));
+        assert_eq!(all(&intake), ["stays"]);
+        assert!(intake.lock().clients.queues.is_empty() && intake.lock().clients.ring.is_empty());
+    }
+
+    #[test]
+    fn a_message_wakes_the_engine_and_a_closed_intake_takes_none() {
+        let intake = Intake::default();
+        std::thread::scope(|scope| {
+            let taken = scope.spawn(|| intake.take());
+            while !intake.lock().asleep && !taken.is_finished() {
+                std::thread::yield_now();
+            }
+            assert!(intake.put(client(1, 1), "work"));
+            assert_eq!(taken.join().ok(), Some("work"));
+        });
+        intake.put(Source::Manager, "late");
+        intake.close();
+        assert!(!intake.put(Source::Manager, "later"));
+        assert_eq!(intake.try_take(), None);
+    }
+}

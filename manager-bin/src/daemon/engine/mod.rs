@@ -1,0 +1,256 @@
+//! The thread that owns the engine, and the handle by which other threads reach it.
+//!
+//! Each turn takes the messages that have arrived, lets the engine process them, and hands all writes and
+//! effects of the turn to the store as one batch. Results of reads are delivered after that batch, too:
+//! a response never shows what is not durable yet.
+
+pub(super) mod intake;
+pub(super) mod pulse;
+pub(super) mod replies;
+pub(super) mod timers;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jobtap_core::engine::{Cred, Effect, Effects, Engine, Input, Request, RequestError, Write};
+use jobtap_core::host::{RemoteCall, RemoteSink};
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use self::intake::{Intake, Source};
+use self::pulse::Pulse;
+use self::replies::{Replies, Reply, ReplyStream, shutting_down};
+use super::Failure;
+use super::log::Log;
+use crate::rpc::{RpcError, RpcResult};
+use crate::store::Op;
+
+/// How many messages one turn takes at most. Bounds the latency of the first of them.
+const PER_TURN: usize = 1024;
+
+/// A turn that has lasted this long takes no more messages, for the same reason: a few of them may be as
+/// much work as a thousand others.
+const LONGEST_TURN: Duration = Duration::from_millis(10);
+
+/// Delivers the result of a read once everything that it may show is durable.
+pub(super) type Delivery = Box<dyn FnOnce() + Send>;
+
+/// Reads from the engine.
+type Look = Box<dyn FnOnce(&Engine) -> Delivery + Send>;
+
+/// A message to the engine's thread.
+pub(super) enum Message {
+    /// For the engine.
+    Input(Input),
+    /// Something to be read from it.
+    Read(Look),
+    /// Operations to be made durable, and what follows then.
+    Store(Vec<Op>, Delivery),
+    /// The last message: [unload](Engine::unload) the engine and end the thread.
+    Stop,
+}
+
+/// The messages that wait for the engine's thread.
+pub(super) type Messages = Intake<Message>;
+
+/// What is done after the writes of a turn are durable.
+pub(super) enum After {
+    /// An effect of the engine.
+    Effect(Effect),
+    /// The result of a read.
+    Deliver(Delivery),
+}
+
+/// The results of one turn.
+#[derive(Default)]
+pub(super) struct Turn {
+    /// The writes of the engine, to be committed together.
+    pub writes: Vec<Write>,
+    /// Operations of other parts, to be committed with them.
+    pub ops: Vec<Op>,
+    /// What is done, in this order, once the writes are durable.
+    pub after: Vec<After>,
+}
+
+/// Sends messages to the engine, from any thread. The messages of one handle are processed in the order
+/// in which they are sent.
+#[derive(Clone)]
+pub(super) struct EngineHandle {
+    messages: Arc<Messages>,
+    source: Source,
+    replies: Arc<Replies>,
+}
+
+impl EngineHandle {
+    /// The handle of the manager's own parts.
+    pub(super) fn new(messages: Arc<Messages>) -> Self {
+        Self { messages, source: Source::Manager, replies: Arc::default() }
+    }
+
+    /// The handle of a client, which takes turns with other clients.
+    pub(super) fn of_client(&self, source: Source) -> Self {
+        Self { source, ..self.clone() }
+    }
+
+    /// Drops the requests of a client that has left, as far as the engine has not begun them.
+    pub(super) fn leave(&self) {
+        self.messages.forget(self.source);
+    }
+
+    /// Sends a request. The response comes when the events of the request are durable.
+    pub(super) fn request(&self, cred: Cred, request: Request) -> Reply {
+        let reply = self.replies.one();
+        if !self.input(Input::Request { reply: reply.to, cred, request }) {
+            self.replies.remove(reply.to);
+        }
+        reply
+    }
+
+    /// Sends a request that may have many responses.
+    pub(super) fn stream(&self, cred: Cred, request: Request) -> ReplyStream {
+        let engine = Arc::clone(&self.messages);
+        let answers = self.replies.many(move |to| {
+            // When the engine has ended there is nothing to abandon.
+            engine.put(Source::Manager, Message::Input(Input::Abandoned(to)));
+        });
+        if !self.input(Input::Request { reply: answers.to, cred, request }) {
+            self.replies.remove(answers.to);
+        }
+        answers
+    }
+
+    /// Reads from the engine. Everything that the result shows is durable when it arrives.
+    pub(super) fn read<T, F>(&self, look: F) -> oneshot::Receiver<Result<T, RpcError>>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Engine) -> Result<T, RpcError> + Send + 'static,
+    {
+        let (sender, receiver) = oneshot::channel();
+        let look: Look = Box::new(move |engine| {
+            // A read may be long; it is skipped when its client has left.
+            let result = (!sender.is_closed()).then(|| look(engine));
+            Box::new(move || drop(result.map(|result| sender.send(result))))
+        });
+        self.messages.put(self.source, Message::Read(look));
+        receiver
+    }
+
+    /// Makes these operations durable. The response is null and comes when they are.
+    pub(super) fn store(&self, ops: Vec<Op>) -> oneshot::Receiver<RpcResult> {
+        let (sender, receiver) = oneshot::channel();
+        let done = Box::new(move || drop(sender.send(Ok(Value::Null))));
+        self.messages.put(self.source, Message::Store(ops, done));
+        receiver
+    }
+
+    /// Sends an input. Returns false when the engine has ended.
+    pub(super) fn input(&self, input: Input) -> bool {
+        self.messages.put(self.source, Message::Input(input))
+    }
+
+    /// Ends the thread after the messages that the manager's own parts have sent before.
+    pub(super) fn stop(&self) {
+        self.messages.put(self.source, Message::Stop);
+    }
+
+    /// The requests that wait for responses.
+    pub(super) fn replies(&self) -> &Replies {
+        &self.replies
+    }
+}
+
+impl RemoteSink for EngineHandle {
+    fn send(&self, call: RemoteCall) {
+        self.input(Input::Remote(call));
+    }
+}
+
+/// The result, or the refusal of a manager that is ending.
+pub(super) async fn answered<T>(
+    receiver: impl Future<Output = Result<Result<T, RpcError>, oneshot::error::RecvError>>,
+) -> Result<T, RpcError> {
+    receiver.await.unwrap_or_else(|_| Err(shutting_down()))
+}
+
+/// An engine's refusal as it goes over the wire.
+pub(super) fn refusal(error: RequestError) -> RpcError {
+    RpcError::new(error.errno, error.text)
+}
+
+/// What the engine's thread uses beside the engine.
+pub(super) struct Surroundings<'a> {
+    /// Where its log lines go.
+    pub log: &'a Log,
+    /// Where a failure of the engine is reported.
+    pub failure: &'a Failure,
+    /// The clocks by which handlers are metered.
+    pub pulse: &'a Pulse,
+}
+
+/// Runs the engine until it is stopped; `turns` commits each turn. A panic is reported as a failure.
+pub(super) fn run(
+    mut engine: Engine,
+    messages: &Messages,
+    around: &Surroundings<'_>,
+    mut turns: impl FnMut(Turn),
+) {
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        loop {
+            let first = messages.take();
+            let (turn, stop) = one_turn(&mut engine, first, messages, around);
+            around.pulse.rests();
+            turns(turn);
+            if stop {
+                let mut last = Turn::default();
+                last.add(engine.unload(super::now()), around.log);
+                turns(last);
+                return;
+            }
+        }
+    }));
+    // Requests that are sent from now on are refused, since the manager is ending.
+    messages.close();
+    if let Err(panic) = outcome {
+        around.failure.report(format!("the engine failed: {}", super::panic_text(&*panic)));
+    }
+}
+
+fn one_turn(
+    engine: &mut Engine,
+    first: Message,
+    messages: &Messages,
+    around: &Surroundings<'_>,
+) -> (Turn, bool) {
+    let begun = Instant::now();
+    let mut turn = Turn::default();
+    let mut next = Some(first);
+    let mut taken = 0;
+    while let Some(message) = next {
+        around.pulse.works();
+        match message {
+            Message::Input(input) => turn.add(engine.handle(super::now(), input), around.log),
+            Message::Read(look) => turn.after.push(After::Deliver(look(engine))),
+            Message::Store(ops, done) => {
+                turn.ops.extend(ops);
+                turn.after.push(After::Deliver(done));
+            }
+            Message::Stop => return (turn, true),
+        }
+        taken += 1;
+        let more = taken < PER_TURN && begun.elapsed() < LONGEST_TURN;
+        next = if more { messages.try_take() } else { None };
+    }
+    (turn, false)
+}
+
+impl Turn {
+    /// Adds the effects of one call of the engine. Its log lines are written at once.
+    pub(super) fn add(&mut self, effects: Effects, log: &Log) {
+        for line in effects.log {
+            log.write(line.level, &line.text);
+        }
+        self.writes.extend(effects.writes);
+        self.after.extend(effects.after.into_iter().map(After::Effect));
+    }
+}

@@ -1,0 +1,285 @@
+//! The requests that wait for a response of the engine.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use jobtap_core::engine::{ReplyTo, RequestError};
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::rpc::errno::{EAGAIN, ENODATA, EOVERFLOW};
+use crate::rpc::{RpcError, RpcResult};
+
+/// How many responses of a stream may wait for a slow client. They are in the manager's memory, so a
+/// stream whose client is slower still is ended.
+const WAITING_RESPONSES: usize = 64 * 1024;
+/// About how many bytes they may have.
+const WAITING_BYTES: usize = 4 << 20;
+
+/// Requests that wait for a response of the engine.
+#[derive(Default)]
+pub(in crate::daemon) struct Replies {
+    next: AtomicU64,
+    waiting: Mutex<HashMap<ReplyTo, Waiting>>,
+}
+
+enum Waiting {
+    One(oneshot::Sender<RpcResult>),
+    Many(mpsc::Sender<Step>, Arc<AtomicUsize>),
+}
+
+/// What a stream carries.
+enum Step {
+    One(Value),
+    Last(RpcResult),
+}
+
+impl Replies {
+    /// Waits for one response.
+    pub(in crate::daemon) fn one(self: &Arc<Self>) -> Reply {
+        let (sender, response) = oneshot::channel();
+        Reply { to: self.insert(Waiting::One(sender)), response, replies: Arc::clone(self) }
+    }
+
+    /// Waits for any number of responses. Dropping the [`ReplyStream`] ends that, and calls `abandoned` if
+    /// more of them could have come.
+    pub(in crate::daemon) fn many(
+        self: &Arc<Self>,
+        abandoned: impl Fn(ReplyTo) + Send + 'static,
+    ) -> ReplyStream {
+        let (sender, steps) = mpsc::channel(WAITING_RESPONSES);
+        let bytes = Arc::<AtomicUsize>::default();
+        let to = self.insert(Waiting::Many(sender, Arc::clone(&bytes)));
+        let (replies, abandoned) = (Arc::clone(self), Box::new(abandoned));
+        ReplyStream { to, steps, bytes, last: None, replies, abandoned }
+    }
+
+    fn insert(&self, waiting: Waiting) -> ReplyTo {
+        let to = ReplyTo(self.next.fetch_add(1, Ordering::Relaxed));
+        self.lock().insert(to, waiting);
+        to
+    }
+
+    /// Removes a request, and returns whether it still waited for a response.
+    pub(in crate::daemon) fn remove(&self, to: ReplyTo) -> bool {
+        self.lock().remove(&to).is_some()
+    }
+
+    /// Sends one response of a stream.
+    pub(in crate::daemon) fn respond(&self, to: ReplyTo, payload: Value) {
+        let mut waiting = self.lock();
+        let Some(Waiting::Many(sender, bytes)) = waiting.get(&to) else {
+            return;
+        };
+        let before = bytes.fetch_add(size(&payload), Ordering::AcqRel);
+        // The last free place is reserved for the error that ends the stream.
+        let fits = sender.capacity() > 1 && before < WAITING_BYTES;
+        let step = if fits { Step::One(payload) } else { Step::Last(Err(too_slow())) };
+        if sender.try_send(step).is_err() || !fits {
+            waiting.remove(&to);
+        }
+    }
+
+    /// Sends the last or only response, if the request still waits for it.
+    pub(in crate::daemon) fn finish(&self, to: ReplyTo, result: Result<Value, RequestError>) {
+        let result = result.map_err(|error| RpcError::new(error.errno, error.text));
+        match self.lock().remove(&to) {
+            Some(Waiting::One(sender)) => drop(sender.send(result)),
+            Some(Waiting::Many(sender, _)) => drop(sender.try_send(Step::Last(result))),
+            None => {}
+        }
+    }
+
+    /// Fails all requests that wait, since the engine has ended.
+    pub(in crate::daemon) fn close(&self) {
+        self.lock().clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ReplyTo, Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The one response to a request. Dropping it removes the request.
+pub(in crate::daemon) struct Reply {
+    pub(in crate::daemon) to: ReplyTo,
+    response: oneshot::Receiver<RpcResult>,
+    replies: Arc<Replies>,
+}
+
+impl Future for Reply {
+    type Output = Result<RpcResult, oneshot::error::RecvError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.response).poll(cx)
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        self.replies.remove(self.to);
+    }
+}
+
+/// The responses to a request, as they come.
+pub(in crate::daemon) struct ReplyStream {
+    pub(in crate::daemon) to: ReplyTo,
+    steps: mpsc::Receiver<Step>,
+    /// Bytes of the responses that wait.
+    bytes: Arc<AtomicUsize>,
+    last: Option<RpcError>,
+    replies: Arc<Replies>,
+    abandoned: Box<dyn Fn(ReplyTo) + Send>,
+}
+
+impl ReplyStream {
+    /// The next response. An error is the last one; ENODATA ends a stream that has not failed.
+    pub(in crate::daemon) async fn next(&mut self) -> RpcResult {
+        if let Some(last) = &self.last {
+            return Err(last.clone());
+        }
+        match self.steps.recv().await {
+            Some(Step::One(response)) => {
+                self.bytes.fetch_sub(size(&response), Ordering::AcqRel);
+                Ok(response)
+            }
+            Some(Step::Last(Err(error))) => Err(error),
+            // A service that responds once does so in a stream, too; the stream ends after that.
+            Some(Step::Last(Ok(response))) => {
+                self.last = Some(RpcError::new(ENODATA, ""));
+                Ok(response)
+            }
+            None => Err(shutting_down()),
+        }
+    }
+}
+
+impl Drop for ReplyStream {
+    fn drop(&mut self) {
+        if self.replies.remove(self.to) {
+            (self.abandoned)(self.to);
+        }
+    }
+}
+
+/// About how many bytes a value takes in memory.
+fn size(value: &Value) -> usize {
+    let inside = match value {
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(size).sum(),
+        Value::Object(map) => map.iter().map(|(key, value)| key.len() + size(value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    };
+    inside + size_of::<Value>()
+}
+
+/// The refusal of a manager that is ending.
+pub(in crate::daemon) fn shutting_down() -> RpcError {
+    RpcError::new(EAGAIN, "the manager is shutting down")
+}
+
+fn too_slow() -> RpcError {
+    RpcError::new(EOVERFLOW, "answers were lost: they came faster than they were read")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn drain(answers: &mut ReplyStream) -> Vec<RpcResult> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let mut all = Vec::new();
+        loop {
+            let next = runtime.block_on(answers.next());
+            let last = next.is_err();
+            all.push(next);
+            if last {
+                return all;
+            }
+        }
+    }
+
+    fn end() -> RpcResult {
+        Err(RpcError::new(ENODATA, ""))
+    }
+
+    #[test]
+    fn a_stream_has_its_answers_in_order_and_ends() {
+        let replies = Arc::<Replies>::default();
+        let mut answers = replies.many(|_| ());
+        replies.respond(answers.to, json!(1));
+        replies.respond(answers.to, json!(2));
+        let over = RequestError { errno: ENODATA, text: String::new() };
+        replies.finish(answers.to, Err(over));
+        replies.respond(answers.to, json!("too late"));
+        assert_eq!(drain(&mut answers), [Ok(json!(1)), Ok(json!(2)), end()]);
+    }
+
+    #[test]
+    fn a_single_answer_is_a_stream_of_one() {
+        let replies = Arc::<Replies>::default();
+        let mut answers = replies.many(|_| ());
+        replies.finish(answers.to, Ok(json!(1)));
+        assert_eq!(drain(&mut answers), [Ok(json!(1)), end()]);
+    }
+
+    #[test]
+    fn who_waits_for_an_engine_that_ended_hears_it() {
+        let replies = Arc::<Replies>::default();
+        let mut answers = replies.many(|_| ());
+        let one = replies.one();
+        replies.close();
+        assert_eq!(drain(&mut answers), [Err(shutting_down())]);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        assert!(runtime.block_on(one).is_err());
+    }
+
+    #[test]
+    fn who_has_left_is_forgotten() {
+        let replies = Arc::<Replies>::default();
+        let (answers, one) = (replies.many(|_| ()), replies.one());
+        let to = answers.to;
+        drop(answers);
+        drop(one);
+        assert!(replies.lock().is_empty());
+        replies.respond(to, json!(1));
+        replies.finish(to, Ok(json!(2)));
+        assert!(replies.lock().is_empty());
+    }
+
+    #[test]
+    fn who_reads_too_slowly_is_told_so() {
+        let replies = Arc::<Replies>::default();
+        let mut answers = replies.many(|_| ());
+        for number in 0..2 * WAITING_RESPONSES {
+            replies.respond(answers.to, json!(number));
+        }
+        assert!(replies.lock().is_empty());
+        let all = drain(&mut answers);
+        assert!(all.len() <= WAITING_RESPONSES);
+        assert_eq!(all.last().unwrap().as_ref().unwrap_err().errno, EOVERFLOW);
+    }
+
+    #[test]
+    fn long_answers_wait_up_to_a_bound_of_bytes() {
+        let replies = Arc::<Replies>::default();
+        let mut answers = replies.many(|_| ());
+        let long = "x".repeat(1 << 20);
+        let mut read = |count: usize| {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            (0..count).map(|_| runtime.block_on(answers.next())).filter(Result::is_ok).count()
+        };
+        // Any number of responses arrives when they are read as they come.
+        for _ in 0..4 {
+            (0..3).for_each(|_| replies.respond(ReplyTo(0), json!({ "text": long })));
+            assert_eq!(read(3), 3);
+        }
+        (0..100).for_each(|_| replies.respond(ReplyTo(0), json!([[long]])));
+        assert!(read(100) <= 5);
+    }
+}

@@ -1,0 +1,269 @@
+//! Between the engine and the executor: a thread that reads from the store what a job needs to run, and
+//! hands it over.
+
+pub(super) mod host_limits;
+mod placement;
+pub(super) mod task_processes;
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use jobtap_core::engine::{self, Cred, ExecCommand, Input, Log};
+use jobtap_core::job::{JobId, Uid};
+use jobtap_core::jobspec::Jobspec;
+use jobtap_core::resource::{Idset, ResourceSet};
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use self::host_limits::HostLimits;
+use self::task_processes::TaskProcesses;
+use super::engine::EngineHandle;
+use super::records::Records;
+use super::services::ingest;
+use super::services::job_info::current_jobspec;
+use crate::exec::{Executor, KillPolicy, Seen, StartJob, TaskProcess};
+use crate::rpc::RpcError;
+use crate::rpc::errno::{EHOSTUNREACH, EINVAL, ENOENT};
+use crate::rpc::uri;
+
+/// How long the manager of a temporary instance waits for its shepherd to exit. Without jobs the shepherd
+/// exits at once; one that takes longer exits by itself.
+const SHEPHERD_END: Duration = Duration::from_secs(6);
+
+/// Sends commands to the executor. They are carried out in order, on a thread of their own, since the
+/// committing thread may not wait.
+#[derive(Clone)]
+pub(super) struct Execution {
+    messages: Sender<Message>,
+    processes: TaskProcesses,
+}
+
+enum Message {
+    Command(ExecCommand),
+    Input { id: JobId, rank: Option<u32>, data: Vec<u8>, eof: bool },
+    Tasks { id: JobId },
+    SetKill(KillPolicy),
+    Settle,
+    Close { for_good: bool, done: Sender<()> },
+}
+
+/// What the thread uses.
+pub(super) struct Parts {
+    /// The executor of this host.
+    pub executor: Box<dyn Executor>,
+    /// The ranks that it serves.
+    pub local_ranks: Idset,
+    /// What this host can run.
+    pub limits: HostLimits,
+    /// The jobs' records.
+    pub records: Records,
+    /// Where failures to start a job are reported.
+    pub engine: EngineHandle,
+    /// The manager's address, for the tasks' environment.
+    pub uri: String,
+}
+
+impl Execution {
+    /// A handle, and the receiver of its commands for [`run`]. Processes of tasks that the executor reports go
+    /// to `processes`.
+    pub(super) fn new(processes: TaskProcesses) -> (Self, Inbox) {
+        let (messages, receiver) = channel();
+        (Self { messages, processes }, Inbox(receiver))
+    }
+
+    /// Sends a command of the engine.
+    pub(super) fn send(&self, command: ExecCommand) {
+        let _ = self.messages.send(Message::Command(command));
+    }
+
+    /// Passes input to a job's tasks.
+    pub(super) fn stdin(&self, id: JobId, rank: Option<u32>, data: Vec<u8>, eof: bool) {
+        let _ = self.messages.send(Message::Input { id, rank, data, eof });
+    }
+
+    /// Asks which processes a job's tasks are.
+    pub(super) fn tasks(&self, id: JobId) -> oneshot::Receiver<Vec<TaskProcess>> {
+        let told = self.processes.of(id);
+        let _ = self.messages.send(Message::Tasks { id });
+        told
+    }
+
+    /// Sets how jobs are killed from now on.
+    pub(super) fn set_kill(&self, kill: KillPolicy) {
+        let _ = self.messages.send(Message::SetKill(kill));
+    }
+
+    /// Tells the executor that all jobs of an earlier run were started again: it ends all other jobs.
+    pub(super) fn settle(&self) {
+        let _ = self.messages.send(Message::Settle);
+    }
+
+    /// Disconnects from the executor after all earlier commands, and returns when that is done. `for_good`:
+    /// no manager will come back for its jobs.
+    pub(super) fn close(&self, for_good: bool) {
+        let (done, closed) = channel();
+        if self.messages.send(Message::Close { for_good, done }).is_ok() {
+            let _ = closed.recv();
+        }
+    }
+}
+
+/// The receiving end of an [`Execution`].
+pub(super) struct Inbox(Receiver<Message>);
+
+/// Carries out commands until all handles are dropped.
+pub(super) fn run(inbox: &Inbox, mut parts: Parts) {
+    let done = serve(inbox, &mut parts);
+    drop(parts);
+    drop(done);
+}
+
+fn serve(inbox: &Inbox, parts: &mut Parts) -> Option<Sender<()>> {
+    let mut started = Vec::new();
+    while let Ok(message) = inbox.0.recv() {
+        match message {
+            Message::Command(ExecCommand::Start { id, userid, reattach }) => {
+                started.push(id);
+                start(parts, id, userid, reattach);
+            }
+            Message::Command(ExecCommand::Signal { id, signum }) => {
+                parts.executor.signal(id, signum);
+            }
+            Message::Command(ExecCommand::Cancel { id, signum }) => {
+                parts.executor.cancel(id, signum);
+            }
+            Message::Command(ExecCommand::Ack { id }) => parts.executor.ack(id),
+            Message::Input { id, rank, data, eof } => {
+                parts.executor.stdin(id, rank, data, eof);
+            }
+            Message::Tasks { id } => parts.executor.tasks(id),
+            Message::SetKill(kill) => parts.executor.set_kill_policy(kill),
+            Message::Settle => {
+                drop_strays(parts, &started);
+                started = Vec::new();
+            }
+            Message::Close { for_good, done } => {
+                if for_good {
+                    // Only then is everything that a job left behind gone, such as an instance of its own.
+                    parts.executor.shut_down(SHEPHERD_END);
+                }
+                return Some(done);
+            }
+        }
+    }
+    None
+}
+
+/// Ends the jobs of the executor that the manager does not start again.
+fn drop_strays(parts: &Parts, started: &[JobId]) {
+    for job in parts.executor.held() {
+        if started.contains(&job.id) || will_be_started(&parts.records, job.id) {
+            continue;
+        }
+        if !job.ended {
+            parts.executor.cancel(job.id, parts.executor.kill_policy().term_signal.number());
+        }
+        parts.executor.ack(job.id);
+    }
+}
+
+/// Whether a job has resources and no recorded end. Its start may still wait for a prolog.
+fn will_be_started(records: &Records, id: JobId) -> bool {
+    let log = records.main_log(id, Cred { userid: Uid::new(0), owner: true });
+    log.is_ok_and(|log| log.has("alloc") && !log.has_ended())
+}
+
+fn start(parts: &Parts, id: JobId, userid: Uid, reattach: bool) {
+    match start_job(parts, id, userid, reattach) {
+        Ok(job) => parts.executor.start(job),
+        Err(error) => {
+            let exception =
+                engine::Exception { kind: "exec".into(), severity: 0, note: error.to_string() };
+            for event in
+                [engine::ExecEvent::Exception { id, exception }, engine::ExecEvent::Released { id }]
+            {
+                parts.engine.input(Input::Exec(event));
+            }
+        }
+    }
+}
+
+/// Reads what the executor needs to know of a job.
+fn start_job(parts: &Parts, id: JobId, userid: Uid, reattach: bool) -> Result<StartJob, RpcError> {
+    let records = &parts.records;
+    let log = records.main_log(id, Cred { userid, owner: true })?;
+    let jobspec = records.value(id, "jobspec")?.ok_or_else(|| missing("jobspec"))?;
+    let jobspec = parse(&current_jobspec(&jobspec, &log)?)?;
+    let resources = records.value(id, "R")?.ok_or_else(|| missing("R"))?;
+    let set: ResourceSet = resources
+        .parse()
+        .map_err(|error| RpcError::proto(format!("the stored R is damaged: {error}")))?;
+    served(&set, &parts.local_ranks)?;
+    let nodes = placement::nodes(&jobspec, &set);
+    let ntasks = nodes.iter().fold(0, |sum: u32, node| sum.saturating_add(node.ntasks));
+    let shell_options = jobspec.attribute("system.shell.options").cloned().unwrap_or(Value::Null);
+    // Only R shows the number of tasks of a job with tasks per resource. A job that runs already fits.
+    let runs = reattach || parts.executor.held().iter().any(|held| held.id == id);
+    if !runs {
+        let checked = parts.limits.check_tasks(ntasks.into(), &shell_options);
+        checked.map_err(|excess| RpcError::new(EINVAL, excess.to_string()))?;
+    }
+    let exec_log = records.log(id, Log::Exec)?.unwrap_or_default();
+    Ok(StartJob {
+        id,
+        userid: userid.as_u32(),
+        command: jobspec.command().map(str::to_owned).collect(),
+        ntasks,
+        nodes,
+        cwd: jobspec.cwd().map_or_else(|| PathBuf::from("/"), PathBuf::from),
+        env: environment(parts, id)?,
+        shell_options,
+        files: jobspec.attribute("system.files").cloned().unwrap_or(Value::Null),
+        tmpdir: None,
+        name: jobspec.display_name().to_owned(),
+        resources: serde_json::from_str(&resources)
+            .map_err(|error| RpcError::proto(format!("the stored R is damaged: {error}")))?,
+        reattach,
+        seen: Seen {
+            log_entries: exec_log.lines().count(),
+            exceptions: log.exec_exceptions(),
+            finished: log.has("finish"),
+        },
+        kill: KillPolicy::default(),
+    })
+}
+
+/// Refuses resources of other hosts, on which there is no executor.
+fn served(resources: &ResourceSet, local: &Idset) -> Result<(), RpcError> {
+    let foreign = resources.without_ranks(local);
+    if foreign.is_empty() {
+        return Ok(());
+    }
+    let (hosts, ranks) = (foreign.nodelist(), foreign.ranks());
+    let word = if ranks.len() == 1 { "rank" } else { "ranks" };
+    Err(RpcError::new(EHOSTUNREACH, format!("no executor on {hosts} ({word} {ranks})")))
+}
+
+/// The environment as it was submitted, which only `J` has, with this manager's address.
+fn environment(parts: &Parts, id: JobId) -> Result<Vec<(String, String)>, RpcError> {
+    let token = parts.records.value(id, "J")?.ok_or_else(|| missing("J"))?;
+    let submitted = ingest::payload(&token).ok_or_else(|| missing("J"))?;
+    let submitted: Value = serde_json::from_str(&submitted)
+        .map_err(|error| RpcError::proto(format!("the stored J is damaged: {error}")))?;
+    let variables = submitted.pointer("/attributes/system/environment").and_then(Value::as_object);
+    let own = [uri::VARIABLE, uri::FLUX_VARIABLE];
+    let kept = variables.into_iter().flatten().filter(|(name, _)| !own.contains(&name.as_str()));
+    let kept = kept.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
+    Ok(kept.chain(own.map(|name| (name.to_owned(), parts.uri.clone()))).collect())
+}
+
+fn parse(text: &str) -> Result<Jobspec, RpcError> {
+    serde_json::from_str(text)
+        .map(Jobspec::unvalidated)
+        .map_err(|error| RpcError::proto(format!("the stored jobspec is damaged: {error}")))
+}
+
+fn missing(key: &str) -> RpcError {
+    RpcError::new(ENOENT, format!("the job's {key} is missing in the store"))
+}

@@ -1,0 +1,289 @@
+//! Starts the parts of a manager in order: the store, the executor, and the engine with the stored jobs on
+//! its thread.
+
+use std::path::Path;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+
+use jobtap_core::engine::{Cred, Engine, Input, Level, Setup};
+use jobtap_core::job::Uid;
+use jobtap_core::resource::Idset;
+use tokio::sync::{Notify, oneshot};
+
+use super::restore;
+use super::{Options, StartError};
+use crate::daemon::config::current::{Configuration, warn_of_strangers};
+use crate::daemon::config::settings::Settings;
+use crate::daemon::engine::pulse::Pulse;
+use crate::daemon::engine::timers::Timers;
+use crate::daemon::engine::{self, EngineHandle, Messages, Surroundings, Turn};
+use crate::daemon::execution::host_limits::HostLimits;
+use crate::daemon::execution::task_processes::TaskProcesses;
+use crate::daemon::execution::{self, Execution};
+use crate::daemon::log::Log;
+use crate::daemon::processes::Processes;
+use crate::daemon::records::Records;
+use crate::daemon::resources;
+use crate::daemon::services::audit::Audit;
+use crate::daemon::services::journal::Journal;
+use crate::daemon::services::privacy::{Privacy, PrivateMode};
+use crate::daemon::writes;
+use crate::daemon::writes::effects::Effector;
+use crate::daemon::writes::hub::Hub;
+use crate::daemon::{Failure, Parts};
+use crate::exec::{KillPolicy, LocalConfig, LocalExecutor, Report};
+use crate::store::{
+    Committer, EmbeddedStore, GuestFiles, Reserve, Store, StoreError, StoreSettings,
+};
+
+/// Where the asynchronous work and the processes of plugins run.
+pub(super) struct Runs {
+    /// The runtime of the asynchronous work.
+    pub plugins: tokio::runtime::Handle,
+    /// The processes.
+    pub processes: Processes,
+}
+
+/// Starts everything but the socket.
+pub(super) fn start_threads(
+    options: &Options,
+    uri: &str,
+    runs: Runs,
+    failure: Failure,
+) -> Result<(JoinHandle<()>, Arc<Parts>), StartError> {
+    let owner = Uid::new(rustix::process::geteuid().as_raw());
+    let inventory =
+        resources::discover(&options.config, &options.test_size, options.given.as_ref())?;
+    let registry = crate::build::linked::registry()?;
+    let linked: Vec<&'static str> = registry.plugins().map(|plugin| plugin.name).collect();
+    let settings = Settings::read(&options.config)?;
+    let log = Arc::new(Log::new(options.log_level).with_size(settings.ring_size));
+    warn_of_strangers(&options.config, &linked, &log);
+    let state = options.statedir.path();
+    let store = open_store(&state.join("store"), settings.store, &log)?;
+    let records = Records::new(Arc::clone(&store), state);
+    let messages = Arc::<Messages>::default();
+    let engine = EngineHandle::new(Arc::clone(&messages));
+    let limits = HostLimits::of_this_host(&inventory);
+    let surroundings = Around { records: &records, limits: &limits, log: &log };
+    let local = inventory.local;
+    let execution = start_execution(options, &engine, surroundings, local, (uri, settings.kill))?;
+    let hub = Arc::new(Hub::default());
+    let journal = Arc::new(Journal::default());
+    let effector = Effector {
+        engine: engine.clone(),
+        hub: Arc::clone(&hub),
+        journal: Arc::clone(&journal),
+        records: records.clone(),
+        execution: execution.clone(),
+        timers: Timers::start(engine.clone())?,
+        plugins: runs.plugins,
+        processes: runs.processes,
+        failure,
+    };
+    let pulse = Pulse::start(Arc::clone(&log))?;
+    let setup = Setup {
+        owner,
+        resources: inventory.resources,
+        config: options.config.clone(),
+        registry,
+        remote: Arc::new(engine.clone()),
+        ticks: pulse.ticks(),
+    };
+    let recovery = options.recovery;
+    let boot = Boot { setup, store, effector, pulse, log: Arc::clone(&log), recovery };
+    let thread = boot.run(messages)?;
+    let configuration = configuration(
+        options,
+        &engine,
+        &execution,
+        &log,
+        (linked, settings.private_mode, settings.max_jobspec),
+    );
+    let reserve = Reserve::default();
+    let audit = Audit::open(records.store().as_ref(), engine.clone(), settings.audited)?;
+    audit.start(Cred { userid: owner, owner: true });
+    let parts = Parts {
+        owner,
+        engine,
+        records,
+        hub,
+        journal,
+        audit,
+        execution,
+        log,
+        privacy: Arc::clone(&configuration.privacy),
+        configuration,
+        reserve,
+        limits,
+        restart: Notify::new(),
+    };
+    Ok((thread, Arc::new(parts)))
+}
+
+fn open_store(
+    path: &Path,
+    settings: StoreSettings,
+    log: &Log,
+) -> Result<Arc<dyn Store>, StoreError> {
+    let store = EmbeddedStore::open_with(path, settings)?;
+    if let Some(repaired) = store.repaired() {
+        log.write(Level::Error, &format!("the store was damaged and is repaired\n{repaired}"));
+    }
+    if let Some(cut) = store.cut() {
+        log.write(Level::Warning, &cut.to_string());
+    }
+    Ok(Arc::new(store))
+}
+
+fn configuration(
+    options: &Options,
+    engine: &EngineHandle,
+    execution: &Execution,
+    log: &Arc<Log>,
+    (linked, private_mode, max_jobspec): (Vec<&'static str>, PrivateMode, usize),
+) -> Arc<Configuration> {
+    let privacy = Arc::new(Privacy::default());
+    privacy.set(private_mode);
+    Arc::new(Configuration {
+        source: options.source.clone(),
+        engine: engine.clone(),
+        execution: execution.clone(),
+        log: Arc::clone(log),
+        linked,
+        privacy,
+        max_jobspec: AtomicUsize::new(max_jobspec),
+        current: tokio::sync::Mutex::new(options.config.clone()),
+    })
+}
+
+/// What the engine's thread needs to start.
+struct Boot {
+    setup: Setup,
+    store: Arc<dyn Store>,
+    effector: Effector,
+    pulse: Pulse,
+    log: Arc<Log>,
+    recovery: bool,
+}
+
+impl Boot {
+    /// Starts the thread and waits until all stored jobs are restored.
+    fn run(self, messages: Arc<Messages>) -> Result<JoinHandle<()>, StartError> {
+        let (ready, started) = mpsc::channel();
+        let thread = std::thread::Builder::new().name("engine".into()).spawn(move || {
+            let run = std::panic::AssertUnwindSafe(|| self.engine(&messages, &ready));
+            if let Err(panic) = std::panic::catch_unwind(run) {
+                let _ = ready.send(Err(StartError::Broken(crate::daemon::panic_text(&*panic))));
+            }
+        })?;
+        match started.recv() {
+            Ok(Ok(())) => Ok(thread),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(StartError::Broken("its thread ended".into())),
+        }
+    }
+
+    fn engine(self, messages: &Messages, ready: &mpsc::Sender<Result<(), StartError>>) {
+        let Self { setup, store, effector, pulse, log, recovery } = self;
+        let files = effector.records.files();
+        let (engine, first) = match restored(setup, store.as_ref(), files, &log, recovery) {
+            Ok(restored) => restored,
+            Err(error) => return drop(ready.send(Err(error))),
+        };
+        let fatal = effector.failure.clone();
+        let committer = Committer::start(store, move |error| {
+            fatal.report(format!("the store failed: {error}; nothing more is acknowledged"));
+        });
+        let committer = match committer {
+            Ok(committer) => committer,
+            Err(error) => return drop(ready.send(Err(error.into()))),
+        };
+        let effector = Arc::new(effector);
+        let turns = |turn| writes::submit(&committer, &effector, turn);
+        turns(first);
+        let settle = Arc::clone(&effector);
+        writes::then(&committer, move || settle.execution.settle());
+        let _ = ready.send(Ok(()));
+        let around = Surroundings { log: &log, failure: &effector.failure, pulse: &pulse };
+        engine::run(engine, messages, &around, turns);
+        committer.close();
+    }
+}
+
+/// The engine with all stored jobs, and its first effects.
+fn restored(
+    setup: Setup,
+    store: &dyn Store,
+    files: &GuestFiles,
+    log: &Log,
+    recovery: bool,
+) -> Result<(Engine, Turn), StartError> {
+    let mut engine = Engine::new(crate::daemon::now(), setup)?;
+    if let Some(checkpoint) = restore::checkpoint(store)? {
+        engine.restore_checkpoint(&checkpoint)?;
+    }
+    if recovery {
+        engine.hold_queues("the manager was started for recovery");
+    }
+    restore::nodes(store, &mut engine, log)?;
+    restore::instance_data(store, &mut engine)?;
+    restore::kept(store, &mut engine, log)?;
+    restore::all(store, files, &mut engine, log)?;
+    let mut turn = Turn::default();
+    turn.add(engine.start(crate::daemon::now()), log);
+    Ok((engine, turn))
+}
+
+/// What the executor's thread shares with other parts of the manager.
+struct Around<'a> {
+    records: &'a Records,
+    limits: &'a HostLimits,
+    log: &'a Arc<Log>,
+}
+
+fn start_execution(
+    options: &Options,
+    engine: &EngineHandle,
+    around: Around<'_>,
+    local_ranks: Idset,
+    (uri, kill): (&str, KillPolicy),
+) -> Result<Execution, StartError> {
+    let mut local = LocalConfig::new(options.statedir.path().to_path_buf())?;
+    local.kill = kill;
+    local.temporary = options.statedir.is_temporary();
+    let processes = TaskProcesses::default();
+    let (events, requests, log) = (engine.clone(), processes.clone(), Arc::clone(around.log));
+    let executor = LocalExecutor::connect(local, move |report| match report {
+        Report::Event(event) => drop(events.input(Input::Exec(event))),
+        Report::Tasks { id, tasks } => requests.told(id, &tasks),
+        Report::Warning(text) => log.write(Level::Warning, &text),
+    })?;
+    let (execution, inbox) = Execution::new(processes);
+    let parts = execution::Parts {
+        executor: Box::new(executor),
+        records: around.records.clone(),
+        limits: around.limits.clone(),
+        local_ranks,
+        engine: engine.clone(),
+        uri: uri.to_owned(),
+    };
+    std::thread::Builder::new()
+        .name("execution".into())
+        .spawn(move || execution::run(&inbox, parts))?;
+    Ok(execution)
+}
+
+/// Starts a thread for the asynchronous work of plugins. It is not the runtime of the server, which a
+/// plugin that blocks would stop.
+pub(super) fn plugin_runtime() -> Result<(tokio::runtime::Handle, oneshot::Sender<()>), StartError>
+{
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let handle = runtime.handle().clone();
+    let (stop, stopped) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("plugins".into())
+        .spawn(move || drop(runtime.block_on(stopped)))?;
+    Ok((handle, stop))
+}

@@ -1,0 +1,333 @@
+//! Starts, restarts and ends the manager.
+//!
+//! At the start come the store, the executor, the engine with the stored jobs, and only then the socket, so
+//! that every client that can connect finds a manager that is ready. At the end each part is stopped after
+//! those that use it.
+
+mod boot;
+mod restore;
+pub mod statedir;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use jobtap_core::engine::{Cred, Exception, Level, NodeRequest, Request};
+use jobtap_core::job::{State, StateSet};
+use jobtap_core::queue::Target;
+use jobtap_core::resource::ResourceSet;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use serde_json::Value;
+use tokio::net::UnixListener;
+use tokio::sync::{oneshot, watch};
+
+use self::boot::{Runs, plugin_runtime, start_threads};
+use self::statedir::StateDir;
+use super::config::Source;
+use super::config::current::ConfigCall;
+use super::engine::answered;
+use super::log::RingSizeError;
+use super::processes::Processes;
+use super::resources::{ResourceError, TestSize};
+use super::server;
+use super::services::audit::AuditError;
+use super::{Failure, Parts};
+use crate::archive::{self, ArchiveError};
+use crate::exec::{ExecError, KillPolicyError};
+use crate::files::{Dir, Kind};
+use crate::open_files::OpenFiles;
+use crate::rpc::uri;
+use crate::store::{StoreError, StoreSettingsError};
+
+/// How often it is checked whether all jobs have ended.
+const IDLE_POLL: Duration = Duration::from_millis(20);
+
+/// How many turns of the runtime the last responses have to be written to their sockets.
+const LAST_WORDS: usize = 64;
+
+/// The options of a manager.
+pub struct Options {
+    /// Where the configuration comes from.
+    pub source: Source,
+    /// The configuration that was read from there.
+    pub config: Value,
+    /// Its state directory.
+    pub statedir: StateDir,
+    /// Its socket.
+    pub socket: PathBuf,
+    /// Log lines of at least this severity go to standard error.
+    pub log_level: Level,
+    /// An archive to be written at the end.
+    pub dump: Option<PathBuf>,
+    /// How many ranks this host has.
+    pub test_size: TestSize,
+    /// The resources that it has as a job of another manager, if it is one.
+    pub given: Option<ResourceSet>,
+    /// Whether all queues are stopped at the start (`--recovery`).
+    pub recovery: bool,
+}
+
+/// Why the manager was not started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The resources are unusable.
+    #[error(transparent)]
+    Resources(#[from] ResourceError),
+    /// The store cannot be opened or read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A setting of the store cannot be used.
+    #[error(transparent)]
+    StoreSettings(#[from] StoreSettingsError),
+    /// The linked plugins cannot be used together.
+    #[error(transparent)]
+    Plugins(#[from] crate::build::LinkedError),
+    /// The engine refuses its configuration or a plugin its own.
+    #[error(transparent)]
+    Engine(#[from] jobtap_core::engine::StartError),
+    /// The size of the log is not a number of lines.
+    #[error(transparent)]
+    Log(#[from] RingSizeError),
+    /// The log of changes cannot be opened.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
+    /// The executor cannot be started.
+    #[error(transparent)]
+    Exec(#[from] ExecError),
+    /// The settings of how jobs are killed cannot be used.
+    #[error(transparent)]
+    Kill(#[from] KillPolicyError),
+    /// `[access]` cannot be used.
+    #[error("{0}")]
+    Access(String),
+    /// `[ingest]` cannot be used.
+    #[error("{0}")]
+    Ingest(String),
+    /// The socket cannot be created.
+    #[error("can't listen at {}: {reason}", path.display())]
+    Socket {
+        /// Its path.
+        path: PathBuf,
+        /// The error of the system.
+        reason: std::io::Error,
+    },
+    /// The system refuses a thread or a file descriptor.
+    #[error("can't start the manager: {0}")]
+    System(#[from] std::io::Error),
+    /// The engine's thread panicked while it restored jobs.
+    #[error("the engine failed while starting: {0}")]
+    Broken(String),
+}
+
+/// A running manager.
+pub struct Daemon {
+    uri: String,
+    parts: Arc<Parts>,
+    server: tokio::task::JoinHandle<()>,
+    engine: JoinHandle<()>,
+    failed: watch::Receiver<Option<String>>,
+    options: Options,
+    processes: Processes,
+    _plugins: oneshot::Sender<()>,
+}
+
+impl Daemon {
+    /// Starts everything. On return the manager is ready. Must be called within a tokio runtime.
+    pub fn start(options: Options) -> Result<Self, StartError> {
+        let uri = uri::of_path(&options.socket);
+        let room = OpenFiles::of_this_process().connections();
+        let (failure, failed) = Failure::new();
+        let (plugins, stop_plugins) = plugin_runtime()?;
+        let processes = Processes::start(&plugins, &uri);
+        let runs = Runs { plugins, processes: processes.clone() };
+        let (thread, parts) = start_threads(&options, &uri, runs, failure)?;
+        let listener = listen(&options.socket)
+            .map_err(|reason| StartError::Socket { path: options.socket.clone(), reason })?;
+        let server = tokio::spawn(server::serve(listener, Arc::clone(&parts), room));
+        Ok(Self {
+            uri,
+            parts,
+            server,
+            engine: thread,
+            failed,
+            options,
+            processes,
+            _plugins: stop_plugins,
+        })
+    }
+
+    /// The address for `JOBTAP_URI`.
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    /// Waits until the manager cannot go on, and returns the reason.
+    pub async fn failure(&self) -> String {
+        let mut failed = self.failed.clone();
+        match failed.wait_for(Option::is_some).await {
+            Ok(reason) => reason.clone().unwrap_or_default(),
+            Err(_) => "the engine has ended".into(),
+        }
+    }
+
+    /// Begins to read the configuration again. A configuration that is refused is reported in the log, and
+    /// the old one stays in force.
+    pub fn reload(&self) {
+        let cred = Cred { userid: self.parts.owner, owner: true };
+        let parts = Arc::clone(&self.parts);
+        tokio::spawn(async move {
+            let configuration = Arc::clone(&parts.configuration);
+            if let Err(refusal) = configuration.call(cred, ConfigCall::Reload).await {
+                let text =
+                    format!("the new configuration is refused, the old one stays: {refusal}");
+                parts.log.write(Level::Error, &text);
+            }
+        });
+    }
+
+    /// Moves the end of the resources to this time (UNIX seconds, 0: never), when that of the job as which
+    /// this manager runs has moved.
+    pub fn move_end(&self, end: f64) {
+        let cred = Cred { userid: self.parts.owner, owner: true };
+        let parts = Arc::clone(&self.parts);
+        tokio::spawn(async move {
+            let request = Request::Nodes(NodeRequest::End(end));
+            if let Err(refusal) = answered(parts.engine.request(cred, request)).await {
+                let text = format!("the new end of this manager's job is refused: {refusal}");
+                parts.log.write(Level::Warning, &text);
+            }
+        });
+    }
+
+    /// Stops scheduling, cancels running jobs, and waits until none runs. Without this, running jobs
+    /// continue, and the next manager on this state directory takes them over.
+    pub async fn finish_jobs(&self) {
+        let cred = Cred { userid: self.parts.owner, owner: true };
+        let engine = &self.parts.engine;
+        let exception = Exception { kind: "cancel".into(), severity: 0, note: String::new() };
+        let (target, reason) = (Target::all(), None);
+        let stop = Request::QueueStart { target, start: false, reason, nocheckpoint: true };
+        let cancel = Request::RaiseAll {
+            dry_run: false,
+            userid: None,
+            states: StateSet::from(State::Run),
+            exception,
+        };
+        let _ = answered(engine.request(cred, stop)).await;
+        let _ = answered(engine.request(cred, cancel)).await;
+        while self.running_jobs().await > 0 {
+            tokio::time::sleep(IDLE_POLL).await;
+        }
+    }
+
+    async fn running_jobs(&self) -> u64 {
+        let stats = answered(self.parts.engine.read(|engine| Ok(engine.job_stats()))).await;
+        let stats = stats.unwrap_or_default();
+        let count = |state| stats.pointer(&format!("/job_states/{state}")).and_then(Value::as_u64);
+        count("run").unwrap_or(0) + count("cleanup").unwrap_or(0)
+    }
+
+    /// Waits until a client requests a restart.
+    pub async fn restart_asked(&self) {
+        self.parts.restart.notified().await;
+    }
+
+    /// Ends the manager and starts it again on its state directory. Jobs continue, and the configuration
+    /// stays in force. Requests that wait for a response are refused. `end` is the last one that was passed
+    /// to [`move_end`](Self::move_end), if any.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn restart(self, end: Option<f64>) -> Result<Self, StartError> {
+        let (mut options, parts) = self.stop(false).await;
+        if let (Some(given), Some(end)) = (&mut options.given, end) {
+            given.set_expiration(end).map_err(|error| ResourceError::Config(error.to_string()))?;
+        }
+        options.config = parts.configuration.current.lock().await.clone();
+        if std::env::current_dir().is_err() {
+            // The current directory was removed, and the store's engine needs one. Not `/`: a configuration
+            // with a relative path must not be read from there.
+            std::env::set_current_dir(options.statedir.path())?;
+        }
+        // Connections that were aborted have the store until their task runs again, and a dump until it is
+        // written.
+        let store = Arc::downgrade(parts.records.store());
+        drop(parts);
+        while store.strong_count() > 0 {
+            tokio::time::sleep(IDLE_POLL).await;
+        }
+        Self::start(options)
+    }
+
+    /// Ends the manager: requests that were taken in are made durable, then everything is stopped.
+    ///
+    /// # Errors
+    /// The archive of [`Options::dump`] cannot be written.
+    pub async fn shutdown(self) -> Result<(), ArchiveError> {
+        let for_good = self.options.statedir.is_temporary();
+        let (options, parts) = self.stop(for_good).await;
+        let Some(file) = &options.dump else {
+            return Ok(());
+        };
+        let records = &parts.records;
+        let newer = archive::Overrides::new();
+        archive::dump(records.store().as_ref(), records.files(), newer, file).map(drop)
+    }
+
+    /// Stops everything. `for_good`: no manager will come back for the jobs.
+    async fn stop(self, for_good: bool) -> (Options, Arc<Parts>) {
+        let Self { parts, server, engine, options, processes, .. } = self;
+        remove_socket(&options.socket);
+        parts.audit.finish(Cred { userid: parts.owner, owner: true });
+        parts.engine.stop();
+        let ended = tokio::task::spawn_blocking(move || {
+            let _ = engine.join();
+            // Only now: the ends of processes are no longer reported, so no job is recorded as failed
+            // whose prolog the next manager may begin again.
+            processes.close();
+        });
+        let _ = ended.await;
+        // Requests that wait, and those that come from now on, are refused. Streams of events end.
+        parts.engine.replies().close();
+        parts.hub.close();
+        parts.journal.close();
+        parts.log.close();
+        for _ in 0..LAST_WORDS {
+            tokio::task::yield_now().await;
+        }
+        server.abort();
+        let _ = server.await;
+        parts.execution.close(for_good);
+        (options, parts)
+    }
+}
+
+/// Removes the socket that [`listen`] has made.
+fn remove_socket(path: &Path) {
+    let Ok((dir, name)) = Dir::of_file(path) else { return };
+    if matches!(dir.kind(&name), Ok(Some(Kind::Socket))) {
+        // An error is ignored: the next manager replaces a socket that is left.
+        let _ = dir.remove_file(&name);
+    }
+}
+
+/// Creates a socket that only its owner can connect to. Nobody can connect before its mode is set.
+fn listen(path: &Path) -> std::io::Result<UnixListener> {
+    let (dir, name) = Dir::of_file(path)?;
+    match dir.kind(&name)? {
+        None => {}
+        // Removes the socket of a manager that was killed.
+        Some(Kind::Socket) => dir.remove_file(&name)?,
+        Some(kind) => {
+            let text = format!("it is {}: remove it", kind.described());
+            return Err(std::io::Error::new(std::io::ErrorKind::AlreadyExists, text));
+        }
+    }
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    dir.make_private(&name)?;
+    rustix::net::listen(&socket, 1024)?;
+    UnixListener::from_std(std::os::unix::net::UnixListener::from(socket))
+}

@@ -1,0 +1,400 @@
+//! The manager's socket: accepts connections, authenticates their clients, and passes requests to the
+//! services.
+//!
+//! What a client sends, or does not read, takes a bounded amount of memory and delays no other client. A
+//! connection is read only while fewer than a window of its requests are in flight and its unread
+//! responses are below their bound; the rest stays in the socket. What all connections of a user may take
+//! together is in `shares`, and which client's request the engine takes next in `engine/intake`.
+
+mod frames;
+mod responses;
+mod shares;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use jobtap_core::engine::{Cred, Level};
+use jobtap_core::job::Uid;
+use serde_json::{Value, json};
+use tokio::io::Interest;
+use tokio::net::unix::OwnedReadHalf;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc::Receiver;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+
+use self::frames::{Frame, Frames, Refused};
+use self::responses::{Held, Outbox, Responder, outbox};
+use self::shares::{Charge, Seat, Shares};
+use super::Parts;
+use super::engine::EngineHandle;
+use super::engine::intake::Source;
+use super::services::job_info::watch::{self, Sink};
+use super::services::{self, Context, Response as Reply};
+use crate::open_files::OpenFiles;
+use crate::rpc::errno::{EINVAL, EPERM};
+use crate::rpc::message::{Request, Response, encode};
+use crate::rpc::service;
+use crate::rpc::{HELLO, PROTOCOL, RpcError, RpcResult};
+
+/// How many requests of a connection are in flight at a time: taken in, and without their last response.
+/// Enough for the store to commit hundreds of them together.
+const WINDOW: usize = 1024;
+/// The same for services of plugins, whose responses may be long.
+const SERVICES: usize = 64;
+/// How long a client that is refused has to read the reason.
+const LAST_WORD: Duration = Duration::from_secs(5);
+
+/// The owner's role in a rolemask, as Flux numbers it.
+const ROLE_OWNER: u32 = 1;
+
+/// What is left to do for a request after its handler has taken it in.
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Serves connections until it is dropped, at most `room` at once; more clients wait until one of them
+/// ends.
+pub(super) async fn serve(listener: UnixListener, parts: Arc<Parts>, room: usize) {
+    let mut connections = JoinSet::new();
+    let shares = Shares::new(room);
+    let mut told = false;
+    loop {
+        while connections.try_join_next().is_some() {}
+        if connections.len() >= room {
+            if !told {
+                parts.log.write(Level::Warning, &full(room));
+            }
+            told = true;
+            connections.join_next().await;
+            continue;
+        }
+        told = told && connections.len() > room / 2;
+        match listener.accept().await {
+            Ok((socket, _)) => {
+                if let Some(connection) = Connection::new(&socket, &parts, &shares) {
+                    connections.spawn(connection.run(socket));
+                }
+            }
+            // Out of file descriptors. Some will be closed, so the loop goes on, but not at full speed.
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+fn full(room: usize) -> String {
+    let limit = OpenFiles::of_this_process().own();
+    format!(
+        "{room} connections are as many as the limit of {limit} open files has room for: others \
+         wait until one ends (raise LimitNOFILE, or ulimit -n)"
+    )
+}
+
+/// One client.
+struct Connection {
+    parts: Arc<Parts>,
+    shares: Arc<Shares>,
+    seat: Seat,
+    cred: Cred,
+    engine: EngineHandle,
+    window: Arc<Semaphore>,
+    /// One permit: requests whose responses may be long are served one after the other.
+    long_answers: Arc<Semaphore>,
+    plugin_services: Arc<Semaphore>,
+    /// Whether a request other than `hello` was received.
+    asked: bool,
+    /// Requests in flight. They are dropped with the connection, since nothing can be sent to its client.
+    running: JoinSet<()>,
+}
+
+/// Why a connection is read no longer.
+enum End {
+    /// The client left.
+    Left,
+    /// It sent something that is no request.
+    Refused(Refused),
+}
+
+impl Connection {
+    /// Takes a place for the connection. Without one the client is told so and the result is `None`.
+    fn new(socket: &UnixStream, parts: &Arc<Parts>, shares: &Arc<Shares>) -> Option<Self> {
+        let userid = Uid::new(socket.peer_cred().ok()?.uid());
+        let cred = Cred { userid, owner: userid == parts.owner };
+        let seat = match shares.seat(cred) {
+            Ok(seat) => seat,
+            Err(error) => {
+                let answer = encode(&Response { id: 0, result: Err(error) });
+                // The buffer of a new socket has room for one line.
+                let _ = socket.try_write(answer.as_bytes());
+                return None;
+            }
+        };
+        let semaphore = |permits| Arc::new(Semaphore::new(permits));
+        Some(Self {
+            parts: Arc::clone(parts),
+            shares: Arc::clone(shares),
+            seat,
+            cred,
+            engine: parts.engine.of_client(source(userid)),
+            window: semaphore(WINDOW),
+            long_answers: semaphore(1),
+            plugin_services: semaphore(SERVICES),
+            asked: false,
+            running: JoinSet::new(),
+        })
+    }
+
+    async fn run(mut self, socket: UnixStream) {
+        let (read, write) = socket.into_split();
+        let (outbox, writer) = outbox();
+        let mut writing = std::pin::pin!(writer.run(write));
+        let end = tokio::select! {
+            end = self.read(Frames::new(read), &outbox) => end,
+            () = &mut writing => End::Left,
+        };
+        // Requests that the engine has not begun are dropped, and waiters in the engine are removed.
+        self.engine.leave();
+        self.running.shutdown().await;
+        if let End::Refused(Refused { id, error }) = end {
+            let last = async {
+                Responder::new(id, outbox, Held::default()).last(Err(error)).await;
+                writing.await;
+            };
+            let _ = tokio::time::timeout(LAST_WORD, last).await;
+        }
+    }
+
+    /// Takes requests in until the client leaves or sends something that is no request.
+    async fn read(&mut self, mut frames: Frames<OwnedReadHalf>, outbox: &Outbox) -> End {
+        loop {
+            while self.running.try_join_next().is_some() {}
+            let place = unless_left(frames.source(), async {
+                outbox.has_room().await;
+                take(&self.window).await
+            });
+            let Some(place) = place.await else { return End::Left };
+            let Frame { request, mut charge } = match frames.next(self.seat.share()).await {
+                Some(Ok(frame)) => frame,
+                Some(Err(refused)) => return End::Refused(refused),
+                None => return End::Left,
+            };
+            let mut held = Held(Vec::from_iter(place));
+            if request.topic == HELLO {
+                let result = self.hello(&request.payload);
+                Responder::new(request.id, outbox.clone(), held).last(result).await;
+                continue;
+            }
+            self.asked = true;
+            let Request { id, topic, payload, stream } = request;
+            let admitted = services::admit(&self.parts, self.cred, &topic, payload);
+            let request = match admitted {
+                Ok(request) => request,
+                Err(error) => {
+                    let answers = Responder::new(id, outbox.clone(), held);
+                    self.running.spawn(async move { answers.last(Err(error)).await });
+                    continue;
+                }
+            };
+            let more = unless_left(frames.source(), self.places(request.responses, stream));
+            let refused = match more.await {
+                Some(Ok(Places::InWindow(more))) => {
+                    held.0.extend(more);
+                    None
+                }
+                // A request that may wait for days must not take a place in the window all that time.
+                Some(Ok(Places::Waiting(place))) => {
+                    held.0 = vec![place];
+                    charge = Charge::default();
+                    None
+                }
+                Some(Err(error)) => Some(error),
+                None => return End::Left,
+            };
+            let answers = Responder::new(id, outbox.clone(), held);
+            let work = match refused {
+                Some(error) => Box::pin(async move { answers.last(Err(error)).await }),
+                None => self.take_in(request, stream, answers, charge),
+            };
+            self.running.spawn(work);
+        }
+    }
+
+    /// Waits for the permits that a request needs beside its place in the window.
+    async fn places(
+        &self,
+        answers: service::Responses,
+        streaming: bool,
+    ) -> Result<Places, RpcError> {
+        use service::Responses::{Late, Long, LongOrStream, Plugin, Short, Stream};
+
+        let share = self.seat.share();
+        Ok(match answers {
+            Short => Places::InWindow(None),
+            Stream => Places::Waiting(share.stream()?),
+            LongOrStream | Plugin if streaming => Places::Waiting(share.stream()?),
+            Long | LongOrStream => Places::InWindow(take(&self.long_answers).await),
+            Plugin => Places::InWindow(take(&self.plugin_services).await),
+            Late => Places::Waiting(share.wait()?),
+        })
+    }
+
+    /// Hands a request to its handler. This happens here, not in the task of the request, so that requests
+    /// reach the engine in the order in which the client sent them.
+    fn take_in(
+        &self,
+        mut request: services::Admitted,
+        streaming: bool,
+        answers: Responder,
+        charge: Charge,
+    ) -> Work {
+        let (cred, parts) = (self.cred, Arc::clone(&self.parts));
+        let context = Context { parts: &self.parts, engine: &self.engine, cred, streaming };
+        let change = request.change.take();
+        match request.handle(&context) {
+            Err(error) => Box::pin(async move { answers.last(Err(error)).await }),
+            Ok(Reply::One(answer)) => Box::pin(async move {
+                let result = answer.await;
+                drop(charge);
+                if let Some(change) = change {
+                    parts.audit.record(cred, change, &result).await;
+                }
+                answers.last(result).await;
+            }),
+            Ok(Reply::Jobs(listing)) => Box::pin(async move {
+                match listing.await {
+                    Ok(listing) => answers.listing(listing),
+                    Err(error) => answers.last(Err(error)).await,
+                }
+            }),
+            Ok(Reply::Engine(stream)) => Box::pin(relay(stream, answers)),
+            Ok(Reply::Feed(feed)) => Box::pin(feed_on(feed, answers)),
+            Ok(Reply::Eventlog(request)) => Box::pin(async move {
+                let end = watch::serve(&parts.records, &parts.hub, cred, &request, &answers).await;
+                answers.last(Err(end)).await;
+            }),
+        }
+    }
+
+    /// Answers `hello`, in which the owner may ask to be treated as another user.
+    fn hello(&mut self, payload: &Value) -> RpcResult {
+        let mut cred = self.cred;
+        let answer = hello(payload, &mut cred)?;
+        if cred != self.cred {
+            if self.asked {
+                let text = "hello: another user is named before anything is asked for";
+                return Err(RpcError::new(EINVAL, text));
+            }
+            self.seat = self.shares.seat(cred)?;
+            self.engine = self.parts.engine.of_client(source(cred.userid));
+            self.cred = cred;
+        }
+        Ok(answer)
+    }
+}
+
+/// The permits of a request.
+enum Places {
+    /// The place in the window, and possibly another permit.
+    InWindow(Option<OwnedSemaphorePermit>),
+    /// Another permit in place of the one in the window.
+    Waiting(OwnedSemaphorePermit),
+}
+
+async fn take(places: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+    // An error would mean that the semaphore is closed, which never happens.
+    Arc::clone(places).acquire_owned().await.ok()
+}
+
+/// Waits for `what` unless the client leaves first. Without this, that it has left would show only when
+/// the socket is read again.
+async fn unless_left<T>(socket: &OwnedReadHalf, what: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        done = what => Some(done),
+        _ = socket.ready(Interest::PRIORITY) => None,
+    }
+}
+
+/// A new queue at the engine for a client of this user.
+fn source(user: Uid) -> Source {
+    static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
+    Source::Client { user, connection: CONNECTIONS.fetch_add(1, Ordering::Relaxed) }
+}
+
+/// Passes on the responses of the engine until the last one, or until the client has left.
+async fn relay(mut stream: super::engine::replies::ReplyStream, answers: Responder) {
+    loop {
+        match stream.next().await {
+            Ok(answer) => {
+                if answers.send(answer).await.is_err() {
+                    return;
+                }
+            }
+            Err(end) => return answers.last(Err(end)).await,
+        }
+    }
+}
+
+/// Passes on the responses of another part of the manager until the last one, or until the client has
+/// left.
+async fn feed_on(mut feed: Receiver<RpcResult>, answers: Responder) {
+    while let Some(answer) = feed.recv().await {
+        match answer {
+            Ok(answer) => {
+                if answers.send(answer).await.is_err() {
+                    return;
+                }
+            }
+            Err(end) => return answers.last(Err(end)).await,
+        }
+    }
+}
+
+/// Compares the versions of the protocol. The owner may ask to be treated as another user, which tests of
+/// guests need.
+fn hello(payload: &Value, cred: &mut Cred) -> RpcResult {
+    let number = |key: &str| payload.get(key).and_then(Value::as_u64).map(u32::try_from);
+    match payload.get("protocol").and_then(Value::as_u64) {
+        Some(PROTOCOL) => {}
+        _ => return Ok(json!({ "protocol": PROTOCOL })),
+    }
+    let asked = (number("userid"), number("rolemask"));
+    if asked != (None, None) {
+        let (Ok(userid), Ok(mask)) =
+            (asked.0.unwrap_or(Ok(cred.userid.as_u32())), asked.1.unwrap_or(Ok(ROLE_OWNER)))
+        else {
+            return Err(RpcError::new(EINVAL, "hello: userid and rolemask are 32 bit numbers"));
+        };
+        let wanted = Cred { userid: Uid::new(userid), owner: mask & ROLE_OWNER != 0 };
+        if !cred.owner && wanted != *cred {
+            return Err(RpcError::new(EPERM, "only the owner may act as another user"));
+        }
+        *cred = wanted;
+    }
+    Ok(json!({ "protocol": PROTOCOL, "version": env!("CARGO_PKG_VERSION") }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWNER: Cred = Cred { userid: Uid::new(1000), owner: true };
+
+    #[test]
+    fn only_the_owner_may_act_as_another_user() {
+        let as_guest = json!({"protocol": PROTOCOL, "userid": 7, "rolemask": 2});
+        let mut cred = OWNER;
+        hello(&as_guest, &mut cred).unwrap();
+        assert_eq!(cred, Cred { userid: Uid::new(7), owner: false });
+        let back = json!({"protocol": PROTOCOL, "userid": 1000, "rolemask": 1});
+        assert_eq!(hello(&back, &mut cred).unwrap_err().errno, EPERM);
+    }
+
+    #[test]
+    fn a_client_of_another_version_gets_our_version_and_no_role() {
+        let mut cred = OWNER;
+        let answer = hello(&json!({"protocol": PROTOCOL + 1, "userid": 7}), &mut cred).unwrap();
+        assert_eq!(answer["protocol"], PROTOCOL);
+        assert_eq!(cred, OWNER);
+    }
+}

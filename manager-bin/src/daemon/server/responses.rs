@@ -1,0 +1,173 @@
+//! The responses of a connection, which its client may read slowly or not at all.
+//!
+//! The bytes that wait here are bounded: the task of a request waits with its response until there is room
+//! for it. A list of jobs does not wait as text: each of its parts is made when those before it are
+//! written.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::daemon::services::job_info::watch::Sink;
+use crate::daemon::services::job_list::Listing;
+use crate::rpc::RpcResult;
+use crate::rpc::message::{Response, encode};
+
+/// How many bytes of responses wait for the client to read them. A single response may be larger.
+const ROOM: usize = 256 * 1024;
+/// About how many bytes are written at once.
+const WRITE: usize = 64 * 1024;
+
+/// Something to be written, and the permits that it has until then.
+struct Outgoing {
+    what: What,
+    _room: Option<OwnedSemaphorePermit>,
+    _held: Held,
+}
+
+enum What {
+    Line(String),
+    Listing(u64, Listing),
+}
+
+/// The permits that a request has until its last response is written.
+#[derive(Default)]
+pub(super) struct Held(pub(super) Vec<OwnedSemaphorePermit>);
+
+/// The queue of responses to be written to a connection.
+#[derive(Clone)]
+pub(super) struct Outbox {
+    queue: UnboundedSender<Outgoing>,
+    room: Arc<Semaphore>,
+}
+
+/// Writes the responses of a connection.
+pub(super) struct Writer {
+    queue: UnboundedReceiver<Outgoing>,
+}
+
+/// The queue of a connection and its writer.
+pub(super) fn outbox() -> (Outbox, Writer) {
+    // Unbounded is safe: each line has its room in bytes before it is put on the queue.
+    let (sender, queue) = unbounded_channel();
+    (Outbox { queue: sender, room: Arc::new(Semaphore::new(ROOM)) }, Writer { queue })
+}
+
+impl Outbox {
+    /// Waits until there is room for a response.
+    pub(super) async fn has_room(&self) {
+        let _ = self.room.acquire().await;
+    }
+
+    async fn put(&self, response: &Response, held: Held) -> Result<(), ()> {
+        let line = encode(response);
+        let bytes = u32::try_from(line.len().min(ROOM)).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.room).acquire_many_owned(bytes).await.ok();
+        let outgoing = Outgoing { what: What::Line(line), _room: room, _held: held };
+        self.queue.send(outgoing).map_err(drop)
+    }
+}
+
+/// Responds to one request.
+pub(super) struct Responder {
+    id: u64,
+    outbox: Outbox,
+    held: Held,
+}
+
+impl Responder {
+    /// Responds to the request of this id, which has these permits until its last response is written.
+    pub(super) fn new(id: u64, outbox: Outbox, held: Held) -> Self {
+        Self { id, outbox, held }
+    }
+
+    /// Sends the last or only response.
+    pub(super) async fn last(self, result: RpcResult) {
+        // The connection may have ended.
+        let _ = self.outbox.put(&Response { id: self.id, result }, self.held).await;
+    }
+
+    /// Sends a list of jobs as the only response.
+    pub(super) fn listing(self, listing: Listing) {
+        let what = What::Listing(self.id, listing);
+        let _ = self.outbox.queue.send(Outgoing { what, _room: None, _held: self.held });
+    }
+}
+
+impl Sink for Responder {
+    async fn send(&self, response: Value) -> Result<(), ()> {
+        self.outbox.put(&Response { id: self.id, result: Ok(response) }, Held::default()).await
+    }
+}
+
+impl Writer {
+    /// Writes responses until no more can come, or the client has closed its end.
+    pub(super) async fn run(mut self, mut socket: impl AsyncWrite + Unpin) {
+        let mut text = String::new();
+        let mut written = Vec::new();
+        while let Some(first) = self.queue.recv().await {
+            let mut next = Some(first);
+            // One write for all that waits: a system call for each line would cost more than the line.
+            while let Some(outgoing) = next {
+                let Outgoing { what, _room, _held } = outgoing;
+                written.push((_room, _held));
+                let done = match what {
+                    What::Line(line) => {
+                        text.push_str(&line);
+                        Ok(())
+                    }
+                    What::Listing(id, listing) => list(&mut socket, &mut text, id, listing).await,
+                };
+                if done.is_err() {
+                    return;
+                }
+                next = if text.len() < WRITE { self.queue.try_recv().ok() } else { None };
+            }
+            if write(&mut socket, &mut text).await.is_err() {
+                return;
+            }
+            written.clear();
+        }
+    }
+}
+
+/// Writes a list part by part; the last part is left in `text`.
+async fn list(
+    socket: &mut (impl AsyncWrite + Unpin),
+    text: &mut String,
+    id: u64,
+    mut listing: Listing,
+) -> std::io::Result<()> {
+    text.push_str(&format!("{{\"id\":{id},\"payload\":{{\"jobs\":["));
+    loop {
+        match listing.next().await {
+            Ok(Some(part)) => {
+                text.push_str(&part);
+                if text.len() >= WRITE {
+                    write(socket, text).await?;
+                }
+            }
+            Ok(None) => {
+                text.push_str("]}}\n");
+                return Ok(());
+            }
+            Err(error) => {
+                // The object has begun and cannot be taken back: an errno in it makes it a refusal.
+                let words = Value::String(error.text);
+                text.push_str(&format!("]}},\"errno\":{},\"error\":{words}}}\n", error.errno));
+                return Ok(());
+            }
+        }
+    }
+}
+
+async fn write(socket: &mut (impl AsyncWrite + Unpin), text: &mut String) -> std::io::Result<()> {
+    socket.write_all(text.as_bytes()).await?;
+    text.clear();
+    // Frees the memory of a long response.
+    text.shrink_to(2 * WRITE);
+    Ok(())
+}

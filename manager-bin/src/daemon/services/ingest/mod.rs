@@ -1,0 +1,219 @@
+//! `job-ingest.submit`: what is checked of a submission before the engine and its plugins see it.
+
+pub(in crate::daemon) mod size;
+
+use std::sync::atomic::Ordering;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use jobtap_core::engine::{Cred, Request, Submission};
+use jobtap_core::job::{Flags, Uid, Urgency};
+use jobtap_core::jobspec::{Jobspec, JobspecError};
+use serde_json::Value;
+
+use super::{Context, Handle, Response};
+use crate::daemon::Parts;
+use crate::rpc::RpcError;
+use crate::rpc::errno::{EINVAL, ENOSPC, EPERM};
+use crate::rpc::service::Service;
+use crate::rpc::services::ingest::Submit;
+
+impl Handle for Submit {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        size::check(&self, context.parts.configuration.max_jobspec.load(Ordering::Relaxed))?;
+        let submission = submission(self, context.cred)?;
+        check_space(context.parts)?;
+        check_limits(context.parts, &submission.jobspec)?;
+        context.request(Request::Submit(Box::new(submission)))
+    }
+}
+
+/// Refuses new jobs when the store has only room left to record the running ones.
+fn check_space(parts: &Parts) -> Result<(), RpcError> {
+    let checked = parts.reserve.check(parts.records.store().as_ref());
+    checked.map_err(|error| RpcError::new(ENOSPC, format!("no new jobs are accepted: {error}")))
+}
+
+/// Refuses jobs that no host can run.
+fn check_limits(parts: &Parts, jobspec: &Jobspec) -> Result<(), RpcError> {
+    let checked = parts.limits.check(jobspec);
+    checked.map_err(|excess| RpcError::new(EINVAL, excess.to_string()))
+}
+
+/// The request as the engine takes it: with the jobspec decoded, and signed.
+fn submission(request: Submit, cred: Cred) -> Result<Submission, RpcError> {
+    let Submit { jobspec, signed, urgency, flags } = request;
+    let flags = flags.unwrap_or(0);
+    let urgency = urgency.unwrap_or(i64::from(Urgency::DEFAULT.value()));
+    if cred.userid == Uid::new(0) && !cred.owner {
+        return Err(RpcError::new(EINVAL, "submission of jobs as user root not supported"));
+    }
+    let (text, signed) = match (signed, jobspec) {
+        (Some(signed), _) => (unwrap_signed(&signed, cred)?, signed),
+        (None, Some(jobspec)) => {
+            let text = match jobspec {
+                Value::String(text) => text,
+                jobspec => jobspec.to_string(),
+            };
+            let signed = wrap(&text, cred.userid);
+            (text, signed)
+        }
+        (None, None) => {
+            return Err(RpcError::proto(format!("{}: 'jobspec' is missing", Submit::TOPIC)));
+        }
+    };
+    let value: Value = serde_json::from_str(&text)
+        .map_err(|error| RpcError::new(EINVAL, format!("jobspec: invalid JSON: {error}")))?;
+    let unvalidated =
+        cred.owner && Flags::try_from(flags).is_ok_and(|flags| flags.contains(Flags::NOVALIDATE));
+    let jobspec = Jobspec::from_value(value).map_err(|error| match unvalidated {
+        true => RpcError::new(EINVAL, managers_words(&error)),
+        // The error number with which Flux's ingest service passes on refusals of its validator.
+        false => RpcError::new(EPERM, error.to_string()),
+    })?;
+    Ok(Submission { jobspec, signed, urgency, flags })
+}
+
+/// The refusal of a jobspec that was submitted without validation. One that cannot be read is refused all
+/// the same; malformed dependencies in the words of Flux's job manager, which reads them then.
+fn managers_words(error: &JobspecError) -> String {
+    match error.path().strip_prefix("attributes.system.dependencies") {
+        Some("") => "dependencies object must be an array".to_owned(),
+        Some(entry) if !error.text().contains("value") => {
+            format!("dependency{entry} missing string scheme")
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// The token that Flux makes of an unsigned jobspec: header, jobspec, and mechanism `none`.
+pub(crate) fn wrap(jobspec: &str, userid: Uid) -> String {
+    let header = format!("version\0i1\0userid\0i{}\0mechanism\0snone\0", userid.as_u32());
+    format!("{}.{}.none", BASE64_STANDARD.encode(header), BASE64_STANDARD.encode(jobspec))
+}
+
+/// The jobspec in a token; `None` if the text is no token.
+pub(in crate::daemon) fn payload(token: &str) -> Option<String> {
+    let encoded = token.split('.').nth(1)?;
+    String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok()
+}
+
+fn unwrap_signed(token: &str, cred: Cred) -> Result<String, RpcError> {
+    let malformed = || RpcError::new(EINVAL, "malformed signed jobspec");
+    let mut parts = token.trim_end().split('.');
+    let (Some(header), Some(_), Some(mechanism), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return Err(malformed());
+    };
+    if mechanism != "none" {
+        return Err(RpcError::new(EINVAL, format!("sign mechanism {mechanism} is not supported")));
+    }
+    if !cred.owner {
+        return Err(RpcError::new(EPERM, "only instance owner can use sign-type=none"));
+    }
+    let header = BASE64_STANDARD.decode(header).map_err(|_| malformed())?;
+    let signer = signer(&header).ok_or_else(malformed)?;
+    if signer != cred.userid {
+        let text = format!("signer={signer} != requestor={}", cred.userid);
+        return Err(RpcError::new(EPERM, text));
+    }
+    payload(token.trim_end()).ok_or_else(malformed)
+}
+
+/// The user in a header, a sequence of zero-terminated keys and typed values.
+fn signer(header: &[u8]) -> Option<Uid> {
+    let mut fields = header.split(|byte| *byte == 0);
+    fields.find(|field| *field == b"userid")?;
+    let value = std::str::from_utf8(fields.next()?).ok()?;
+    value.strip_prefix('i')?.parse().ok().map(Uid::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    const OWNER: Cred = Cred { userid: Uid::new(1000), owner: true };
+    const GUEST: Cred = Cred { userid: Uid::new(1001), owner: false };
+
+    fn decode(payload: &Value, cred: Cred) -> Result<Submission, RpcError> {
+        submission(crate::rpc::payload::decode(Submit::TOPIC, payload.clone())?, cred)
+    }
+
+    #[test]
+    fn the_signed_form_is_that_of_rfc_16() {
+        let token = wrap("{}", Uid::new(1000));
+        let (header, rest) = token.split_once('.').unwrap();
+        assert_eq!(
+            BASE64_STANDARD.decode(header).unwrap(),
+            b"version\0i1\0userid\0i1000\0mechanism\0snone\0"
+        );
+        assert_eq!(rest, "e30=.none");
+    }
+
+    #[test]
+    fn a_jobspec_that_is_not_json_is_refused() {
+        let error = decode(&json!({"jobspec": "{"}), OWNER).unwrap_err();
+        assert!(error.text.starts_with("jobspec: invalid JSON: "), "{}", error.text);
+        let error = decode(&json!({}), OWNER).unwrap_err();
+        assert_eq!(error.text, "job-ingest.submit: 'jobspec' is missing");
+    }
+
+    #[test]
+    fn without_validation_malformed_jobspecs_are_still_refused() {
+        let refused = |dependencies: Value, flags: u32| {
+            let jobspec = json!({
+                "version": 1,
+                "resources": [{"type": "slot", "count": 1, "label": "task",
+                               "with": [{"type": "core", "count": 1}]}],
+                "tasks": [{"command": ["true"], "slot": "task", "count": {"per_slot": 1}}],
+                "attributes": {"system": {"duration": 0, "dependencies": dependencies}},
+            });
+            let error = decode(&json!({ "jobspec": jobspec, "flags": flags }), OWNER).unwrap_err();
+            (error.errno, error.text)
+        };
+        let novalidate = Flags::NOVALIDATE.bits();
+        let array = "dependencies object must be an array".to_owned();
+        assert_eq!(refused(json!({}), novalidate), (EINVAL, array));
+        let scheme = "dependency[1] missing string scheme".to_owned();
+        let good = json!({"scheme": "x", "value": ""});
+        for bad in [json!(5), json!({"value": ""}), json!({"scheme": 1, "value": ""})] {
+            assert_eq!(refused(json!([good, bad]), novalidate), (EINVAL, scheme.clone()));
+        }
+        let list = "attributes.system.dependencies must be a list".to_owned();
+        assert_eq!(refused(json!({}), 0), (EPERM, list));
+    }
+
+    #[test]
+    fn a_token_of_another_user_is_refused() {
+        let token = |uid| json!({"J": wrap("{}", Uid::new(uid))});
+        assert_eq!(decode(&token(7), OWNER).unwrap_err().text, "signer=7 != requestor=1000");
+        let error = decode(&token(1001), GUEST).unwrap_err();
+        assert_eq!(error.text, "only instance owner can use sign-type=none");
+        assert_eq!(decode(&json!({"J": "x"}), OWNER).unwrap_err().text, "malformed signed jobspec");
+    }
+
+    #[test]
+    fn root_as_guest_is_refused() {
+        let root = Cred { userid: Uid::new(0), owner: false };
+        let error = decode(&json!({"jobspec": {}}), root).unwrap_err();
+        assert_eq!(error.text, "submission of jobs as user root not supported");
+    }
+
+    proptest! {
+        #[test]
+        fn a_token_gives_its_jobspec_back(text in ".*", uid: u32) {
+            prop_assert_eq!(payload(&wrap(&text, Uid::new(uid))).unwrap(), text);
+        }
+
+        #[test]
+        fn an_arbitrary_text_is_no_token(token in ".*|[a-zA-Z0-9=]{0,9}\\.[a-zA-Z0-9=]{0,9}\\.none") {
+            let error = decode(&json!({"J": token}), OWNER).unwrap_err();
+            let malformed = error.text == "malformed signed jobspec";
+            prop_assert!(malformed || error.text.starts_with("sign mechanism "), "{}", error.text);
+        }
+    }
+}

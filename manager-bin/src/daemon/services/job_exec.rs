@@ -1,0 +1,42 @@
+//! `job-exec.*`: the tasks of a job.
+
+use std::time::Duration;
+
+use jobtap_core::engine::Request;
+
+use super::{Context, Handle, Response, to_value};
+use crate::rpc::RpcError;
+use crate::rpc::errno::ETIMEDOUT;
+use crate::rpc::services::Done;
+use crate::rpc::services::job_exec::{Override, Proctable, Stdin, Tasks};
+
+/// How long to wait for the executor's report. An executor that ends meanwhile sends none.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl Handle for Proctable {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        context.parts.records.main_log(self.id, context.cred)?;
+        let tasks = tokio::time::timeout(PATIENCE, context.parts.execution.tasks(self.id));
+        Response::one(async move {
+            let silent = |_| RpcError::new(ETIMEDOUT, "the shepherd doesn't answer");
+            let tasks = tasks.await.map_err(silent)?.unwrap_or_default();
+            to_value(&Tasks { tasks })
+        })
+    }
+}
+
+impl Handle for Override {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        let Self { jobid, event, status } = self;
+        context.request(Request::Override { id: jobid, event, status })
+    }
+}
+
+impl Handle for Stdin {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        let Self { id, data, eof, rank } = self;
+        context.parts.records.main_log(id, context.cred)?;
+        context.parts.execution.stdin(id, rank, data, eof);
+        Response::now(&Done {})
+    }
+}

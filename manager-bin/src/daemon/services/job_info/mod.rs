@@ -1,0 +1,87 @@
+//! `job-info.*`: what the store has of a job.
+
+mod lookup;
+mod merge;
+pub(in crate::daemon) mod watch;
+
+use jobtap_core::job::JobId;
+
+pub(in crate::daemon) use self::lookup::current_jobspec;
+use super::{Context, Handle, Response, to_value};
+use crate::rpc::RpcError;
+use crate::rpc::service::Service;
+use crate::rpc::services::job_info::{self as wire, Lookup};
+
+impl Handle for Lookup {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        let (records, cred) = (context.parts.records.clone(), context.cred);
+        Response::one(async move { to_value(&lookup::values(&records, cred, &self)?) })
+    }
+}
+
+/// A request for an eventlog as it grows.
+#[derive(Debug, PartialEq)]
+pub(in crate::daemon) struct Watch {
+    /// The job.
+    id: JobId,
+    /// Which eventlog.
+    path: Path,
+    /// Whether a log that does not exist yet is waited for.
+    waitcreate: bool,
+}
+
+/// The eventlogs that can be watched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Path {
+    /// `eventlog`: the job's life.
+    Main,
+    /// `guest.exec.eventlog`: its execution.
+    Exec,
+    /// `guest.output`: what its tasks print.
+    Output,
+    /// `guest.input`: what they are given to read.
+    Input,
+    /// A name that no log has.
+    Unknown,
+}
+
+impl From<wire::Watch> for Watch {
+    fn from(request: wire::Watch) -> Self {
+        let path = match request.path.as_str() {
+            "eventlog" => Path::Main,
+            "guest.exec.eventlog" => Path::Exec,
+            "guest.output" => Path::Output,
+            "guest.input" => Path::Input,
+            _ => Path::Unknown,
+        };
+        let waitcreate = request.flags & wire::Watch::WAITCREATE != 0;
+        Self { id: request.id, path, waitcreate }
+    }
+}
+
+impl Handle for wire::Watch {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        if !context.streaming {
+            let text = format!("{} requires streaming RPC flag", Self::TOPIC);
+            return Err(RpcError::proto(text));
+        }
+        Ok(Response::Eventlog(self.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_watched_paths_are_those_of_flux() {
+        let path = |name: &str| {
+            let request = wire::Watch { id: JobId::new(1), path: name.to_owned(), flags: 0 };
+            Watch::from(request).path
+        };
+        assert_eq!(path("eventlog"), Path::Main);
+        assert_eq!(path("guest.exec.eventlog"), Path::Exec);
+        assert_eq!(path("guest.output"), Path::Output);
+        assert_eq!(path("nosuch"), Path::Unknown);
+    }
+}

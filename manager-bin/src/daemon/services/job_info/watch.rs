@@ -1,0 +1,266 @@
+//! `job-info.eventlog-watch`: a job's eventlog or output, first what is stored, then what is added.
+
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jobtap_core::engine::{Cred, Log};
+use jobtap_core::job::JobId;
+use serde_json::{Value, json};
+
+use super::merge::{Position, Step};
+use super::{Path, Watch};
+use crate::daemon::records::{MainLog, Records};
+use crate::daemon::writes::hub::{Heard, Hub, Subscription};
+use crate::rpc::RpcError;
+use crate::rpc::errno::{EIO, ENODATA, ENOENT, EPIPE};
+use crate::store::GuestFiles;
+
+/// The output of a running job is read again after this time, which is doubled up to [`SLOWEST_POLL`] while
+/// there is none.
+const FASTEST_POLL: Duration = Duration::from_millis(10);
+/// See [`FASTEST_POLL`].
+const SLOWEST_POLL: Duration = Duration::from_millis(160);
+
+/// Where the responses go. An error means that the client has left.
+pub(in crate::daemon) trait Sink {
+    /// Sends one response.
+    fn send(&self, answer: Value) -> impl Future<Output = Result<(), ()>> + Send;
+}
+
+/// A watch.
+struct Watcher<'a, S> {
+    id: JobId,
+    cred: Cred,
+    records: &'a Records,
+    events: Subscription,
+    sink: &'a S,
+}
+
+/// Why no more new events are awaited.
+enum Live {
+    /// The job is inactive or the log is complete.
+    Over,
+    /// Lines are missing, which the store has. `over`: the job is inactive.
+    Behind { over: bool },
+}
+
+/// Serves a watch to its end, and returns the error that ends the stream: ENODATA if it did not fail.
+pub(in crate::daemon) async fn serve<S: Sink>(
+    records: &Records,
+    hub: &Arc<Hub>,
+    cred: Cred,
+    request: &Watch,
+    sink: &S,
+) -> RpcError {
+    // Registered before the store is read, so that no event is missed in between.
+    let events = hub.subscribe(request.id);
+    let mut watcher = Watcher { id: request.id, cred, records, events, sink };
+    match watcher.run(request).await {
+        Ok(()) => RpcError::new(ENODATA, ""),
+        Err(error) => error,
+    }
+}
+
+impl<S: Sink> Watcher<'_, S> {
+    async fn run(&mut self, request: &Watch) -> Result<(), RpcError> {
+        let main = self.records.main_log(self.id, self.cred)?;
+        match &request.path {
+            Path::Main => self.eventlog(Log::Main, main).await,
+            Path::Exec => self.eventlog(Log::Exec, main).await,
+            Path::Output => self.file(main, "guest.output").await,
+            Path::Input => self.file(main, "guest.input").await,
+            Path::Unknown if request.waitcreate => self.in_vain(&main).await,
+            Path::Unknown => Err(RpcError::new(ENOENT, "")),
+        }
+    }
+
+    /// Waits for a log that does not exist, which may be created as long as the job is active.
+    async fn in_vain(&mut self, main: &MainLog) -> Result<(), RpcError> {
+        let mut over = main.is_inactive();
+        while !over {
+            over = match self.heard().await? {
+                Heard::Event(event) => event.log == Log::Main && event.entry.name == "clean",
+                Heard::Missed => self.is_over()?,
+            };
+        }
+        Err(RpcError::new(ENOENT, ""))
+    }
+
+    /// Sends a log until its last event or until the job is inactive.
+    async fn eventlog(&mut self, log: Log, main: MainLog) -> Result<(), RpcError> {
+        let mut position = Position::default();
+        let mut over = main.is_inactive();
+        loop {
+            let stored = match log {
+                Log::Main if position.shown() == 0 => Some(main.text.clone()),
+                _ => self.records.log(self.id, log)?,
+            };
+            if over && stored.is_none() {
+                return Err(RpcError::new(ENOENT, ""));
+            }
+            for line in position.take_new(stored.as_deref().unwrap_or_default()) {
+                self.show(line).await?;
+                over = over || ends(log, line);
+            }
+            if over {
+                return Ok(());
+            }
+            over = match self.live(log, &mut position).await? {
+                Live::Over if position.shown() > 0 => return Ok(()),
+                Live::Over => true,
+                Live::Behind { over } => over,
+            };
+        }
+    }
+
+    /// Sends new events until the job is inactive, the log is complete, or lines are missing.
+    async fn live(&mut self, log: Log, position: &mut Position) -> Result<Live, RpcError> {
+        loop {
+            let event = match self.heard().await? {
+                Heard::Event(event) => event,
+                Heard::Missed => return Ok(Live::Behind { over: self.is_over()? }),
+            };
+            if event.log == log {
+                match position.accept(event.seq) {
+                    Step::Seen => {}
+                    Step::Behind => return Ok(Live::Behind { over: false }),
+                    Step::Show => {
+                        let line = event.entry.encode();
+                        self.show(&line).await?;
+                        if ends(log, &line) {
+                            return Ok(Live::Over);
+                        }
+                    }
+                }
+            }
+            if event.log == Log::Main && event.entry.name == "clean" {
+                return Ok(Live::Over);
+            }
+        }
+    }
+
+    /// Sends the job's input or output as its file grows, until the job is inactive.
+    async fn file(&mut self, main: MainLog, key: &str) -> Result<(), RpcError> {
+        let mut over = main.is_inactive();
+        let mut started = over || main.has("start");
+        let no_file = || RpcError::new(ENOENT, "");
+        let mut tail = Tail::new(self.records.file(self.id, key).ok_or_else(no_file)?);
+        let mut pause = FASTEST_POLL;
+        loop {
+            // Whether the job was over before the file was read: then this was all of it.
+            let last = over;
+            let mut grew = false;
+            while started && let Some(lines) = tail.next().await? {
+                for line in lines.split_inclusive('\n') {
+                    self.show(line).await?;
+                }
+                grew = true;
+            }
+            if last {
+                return if tail.found { Ok(()) } else { Err(no_file()) };
+            }
+            pause = if grew { FASTEST_POLL } else { (pause * 2).min(SLOWEST_POLL) };
+            let waiting = async {
+                if started { tokio::time::sleep(pause).await } else { std::future::pending().await }
+            };
+            tokio::select! {
+                () = waiting => {}
+                heard = self.events.next() => {
+                    over = match heard.ok_or_else(ended)? {
+                        Heard::Event(event) => {
+                            event.log == Log::Main && event.entry.name == "clean"
+                        }
+                        Heard::Missed => self.is_over()?,
+                    };
+                    started = true;
+                }
+            }
+        }
+    }
+
+    async fn heard(&mut self) -> Result<Heard, RpcError> {
+        self.events.next().await.ok_or_else(ended)
+    }
+
+    /// Whether the job is inactive according to the store, for a watcher that missed events.
+    fn is_over(&self) -> Result<bool, RpcError> {
+        Ok(self.records.main_log(self.id, self.cred)?.is_inactive())
+    }
+
+    async fn show(&self, line: &str) -> Result<(), RpcError> {
+        let sent = self.sink.send(json!({ "event": line })).await;
+        sent.map_err(|()| RpcError::new(EPIPE, ""))
+    }
+}
+
+fn ended() -> RpcError {
+    crate::daemon::engine::replies::shutting_down()
+}
+
+/// Whether this line is the last one of its log.
+fn ends(log: Log, line: &str) -> bool {
+    let name = match log {
+        Log::Main => "clean",
+        Log::Exec => "done",
+    };
+    line.contains(name)
+        && serde_json::from_str::<Value>(line)
+            .is_ok_and(|event| event.get("name").and_then(Value::as_str) == Some(name))
+}
+
+/// Reads a growing file by whole lines. The file is open only while it is read, since more clients may wait
+/// for output than files may be open.
+struct Tail {
+    path: PathBuf,
+    read: u64,
+    found: bool,
+}
+
+/// About as much is read at once.
+const PIECE: usize = 256 * 1024;
+
+impl Tail {
+    fn new(path: PathBuf) -> Self {
+        Self { path, read: 0, found: false }
+    }
+
+    /// The lines that are there as a whole beyond those read before, or the first of them.
+    async fn next(&mut self) -> Result<Option<String>, RpcError> {
+        let (path, from) = (self.path.clone(), self.read);
+        let read = tokio::task::spawn_blocking(move || whole_lines(&path, from)).await;
+        match read.unwrap_or_else(|error| Err(io::Error::other(error))) {
+            Ok(lines) => {
+                self.found = true;
+                self.read += lines.len() as u64;
+                let text = Some(lines).filter(|lines| !lines.is_empty());
+                Ok(text.map(|lines| String::from_utf8_lossy(&lines).into_owned()))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(unreadable(&error)),
+        }
+    }
+}
+
+fn whole_lines(path: &std::path::Path, from: u64) -> io::Result<Vec<u8>> {
+    let mut file = GuestFiles::open(path)?;
+    file.seek(SeekFrom::Start(from))?;
+    let mut file = BufReader::new(file);
+    let mut lines = Vec::new();
+    while lines.len() < PIECE {
+        let whole = lines.len();
+        let read = file.read_until(b'\n', &mut lines)?;
+        if read == 0 || lines.last() != Some(&b'\n') {
+            // What is still being written is read again when it is whole.
+            lines.truncate(whole);
+            break;
+        }
+    }
+    Ok(lines)
+}
+
+fn unreadable(error: &io::Error) -> RpcError {
+    let errno = error.raw_os_error().unwrap_or(EIO);
+    RpcError::new(errno, format!("the job's file can't be read: {error}"))
+}

@@ -1,0 +1,290 @@
+//! The services: from a request to the handler of its row in [`rpc::services`](crate::rpc::services).
+//!
+//! [`admit`] decides by the row alone who may call a service, decodes the request, hides the jobs of
+//! others, and notes what the log of changes will record. What is left is an [`Admitted`] that knows its
+//! handler. A handler is an implementation of [`Handle`] for the type of a request; each file here has
+//! those of one family.
+
+pub(super) mod audit;
+mod config;
+pub(super) mod ingest;
+mod job_exec;
+pub(super) mod job_info;
+pub(super) mod job_list;
+mod job_manager;
+pub(super) mod journal;
+mod kvs;
+mod log;
+mod plugin;
+pub(super) mod privacy;
+mod queue;
+mod resource;
+#[cfg(test)]
+mod tests;
+
+use std::pin::Pin;
+use std::sync::LazyLock;
+
+use jobtap_core::engine::{Cred, Engine, Request, RequestError};
+use jobtap_core::job::JobId;
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+use serde_json::Value;
+use tokio::sync::mpsc::Receiver;
+
+use self::audit::Change;
+use super::Parts;
+use super::engine::replies;
+use super::engine::{EngineHandle, answered, refusal};
+use crate::rpc::errno::{EIO, ENOSYS, EPERM};
+use crate::rpc::service::{Access, Responses, Service};
+use crate::rpc::{RpcError, RpcResult, payload, services};
+
+/// Services below this prefix that have no row are those of plugins.
+const PLUGINS: &str = "job-manager.";
+
+/// The handler of a service.
+pub(super) trait Handle: Service {
+    /// Takes the request in. What it sends to the engine is on its way when this returns, so that the
+    /// requests of a client reach the engine in their order.
+    ///
+    /// # Errors
+    /// Refusals that need no look at the engine.
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError>;
+}
+
+/// What a handler works with.
+pub(super) struct Context<'a> {
+    /// The parts of the manager.
+    pub parts: &'a Parts,
+    /// The client's way to the engine.
+    pub engine: &'a EngineHandle,
+    /// Who calls.
+    pub cred: Cred,
+    /// Whether the request asks for a stream.
+    pub streaming: bool,
+}
+
+/// How a request is responded to.
+pub(super) enum Response {
+    /// Once.
+    One(Pin<Box<dyn Future<Output = RpcResult> + Send>>),
+    /// With a list of jobs, which is read part by part.
+    Jobs(Pin<Box<dyn Future<Output = Result<job_list::Listing, RpcError>> + Send>>),
+    /// By the engine, until the first error.
+    Engine(replies::ReplyStream),
+    /// By another part of the manager, until the first error.
+    Feed(Receiver<RpcResult>),
+    /// With an eventlog and what is added to it.
+    Eventlog(job_info::Watch),
+}
+
+impl Response {
+    /// One response that is there already.
+    fn now(answer: &impl Serialize) -> Result<Self, RpcError> {
+        let answer = to_value(answer);
+        Ok(Self::One(Box::pin(async { answer })))
+    }
+
+    /// One response that will come.
+    fn one(answer: impl Future<Output = RpcResult> + Send + 'static) -> Result<Self, RpcError> {
+        Ok(Self::One(Box::pin(answer)))
+    }
+}
+
+/// A response as it is sent to the client.
+fn to_value(answer: &impl Serialize) -> RpcResult {
+    serde_json::to_value(answer).map_err(|error| RpcError::new(EIO, error.to_string()))
+}
+
+impl Context<'_> {
+    /// Sends a request to the engine, which responds soon.
+    fn request(&self, request: Request) -> Result<Response, RpcError> {
+        Response::one(answered(self.engine.request(self.cred, request)))
+    }
+
+    /// Sends a request to the engine, which may respond much later. It is removed when its client leaves.
+    fn wait(&self, request: Request) -> Result<Response, RpcError> {
+        let mut answers = self.engine.stream(self.cred, request);
+        Response::one(async move { answers.next().await })
+    }
+
+    /// Reads from the engine.
+    fn read<F>(&self, read: F) -> Result<Response, RpcError>
+    where
+        F: FnOnce(&Engine, Cred) -> Result<Value, RequestError> + Send + 'static,
+    {
+        let cred = self.cred;
+        let read = self.engine.read(move |engine| read(engine, cred).map_err(refusal));
+        Response::one(answered(read))
+    }
+}
+
+/// A request that may be handled.
+pub(super) struct Admitted {
+    /// How many responses it has, and when they come.
+    pub responses: Responses,
+    /// What the log of changes records of it.
+    pub change: Option<Change>,
+    decoded: Box<dyn Decoded>,
+}
+
+impl Admitted {
+    /// Takes it in.
+    pub(super) fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        self.decoded.handle(context)
+    }
+}
+
+/// The request in a payload, if this client may send it.
+///
+/// # Errors
+/// ENOSYS for a topic that no service has, EPERM for a client that may not call it, EPROTO for a payload
+/// that cannot be read.
+pub(super) fn admit(
+    parts: &Parts,
+    cred: Cred,
+    topic: &str,
+    payload: Value,
+) -> Result<Admitted, RpcError> {
+    let row = Row::of_topic(topic)?;
+    row.check(cred, parts.privacy.is_hidden_from(cred))?;
+    let decoded = (row.decode)(topic, payload)?;
+    if let Some(id) = decoded.job() {
+        parts.privacy.check_job(cred, id, &parts.records)?;
+    }
+    let change = if cred.owner { decoded.change() } else { None };
+    Ok(Admitted { responses: row.responses, change, decoded })
+}
+
+/// Whether the payload of a request to this topic may fill a whole message.
+pub(super) fn is_large(topic: &str) -> bool {
+    Row::of_topic(topic).is_ok_and(|row| row.large)
+}
+
+/// What a request is to this module, whatever its type.
+trait Decoded: Send {
+    /// The job that it is about.
+    fn job(&self) -> Option<JobId>;
+    /// What the log of changes records of it.
+    fn change(&self) -> Option<Change>;
+    /// See [`Handle::handle`].
+    fn handle(self: Box<Self>, context: &Context<'_>) -> Result<Response, RpcError>;
+}
+
+impl<S: Handle> Decoded for S {
+    fn job(&self) -> Option<JobId> {
+        Service::job(self)
+    }
+
+    fn change(&self) -> Option<Change> {
+        self.audited().map(|audited| Change::of(self, audited))
+    }
+
+    fn handle(self: Box<Self>, context: &Context<'_>) -> Result<Response, RpcError> {
+        Handle::handle(*self, context)
+    }
+}
+
+/// What the daemon knows of a service.
+struct Row {
+    topic: &'static str,
+    access: Access,
+    responses: Responses,
+    large: bool,
+    decode: fn(&str, Value) -> Result<Box<dyn Decoded>, RpcError>,
+}
+
+impl Row {
+    /// The row of a service of the manager.
+    fn of<S: Handle>() -> Self {
+        let decode = |topic: &str, payload| -> Result<Box<dyn Decoded>, RpcError> {
+            Ok(Box::new(payload::decode::<S>(topic, payload)?))
+        };
+        Self {
+            topic: S::TOPIC,
+            access: S::ACCESS,
+            responses: S::RESPONSES,
+            large: S::LARGE,
+            decode,
+        }
+    }
+
+    /// The row of a plugin's service. The plugin decodes its payload; here only the job is looked for.
+    fn of_plugin<S: Service>() -> Self {
+        let decode = |topic: &str, payload: Value| -> Result<Box<dyn Decoded>, RpcError> {
+            let job = payload::decode::<S>(topic, payload.clone()).ok();
+            let job = job.and_then(|request| request.job());
+            Ok(Box::new(plugin::Forwarded::new(topic, payload, job)))
+        };
+        Self {
+            topic: S::TOPIC,
+            access: S::ACCESS,
+            responses: S::RESPONSES,
+            large: S::LARGE,
+            decode,
+        }
+    }
+
+    /// The row of all services of plugins that have none of their own.
+    fn of_any_plugin() -> Self {
+        Self {
+            topic: PLUGINS,
+            access: Access::Anyone,
+            responses: Responses::Plugin,
+            large: false,
+            decode: |topic, payload| Ok(Box::new(plugin::Forwarded::new(topic, payload, None))),
+        }
+    }
+
+    fn of_topic(topic: &str) -> Result<&'static Self, RpcError> {
+        match TABLE.get(topic) {
+            Some(row) => Ok(row),
+            None if topic.starts_with(PLUGINS) => Ok(&ANY_PLUGIN),
+            None => Err(RpcError::new(ENOSYS, format!("Unknown service method '{topic}'"))),
+        }
+    }
+
+    /// Refuses clients that may not call this service. `hidden`: the jobs of others are hidden from
+    /// this one.
+    fn check(&self, cred: Cred, hidden: bool) -> Result<(), RpcError> {
+        match self.access {
+            Access::Anyone => Ok(()),
+            Access::UnlessPrivate if hidden => Err(RpcError::new(EPERM, "")),
+            Access::UnlessPrivate => Ok(()),
+            Access::Owner => owner(cred),
+        }
+    }
+}
+
+/// Refuses everyone but the owner.
+fn owner(cred: Cred) -> Result<(), RpcError> {
+    if cred.owner {
+        Ok(())
+    } else {
+        Err(RpcError::new(EPERM, "Request requires owner credentials"))
+    }
+}
+
+static ANY_PLUGIN: LazyLock<Row> = LazyLock::new(Row::of_any_plugin);
+
+/// All rows, by topic.
+static TABLE: LazyLock<FxHashMap<&'static str, Row>> = LazyLock::new(|| {
+    let rows = rows();
+    rows.into_iter().map(|row| (row.topic, row)).collect()
+});
+
+/// A row for each service in the table of both ends.
+fn rows() -> Vec<Row> {
+    use services::*;
+
+    macro_rules! of_manager {
+        ($($request:ty),*) => { vec![$(Row::of::<$request>()),*] };
+    }
+    macro_rules! of_plugins {
+        ($($request:ty),*) => { [$(Row::of_plugin::<$request>()),*] };
+    }
+    let mut rows = services::each_service!(of_manager);
+    rows.extend(services::each_plugin_service!(of_plugins));
+    rows
+}

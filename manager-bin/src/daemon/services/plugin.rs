@@ -1,0 +1,156 @@
+//! `job-manager.jobtap*`, about plugins, and the services of plugins themselves.
+
+use jobtap_core::engine::{Engine, Request};
+use jobtap_core::host::HandlerStats;
+use jobtap_core::job::JobId;
+use serde_json::{Value, json};
+
+use super::audit::Change;
+use super::{Context, Decoded, Handle, Response};
+use crate::rpc::RpcError;
+use crate::rpc::errno::EINVAL;
+use crate::rpc::service::Service;
+use crate::rpc::services::plugin::{
+    Bucket, GetSchema, GetStats, Handler, HousekeepingKill, Jobtap, Loaded, PluginStats, Plugins,
+    Query, Reload, Schema, Stats,
+};
+
+impl Handle for Jobtap {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        let Self { load, remove, conf } = self;
+        if load.is_none() && remove.is_none() {
+            let linked = context.parts.configuration.linked.clone();
+            return context.read(move |engine, _| Ok(json!(list(engine, &linked))));
+        }
+        context.request(Request::Plugins { remove, load, conf })
+    }
+}
+
+/// The loaded plugins, and which ones are linked.
+fn list(engine: &Engine, linked: &[&'static str]) -> Plugins {
+    let details: Vec<Loaded> = engine
+        .plugins()
+        .into_iter()
+        .map(|plugin| Loaded {
+            name: plugin.name.to_string(),
+            crate_name: plugin.crate_name.to_string(),
+            version: plugin.version.to_string(),
+            faulted: plugin.faulted,
+        })
+        .collect();
+    Plugins {
+        plugins: details.iter().map(|plugin| plugin.name.clone()).collect(),
+        details,
+        linked: linked.iter().map(|name| (*name).to_owned()).collect(),
+    }
+}
+
+impl Handle for Reload {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        let Self { name, conf } = self;
+        if conf.as_ref().is_some_and(|conf| !conf.is_object()) {
+            return Err(RpcError::new(EINVAL, "jobptap: plugin conf must be a JSON object"));
+        }
+        context.request(Request::PluginReload { name, conf })
+    }
+}
+
+impl Handle for Query {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        context.request(Request::PluginQuery { name: self.name })
+    }
+}
+
+impl Handle for GetStats {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        context.read(move |engine, _| {
+            let plugins = engine.plugin_stats(self.name.as_deref())?.into_iter();
+            let plugins = plugins.map(|(name, handlers)| PluginStats {
+                name,
+                handlers: handlers.iter().map(handler).collect(),
+            });
+            Ok(json!(Stats { plugins: plugins.collect() }))
+        })
+    }
+}
+
+fn handler(stats: &HandlerStats) -> Handler {
+    let histogram = stats.histogram().map(|(below, calls)| Bucket { below, calls: calls.into() });
+    Handler {
+        topic: stats.topic.clone(),
+        handler: stats.method.to_owned(),
+        calls: stats.calls,
+        errors: stats.errors,
+        panics: stats.panics,
+        p50: stats.quantile(0.5),
+        p99: stats.quantile(0.99),
+        histogram: histogram.collect(),
+    }
+}
+
+impl Handle for GetSchema {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        context.read(move |engine, _| {
+            let schema = engine.plugin_schema(&self.name)?;
+            Ok(json!(Schema { schema: Some(schema) }))
+        })
+    }
+}
+
+/// A request that a plugin decodes and responds to.
+pub(super) struct Forwarded {
+    topic: String,
+    payload: Value,
+    job: Option<JobId>,
+}
+
+impl Forwarded {
+    /// A request with this payload. `job`: the job that it is about, as far as the manager knows.
+    pub(super) fn new(topic: &str, payload: Value, job: Option<JobId>) -> Self {
+        // `housekeeping-kill` is Flux's name for it; a method of a plugin has a dot before it.
+        let topic =
+            if topic == HousekeepingKill::TOPIC { "job-manager.housekeeping.kill" } else { topic };
+        Self { topic: topic.to_owned(), payload, job }
+    }
+}
+
+impl Decoded for Forwarded {
+    fn job(&self) -> Option<JobId> {
+        self.job
+    }
+
+    fn change(&self) -> Option<Change> {
+        None
+    }
+
+    fn handle(self: Box<Self>, context: &Context<'_>) -> Result<Response, RpcError> {
+        let Self { topic, payload, .. } = *self;
+        let streaming = context.streaming;
+        let request = Request::Service { topic, payload, streaming };
+        if streaming {
+            return Ok(Response::Engine(context.engine.stream(context.cred, request)));
+        }
+        context.wait(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handler_that_was_never_timed_has_no_times() {
+        let mut one = HandlerStats {
+            topic: "job.new".to_owned(),
+            method: "seen",
+            calls: 2,
+            errors: 1,
+            panics: 0,
+            samples: vec![0; 40],
+        };
+        let shown = handler(&one);
+        assert_eq!((shown.calls, shown.p50), (2, None));
+        one.samples = vec![0, 0, 0, 1];
+        assert_eq!(handler(&one).p50, Some(16));
+    }
+}

@@ -1,0 +1,93 @@
+//! `resource.*` and `sched.*`: nodes and what is allocated of them.
+
+use jobtap_core::engine::{DrainMode, NodeRequest, Request};
+use jobtap_core::resource::ResourceSet;
+
+use super::{Context, Handle, Response};
+use crate::rpc::RpcError;
+use crate::rpc::errno::EINVAL;
+use crate::rpc::services::resource::{
+    AddMaintenance, Drain, GetSchedStatus, GetStatus, Journal, Offline, Online, Reload,
+    RemoveMaintenance, Undrain,
+};
+
+fn nodes(context: &Context<'_>, request: NodeRequest) -> Result<Response, RpcError> {
+    context.request(Request::Nodes(request))
+}
+
+impl Handle for GetStatus {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        context.read(|engine, _| Ok(engine.resource_status()))
+    }
+}
+
+impl Handle for GetSchedStatus {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        context.read(|engine, _| Ok(engine.sched_resource_status()))
+    }
+}
+
+impl Handle for Journal {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        let request = Request::Nodes(NodeRequest::Journal);
+        Ok(Response::Engine(context.engine.stream(context.cred, request)))
+    }
+}
+
+impl Handle for Drain {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        let mode = match self.mode.as_deref() {
+            None => DrainMode::New,
+            Some(Self::UPDATE) => DrainMode::Update,
+            Some(Self::OVERWRITE) => DrainMode::Overwrite,
+            Some(Self::FORCE_OVERWRITE) => DrainMode::Restamp,
+            Some(_) => return Err(RpcError::new(EINVAL, "invalid mode specified")),
+        };
+        let Self { targets, reason, .. } = self;
+        nodes(context, NodeRequest::Drain { targets, reason, mode })
+    }
+}
+
+impl Handle for Undrain {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        let force = self.mode.as_deref() == Some(Self::FORCE);
+        let Self { targets, reason, .. } = self;
+        nodes(context, NodeRequest::Undrain { targets, reason, force })
+    }
+}
+
+impl Handle for Offline {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        let Self { targets, reason } = self;
+        nodes(context, NodeRequest::Offline { targets, reason })
+    }
+}
+
+impl Handle for Online {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        nodes(context, NodeRequest::Online { targets: self.targets })
+    }
+}
+
+impl Handle for Reload {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        let malformed = |error| RpcError::new(EINVAL, format!("R: {error}"));
+        let resources: ResourceSet = self.r.to_string().parse().map_err(malformed)?;
+        let resources = Box::new(resources);
+        nodes(context, NodeRequest::Reload { resources, force: self.force })
+    }
+}
+
+impl Handle for AddMaintenance {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        let Self { targets, from, to, reason } = self;
+        let reason = reason.unwrap_or_default();
+        nodes(context, NodeRequest::Reserve { targets, from, to, reason })
+    }
+}
+
+impl Handle for RemoveMaintenance {
+    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+        nodes(context, NodeRequest::RemoveReservation { id: self.id })
+    }
+}

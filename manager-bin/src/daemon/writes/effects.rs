@@ -1,0 +1,67 @@
+//! Carries out the effects of the engine, on the committing thread, once the events that caused them are
+//! durable. Nothing here may wait: the next commit waits for it.
+
+use std::sync::Arc;
+
+use jobtap_core::engine::{Effect, Log};
+
+use super::hub::Hub;
+use crate::daemon::Failure;
+use crate::daemon::engine::timers::Timers;
+use crate::daemon::engine::{After, EngineHandle};
+use crate::daemon::execution::Execution;
+use crate::daemon::processes::Processes;
+use crate::daemon::records::Records;
+use crate::daemon::services::journal::Journal;
+
+/// The parts of the manager that effects go to.
+pub(in crate::daemon) struct Effector {
+    /// The requests that wait for responses.
+    pub engine: EngineHandle,
+    /// The watchers of eventlogs.
+    pub hub: Arc<Hub>,
+    /// The streams of the events of all jobs.
+    pub journal: Arc<Journal>,
+    /// The files of jobs outside the store.
+    pub records: Records,
+    /// The execution system.
+    pub execution: Execution,
+    /// The timers.
+    pub timers: Timers,
+    /// Where the asynchronous work of plugins runs.
+    pub plugins: tokio::runtime::Handle,
+    /// The processes of plugins.
+    pub processes: Processes,
+    /// Where it is reported that nothing more can be made durable.
+    pub failure: Failure,
+}
+
+impl Effector {
+    /// Carries out the effects of one turn, in order.
+    pub(in crate::daemon) fn run(&self, after: Vec<After>) {
+        for what in after {
+            match what {
+                After::Deliver(deliver) => deliver(),
+                After::Effect(effect) => self.one(effect),
+            }
+        }
+    }
+
+    fn one(&self, effect: Effect) {
+        match effect {
+            Effect::Reply { to, result } => self.engine.replies().finish(to, result),
+            Effect::Respond { to, payload } => self.engine.replies().respond(to, payload),
+            Effect::Process { plugin, command } => self.processes.send(plugin, command),
+            Effect::Publish { id, log, seq, entry } => {
+                self.hub.publish(id, log, seq, &entry);
+                if log == Log::Main {
+                    self.journal.publish(id, Some(seq), &entry);
+                }
+            }
+            Effect::Announce { id, entry } => self.journal.publish(id, None, &entry),
+            Effect::Exec(command) => self.execution.send(command),
+            Effect::Timer { id, at } => self.timers.set(id, at),
+            Effect::Spawn(task) => drop(self.plugins.spawn(task.0)),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The watchers of jobs: durable events go from the committing thread to the watchers of their job.
+//!
+//! The number of events that wait for a slow watcher is bounded. A watcher that falls behind is told that
+//! it missed events, and reads them from the store.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jobtap_core::engine::Log;
+use jobtap_core::eventlog::EventEntry;
+use jobtap_core::job::JobId;
+use rustc_hash::FxHashMap;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::{Receiver, Sender, channel};
+
+/// How many events of a job wait for its slowest watcher. Most jobs have fewer events in all.
+const WAITING: usize = 16;
+
+/// A durable event of a watched job.
+#[derive(Debug, Clone)]
+pub(in crate::daemon) struct Published {
+    /// Which of the job's logs.
+    pub log: Log,
+    /// Its number there, from 0.
+    pub seq: u64,
+    /// The event.
+    pub entry: Arc<EventEntry>,
+}
+
+/// What a watcher is told.
+#[derive(Debug)]
+pub(in crate::daemon) enum Heard {
+    /// The next event.
+    Event(Published),
+    /// Events were missed. The store has them.
+    Missed,
+}
+
+/// The watched jobs.
+#[derive(Debug, Default)]
+pub(in crate::daemon) struct Hub {
+    jobs: Mutex<FxHashMap<JobId, Sender<Published>>>,
+}
+
+/// A watcher of one job. Dropping it removes it.
+#[derive(Debug)]
+pub(in crate::daemon) struct Subscription {
+    hub: Arc<Hub>,
+    id: JobId,
+    events: Receiver<Published>,
+}
+
+impl Hub {
+    /// Watches both logs of this job from now on.
+    pub(in crate::daemon) fn subscribe(self: &Arc<Self>, id: JobId) -> Subscription {
+        let events = self.lock().entry(id).or_insert_with(|| channel(WAITING).0).subscribe();
+        Subscription { hub: Arc::clone(self), id, events }
+    }
+
+    /// Sends an event to the watchers of its job.
+    pub(in crate::daemon) fn publish(
+        &self,
+        id: JobId,
+        log: Log,
+        seq: u64,
+        entry: &Arc<EventEntry>,
+    ) {
+        if let Some(watchers) = self.lock().get(&id) {
+            // Sending fails only after the last watcher was dropped and before its job is removed here.
+            let _ = watchers.send(Published { log, seq, entry: Arc::clone(entry) });
+        }
+    }
+
+    /// Ends all watches, since the manager ends.
+    pub(in crate::daemon) fn close(&self) {
+        self.lock().clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, FxHashMap<JobId, Sender<Published>>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Subscription {
+    /// The next event; `None` when the manager ends.
+    pub(in crate::daemon) async fn next(&mut self) -> Option<Heard> {
+        match self.events.recv().await {
+            Ok(event) => Some(Heard::Event(event)),
+            Err(RecvError::Lagged(_)) => Some(Heard::Missed),
+            Err(RecvError::Closed) => None,
+        }
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let mut jobs = self.hub.lock();
+        // The receiver that is being dropped is still counted.
+        if jobs.get(&self.id).is_some_and(|watchers| watchers.receiver_count() <= 1) {
+            jobs.remove(&self.id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event() -> Arc<EventEntry> {
+        let timestamp = jobtap_core::job::Timestamp::from_secs(1.0);
+        Arc::new(EventEntry { timestamp, name: "memo".into(), context: None })
+    }
+
+    fn next(subscription: &mut Subscription) -> Option<Heard> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(subscription.next())
+    }
+
+    #[test]
+    fn a_watcher_that_is_dropped_is_removed_at_once() {
+        let hub = Arc::<Hub>::default();
+        let (one, other) = (hub.subscribe(JobId::new(1)), hub.subscribe(JobId::new(1)));
+        drop(one);
+        assert_eq!(hub.lock().len(), 1);
+        drop(other);
+        assert!(hub.lock().is_empty());
+    }
+
+    #[test]
+    fn a_slow_watcher_is_told_that_it_missed_events() {
+        let hub = Arc::<Hub>::default();
+        let (id, entry) = (JobId::new(1), event());
+        let mut slow = hub.subscribe(id);
+        for seq in 0..10 * WAITING as u64 {
+            hub.publish(id, Log::Main, seq, &entry);
+        }
+        // No more events than the bound wait for it.
+        assert!(Arc::strong_count(&entry) <= WAITING + 1);
+        assert!(matches!(next(&mut slow), Some(Heard::Missed)));
+        assert!(matches!(next(&mut slow), Some(Heard::Event(_))));
+        hub.close();
+        for _ in 1..WAITING {
+            assert!(next(&mut slow).is_some());
+        }
+        assert!(next(&mut slow).is_none());
+    }
+}

@@ -1,0 +1,193 @@
+//! From the payload of a request to its type, with refusals that name the topic and the field.
+//!
+//! A derived `Deserialize` reads the fields in the order of the payload and reports missing ones last.
+//! Here they are read in the order in which the type declares them, so that the first one that is
+//! missing or malformed is refused, whatever order a client writes them in. `null` counts as missing,
+//! and keys that the type does not have are ignored, as in Flux.
+
+use std::fmt;
+
+use serde::de::{
+    self, Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, SeqAccess, Visitor,
+};
+use serde::forward_to_deserialize_any;
+use serde_json::{Map, Value};
+
+use super::RpcError;
+
+/// The request to the service `topic` that has this payload. A payload that is no object has no fields.
+///
+/// # Errors
+/// EPROTO, as `TOPIC: 'FIELD' is missing` or `TOPIC: 'FIELD': REASON`.
+pub fn decode<T: DeserializeOwned>(topic: &str, payload: Value) -> Result<T, RpcError> {
+    T::deserialize(Payload(payload)).map_err(|fault| RpcError::proto(format!("{topic}: {fault}")))
+}
+
+/// Reads an optional field as its default when it is missing. `#[serde(default)]` has no effect on
+/// requests: their fields are read as a sequence, which [`decode`] ends only after the last one.
+pub(super) fn or_default<'de, D, T>(field: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Option::deserialize(field).map(Option::unwrap_or_default)
+}
+
+struct Payload(Value);
+
+/// Why a payload is refused, without its topic.
+#[derive(Debug)]
+struct Fault(String);
+
+impl Fault {
+    fn missing(field: &str) -> Self {
+        Self(format!("'{field}' is missing"))
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl de::Error for Fault {
+    fn custom<T: fmt::Display>(text: T) -> Self {
+        Self(text.to_string())
+    }
+}
+
+impl<'de> Deserializer<'de> for Payload {
+    type Error = Fault;
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        let payload = match self.0 {
+            Value::Object(payload) => payload,
+            _ => Map::new(),
+        };
+        visitor.visit_seq(Fields { names: fields.iter(), payload })
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        self.0.deserialize_any(visitor).map_err(de::Error::custom)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option
+        unit unit_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+/// The fields of a request, in the order of its declaration.
+struct Fields {
+    names: std::slice::Iter<'static, &'static str>,
+    payload: Map<String, Value>,
+}
+
+impl<'de> SeqAccess<'de> for Fields {
+    type Error = Fault;
+
+    fn next_element_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        seed: S,
+    ) -> Result<Option<S::Value>, Fault> {
+        let Some(name) = self.names.next() else { return Ok(None) };
+        match self.payload.get_mut(*name).map(Value::take) {
+            None | Some(Value::Null) => seed.deserialize(Missing(name)).map(Some),
+            Some(value) => {
+                let read = seed.deserialize(value);
+                read.map(Some).map_err(|error| Fault(format!("'{name}': {error}")))
+            }
+        }
+    }
+}
+
+/// A field that is not in the payload: `None` for an `Option`, an error for any other type.
+struct Missing(&'static str);
+
+impl<'de> Deserializer<'de> for Missing {
+    type Error = Fault;
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_none()
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, _visitor: V) -> Result<V::Value, Fault> {
+        Err(Fault::missing(self.0))
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
+        unit unit_struct newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, serde::Deserialize)]
+    struct Request {
+        id: u64,
+        #[serde(rename = "type")]
+        kind: String,
+        reason: Option<String>,
+        #[serde(deserialize_with = "or_default")]
+        force: bool,
+    }
+
+    #[derive(Debug, PartialEq, serde::Deserialize)]
+    struct Whole(Value);
+
+    fn refusal(payload: Value) -> String {
+        decode::<Request>("a.b", payload).unwrap_err().text
+    }
+
+    #[test]
+    fn optional_fields_may_be_missing_or_null() {
+        let request: Request = decode("a.b", json!({"type": "x", "id": 7})).unwrap();
+        assert_eq!(request, Request { id: 7, kind: "x".to_owned(), reason: None, force: false });
+        let null = json!({"id": 7, "type": "x", "reason": null, "force": null, "other": [1]});
+        assert_eq!(decode::<Request>("a.b", null).unwrap(), request);
+    }
+
+    #[test]
+    fn the_first_declared_field_that_is_wrong_is_named() {
+        assert_eq!(refusal(json!({"type": 5})), "a.b: 'id' is missing");
+        assert_eq!(refusal(json!({"id": null, "type": "x"})), "a.b: 'id' is missing");
+        assert_eq!(refusal(json!({"id": 1})), "a.b: 'type' is missing");
+        let malformed = "a.b: 'type': invalid type: integer `5`, expected a string";
+        assert_eq!(refusal(json!({"force": "x", "type": 5, "id": 1})), malformed);
+    }
+
+    #[test]
+    fn a_payload_that_is_no_object_has_no_fields() {
+        for payload in [json!(null), json!("x"), json!([1, "x"])] {
+            assert_eq!(refusal(payload), "a.b: 'id' is missing");
+        }
+    }
+
+    #[test]
+    fn a_newtype_is_the_whole_payload() {
+        for payload in [json!({"a": {"b": 1.5}}), json!(5), json!(null)] {
+            assert_eq!(decode::<Whole>("a.b", payload.clone()).unwrap(), Whole(payload));
+        }
+    }
+}

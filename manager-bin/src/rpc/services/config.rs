@@ -1,0 +1,30 @@
+//! `config.*`: the configuration of the instance.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::super::service::Audited;
+
+/// Asks for the configuration in force; it is the response.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Get {}
+
+/// Puts another configuration in force. It is the whole payload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Load(pub Value);
+
+impl Load {
+    pub(super) fn audit(&self) -> Option<Audited> {
+        Audited::new("config-load", &[])
+    }
+}
+
+/// Reads the files and options of the start again, and puts what they say in force.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reload {}
+
+impl Reload {
+    pub(super) fn audit(&self) -> Option<Audited> {
+        Audited::new("config-reload", &[])
+    }
+}

@@ -1,0 +1,325 @@
+//! `job-manager.*`: changes of jobs, and what the manager tells of itself.
+
+use jobtap_core::job::{JobId, StateSet, Uid};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::super::RpcError;
+use super::super::payload::or_default;
+use super::super::service::Audited;
+
+/// In [`RaiseAll`] and [`KillAll`]: the jobs of all users.
+pub const ALL_USERS: i64 = -1;
+
+/// The user that a request names; `None` for all of them. C clients send all users as 32 set bits.
+pub fn user(userid: i64) -> Option<Uid> {
+    u32::try_from(userid).ok().filter(|uid| *uid != u32::MAX).map(Uid::new)
+}
+
+/// Raises an exception on a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Raise {
+    /// The job.
+    pub id: JobId,
+    /// What happened, one word.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// 0 ends the job; up to 7.
+    pub severity: i64,
+    /// For the user to read.
+    #[serde(deserialize_with = "or_default")]
+    pub note: String,
+}
+
+impl Raise {
+    /// The exception that cancels a job.
+    pub fn cancel(id: JobId, note: impl Into<String>) -> Self {
+        Self { id, kind: "cancel".to_owned(), severity: 0, note: note.into() }
+    }
+}
+
+/// Raises an exception on all jobs of a user, or of all users, in some states.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RaiseAll {
+    /// Whether jobs are only counted.
+    pub dry_run: bool,
+    /// The user, or [`ALL_USERS`].
+    pub userid: i64,
+    /// Bits of a [`StateSet`].
+    pub states: u64,
+    /// What happened, one word.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// 0 ends the jobs; up to 7.
+    pub severity: i64,
+    /// For the users to read.
+    #[serde(deserialize_with = "or_default")]
+    pub note: String,
+}
+
+impl RaiseAll {
+    pub(super) fn audit(&self) -> Option<Audited> {
+        let event = Audited { event: "raiseall", fields: &["states", "type", "severity"] };
+        (!self.dry_run).then_some(event)
+    }
+
+    /// The states as a set.
+    pub fn state_set(&self) -> StateSet {
+        StateSet::from_bits(self.states)
+    }
+}
+
+/// Sends a signal to the tasks of a running job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Kill {
+    /// The job.
+    pub id: JobId,
+    /// The signal's number.
+    pub signum: i64,
+}
+
+impl Kill {
+    pub(super) fn audit(&self) -> Option<Audited> {
+        Audited::new("kill", &["id", "signum"])
+    }
+}
+
+/// Sends a signal to the tasks of all running jobs of a user, or of all users.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KillAll {
+    /// Whether jobs are only counted.
+    pub dry_run: bool,
+    /// The user, or [`ALL_USERS`].
+    pub userid: i64,
+    /// The signal's number.
+    pub signum: i64,
+}
+
+impl KillAll {
+    pub(super) fn audit(&self) -> Option<Audited> {
+        (!self.dry_run).then_some(Audited { event: "killall", fields: &["signum"] })
+    }
+}
+
+/// The response to [`RaiseAll`] and [`KillAll`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Matched {
+    /// How many jobs the request is about.
+    pub count: u64,
+    /// For how many of them it failed.
+    pub errors: u64,
+}
+
+/// Changes the urgency of a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SetUrgency {
+    /// The job.
+    pub id: JobId,
+    /// 0 to 31.
+    pub urgency: i64,
+}
+
+/// The response to [`SetUrgency`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OldUrgency {
+    /// The urgency before.
+    pub old_urgency: Option<i64>,
+}
+
+/// Changes the jobspec of a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Update {
+    /// The job.
+    pub id: JobId,
+    /// New values by dotted path.
+    pub updates: Map<String, Value>,
+}
+
+/// Adds notes of its user to a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Memo {
+    /// The job.
+    pub id: JobId,
+    /// Whether the notes are lost when the manager ends.
+    #[serde(deserialize_with = "or_default")]
+    pub volatile: bool,
+    /// The notes; `null` removes a key.
+    pub memo: Map<String, Value>,
+}
+
+/// Asks what a job waits for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Why {
+    /// The job.
+    pub id: JobId,
+}
+
+/// The response to [`Why`].
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Reasons {
+    /// The long name of the job's state.
+    pub state: String,
+    /// What it waits for.
+    pub reasons: Vec<Reason>,
+}
+
+/// One thing that a job waits for.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Reason {
+    /// What it is about, one word.
+    pub kind: String,
+    /// A sentence for the user.
+    pub text: String,
+}
+
+/// Waits for the end of a job that was submitted with the flag `waitable`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Wait {
+    /// The job's id. `null` is the first one that ends, and so are -1 and 64 set bits, which C clients
+    /// send. Read by [`job`](Self::job), since Flux refuses a malformed id in words of its own.
+    pub id: Option<Value>,
+}
+
+impl Wait {
+    /// Waits for this job, or for the first one that ends.
+    pub fn new(id: Option<JobId>) -> Self {
+        Self { id: id.map(|id| id.as_u64().into()) }
+    }
+
+    /// The job to wait for; `None` is the first one that ends.
+    ///
+    /// # Errors
+    /// EPROTO for an id that is malformed.
+    pub fn job(&self) -> Result<Option<JobId>, RpcError> {
+        let id = match &self.id {
+            None => return Ok(None),
+            Some(id) if id.as_i64() == Some(-1) => return Ok(None),
+            Some(id) => JobId::deserialize(id),
+        };
+        let id = id.map_err(|_| RpcError::proto("malformed wait request"))?;
+        Ok(Some(id).filter(|id| id.as_u64() != u64::MAX))
+    }
+}
+
+/// The response to [`Wait`].
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ended {
+    /// The job.
+    pub id: Option<JobId>,
+    /// Whether it succeeded.
+    pub success: bool,
+    /// How it ended, a sentence.
+    pub errstr: String,
+}
+
+/// Removes inactive jobs that are over a limit, those that ended first in front.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Purge {
+    /// How old they may be, in seconds; -1 is no limit.
+    pub age_limit: f64,
+    /// How many there may be; -1 is no limit.
+    pub num_limit: i64,
+    /// How many are removed at most, 1 to 100.
+    pub batch: i64,
+    /// Whether they are removed, not only counted.
+    pub force: bool,
+}
+
+impl Purge {
+    pub(super) fn audit(&self) -> Option<Audited> {
+        let event = Audited { event: "purge", fields: &["age_limit", "num_limit"] };
+        self.force.then_some(event)
+    }
+}
+
+/// Removes one inactive job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PurgeId {
+    /// The job.
+    pub id: JobId,
+    /// Whether it is removed; otherwise the response only says whether it could be.
+    #[serde(deserialize_with = "or_default")]
+    pub force: bool,
+}
+
+impl PurgeId {
+    pub(super) fn audit(&self) -> Option<Audited> {
+        self.force.then_some(Audited { event: "purge", fields: &["id"] })
+    }
+}
+
+/// The response to [`Purge`] and [`PurgeId`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Purged {
+    /// How many jobs were removed, or could be.
+    pub count: u64,
+}
+
+/// Asks for the events of all jobs, those of the past first, as a stream. Each response has `id`
+/// and `events`, and with the events `submit` and `alloc` also `jobspec` and `R`; the one with the id
+/// [`NO_JOB`](Self::NO_JOB) stands where the past ends.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct EventsJournal {
+    /// Whether the events of inactive jobs are sent, too.
+    #[serde(deserialize_with = "or_default")]
+    pub full: bool,
+    /// An object whose keys are the names of the only events to be sent. Read by the handler, since
+    /// Flux refuses other values in words of its own; so is `deny`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow: Option<Value>,
+    /// An object whose keys are the names of events not to be sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deny: Option<Value>,
+}
+
+impl EventsJournal {
+    /// The id that no job has.
+    pub const NO_JOB: u64 = u64::MAX;
+}
+
+/// Asks for the newest job's id.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetInfo {}
+
+/// The response to [`GetInfo`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Info {
+    /// The highest id that was given to a job; 0 before the first one.
+    pub max_jobid: u64,
+}
+
+/// Asks how much there is of what the manager keeps: an object of numbers, which `module stats` prints.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetStats {}
+
+/// Asks since when the manager runs, and for whom.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetUptime {}
+
+/// The response to [`GetUptime`].
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Uptime {
+    /// When it was started, in seconds since the UNIX epoch.
+    pub starttime: f64,
+    /// Its owner.
+    pub owner: Uid,
+}
+
+/// Has the manager end and start again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restart {}
+
+/// The response to [`Restart`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Restarting {
+    /// The manager's process, which stays the same.
+    pub pid: Option<i32>,
+}

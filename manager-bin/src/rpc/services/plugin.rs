@@ -1,0 +1,224 @@
+//! `job-manager.jobtap*`, about plugins, and those services of builtin plugins that the commands call.
+
+use jobtap_core::job::JobId;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::super::service::Audited;
+use super::entries;
+
+/// Removes plugins, then loads one. Without either it changes nothing, and the response lists the plugins.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Jobtap {
+    /// The name of a linked plugin to load.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load: Option<String>,
+    /// The name of a loaded plugin to remove, or a pattern.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remove: Option<String>,
+    /// The configuration of the plugin that is loaded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conf: Option<Value>,
+}
+
+impl Jobtap {
+    pub(super) fn audit(&self) -> Option<Audited> {
+        match (&self.load, &self.remove) {
+            (Some(_), _) => Audited::new("plugin-load", &["load", "remove", "conf"]),
+            (None, Some(_)) => Audited::new("plugin-remove", &["remove"]),
+            (None, None) => None,
+        }
+    }
+}
+
+/// The response to a [`Jobtap`] that changes nothing.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Plugins {
+    /// The names of the loaded plugins in their order, as in Flux.
+    pub plugins: Vec<String>,
+    /// What each of them is.
+    pub details: Vec<Loaded>,
+    /// The names of all plugins that are linked into the manager.
+    pub linked: Vec<String>,
+}
+
+/// A loaded plugin.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Loaded {
+    /// Its name.
+    pub name: String,
+    /// The crate that it comes from.
+    #[serde(rename = "crate")]
+    pub crate_name: String,
+    /// The version of that crate.
+    pub version: String,
+    /// Whether it is out of service after repeated panics.
+    pub faulted: bool,
+}
+
+/// Builds a loaded plugin anew in its place.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Reload {
+    /// Its name.
+    pub name: String,
+    /// Its configuration from now on, an object; if it is not given, the one of the instance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conf: Option<Value>,
+}
+
+impl Reload {
+    pub(super) fn audit(&self) -> Option<Audited> {
+        Audited::new("plugin-reload", &["name", "conf"])
+    }
+}
+
+/// Asks what a plugin tells of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Query {
+    /// Its name.
+    pub name: String,
+}
+
+/// Asks what the handlers of a plugin did since it was loaded.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetStats {
+    /// Its name; without one, all plugins.
+    pub name: Option<String>,
+}
+
+/// The response to [`GetStats`].
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Stats {
+    /// The plugins in their order.
+    pub plugins: Vec<PluginStats>,
+}
+
+/// The handlers of a plugin.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PluginStats {
+    /// The plugin's name.
+    pub name: String,
+    /// Its handlers.
+    pub handlers: Vec<Handler>,
+}
+
+/// What one handler did. Times are upper bounds in nanoseconds; some calls are timed, not all.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Handler {
+    /// The topic that it handles.
+    pub topic: String,
+    /// The handler's own name.
+    pub handler: String,
+    /// How often it was called.
+    pub calls: u64,
+    /// How many calls failed.
+    pub errors: u64,
+    /// How many calls panicked.
+    pub panics: u64,
+    /// Half of the timed calls took less; `None` before one was timed.
+    pub p50: Option<u64>,
+    /// 99 of 100 timed calls took less.
+    pub p99: Option<u64>,
+    /// The timed calls by their time.
+    pub histogram: Vec<Bucket>,
+}
+
+/// Calls that took about the same time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Bucket {
+    /// They took less than this, and at least half of it.
+    pub below: u64,
+    /// How many they are.
+    pub calls: u64,
+}
+
+/// Asks for the JSON Schema of a plugin's own configuration.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetSchema {
+    /// The name of a linked plugin.
+    pub name: String,
+}
+
+/// The response to [`GetSchema`].
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Schema {
+    /// The schema; `None` for a plugin that has no configuration.
+    pub schema: Option<Value>,
+}
+
+/// Asks `.housekeeping` where its scripts run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HousekeepingList {}
+
+/// The response to [`HousekeepingList`].
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Housekeeping {
+    /// The scripts that run, by the id of the job before them, in decimal.
+    #[serde(with = "entries")]
+    pub running: Vec<(String, Run)>,
+}
+
+/// The scripts that run after one job.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Run {
+    /// When they were started, in seconds since the UNIX epoch.
+    pub t_start: f64,
+    /// The ranks on which they still run, an idset.
+    pub pending: String,
+    /// The ranks of the job, an idset.
+    pub allocated: String,
+}
+
+/// Has `.housekeeping` send a signal to its scripts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HousekeepingKill {
+    /// The signal's number.
+    pub signum: i32,
+    /// The job after which they run; without one, all jobs.
+    pub jobid: Option<JobId>,
+    /// The ranks on which they run, an idset; without one, all ranks.
+    pub ranks: Option<String>,
+}
+
+/// Asks `.history` for the user's last jobs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct History {
+    /// A slice as in Python, of the jobs from the newest to the oldest.
+    pub slice: String,
+}
+
+/// The response to [`History`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HistoryJobs {
+    /// The jobs of the slice.
+    pub jobs: Vec<JobId>,
+}
+
+/// Has `.post-event` write an event into a job's eventlog.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PostEvent {
+    /// The job.
+    pub id: JobId,
+    /// The event's name.
+    pub name: String,
+    /// The event's context, an object.
+    pub context: Option<Value>,
+}
+
+/// Asks the plugin `limits` why it holds a job; the payload is the job's id alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitsWhy(pub JobId);
+
+/// Asks the plugin `fairshare` how it came to a job's priority; the payload is the job's id alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FairshareWhy(pub JobId);
