@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use jobtap_tests::{Manager, jobtap, run, spawn, temporary, until};
+use jobtap_tests::{Manager, clean, jobtap, run, spawn, temporary, until};
 
 #[test]
 fn a_job_has_its_users_directory_environment_and_ranks() {
@@ -317,4 +317,18 @@ fn tools_find_the_tasks_of_a_running_job() {
     fails("9999999999", "9999999999: No such job");
     let held = m.submit("--urgency=hold true");
     fails(&format!("-t 0.1s {held}"), "hostpids: timeout waiting for shell.start event");
+}
+
+#[test]
+fn jobs_do_not_inherit_ignored_signals() {
+    // As `nohup` and a shell that starts a command in the background leave it.
+    let start = "trap '' HUP INT QUIT; exec \"$0\" start \"$@\"";
+    for signal in ["HUP", "INT", "QUIT"] {
+        let job = format!("kill -{signal} $$; echo it is ignored");
+        let mut command = clean(Path::new("sh"));
+        command.args(["-c", start]).arg(jobtap());
+        let output = run(command.arg(jobtap()).args(["run", "sh", "-c", &job]));
+        assert!(!output.stdout.contains("ignored"), "{signal}: {output:?}");
+        assert_ne!(output.code, 0, "{signal}");
+    }
 }

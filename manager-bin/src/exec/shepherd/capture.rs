@@ -11,8 +11,8 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 
-use super::Message;
 use super::lines::LineBuffer;
+use super::message::Message;
 use super::taskio::{Capture, Target, lock, plain};
 
 /// What is read at once: the size of a pipe.

@@ -7,7 +7,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::Message;
+use super::message::Message;
 use crate::exec::protocol::{Reply, Request, VERSION, decode, encode};
 use crate::exec::socket::is_same_user;
 

@@ -31,7 +31,8 @@ use tokio::signal::unix::Signal as SignalStream;
 use tokio::time::{Instant, sleep_until};
 
 use super::job::Job;
-use super::{Shepherd, kept_ends};
+use super::kept_ends;
+use super::state::Shepherd;
 use crate::files::remove_leftover_at;
 use crate::stderr;
 

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::output::private;
-use super::timestamp;
+use super::timestamp::timestamp;
 use crate::exec::protocol::{decode_data, encode_data};
 use crate::open_files::OpenFiles;
 

@@ -13,9 +13,9 @@ use tokio::task::AbortHandle;
 
 use super::input::JobInput;
 use super::jobdir::JobDir;
-use super::launch::Launch;
-use super::spawn::place;
-use super::timestamp;
+use super::placement::place;
+use super::taskio::JobIo;
+use super::timestamp::timestamp;
 use crate::exec::protocol::Reply;
 use crate::exec::{INFORMATIONAL, KillPolicy, NodeTasks, Seen, StartJob};
 
@@ -50,6 +50,22 @@ struct Exit {
     pid: Pid,
     rank: u32,
     status: WaitStatus,
+}
+
+/// A start that isn't over.
+pub(super) struct Launch {
+    pub(super) start: StartJob,
+    /// How far it has come; `None` while nothing was made or started, because the job is being
+    /// claimed or waits for its turn.
+    pub(super) stage: Option<Stage>,
+}
+
+/// How far a start has come.
+pub(super) enum Stage {
+    /// The output files of the tasks from this rank on are to be made ready.
+    Files(JobIo, u32),
+    /// The tasks from this rank on are to be started.
+    Tasks(JobIo, u32),
 }
 
 /// A job's processes, output and history.

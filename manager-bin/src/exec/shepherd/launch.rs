@@ -10,35 +10,22 @@ use jobtap_core::job::{Encoding, JobId};
 use rustix::process::Signal;
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::capture;
 use super::claims::Claimed;
 use super::input::JobInput;
-use super::job::Job;
+use super::job::{Job, Launch, Stage};
+use super::message::Message;
 use super::options::{Input, IoOptions};
 use super::reap::kill_group;
 use super::spawn::{Launcher, SpawnError, Spawned};
+use super::state::Shepherd;
 use super::taskio::{JobIo, plain};
-use super::{Message, Shepherd, capture};
 use crate::exec::protocol::{Reply, decode_data};
 use crate::exec::{SHEPHERD_LOST, StartJob};
 
 /// How long other jobs wait for the start of one at a time. A task takes about a millisecond to
 /// start, so a usual job is started in one slice.
 const SLICE: Duration = Duration::from_millis(5);
-
-/// A start that isn't over.
-pub(super) struct Launch {
-    start: StartJob,
-    /// How far it has come; `None` while nothing was made or started, because the job is being
-    /// claimed or waits for its turn.
-    stage: Option<Stage>,
-}
-
-enum Stage {
-    /// The output files of the tasks from this rank on are to be made ready.
-    Files(JobIo, u32),
-    /// The tasks from this rank on are to be started.
-    Tasks(JobIo, u32),
-}
 
 impl Shepherd {
     /// Serves a start request. A job is started once, however often it is asked for.
@@ -488,10 +475,10 @@ mod tests {
     fn entries_of_the_log_bear_the_time() {
         let mut bench = Bench::new();
         let start = bench.job(ID);
-        let begin = super::super::timestamp();
+        let begin = super::super::timestamp::timestamp();
         assert!(begin > 1.7e9, "{begin} is not in seconds since 1970");
         bench.request(Request::Start(Box::new(start)));
-        let end = super::super::timestamp();
+        let end = super::super::timestamp::timestamp();
         bench.told.try_recv().unwrap();
         let Reply::Event(ExecEvent::Log { entry, .. }) = bench.told.try_recv().unwrap() else {
             panic!("no log entry");

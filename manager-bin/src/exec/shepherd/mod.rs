@@ -25,16 +25,19 @@ mod jobdir;
 mod kept_ends;
 mod launch;
 mod lines;
+mod message;
 mod options;
 mod output;
+mod placement;
 mod reap;
 mod spawn;
+mod state;
 mod sweep;
 mod taskio;
 mod template;
+mod timestamp;
 mod token;
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ffi::OsString;
 use std::future::ready;
 use std::io;
@@ -42,7 +45,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use jobtap_core::job::JobId;
 use rustix::process::{Pid, Signal};
@@ -51,11 +54,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 
-use self::claims::{Claimed, Claims};
-use self::ending::{Ending, OWNER_PATROL};
+use self::ending::OWNER_PATROL;
 use self::job::Job;
-use self::jobdir::JobDirs;
+use self::message::Message;
 pub(crate) use self::options::files_per_task;
+use self::state::{Manager, Shepherd};
+use self::timestamp::timestamp;
 use super::protocol::{Reply, Request, VERSION};
 use super::{HeldJob, TaskProcess};
 use crate::open_files::OpenFiles;
@@ -63,63 +67,6 @@ use crate::stderr;
 
 /// How often at most to look whether the state directory is still there.
 const MIN_PATROL: Duration = Duration::from_secs(1);
-
-/// What the main loop reacts to.
-enum Message {
-    /// A manager introduced itself.
-    Hello { number: u64, outbox: UnboundedSender<Reply> },
-    /// A manager wants something.
-    Request { number: u64, request: Request },
-    /// A connection ended.
-    Closed { number: u64 },
-    /// Jobs are claimed, or can't be.
-    Claimed(Claimed),
-    /// A captured stream of a job ended.
-    StreamEnded { id: JobId },
-    /// Output or input of a job could not be kept.
-    OutputLost { id: JobId, note: String },
-    /// A canceled job's time to end by itself is over.
-    KillRound { id: JobId },
-    /// A job has been killed for as long as it should be.
-    GiveUp { id: JobId },
-}
-
-/// The connection that events go to.
-struct Manager {
-    number: u64,
-    outbox: UnboundedSender<Reply>,
-}
-
-struct Shepherd {
-    state_dir: PathBuf,
-    /// The process with which a temporary instance ends; none if its state outlives the manager.
-    owner: Option<Pid>,
-    job_dirs: JobDirs,
-    /// Tells processes started by this shepherd from those of another, by their environment.
-    nonce: String,
-    limits: &'static OpenFiles,
-    inbox: UnboundedSender<Message>,
-    manager: Option<Manager>,
-    claims: Claims,
-    jobs: BTreeMap<JobId, Job>,
-    /// Claimed jobs whose tasks are being started, in turns.
-    starting: VecDeque<JobId>,
-    /// The first tasks of those of which some tasks run already.
-    leaders: HashMap<JobId, Pid>,
-    /// Tasks not yet reaped, with their jobs.
-    tasks: HashMap<Pid, JobId>,
-    /// When to look for processes that jobs left behind.
-    sweep_at: Option<Instant>,
-    /// Processes that were killed because no job needs them, and are not reaped yet.
-    swept: HashSet<Pid>,
-    shutdown: bool,
-    ending: Ending,
-}
-
-/// The time of an event: seconds since the UNIX epoch.
-fn timestamp() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
-}
 
 /// Runs the shepherd until it has nothing left to do.
 ///
@@ -165,34 +112,6 @@ fn start(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
 }
 
 impl Shepherd {
-    fn new(
-        state_dir: PathBuf,
-        nonce: String,
-        limits: &'static OpenFiles,
-        inbox: UnboundedSender<Message>,
-    ) -> io::Result<Self> {
-        let told = inbox.clone();
-        let tell = move |claimed| drop(told.send(Message::Claimed(claimed)));
-        Ok(Self {
-            claims: Claims::start(&state_dir, tell)?,
-            job_dirs: JobDirs::open(&state_dir)?,
-            state_dir,
-            owner: None,
-            nonce,
-            limits,
-            inbox,
-            manager: None,
-            jobs: BTreeMap::new(),
-            starting: VecDeque::new(),
-            leaders: HashMap::new(),
-            tasks: HashMap::new(),
-            sweep_at: None,
-            swept: HashSet::new(),
-            shutdown: false,
-            ending: Ending::default(),
-        })
-    }
-
     async fn run(
         mut self,
         listener: StdUnixListener,
@@ -203,6 +122,7 @@ impl Shepherd {
         self.job_dirs.sweep();
         let mut children = signal(SignalKind::child())?;
         let mut terminate = signal(SignalKind::terminate())?;
+        let _caught = catch_ignored()?;
         let mut connections = 0;
         let mut idle_since = Instant::now();
         let mut patrol = tokio::time::interval(idle_time.max(MIN_PATROL));
@@ -297,10 +217,6 @@ impl Shepherd {
         }
     }
 
-    fn outbox(&self) -> Option<UnboundedSender<Reply>> {
-        self.manager.as_ref().map(|manager| manager.outbox.clone())
-    }
-
     fn request(&mut self, request: Request) {
         match request {
             // Taken care of by the connection.
@@ -348,6 +264,21 @@ impl Shepherd {
             }
         }
     }
+}
+
+/// Catches the signals that the manager may have been started with as ignored, by `nohup` or by a shell
+/// that puts it in the background. A process inherits what is ignored and not what is caught: so jobs have
+/// the default of each signal. To the shepherd itself they mean nothing.
+fn catch_ignored() -> io::Result<Vec<tokio::signal::unix::Signal>> {
+    let kinds = [
+        SignalKind::hangup(),
+        SignalKind::interrupt(),
+        SignalKind::quit(),
+        SignalKind::user_defined1(),
+        SignalKind::user_defined2(),
+        SignalKind::alarm(),
+    ];
+    kinds.into_iter().map(signal).collect()
 }
 
 /// Waits for a moment that may not be set.

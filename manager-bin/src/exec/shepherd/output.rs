@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::options::Stream;
-use super::timestamp;
+use super::timestamp::timestamp;
 use crate::files::{Dir, Kind};
 use crate::open_files::OpenFiles;
 

@@ -9,7 +9,8 @@ use rustix::process::{
 };
 
 use super::job::{Cancel, Job};
-use super::{Message, Shepherd};
+use super::message::Message;
+use super::state::Shepherd;
 use crate::exec::KillPolicy;
 
 impl Shepherd {

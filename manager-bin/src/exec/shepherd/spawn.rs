@@ -9,10 +9,11 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
+use super::placement::place;
 use super::taskio::{Capture, JobIo, TaskFiles, TaskIo, plain};
 use super::template::{f58_for, render};
 use super::token;
-use crate::exec::{NodeTasks, StartJob};
+use crate::exec::StartJob;
 use crate::open_files::OpenFiles;
 
 /// Where programs are looked for when the job's environment has no `PATH`.
@@ -131,27 +132,6 @@ impl<'a> Launcher<'a> {
     }
 }
 
-/// Where a task of a job is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
-    /// The node's number among those of the job.
-    pub(super) node: usize,
-    /// Its number among the tasks there.
-    pub(super) local: u32,
-}
-
-/// Tasks are ranked node by node; a job without nodes is all on one.
-pub(super) fn place(nodes: &[NodeTasks], rank: u32) -> Place {
-    let mut local = rank;
-    for (node, tasks) in nodes.iter().enumerate() {
-        match local.checked_sub(tasks.ntasks) {
-            Some(rest) => local = rest,
-            None => return Place { node, local },
-        }
-    }
-    Place { node: 0, local: rank }
-}
-
 /// Variables of the environment that are texts with tags (shell option `env-expand`).
 fn expanded(job: &StartJob) -> impl Iterator<Item = (&String, &str)> {
     let texts = job.shell_options.get("env-expand").and_then(serde_json::Value::as_object);
@@ -230,14 +210,6 @@ mod tests {
         assert_eq!(find_program(&job("sh", Some("bin"))).unwrap(), Path::new("/bin/sh"));
         assert_eq!(find_program(&job("bin/sh", Some(""))).unwrap(), Path::new("/bin/sh"));
         assert_eq!(find_program(&job("", None)), Err(Errno::NOENT));
-    }
-
-    #[test]
-    fn tasks_are_ranked_node_by_node() {
-        let nodes = [(3, 2), (5, 0), (9, 1)].map(|(rank, ntasks)| NodeTasks { rank, ntasks });
-        let places = [0, 1, 2].map(|rank| place(&nodes, rank));
-        assert_eq!(places.map(|place| (place.node, place.local)), [(0, 0), (0, 1), (2, 0)]);
-        assert_eq!(place(&[], 4), Place { node: 0, local: 4 });
     }
 
     #[test]

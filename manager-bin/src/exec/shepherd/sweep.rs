@@ -17,9 +17,9 @@ use jobtap_core::job::JobId;
 use rustix::process::{Pid, Signal, getpgid, kill_process_group};
 use tokio::time::Instant;
 
-use super::Shepherd;
 use super::job::Job;
 use super::reap::send;
+use super::state::Shepherd;
 use super::token;
 
 /// How long a process that left its job's process group may outlive the job.

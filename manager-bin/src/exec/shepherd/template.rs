@@ -2,7 +2,7 @@
 
 use jobtap_core::job::Encoding;
 
-use super::spawn::place;
+use super::placement::place;
 use crate::exec::StartJob;
 
 /// The F58 form that a job's own environment asks for: with a plain `f` where the user said that

@@ -1,0 +1,85 @@
+//! What the shepherd knows: its jobs and their processes, its claims, and its manager.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::io;
+use std::path::PathBuf;
+
+use jobtap_core::job::JobId;
+use rustix::process::Pid;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::Instant;
+
+use super::claims::Claims;
+use super::ending::Ending;
+use super::job::Job;
+use super::jobdir::JobDirs;
+use super::message::Message;
+use crate::exec::protocol::Reply;
+use crate::open_files::OpenFiles;
+
+/// The connection that events go to.
+pub(super) struct Manager {
+    pub(super) number: u64,
+    pub(super) outbox: UnboundedSender<Reply>,
+}
+
+pub(super) struct Shepherd {
+    pub(super) state_dir: PathBuf,
+    /// The process with which a temporary instance ends; none if its state outlives the manager.
+    pub(super) owner: Option<Pid>,
+    pub(super) job_dirs: JobDirs,
+    /// Tells processes started by this shepherd from those of another, by their environment.
+    pub(super) nonce: String,
+    pub(super) limits: &'static OpenFiles,
+    pub(super) inbox: UnboundedSender<Message>,
+    pub(super) manager: Option<Manager>,
+    pub(super) claims: Claims,
+    pub(super) jobs: BTreeMap<JobId, Job>,
+    /// Claimed jobs whose tasks are being started, in turns.
+    pub(super) starting: VecDeque<JobId>,
+    /// The first tasks of those of which some tasks run already.
+    pub(super) leaders: HashMap<JobId, Pid>,
+    /// Tasks not yet reaped, with their jobs.
+    pub(super) tasks: HashMap<Pid, JobId>,
+    /// When to look for processes that jobs left behind.
+    pub(super) sweep_at: Option<Instant>,
+    /// Processes that were killed because no job needs them, and are not reaped yet.
+    pub(super) swept: HashSet<Pid>,
+    pub(super) shutdown: bool,
+    pub(super) ending: Ending,
+}
+
+impl Shepherd {
+    pub(super) fn new(
+        state_dir: PathBuf,
+        nonce: String,
+        limits: &'static OpenFiles,
+        inbox: UnboundedSender<Message>,
+    ) -> io::Result<Self> {
+        let told = inbox.clone();
+        let tell = move |claimed| drop(told.send(Message::Claimed(claimed)));
+        Ok(Self {
+            claims: Claims::start(&state_dir, tell)?,
+            job_dirs: JobDirs::open(&state_dir)?,
+            state_dir,
+            owner: None,
+            nonce,
+            limits,
+            inbox,
+            manager: None,
+            jobs: BTreeMap::new(),
+            starting: VecDeque::new(),
+            leaders: HashMap::new(),
+            tasks: HashMap::new(),
+            sweep_at: None,
+            swept: HashSet::new(),
+            shutdown: false,
+            ending: Ending::default(),
+        })
+    }
+
+    /// Where events for the manager go, if one is connected.
+    pub(super) fn outbox(&self) -> Option<UnboundedSender<Reply>> {
+        self.manager.as_ref().map(|manager| manager.outbox.clone())
+    }
+}
