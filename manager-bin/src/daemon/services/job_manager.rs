@@ -1,4 +1,4 @@
-//! `job-manager.*`: changes of jobs, and what the manager tells of itself.
+//! `job-manager.*`: changes of jobs, and the state of the manager.
 
 use jobtap_core::engine::{Engine, Exception, Request};
 use serde_json::{Value, json};

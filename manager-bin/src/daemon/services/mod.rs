@@ -48,7 +48,7 @@ pub(super) trait Handle: Service {
     /// requests of a client reach the engine in their order.
     ///
     /// # Errors
-    /// Refusals that need no look at the engine.
+    /// Refusals that do not depend on the engine.
     fn handle(self, context: &Context<'_>) -> Result<Response, RpcError>;
 }
 
@@ -56,9 +56,9 @@ pub(super) trait Handle: Service {
 pub(super) struct Context<'a> {
     /// The parts of the manager.
     pub parts: &'a Parts,
-    /// The client's way to the engine.
+    /// The engine's handle of the client.
     pub engine: &'a EngineHandle,
-    /// Who calls.
+    /// The user, and whether as the owner.
     pub cred: Cred,
     /// Whether the request asks for a stream.
     pub streaming: bool,
