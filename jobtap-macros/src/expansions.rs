@@ -1,16 +1,16 @@
-//! What the macros write, as snapshots: a change of it is seen in review, beside the change that made
-//! it. `INSTA_UPDATE=always cargo test -p jobtap-macros` writes them again.
+//! What the macros write, as snapshots, so that a review sees how a change of a macro changes its output.
+//! `INSTA_UPDATE=always cargo test -p jobtap-macros` writes them again.
 
 use proc_macro2::TokenStream;
 use quote::quote;
 
 use crate::{data, plugin, topic};
 
-/// The expansion as rustfmt would lay it out, nearly.
+/// Returns the expansion, formatted.
 fn pretty(expanded: TokenStream) -> String {
     match syn::parse2(expanded.clone()) {
         Ok(file) => prettyplease::unparse(&file),
-        // Such as the block of an author who is in the middle of a word.
+        // An author's block may be incomplete.
         Err(_) => expanded.to_string(),
     }
 }

@@ -44,7 +44,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-pub use alloc::{RESOURCE_LOG, RETAINED};
+pub use alloc::nodes::RESOURCE_LOG;
+pub use alloc::retained::RETAINED;
 pub use api::*;
 pub use dispatch::{INSTANCE_DATA, PluginStatus};
 pub use exec::end_of_started;
@@ -60,14 +61,19 @@ use crate::topic::TopicId;
 use agenda::{Agenda, Cause, Frame, Notice, Purpose, Work};
 use alloc::Allocation;
 use alloc::alloc_queues::AllocQueues;
-use alloc::{node_events, retained, schedule};
+use alloc::{node_events, schedule};
 use clock::Clock;
-use dispatch::{Plugins, commands, frames, introduction, loading, outcome};
-use exec::{ExecConfig, simulated, time_limit};
+use dispatch::plugins::Plugins;
+use dispatch::{
+    commands, dependencies, frames, introduction, loading, priorities, remote, removal, retention,
+};
+use exec::config::ExecConfig;
+use exec::{simulated, time_limit};
 use jobs::Jobs;
-use life_cycle::actions;
-use requests::{Ingest, Submissions, Waits};
-use requests::{dependencies, listing, nodes, plugins, purge, queues, submit, update, waits, why};
+use jobs::waiters::Waits;
+use life_cycle::{actions, waits};
+use requests::ingest::{Ingest, Submissions};
+use requests::{listing, nodes, plugins, purge, queues, submit, update, why};
 use timers::{Due, Timers};
 
 /// What an engine is made of.
@@ -85,11 +91,6 @@ pub struct Setup {
     /// Clocks for what handlers cost.
     pub ticks: Ticks,
 }
-
-/// Why an engine cannot start.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct StartError(pub(crate) String);
 
 /// The job manager's core.
 ///
@@ -142,7 +143,7 @@ impl Engine {
             Input::Request { reply, cred, request } => requests::handle(core, reply, cred, request),
             Input::Exec(event) => exec::report(core, event),
             Input::Timer(id) => self.fire(id),
-            Input::Remote(call) => commands::remote(core, call),
+            Input::Remote(call) => remote::receive(core, call),
             Input::Abandoned(reply) => {
                 core.plugins.abandon(reply);
                 core.waits.abandon(reply);
@@ -205,8 +206,9 @@ impl Engine {
                 Work::Orphans(id, step) => restart::handle_orphans(core, id, step),
                 Work::ShowInactive(jobs) => restart::show_next_inactive(core, jobs),
                 Work::RemoveRecord(id) => core.jobs.remove(id),
-                Work::AskPriorities(jobs) => outcome::ask_next_priority(core, jobs),
-                Work::FreeUnclaimed(plugin, job) => retained::free_unclaimed(core, plugin, job),
+                Work::AskPriorities(jobs) => priorities::ask_next(core, jobs),
+                Work::CloseFaulted(plugin) => removal::close_faulted(core, plugin),
+                Work::FreeUnclaimed(plugin, job) => retention::free_unclaimed(core, plugin, job),
                 Work::Introduce(plugin, jobs) => introduction::introduce_next(core, plugin, jobs),
                 Work::IntroduceInactive(plugin, jobs) => {
                     introduction::introduce_next_inactive(core, plugin, jobs);
@@ -225,7 +227,7 @@ impl Engine {
             Some(Due::Simulated(job)) => simulated::time_out(core, job),
             Some(Due::ReservationEnd) => node_events::end_reservation(core),
             Some(Due::Heartbeat) => purge::heartbeat(core),
-            Some(Due::Plugin(plugin, _, work)) => commands::remote_work(core, plugin, work),
+            Some(Due::Plugin(plugin, _, work)) => remote::resume(core, plugin, work),
         }
     }
 }
@@ -237,7 +239,7 @@ fn finish_dispatch(core: &mut Core, frame: Frame) {
         Purpose::Introduce => frames::log_refusal(core, &frame),
         Purpose::Gate(next) => submit::finish_gate(core, frame, next),
         Purpose::Recheck => dependencies::finish_recheck(core, &frame),
-        Purpose::PriorityGet => outcome::take_priority(core, &frame),
+        Purpose::PriorityGet => priorities::take_answer(core, &frame),
         Purpose::Update => update::finish_dispatch(core, frame),
     }
 }

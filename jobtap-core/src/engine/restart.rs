@@ -10,16 +10,16 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::agenda::{Cause, Frame, OrphanStep, Purpose, Work};
-use super::alloc::{node_events, retained};
-use super::api::{Level, StoredJob, Write};
+use super::alloc::node_events;
+use super::api::{Level, StartError, StoredJob, Write};
 use super::core::Core;
-use super::dispatch::{commands, frames};
+use super::dispatch::{dependencies, frames, perilogs, retention};
+use super::events;
 use super::exec::{self, time_limit};
 use super::jobs::{ApplyError, Phase, Record, summary};
-use super::life_cycle::actions;
+use super::life_cycle::{actions, waits};
+use super::requests::purge;
 use super::requests::queues::{self, stop_at_restart};
-use super::requests::{dependencies, purge, waits};
-use super::{StartError, events};
 use crate::eventlog::decode_log;
 use crate::host::{Bound, OnRestart, Perilog};
 use crate::job::{JobId, State};
@@ -146,7 +146,7 @@ pub(super) fn start(core: &mut Core) {
         core.agenda.push(Work::Resume(id));
     }
     push_inactive(core);
-    retained::resume(core);
+    retention::resume(core);
     purge::arm_heartbeat(core);
     if stop_at_restart(&core.config) == Ok(true) {
         // Stored now, so that also after a crash the next start is known to be another one.
@@ -297,7 +297,7 @@ pub(super) fn handle_orphans(core: &mut Core, id: JobId, step: OrphanStep) {
             OrphanStep::Fail => {
                 let word = kind.word();
                 let note = format!("{word} {what}: the manager was restarted while it was open");
-                commands::finish_perilog(core, id, kind, &what, 1, Some(note));
+                perilogs::finish(core, id, kind, &what, 1, Some(note));
             }
         }
     }

@@ -81,3 +81,45 @@ impl Timers {
         Some(due)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(timers: &mut Timers, due: Due) -> TimerId {
+        timers.start(&mut Effects::default(), Timestamp::from_secs(1.0), due)
+    }
+
+    fn plugin(timers: &mut Timers, plugin: u64, key: u64) -> TimerId {
+        let work = RemoteWork::Commands(Vec::new());
+        start(timers, Due::Plugin(PluginKey(plugin), TimerKey(key), work))
+    }
+
+    #[test]
+    fn a_timer_fires_once_and_not_after_it_was_stopped() {
+        let mut timers = Timers::default();
+        let (first, second) =
+            (start(&mut timers, Due::Heartbeat), start(&mut timers, Due::ReservationEnd));
+        timers.stop(Some(second));
+        assert!(matches!(timers.fire(first), Some(Due::Heartbeat)));
+        assert!(timers.fire(first).is_none());
+        assert!(timers.fire(second).is_none());
+    }
+
+    #[test]
+    fn the_timers_of_a_removed_plugin_do_not_fire() {
+        let mut timers = Timers::default();
+        let (own, other) = (plugin(&mut timers, 1, 10), plugin(&mut timers, 2, 11));
+        timers.stop_timers_of(&[PluginKey(1)]);
+        assert!(timers.fire(own).is_none());
+        assert!(timers.fire(other).is_some());
+    }
+
+    #[test]
+    fn a_plugin_stops_its_timer_by_its_key() {
+        let mut timers = Timers::default();
+        let timer = plugin(&mut timers, 1, 10);
+        timers.stop_plugin_timer(TimerKey(10));
+        assert!(timers.fire(timer).is_none());
+    }
+}

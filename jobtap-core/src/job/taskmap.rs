@@ -274,5 +274,4 @@ impl fmt::Display for TaskMap {
 }
 
 #[cfg(test)]
-#[path = "taskmap_tests.rs"]
 mod tests;

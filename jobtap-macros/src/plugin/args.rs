@@ -12,7 +12,7 @@ use crate::errors::ErrorSink;
 const KEYS: &[&str] =
     &["name", "load", "load_order", "before", "after", "data", "instance_data", "crate"];
 
-/// One `key = value`; the value stays raw until the key says what it is.
+/// A `key = value`.
 struct Arg {
     key: Ident,
     value: Value,
@@ -37,7 +37,7 @@ impl Parse for Arg {
     }
 }
 
-/// A value without its key is most likely the name.
+/// The error for a value without a key, which is most likely the name.
 fn no_key(input: ParseStream<'_>) -> syn::Error {
     let name = input.fork().parse::<LitStr>();
     let name = name.map_or_else(|_| "my-plugin".to_owned(), |name| name.value());
@@ -75,7 +75,8 @@ pub(crate) fn parse(tokens: TokenStream, errors: &ErrorSink<'_>) -> PluginArgs {
     args
 }
 
-/// Takes `#[jobtap(crate = path)]` off the block's attributes: the other place for `crate`.
+/// Removes `#[jobtap(crate = path)]` from the block's attributes and reads it. It is the other place for
+/// `crate`, for code that `macro_rules!` makes.
 pub(crate) fn take_crate(
     attributes: &mut Vec<Attribute>,
     args: &mut PluginArgs,

@@ -15,7 +15,7 @@ use super::model::{
 };
 use super::signature;
 
-/// The items to emit after the impl block.
+/// Returns the items to emit after the impl block.
 pub(crate) fn expand(plugin: &Plugin) -> TokenStream {
     let krate = plugin.args.krate();
     let p = quote!(#krate::__private);
@@ -27,10 +27,10 @@ pub(crate) fn expand(plugin: &Plugin) -> TokenStream {
     let descriptor = descriptor(plugin, &own, &krate, &p);
     let registered = (!plugin.broken)
         .then(|| quote!(#krate::__jobtap_register!(<#self_ty as #p::Plugin>::DESCRIPTOR);));
-    // A type that isn't known is told of the author's block and of this one; with the same advice, which
-    // is about the place behind `impl`, it is told once.
+    // The compiler reports an unknown type for the author's block and for this one. It shows equal errors
+    // once, and these are equal when both advise about the same `impl`.
     let keyword = Token![impl](plugin.impl_span);
-    // A path to a renamed SDK begins in the author's own scope, where the prelude has the same names.
+    // A path to a renamed SDK may be longer than the author's scope requires.
     let quiet = plugin.args.krate.as_ref().map(|_| quote!(#[allow(unused_qualifications)]));
     let implementation = quote_spanned! {self_ty.span()=>
         #quiet
@@ -63,7 +63,7 @@ pub(crate) fn expand(plugin: &Plugin) -> TokenStream {
     }
 }
 
-/// The topics that handlers name by a path, each once.
+/// Returns the topics that handlers name by a path, each once.
 fn own_topics(handlers: &[Handler]) -> Vec<&Path> {
     let mut own: Vec<&Path> = Vec::new();
     for topic in handlers.iter().flat_map(|handler| &handler.topics) {
@@ -75,13 +75,13 @@ fn own_topics(handlers: &[Handler]) -> Vec<&Path> {
     own
 }
 
-/// What the author's path is called in the code of the handlers: there it is written only here, so
-/// that one that leads nowhere is told once.
+/// Returns the alias of an author's path. The path itself is written only in the alias, so that the compiler
+/// reports an unknown path once.
 fn alias(index: usize, path: &Path) -> Ident {
     Ident::new(&format!("__OwnTopic{index}"), path.span())
 }
 
-/// Two paths may lead to one topic, which only the compiler sees.
+/// Returns checks that the paths of two handlers lead to different topics, which only the compiler knows.
 fn differ(plugin: &Plugin, own: &[&Path], krate: &TokenStream, p: &TokenStream) -> TokenStream {
     let paths = |handler: &Handler| -> Vec<Path> {
         let paths = handler.topics.iter().filter_map(|topic| match &topic.kind {
@@ -101,7 +101,7 @@ fn differ(plugin: &Plugin, own: &[&Path], krate: &TokenStream, p: &TokenStream) 
                 let alias = Ident::new(&alias(index, path).to_string(), at);
                 quote_spanned!(at=> <#alias as #krate::topic::Topic>::NAME)
             };
-            // One path twice is told by the macro itself.
+            // The same path twice was reported already.
             for (first, path) in earlier.iter().filter(|(_, path)| *path != later) {
                 let (conditions, one, other) = (both(first, handler), name(path), name(&later));
                 checks.extend(quote_spanned! {at=>
@@ -153,7 +153,7 @@ fn descriptor(plugin: &Plugin, own: &[&Path], krate: &TokenStream, p: &TokenStre
     }
 }
 
-/// Declares the plugin's data, with what `#[data(..)]` on its type says.
+/// Declares the plugin's data, as `#[data(..)]` on its type says.
 fn keeps(data: &Type, kind: &str, self_ty: &Type, p: &TokenStream) -> TokenStream {
     let kind = Ident::new(kind, Span::call_site());
     let form = quote_spanned!(data.span()=> #p::form::<#data>);
@@ -167,7 +167,7 @@ fn keeps(data: &Type, kind: &str, self_ty: &Type, p: &TokenStream) -> TokenStrea
     }
 }
 
-/// The closure that gives the schema of the plugin's own configuration.
+/// Returns the closure that returns the schema of the plugin's own configuration.
 fn schema(init: &Init, p: &TokenStream) -> TokenStream {
     let params = match init {
         Init::Function(build) => build.params.as_slice(),
@@ -187,7 +187,7 @@ fn schema(init: &Init, p: &TokenStream) -> TokenStream {
     })
 }
 
-/// The closure that builds an instance.
+/// Returns the closure that builds an instance.
 fn new(init: &Init, self_ty: &Type, p: &TokenStream) -> TokenStream {
     let Build { ident: function, params, output } = match init {
         Init::Function(build) => &**build,
@@ -217,7 +217,7 @@ fn new(init: &Init, self_ty: &Type, p: &TokenStream) -> TokenStream {
     })
 }
 
-/// One table entry for each topic of a handler.
+/// Returns an entry of the descriptor for each topic of a handler.
 fn entries(handler: &Handler, own: &[&Path], krate: &TokenStream, p: &TokenStream) -> TokenStream {
     let method = handler.ident.unraw().to_string();
     let topics: Vec<TokenStream> =
@@ -251,7 +251,7 @@ fn entries(handler: &Handler, own: &[&Path], krate: &TokenStream, p: &TokenStrea
             OnKind::Known(found) => found.key.as_str(),
             OnKind::Own(_) => "",
         };
-        // At the author's topic, so that an error about it is always the same one, told once.
+        // All at the author's topic: the compiler shows equal errors at one place once.
         let topic_trait = respan(&quote!(#krate::topic::Topic), topic.span);
         let id = quote_spanned!(topic.span=> <#topic_type as #topic_trait>::ID);
         let name = quote_spanned!(topic.span=> <#topic_type as #topic_trait>::NAME);
@@ -284,7 +284,7 @@ fn topic_type(topic: &OnTopic, own: &[&Path], krate: &TokenStream) -> TokenStrea
     }
 }
 
-/// How the work of an `async` handler is treated.
+/// Returns how the work of an `async` handler is treated.
 fn policy(handler: &Handler, p: &TokenStream) -> TokenStream {
     let on_restart = match handler.policy.on_restart {
         None => quote!(#p::Option::None),
@@ -299,7 +299,7 @@ fn policy(handler: &Handler, p: &TokenStream) -> TokenStream {
     quote!(#p::AsyncPolicy { on_restart: #on_restart, timeout: #timeout, run_on: #run_on })
 }
 
-/// The closure that takes the parameters, calls the method, and reads what it returned.
+/// Returns the closure that takes the parameters, calls the method, and converts what it returns.
 fn call(handler: &Handler, set: &TokenStream, p: &TokenStream) -> TokenStream {
     let method = &handler.ident;
     let (plugin, args, call) = (local("plugin"), local("args"), local("call"));
@@ -327,7 +327,7 @@ fn call(handler: &Handler, set: &TokenStream, p: &TokenStream) -> TokenStream {
     };
     let plugin = if handler.has_self { quote!(#plugin) } else { quote!(_) };
     let calls = !handler.params.is_empty() || handler.is_async || handler.service.is_some();
-    // For which topics is left to its uses, which stand at the author's tokens.
+    // Its topics are inferred from its uses, which have the author's spans, and so have errors about them.
     let (args, begin) = if calls {
         (quote!(#args), quote!(let #call = #p::Call::new(#args);))
     } else {
@@ -336,13 +336,13 @@ fn call(handler: &Handler, set: &TokenStream, p: &TokenStream) -> TokenStream {
     quote!(|#plugin, #args| {
         #begin
         #(#takes)*
-        // Boxed by `?`: a failure is rare, and every outcome would be as large.
+        // `?` boxes the failure: it is rare, and would make every outcome as large.
         #p::Result::Ok(#result?)
     })
 }
 
-/// What a service returns, as its reply. A `Result` is read by its two types: since a `Result` can be
-/// written as JSON too, an error of the wrong type would else be an answer.
+/// Returns the code that sends what a service returns. A `Result` is taken apart by its two types: it is
+/// `Serialize` itself, so an error of a wrong type would be sent as an answer.
 fn answered(
     output: &Type,
     is_async: bool,
@@ -355,7 +355,7 @@ fn answered(
         (None, _) => (quote!(#output), called.clone()),
         (Some((answer, error)), is_async) => {
             let (answered, refusal) = (local("answered"), local("refusal"));
-            // Not a closure, which clippy would find redundant in the author's code.
+            // No closure, which clippy would report as redundant in the author's code.
             let refused = quote_spanned! {error.span()=>
                 <#error as #p::Refusal>::refusal(#refusal)
             };
@@ -387,8 +387,8 @@ fn arguments(count: usize) -> Vec<Ident> {
     (0..count).map(|index| local(&format!("argument_{index}"))).collect()
 }
 
-/// A variable that no name of the author's can be taken for: neither a variable, by its place, nor a
-/// constant, by its name.
+/// Returns a variable that can't clash with the author's names: hygiene keeps it apart from variables, and
+/// its name from constants, which hygiene doesn't cover.
 fn local(name: &str) -> Ident {
     Ident::new(&format!("__{name}"), Span::mixed_site())
 }

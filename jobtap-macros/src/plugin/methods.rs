@@ -13,7 +13,7 @@ use crate::errors::ErrorSink;
 /// The attributes that mark a method.
 pub(crate) const MARKS: [&str; 3] = ["on", "init", "service"];
 
-/// Takes the marks off the methods and reads what they say.
+/// Removes the marks from the methods and reads them.
 pub(crate) fn take(item_impl: &mut ItemImpl, args: &PluginArgs, errors: &ErrorSink<'_>) -> Methods {
     let krate = args.krate();
     let mut methods = Methods::default();

@@ -13,7 +13,7 @@ use super::model::{OnKind, OnTopic};
 use crate::errors::ErrorSink;
 use crate::topics;
 
-/// Parameters that belong to the callback and are handed over.
+/// Parameters that are taken by value.
 const BY_VALUE: &[&str] = &[
     "Caller",
     "Cx",
@@ -83,7 +83,7 @@ fn check_reference(reference: &TypeReference, topics: &[OnTopic]) -> Option<syn:
     })
 }
 
-/// A handler has the same parameters in every build.
+/// Refuses `#[cfg]` on parameters: a handler has the same parameters in every build.
 pub(crate) fn check_attributes(method: &ImplItemFn, errors: &ErrorSink<'_>) {
     for input in &method.sig.inputs {
         let FnArg::Typed(param) = input else { continue };
@@ -106,7 +106,7 @@ fn check_context(param: &Type, topics: &[OnTopic], errors: &ErrorSink<'_>) {
     };
     let mut names: Vec<&str> = Vec::new();
     for topic in topics {
-        // A type of the author's own may go by any path: that is left to the compiler.
+        // An author's own topic may be named by any path, so only the compiler can compare it.
         let OnKind::Known(found) = &topic.kind else {
             return;
         };
@@ -119,7 +119,7 @@ fn check_context(param: &Type, topics: &[OnTopic], errors: &ErrorSink<'_>) {
         [one] => (*one).to_owned(),
         many => format!("({})", many.join(", ")),
     };
-    // A type of the author's own in the place of a topic is left to the compiler.
+    // The compiler reports a type that is no topic.
     if written(context).is_some_and(|written| written == names || !all_known(&written)) {
         return;
     }
@@ -132,8 +132,8 @@ fn check_context(param: &Type, topics: &[OnTopic], errors: &ErrorSink<'_>) {
     ));
 }
 
-/// Puts a topic into every context that is written without one, or with a list of them, which was
-/// reported: the compiler would only say once more that one is missing or too many.
+/// Puts a topic into every context that is written without one, or with several, since the compiler would
+/// report that a second time.
 pub(crate) fn complete_contexts(method: &mut ImplItemFn, topic: &TokenStream) {
     for input in &mut method.sig.inputs {
         let FnArg::Typed(param) = input else { continue };

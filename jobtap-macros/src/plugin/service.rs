@@ -11,7 +11,7 @@ use crate::arguments;
 use crate::errors::ErrorSink;
 use crate::topics::Found;
 
-/// What the attribute says.
+/// The arguments of the attribute.
 pub(crate) struct Service {
     /// Empty for a service that goes by the plugin's name alone.
     pub(crate) name: String,

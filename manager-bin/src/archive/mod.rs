@@ -263,11 +263,16 @@ mod tests {
             std::fs::File::create(&file).unwrap().write_all(&bytes).unwrap();
             let state = dir.path().join("s");
             std::fs::create_dir(&state).unwrap();
-            if restore(&state, &file).is_err() {
-                // Nothing is left that would stop another try.
-                std::fs::write(&file, archive(&[("a", "x")])).unwrap();
-                restore(&state, &file).unwrap();
-            }
+            let restored = match restore(&state, &file) {
+                Ok(restored) => restored,
+                Err(_) => {
+                    // Nothing is left that would stop another try.
+                    prop_assert_eq!(std::fs::read_dir(&state).unwrap().count(), 0);
+                    std::fs::write(&file, archive(&[("a", "x")])).unwrap();
+                    restore(&state, &file).unwrap()
+                }
+            };
+            prop_assert_eq!(content(&state).len(), restored.keys as usize);
         }
     }
 }

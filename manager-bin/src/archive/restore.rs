@@ -30,7 +30,7 @@ pub struct Restored {
     pub jobs: u64,
     /// The number of keys, those of jobs included.
     pub keys: u64,
-    /// The number of entries that aren't stored here: links between parts of a KVS, an index.
+    /// The paths of entries that aren't stored here: links between parts of a KVS, an index.
     pub skipped: Vec<String>,
 }
 

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use super::composition::Composition;
 use super::error::BuildError;
-use super::job::{self, Options};
 use super::manifest::{Manifest, PluginEntry};
-use super::scan::Found;
+use super::pipeline::{self, Options};
+use super::scan::Declared;
 use crate::files;
 
 /// A plugin of a manager that may be built.
@@ -51,7 +51,7 @@ pub struct Explanation {
 /// # Errors
 /// As [`build`](super::build), before compiling.
 pub fn explain(manifest: &Manifest, options: &Options) -> Result<Explanation, BuildError> {
-    let prepared = job::prepare(manifest, options)?;
+    let prepared = pipeline::prepare(manifest, options)?;
     let (plan, composition) = (&prepared.plan, prepared.composition);
     let mut plugins = Vec::new();
     for name in &composition.order {
@@ -70,12 +70,12 @@ pub fn explain(manifest: &Manifest, options: &Options) -> Result<Explanation, Bu
             reasons: reasons(found, entry, &composition.order),
         });
     }
-    let linked = |found: &&Found| !composition.order.contains(&found.name);
+    let linked = |found: &&Declared| !composition.order.contains(&found.name);
     let left_out = plan.sdk.builtins.iter().filter(linked).map(|found| found.name.clone());
     Ok(Explanation { left_out: left_out.collect(), plugins, composition })
 }
 
-fn reasons(found: &Found, entry: Option<&PluginEntry>, order: &[String]) -> Vec<String> {
+fn reasons(found: &Declared, entry: Option<&PluginEntry>, order: &[String]) -> Vec<String> {
     let mut reasons = Vec::new();
     match entry {
         None if found.name.starts_with('.') => {

@@ -90,6 +90,14 @@ impl Generated {
     /// Writes the crate into a directory with copies in the place of links, so that it is complete.
     pub(super) fn eject(&self, plan: &Plan, directory: &Path) -> Result<(), BuildError> {
         sdk::write_tree(directory, &self.files)?;
+        for name in self.links.keys() {
+            // A file that an earlier copy had and the sources no longer have would be compiled, too.
+            let copy = directory.join(name);
+            match std::fs::remove_dir_all(&copy) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                removed => removed.map_err(BuildError::file(&copy))?,
+            }
+        }
         plan.sdk.copy(&directory.join("sdk"))?;
         for (name, from) in self.links.iter().filter(|(name, _)| *name != "sdk") {
             sdk::write_tree(&directory.join(name), &super::checksum::files_below(from)?)?;

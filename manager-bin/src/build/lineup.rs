@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::error::BuildError;
 use super::plan::Plan;
 use super::resolve::{self, Package, Resolved};
-use super::scan::{self, Found};
+use super::scan::{self, Declared};
 
 /// A crate with its plugins.
 #[derive(Debug)]
@@ -18,9 +18,9 @@ pub(super) struct Member {
     /// The crate's name.
     pub(super) name: String,
     /// The plugins that its source has with the features that are on.
-    pub(super) plugins: Vec<Found>,
+    pub(super) plugins: Vec<Declared>,
     /// Its schedulers, likewise.
-    pub(super) schedulers: Vec<Found>,
+    pub(super) schedulers: Vec<Declared>,
 }
 
 /// The plugins of a manager.
@@ -70,13 +70,13 @@ impl Lineup {
 }
 
 /// Returns the plugins and schedulers of a crate that are compiled with its features.
-fn compiled(package: &Package, resolved: &Resolved) -> Result<Vec<Found>, BuildError> {
+fn compiled(package: &Package, resolved: &Resolved) -> Result<Vec<Declared>, BuildError> {
     let on = resolved.features(&package.id);
     let all = resolve::library(package).map(scan::library).unwrap_or_default();
     let names: Vec<String> = all.iter().map(|found| found.name.clone()).collect();
     let wants = all.iter().flat_map(|found| found.features.clone()).collect::<Vec<_>>();
-    let is_on = |found: &Found| found.features.iter().all(|feature| on.contains(feature));
-    let compiled: Vec<Found> = all.into_iter().filter(is_on).collect();
+    let is_on = |found: &Declared| found.features.iter().all(|feature| on.contains(feature));
+    let compiled: Vec<Declared> = all.into_iter().filter(is_on).collect();
     match (compiled.is_empty(), names.is_empty()) {
         (false, _) => Ok(compiled),
         (true, true) => Err(BuildError::refused(format!(

@@ -8,7 +8,7 @@ use jobtap_core::suggest::nearest;
 use super::error::BuildError;
 use super::manifest::{Manifest, PluginEntry};
 use super::requirement;
-use super::scan::Found;
+use super::scan::Declared;
 use super::sdk::Sdk;
 
 /// What is to be built.
@@ -23,7 +23,7 @@ pub(super) struct Plan {
     /// Features of `jobtap-builtins`.
     pub(super) features: Vec<String>,
     /// The builtins that these features link.
-    pub(super) builtins: Vec<Found>,
+    pub(super) builtins: Vec<Declared>,
 }
 
 impl Plan {
@@ -56,7 +56,7 @@ impl Plan {
 }
 
 /// Returns the builtins that the manifest asks for.
-fn choose(manifest: &Manifest, sdk: &Sdk) -> Result<Vec<Found>, BuildError> {
+fn choose(manifest: &Manifest, sdk: &Sdk) -> Result<Vec<Declared>, BuildError> {
     let manager = &manifest.manager;
     let named = manager.builtins.iter().flatten().chain(&manager.without);
     for name in named {
@@ -73,7 +73,7 @@ fn choose(manifest: &Manifest, sdk: &Sdk) -> Result<Vec<Found>, BuildError> {
             ),
         }));
     }
-    let wanted = |found: &&Found| match &manager.builtins {
+    let wanted = |found: &&Declared| match &manager.builtins {
         Some(only) => only.contains(&found.name),
         None => !manager.without.contains(&found.name),
     };

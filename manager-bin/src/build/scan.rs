@@ -12,7 +12,7 @@ use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
 /// A plugin or a scheduler in a crate's source.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct Declared {
     /// Its name.
     pub(super) name: String,
     /// Whether it is a scheduler, and no plugin.
@@ -29,7 +29,7 @@ pub(super) struct Found {
 
 /// Returns the plugins and schedulers of a library in the order of the source. A file that can't be read
 /// or parsed has none: the compiler reports what is wrong with it.
-pub(super) fn library(root: &Path) -> Vec<Found> {
+pub(super) fn library(root: &Path) -> Vec<Declared> {
     let mut found = Vec::new();
     let directory = root.parent().map(Path::to_path_buf).unwrap_or_default();
     file(root, &directory, &Conditions::default(), &mut found);
@@ -64,22 +64,22 @@ impl Conditions {
 }
 
 /// Reads a file; `directory` has the files of its modules.
-fn file(path: &Path, directory: &Path, conditions: &Conditions, found: &mut Vec<Found>) {
+fn file(path: &Path, directory: &Path, conditions: &Conditions, found: &mut Vec<Declared>) {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     if let Ok(tokens) = text.parse::<TokenStream>() {
-        let place = Place { file: path.to_path_buf(), directory: directory.to_path_buf() };
+        let place = Source { file: path.to_path_buf(), directory: directory.to_path_buf() };
         items(tokens, &place, conditions, found);
     }
 }
 
 /// The file of some code, and the directory with the files of its modules.
-struct Place {
+struct Source {
     file: PathBuf,
     directory: PathBuf,
 }
 
 /// Reads the items of a file or of a block.
-fn items(tokens: TokenStream, place: &Place, conditions: &Conditions, found: &mut Vec<Found>) {
+fn items(tokens: TokenStream, place: &Source, conditions: &Conditions, found: &mut Vec<Declared>) {
     let mut conditions = conditions.clone();
     let mut attributes: Vec<Group> = Vec::new();
     let mut words: Vec<String> = Vec::new();
@@ -128,9 +128,9 @@ fn module(words: &[String]) -> Option<String> {
 fn outer_module(
     name: &str,
     attributes: &[Group],
-    place: &Place,
+    place: &Source,
     conditions: &Conditions,
-    found: &mut Vec<Found>,
+    found: &mut Vec<Declared>,
 ) {
     let conditions = conditions.and(attributes);
     let named = attributes.iter().find_map(|group| {
@@ -157,37 +157,37 @@ fn block(
     group: &Group,
     attributes: &[Group],
     words: &[String],
-    place: &Place,
+    place: &Source,
     conditions: &Conditions,
-    found: &mut Vec<Found>,
+    found: &mut Vec<Declared>,
 ) {
     if conditions.never || words.first().is_some_and(|word| word == "macro_rules") {
         return;
     }
     if let Some(plugin) = attributes.iter().find_map(plugin) {
         let (features, conditional) = (conditions.features.clone(), conditions.other);
-        found.push(Found { features, conditional, ..plugin });
+        found.push(Declared { features, conditional, ..plugin });
         return;
     }
     let directory = match module(words) {
         Some(name) => place.directory.join(name),
         None => place.directory.clone(),
     };
-    let place = Place { file: place.file.clone(), directory };
+    let place = Source { file: place.file.clone(), directory };
     items(group.stream(), &place, conditions, found);
 }
 
 /// Reads `scheduler!`: the name is its first string outside of attributes.
-fn scheduler(group: &Group, conditions: &Conditions) -> Option<Found> {
+fn scheduler(group: &Group, conditions: &Conditions) -> Option<Declared> {
     let mut values = group.stream().into_iter();
     let literal = values.find(|token| matches!(token, TokenTree::Literal(_)))?;
     let name = texts(literal).pop().filter(|_| !conditions.never)?;
     let (features, conditional) = (conditions.features.clone(), conditions.other);
-    Some(Found { name, scheduler: true, features, conditional, ..Found::default() })
+    Some(Declared { name, scheduler: true, features, conditional, ..Declared::default() })
 }
 
 /// Reads `jobtap_plugin(..)` in an attribute.
-fn plugin(attribute: &Group) -> Option<Found> {
+fn plugin(attribute: &Group) -> Option<Declared> {
     let mut name_before = String::new();
     for token in attribute.stream() {
         match token {
@@ -198,8 +198,8 @@ fn plugin(attribute: &Group) -> Option<Found> {
     None
 }
 
-fn arguments(group: &Group) -> Option<Found> {
-    let mut found = Found::default();
+fn arguments(group: &Group) -> Option<Declared> {
+    let mut found = Declared::default();
     let mut key = String::new();
     let mut tokens = group.stream().into_iter();
     while let Some(token) = tokens.next() {
@@ -237,7 +237,7 @@ fn texts(value: TokenTree) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn scan(files: &[(&str, &str)]) -> Vec<Found> {
+    fn scan(files: &[(&str, &str)]) -> Vec<Declared> {
         let directory = tempfile::tempdir().unwrap();
         for (name, text) in files {
             let file = directory.path().join(name);
@@ -260,11 +260,11 @@ mod tests {
             #[jobtap_core::jobtap_plugin(name = \"p\", before = [\"a\", \"b\"], after = [\"c\"], load = \"by-name\")]
             impl P { #[on(\"job.new\")] fn new(&self) {} }";
         let found = scan(&[("lib.rs", text)]);
-        let expected = Found {
+        let expected = Declared {
             name: "p".into(),
             before: vec!["a".into(), "b".into()],
             after: vec!["c".into()],
-            ..Found::default()
+            ..Declared::default()
         };
         assert_eq!(found, [expected]);
     }

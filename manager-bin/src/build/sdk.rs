@@ -7,7 +7,7 @@ use semver::Version;
 
 use super::checksum;
 use super::error::BuildError;
-use super::scan::{self, Found};
+use super::scan::{self, Declared};
 use crate::files;
 
 /// The sources that `build.rs` packed: for each file its name, its length and its bytes.
@@ -33,7 +33,7 @@ pub(super) struct Sdk {
     /// SHA-256 of its packages.
     pub(super) checksum: String,
     /// Its builtin plugins.
-    pub(super) builtins: Vec<Found>,
+    pub(super) builtins: Vec<Declared>,
     /// Whether it is the copy that this program carries.
     pub(super) embedded: bool,
 }

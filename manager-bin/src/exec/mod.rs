@@ -56,7 +56,6 @@ pub struct StartJob {
     /// `attributes.system.shell.options` of the jobspec, or null.
     pub shell_options: serde_json::Value,
     /// Files that come with the job, by name (RFC 37); `attributes.system.files`, or null.
-    #[serde(default)]
     pub files: serde_json::Value,
     /// The job's own directory, where it has one; the target's to say.
     #[serde(skip)]
@@ -66,15 +65,12 @@ pub struct StartJob {
     /// The allocated resources (R, RFC 20).
     pub resources: serde_json::Value,
     /// The nodes in the order of ranks, with the tasks of each; tasks are ranked node by node.
-    #[serde(default)]
     pub nodes: Vec<NodeTasks>,
     /// Whether the job's `start` event is on record: the job must be running or have ended already.
     pub reattach: bool,
     /// What of the job's events the manager has on record, so that none of them comes twice.
-    #[serde(default)]
     pub seen: Seen,
     /// How the job is killed when the target itself has to end it, without the manager.
-    #[serde(default)]
     pub kill: KillPolicy,
 }
 

@@ -138,6 +138,7 @@ impl Site {
             ntasks,
             cwd: self.dir.path().to_owned(),
             env: vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
+            nodes: vec![NodeTasks { rank: 0, ntasks }],
             ..StartJob::default()
         }
     }

@@ -44,6 +44,8 @@ pub(super) enum Work {
     RemoveRecord(JobId),
     /// Ask all plugins for the priority of each of these jobs.
     AskPriorities(VecDeque<JobId>),
+    /// Close what a plugin has open that has just been faulted.
+    CloseFaulted(PluginKey),
     /// Free what a plugin retained of a job before the restart, unless it has asked for it again.
     FreeUnclaimed(PluginKey, JobId),
     /// Introduce these active jobs to a plugin that has just been loaded.

@@ -18,9 +18,6 @@ pub(super) mod schedule;
 
 use std::collections::BTreeSet;
 
-pub use nodes::RESOURCE_LOG;
-pub use retained::RETAINED;
-
 use super::jobs::{Jobs, Record};
 use crate::job::JobId;
 use crate::queue::Queues;

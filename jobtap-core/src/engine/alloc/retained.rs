@@ -4,19 +4,11 @@
 //! that after a restart no other job gets them before the plugin was asked whether it still needs
 //! them.
 
-use std::sync::Arc;
-
 use super::Allocation;
-use crate::engine::agenda::{Cause, Frame, Purpose, Subject, Work};
-use crate::engine::api::{Level, Write};
-use crate::engine::core::Core;
-use crate::engine::dispatch::{Plugins, frames};
-use crate::engine::events;
 use crate::engine::jobs::Jobs;
 use crate::host::PluginKey;
 use crate::job::JobId;
 use crate::resource::{Idset, ResourceSet};
-use crate::topic::TopicId;
 
 /// The instance keys under which retained resources are stored: `JOB.PLUGIN` follows, and the value is
 /// an R.
@@ -24,12 +16,12 @@ pub const RETAINED: &str = "jobtap.kept.";
 
 /// What one plugin retains of one job's resources.
 #[derive(Debug)]
-struct Retained {
-    job: JobId,
-    plugin: PluginKey,
-    resources: ResourceSet,
+pub(in crate::engine) struct Retained {
+    pub(in crate::engine) job: JobId,
+    pub(in crate::engine) plugin: PluginKey,
+    pub(in crate::engine) resources: ResourceSet,
     /// It is from an earlier run, and the plugin has not asked for it again yet.
-    unclaimed: bool,
+    pub(in crate::engine) unclaimed: bool,
 }
 
 /// All retained resources.
@@ -57,18 +49,33 @@ impl RetainedSets {
     }
 
     /// What is retained of a job by any plugin.
-    fn union_of(&self, job: JobId) -> ResourceSet {
+    pub(in crate::engine) fn union_of(&self, job: JobId) -> ResourceSet {
         let mut all = ResourceSet::new();
         self.of_job(job).for_each(|set| all.union_with(&set.resources));
         all
     }
 
-    fn find(&mut self, plugin: PluginKey, job: JobId) -> Option<&mut Retained> {
+    /// What one plugin retains of one job.
+    pub(in crate::engine) fn find(
+        &mut self,
+        plugin: PluginKey,
+        job: JobId,
+    ) -> Option<&mut Retained> {
         self.sets.iter_mut().find(|set| set.job == job && set.plugin == plugin)
     }
 
+    /// Adds a set; the pool must have given it out already.
+    pub(in crate::engine) fn push(&mut self, set: Retained) {
+        self.sets.push(set);
+    }
+
     /// Takes ranks from a plugin; returns what of them no other plugin retains.
-    fn take(&mut self, plugin: PluginKey, job: JobId, ranks: &Idset) -> Option<ResourceSet> {
+    pub(in crate::engine) fn take(
+        &mut self,
+        plugin: PluginKey,
+        job: JobId,
+        ranks: &Idset,
+    ) -> Option<ResourceSet> {
         let set = self.find(plugin, job)?;
         let mut free = set.resources.with_ranks(ranks);
         set.resources = set.resources.without_ranks(ranks);
@@ -99,68 +106,22 @@ pub(in crate::engine) fn retainable(
 }
 
 /// What of a set is free, or retained of the same job.
-fn available(alloc: &Allocation, job: JobId, wanted: &ResourceSet) -> ResourceSet {
+pub(in crate::engine) fn available(
+    alloc: &Allocation,
+    job: JobId,
+    wanted: &ResourceSet,
+) -> ResourceSet {
     let mut available = alloc.pool.unheld_of(wanted);
     available.union_with(&wanted.intersection(&alloc.retained.union_of(job)));
     available
 }
 
-/// Has a plugin retain what a job has just freed.
-pub(in crate::engine) fn retain(core: &mut Core, plugin: PluginKey, job: JobId) {
-    if let Some(set) = core.alloc.retained.find(plugin, job) {
-        set.unclaimed = false;
-    } else if let Some(resources) = retainable(&core.alloc, &core.jobs, plugin, job) {
-        add(core, plugin, job, resources, false);
-    }
-}
-
-/// Takes resources out of the pool for a plugin, but for those that others retain already.
-fn add(core: &mut Core, plugin: PluginKey, job: JobId, resources: ResourceSet, unclaimed: bool) {
-    let alloc = &mut core.alloc;
-    let rest = resources.difference(&alloc.retained.union_of(job));
-    if !alloc.pool.claim(&rest) {
-        let text = format!("{job}: {} can't be kept: in use", rest.summary());
-        return core.log(Level::Error, text);
-    }
-    alloc.retained.sets.push(Retained { job, plugin, resources, unclaimed });
-    store(core, plugin, job);
-}
-
-/// Frees ranks that a plugin retains.
-pub(in crate::engine) fn free(core: &mut Core, plugin: PluginKey, job: JobId, ranks: &Idset) {
-    if let Some(free) = core.alloc.retained.take(plugin, job, ranks) {
-        core.alloc.pool.release(&free);
-        store(core, plugin, job);
-    }
-}
-
-/// Frees everything that plugins retain that are gone.
-pub(in crate::engine) fn free_all_of(core: &mut Core, gone: &[PluginKey]) {
-    let of_gone = core.alloc.retained.iter().filter(|(_, plugin, _)| gone.contains(plugin));
-    let all: Vec<_> = of_gone.map(|(job, plugin, set)| (job, plugin, set.ranks())).collect();
-    for (job, plugin, ranks) in all {
-        free(core, plugin, job, &ranks);
-    }
-}
-
-fn store(core: &mut Core, plugin: PluginKey, job: JobId) {
-    let key = key(job, &core.plugins.name(plugin));
-    let write = match core.alloc.retained.find(plugin, job) {
-        Some(set) => Write::PutInstance { key, value: set.resources.to_json() },
-        None => Write::RemoveInstance { key },
-    };
-    core.effects.writes.push(write);
-}
-
-/// What is retained, with the names of the plugins, for messages.
-pub(in crate::engine) fn by_name<'a>(
-    retained: &'a RetainedSets,
-    plugins: &'a Plugins,
-) -> impl Iterator<Item = (JobId, Arc<str>, &'a ResourceSet)> {
-    retained.iter().map(|(job, plugin, set)| (job, plugins.name(plugin), set))
-}
-
 impl RetainedSets {
+    /// Takes what was retained when the last run ended, by job and the plugin's name.
+    pub(in crate::engine) fn take_stored(&mut self) -> Vec<(JobId, String, ResourceSet)> {
+        std::mem::take(&mut self.stored)
+    }
+
     /// Takes over what was stored under [`RETAINED`] and `key`.
     ///
     /// # Errors
@@ -174,42 +135,46 @@ impl RetainedSets {
     }
 }
 
-/// Retains again what was retained when the last run ended, and shows each plugin the job's `free`
-/// event again, so that it can say whether it still needs the resources.
-pub(in crate::engine) fn resume(core: &mut Core) {
-    for (job, name, stored) in std::mem::take(&mut core.alloc.retained.stored) {
-        let resources = available(&core.alloc, job, &stored);
-        let plugin = core.plugins.stack.find(&name).map(|plugin| plugin.key());
-        let Some(plugin) = plugin.filter(|_| !resources.is_empty()) else {
-            core.log(Level::Error, format!("{name} keeps nothing of {job} any more"));
-            let key = key(job, &name);
-            core.effects.writes.push(Write::RemoveInstance { key });
-            continue;
-        };
-        add(core, plugin, job, resources, true);
-        core.agenda.push(Work::FreeUnclaimed(plugin, job));
-        show_free_event(core, plugin, job);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nodes(ranks: &str) -> ResourceSet {
+        let text = format!(
+            r#"{{"version":1,"execution":{{"R_lite":[{{"rank":"{ranks}","children":{{"core":"0"}}}}],
+                "nodelist":["n[{ranks}]"],"starttime":0,"expiration":0}}}}"#
+        );
+        text.parse().unwrap()
     }
-}
 
-fn show_free_event(core: &mut Core, plugin: PluginKey, job: JobId) {
-    let entry = Arc::new(events::bare(core.clock.now, "free"));
-    let handlers = core.plugins.stack.members(TopicId::JobEvent, &entry.name, |key| key == plugin);
-    let subject = Subject::Cause(Cause::Event(entry));
-    let frame = Frame::new(TopicId::JobEvent, job, Purpose::Notify);
-    frames::push_to(core, Frame { subject, ..frame }, handlers);
-}
-
-/// Frees what a plugin retained before the restart and has not asked for again.
-pub(in crate::engine) fn free_unclaimed(core: &mut Core, plugin: PluginKey, job: JobId) {
-    let unclaimed = core.alloc.retained.find(plugin, job).filter(|set| set.unclaimed);
-    if let Some(ranks) = unclaimed.map(|set| set.resources.ranks()) {
-        let name = core.plugins.name(plugin);
-        core.log(Level::Warning, format!("{name} has not kept {job}'s resources on"));
-        free(core, plugin, job, &ranks);
+    fn retain(sets: &mut RetainedSets, plugin: u64, ranks: &str) {
+        let (job, plugin) = (JobId::new(1), PluginKey(plugin));
+        sets.push(Retained { job, plugin, resources: nodes(ranks), unclaimed: false });
     }
-}
 
-fn key(job: JobId, plugin: &str) -> String {
-    format!("{RETAINED}{}.{plugin}", job.as_u64())
+    #[test]
+    fn what_another_plugin_retains_too_is_not_free() {
+        let (mut sets, job) = (RetainedSets::default(), JobId::new(1));
+        retain(&mut sets, 1, "0-2");
+        retain(&mut sets, 2, "2-3");
+        assert_eq!(sets.ranks().to_string(), "0-3");
+        let free = sets.take(PluginKey(1), job, &"1-2".parse().unwrap()).unwrap();
+        assert_eq!(free.ranks().to_string(), "1");
+        let free = sets.take(PluginKey(2), job, &"2-3".parse().unwrap()).unwrap();
+        assert_eq!(free.ranks().to_string(), "2-3");
+        assert_eq!(sets.ranks().to_string(), "0");
+        assert!(sets.find(PluginKey(2), job).is_none(), "it retains nothing any more");
+    }
+
+    #[test]
+    fn a_stored_key_names_job_and_plugin() {
+        let mut sets = RetainedSets::default();
+        sets.restore("16777216.housekeeping", &nodes("1").to_json()).unwrap();
+        let stored = sets.take_stored();
+        assert_eq!((stored[0].0, &*stored[0].1), (JobId::new(16_777_216), "housekeeping"));
+        for (key, text) in [("16777216", "{}"), ("x.housekeeping", "{}"), ("1.p", "{}")] {
+            assert!(sets.restore(key, text).is_err(), "{key}");
+        }
+        assert!(sets.take_stored().is_empty());
+    }
 }

@@ -57,3 +57,8 @@ pub struct StoredJob {
     /// Values under `data.<plugin>`, by plugin.
     pub data: Map<String, Value>,
 }
+
+/// Why an engine cannot start.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct StartError(pub(crate) String);

@@ -1,6 +1,6 @@
 //! Asynchronous handlers at work on jobs, and when a job stops waiting for them.
 
-use super::commands;
+use super::{perilogs, remote};
 use crate::engine::api::{Effect, Effects};
 use crate::engine::core::Core;
 use crate::engine::jobs::{Jobs, Running};
@@ -47,12 +47,12 @@ pub(in crate::engine) fn follow_state(core: &mut Core, id: JobId, fatal: bool) {
     for work in obsolete {
         work.abort.abort();
         let kind = Perilog::Prolog;
-        if commands::disown(&mut core.jobs, work.plugin, id, kind, &work.what) {
-            commands::finish_perilog(core, id, kind, &work.what, 1, None);
+        if perilogs::disown(&mut core.jobs, work.plugin, id, kind, &work.what) {
+            perilogs::finish(core, id, kind, &work.what, 1, None);
         }
     }
     for (plugin, work) in callbacks {
-        commands::remote_work(core, plugin, work);
+        remote::resume(core, plugin, work);
     }
 }
 
@@ -62,11 +62,11 @@ pub(in crate::engine) fn at_end(core: &mut Core, plugin: PluginKey, job: JobId, 
     match core.jobs.get_mut(job) {
         Some(record)
             if record.job.state != State::Inactive
-                && !record.job.end_event.as_deref().is_some_and(|end| end.name == "exception") =>
+                && record.job.end_event.as_deref().is_none_or(|end| end.name != "exception") =>
         {
             record.async_work.at_end.push((plugin, work));
         }
-        _ => commands::remote_work(core, plugin, work),
+        _ => remote::resume(core, plugin, work),
     }
 }
 

@@ -7,16 +7,15 @@ use std::collections::VecDeque;
 use serde_json::{Map, Value};
 
 use super::checks::check;
-use super::invoke::{Called, call_back};
-use super::{async_work, faulted, outcome};
+use super::{async_work, outcome, perilogs, priorities, retention};
 use crate::engine::agenda::{Commands, Queued, Work};
-use crate::engine::alloc::{node_events, retained};
+use crate::engine::alloc::node_events;
 use crate::engine::api::{Effect, Level, Write};
 use crate::engine::core::Core;
-use crate::engine::jobs::{Jobs, PerilogEvents as _};
+use crate::engine::jobs::Jobs;
 use crate::engine::timers::Due;
 use crate::engine::{events, exec};
-use crate::host::{Command, Exception, Fault, Perilog, PluginKey, RemoteCall, Work as RemoteWork};
+use crate::host::{Command, Perilog, PluginKey};
 use crate::job::JobId;
 use crate::topic::TopicId;
 
@@ -32,10 +31,8 @@ pub(in crate::engine) fn carry_out_next(core: &mut Core, mut commands: Box<Comma
     let origin = commands.origin;
     let command = match command {
         Command::UpdateJobspec { job, updates } => {
-            match merge_update(&mut commands.queue, plugin, job, updates) {
-                Some(updates) => Some(Command::UpdateJobspec { job, updates }),
-                None => None,
-            }
+            let updates = merge_update(&mut commands.queue, plugin, job, updates);
+            updates.map(|updates| Command::UpdateJobspec { job, updates })
         }
         command => Some(command),
     };
@@ -104,27 +101,27 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
             }
         }
         Command::StartProlog { job, description } => {
-            start_perilog(core, plugin, job, Perilog::Prolog, &description);
+            perilogs::start(core, plugin, job, Perilog::Prolog, &description);
         }
         Command::StartEpilog { job, description } => {
-            start_perilog(core, plugin, job, Perilog::Epilog, &description);
+            perilogs::start(core, plugin, job, Perilog::Epilog, &description);
         }
         Command::FinishProlog { job, description, status, failure } => {
-            finish_own(core, plugin, job, Perilog::Prolog, &description, status, failure);
+            perilogs::finish_own(core, plugin, job, Perilog::Prolog, &description, status, failure);
         }
         Command::FinishEpilog { job, description, status, failure } => {
-            finish_own(core, plugin, job, Perilog::Epilog, &description, status, failure);
+            perilogs::finish_own(core, plugin, job, Perilog::Epilog, &description, status, failure);
         }
         Command::Reopen { job, perilog, description } => {
-            own(&mut core.jobs, plugin, job, perilog, &description);
+            perilogs::own(&mut core.jobs, plugin, job, perilog, &description);
         }
         Command::Raise { job, exception } => core.raise(job, &exception),
         Command::EndWithEpilog { job, description, exception } => {
-            start_perilog(core, plugin, job, Perilog::Epilog, &description);
+            perilogs::start(core, plugin, job, Perilog::Epilog, &description);
             core.raise(job, &exception);
         }
         Command::Reprioritize { job, priority } => outcome::set_priority(core, job, priority),
-        Command::ReprioritizeAll => outcome::reprioritize_all(core),
+        Command::ReprioritizeAll => priorities::ask_all(core),
         Command::UpdateJobspec { job, updates } => {
             core.post(job, events::with_context(now, "jobspec-update", Some(updates)));
         }
@@ -142,8 +139,8 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
             exec::signal(&core.jobs, &mut core.effects, job, signal.number());
         }
         Command::Drain { ranks, reason } => node_events::drain_for_owner(core, &ranks, &reason),
-        Command::Retain { job } => retained::retain(core, plugin, job),
-        Command::FreeRetained { job, ranks } => retained::free(core, plugin, job, &ranks),
+        Command::Retain { job } => retention::retain(core, plugin, job),
+        Command::FreeRetained { job, ranks } => retention::free(core, plugin, job, &ranks),
         Command::Subscribe { job } => {
             if let Some(record) = core.jobs.get_mut(job)
                 && !record.subscribers.contains(&plugin)
@@ -214,78 +211,6 @@ fn is_removal_posted(jobs: &Jobs, job: JobId, description: &str) -> bool {
     about.next_back().is_some_and(|entry| entry.name == "dependency-remove")
 }
 
-/// Starts a prolog or epilog, or takes over one that was open at the last restart.
-fn start_perilog(core: &mut Core, plugin: PluginKey, job: JobId, kind: Perilog, description: &str) {
-    let orphan = core.jobs.get(job).is_some_and(|r| r.perilogs.is_orphan(kind, description));
-    own(&mut core.jobs, plugin, job, kind, description);
-    if !orphan {
-        let entry = events::perilog_start(core.clock.now, kind.start_event(), description);
-        core.post(job, entry);
-    }
-}
-
-/// Makes a plugin the one that will finish a prolog or epilog.
-fn own(jobs: &mut Jobs, plugin: PluginKey, job: JobId, kind: Perilog, description: &str) {
-    if let Some(record) = jobs.get_mut(job) {
-        record.perilogs.own(plugin, kind, description);
-    }
-}
-
-/// Ends a plugin's ownership of a prolog or epilog; returns whether it had it.
-pub(in crate::engine) fn disown(
-    jobs: &mut Jobs,
-    plugin: PluginKey,
-    job: JobId,
-    kind: Perilog,
-    description: &str,
-) -> bool {
-    let record = jobs.get_mut(job);
-    record.is_some_and(|record| record.perilogs.disown(plugin, kind, description))
-}
-
-/// Finishes a prolog or epilog of the plugin itself; nothing happens for another one's.
-fn finish_own(
-    core: &mut Core,
-    plugin: PluginKey,
-    job: JobId,
-    kind: Perilog,
-    description: &str,
-    status: i32,
-    failure: Option<String>,
-) {
-    if disown(&mut core.jobs, plugin, job, kind, description) {
-        finish_perilog(core, job, kind, description, status, failure);
-    }
-}
-
-/// Finishes a prolog or epilog. With `failure` the job ends.
-pub(in crate::engine) fn finish_perilog(
-    core: &mut Core,
-    job: JobId,
-    kind: Perilog,
-    description: &str,
-    status: i32,
-    failure: Option<String>,
-) {
-    if let Some(note) = failure {
-        // The exception comes first: once its last prolog is finished the job would start.
-        core.raise(job, &Exception::fatal(kind.word(), note));
-    }
-    let entry = events::perilog_finish(core.clock.now, kind.finish_event(), description, status);
-    core.post(job, entry);
-}
-
-/// Fails the open prologs and epilogs of plugins that are gone.
-pub(in crate::engine) fn fail_perilogs_of(core: &mut Core, job: JobId, gone: &[PluginKey]) {
-    let Some(record) = core.jobs.get_mut(job) else {
-        return;
-    };
-    for lost in record.perilogs.disown_all(gone) {
-        let note = format!("{} {}: its plugin was removed", lost.kind.word(), lost.description);
-        finish_perilog(core, job, lost.kind, &lost.description, 1, Some(note));
-    }
-}
-
 fn set_data(core: &mut Core, plugin: PluginKey, job: JobId, value: Value, volatile: bool) {
     let name = core.plugins.name(plugin);
     if !volatile {
@@ -303,34 +228,4 @@ fn set_instance_data(core: &mut Core, plugin: PluginKey, value: Value, volatile:
         core.effects.writes.push(Write::PutInstance { key, value: value.to_string() });
     }
     core.plugins.instance_data.insert(name.to_string(), value);
-}
-
-/// Handles [`Input::Remote`](crate::engine::Input::Remote): work of a plugin has come back.
-pub(in crate::engine) fn remote(core: &mut Core, call: RemoteCall) {
-    remote_work(core, call.plugin, call.work);
-}
-
-/// Does what has come back to a plugin, unless it was removed.
-pub(in crate::engine) fn remote_work(core: &mut Core, plugin: PluginKey, work: RemoteWork) {
-    let Some(instance) = core.plugins.stack.get(plugin).cloned() else {
-        return;
-    };
-    let commands = match work {
-        RemoteWork::Commands(commands) => {
-            commands.into_iter().map(|command| Queued { plugin, command }).collect()
-        }
-        RemoteWork::Call(_) if instance.is_faulted() => return,
-        RemoteWork::Call(call) => {
-            let Some(Called { result, commands }) = call_back(core, &instance, call) else {
-                return;
-            };
-            if let Err(Fault::Panic(text)) = result {
-                let text = format!("{}: later: panicked: {text}", instance.name());
-                core.log(Level::Error, text);
-                faulted::note_panic(core, plugin);
-            }
-            commands
-        }
-    };
-    core.agenda.push_commands("later", commands);
 }

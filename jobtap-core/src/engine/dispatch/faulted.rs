@@ -6,17 +6,13 @@
 //! end with an exception. Dependencies and priorities that the plugin has still to settle stay
 //! unsettled: no job passes a policy because the policy is broken.
 
-use std::sync::Arc;
-
 use serde_json::Value;
 
 use super::buffer::Panicked;
-use super::{async_work, commands};
-use crate::engine::alloc::retained;
+use crate::engine::agenda::Work;
 use crate::engine::api::Level;
 use crate::engine::core::Core;
 use crate::host::PluginKey;
-use crate::job::{JobId, Timestamp};
 
 /// How many panics within [`PERIOD`] make a plugin faulted, unless
 /// `job-manager.plugin-panic-limit` says otherwise.
@@ -25,11 +21,8 @@ const LIMIT: u64 = 3;
 /// In seconds.
 const PERIOD: f64 = 60.0;
 
-/// The times of a plugin's panics within the last period.
-#[derive(Debug, Default)]
-pub(in crate::engine) struct Panics(Vec<Timestamp>);
-
 /// Counts a panic of a plugin, which is logged already, and faults the plugin if the limit is reached.
+/// What it has open is closed as the next piece of work.
 pub(in crate::engine) fn note_panic(core: &mut Core, key: PluginKey) {
     let limit = core.config.pointer("/job-manager/plugin-panic-limit").and_then(Value::as_u64);
     let limit = limit.unwrap_or(LIMIT).max(1);
@@ -37,14 +30,14 @@ pub(in crate::engine) fn note_panic(core: &mut Core, key: PluginKey) {
     let Some(plugin) = core.plugins.stack.get(key).cloned() else {
         return;
     };
-    let Panics(times) = core.plugins.panics.entry(key).or_default();
+    let times = core.plugins.panics.entry(key).or_default();
     times.retain(|time| now - *time < PERIOD);
     times.push(now);
     if plugin.is_faulted() || (times.len() as u64) < limit {
         return;
     }
     plugin.set_faulted();
-    let name = Arc::clone(plugin.name());
+    let name = plugin.name();
     core.log(
         Level::Error,
         format!(
@@ -52,17 +45,7 @@ pub(in crate::engine) fn note_panic(core: &mut Core, key: PluginKey) {
              topics are skipped until it is removed and loaded again"
         ),
     );
-    let gone = [(key, name)];
-    core.timers.stop_timers_of(&[key]);
-    core.plugins.refuse_awaited(&mut core.agenda, &gone, "failed");
-    core.plugins.refuse_requests(&mut core.effects, &gone);
-    async_work::kill_processes(&mut core.effects, &[key]);
-    retained::free_all_of(core, &[key]);
-    let jobs: Vec<JobId> = core.jobs.active.iter().copied().collect();
-    for id in jobs {
-        async_work::abort_of(&mut core.jobs, id, &[key]);
-        commands::fail_perilogs_of(core, id, &[key]);
-    }
+    core.agenda.push(Work::CloseFaulted(key));
 }
 
 /// Logs and counts the panics of plugins whose topics another plugin called.

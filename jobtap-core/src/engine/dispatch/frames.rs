@@ -119,6 +119,8 @@ fn resume_below(
         buffer.drop_updates(0);
     }
     let (mut commands, panicked) = buffer.into_parts();
+    let has_panicked =
+        matches!(&interrupt, Interrupt::Fault(fault) if matches!(**fault, Fault::Panic(_)));
     match interrupt {
         Interrupt::End | Interrupt::Commands => {}
         Interrupt::Deferred => frame.awaited.push(bound.plugin()),
@@ -131,16 +133,20 @@ fn resume_below(
             }
         }
         Interrupt::Fault(fault) => {
-            if matches!(*fault, Fault::Panic(_)) {
+            if has_panicked {
                 commands.clear();
             }
             handle_fault(core, &mut frame, &bound, *fault);
         }
     }
-    faulted::note_panics(core, panicked);
-    let topic = frame.topic.name();
+    let (topic, plugin) = (frame.topic.name(), bound.plugin());
     core.agenda.push(Work::Frame(frame));
     core.agenda.push_commands(topic, commands);
+    // Last, so that what a faulted plugin has open is closed before anything else.
+    if has_panicked {
+        faulted::note_panic(core, plugin);
+    }
+    faulted::note_panics(core, panicked);
 }
 
 /// Handles the failure of a handler: a gate refuses; elsewhere the job goes on, and the log says so.
@@ -154,7 +160,6 @@ fn handle_fault(core: &mut Core, frame: &mut Frame, bound: &Bound, fault: Fault)
             (text.clone(), Some(text))
         }
         Fault::Panic(text) => {
-            faulted::note_panic(core, bound.plugin());
             let consequence = match core.jobs.is_accepted(frame.job) {
                 true => "what was asked is refused",
                 false => "the job was not accepted",

@@ -3,11 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-use super::{frames, outcome};
+use super::{dependencies, frames, priorities};
 use crate::engine::agenda::{Frame, OrphanStep, Purpose, Work};
 use crate::engine::core::Core;
 use crate::engine::jobs::Record;
-use crate::engine::requests::dependencies;
 use crate::host::{LoadOrder, PluginKey};
 use crate::job::{Job, JobId, State};
 use crate::topic::TopicId;
@@ -16,7 +15,7 @@ use crate::topic::TopicId;
 /// asks all plugins for all priorities.
 pub(in crate::engine) fn introduce_jobs(core: &mut Core, key: PluginKey) {
     // The agenda is a stack: what comes first is pushed last.
-    outcome::reprioritize_all(core);
+    priorities::ask_all(core);
     introduce_inactive(core, key);
     // A submission that has not passed its gates will be introduced by its own `job.new`.
     let mut jobs = core.jobs.active_where(Record::is_accepted);

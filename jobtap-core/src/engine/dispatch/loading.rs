@@ -7,9 +7,9 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::invoke::{Called, call_one};
-use super::{Plugins, patterns, removal};
-use crate::engine::StartError;
-use crate::engine::api::{Level, RequestError};
+use super::plugins::{DEFAULT_BUDGET, Plugins};
+use super::{patterns, removal};
+use crate::engine::api::{Level, RequestError, StartError};
 use crate::engine::core::Core;
 use crate::host::{
     Bound, Detail, Failure, Fault, InitArgs, Instance, PluginDescriptor, PluginKey, RemoteHandle,
@@ -25,9 +25,6 @@ const EINVAL: i32 = 22;
 
 /// The refusal of a `conf` that is not an object; the text is Flux's, with its spelling.
 const CONF_MUST_BE_OBJECT: &str = "jobptap: plugin conf must be a JSON object";
-
-/// Milliseconds that a callback may take, unless `job-manager.plugin-time-budget` says otherwise.
-pub(super) const DEFAULT_BUDGET: u64 = 100;
 
 type Linked = &'static PluginDescriptor;
 

@@ -1,18 +1,13 @@
 //! What follows from the priorities, annotations and resources that handlers return.
 
-use std::collections::VecDeque;
-
 use serde_json::{Map, Value};
 
-use super::frames;
-use crate::engine::agenda::{Frame, Purpose, Work};
 use crate::engine::alloc::schedule;
-use crate::engine::api::Level;
 use crate::engine::core::Core;
 use crate::engine::events;
 use crate::engine::jobs::annotations;
 use crate::host::{Outcome, Priority};
-use crate::job::{Job, JobId, State};
+use crate::job::{JobId, State};
 use crate::topic::TopicId;
 
 /// Takes over what all handlers of a topic have decided.
@@ -61,35 +56,6 @@ pub(in crate::engine) fn set_priority(core: &mut Core, id: JobId, priority: Prio
     match job.state {
         State::Priority => core.post(id, events::priority(core.clock.now, value)),
         State::Sched if changed => core.post(id, events::priority(core.clock.now, value)),
-        _ => {}
-    }
-}
-
-/// Asks all plugins for the priority of each job in PRIORITY and SCHED.
-pub(in crate::engine) fn reprioritize_all(core: &mut Core) {
-    let jobs =
-        core.jobs.active_where(|record| matches!(record.job.state, State::Priority | State::Sched));
-    core.agenda.push(Work::AskPriorities(jobs.into()));
-}
-
-/// Asks for the priority of the next of these jobs.
-pub(in crate::engine) fn ask_next_priority(core: &mut Core, mut jobs: VecDeque<JobId>) {
-    let Some(id) = jobs.pop_front() else { return };
-    core.agenda.push(Work::AskPriorities(jobs));
-    core.touch(id);
-    frames::push(core, Frame::new(TopicId::JobPriorityGet, id, Purpose::PriorityGet));
-}
-
-/// Takes over the answer to `job.priority.get`.
-pub(in crate::engine) fn take_priority(core: &mut Core, frame: &Frame) {
-    let state = core.job(frame.job).map(Job::state);
-    match frame.progress.outcome.priority {
-        Priority::Set(_) => set_priority(core, frame.job, frame.progress.outcome.priority),
-        Priority::Unavailable if state == Some(State::Sched) => {
-            let (topic, id) = (frame.topic.name(), frame.job);
-            let text = format!("{topic}: job {id} lost its priority; it keeps the old one");
-            core.log(Level::Error, text);
-        }
         _ => {}
     }
 }

@@ -5,9 +5,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::invoke::{Called, call_one};
-use super::{async_work, commands, loading, patterns};
+use super::{async_work, commands, loading, patterns, perilogs, retention};
 use crate::engine::agenda::Cause;
-use crate::engine::alloc::retained;
 use crate::engine::api::{Level, RequestError};
 use crate::engine::core::Core;
 use crate::host::{Detail, Fault, Instance, PluginKey, panic_text};
@@ -34,7 +33,7 @@ pub(in crate::engine) fn remove(core: &mut Core, pattern: &str) -> Result<(), Re
         core.plugins.panics.remove(&plugin.key());
         drop_instance(core, plugin);
     }
-    close_open(core, &gone, Perilogs::Fail);
+    close_open(core, &gone, OnJobs::Fail);
     Ok(())
 }
 
@@ -44,7 +43,7 @@ pub(in crate::engine) fn remove_replaced(core: &mut Core, old: Rc<Instance>) {
     let gone = [(old.key(), Arc::clone(old.name()))];
     core.plugins.panics.remove(&old.key());
     drop_instance(core, old);
-    close_open(core, &gone, Perilogs::LeaveOpen);
+    close_open(core, &gone, OnJobs::LeaveOpen);
 }
 
 /// Calls `unload` of one plugin. What it asks for is carried out at once, as long as the plugin is
@@ -67,7 +66,7 @@ fn call_unload(core: &mut Core, plugin: &Rc<Instance>) {
 
 /// What happens to the open prologs and epilogs of a plugin that is gone.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Perilogs {
+enum OnJobs {
     /// They have failed.
     Fail,
     /// They stay open for the instance that has taken the plugin's place.
@@ -76,13 +75,13 @@ enum Perilogs {
 
 /// Closes what plugins that are gone have open. Their dependencies stay: they are conditions of the
 /// job, and the plugin takes them up again when it is loaded again.
-fn close_open(core: &mut Core, gone: &[(PluginKey, Arc<str>)], perilogs: Perilogs) {
+fn close_open(core: &mut Core, gone: &[(PluginKey, Arc<str>)], on_jobs: OnJobs) {
     let keys: Vec<PluginKey> = gone.iter().map(|(key, _)| *key).collect();
     core.timers.stop_timers_of(&keys);
     core.plugins.refuse_awaited(&mut core.agenda, gone, "was removed");
     core.plugins.refuse_requests(&mut core.effects, gone);
     async_work::kill_processes(&mut core.effects, &keys);
-    retained::free_all_of(core, &keys);
+    retention::free_all_of(core, &keys);
     let jobs: Vec<JobId> = core.jobs.active.iter().copied().collect();
     for id in jobs {
         async_work::abort_of(&mut core.jobs, id, &keys);
@@ -91,11 +90,11 @@ fn close_open(core: &mut Core, gone: &[(PluginKey, Arc<str>)], perilogs: Perilog
         };
         record.subscribers.retain(|key| !keys.contains(key));
         let state = record.job.state;
-        if perilogs == Perilogs::LeaveOpen {
+        if on_jobs == OnJobs::LeaveOpen {
             record.perilogs.disown_all(&keys);
             continue;
         }
-        commands::fail_perilogs_of(core, id, &keys);
+        perilogs::fail_all_of(core, id, &keys);
         if state == State::Priority {
             // The priority that the job waits for may have been this plugin's.
             core.notify(TopicId::JobStatePriority, id, Cause::None);
@@ -103,6 +102,22 @@ fn close_open(core: &mut Core, gone: &[(PluginKey, Arc<str>)], perilogs: Perilog
     }
     if core.started {
         loading::warn_without_priority(core);
+    }
+}
+
+/// Closes what a plugin has open that is faulted and stays in its place. Its dependencies and
+/// priorities stay unsettled.
+pub(in crate::engine) fn close_faulted(core: &mut Core, key: PluginKey) {
+    let gone = [(key, core.plugins.name(key))];
+    core.timers.stop_timers_of(&[key]);
+    core.plugins.refuse_awaited(&mut core.agenda, &gone, "failed");
+    core.plugins.refuse_requests(&mut core.effects, &gone);
+    async_work::kill_processes(&mut core.effects, &[key]);
+    retention::free_all_of(core, &[key]);
+    let jobs: Vec<JobId> = core.jobs.active.iter().copied().collect();
+    for id in jobs {
+        async_work::abort_of(&mut core.jobs, id, &[key]);
+        perilogs::fail_all_of(core, id, &[key]);
     }
 }
 

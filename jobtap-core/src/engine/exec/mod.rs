@@ -7,15 +7,15 @@
 //! | `simulated` | jobs without processes |
 //! | `config` | the keys of `[exec]` that the engine follows |
 
-mod config;
+pub(super) mod config;
 pub(super) mod simulated;
 pub(super) mod time_limit;
 
 use std::sync::Arc;
 
-pub(super) use config::ExecConfig;
 pub use time_limit::end_of_started;
 
+use self::config::ExecConfig;
 use super::alloc::node_events;
 use super::api::{Effect, Effects, Exception, ExecCommand, ExecEvent, Log};
 use super::core::Core;

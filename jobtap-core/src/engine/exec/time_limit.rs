@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::{ExecConfig, signal};
+use super::config::ExecConfig;
+use super::signal;
 use crate::engine::api::TimerId;
 use crate::engine::core::Core;
 use crate::engine::jobs::{Reattach, Record};

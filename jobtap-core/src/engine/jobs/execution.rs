@@ -107,3 +107,24 @@ impl Simulation {
         due
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_simulation_is_ended_once() {
+        let mut simulation = Simulation::Running(Box::default());
+        assert!(simulation.take().is_some());
+        assert!(simulation.take().is_none());
+        assert!(simulation.running().is_none());
+    }
+
+    #[test]
+    fn a_release_that_is_due_is_taken_once() {
+        let mut simulation = Simulation::ReleaseDue;
+        assert!(simulation.take().is_none(), "it has finished");
+        assert!(simulation.take_release());
+        assert!(!simulation.take_release());
+    }
+}

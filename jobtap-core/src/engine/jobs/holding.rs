@@ -99,3 +99,53 @@ impl Holding {
         *self = Self::default();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resource::ResourceSet;
+
+    fn nodes(ranks: &str) -> Arc<ResourceSet> {
+        let text = format!(
+            r#"{{"version":1,"execution":{{"R_lite":[{{"rank":"{ranks}","children":{{"core":"0-3"}}}}],
+                "nodelist":["n[0-3]"],"starttime":0,"expiration":0}}}}"#
+        );
+        Arc::new(text.parse().unwrap())
+    }
+
+    #[test]
+    fn a_job_holds_what_it_has_not_released() {
+        let r = nodes("0-3");
+        let mut holding = Holding::default();
+        assert!(!holding.is_held());
+        holding.allocate(Source::Pool);
+        holding.release(&"1".parse().unwrap(), Some(&r));
+        holding.release(&"3".parse().unwrap(), Some(&r));
+        assert_eq!(holding.of(Some(&r)).unwrap().ranks().to_string(), "0,2");
+        holding.free();
+        assert!(!holding.is_held() && holding.is_from_pool());
+        holding.clean();
+        assert_eq!(holding.of(Some(&r)).unwrap().ranks().to_string(), "0-3");
+        assert!(!holding.is_from_pool());
+    }
+
+    #[test]
+    fn only_what_came_from_the_pool_returns_there() {
+        for source in [Source::Pool, Source::Plugin, Source::Lost] {
+            let mut holding = Holding::default();
+            holding.allocate(source);
+            assert_eq!(holding.is_from_pool(), source == Source::Pool);
+            holding.lose();
+            assert!(holding.is_lost() && !holding.is_from_pool());
+            holding.free();
+            assert!(!holding.is_from_pool());
+        }
+    }
+
+    #[test]
+    fn what_is_not_held_cannot_be_lost() {
+        let mut holding = Holding::default();
+        holding.lose();
+        assert!(!holding.is_lost());
+    }
+}

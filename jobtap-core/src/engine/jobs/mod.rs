@@ -11,7 +11,7 @@
 //! | `execution`, `holding`, `perilogs`, `async_work`, `times` | parts of a record with rules of their own |
 //! | `summary`, `attributes` | an inactive job as JSON; a job as listings show it |
 //! | `annotations` | how annotations are merged |
-//! | `counts`, `inactive` | jobs by state and by age |
+//! | `counts`, `inactive`, `waiters` | jobs by state and by age; requests that wait for jobs |
 
 pub(super) mod annotations;
 mod async_work;
@@ -25,6 +25,7 @@ mod record;
 pub(super) mod summary;
 mod times;
 mod transitions;
+pub(super) mod waiters;
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeSet;

@@ -283,3 +283,117 @@ fn description(entry: &EventEntry) -> Result<&str, ApplyError> {
         .and_then(Value::as_str)
         .ok_or_else(|| refuse(entry, "no text under \"description\""))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::job::{JobId, Timestamp};
+    use crate::jobspec::JobspecBuilder;
+
+    fn record() -> Record {
+        let jobspec = JobspecBuilder::new(["true"]).build().unwrap();
+        Record::stored(JobId::new(1), jobspec)
+    }
+
+    /// Applies an event, and gives the state that the job is in then.
+    fn apply(record: &mut Record, name: &'static str, context: Value) -> Result<State, String> {
+        let context = context.as_object().cloned();
+        let entry = EventEntry { timestamp: Timestamp::from_secs(1.0), name: name.into(), context };
+        record.apply(&Arc::new(entry)).map_err(|error| error.to_string())?;
+        Ok(record.job.state)
+    }
+
+    fn submitted() -> Record {
+        let mut record = record();
+        let submit = json!({"userid": 5, "urgency": 16, "flags": 0, "version": 1});
+        assert_eq!(apply(&mut record, "submit", submit), Ok(State::New));
+        record
+    }
+
+    /// A job that has gone through these events without a context.
+    fn after(events: &[&'static str]) -> Record {
+        let mut record = submitted();
+        for event in events {
+            let context = match *event {
+                "priority" => json!({"priority": 16}),
+                "finish" => json!({"status": 0}),
+                "release" => json!({"ranks": "all", "final": true}),
+                _ => Value::Null,
+            };
+            apply(&mut record, event, context).unwrap();
+        }
+        record
+    }
+
+    #[test]
+    fn a_job_goes_through_its_states_in_order() {
+        let path = [
+            ("validate", State::Depend),
+            ("depend", State::Priority),
+            ("priority", State::Sched),
+            ("alloc", State::Run),
+            ("start", State::Run),
+            ("finish", State::Cleanup),
+            ("release", State::Cleanup),
+            ("free", State::Cleanup),
+            ("clean", State::Inactive),
+        ];
+        let mut events = Vec::new();
+        for (event, state) in path {
+            events.push(event);
+            assert_eq!(after(&events).job.state, state, "after {event}");
+        }
+    }
+
+    #[test]
+    fn the_first_event_is_submit_and_there_is_one() {
+        let refused = apply(&mut record(), "validate", Value::Null);
+        assert_eq!(refused, Err("first event is validate not submit".to_owned()));
+        let again = json!({"userid": 5, "urgency": 16, "flags": 0, "version": 1});
+        assert!(apply(&mut submitted(), "submit", again).is_err());
+    }
+
+    #[test]
+    fn an_urgency_sends_a_job_back_for_a_priority() {
+        let mut job = after(&["validate", "depend", "priority"]);
+        assert_eq!(apply(&mut job, "urgency", json!({"urgency": 20})), Ok(State::Priority));
+        assert_eq!(job.job.urgency.value(), 20);
+    }
+
+    #[test]
+    fn a_fatal_exception_ends_a_job_once_it_is_accepted() {
+        let fatal = || json!({"type": "cancel", "severity": 0, "note": "", "userid": 5});
+        assert!(apply(&mut submitted(), "exception", fatal()).is_err());
+        for events in
+            [&["validate"][..], &["validate", "depend"], &["validate", "depend", "priority"]]
+        {
+            assert_eq!(apply(&mut after(events), "exception", fatal()), Ok(State::Cleanup));
+        }
+        let mild = json!({"type": "test", "severity": 1, "note": "", "userid": 5});
+        assert_eq!(apply(&mut after(&["validate"]), "exception", mild), Ok(State::Depend));
+    }
+
+    #[test]
+    fn a_job_that_ends_in_its_prolog_is_not_executed() {
+        let mut job = after(&["validate", "depend", "priority", "alloc"]);
+        apply(&mut job, "prolog-start", json!({"description": "p"})).unwrap();
+        let fatal = json!({"type": "cancel", "severity": 0, "note": "", "userid": 5});
+        apply(&mut job, "exception", fatal).unwrap();
+        assert_eq!(job.execution.phase, Phase::Skipped);
+    }
+
+    #[test]
+    fn a_dependency_works_once() {
+        let mut job = after(&["validate"]);
+        let context = || json!({"description": "after=1"});
+        apply(&mut job, "dependency-add", context()).unwrap();
+        assert_eq!(job.job.dependencies().count(), 1);
+        apply(&mut job, "dependency-remove", context()).unwrap();
+        assert_eq!(job.job.dependencies().count(), 0);
+        assert!(apply(&mut job, "dependency-remove", context()).is_err());
+        apply(&mut job, "dependency-add", context()).unwrap();
+        assert_eq!(job.job.dependencies().count(), 0);
+    }
+}

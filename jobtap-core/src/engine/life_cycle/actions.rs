@@ -3,12 +3,12 @@
 //! An action can run any number of times: it does what is still to be done, and posts nothing that
 //! is posted already.
 
+use super::waits;
 use crate::engine::agenda::Cause;
 use crate::engine::alloc::schedule;
 use crate::engine::core::Core;
 use crate::engine::dispatch::async_work;
 use crate::engine::jobs::{Phase, Record};
-use crate::engine::requests::waits;
 use crate::engine::{events, exec};
 use crate::host::Perilog;
 use crate::job::{JobId, State};

@@ -5,6 +5,7 @@
 //! that is posted meanwhile to the same job waits for its turn.
 
 pub(super) mod actions;
+pub(super) mod waits;
 
 use std::sync::Arc;
 

@@ -1,11 +1,12 @@
 //! `[ingest]` of the configuration: the changes and checks that a submission goes through before the
 //! job-manager plugins see it (Flux's frobnicator and validator plugins).
 
+use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::engine::api::RequestError;
-use crate::job::Flags;
+use crate::engine::api::{ReplyTo, RequestError};
+use crate::job::{Flags, JobId};
 use crate::jobspec::Jobspec;
 use crate::queue::Queues;
 use crate::sched::Pool;
@@ -19,6 +20,20 @@ const CONSTRAINTS: &str = "attributes.system.constraints";
 const FROBNICATORS: [&str; 2] = ["defaults", "constraints"];
 /// `jobspec` and `schema` are what decoding a jobspec does in any case.
 const VALIDATORS: [&str; 4] = ["jobspec", "schema", "feasibility", "require-instance"];
+
+/// What concerns submissions alone.
+pub(in crate::engine) struct Submissions {
+    /// The changes and checks before any plugin sees a submission.
+    pub(in crate::engine) ingest: Ingest,
+    /// The requests that wait until their job has passed the gates.
+    pub(in crate::engine) submitters: FxHashMap<JobId, ReplyTo>,
+}
+
+impl Submissions {
+    pub(in crate::engine) fn new(ingest: Ingest) -> Self {
+        Self { ingest, submitters: FxHashMap::default() }
+    }
+}
 
 /// The chosen changes and checks.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 //!
 //! | file | requests |
 //! |---|---|
-//! | `submit`, `ingest`, `dependencies` | a submission, from its checks through the gates of the plugins |
+//! | `submit`, `ingest` | a submission, from its checks through the gates of the plugins |
 //! | `update` | a user's change of a jobspec |
 //! | `jobs` | exceptions, signals, urgency and memos |
 //! | `waits` | those that are answered when jobs are inactive |
@@ -11,8 +11,7 @@
 //! | `plugins`, `services` | what administrators do with plugins; requests for plugin services |
 //! | `listing`, `selection`, `why` | what clients read of jobs |
 
-pub(super) mod dependencies;
-mod ingest;
+pub(super) mod ingest;
 mod jobs;
 pub(super) mod listing;
 pub(super) mod nodes;
@@ -23,7 +22,7 @@ mod selection;
 mod services;
 pub(super) mod submit;
 pub(super) mod update;
-pub(super) mod waits;
+mod waits;
 pub(super) mod why;
 
 use serde_json::json;
@@ -31,9 +30,6 @@ use serde_json::json;
 use super::api::{Cred, ReplyTo, Request, RequestError};
 use super::core::Core;
 use super::exec::simulated;
-pub(super) use ingest::Ingest;
-pub(super) use submit::Submissions;
-pub(super) use waits::Waits;
 
 const EPERM: i32 = 1;
 

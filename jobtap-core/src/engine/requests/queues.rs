@@ -3,9 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::owner_only;
-use crate::engine::StartError;
 use crate::engine::alloc::{Allocation, schedule};
-use crate::engine::api::{Cred, RequestError, Write};
+use crate::engine::api::{Cred, RequestError, StartError, Write};
 use crate::engine::core::Core;
 use crate::engine::jobs::Jobs;
 use crate::job::{Fsd, JobId, State};

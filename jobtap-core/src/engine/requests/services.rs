@@ -7,8 +7,9 @@ use serde_json::Value;
 use super::owner_only;
 use crate::engine::api::{Cred, Level, ReplyTo, RequestError};
 use crate::engine::core::Core;
+use crate::engine::dispatch::faulted;
 use crate::engine::dispatch::invoke::{Called, call_one};
-use crate::engine::dispatch::{Plugins, faulted};
+use crate::engine::dispatch::plugins::Plugins;
 use crate::host::{Bound, Detail, Failure, Fault, Role, ServiceError, ServiceRequest};
 use crate::topic::TopicId;
 

@@ -1,35 +1,21 @@
 //! A submission: checked, given an id, and taken through the gates of the plugins, until the job is
 //! accepted or nothing of it is left.
 
-use rustc_hash::FxHashMap;
 use serde_json::json;
 
-use super::{Ingest, dependencies, ingest, waits};
+use super::ingest;
 use crate::engine::agenda::{Cause, Frame, Purpose, Subject, SubmissionStep, Work};
 use crate::engine::api::{Cred, ReplyTo, RequestError, Submission, Write};
 use crate::engine::core::Core;
-use crate::engine::dispatch::{async_work, frames};
+use crate::engine::dispatch::{async_work, dependencies, frames};
 use crate::engine::events;
 use crate::engine::jobs::{Admission, Record};
+use crate::engine::life_cycle::waits;
 use crate::job::{Flags, JobId, Urgency};
 use crate::topic::TopicId;
 
 const EPERM: i32 = 1;
 const EINVAL: i32 = 22;
-
-/// What concerns submissions alone.
-pub(in crate::engine) struct Submissions {
-    /// The changes and checks before any plugin sees a submission.
-    pub(in crate::engine) ingest: Ingest,
-    /// The requests that wait until their job has passed the gates.
-    submitters: FxHashMap<JobId, ReplyTo>,
-}
-
-impl Submissions {
-    pub(in crate::engine) fn new(ingest: Ingest) -> Self {
-        Self { ingest, submitters: FxHashMap::default() }
-    }
-}
 
 fn invalid(text: impl Into<String>) -> RequestError {
     RequestError::new(EINVAL, text)

@@ -7,9 +7,9 @@
 use serde_json::{Value, json};
 
 use crate::engine::alloc::nodes::ReservedNodes;
-use crate::engine::alloc::retained;
 use crate::engine::api::{Cred, RequestError};
 use crate::engine::core::Core;
+use crate::engine::dispatch::retention;
 use crate::engine::events::text_field;
 use crate::engine::jobs::Record;
 use crate::host::{Perilog, WorkKind};
@@ -184,14 +184,14 @@ fn why_cleanup(core: &Core, record: &Record) -> Vec<Value> {
 
 fn why_perilogs(core: &Core, record: &Record, kind: Perilog) -> Vec<Value> {
     let word = kind.word();
-    let one = |description: &Box<str>| {
+    let one = |description: &str| {
         let owner = record.perilogs.owner(kind, description);
         let plugin = owner.map(|plugin| core.plugins.name(plugin).to_string());
         let of = plugin.as_ref().map(|plugin| format!(" of plugin {plugin}")).unwrap_or_default();
         let text = format!("{word} {description}{of} is not finished");
         json!({ "kind": word, "text": text, "description": description, "plugin": plugin })
     };
-    record.perilogs.open(kind).iter().map(one).collect()
+    record.perilogs.open(kind).iter().map(|description| one(description)).collect()
 }
 
 /// An inactive job waits for nothing; what is left to say is how it came out.
@@ -253,7 +253,7 @@ fn why_resources(core: &Core, record: &Record) -> Value {
 fn in_use<'a>(core: &'a Core, record: &Record) -> Vec<InUse<'a>> {
     let alloc = &core.alloc;
     // Retained resources come first: they become free soon, though it is not known when.
-    let retained = retained::by_name(&alloc.retained, &core.plugins);
+    let retained = retention::by_name(&alloc.retained, &core.plugins);
     let retained = retained.map(|(job, plugin, resources)| {
         let by = format!("plugin {plugin} since the end of {job}");
         InUse { by, job, resources, until: None }

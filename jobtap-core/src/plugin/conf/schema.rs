@@ -79,8 +79,6 @@ fn close_definitions(definitions: &mut Map<String, Value>, extended: &BTreeSet<S
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::indexing_slicing)]
-
     use std::collections::{BTreeMap, HashMap};
 
     use serde::Deserialize;

@@ -84,7 +84,7 @@ impl Job {
     pub(super) fn new(job: &StartJob, outbox: Option<UnboundedSender<Reply>>) -> Self {
         Self {
             id: job.id,
-            nodes: nodes_of(job),
+            nodes: job.nodes.clone(),
             outbox,
             history: Vec::new(),
             launch: None,
@@ -351,15 +351,6 @@ impl Job {
     }
 }
 
-/// A manager of an earlier version names no nodes.
-fn nodes_of(job: &StartJob) -> Vec<NodeTasks> {
-    if job.nodes.is_empty() {
-        vec![NodeTasks { rank: 0, ntasks: job.ntasks }]
-    } else {
-        job.nodes.clone()
-    }
-}
-
 /// The map of RFC 34: runs of nodes with equally many tasks, `[first, nodes, tasks, repeat]`.
 fn taskmap(nodes: &[NodeTasks]) -> Vec<[u64; 4]> {
     let mut map: Vec<[u64; 4]> = Vec::new();
@@ -395,7 +386,8 @@ mod tests {
     }
 
     fn job(ntasks: u32) -> Job {
-        let mut job = Job::new(&StartJob { id: 7, ntasks, ..StartJob::default() }, None);
+        let nodes = vec![NodeTasks { rank: 0, ntasks }];
+        let mut job = Job::new(&StartJob { id: 7, ntasks, nodes, ..StartJob::default() }, None);
         job.log("init", None);
         job.log("starting", None);
         job

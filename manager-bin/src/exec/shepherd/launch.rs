@@ -314,8 +314,8 @@ mod tests {
 
     use super::super::reap::send;
     use super::*;
-    use crate::exec::KillPolicy;
     use crate::exec::protocol::Request;
+    use crate::exec::{KillPolicy, NodeTasks};
     use crate::open_files::OpenFiles;
 
     /// A shepherd whose loop the test is, and what it tells its manager.
@@ -352,6 +352,7 @@ mod tests {
                 command: ["sleep", "600"].map(str::to_owned).to_vec(),
                 ntasks: 1,
                 cwd: self.state.path().to_owned(),
+                nodes: vec![NodeTasks { rank: 0, ntasks: 1 }],
                 ..StartJob::default()
             }
         }
@@ -551,7 +552,8 @@ mod tests {
     fn a_job_of_many_tasks_lets_others_start_between_its_tasks() {
         let mut bench = Bench::new();
         let shell_options = serde_json::json!({"output": {"stdout": {"path": "out"}}});
-        let many = StartJob { ntasks: 300, shell_options, ..bench.job(1) };
+        let nodes = vec![NodeTasks { rank: 0, ntasks: 300 }];
+        let many = StartJob { ntasks: 300, nodes, shell_options, ..bench.job(1) };
         bench.request(Request::Start(Box::new(many)));
         let ids = vec![1, 2];
         let one = bench.job(2);

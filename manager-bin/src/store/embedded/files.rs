@@ -11,13 +11,11 @@ use std::path::{Path, PathBuf};
 
 use super::super::{StoreError, acked, lock};
 use super::integrity::{self, CURRENT};
+use super::journal;
 use super::keyspaces::{PARTS, Part};
-use super::{FORMAT, journal};
 
 /// The engine's folder within the store's directory.
 pub(super) const DB: &str = "db-2";
-/// The folder of a store of format 1, which had one keyspace for all rows.
-const DB_OF_FORMAT_1: &str = "db";
 /// What the names of its journals end with; before that is their number.
 pub(super) const JOURNAL: &str = ".jnl";
 
@@ -58,10 +56,6 @@ pub(super) fn prepare(dir: &Path) -> Result<(), StoreError> {
 /// Whether there is a database to open, as opposed to one to create. Call it under the lock.
 pub(super) fn has_database(dir: &Path, acked: Option<u64>) -> Result<bool, StoreError> {
     let db = dir.join(DB);
-    if !db.exists() && dir.join(DB_OF_FORMAT_1).exists() {
-        let (path, found) = (dir.to_owned(), "1".to_owned());
-        return Err(StoreError::Format { path, found, known: FORMAT });
-    }
     let damaged = |detail: String| StoreError::Corrupt { path: dir.to_owned(), detail };
     let check = || -> io::Result<Result<bool, String>> {
         if acked.is_none() && never_held_data(&db)? {
@@ -250,19 +244,6 @@ mod tests {
         assert!(fresh());
         fs::write(db.join(FIRST_JOURNAL), encoded(0, 0, &[])).unwrap();
         assert!(has_database(dir.path(), None).is_err(), "data, but no version");
-    }
-
-    #[test]
-    fn a_store_of_the_first_format_is_left_to_the_version_that_wrote_it() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir(dir.path().join(DB_OF_FORMAT_1)).unwrap();
-        let err = has_database(dir.path(), Some(7)).unwrap_err();
-        let expected = format!(
-            "{} has store format 1, and this jobtap knows format 2: start it with the jobtap that \
-             wrote it; an archive of its `jobtap dump FILE` can be restored by others",
-            dir.path().display()
-        );
-        assert_eq!(err.to_string(), expected);
     }
 
     #[test]

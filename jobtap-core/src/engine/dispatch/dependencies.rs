@@ -12,12 +12,12 @@ use crate::jobspec::Dependency;
 use crate::topic::TopicId;
 
 /// The refusal of a dependency whose scheme no plugin handles.
-pub(super) fn unsupported(scheme: &str) -> String {
+pub(in crate::engine) fn unsupported(scheme: &str) -> String {
     format!("dependency scheme \"{scheme}\" not supported")
 }
 
 /// Asks the plugins of a dependency's scheme for it; with `only`, that plugin alone.
-pub(super) fn push(
+pub(in crate::engine) fn push(
     core: &mut Core,
     id: JobId,
     dependency: Dependency,

@@ -10,7 +10,6 @@ use super::checksum;
 use super::compile::{self, Settings};
 use super::composition::{Composition, CrateInfo};
 use super::error::BuildError;
-use super::freshness;
 use super::generate::{self, COMPOSITION, Generated};
 use super::lineup::Lineup;
 use super::manifest::Manifest;
@@ -102,7 +101,7 @@ pub fn build(manifest: &Manifest, options: &Options, output: &Path) -> Result<Bu
         c_flags: naming("-ffile-prefix-map", &renamed),
     };
     let release = manifest.manager.release;
-    freshness::renew(&prepared.cargo, plan, resolved, &composition.target, release)?;
+    compile::discard_stale(&prepared.cargo, plan, resolved, &composition.target, release)?;
     let made = compile::compile(&prepared.cargo, plan, resolved, &settings)?;
     // Renamed when it is complete and verified; a manager that runs from the old file isn't disturbed.
     let fresh = WholeFile::create(&output, Access::Program).map_err(BuildError::file(&output))?;

@@ -1,0 +1,38 @@
+//! Work of plugins that comes back to the engine's thread: timers, completions, commands.
+
+use super::faulted;
+use super::invoke::{Called, call_back};
+use crate::engine::agenda::Queued;
+use crate::engine::api::Level;
+use crate::engine::core::Core;
+use crate::host::{Fault, PluginKey, RemoteCall, Work as RemoteWork};
+
+/// Handles [`Input::Remote`](crate::engine::Input::Remote): work of a plugin has come back.
+pub(in crate::engine) fn receive(core: &mut Core, call: RemoteCall) {
+    resume(core, call.plugin, call.work);
+}
+
+/// Does what has come back to a plugin, unless it was removed.
+pub(in crate::engine) fn resume(core: &mut Core, plugin: PluginKey, work: RemoteWork) {
+    let Some(instance) = core.plugins.stack.get(plugin).cloned() else {
+        return;
+    };
+    let commands = match work {
+        RemoteWork::Commands(commands) => {
+            commands.into_iter().map(|command| Queued { plugin, command }).collect()
+        }
+        RemoteWork::Call(_) if instance.is_faulted() => return,
+        RemoteWork::Call(call) => {
+            let Some(Called { result, commands }) = call_back(core, &instance, call) else {
+                return;
+            };
+            if let Err(Fault::Panic(text)) = result {
+                let text = format!("{}: later: panicked: {text}", instance.name());
+                core.log(Level::Error, text);
+                faulted::note_panic(core, plugin);
+            }
+            commands
+        }
+    };
+    core.agenda.push_commands("later", commands);
+}

@@ -1,0 +1,78 @@
+//! How requests that wait for jobs are answered.
+
+use serde_json::{Value, json};
+
+use crate::engine::api::RequestError;
+use crate::engine::core::Core;
+use crate::engine::jobs::Jobs;
+use crate::engine::jobs::waiters::{ending, is_waitable};
+use crate::job::{JobId, State};
+
+const ECHILD: i32 = 10;
+const ENOSYS: i32 = 38;
+
+/// Refuses the waiters for which no job is left: each waiter takes one job.
+pub(in crate::engine) fn refuse_excess(core: &mut Core) {
+    while core.waits.any.len() + core.waits.by_id.len() > core.waits.waitable {
+        let Some(waiter) = core.waits.take_last() else {
+            return;
+        };
+        let error = RequestError::new(ECHILD, "there are no more waitable jobs");
+        core.reply(waiter, Err(error));
+    }
+}
+
+/// Refuses all waiters, since the manager ends.
+pub(in crate::engine) fn refuse_all(core: &mut Core) {
+    for waiter in core.waits.take_all() {
+        core.reply(waiter, Err(RequestError::new(ENOSYS, "job-manager is unloading")));
+    }
+}
+
+/// Counts a job that is active from now on, if it can be waited for.
+pub(in crate::engine) fn begin(core: &mut Core, id: JobId) {
+    if core.jobs.get(id).is_some_and(is_waitable) {
+        core.waits.waitable += 1;
+    }
+}
+
+/// Answers the waiter for a job that has become inactive, or keeps its ending for a later one.
+pub(in crate::engine) fn end(core: &mut Core, id: JobId) {
+    let Some(ending) = waitable_ending(&core.jobs, id) else {
+        return;
+    };
+    let waits = &mut core.waits;
+    waits.waitable = waits.waitable.saturating_sub(1);
+    match waits.take(id) {
+        Some(waiter) => core.reply(waiter, Ok(ending)),
+        None => drop(waits.zombies.insert(id, ending)),
+    }
+    refuse_excess(core);
+}
+
+fn waitable_ending(jobs: &Jobs, id: JobId) -> Option<Value> {
+    jobs.get(id).filter(|record| is_waitable(record)).map(ending)
+}
+
+/// Answers the `drain` and `idle` requests if there is nothing left to wait for.
+pub(in crate::engine) fn answer_idle(core: &mut Core) {
+    if core.waits.drain.is_empty() && core.waits.idle.is_empty() {
+        return;
+    }
+    let counts = &core.jobs.counts.all;
+    let running = counts.count(&[State::Run, State::Cleanup]);
+    let pending = counts.count(&[State::New, State::Depend, State::Priority, State::Sched]);
+    if running > 0 {
+        return;
+    }
+    if pending == 0 {
+        for waiter in std::mem::take(&mut core.waits.drain) {
+            core.reply(waiter, Ok(json!({})));
+        }
+    }
+    if core.alloc.alloc_queues.is_empty() {
+        for waiter in std::mem::take(&mut core.waits.idle) {
+            core.reply(waiter, Ok(json!({ "pending": pending })));
+        }
+    }
+}
