@@ -242,7 +242,7 @@ fn a_plugin_that_does_not_compile_is_named() {
 }
 
 #[test]
-fn a_plugin_that_nobody_asked_for_is_found_in_the_binary() {
+fn a_plugin_outside_of_the_manifest_is_found_in_the_binary() {
     let site = Site::with_plugins();
     let manifest = "[package]\nname = \"wrapper\"\nversion = \"1.0.0\"\nedition = \"2024\"\n\
         [dependencies]\njobtap-core = \"0.1\"\ndeadline = { path = \"../deadline\" }\n";
@@ -251,7 +251,7 @@ fn a_plugin_that_nobody_asked_for_is_found_in_the_binary() {
         #[jobtap_plugin(name = \"wrapper\")]\nimpl W {\n    #[init]\n    fn new() -> Self { W }\n}\n";
     site.write("wrapper/src/lib.rs", source);
     let output = site.build("--with wrapper=wrapper -o never");
-    let said = "plugin \"deadline\" of crate deadline is linked and nobody asked for it";
+    let said = "plugin \"deadline\" of crate deadline is linked and is not in the manifest";
     assert!(output.stderr.contains(said), "{}", output.stderr);
     assert!(!site.path("never").exists() && !site.path("never.new").exists());
 }

@@ -68,7 +68,7 @@ fn a_plugin_is_loaded_with_its_configuration_and_tells_of_itself() {
     assert_eq!(json(m.jobtap("plugin query probe"))["greeting"], "again");
 
     let schema = json(m.jobtap("plugin schema probe"));
-    assert_eq!(schema["properties"]["greeting"], json!({"type": "string"}));
+    assert_eq!(schema["properties"]["greeting"], json!({"type": "string", "default": ""}));
     let none = m.jobtap("plugin schema .priority-default");
     assert_eq!(none.stderr, ".priority-default takes no configuration of its own\n");
     assert_eq!(none.ok(), "");

@@ -23,7 +23,7 @@
 //! | `restart` | how a manager continues from the store | `core` |
 //!
 //! A part owns its data and changes it by its own methods. What concerns several parts is done by
-//! functions that name the parts, or take the whole [`Core`]; here, each piece of work is routed to the
+//! functions that name the parts, or take the whole `Core`; here, each piece of work is routed to the
 //! function that it is for.
 
 mod agenda;

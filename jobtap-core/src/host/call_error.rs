@@ -4,8 +4,7 @@ use crate::job::{JobId, State};
 
 /// Why a call of a handler was refused. Nothing was queued then.
 ///
-/// A handler usually passes it on with `?`. It converts into every error type that a handler can
-/// return, and its text is for whoever reads that error.
+/// A handler usually passes it on with `?`: it converts into every error type that a handler can return.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;

@@ -1,9 +1,9 @@
-//! The seam between plugins and whatever runs them: what one callback is given, and what it can ask
-//! for meanwhile.
+//! The seam between plugins and their host: the arguments of one callback, and the host as the callback
+//! sees it.
 //!
 //! A handler sees a job, the topic's own arguments and a [`Cx`](crate::plugin::Cx); all else goes
 //! through [`Host`]. The job manager's engine is one host, the test kit uses the same engine, and
-//! others can follow. The rules that a host keeps:
+//! others can follow. The rules for a host:
 //!
 //! 1. Calls of a handler are queued as [`Command`]s and committed at the end of that plugin's
 //!    callback, before the next plugin and before the job's own action. When the handler returned

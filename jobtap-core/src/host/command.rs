@@ -272,6 +272,13 @@ pub enum Command {
 
 /// A flag of a job that a plugin can set (RFC 21 `set-flags`), by
 /// [`Cx::set_flag`](crate::plugin::Cx::set_flag).
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// fn trace(job: &Job, cx: &Cx<'_, JobNew>) -> Result<(), CallError> {
+///     cx.set_flag(job, JobFlag::Debug)
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobFlag {
     /// The scheduler ignores the job: a plugin allocates resources to it in `job.state.sched`.
@@ -335,6 +342,15 @@ impl fmt::Debug for Task {
 }
 
 /// The severity of a line in the manager's log, for [`Cx::log`](crate::plugin::Cx::log).
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// fn new_job(job: &Job, cx: Cx<'_, JobNew>) {
+///     if job.jobspec().name().is_none() {
+///         cx.log(Level::Warning, format!("{} has no name", job.id()));
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// Something failed.

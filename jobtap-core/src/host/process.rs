@@ -173,7 +173,21 @@ pub enum Stream {
     Stderr,
 }
 
-/// A line that a process printed, without the line break.
+/// A line that a process printed, without the line break;
+/// [`Remote::start_process_with`](crate::plugin::Remote::start_process_with) passes it on.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// # struct Backup;
+/// fn start(remote: &Remote<Backup>) -> Child {
+///     let log = remote.clone();
+///     remote.start_process_with(Process::new("backup"), move |line: OutputLine| {
+///         if line.stream == Stream::Stderr {
+///             log.run(move |_, cx| cx.log(Level::Error, line.text));
+///         }
+///     })
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputLine {
     /// The stream.

@@ -129,6 +129,16 @@ pub trait VersionedData: Sized {
 }
 
 /// Why stored data of an older version can't be converted. `?` converts any other error into it.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// fn upgrade(version: u32, old: serde_json::Value) -> Result<u64, UpgradeError> {
+///     match version {
+///         1 => Ok(serde_json::from_value(old)?),
+///         _ => Err(UpgradeError::new("only version 1 was released")),
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpgradeError(String);
 

@@ -53,7 +53,8 @@ pub(super) fn generate(plan: &Plan) -> Generated {
     let config = cargo_config(plan, &mut generated.links);
     generated.files.insert(".cargo/config.toml".into(), config.into_bytes());
     if let Some(toolchain) = &plan.manifest.manager.toolchain {
-        let text = document([("toolchain", table([("channel", value(toolchain))]))]);
+        let text = Table::from_iter([("toolchain", table([("channel", value(toolchain))]))]);
+        let text = DocumentMut::from(text).to_string();
         generated.files.insert("rust-toolchain.toml".into(), text.into_bytes());
     }
     generated

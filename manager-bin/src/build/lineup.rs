@@ -183,7 +183,7 @@ fn config(plan: &Plan, members: &[Member]) -> Result<Value, BuildError> {
             member.iter().flat_map(|m| m.plugins.iter().map(|found| found.name.as_str())).collect();
         let [name] = names.as_slice() else {
             return Err(BuildError::refused(format!(
-                "plugin {:?}: whose `config` is it? The crate has {}: write [config.plugins.NAME]",
+                "plugin {:?}: `config` needs a crate with one plugin, and this one has {}: write [config.plugins.NAME]",
                 entry.name,
                 names.join(", ")
             )));

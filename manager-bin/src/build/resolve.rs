@@ -120,7 +120,7 @@ fn unknown_registry(text: &str, plan: &Plan) -> Option<BuildError> {
     let asks = |entry: &&PluginEntry| entry.registry.as_deref() == Some(name);
     let entry = plan.manifest.plugins.iter().find(asks)?;
     Some(BuildError::refused(format!(
-        "plugin {:?}: nobody knows the registry {name:?}: correct the name, or write its index, {name} = \"URL\", into [registries] of the manifest",
+        "plugin {:?}: unknown registry {name:?}: correct the name, or write its index, {name} = \"URL\", into [registries] of the manifest",
         entry.name,
     )))
 }

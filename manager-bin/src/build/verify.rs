@@ -20,7 +20,7 @@ pub(super) fn verify(binary: &Path, wanted: &Composition) -> Result<(), BuildErr
         command.output().map_err(|error| linked(format!("it can't be started: {error}")))?;
     let told = String::from_utf8_lossy(&output.stderr);
     let answer: Value = serde_json::from_slice(&output.stdout)
-        .map_err(|_| linked(format!("it does not tell its plugins: {}", told.trim())))?;
+        .map_err(|_| linked(format!("it doesn't list its plugins: {}", told.trim())))?;
     let list = |key: &str| answer.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
     let (plugins, schedulers) = (list("plugins"), list("schedulers"));
     let plugins: Vec<(&str, &str)> = plugins.iter().filter_map(name_and_crate).collect();
@@ -49,14 +49,14 @@ pub(super) fn compare(
         let has = |name: &str| present.iter().any(|(other, _)| *other == name);
         if let Some(missing) = required.iter().find(|name| !has(name)) {
             return Err(format!(
-                "{what} {missing:?} was asked for and is not linked: its crate must register it in its library with {by}; build again, or take the crate out of the manifest"
+                "{what} {missing:?} is in the manifest and is not linked: its crate must register it in its library with {by}; build again, or remove the crate from the manifest"
             ));
         }
         // The SDK has schedulers of its own.
         let asked = |owner: &str| owner == SDK || wanted.crate_info(owner).is_some();
         if let Some((name, owner)) = present.iter().find(|(_, owner)| !asked(owner)) {
             return Err(format!(
-                "{what} {name:?} of crate {owner} is linked and nobody asked for it: another plugin depends on its crate; add the crate to the manifest, or take out what needs it"
+                "{what} {name:?} of crate {owner} is linked and is not in the manifest: another plugin depends on its crate; add the crate to the manifest, or remove the plugin that needs it"
             ));
         }
     }
@@ -91,13 +91,13 @@ mod tests {
         let (both, one) = ([("a", own), ("made-by-macro", own), ("b", own)], [("shortest", own)]);
         assert_eq!(told(&both, &one), None);
         let text = told(&[("a", own)], &one).unwrap_or_default();
-        assert!(text.starts_with("plugin \"b\" was asked for and is not linked"), "{text}");
+        assert!(text.starts_with("plugin \"b\" is in the manifest and is not linked"), "{text}");
         let text = told(&[("a", own), ("b", own), ("c", "other")], &one).unwrap_or_default();
         assert!(text.starts_with("plugin \"c\" of crate other is linked"), "{text}");
         let text = told(&[("b", own), ("a", own)], &one).unwrap_or_default();
         assert!(text.contains("in the order b, a, and not a, b"), "{text}");
         let text = told(&both, &[]).unwrap_or_default();
-        assert!(text.starts_with("scheduler \"shortest\" was asked for"), "{text}");
+        assert!(text.starts_with("scheduler \"shortest\" is in the manifest"), "{text}");
         let text = told(&both, &[one[0], ("easy", SDK), ("longest", "other")]).unwrap_or_default();
         assert!(text.starts_with("scheduler \"longest\" of crate other is linked"), "{text}");
     }

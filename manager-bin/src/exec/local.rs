@@ -24,11 +24,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
+use jobtap_core::engine::ExecEvent;
+use jobtap_core::job::JobId;
 use rustix::fs::OFlags;
 
 use super::protocol::{Reply, Request, VERSION, decode, encode, encode_data};
 use super::{
-    ExecEvent, Executor, HeldJob, KillPolicy, SHEPHERD_ARGUMENT, SHEPHERD_LOST, StartJob, socket,
+    Executor, HeldJob, KillPolicy, Report, SHEPHERD_ARGUMENT, SHEPHERD_LOST, StartJob, socket,
 };
 use crate::files::Dir;
 use crate::open_files::OpenFiles;
@@ -129,8 +131,7 @@ pub struct LocalExecutor {
 /// What the two threads share.
 struct Link {
     config: LocalConfig,
-    on_event: Box<dyn Fn(ExecEvent) + Send + Sync>,
-    on_trouble: Box<dyn Fn(&str) + Send + Sync>,
+    report: Box<dyn Fn(Report) + Send + Sync>,
     /// Nothing more will be asked for.
     closing: AtomicBool,
     state: Mutex<State>,
@@ -143,7 +144,7 @@ struct State {
     /// Number of the newest connection.
     connections: u64,
     /// Jobs whose release hasn't come, with the connection that they were asked for on.
-    open: BTreeMap<u64, u64>,
+    open: BTreeMap<JobId, u64>,
 }
 
 /// Where requests go.
@@ -164,13 +165,14 @@ enum Unsent {
 }
 
 impl LocalExecutor {
-    /// Finds or starts the shepherd of `config.state_dir`, which must exist. `on_event` is called on
-    /// a thread of its own and must not wait for the executor; so is `on_trouble`, with what the
-    /// administrator should know.
+    /// Finds or starts the shepherd of `config.state_dir`, which must exist. `report` is called on threads
+    /// of the executor, and must not wait for it.
+    ///
+    /// # Errors
+    /// When there is no shepherd to be had; the text says what to do.
     pub fn connect(
         mut config: LocalConfig,
-        on_event: impl Fn(ExecEvent) + Send + Sync + 'static,
-        on_trouble: impl Fn(&str) + Send + Sync + 'static,
+        report: impl Fn(Report) + Send + Sync + 'static,
     ) -> Result<Self, ExecError> {
         let dir = config.state_dir.clone();
         let failed = |source| ExecError::Start { dir: dir.clone(), source };
@@ -180,8 +182,7 @@ impl LocalExecutor {
         let (stream, held) = open_connection(&config)?;
         let link = Arc::new(Link {
             config,
-            on_event: Box::new(on_event),
-            on_trouble: Box::new(on_trouble),
+            report: Box::new(report),
             closing: AtomicBool::new(false),
             state: Mutex::new(State::default()),
             closed: Condvar::new(),
@@ -194,30 +195,6 @@ impl LocalExecutor {
             .spawn(move || writing.write_requests(&receiver))
             .map_err(failed)?;
         Ok(Self { kill, held, link, requests: Some(requests), writer: Some(writer) })
-    }
-
-    /// Kills the jobs that are canceled from now on in another way.
-    pub fn set_kill(&mut self, kill: KillPolicy) {
-        self.kill = kill;
-    }
-
-    /// The first signal to jobs that nobody asks for any more.
-    pub fn term_signal(&self) -> i32 {
-        self.kill.term_signal.number()
-    }
-
-    /// Asks the shepherd to exit as soon as it holds no job.
-    pub fn shutdown(&self) {
-        self.request(Request::Shutdown);
-    }
-
-    /// Waits until the shepherd that was asked to [`shutdown`](Self::shutdown) has ended, but not for
-    /// longer than `limit`. Tells whether it has.
-    pub fn wait_for_shutdown(&self, limit: Duration) -> bool {
-        let state = self.link.lock();
-        let connected = |state: &mut State| state.connection.is_some();
-        let waited = self.link.closed.wait_timeout_while(state, limit, connected);
-        waited.unwrap_or_else(PoisonError::into_inner).0.connection.is_none()
     }
 
     fn request(&self, request: Request) {
@@ -234,28 +211,44 @@ impl Executor for LocalExecutor {
         self.request(Request::Start(Box::new(job)));
     }
 
-    fn signal(&self, id: u64, signum: i32) {
+    fn signal(&self, id: JobId, signum: i32) {
         self.request(Request::Signal { id, signum });
     }
 
-    fn cancel(&self, id: u64, first_signal: i32) {
+    fn cancel(&self, id: JobId, first_signal: i32) {
         self.request(Request::Cancel { id, signum: first_signal, kill: self.kill });
     }
 
-    fn stdin(&self, id: u64, rank: Option<u32>, data: Vec<u8>, eof: bool) {
+    fn stdin(&self, id: JobId, rank: Option<u32>, data: Vec<u8>, eof: bool) {
         self.request(Request::Stdin { id, rank, data: encode_data(&data), eof });
     }
 
-    fn tasks(&self, id: u64) {
+    fn tasks(&self, id: JobId) {
         self.request(Request::Tasks { id });
     }
 
-    fn ack(&self, id: u64) {
+    fn ack(&self, id: JobId) {
         self.request(Request::Ack { id });
     }
 
     fn held(&self) -> &[HeldJob] {
         &self.held
+    }
+
+    fn set_kill_policy(&mut self, policy: KillPolicy) {
+        self.kill = policy;
+    }
+
+    fn kill_policy(&self) -> KillPolicy {
+        self.kill
+    }
+
+    fn shut_down(&self, limit: Duration) -> bool {
+        self.request(Request::Shutdown);
+        let state = self.link.lock();
+        let connected = |state: &mut State| state.connection.is_some();
+        let waited = self.link.closed.wait_timeout_while(state, limit, connected);
+        waited.unwrap_or_else(PoisonError::into_inner).0.connection.is_none()
     }
 }
 
@@ -290,7 +283,7 @@ impl Link {
                     self.report_lost(job.id, note, reason);
                 }
                 Request::Tasks { id } => {
-                    (self.on_event)(ExecEvent::Tasks { id, tasks: Vec::new() });
+                    (self.report)(Report::Tasks { id, tasks: Vec::new() });
                 }
                 _ => {}
             }
@@ -362,12 +355,14 @@ impl Link {
                 Err(_) if std::mem::replace(&mut told, true) => {}
                 Err(_) => {
                     let text = silence(&self.config);
-                    (self.on_trouble)(&format!("the shepherd takes no requests: {text}"));
+                    (self.report)(Report::Warning(format!(
+                        "the shepherd takes no requests: {text}"
+                    )));
                 }
             }
         }
         if told {
-            (self.on_trouble)("the shepherd takes requests again");
+            (self.report)(Report::Warning("the shepherd takes requests again".to_owned()));
         }
         Ok(())
     }
@@ -390,13 +385,15 @@ impl Link {
     fn read_events(&self, reader: BufReader<UnixStream>) {
         for line in reader.split(b'\n') {
             let Ok(line) = line else { return };
-            let Ok(Reply::Event(event)) = decode(&line) else {
-                continue;
+            let report = match decode(&line) {
+                Ok(Reply::Event(event)) => Report::Event(event),
+                Ok(Reply::Tasks { id, tasks }) => Report::Tasks { id, tasks },
+                _ => continue,
             };
-            if let ExecEvent::Released { id, last: true } = event {
+            if let Report::Event(ExecEvent::Released { id }) = report {
                 self.lock().open.remove(&id);
             }
-            (self.on_event)(event);
+            (self.report)(report);
         }
     }
 
@@ -409,7 +406,7 @@ impl Link {
         if state.connection.take_if(|current| current.number == number).is_some() {
             self.closed.notify_all();
         }
-        let lost: Vec<u64> =
+        let lost: Vec<JobId> =
             state.open.extract_if(.., |_, on| *on == number).map(|(id, _)| id).collect();
         drop(state);
         for id in lost {
@@ -418,9 +415,9 @@ impl Link {
         }
     }
 
-    fn report_lost(&self, id: u64, note: String, reason: String) {
-        (self.on_event)(ExecEvent::Lost { id, note, reason });
-        (self.on_event)(ExecEvent::Released { id, last: true });
+    fn report_lost(&self, id: JobId, note: String, reason: String) {
+        (self.report)(Report::Event(ExecEvent::Lost { id, note, reason }));
+        (self.report)(Report::Event(ExecEvent::Released { id }));
     }
 }
 

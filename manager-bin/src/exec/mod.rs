@@ -1,9 +1,9 @@
 //! Where jobs run: the seam between the manager, which decides, and whatever carries a job out.
 //!
-//! The manager hands a job to the [`Executor`] of the execution target that its resources name and
-//! hears of the job through [`ExecEvent`]s. The one implementer today, [`LocalExecutor`], serves
-//! the ranks that are on this host: it leaves the processes to a *shepherd*, a process that survives the manager, so that a
-//! manager may be upgraded or crash without its jobs noticing.
+//! The manager hands a job to the [`Executor`] of the execution target that its resources name, and gets
+//! [`ExecEvent`]s about it, the engine's own. The one executor today, [`LocalExecutor`], serves the ranks
+//! of this host. It leaves the processes to a *shepherd*, a process that outlives the manager, so that a
+//! manager can be upgraded or crash while its jobs run on.
 
 mod kill;
 mod local;
@@ -14,8 +14,10 @@ mod socket;
 mod tests;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use jobtap_core::resource::Idset;
+use jobtap_core::engine::ExecEvent;
+use jobtap_core::job::JobId;
 use serde::{Deserialize, Serialize};
 
 pub use kill::{KillPolicy, KillPolicyError};
@@ -31,18 +33,18 @@ pub const SHEPHERD_ARGUMENT: &str = "__shepherd";
 /// Why nodes are drained whose shepherd died with jobs; as long as a listing shows of a reason.
 const SHEPHERD_LOST: &str = "shepherd lost: jobs may run on";
 
-/// Severity of an exception that tells something and ends nothing.
-const INFORMATIONAL: i32 = 2;
+/// The severity of an exception that informs the user and does not end the job.
+const INFORMATIONAL: i64 = 2;
 
 /// A job to start, or to pick up again after a restart of the manager.
 ///
 /// To be sent once by each manager process for every job that holds resources and was not released.
 /// A job that the executor knows already is never started twice, whatever `reattach` says; one that
 /// was lost with an earlier shepherd is reported so.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StartJob {
     /// The job's id.
-    pub id: u64,
+    pub id: JobId,
     /// The user that the job runs as.
     pub userid: u32,
     /// Program and arguments of each task.
@@ -74,6 +76,29 @@ pub struct StartJob {
     pub kill: KillPolicy,
 }
 
+impl StartJob {
+    /// A job without a command and without tasks.
+    pub fn new(id: JobId) -> Self {
+        Self {
+            id,
+            userid: 0,
+            command: Vec::new(),
+            ntasks: 0,
+            cwd: PathBuf::new(),
+            env: Vec::new(),
+            shell_options: serde_json::Value::Null,
+            files: serde_json::Value::Null,
+            tmpdir: None,
+            name: String::new(),
+            resources: serde_json::Value::Null,
+            nodes: Vec::new(),
+            reattach: false,
+            seen: Seen::default(),
+            kill: KillPolicy::default(),
+        }
+    }
+}
+
 /// What one node does for a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeTasks {
@@ -103,119 +128,27 @@ pub struct TaskProcess {
     pub pid: i32,
 }
 
-/// What happens to a job that was handed to an [`Executor`].
-///
-/// A job that is picked up has [`Reattached`](Self::Reattached) first, then what was missed, then
-/// [`CaughtUp`](Self::CaughtUp).
-///
-/// In order: [`Log`](Self::Log) entries `init` and `starting`, [`Started`](Self::Started), more log
-/// entries, [`Finished`](Self::Finished), [`Released`](Self::Released). A job that could not start
-/// has an [`Exception`](Self::Exception) in place of started and finished, one whose command can't be
-/// run has it between them; one that was lost a
-/// [`Lost`](Self::Lost) in place of what hasn't come yet. The release always
-/// comes, and nothing comes after it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "event", rename_all = "kebab-case")]
-pub enum ExecEvent {
-    /// A new entry of the job's `guest.exec.eventlog` (RFC 50).
-    Log {
-        /// The job.
-        id: u64,
-        /// `{"timestamp", "name", "context"?}`.
-        entry: serde_json::Value,
-    },
-    /// A job that was to be picked up is there.
-    Reattached {
-        /// The job.
-        id: u64,
-    },
-    /// All was told that such a job did while no manager ran. It may be over.
-    CaughtUp {
-        /// The job.
-        id: u64,
-    },
-    /// All tasks run.
-    Started {
-        /// The job.
-        id: u64,
-    },
-    /// Something failed that the job's user did not cause.
-    Exception {
-        /// The job.
-        id: u64,
-        /// 0 ends the job; the rest is information.
-        severity: i32,
-        /// The exception's type, `exec`.
-        kind: String,
-        /// What failed, for the user.
-        note: String,
-    },
-    /// The job is lost, and processes of it may be left where nobody looks after them: no other job
-    /// is to start there. In place of an exception that ends the job.
-    Lost {
-        /// The job.
-        id: u64,
-        /// What became of it, for the user.
-        note: String,
-        /// What is wrong with its nodes, for the administrator.
-        reason: String,
-    },
-    /// The job is still there after all that [`KillPolicy`] says was done: no other job is to start
-    /// on these nodes. It may end yet.
-    Unkillable {
-        /// The job.
-        id: u64,
-        /// Where tasks of it are left.
-        ranks: Idset,
-        /// What is wrong with the nodes, for the administrator.
-        reason: String,
-    },
-    /// All tasks ended.
-    Finished {
-        /// The job.
-        id: u64,
-        /// The job's wait status: the highest of its tasks' (formats 5.6).
-        status: i32,
-    },
-    /// The job's resources are free.
-    Released {
-        /// The job.
-        id: u64,
-        /// Whether this was the last of the job's resources.
-        last: bool,
-    },
-    /// Answers [`Executor::tasks`]; comes at any time, and none of the others depends on it.
+/// What an executor reports.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Report {
+    /// Something happened to a job that was handed to the executor.
+    Event(ExecEvent),
+    /// The response to [`Executor::tasks`]. It can come at any time.
     Tasks {
         /// The job.
-        id: u64,
-        /// The tasks that run, by rank; none of an unknown job.
+        id: JobId,
+        /// The running tasks by rank; none if the job is unknown.
         tasks: Vec<TaskProcess>,
     },
-}
-
-impl ExecEvent {
-    /// The job that the event is about.
-    pub fn id(&self) -> u64 {
-        match *self {
-            Self::Log { id, .. }
-            | Self::Reattached { id }
-            | Self::CaughtUp { id }
-            | Self::Started { id }
-            | Self::Exception { id, .. }
-            | Self::Lost { id, .. }
-            | Self::Unkillable { id, .. }
-            | Self::Finished { id, .. }
-            | Self::Released { id, .. }
-            | Self::Tasks { id, .. } => id,
-        }
-    }
+    /// A line for the manager's log: something that the administrator should know of.
+    Warning(String),
 }
 
 /// A job that an executor held when the manager connected to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldJob {
     /// The job's id.
-    pub id: u64,
+    pub id: JobId,
     /// Whether it ended; its status is kept until it is acknowledged. A job that was lost with an
     /// earlier shepherd has ended, too.
     pub ended: bool,
@@ -223,32 +156,41 @@ pub struct HeldJob {
 
 /// One execution target.
 ///
-/// No method waits for the target: what comes of a request is told by events, through the callback
-/// that the implementer was made with. A request that concerns an unknown job is void.
+/// No method waits for the target. What follows from a request is reported through the callback that the
+/// executor was made with. A request about an unknown job does nothing.
 pub trait Executor: Send {
-    /// Starts a job, or picks it up: what happened since [`StartJob::seen`] is delivered first.
+    /// Starts a job, or reattaches it: what happened since [`StartJob::seen`] is reported first.
     fn start(&self, job: StartJob);
 
     /// Sends a signal to all processes of a job.
-    fn signal(&self, id: u64, signum: i32);
+    fn signal(&self, id: JobId, signum: i32);
 
-    /// Ends a job: `first_signal` (SIGTERM, or SIGALRM for a job whose time is up), then what the
-    /// [`KillPolicy`] says, again and again. Goes on when the manager dies. Once is enough; more
-    /// often does nothing.
-    fn cancel(&self, id: u64, first_signal: i32);
+    /// Ends a job: sends `first_signal` (SIGTERM, or SIGALRM for a job whose time is up), then kills it
+    /// by the [`KillPolicy`] until nothing is left of it, also when the manager dies. Further calls for
+    /// the same job do nothing.
+    fn cancel(&self, id: JobId, first_signal: i32);
 
-    /// Passes input to the tasks of a job that reads its standard input from its clients (shell
-    /// option `input.stdin.type` is `service`): to the one ranked `rank`, or to all. With `eof` the
-    /// input ends there.
-    fn stdin(&self, id: u64, rank: Option<u32>, data: Vec<u8>, eof: bool);
+    /// Kills the jobs that are canceled from now on by another policy.
+    fn set_kill_policy(&mut self, policy: KillPolicy);
 
-    /// Asks which processes a job's tasks are; [`ExecEvent::Tasks`] tells.
-    fn tasks(&self, id: u64);
+    /// The kill policy for jobs that are canceled.
+    fn kill_policy(&self) -> KillPolicy;
 
-    /// Says that the job's end is on durable record: the target may forget the job.
-    fn ack(&self, id: u64);
+    /// Passes input to the tasks of a job whose standard input comes from its clients (shell option
+    /// `input.stdin.type` is `service`): to the task `rank`, or to all. With `eof` the input ends there.
+    fn stdin(&self, id: JobId, rank: Option<u32>, data: Vec<u8>, eof: bool);
 
-    /// The jobs that the target held when the manager connected. Those that the manager doesn't
-    /// start again are to be canceled if they run, and acknowledged.
+    /// Asks for the processes of a job's tasks; [`Report::Tasks`] is the response.
+    fn tasks(&self, id: JobId);
+
+    /// Says that the end of the job is durable: the target need not keep it any longer.
+    fn ack(&self, id: JobId);
+
+    /// The jobs that the target held when the manager connected. The manager cancels and acknowledges
+    /// those that it does not start again.
     fn held(&self) -> &[HeldJob];
+
+    /// Asks the target to exit as soon as it holds no job, and waits for that, but not longer than
+    /// `limit`. Returns whether it has exited.
+    fn shut_down(&self, limit: Duration) -> bool;
 }

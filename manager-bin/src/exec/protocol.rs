@@ -8,10 +8,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-use super::{ExecEvent, HeldJob, KillPolicy, StartJob};
+use jobtap_core::engine::ExecEvent;
+use jobtap_core::job::JobId;
+
+use super::{HeldJob, KillPolicy, StartJob, TaskProcess};
 
 /// Version of the messages. To be raised when an older peer could misread one.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// From the manager.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,20 +25,20 @@ pub(crate) enum Request {
     /// Start a job, or send again what the manager has not seen of it.
     Start(Box<StartJob>),
     /// Signal a job's processes.
-    Signal { id: u64, signum: i32 },
+    Signal { id: JobId, signum: i32 },
     /// End a job: `signum` now, then as `kill` says.
     Cancel {
-        id: u64,
+        id: JobId,
         signum: i32,
         #[serde(flatten)]
         kill: KillPolicy,
     },
     /// Input for a job's tasks.
-    Stdin { id: u64, rank: Option<u32>, data: String, eof: bool },
-    /// Which processes a job's tasks are; answered by [`ExecEvent::Tasks`].
-    Tasks { id: u64 },
+    Stdin { id: JobId, rank: Option<u32>, data: String, eof: bool },
+    /// Which processes a job's tasks are; answered by [`Reply::Tasks`].
+    Tasks { id: JobId },
     /// The job's end is on durable record.
-    Ack { id: u64 },
+    Ack { id: JobId },
     /// Which jobs are held; answered by [`Reply::List`].
     List,
     /// Exit as soon as no job is held.
@@ -52,8 +55,10 @@ pub(crate) enum Reply {
     Refused { reason: String },
     /// Answers [`Request::List`].
     List { jobs: Vec<HeldJob> },
-    /// Something happened to a job that this manager started or picked up.
+    /// Something happened to a job that this manager has asked for.
     Event(ExecEvent),
+    /// The processes of a job's tasks; the response to [`Request::Tasks`].
+    Tasks { id: JobId, tasks: Vec<TaskProcess> },
 }
 
 /// The line that carries `message`, with its newline.
@@ -80,29 +85,32 @@ pub(crate) fn decode_data(data: &str) -> Result<Vec<u8>, base64::DecodeError> {
 
 #[cfg(test)]
 mod tests {
-    use jobtap_core::job::Signal;
+    use jobtap_core::eventlog::EventEntry;
+    use jobtap_core::job::{Signal, Timestamp};
     use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
 
+    fn any_id() -> impl Strategy<Value = JobId> {
+        any::<u64>().prop_map(JobId::new)
+    }
+
     fn any_request() -> impl Strategy<Value = Request> {
-        let start =
-            (any::<u64>(), any::<u32>(), any::<Vec<String>>(), any::<Vec<(String, String)>>())
-                .prop_map(|(id, ntasks, command, env)| {
-                    let shell_options = json!({"output": {"mode": "append"}});
-                    let job =
-                        StartJob { id, ntasks, command, env, shell_options, ..StartJob::default() };
-                    Request::Start(Box::new(job))
-                });
+        let start = (any_id(), any::<u32>(), any::<Vec<String>>(), any::<Vec<(String, String)>>())
+            .prop_map(|(id, ntasks, command, env)| {
+                let shell_options = json!({"output": {"mode": "append"}});
+                let job = StartJob { ntasks, command, env, shell_options, ..StartJob::new(id) };
+                Request::Start(Box::new(job))
+            });
         prop_oneof![
             any::<u32>().prop_map(|version| Request::Hello { version }),
             start,
-            (any::<u64>(), any::<i32>()).prop_map(|(id, signum)| Request::Signal { id, signum }),
-            (any::<u64>(), any::<Option<u32>>(), any::<Vec<u8>>(), any::<bool>()).prop_map(
+            (any_id(), any::<i32>()).prop_map(|(id, signum)| Request::Signal { id, signum }),
+            (any_id(), any::<Option<u32>>(), any::<Vec<u8>>(), any::<bool>()).prop_map(
                 |(id, rank, data, eof)| Request::Stdin { id, rank, data: encode_data(&data), eof }
             ),
-            (any::<u64>(), 1..=64i64, any::<u32>(), any::<Option<u32>>()).prop_map(
+            (any_id(), 1..=64i64, any::<u32>(), any::<Option<u32>>()).prop_map(
                 |(id, signal, max_kill_count, limit)| {
                     let kill = KillPolicy {
                         kill_signal: Signal::from_number(signal).unwrap(),
@@ -113,8 +121,8 @@ mod tests {
                     Request::Cancel { id, signum: 15, kill }
                 }
             ),
-            any::<u64>().prop_map(|id| Request::Tasks { id }),
-            any::<u64>().prop_map(|id| Request::Ack { id }),
+            any_id().prop_map(|id| Request::Tasks { id }),
+            any_id().prop_map(|id| Request::Ack { id }),
             Just(Request::List),
             Just(Request::Shutdown),
         ]
@@ -123,12 +131,13 @@ mod tests {
     fn any_reply() -> impl Strategy<Value = Reply> {
         prop_oneof![
             any::<String>().prop_map(|reason| Reply::Refused { reason }),
-            any::<(u64, bool)>()
+            (any_id(), any::<bool>())
                 .prop_map(|(id, ended)| Reply::List { jobs: vec![HeldJob { id, ended }] }),
-            any::<(u64, i32)>()
+            (any_id(), any::<i32>())
                 .prop_map(|(id, status)| Reply::Event(ExecEvent::Finished { id, status })),
-            any::<(u64, String)>().prop_map(|(id, note)| {
-                let entry = json!({"timestamp": 1.5, "name": "log", "context": {"data": note}});
+            (any_id(), any::<String>()).prop_map(|(id, note)| {
+                let context = json!({"data": note}).as_object().cloned();
+                let entry = EventEntry::new(Timestamp::from_secs(1.5), "log", context);
                 Reply::Event(ExecEvent::Log { id, entry })
             }),
         ]
@@ -163,18 +172,16 @@ mod tests {
     fn the_form_on_the_wire_is_fixed() {
         let line = |request| String::from_utf8(encode(&request).unwrap()).unwrap();
         assert_eq!(line(Request::Hello { version: 1 }), "{\"op\":\"hello\",\"version\":1}\n");
-        let cancel = Request::Cancel { id: 3, signum: 15, kill: KillPolicy::default() };
+        let cancel = Request::Cancel { id: JobId::new(3), signum: 15, kill: KillPolicy::default() };
         assert_eq!(
-            line(cancel.clone()),
+            line(cancel),
             "{\"op\":\"cancel\",\"id\":3,\"signum\":15,\"kill_timeout\":5.0,\
              \"kill_signal\":\"SIGKILL\",\"max_kill_count\":8}\n"
         );
-        let older = b"{\"op\":\"cancel\",\"id\":3,\"signum\":15,\"kill_timeout\":5.0}\n";
-        assert_eq!(decode::<Request>(older).unwrap(), cancel);
-        let event = Reply::Event(ExecEvent::Released { id: 3, last: true });
+        let event = Reply::Event(ExecEvent::Released { id: JobId::new(3) });
         assert_eq!(
             String::from_utf8(encode(&event).unwrap()).unwrap(),
-            "{\"op\":\"event\",\"event\":\"released\",\"id\":3,\"last\":true}\n"
+            "{\"op\":\"event\",\"event\":\"released\",\"id\":3}\n"
         );
     }
 }

@@ -17,6 +17,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use jobtap_core::engine::Exception;
 use jobtap_core::job::Signal;
 use rustix::process::{Pid, Signal as UnixSignal, kill_process};
 use serde_json::{Value, json};
@@ -66,7 +67,7 @@ const FUTILE: KillPolicy = KillPolicy { kill_signal: Signal::TERM, max_kill_coun
 struct Manager {
     executor: LocalExecutor,
     events: Receiver<ExecEvent>,
-    troubles: Receiver<String>,
+    warnings: Receiver<String>,
 }
 
 /// A process that is killed at the end of a test, also when that fails.
@@ -111,12 +112,13 @@ impl Site {
             patience: self.patience,
             temporary: self.temporary,
         };
-        let (sender, events) = channel();
-        let on_event = move |event| drop(sender.send(event));
-        let (sender, troubles) = channel();
-        let on_trouble = move |text: &str| drop(sender.send(text.to_owned()));
-        let executor = LocalExecutor::connect(config, on_event, on_trouble)?;
-        Ok(Manager { executor, events, troubles })
+        let ((to_events, events), (to_warnings, warnings)) = (channel(), channel());
+        let executor = LocalExecutor::connect(config, move |report| match report {
+            Report::Event(event) => drop(to_events.send(event)),
+            Report::Tasks { .. } => {}
+            Report::Warning(text) => drop(to_warnings.send(text)),
+        })?;
+        Ok(Manager { executor, events, warnings })
     }
 
     /// Starts a job that sleeps, and returns the process ids of the shepherd and of the job's task.
@@ -132,14 +134,13 @@ impl Site {
     /// A job of `ntasks` tasks that run a script in `sh`.
     fn job(&self, id: u64, ntasks: u32, script: &str) -> StartJob {
         StartJob {
-            id,
             userid: rustix::process::geteuid().as_raw(),
             command: ["sh", "-c", script].map(str::to_owned).to_vec(),
             ntasks,
             cwd: self.dir.path().to_owned(),
             env: vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
             nodes: vec![NodeTasks { rank: 0, ntasks }],
-            ..StartJob::default()
+            ..StartJob::new(JobId::new(id))
         }
     }
 
@@ -194,7 +195,7 @@ impl Manager {
         let mut names = Vec::new();
         loop {
             let event = self.next();
-            if event.id() == id {
+            if event.id() == JobId::new(id) {
                 names.push(name(&event));
                 if last(&event) {
                     return names;
@@ -212,7 +213,7 @@ impl Manager {
     fn run(&self, job: StartJob) -> Vec<String> {
         let id = job.id;
         self.executor.start(job);
-        let events = self.to_end(id);
+        let events = self.to_end(id.as_u64());
         self.executor.ack(id);
         events
     }
@@ -224,22 +225,24 @@ impl Manager {
 
     /// Ends the shepherd, which must hold no job any more.
     fn end(self) {
-        self.executor.shutdown();
+        self.executor.shut_down(Duration::ZERO);
     }
 }
 
 fn name(event: &ExecEvent) -> String {
     match event {
-        ExecEvent::Log { entry, .. } => entry["name"].as_str().unwrap().to_owned(),
+        ExecEvent::Log { entry, .. } => entry.name.to_string(),
         ExecEvent::Started { .. } => "START".to_owned(),
-        ExecEvent::Exception { severity, note, .. } => format!("EXCEPTION {severity} {note}"),
+        ExecEvent::Exception { exception: Exception { severity, note, .. }, .. } => {
+            format!("EXCEPTION {severity} {note}")
+        }
         ExecEvent::Lost { note, reason, .. } => format!("LOST {note} ({reason})"),
         ExecEvent::Unkillable { ranks, reason, .. } => format!("UNKILLABLE {ranks} {reason}"),
         ExecEvent::Reattached { .. } => "REATTACHED".to_owned(),
         ExecEvent::CaughtUp { .. } => "CAUGHT-UP".to_owned(),
         ExecEvent::Finished { status, .. } => format!("FINISH {status}"),
-        ExecEvent::Released { last, .. } => format!("RELEASE {last}"),
-        ExecEvent::Tasks { tasks, .. } => format!("TASKS {}", tasks.len()),
+        ExecEvent::PartlyReleased { ranks, .. } => format!("RELEASE {ranks}"),
+        ExecEvent::Released { .. } => "RELEASE".to_owned(),
     }
 }
 
@@ -251,7 +254,7 @@ fn status(events: &[String]) -> i32 {
 }
 
 fn has_started(event: &ExecEvent) -> bool {
-    matches!(event, ExecEvent::Log { entry, .. } if entry["name"] == "shell.start")
+    matches!(event, ExecEvent::Log { entry, .. } if entry.name == "shell.start")
 }
 
 /// Waits until `condition` holds.

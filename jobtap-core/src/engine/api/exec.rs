@@ -1,12 +1,23 @@
 //! What passes between the engine and the execution system: reports one way, commands the other.
 
+use serde::{Deserialize, Serialize};
+
 use super::Exception;
 use crate::eventlog::EventEntry;
 use crate::job::{JobId, Uid};
 use crate::resource::Idset;
 
 /// What the execution system reports about a job.
-#[derive(Debug, Clone, PartialEq)]
+///
+/// A job that was handed over as new has, in this order: [`Log`](Self::Log) entries `init` and `starting`,
+/// [`Started`](Self::Started), more log entries, [`Finished`](Self::Finished),
+/// [`Released`](Self::Released). If it cannot start there is an [`Exception`](Self::Exception) in place of
+/// the start and the finish; if its command cannot be run, one between them. A job that is lost has
+/// [`Lost`](Self::Lost) in place of what has not been reported. A job that is reattached has
+/// [`Reattached`](Self::Reattached) first, then everything that was missed, then
+/// [`CaughtUp`](Self::CaughtUp). The release is always reported, and nothing after it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
 pub enum ExecEvent {
     /// An entry for `guest.exec.eventlog` (RFC 50).
     Log {
@@ -75,6 +86,24 @@ pub enum ExecEvent {
         /// The job.
         id: JobId,
     },
+}
+
+impl ExecEvent {
+    /// The job that the event is about.
+    pub fn id(&self) -> JobId {
+        match *self {
+            Self::Log { id, .. }
+            | Self::Reattached { id }
+            | Self::CaughtUp { id }
+            | Self::Started { id }
+            | Self::Exception { id, .. }
+            | Self::Lost { id, .. }
+            | Self::Unkillable { id, .. }
+            | Self::Finished { id, .. }
+            | Self::PartlyReleased { id, .. }
+            | Self::Released { id } => id,
+        }
+    }
 }
 
 /// A request to the execution system.

@@ -1,5 +1,6 @@
 //! What clients can ask the engine to do.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::job::{JobId, StateSet, Uid};
@@ -181,7 +182,7 @@ pub struct Submission {
 }
 
 /// An exception to raise on a job (RFC 21 `exception`).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Exception {
     /// What has happened, in one word such as `cancel`.
     pub kind: String,

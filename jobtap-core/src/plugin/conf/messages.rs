@@ -70,7 +70,7 @@ fn refused(key: &str, value: Value) -> String {
 }
 
 #[test]
-fn reads_what_the_type_says() {
+fn a_valid_table_is_read() {
     let mut table = valid();
     table["accounts"] = json!({"chem": [{"name": "ada", "share": 3}]});
     table["mode"] = json!({"limit": 3});
@@ -124,7 +124,7 @@ fn a_misspelt_name_is_refused_with_the_nearest_or_all() {
 }
 
 #[test]
-fn every_other_mistake_names_its_place() {
+fn every_other_error_names_its_place() {
     let cases = [
         ("weights", json!({"age": "x"}), "weights.age: invalid type: string \"x\", expected f64"),
         ("weights", json!(5), "weights: invalid type: integer `5`, expected a table"),
@@ -187,7 +187,7 @@ fn a_missing_key_is_not_hidden_by_a_misspelt_one() {
 }
 
 #[test]
-fn keys_of_others_may_stand_in_the_whole_configuration() {
+fn the_instance_configuration_may_have_unknown_keys() {
     let mut table = valid();
     table["queues"] = json!({});
     table["weights"]["colour"] = json!(1);
@@ -198,7 +198,7 @@ fn keys_of_others_may_stand_in_the_whole_configuration() {
 }
 
 #[test]
-fn the_author_can_close_a_struct() {
+fn deny_unknown_fields_closes_a_struct() {
     let text = "unknown key \"polcy\"; did you mean \"policy\"?";
     let table = json!({"polcy": 1});
     assert_eq!(Closed::read(&table).unwrap_err().text(), text);
@@ -208,7 +208,7 @@ fn the_author_can_close_a_struct() {
 }
 
 #[test]
-fn what_serde_keeps_for_itself_is_told_with_the_place_around_it() {
+fn an_error_in_buffered_values_names_the_outer_place() {
     let rules = json!({"night": {"kind": "cap", "most": "x"}});
     let error = BTreeMap::<String, Rule>::read(&rules).unwrap_err();
     assert_eq!(error.text(), "night: invalid type: string \"x\", expected u8");
@@ -219,7 +219,7 @@ fn what_serde_keeps_for_itself_is_told_with_the_place_around_it() {
 }
 
 #[test]
-fn a_key_that_is_no_text_is_checked_too() {
+fn keys_of_other_types_are_checked() {
     let error = BTreeMap::<crate::job::Uid, f64>::read(&json!({"ada": 1})).unwrap_err();
     assert_eq!(error.text(), "ada: invalid user id `ada`: expected a number from 0 to 4294967295");
     let error = BTreeMap::<u8, f64>::read(&json!({"300": 1})).unwrap_err();

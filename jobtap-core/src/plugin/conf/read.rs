@@ -272,7 +272,8 @@ impl<'de> Array<'de> {
         Self { elements: elements.iter().enumerate(), len: elements.len(), unknown_keys }
     }
 
-    /// The value, when it took all elements.
+    /// Returns the value if the type took all elements. A tuple, and a visitor of an author's own, may stop
+    /// before the end.
     fn finish<T>(&self, value: T) -> Result<T, ReadError> {
         match self.elements.len() {
             0 => Ok(value),
@@ -308,7 +309,7 @@ impl<'de> SeqAccess<'de> for Array<'de> {
     }
 }
 
-/// The entries of a table; of a struct, when it has fields.
+/// The entries of a table, which is a struct's when there are `fields`.
 struct Table<'de> {
     entries: map::Iter<'de>,
     value: Option<(&'de str, &'de Value)>,
@@ -325,7 +326,7 @@ impl<'de> Table<'de> {
         Self { entries: entries.iter(), value: None, fields, unknown_keys }
     }
 
-    /// The value, when it took all entries.
+    /// Returns the value if the type took all entries. A visitor of an author's own may stop before the end.
     fn finish<T>(&self, value: T) -> Result<T, ReadError> {
         match self.entries.clone().next() {
             None => Ok(value),
@@ -353,6 +354,8 @@ impl<'de> MapAccess<'de> for Table<'de> {
             return Err(ReadError::custom("a value was read before its key"));
         };
         let mut reader = Reader::new(value, self.unknown_keys);
+        // Not an error yet, since a `Deserialize` written by hand may read the value. It becomes one when
+        // the type ignores the value.
         if let (Some(fields), UnknownKeys::Refused) = (self.fields, self.unknown_keys)
             && !fields.contains(&key)
         {
@@ -366,7 +369,7 @@ impl<'de> MapAccess<'de> for Table<'de> {
     }
 }
 
-/// A variant of an enum: its name alone, or the one key of a table.
+/// A variant of an enum, written as its name or as a table with its name as the only key.
 struct Choice<'de> {
     name: &'de str,
     payload: Option<Reader<'de>>,
@@ -430,13 +433,13 @@ impl<'de> VariantAccess<'de> for Choice<'de> {
     }
 }
 
-/// A key of a table.
+/// A key of a table. Keys are strings; a key of another type is parsed from the string.
 #[derive(Debug, Clone, Copy)]
 struct Key<'de>(&'de str);
 
 impl<'de> Key<'de> {
     fn number<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-        // Rust's floats also parse from `inf` and `nan`.
+        // Rust parses `inf` and `nan` as floats too, which are no numbers in a configuration.
         let numeric = self.0.starts_with(|c: char| c.is_ascii_digit() || c == '-');
         if let Ok(unsigned) = self.0.parse() {
             visitor.visit_u64(unsigned)

@@ -50,8 +50,7 @@ pub trait IsAddedDependency: AnyAddedDependency {}
 
 impl IsAddedDependency for AddedDependency<'_> {}
 
-/// A job that was accepted and is not inactive, at whatever topic the call is made: an
-/// [`ActiveJob`], or what an `ActiveJob` returned.
+/// An active job at every topic: an [`ActiveJob`], or a job that its methods returned.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` may be inactive, or not be accepted yet",
     label = "expected a job that can be ended",
@@ -83,7 +82,7 @@ impl<S: Into<String>> IsText for S {
     }
 }
 
-/// A JSON value: whatever converts into a [`serde_json::Value`].
+/// A JSON value: any type that converts into a [`serde_json::Value`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a JSON value",
     label = "expected a string, a number, a bool, a list or a `serde_json::Value`",

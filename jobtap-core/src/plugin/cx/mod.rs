@@ -1,5 +1,4 @@
-//! The context of a handler: what it reads of its host, what it can ask for, and the types that these
-//! calls take and give.
+//! The context of a handler: its reads and calls, and the types that they take and return.
 
 pub(super) mod arguments;
 pub(super) mod call;

@@ -76,8 +76,7 @@ pub trait IntoAnswer<T: AsyncTopic> {
     fn into_answer(self) -> Result<T::Answer, String>;
 }
 
-/// An answer that a handler gives by returning nothing: that of topics where only the end of the
-/// future matters.
+/// The answer of a handler that returns nothing, at topics where only the end of the future matters.
 #[diagnostic::on_unimplemented(
     message = "an `async` handler of this topic must return `{Self}`",
     label = "returns nothing, and the job would wait for ever",
@@ -283,7 +282,7 @@ where
     Ok(outcome)
 }
 
-/// Waits in the host's time. Once the plugin is unloaded it waits for ever: the work is aborted then,
+/// Waits in the host's time. Once the plugin is removed it waits for ever: the work is aborted then,
 /// which is not to be reported as a timeout.
 async fn elapsed(remote: &RemoteHandle, seconds: f64) {
     let (sender, receiver) = oneshot::channel();

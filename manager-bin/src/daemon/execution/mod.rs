@@ -1,5 +1,5 @@
 //! Between the engine and the executor: a thread that reads from the store what a job needs to run, and
-//! the translation of what the executor reports.
+//! hands it over.
 
 pub(super) mod host_limits;
 mod placement;
@@ -10,7 +10,6 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use jobtap_core::engine::{self, Cred, ExecCommand, Input, Log};
-use jobtap_core::eventlog::EventEntry;
 use jobtap_core::job::{JobId, Uid};
 use jobtap_core::jobspec::Jobspec;
 use jobtap_core::resource::{Idset, ResourceSet};
@@ -23,7 +22,7 @@ use super::engine::EngineHandle;
 use super::records::Records;
 use super::services::ingest;
 use super::services::job_info::current_jobspec;
-use crate::exec::{ExecEvent, Executor, KillPolicy, LocalExecutor, Seen, StartJob, TaskProcess};
+use crate::exec::{Executor, KillPolicy, Seen, StartJob, TaskProcess};
 use crate::rpc::RpcError;
 use crate::rpc::errno::{EHOSTUNREACH, EINVAL, ENOENT};
 use crate::rpc::uri;
@@ -52,7 +51,7 @@ enum Message {
 /// What the thread uses.
 pub(super) struct Parts {
     /// The executor of this host.
-    pub executor: LocalExecutor,
+    pub executor: Box<dyn Executor>,
     /// The ranks that it serves.
     pub local_ranks: Idset,
     /// What this host can run.
@@ -85,7 +84,7 @@ impl Execution {
 
     /// Asks which processes a job's tasks are.
     pub(super) fn tasks(&self, id: JobId) -> oneshot::Receiver<Vec<TaskProcess>> {
-        let told = self.processes.of(id.as_u64());
+        let told = self.processes.of(id);
         let _ = self.messages.send(Message::Tasks { id });
         told
     }
@@ -125,30 +124,29 @@ fn serve(inbox: &Inbox, parts: &mut Parts) -> Option<Sender<()>> {
     while let Ok(message) = inbox.0.recv() {
         match message {
             Message::Command(ExecCommand::Start { id, userid, reattach }) => {
-                started.push(id.as_u64());
+                started.push(id);
                 start(parts, id, userid, reattach);
             }
             Message::Command(ExecCommand::Signal { id, signum }) => {
-                parts.executor.signal(id.as_u64(), signum);
+                parts.executor.signal(id, signum);
             }
             Message::Command(ExecCommand::Cancel { id, signum }) => {
-                parts.executor.cancel(id.as_u64(), signum);
+                parts.executor.cancel(id, signum);
             }
-            Message::Command(ExecCommand::Ack { id }) => parts.executor.ack(id.as_u64()),
+            Message::Command(ExecCommand::Ack { id }) => parts.executor.ack(id),
             Message::Input { id, rank, data, eof } => {
-                parts.executor.stdin(id.as_u64(), rank, data, eof);
+                parts.executor.stdin(id, rank, data, eof);
             }
-            Message::Tasks { id } => parts.executor.tasks(id.as_u64()),
-            Message::SetKill(kill) => parts.executor.set_kill(kill),
+            Message::Tasks { id } => parts.executor.tasks(id),
+            Message::SetKill(kill) => parts.executor.set_kill_policy(kill),
             Message::Settle => {
                 drop_strays(parts, &started);
                 started = Vec::new();
             }
             Message::Close { for_good, done } => {
                 if for_good {
-                    parts.executor.shutdown();
                     // Only then is everything that a job left behind gone, such as an instance of its own.
-                    parts.executor.wait_for_shutdown(SHEPHERD_END);
+                    parts.executor.shut_down(SHEPHERD_END);
                 }
                 return Some(done);
             }
@@ -158,13 +156,13 @@ fn serve(inbox: &Inbox, parts: &mut Parts) -> Option<Sender<()>> {
 }
 
 /// Ends the jobs of the executor that the manager does not start again.
-fn drop_strays(parts: &Parts, started: &[u64]) {
+fn drop_strays(parts: &Parts, started: &[JobId]) {
     for job in parts.executor.held() {
-        if started.contains(&job.id) || will_be_started(&parts.records, JobId::new(job.id)) {
+        if started.contains(&job.id) || will_be_started(&parts.records, job.id) {
             continue;
         }
         if !job.ended {
-            parts.executor.cancel(job.id, parts.executor.term_signal());
+            parts.executor.cancel(job.id, parts.executor.kill_policy().term_signal.number());
         }
         parts.executor.ack(job.id);
     }
@@ -206,14 +204,14 @@ fn start_job(parts: &Parts, id: JobId, userid: Uid, reattach: bool) -> Result<St
     let ntasks = nodes.iter().fold(0, |sum: u32, node| sum.saturating_add(node.ntasks));
     let shell_options = jobspec.attribute("system.shell.options").cloned().unwrap_or(Value::Null);
     // Only R shows the number of tasks of a job with tasks per resource. A job that runs already fits.
-    let runs = reattach || parts.executor.held().iter().any(|held| held.id == id.as_u64());
+    let runs = reattach || parts.executor.held().iter().any(|held| held.id == id);
     if !runs {
         let checked = parts.limits.check_tasks(ntasks.into(), &shell_options);
         checked.map_err(|excess| RpcError::new(EINVAL, excess.to_string()))?;
     }
     let exec_log = records.log(id, Log::Exec)?.unwrap_or_default();
     Ok(StartJob {
-        id: id.as_u64(),
+        id,
         userid: userid.as_u32(),
         command: jobspec.command().map(str::to_owned).collect(),
         ntasks,
@@ -268,34 +266,4 @@ fn parse(text: &str) -> Result<Jobspec, RpcError> {
 
 fn missing(key: &str) -> RpcError {
     RpcError::new(ENOENT, format!("the job's {key} is missing in the store"))
-}
-
-/// A report of the executor as an input of the engine; `None` for those that the engine ignores.
-pub(super) fn translate(event: ExecEvent) -> Option<engine::ExecEvent> {
-    Some(match event {
-        ExecEvent::Log { id, entry } => {
-            let entry = EventEntry::decode(&format!("{entry}\n")).ok()?;
-            engine::ExecEvent::Log { id: JobId::new(id), entry }
-        }
-        ExecEvent::Reattached { id } => engine::ExecEvent::Reattached { id: JobId::new(id) },
-        ExecEvent::CaughtUp { id } => engine::ExecEvent::CaughtUp { id: JobId::new(id) },
-        ExecEvent::Started { id } => engine::ExecEvent::Started { id: JobId::new(id) },
-        ExecEvent::Exception { id, severity, kind, note } => engine::ExecEvent::Exception {
-            id: JobId::new(id),
-            exception: engine::Exception { kind, severity: i64::from(severity), note },
-        },
-        ExecEvent::Lost { id, note, reason } => {
-            engine::ExecEvent::Lost { id: JobId::new(id), note, reason }
-        }
-        ExecEvent::Unkillable { id, ranks, reason } => {
-            engine::ExecEvent::Unkillable { id: JobId::new(id), ranks, reason }
-        }
-        ExecEvent::Finished { id, status } => {
-            engine::ExecEvent::Finished { id: JobId::new(id), status }
-        }
-        ExecEvent::Released { id, last } if last => {
-            engine::ExecEvent::Released { id: JobId::new(id) }
-        }
-        ExecEvent::Released { .. } | ExecEvent::Tasks { .. } => return None,
-    })
 }

@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use jobtap_core::job::JobId;
 use rustc_hash::FxHashMap;
 use tokio::sync::oneshot;
 
 use crate::exec::TaskProcess;
 
-type Waiting = FxHashMap<u64, Vec<oneshot::Sender<Vec<TaskProcess>>>>;
+type Waiting = FxHashMap<JobId, Vec<oneshot::Sender<Vec<TaskProcess>>>>;
 
 /// The requests that wait, by job. Clones share them.
 #[derive(Clone, Default)]
@@ -15,7 +16,7 @@ pub(in crate::daemon) struct TaskProcesses(Arc<Mutex<Waiting>>);
 
 impl TaskProcesses {
     /// Waits for the next report about a job.
-    pub(in crate::daemon) fn of(&self, id: u64) -> oneshot::Receiver<Vec<TaskProcess>> {
+    pub(in crate::daemon) fn of(&self, id: JobId) -> oneshot::Receiver<Vec<TaskProcess>> {
         let (sender, receiver) = oneshot::channel();
         let mut waiting = self.lock();
         // Removes requests whose clients have left.
@@ -28,7 +29,7 @@ impl TaskProcesses {
     }
 
     /// Hands a report of the executor to all requests about its job.
-    pub(in crate::daemon) fn told(&self, id: u64, tasks: &[TaskProcess]) {
+    pub(in crate::daemon) fn told(&self, id: JobId, tasks: &[TaskProcess]) {
         let waiting = self.lock().remove(&id);
         for sender in waiting.into_iter().flatten() {
             // The client may have left.

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-use jobtap_core::engine::{Cred, Engine, Level, Setup};
+use jobtap_core::engine::{Cred, Engine, Input, Level, Setup};
 use jobtap_core::job::Uid;
 use jobtap_core::resource::Idset;
 use tokio::sync::{Notify, oneshot};
@@ -32,7 +32,7 @@ use crate::daemon::writes;
 use crate::daemon::writes::effects::Effector;
 use crate::daemon::writes::hub::Hub;
 use crate::daemon::{Failure, Parts};
-use crate::exec::{ExecEvent, KillPolicy, LocalConfig, LocalExecutor};
+use crate::exec::{KillPolicy, LocalConfig, LocalExecutor, Report};
 use crate::store::{
     Committer, EmbeddedStore, GuestFiles, Reserve, Store, StoreError, StoreSettings,
 };
@@ -253,22 +253,16 @@ fn start_execution(
     let mut local = LocalConfig::new(options.statedir.path().to_path_buf())?;
     local.kill = kill;
     local.temporary = options.statedir.is_temporary();
-    let events = engine.clone();
     let processes = TaskProcesses::default();
-    let asked = processes.clone();
-    let on_event = move |event| {
-        if let ExecEvent::Tasks { id, tasks } = &event {
-            asked.told(*id, tasks);
-        } else if let Some(event) = execution::translate(event) {
-            events.input(jobtap_core::engine::Input::Exec(event));
-        }
-    };
-    let log = Arc::clone(around.log);
-    let on_trouble = move |text: &str| log.write(Level::Warning, text);
-    let executor = LocalExecutor::connect(local, on_event, on_trouble)?;
+    let (events, requests, log) = (engine.clone(), processes.clone(), Arc::clone(around.log));
+    let executor = LocalExecutor::connect(local, move |report| match report {
+        Report::Event(event) => drop(events.input(Input::Exec(event))),
+        Report::Tasks { id, tasks } => requests.told(id, &tasks),
+        Report::Warning(text) => log.write(Level::Warning, &text),
+    })?;
     let (execution, inbox) = Execution::new(processes);
     let parts = execution::Parts {
-        executor,
+        executor: Box::new(executor),
         records: around.records.clone(),
         limits: around.limits.clone(),
         local_ranks,

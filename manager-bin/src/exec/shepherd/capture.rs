@@ -6,6 +6,7 @@
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 
+use jobtap_core::job::JobId;
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
@@ -19,7 +20,7 @@ const CHUNK: usize = 64 * 1024;
 
 /// Captures a stream until its last writer is gone; then [`Message::StreamEnded`] is sent.
 pub(super) fn start(
-    id: u64,
+    id: JobId,
     capture: Capture,
     inbox: &UnboundedSender<Message>,
 ) -> io::Result<AbortHandle> {

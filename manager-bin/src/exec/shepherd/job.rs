@@ -2,10 +2,12 @@
 //!
 //! Every event is kept: a manager that comes back gets what it has not seen.
 
-use jobtap_core::job::JobId;
+use jobtap_core::engine::{Exception, ExecEvent};
+use jobtap_core::eventlog::EventEntry;
+use jobtap_core::job::{JobId, Timestamp};
 use jobtap_core::resource::Idset;
 use rustix::process::{Pid, Signal, WaitStatus};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 
@@ -15,7 +17,7 @@ use super::launch::Launch;
 use super::spawn::place;
 use super::timestamp;
 use crate::exec::protocol::Reply;
-use crate::exec::{ExecEvent, INFORMATIONAL, KillPolicy, NodeTasks, Seen, StartJob};
+use crate::exec::{INFORMATIONAL, KillPolicy, NodeTasks, Seen, StartJob};
 
 /// The wait status of a job that was canceled although its tasks ended well.
 const CANCELED: i32 = 1 << 8;
@@ -38,6 +40,11 @@ impl Cancel {
     }
 }
 
+/// The context of an event with these keys, in this order.
+fn context<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
+    fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
 /// The end of a task.
 struct Exit {
     pid: Pid,
@@ -47,7 +54,7 @@ struct Exit {
 
 /// A job's processes, output and history.
 pub(super) struct Job {
-    pub(super) id: u64,
+    pub(super) id: JobId,
     nodes: Vec<NodeTasks>,
     /// To the manager, once it has asked for this job.
     outbox: Option<UnboundedSender<Reply>>,
@@ -108,8 +115,8 @@ impl Job {
     }
 
     /// A job that ended under an earlier shepherd.
-    pub(super) fn over(id: u64, history: Vec<ExecEvent>) -> Self {
-        let mut job = Self::new(&StartJob { id, ..StartJob::default() }, None);
+    pub(super) fn over(id: JobId, history: Vec<ExecEvent>) -> Self {
+        let mut job = Self::new(&StartJob::new(id), None);
         job.history = history;
         job.ended = true;
         job
@@ -145,18 +152,18 @@ impl Job {
     }
 
     /// Adds an entry to the job's exec eventlog.
-    pub(super) fn log(&mut self, name: &str, context: Option<Value>) {
-        let entry = match context {
-            Some(context) => json!({"timestamp": timestamp(), "name": name, "context": context}),
-            None => json!({"timestamp": timestamp(), "name": name}),
-        };
+    pub(super) fn log(&mut self, name: &'static str, context: Option<Map<String, Value>>) {
+        let entry = EventEntry::new(Timestamp::from_secs(timestamp()), name, context);
         self.emit(ExecEvent::Log { id: self.id, entry });
     }
 
     /// Tells the user something that doesn't end the job.
     pub(super) fn inform(&mut self, note: String) {
         let (id, kind) = (self.id, "exec".to_owned());
-        self.emit(ExecEvent::Exception { id, severity: INFORMATIONAL, kind, note });
+        self.emit(ExecEvent::Exception {
+            id,
+            exception: Exception { kind, severity: INFORMATIONAL, note },
+        });
     }
 
     /// Says, once, that the job can't be killed, and where tasks of it are left; where processes are
@@ -176,7 +183,7 @@ impl Job {
             self.running.iter().filter_map(node).map(|node| node.rank).collect()
         };
         let id = self.id;
-        let reason = format!("unkillable user processes for job {}", JobId::new(id));
+        let reason = format!("unkillable user processes for job {id}");
         self.emit(ExecEvent::Unkillable { id, ranks, reason });
     }
 
@@ -184,22 +191,26 @@ impl Job {
     pub(super) fn fail(&mut self, note: String) {
         self.failed = true;
         let (id, kind) = (self.id, "exec".to_owned());
-        self.emit(ExecEvent::Exception { id, severity: 0, kind, note });
+        self.emit(ExecEvent::Exception { id, exception: Exception { kind, severity: 0, note } });
     }
 
     /// Records that the job's execution has begun.
     pub(super) fn started(&mut self) {
         self.emit(ExecEvent::Started { id: self.id });
-        let service = format!("shell-{}", self.id);
+        let service = format!("shell-{}", self.id.as_u64());
         let leader = self.nodes.first().map_or(0, |node| node.rank);
-        let init = json!({"service": service, "leader-rank": leader, "size": self.nodes.len()});
-        self.log("shell.init", Some(init));
+        let init = [
+            ("service", json!(service)),
+            ("leader-rank", json!(leader)),
+            ("size", json!(self.nodes.len())),
+        ];
+        self.log("shell.init", Some(context(init)));
     }
 
     /// Records that the tasks run.
     pub(super) fn tasks_started(&mut self) {
         let taskmap = json!({"version": 1, "map": taskmap(&self.nodes)});
-        self.log("shell.start", Some(json!({"taskmap": taskmap})));
+        self.log("shell.start", Some(context([("taskmap", taskmap)])));
     }
 
     /// Hands the job to a manager that has come back, beginning with what it has not seen.
@@ -228,10 +239,10 @@ impl Job {
             ExecEvent::Released { .. } => true,
             // Whatever was done about it: what is left is still there.
             ExecEvent::Unkillable { .. } => !ended,
-            // They answer something, and are in no history.
-            ExecEvent::Tasks { .. } | ExecEvent::Reattached { .. } | ExecEvent::CaughtUp { .. } => {
-                false
-            }
+            // These are about the connection to a manager, or another executor's.
+            ExecEvent::Reattached { .. }
+            | ExecEvent::CaughtUp { .. }
+            | ExecEvent::PartlyReleased { .. } => false,
         });
         if let Some(outbox) = &outbox {
             for event in unseen {
@@ -288,16 +299,11 @@ impl Job {
         self.started();
         self.status = self.status.max(exit_code << 8);
         let (id, kind) = (self.id, "exec".to_owned());
-        self.emit(ExecEvent::Exception { id, severity: 0, kind, note });
+        self.emit(ExecEvent::Exception { id, exception: Exception { kind, severity: 0, note } });
     }
 
     /// The first task that ends and the first that fails are told; the rest would only swell the log.
-    fn task_ended(
-        &mut self,
-        rank: u32,
-        code: i32,
-        describe: impl FnOnce(&mut serde_json::Map<String, Value>),
-    ) {
+    fn task_ended(&mut self, rank: u32, code: i32, describe: impl FnOnce(&mut Map<String, Value>)) {
         self.status = self.status.max(code << 8);
         let failure = code != 0;
         if self.failed || (self.told_exit && (self.told_failure || !failure)) {
@@ -305,13 +311,13 @@ impl Job {
         }
         self.told_exit = true;
         self.told_failure |= failure;
-        let mut context = serde_json::Map::new();
+        let mut context = Map::new();
         context.insert("localid".to_owned(), place(&self.nodes, rank).local.into());
         context.insert("rank".to_owned(), rank.into());
         context.insert("state".to_owned(), "Exited".into());
         describe(&mut context);
         context.insert("exitcode".to_owned(), code.into());
-        self.log("shell.task-exit", Some(Value::Object(context)));
+        self.log("shell.task-exit", Some(context));
     }
 
     /// Ends the job if no task and no stream of it is left. Tells whether it ended now.
@@ -323,11 +329,12 @@ impl Job {
         let id = self.id;
         if !self.failed {
             let mut status = self.status;
-            self.log("shell-exit", Some(json!({"rank": 0, "wait_status": status})));
+            let exit = [("rank", json!(0)), ("wait_status", json!(status))];
+            self.log("shell-exit", Some(context(exit)));
             if status == 0 && self.cancel.is_some() {
                 status = CANCELED;
             }
-            self.log("complete", Some(json!({"status": status})));
+            self.log("complete", Some(context([("status", json!(status))])));
             self.emit(ExecEvent::Finished { id, status });
         }
         self.log("done", None);
@@ -337,7 +344,7 @@ impl Job {
         if let Some(dir) = self.dir.take() {
             dir.remove();
         }
-        self.emit(ExecEvent::Released { id, last: true });
+        self.emit(ExecEvent::Released { id });
         self.ended = true;
         true
     }
@@ -369,25 +376,27 @@ mod tests {
 
     use super::*;
 
+    const ID: JobId = JobId::new(7);
+
     fn names(events: &[ExecEvent]) -> Vec<String> {
         let name = |event: &ExecEvent| match event {
-            ExecEvent::Log { entry, .. } => entry["name"].as_str().unwrap().to_owned(),
+            ExecEvent::Log { entry, .. } => entry.name.to_string(),
             ExecEvent::Started { .. } => "STARTED".to_owned(),
-            ExecEvent::Exception { severity, .. } => format!("EXCEPTION {severity}"),
+            ExecEvent::Exception { exception, .. } => format!("EXCEPTION {}", exception.severity),
             ExecEvent::Lost { .. } => "LOST".to_owned(),
             ExecEvent::Unkillable { ranks, .. } => format!("UNKILLABLE {ranks}"),
             ExecEvent::Reattached { .. } => "REATTACHED".to_owned(),
             ExecEvent::CaughtUp { .. } => "CAUGHT-UP".to_owned(),
+            ExecEvent::PartlyReleased { ranks, .. } => format!("RELEASED {ranks}"),
             ExecEvent::Finished { status, .. } => format!("FINISHED {status}"),
             ExecEvent::Released { .. } => "RELEASED".to_owned(),
-            ExecEvent::Tasks { tasks, .. } => format!("TASKS {}", tasks.len()),
         };
         events.iter().map(name).collect()
     }
 
     fn job(ntasks: u32) -> Job {
         let nodes = vec![NodeTasks { rank: 0, ntasks }];
-        let mut job = Job::new(&StartJob { id: 7, ntasks, nodes, ..StartJob::default() }, None);
+        let mut job = Job::new(&StartJob { ntasks, nodes, ..StartJob::new(ID) }, None);
         job.log("init", None);
         job.log("starting", None);
         job
@@ -426,8 +435,10 @@ mod tests {
     fn tasks_are_mapped_to_nodes() {
         let nodes = [2, 2, 1].map(|ntasks| NodeTasks { rank: 0, ntasks });
         assert_eq!(taskmap(&nodes), [[0, 2, 2, 1], [2, 1, 1, 1]]);
-        let job =
-            Job::new(&StartJob { ntasks: 5, nodes: nodes.into(), ..StartJob::default() }, None);
+        let job = Job::new(
+            &StartJob { ntasks: 5, nodes: nodes.into(), ..StartJob::new(JobId::new(1)) },
+            None,
+        );
         assert_eq!([0, 1, 2, 4].map(|rank| place(&job.nodes, rank).local), [0, 1, 0, 0]);
     }
 

@@ -61,7 +61,7 @@ impl JobDirs {
     /// Makes a job's directory and puts the job's files there. The error is for the user; a job that has
     /// no visible use for a directory does without.
     pub(super) fn make(&self, job: &StartJob) -> Result<Option<JobDir>, String> {
-        let name = OsString::from(JobId::new(job.id).encode(Encoding::DotHex));
+        let name = OsString::from(job.id.encode(Encoding::DotHex));
         let path = self.0.state.path().join(ALL).join(&name);
         let made = match self.make_dir(&name) {
             Ok(made) => made,
@@ -210,7 +210,7 @@ mod tests {
     use crate::files::Purpose;
 
     fn job(files: Value) -> StartJob {
-        StartJob { id: 5, files, ..StartJob::default() }
+        StartJob { files, ..StartJob::new(JobId::new(5)) }
     }
 
     /// A state directory as a manager makes it.

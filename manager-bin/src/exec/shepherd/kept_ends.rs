@@ -8,13 +8,14 @@
 use std::io::{self, Read};
 use std::path::Path;
 
+use jobtap_core::job::JobId;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use super::job::Job;
-use crate::exec::ExecEvent;
 use crate::files::{Access, Dir, write_whole};
 use crate::stderr;
+use jobtap_core::engine::ExecEvent;
 
 /// Name of the file in the state directory.
 const FILE: &str = "shepherd.ends";
@@ -22,7 +23,7 @@ const FILE: &str = "shepherd.ends";
 /// What is kept of one job.
 #[derive(Serialize, Deserialize)]
 struct End {
-    id: u64,
+    id: JobId,
     history: Vec<ExecEvent>,
 }
 
@@ -70,15 +71,17 @@ mod tests {
 
     use super::*;
 
+    const ID: JobId = JobId::new(7);
+
     #[test]
     fn ends_are_read_as_written_and_damage_loses_only_them() {
         let dir = tempfile::tempdir().unwrap();
         let history = vec![
-            ExecEvent::Started { id: 7 },
-            ExecEvent::Finished { id: 7, status: 256 },
-            ExecEvent::Released { id: 7, last: true },
+            ExecEvent::Started { id: ID },
+            ExecEvent::Finished { id: ID, status: 256 },
+            ExecEvent::Released { id: ID },
         ];
-        let job = Job::over(7, history.clone());
+        let job = Job::over(ID, history.clone());
         assert!(read(dir.path()).is_empty());
         write(dir.path(), [&job].into_iter()).unwrap();
         let jobs = read(dir.path());
@@ -94,6 +97,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join(FILE)).unwrap();
         write(dir.path(), std::iter::empty()).unwrap_err();
-        write(dir.path(), [&Job::over(7, Vec::new())].into_iter()).unwrap_err();
+        write(dir.path(), [&Job::over(ID, Vec::new())].into_iter()).unwrap_err();
     }
 }

@@ -5,6 +5,7 @@
 
 use std::time::{Duration, Instant};
 
+use jobtap_core::engine::ExecEvent;
 use jobtap_core::job::{Encoding, JobId};
 use rustix::process::Signal;
 use tokio::sync::mpsc::UnboundedSender;
@@ -18,7 +19,7 @@ use super::spawn::{Launcher, SpawnError, Spawned};
 use super::taskio::{JobIo, plain};
 use super::{Message, Shepherd, capture};
 use crate::exec::protocol::{Reply, decode_data};
-use crate::exec::{ExecEvent, SHEPHERD_LOST, StartJob};
+use crate::exec::{SHEPHERD_LOST, StartJob};
 
 /// How long other jobs wait for the start of one at a time. A task takes about a millisecond to
 /// start, so a usual job is started in one slice.
@@ -78,7 +79,7 @@ impl Shepherd {
             let (note, reason) = (note.to_owned(), SHEPHERD_LOST.to_owned());
             let _ = outbox.send(Reply::Event(ExecEvent::Lost { id, note, reason }));
         }
-        let _ = outbox.send(Reply::Event(ExecEvent::Released { id, last: true }));
+        let _ = outbox.send(Reply::Event(ExecEvent::Released { id }));
     }
 
     /// Asks for the job's claim. Input may come from now on. The error is for the user.
@@ -94,7 +95,7 @@ impl Shepherd {
     }
 
     fn make_input(&self, start: &StartJob) -> Result<JobInput, String> {
-        let name = JobId::new(start.id).encode(Encoding::DotHex);
+        let name = start.id.encode(Encoding::DotHex);
         let path = self.state_dir.join("input").join(name);
         JobInput::create(&path, start.ntasks).map_err(cannot_keep)
     }
@@ -224,7 +225,7 @@ impl Shepherd {
     }
 
     /// The start of a job is over, whether well or not.
-    fn launched(&mut self, id: u64) {
+    fn launched(&mut self, id: JobId) {
         if self.leaders.remove(&id).is_some() {
             self.reap();
         }
@@ -239,7 +240,7 @@ impl Shepherd {
     }
 
     /// Ends the start of a job that is canceled: what was not started yet never is.
-    pub(super) fn end_launch(&mut self, id: u64) {
+    pub(super) fn end_launch(&mut self, id: JobId) {
         let launch = self.jobs.get_mut(&id).and_then(|job| {
             let launch = job.launch.take()?;
             job.fail("canceled before all of its tasks were started".to_owned());
@@ -251,7 +252,7 @@ impl Shepherd {
     }
 
     /// Sends a signal to all processes of a job; if its start isn't over, as soon as it is.
-    pub(super) fn signal_when_launched(&mut self, id: u64, signal: Signal) {
+    pub(super) fn signal_when_launched(&mut self, id: JobId, signal: Signal) {
         match self.jobs.get_mut(&id) {
             Some(job) if job.launch.is_some() => {
                 if !job.signals.contains(&signal) {
@@ -263,7 +264,7 @@ impl Shepherd {
     }
 
     /// Serves a request with input.
-    pub(super) fn add_input(&mut self, id: u64, rank: Option<u32>, data: &str, eof: bool) {
+    pub(super) fn add_input(&mut self, id: JobId, rank: Option<u32>, data: &str, eof: bool) {
         let Some(job) = self.jobs.get_mut(&id) else {
             return;
         };
@@ -318,6 +319,8 @@ mod tests {
     use crate::exec::{KillPolicy, NodeTasks};
     use crate::open_files::OpenFiles;
 
+    const ID: JobId = JobId::new(1);
+
     /// A shepherd whose loop the test is, and what it tells its manager.
     ///
     /// It reaps nothing: other tests of this process have children too.
@@ -345,7 +348,7 @@ mod tests {
             Self { runtime, state, shepherd, messages, told }
         }
 
-        fn job(&self, id: u64) -> StartJob {
+        fn job(&self, id: JobId) -> StartJob {
             StartJob {
                 id,
                 userid: rustix::process::geteuid().as_raw(),
@@ -353,7 +356,7 @@ mod tests {
                 ntasks: 1,
                 cwd: self.state.path().to_owned(),
                 nodes: vec![NodeTasks { rank: 0, ntasks: 1 }],
-                ..StartJob::default()
+                ..StartJob::new(id)
             }
         }
 
@@ -376,7 +379,7 @@ mod tests {
             }
         }
 
-        fn tasks(&self, id: u64) -> Vec<Pid> {
+        fn tasks(&self, id: JobId) -> Vec<Pid> {
             self.shepherd
                 .jobs
                 .get(&id)
@@ -386,14 +389,21 @@ mod tests {
         fn told(&mut self) -> Vec<String> {
             let mut told = Vec::new();
             while let Ok(reply) = self.told.try_recv() {
-                let Reply::Event(event) = reply else { continue };
+                let event = match reply {
+                    Reply::Event(event) => event,
+                    Reply::Tasks { tasks, .. } => {
+                        told.push(format!("{} tasks", tasks.len()));
+                        continue;
+                    }
+                    _ => continue,
+                };
                 told.push(match event {
-                    ExecEvent::Log { entry, .. } => entry["name"].as_str().unwrap().to_owned(),
-                    ExecEvent::Exception { note, .. } => note,
-                    ExecEvent::Tasks { tasks, .. } => format!("{} tasks", tasks.len()),
+                    ExecEvent::Log { entry, .. } => entry.name.to_string(),
+                    ExecEvent::Exception { exception, .. } => exception.note,
                     ExecEvent::Started { .. } => "START".to_owned(),
                     ExecEvent::Reattached { .. } => "REATTACHED".to_owned(),
                     ExecEvent::CaughtUp { .. } => "CAUGHT-UP".to_owned(),
+                    ExecEvent::PartlyReleased { ranks, .. } => format!("RELEASED {ranks}"),
                     ExecEvent::Released { .. } => "RELEASE".to_owned(),
                     other => format!("{other:?}"),
                 });
@@ -414,13 +424,13 @@ mod tests {
     #[test]
     fn a_job_is_not_started_before_it_is_claimed() {
         let mut bench = Bench::new();
-        let start = bench.job(1);
+        let start = bench.job(ID);
         bench.request(Request::Start(Box::new(start.clone())));
         bench.shepherd.start_some();
-        bench.request(Request::Tasks { id: 1 });
+        bench.request(Request::Tasks { id: ID });
         bench.request(Request::List);
         assert_eq!(bench.told(), ["init", "starting", "0 tasks"]);
-        assert!(bench.shepherd.jobs.contains_key(&1) && bench.tasks(1).is_empty());
+        assert!(bench.shepherd.jobs.contains_key(&ID) && bench.tasks(ID).is_empty());
         // A manager that comes back meanwhile finds the job, and doesn't start it twice.
         let again = StartJob { reattach: true, ..start };
         bench.request(Request::Start(Box::new(again)));
@@ -430,14 +440,14 @@ mod tests {
             "it is known already"
         );
         bench.claimed();
-        assert_eq!(bench.tasks(1).len(), 1);
+        assert_eq!(bench.tasks(ID).len(), 1);
         assert_eq!(bench.told(), ["START", "shell.init", "shell.start"]);
     }
 
     #[test]
     fn a_manager_that_was_replaced_hears_no_more_of_a_job() {
         let mut bench = Bench::new();
-        let start = bench.job(1);
+        let start = bench.job(ID);
         bench.request(Request::Start(Box::new(start.clone())));
         assert_eq!(bench.told(), ["init", "starting"]);
         let (outbox, newer) = unbounded_channel();
@@ -453,7 +463,7 @@ mod tests {
     #[test]
     fn the_time_to_give_up_begins_with_the_first_kill() {
         let mut bench = Bench::new();
-        let start = bench.job(1);
+        let start = bench.job(ID);
         bench.request(Request::Start(Box::new(start)));
         bench.claimed();
         // The second kill is minutes away.
@@ -463,12 +473,12 @@ mod tests {
             shortest_pause: 0.001,
             ..KillPolicy::default()
         };
-        bench.request(Request::Cancel { id: 1, signum: 15, kill });
+        bench.request(Request::Cancel { id: ID, signum: 15, kill });
         let Bench { runtime, shepherd, messages, .. } = &mut bench;
         runtime.block_on(async {
-            shepherd.kill_round(1);
+            shepherd.kill_round(ID);
             let given_up = async {
-                while !matches!(messages.recv().await, Some(Message::GiveUp { id: 1 })) {}
+                while !matches!(messages.recv().await, Some(Message::GiveUp { id: ID })) {}
             };
             tokio::time::timeout(Duration::from_secs(30), given_up).await.unwrap();
         });
@@ -477,7 +487,7 @@ mod tests {
     #[test]
     fn entries_of_the_log_bear_the_time() {
         let mut bench = Bench::new();
-        let start = bench.job(1);
+        let start = bench.job(ID);
         let begin = super::super::timestamp();
         assert!(begin > 1.7e9, "{begin} is not in seconds since 1970");
         bench.request(Request::Start(Box::new(start)));
@@ -486,7 +496,7 @@ mod tests {
         let Reply::Event(ExecEvent::Log { entry, .. }) = bench.told.try_recv().unwrap() else {
             panic!("no log entry");
         };
-        let time = entry["timestamp"].as_f64().unwrap();
+        let time = entry.timestamp.as_secs();
         assert!((begin..=end).contains(&time), "{time} is not in {begin}..={end}");
     }
 
@@ -494,7 +504,7 @@ mod tests {
     fn a_shepherd_is_idle_without_jobs_and_manager_only() {
         let mut bench = Bench::new();
         assert!(!bench.shepherd.is_idle(), "a manager is there");
-        let start = bench.job(1);
+        let start = bench.job(ID);
         bench.request(Request::Start(Box::new(start)));
         bench.shepherd.forget_manager();
         assert!(!bench.shepherd.is_idle(), "a job is there");
@@ -505,13 +515,13 @@ mod tests {
     #[test]
     fn a_signal_to_a_job_that_is_being_claimed_reaches_its_tasks() {
         let mut bench = Bench::new();
-        let start = bench.job(1);
+        let start = bench.job(ID);
         bench.request(Request::Start(Box::new(start)));
         for signum in [12, 12] {
-            bench.request(Request::Signal { id: 1, signum });
+            bench.request(Request::Signal { id: ID, signum });
         }
         bench.claimed();
-        let pid = bench.tasks(1)[0];
+        let pid = bench.tasks(ID)[0];
         let begin = Instant::now();
         let (_, status) = loop {
             match waitpid(Some(pid), WaitOptions::NOHANG).unwrap() {
@@ -527,12 +537,12 @@ mod tests {
     #[test]
     fn a_job_that_is_canceled_while_it_is_claimed_is_never_started() {
         let mut bench = Bench::new();
-        let start = bench.job(1);
+        let start = bench.job(ID);
         bench.request(Request::Start(Box::new(start)));
-        bench.request(Request::Cancel { id: 1, signum: 15, kill: KillPolicy::default() });
+        bench.request(Request::Cancel { id: ID, signum: 15, kill: KillPolicy::default() });
         let note = "canceled before all of its tasks were started";
         assert_eq!(bench.told(), ["init", "starting", note, "done", "RELEASE"]);
-        bench.request(Request::Ack { id: 1 });
+        bench.request(Request::Ack { id: ID });
         assert!(bench.shepherd.jobs.is_empty());
         bench.claimed();
         assert!(bench.shepherd.tasks.is_empty() && bench.told().is_empty());
@@ -541,11 +551,11 @@ mod tests {
     #[test]
     fn a_job_that_is_acknowledged_while_it_is_claimed_is_kept_until_it_ends() {
         let mut bench = Bench::new();
-        let start = bench.job(1);
+        let start = bench.job(ID);
         bench.request(Request::Start(Box::new(start)));
-        bench.request(Request::Ack { id: 1 });
+        bench.request(Request::Ack { id: ID });
         bench.claimed();
-        assert_eq!(bench.tasks(1).len(), 1);
+        assert_eq!(bench.tasks(ID).len(), 1);
     }
 
     #[test]
@@ -553,17 +563,17 @@ mod tests {
         let mut bench = Bench::new();
         let shell_options = serde_json::json!({"output": {"stdout": {"path": "out"}}});
         let nodes = vec![NodeTasks { rank: 0, ntasks: 300 }];
-        let many = StartJob { ntasks: 300, nodes, shell_options, ..bench.job(1) };
+        let many = StartJob { ntasks: 300, nodes, shell_options, ..bench.job(ID) };
         bench.request(Request::Start(Box::new(many)));
-        let ids = vec![1, 2];
-        let one = bench.job(2);
+        let ids = vec![ID, JobId::new(2)];
+        let one = bench.job(JobId::new(2));
         bench.request(Request::Start(Box::new(one)));
         let runtime = bench.runtime.handle().clone();
         let _entered = runtime.enter();
         bench.shepherd.claimed(Claimed { ids, outcome: Ok(()) });
         bench.shepherd.start_some();
         bench.shepherd.start_some();
-        let (first, second) = (bench.tasks(1).len(), bench.tasks(2).len());
+        let (first, second) = (bench.tasks(ID).len(), bench.tasks(JobId::new(2)).len());
         assert!((1..300).contains(&first), "{first} tasks of the first job run");
         assert_eq!(second, 1);
         assert_eq!(bench.shepherd.leaders.len(), 1, "its first task is not to be reaped");

@@ -44,6 +44,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use jobtap_core::job::JobId;
 use rustix::process::{Pid, Signal};
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -56,7 +57,7 @@ use self::job::Job;
 use self::jobdir::JobDirs;
 pub(crate) use self::options::files_per_task;
 use super::protocol::{Reply, Request, VERSION};
-use super::{ExecEvent, HeldJob, TaskProcess};
+use super::{HeldJob, TaskProcess};
 use crate::open_files::OpenFiles;
 use crate::stderr;
 
@@ -74,13 +75,13 @@ enum Message {
     /// Jobs are claimed, or can't be.
     Claimed(Claimed),
     /// A captured stream of a job ended.
-    StreamEnded { id: u64 },
+    StreamEnded { id: JobId },
     /// Output or input of a job could not be kept.
-    OutputLost { id: u64, note: String },
+    OutputLost { id: JobId, note: String },
     /// A canceled job's time to end by itself is over.
-    KillRound { id: u64 },
+    KillRound { id: JobId },
     /// A job has been killed for as long as it should be.
-    GiveUp { id: u64 },
+    GiveUp { id: JobId },
 }
 
 /// The connection that events go to.
@@ -100,13 +101,13 @@ struct Shepherd {
     inbox: UnboundedSender<Message>,
     manager: Option<Manager>,
     claims: Claims,
-    jobs: BTreeMap<u64, Job>,
+    jobs: BTreeMap<JobId, Job>,
     /// Claimed jobs whose tasks are being started, in turns.
-    starting: VecDeque<u64>,
+    starting: VecDeque<JobId>,
     /// The first tasks of those of which some tasks run already.
-    leaders: HashMap<u64, Pid>,
+    leaders: HashMap<JobId, Pid>,
     /// Tasks not yet reaped, with their jobs.
-    tasks: HashMap<Pid, u64>,
+    tasks: HashMap<Pid, JobId>,
     /// When to look for processes that jobs left behind.
     sweep_at: Option<Instant>,
     /// Processes that were killed because no job needs them, and are not reaped yet.
@@ -286,13 +287,13 @@ impl Shepherd {
         self.jobs.values_mut().for_each(Job::detach);
     }
 
-    fn tell_tasks(&self, id: u64) {
+    fn tell_tasks(&self, id: JobId) {
         let running = self.jobs.get(&id).map(|job| job.running.as_slice()).unwrap_or_default();
         let process = |(pid, rank): &(Pid, u32)| TaskProcess { rank: *rank, pid: pid.as_raw_pid() };
         let mut tasks: Vec<TaskProcess> = running.iter().map(process).collect();
         tasks.sort_by_key(|task| task.rank);
         if let Some(outbox) = self.outbox() {
-            let _ = outbox.send(Reply::Event(ExecEvent::Tasks { id, tasks }));
+            let _ = outbox.send(Reply::Tasks { id, tasks });
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use jobtap_core::job::JobId;
 use rustix::process::{
     Pid, Signal, WaitOptions, WaitStatus, getpgid, kill_process, kill_process_group, wait, waitpid,
 };
@@ -54,7 +55,7 @@ impl Shepherd {
     }
 
     /// Ends a job of which nothing is left, and kills what it left behind.
-    pub(super) fn end_if_done(&mut self, id: u64) {
+    pub(super) fn end_if_done(&mut self, id: JobId) {
         let Some(job) = self.jobs.get_mut(&id) else {
             return;
         };
@@ -73,7 +74,7 @@ impl Shepherd {
     }
 
     /// Forgets a job that has ended and whose end is no news to anybody.
-    pub(super) fn forget_if_over(&mut self, id: u64) {
+    pub(super) fn forget_if_over(&mut self, id: JobId) {
         if self.jobs.get(&id).is_some_and(|job| job.ended() && job.acknowledged) {
             self.jobs.remove(&id);
             self.claims.forget(id);
@@ -81,7 +82,7 @@ impl Shepherd {
     }
 
     /// Sends a signal to all processes of a job.
-    pub(super) fn signal(&self, id: u64, signal: Signal) {
+    pub(super) fn signal(&self, id: JobId, signal: Signal) {
         let Some(job) = self.jobs.get(&id).filter(|job| !job.ended()) else {
             return;
         };
@@ -100,7 +101,7 @@ impl Shepherd {
     }
 
     /// Begins to end a job.
-    pub(super) fn cancel(&mut self, id: u64, first: Signal, policy: KillPolicy) {
+    pub(super) fn cancel(&mut self, id: JobId, first: Signal, policy: KillPolicy) {
         let Some(job) = self.jobs.get_mut(&id) else {
             return;
         };
@@ -132,7 +133,7 @@ impl Shepherd {
     }
 
     /// Kills a job that hasn't ended since the last signal.
-    pub(super) fn kill_round(&mut self, id: u64) {
+    pub(super) fn kill_round(&mut self, id: JobId) {
         let left = self.has_leftovers(id);
         let Some(job) = self.jobs.get_mut(&id).filter(|job| !job.ended()) else {
             return;
@@ -161,7 +162,7 @@ impl Shepherd {
     }
 
     /// Says that a job can't be killed; it is killed on.
-    pub(super) fn give_up(&mut self, id: u64) {
+    pub(super) fn give_up(&mut self, id: JobId) {
         let left = self.has_leftovers(id);
         if let Some(job) = self.jobs.get_mut(&id) {
             job.give_up(left);
@@ -169,7 +170,7 @@ impl Shepherd {
     }
 
     /// Whether processes live that a job's tasks left behind when they ended.
-    fn has_leftovers(&self, id: u64) -> bool {
+    fn has_leftovers(&self, id: JobId) -> bool {
         let Some(job) = self.jobs.get(&id).filter(|job| job.running.is_empty()) else {
             return false;
         };
@@ -213,9 +214,13 @@ mod tests {
     use tokio::sync::mpsc::unbounded_channel;
 
     use super::super::token;
+    use jobtap_core::engine::ExecEvent;
+
     use super::*;
+
+    const ID: JobId = JobId::new(7);
     use crate::exec::protocol::Reply;
-    use crate::exec::{ExecEvent, NodeTasks, StartJob};
+    use crate::exec::{NodeTasks, StartJob};
     use crate::open_files::OpenFiles;
 
     /// A process that ends with the test, also when that fails.
@@ -239,30 +244,30 @@ mod tests {
         let mut shepherd = Shepherd::new(state.path().to_owned(), nonce, limits, inbox).unwrap();
         let (outbox, mut told) = unbounded_channel();
         let nodes = [3, 5].map(|rank| NodeTasks { rank, ntasks: 1 });
-        let start = StartJob { id: 7, ntasks: 2, nodes: nodes.into(), ..StartJob::default() };
+        let start = StartJob { ntasks: 2, nodes: nodes.into(), ..StartJob::new(ID) };
         let mut job = Job::new(&start, Some(outbox));
         job.open_streams = 1;
         // A signal of no use, as any is to what hangs in a dead file system.
         let kill_signal = "CONT".parse().unwrap();
         let policy = KillPolicy { kill_signal, max_kill_count: 2, ..KillPolicy::default() };
         job.cancel = Some(Cancel::new(policy));
-        shepherd.jobs.insert(7, job);
-        let (name, token) = token::of_job(&shepherd.nonce, 7);
+        shepherd.jobs.insert(ID, job);
+        let (name, token) = token::of_job(&shepherd.nonce, ID);
         let left = Command::new("sleep").arg("600").env(name, token).spawn().unwrap();
         let left = Process(left);
         // A process has its environment only a moment after it has begun.
         let pid = Pid::from_raw(i32::try_from(left.0.id()).unwrap()).unwrap();
-        while shepherd.owner(pid) != Some(7) {
+        while shepherd.owner(pid) != Some(ID) {
             std::thread::yield_now();
         }
 
         for _ in 0..4 {
-            shepherd.kill_round(7);
-            assert!(!shepherd.jobs[&7].ended());
+            shepherd.kill_round(ID);
+            assert!(!shepherd.jobs[&ID].ended());
         }
         drop(left);
-        shepherd.kill_round(7);
-        assert!(shepherd.jobs[&7].ended());
+        shepherd.kill_round(ID);
+        assert!(shepherd.jobs[&ID].ended());
         let mut drained = Vec::new();
         while let Ok(Reply::Event(event)) = told.try_recv() {
             if let ExecEvent::Unkillable { ranks, .. } = event {

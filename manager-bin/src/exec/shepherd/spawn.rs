@@ -215,7 +215,12 @@ mod tests {
         let env = path.map(|path| ("PATH".to_owned(), path.to_owned()));
         let command = vec![command.to_owned()];
         let cwd = Path::new("/").to_owned();
-        StartJob { command, cwd, env: env.into_iter().collect(), ..StartJob::default() }
+        StartJob {
+            command,
+            cwd,
+            env: env.into_iter().collect(),
+            ..StartJob::new(jobtap_core::job::JobId::new(1))
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::time::Duration;
 
+use jobtap_core::job::JobId;
 use rustix::process::{Pid, Signal, getpgid, kill_process_group};
 use tokio::time::Instant;
 
@@ -68,7 +69,7 @@ impl Shepherd {
     }
 
     /// Kills what is left of a job whose tasks are gone.
-    pub(super) fn kill_leftovers(&mut self, id: u64) {
+    pub(super) fn kill_leftovers(&mut self, id: JobId) {
         if let Some(job) = self.jobs.get(&id) {
             let killed = self.signal_strangers(job, None, Signal::KILL);
             self.swept.extend(killed);
@@ -103,7 +104,7 @@ impl Shepherd {
     }
 
     /// The job that a process belongs to by its environment.
-    pub(super) fn owner(&self, pid: Pid) -> Option<u64> {
+    pub(super) fn owner(&self, pid: Pid) -> Option<JobId> {
         let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_pid())).ok()?;
         token::job_in(&environment, &self.nonce)
     }

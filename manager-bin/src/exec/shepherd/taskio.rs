@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jobtap_core::job::{Encoding, JobId};
+use jobtap_core::job::Encoding;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::options::{Input, IoOptions, Stream};
@@ -84,7 +84,7 @@ impl JobIo {
     /// for the user.
     pub(super) fn create(job: &StartJob, state_dir: &Path) -> Result<Self, String> {
         let options = IoOptions::parse(&job.shell_options)?;
-        let path = state_dir.join("output").join(JobId::new(job.id).encode(Encoding::DotHex));
+        let path = state_dir.join("output").join(job.id.encode(Encoding::DotHex));
         let mut log = OutputLog::create(&path, job.ntasks)
             .map_err(|error| format!("cannot make the output log: {error}"))?;
         let shared = open_shared(job, &options, &mut log)?;

@@ -1,6 +1,6 @@
 //! Texts with `{{tags}}`, as users give them for output files, in commands and in the environment.
 
-use jobtap_core::job::{Encoding, JobId};
+use jobtap_core::job::Encoding;
 
 use super::spawn::place;
 use crate::exec::StartJob;
@@ -10,7 +10,7 @@ use crate::exec::StartJob;
 pub(super) fn f58_for(job: &StartJob) -> String {
     let ascii = job.env.iter().any(|(name, _)| name == "FLUX_F58_FORCE_ASCII");
     let encoding = if ascii { Encoding::F58Plain } else { Encoding::F58 };
-    JobId::new(job.id).encode(encoding)
+    job.id.encode(encoding)
 }
 
 /// Whether a template gives every task a name of its own.
@@ -53,7 +53,7 @@ fn value(tag: &str, job: &StartJob, rank: u32) -> Option<String> {
         "node.name" => rustix::system::uname().nodename().to_string_lossy().into_owned(),
         "taskid" | "task.id" | "task.rank" => rank.to_string(),
         "task.index" => place(&job.nodes, rank).local.to_string(),
-        _ => JobId::new(job.id).encode(tag.strip_prefix("id.")?.parse().ok()?),
+        _ => job.id.encode(tag.strip_prefix("id.")?.parse().ok()?),
     })
 }
 
@@ -61,10 +61,13 @@ fn value(tag: &str, job: &StartJob, rank: u32) -> Option<String> {
 mod tests {
     use proptest::prelude::*;
 
+    use jobtap_core::job::JobId;
+
     use super::*;
 
     fn job() -> StartJob {
-        StartJob { id: 6731191091817518, ntasks: 4, name: "nm".to_owned(), ..StartJob::default() }
+        let id = JobId::new(6731191091817518);
+        StartJob { ntasks: 4, name: "nm".to_owned(), ..StartJob::new(id) }
     }
 
     #[test]

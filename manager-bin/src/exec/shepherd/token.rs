@@ -3,27 +3,34 @@
 //! Its value is a list, as a manager may be a job itself: what its jobs leave behind comes to the
 //! outer shepherd when the inner one dies, and is a part of the outer job.
 
+use jobtap_core::job::JobId;
+
 /// The variable's name.
 const NAME: &str = "JOBTAP_JOB_TOKEN";
 
 /// The variable with its value for the tasks of a job. `nonce` tells this shepherd from all others.
-pub(super) fn of_job(nonce: &str, id: u64) -> (String, String) {
+pub(super) fn of_job(nonce: &str, id: JobId) -> (String, String) {
     (NAME.to_owned(), joined(std::env::var(NAME).ok().as_deref(), nonce, id))
 }
 
 /// What this shepherd has from the job that it runs in, and the new job's own.
-fn joined(inherited: Option<&str>, nonce: &str, id: u64) -> String {
-    let outer = inherited.filter(|outer| !outer.is_empty());
-    outer.map_or_else(|| format!("{nonce}.{id}"), |outer| format!("{outer}:{nonce}.{id}"))
+fn joined(inherited: Option<&str>, nonce: &str, id: JobId) -> String {
+    let own = format!("{nonce}.{}", id.as_u64());
+    match inherited.filter(|outer| !outer.is_empty()) {
+        None => own,
+        Some(outer) => format!("{outer}:{own}"),
+    }
 }
 
 /// The job of the shepherd with this nonce that a process with this environment belongs to.
-pub(super) fn job_in(environment: &[u8], nonce: &str) -> Option<u64> {
+pub(super) fn job_in(environment: &[u8], nonce: &str) -> Option<JobId> {
     let value = environment.split(|byte| *byte == 0).find_map(|variable| {
         variable.strip_prefix(NAME.as_bytes()).and_then(|rest| rest.strip_prefix(b"="))
     })?;
     let mut tokens = std::str::from_utf8(value).ok()?.split(':');
-    tokens.find_map(|token| token.strip_prefix(nonce)?.strip_prefix('.')?.parse().ok())
+    tokens.find_map(|token| {
+        token.strip_prefix(nonce)?.strip_prefix('.')?.parse().ok().map(JobId::new)
+    })
 }
 
 #[cfg(test)]
@@ -32,11 +39,11 @@ mod tests {
 
     #[test]
     fn a_process_of_a_job_in_a_job_belongs_to_both() {
-        let outer = joined(None, "7-ab", 3);
-        let inner = joined(Some(&outer), "9-cd", 5);
+        let outer = joined(None, "7-ab", JobId::new(3));
+        let inner = joined(Some(&outer), "9-cd", JobId::new(5));
         let environment = format!("PATH=/bin\0{NAME}={inner}\0HOME=/\0").into_bytes();
-        assert_eq!(job_in(&environment, "7-ab"), Some(3));
-        assert_eq!(job_in(&environment, "9-cd"), Some(5));
+        assert_eq!(job_in(&environment, "7-ab"), Some(JobId::new(3)));
+        assert_eq!(job_in(&environment, "9-cd"), Some(JobId::new(5)));
         assert_eq!(job_in(&environment, "9-c"), None);
         assert_eq!(job_in(b"PATH=/bin\0", "7-ab"), None);
     }

@@ -15,13 +15,13 @@ fn a_job_that_was_started_once_is_never_started_again() {
     drop(first);
     kill_process(shepherd, UnixSignal::KILL).unwrap();
     let second = site.manager();
-    assert_eq!(second.executor.held(), [HeldJob { id: 1, ended: true }]);
+    assert_eq!(second.executor.held(), [HeldJob { id: JobId::new(1), ended: true }]);
     second.executor.start(site.job(1, 1, "echo again >>runs"));
     let note = "LOST job is lost: a shepherd that is gone began to start it; as it may have run, it \
                 is not started again (shepherd lost: jobs may run on)";
-    assert_eq!(second.to_end(1), [note, "RELEASE true"]);
+    assert_eq!(second.to_end(1), [note, "RELEASE"]);
     // Once the job's end is on record its claim is of no use any more.
-    second.executor.ack(1);
+    second.executor.ack(JobId::new(1));
     assert_eq!(second.status(site.job(2, 1, "echo other >>runs")), 0);
     drop(second);
     let third = site.manager();
@@ -40,7 +40,7 @@ fn a_job_that_cannot_be_claimed_is_not_started() {
     assert_eq!(events[..2], ["init", "starting"]);
     assert!(events[2].starts_with(note), "{events:?}");
     assert!(events[2].ends_with("shepherd.claims that the job starts: Is a directory"));
-    assert_eq!(events[3..], ["done", "RELEASE true"]);
+    assert_eq!(events[3..], ["done", "RELEASE"]);
     assert!(!site.path("runs").exists());
     fs::remove_dir(site.path(NEXT)).unwrap();
     assert_eq!(manager.status(site.job(2, 1, "echo run >>runs")), 0);

@@ -13,10 +13,10 @@ fn cancel_ends_a_job_by_the_first_signal() {
     for (id, signal, expected) in [(1, SIGTERM, 143 << 8), (2, SIGALRM, 142 << 8)] {
         manager.executor.start(site.job(id, 2, "exec sleep 600"));
         manager.until(id, has_started);
-        manager.executor.cancel(id, signal);
-        manager.executor.cancel(id, signal);
+        manager.executor.cancel(JobId::new(id), signal);
+        manager.executor.cancel(JobId::new(id), signal);
         assert_eq!(status(&manager.to_end(id)), expected);
-        manager.executor.ack(id);
+        manager.executor.ack(JobId::new(id));
     }
     manager.end();
 }
@@ -32,9 +32,9 @@ fn a_signal_reaches_a_task_that_left_the_process_group() {
     manager.executor.start(site.job(1, 2, script));
     let _task = Killed(pid(&site.read_fifo(&ready)));
     manager.until(1, has_started);
-    manager.executor.cancel(1, SIGTERM);
+    manager.executor.cancel(JobId::new(1), SIGTERM);
     assert_eq!(status(&manager.to_end(1)), 143 << 8);
-    manager.executor.ack(1);
+    manager.executor.ack(JobId::new(1));
     manager.end();
 }
 
@@ -45,9 +45,9 @@ fn a_job_that_ignores_the_signal_is_killed() {
     let ready = site.fifo("ready");
     manager.executor.start(site.job(1, 1, "trap '' TERM; echo >ready; sleep 600; sleep 600"));
     fs::read(ready).unwrap();
-    manager.executor.cancel(1, SIGTERM);
+    manager.executor.cancel(JobId::new(1), SIGTERM);
     assert_eq!(status(&manager.to_end(1)), 137 << 8);
-    manager.executor.ack(1);
+    manager.executor.ack(JobId::new(1));
     manager.end();
 }
 
@@ -58,14 +58,14 @@ fn another_signal_can_stand_for_sigkill_from_one_job_to_the_next() {
     let names = [(1, "SIGUSR2"), (2, "SIGINT"), (3, "SIGKILL")];
     for (id, name) in names {
         let kill_signal: Signal = name.parse().unwrap();
-        manager.executor.set_kill(KillPolicy { kill_signal, ..IMPATIENT });
+        manager.executor.set_kill_policy(KillPolicy { kill_signal, ..IMPATIENT });
         let ready = site.fifo(name);
         let script = format!("trap '' TERM; echo >{name}; exec sleep 600");
         manager.executor.start(site.job(id, 1, &script));
         fs::read(ready).unwrap();
-        manager.executor.cancel(id, SIGTERM);
+        manager.executor.cancel(JobId::new(id), SIGTERM);
         assert_eq!(status(&manager.to_end(id)), (128 + kill_signal.number()) << 8);
-        manager.executor.ack(id);
+        manager.executor.ack(JobId::new(id));
     }
     manager.end();
 }
@@ -83,16 +83,16 @@ fn a_job_that_cannot_be_killed_is_told_once_with_the_ranks_that_are_left() {
         manager.executor.start(StartJob { nodes: nodes.into(), ..site.job(1, 2, script) });
         fs::read(ready).unwrap();
         manager.until(1, |event| name(event) == "shell.task-exit");
-        manager.executor.cancel(1, SIGTERM);
+        manager.executor.cancel(JobId::new(1), SIGTERM);
         let told = |event: &ExecEvent| matches!(event, ExecEvent::Unkillable { .. });
         let until = manager.until(1, told);
         let last = until.last().map(String::as_str);
         assert_eq!(last, Some("UNKILLABLE 5 unkillable user processes for job ƒ2"));
-        manager.executor.signal(1, 9);
+        manager.executor.signal(JobId::new(1), 9);
         let rest = manager.to_end(1);
         assert_eq!(status(&rest), 137 << 8);
         assert!(!rest.iter().any(|event| event.starts_with("UNKILLABLE")), "{rest:?}");
-        manager.executor.ack(1);
+        manager.executor.ack(JobId::new(1));
         manager.end();
     }
 }
@@ -105,9 +105,9 @@ fn a_job_that_dies_well_when_canceled_is_no_success() {
     let script = "trap 'kill $!; exit 0' TERM; sleep 600 & echo >ready; wait";
     manager.executor.start(site.job(1, 1, script));
     fs::read(ready).unwrap();
-    manager.executor.cancel(1, SIGTERM);
+    manager.executor.cancel(JobId::new(1), SIGTERM);
     assert_eq!(status(&manager.to_end(1)), 1 << 8);
-    manager.executor.ack(1);
+    manager.executor.ack(JobId::new(1));
     manager.end();
 }
 
@@ -126,10 +126,10 @@ fn a_signal_reaches_all_processes_of_a_job() {
     });
     manager.executor.start(site.job(1, 1, script));
     let pids = read.join().unwrap();
-    manager.executor.signal(1, SIGUSR1);
+    manager.executor.signal(JobId::new(1), SIGUSR1);
     assert_eq!(status(&manager.to_end(1)), (128 + SIGUSR1) << 8);
     pids.iter().for_each(|pid| wait_gone(pid));
-    manager.executor.ack(1);
+    manager.executor.ack(JobId::new(1));
     manager.end();
 }
 
@@ -146,11 +146,11 @@ fn a_signal_reaches_a_daemon_of_a_job_that_runs() {
     manager.executor.start(site.job(1, 1, script));
     let _daemon = Killed(pid(&site.read_fifo(&ready)));
     wait_for("the task ignores the signal", || site.path("trapped").exists());
-    manager.executor.signal(1, SIGUSR1);
+    manager.executor.signal(JobId::new(1), SIGUSR1);
     wait_for("the daemon has got the signal", || site.path("got").exists());
-    manager.executor.cancel(1, SIGTERM);
+    manager.executor.cancel(JobId::new(1), SIGTERM);
     assert_eq!(status(&manager.to_end(1)), 143 << 8);
-    manager.executor.ack(1);
+    manager.executor.ack(JobId::new(1));
     manager.end();
 }
 
@@ -158,9 +158,9 @@ fn a_signal_reaches_a_daemon_of_a_job_that_runs() {
 fn a_signal_to_an_unknown_job_is_void() {
     let site = Site::new();
     let manager = site.manager();
-    manager.executor.signal(99, SIGTERM);
-    manager.executor.cancel(99, SIGTERM);
-    manager.executor.ack(99);
+    manager.executor.signal(JobId::new(99), SIGTERM);
+    manager.executor.cancel(JobId::new(99), SIGTERM);
+    manager.executor.ack(JobId::new(99));
     assert_eq!(manager.status(site.job(1, 1, "true")), 0);
     manager.end();
 }
@@ -187,10 +187,10 @@ fn a_job_that_runs_on_keeps_what_left_its_group() {
     manager.status(site.job(2, 1, "setsid sleep 600 >/dev/null 2>&1 & echo $!"));
     site.output(2, "stdout", 0).lines().for_each(wait_gone);
     assert!(Path::new("/proc").join(pid.trim()).exists(), "the sweep after job 2 spares job 1's");
-    manager.executor.cancel(1, SIGTERM);
+    manager.executor.cancel(JobId::new(1), SIGTERM);
     manager.to_end(1);
     wait_gone(&pid);
-    manager.executor.ack(1);
+    manager.executor.ack(JobId::new(1));
     manager.end();
 }
 
@@ -208,10 +208,10 @@ fn what_the_shepherd_of_a_job_in_a_job_leaves_is_a_part_of_the_outer_one() {
     fs::read(ready).unwrap();
     manager.to_end(1);
     wait_gone(&site.text("pid"));
-    manager.executor.cancel(2, SIGTERM);
+    manager.executor.cancel(JobId::new(2), SIGTERM);
     manager.to_end(2);
-    manager.executor.ack(1);
-    manager.executor.ack(2);
+    manager.executor.ack(JobId::new(1));
+    manager.executor.ack(JobId::new(2));
     manager.end();
 }
 
@@ -225,7 +225,7 @@ fn output_from_the_background_belongs_to_the_job() {
     fs::write(go, "").unwrap();
     manager.to_end(1);
     assert_eq!(site.output(1, "stdout", 0), "early\nlate\n");
-    manager.executor.ack(1);
+    manager.executor.ack(JobId::new(1));
     manager.end();
 }
 
@@ -237,8 +237,8 @@ fn a_canceled_job_does_not_wait_for_the_background() {
     let script = "(trap '' TERM; echo >ready; exec setsid sleep 600) & exec sleep 600";
     manager.executor.start(site.job(1, 1, script));
     fs::read(ready).unwrap();
-    manager.executor.cancel(1, SIGTERM);
+    manager.executor.cancel(JobId::new(1), SIGTERM);
     assert_eq!(status(&manager.to_end(1)), 143 << 8);
-    manager.executor.ack(1);
+    manager.executor.ack(JobId::new(1));
     manager.end();
 }

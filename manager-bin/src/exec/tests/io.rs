@@ -94,14 +94,14 @@ fn clients_may_send_input() {
     let manager = site.manager();
     let shell_options = json!({"input": {"stdin": {"type": "service"}}});
     manager.executor.start(StartJob { shell_options, ..site.job(1, 2, "cat") });
-    manager.executor.stdin(1, None, b"all\n".to_vec(), false);
-    manager.executor.stdin(1, Some(1), b"one\n".to_vec(), false);
+    manager.executor.stdin(JobId::new(1), None, b"all\n".to_vec(), false);
+    manager.executor.stdin(JobId::new(1), Some(1), b"one\n".to_vec(), false);
     let big = "x".repeat(300_000);
-    manager.executor.stdin(1, None, big.clone().into_bytes(), true);
+    manager.executor.stdin(JobId::new(1), None, big.clone().into_bytes(), true);
     assert_eq!(status(&manager.to_end(1)), 0);
     assert!(site.output(1, "stdout", 0) == format!("all\n{big}"));
     assert!(site.output(1, "stdout", 1) == format!("all\none\n{big}"));
-    manager.executor.ack(1);
+    manager.executor.ack(JobId::new(1));
     manager.end();
 }
 

@@ -104,7 +104,7 @@ fn weight(share: u64) -> f64 {
     }
     let total: u64 = flocks.iter().map(Flock::weight).sum();
     for flock in flocks {
-        (1..=share).for_each(|id| flock.manager.executor.cancel(id, 15));
+        (1..=share).for_each(|id| flock.manager.executor.cancel(JobId::new(id), 15));
         flock.end(share);
     }
     total as f64 / 1024.0 / HELD.max(share) as f64

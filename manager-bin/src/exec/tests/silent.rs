@@ -45,11 +45,11 @@ fn a_manager_does_not_wait_for_a_stopped_shepherd() {
     drop(stopped);
     site.patience = PATIENCE;
     let manager = site.manager();
-    assert_eq!(manager.executor.held(), [HeldJob { id: 1, ended: false }]);
+    assert_eq!(manager.executor.held(), [HeldJob { id: JobId::new(1), ended: false }]);
     manager.executor.start(StartJob { reattach: true, ..site.job(1, 1, "") });
-    manager.executor.cancel(1, 15);
+    manager.executor.cancel(JobId::new(1), 15);
     manager.to_end(1);
-    manager.executor.ack(1);
+    manager.executor.ack(JobId::new(1));
     manager.end();
 }
 
@@ -68,18 +68,18 @@ fn a_manager_that_runs_warns_of_a_stopped_shepherd_and_can_end() {
     let _task = Killed(task);
     let stopped = Stopped::new(shepherd);
     // More than a socket holds.
-    manager.executor.stdin(1, None, vec![b'x'; 4 << 20], true);
-    let trouble = manager.troubles.recv_timeout(PATIENCE).unwrap();
+    manager.executor.stdin(JobId::new(1), None, vec![b'x'; 4 << 20], true);
+    let trouble = manager.warnings.recv_timeout(PATIENCE).unwrap();
     let number = shepherd.as_raw_pid();
     let words = format!("the shepherd takes no requests: its process {number} is stopped; ");
     assert!(trouble.starts_with(&words), "{trouble}");
     drop(stopped);
     assert_eq!(
-        manager.troubles.recv_timeout(PATIENCE).unwrap(),
+        manager.warnings.recv_timeout(PATIENCE).unwrap(),
         "the shepherd takes requests again"
     );
     let _stopped = Stopped::new(shepherd);
-    manager.executor.stdin(1, None, vec![b'x'; 4 << 20], true);
+    manager.executor.stdin(JobId::new(1), None, vec![b'x'; 4 << 20], true);
     let begin = Instant::now();
     drop(manager);
     assert!(begin.elapsed() < PATIENCE, "it waits no longer than it is told to");

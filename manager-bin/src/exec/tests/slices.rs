@@ -15,10 +15,10 @@ fn a_job_can_be_canceled_while_its_tasks_are_started() {
     // The first of them runs long before the last one is started.
     manager.executor.start(to_file(site.job(1, 1000, script), "out"));
     fs::read(ready).unwrap();
-    manager.executor.cancel(1, 15);
+    manager.executor.cancel(JobId::new(1), 15);
     let note = "EXCEPTION 0 canceled before all of its tasks were started";
-    assert_eq!(manager.to_end(1), ["init", "starting", note, "done", "RELEASE true"]);
-    manager.executor.ack(1);
+    assert_eq!(manager.to_end(1), ["init", "starting", note, "done", "RELEASE"]);
+    manager.executor.ack(JobId::new(1));
     manager.end();
 }
 

@@ -13,6 +13,7 @@ use std::io::{self, Read, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use jobtap_core::job::JobId;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, renameat, unlinkat};
 use rustix::io::Errno;
 use xxhash_rust::xxh3::xxh3_64;
@@ -37,7 +38,7 @@ const COMPACT_ABOVE: u64 = 64 * 1024;
 pub(super) struct ClaimLog {
     dir: OwnedFd,
     path: PathBuf,
-    claimed: BTreeSet<u64>,
+    claimed: BTreeSet<JobId>,
     /// For appending; `None` when the next claim has to write the file anew: at first, and after a
     /// failure, which leaves it unknown what is on the disk.
     file: Option<File>,
@@ -69,7 +70,7 @@ impl ClaimLog {
     }
 
     /// The claimed jobs.
-    pub(super) fn claimed(&self) -> &BTreeSet<u64> {
+    pub(super) fn claimed(&self) -> &BTreeSet<JobId> {
         &self.claimed
     }
 
@@ -82,7 +83,7 @@ impl ClaimLog {
     ///
     /// # Errors
     /// Nothing is claimed; at most the file says otherwise.
-    pub(super) fn claim(&mut self, ids: &[u64]) -> io::Result<()> {
+    pub(super) fn claim(&mut self, ids: &[JobId]) -> io::Result<()> {
         let line = line(&hexadecimal(ids));
         let outcome = match self.file.take_if(|_| !is_outgrown(self.written, self.claimed.len())) {
             Some(mut file) => file.write_all(&line).and_then(|()| {
@@ -101,16 +102,16 @@ impl ClaimLog {
 
     /// Drops the claim of a job whose end is on record. The file may say so much later, or never:
     /// no manager asks for such a job again.
-    pub(super) fn forget(&mut self, id: u64) {
+    pub(super) fn forget(&mut self, id: JobId) {
         self.claimed.remove(&id);
     }
 
     /// Writes a new file with the claims in force and those of `more`, and puts it in the place of
     /// the old one.
-    fn rewrite(&mut self, more: &[u64]) -> io::Result<()> {
+    fn rewrite(&mut self, more: &[JobId]) -> io::Result<()> {
         self.file = None;
         let mut text = line(FORMAT);
-        let claimed: Vec<u64> = self.claimed.iter().chain(more).copied().collect();
+        let claimed: Vec<JobId> = self.claimed.iter().chain(more).copied().collect();
         text.extend(line(&hexadecimal(&claimed)));
         match unlinkat(&self.dir, NEXT, AtFlags::empty()) {
             // A shepherd was killed while it wrote it.
@@ -138,12 +139,12 @@ fn is_outgrown(written: u64, claimed: usize) -> bool {
     written > COMPACT_ABOVE && written / 4 > LONGEST * claimed as u64
 }
 
-fn hexadecimal(ids: &[u64]) -> String {
+fn hexadecimal(ids: &[JobId]) -> String {
     let mut text = String::new();
     for id in ids {
         let blank = if text.is_empty() { "" } else { " " };
         // Writing to a string doesn't fail.
-        let _ = write!(text, "{blank}{id:x}");
+        let _ = write!(text, "{blank}{:x}", id.as_u64());
     }
     text
 }
@@ -153,7 +154,7 @@ fn line(text: &str) -> Vec<u8> {
 }
 
 /// The ids in a file, or the number of the line that is damaged.
-fn read(text: &[u8]) -> Result<BTreeSet<u64>, usize> {
+fn read(text: &[u8]) -> Result<BTreeSet<JobId>, usize> {
     let mut claimed = BTreeSet::new();
     let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
     for (number, line) in (1..).zip(&lines) {
@@ -161,7 +162,8 @@ fn read(text: &[u8]) -> Result<BTreeSet<u64>, usize> {
             (1, Some(FORMAT)) => {}
             (2.., Some(ids)) => {
                 for id in ids.split_whitespace() {
-                    claimed.insert(u64::from_str_radix(id, 16).map_err(|_| number)?);
+                    let id = u64::from_str_radix(id, 16).map_err(|_| number)?;
+                    claimed.insert(JobId::new(id));
                 }
             }
             (2.., None) if number == lines.len() && is_torn(line) => {}
@@ -204,8 +206,12 @@ mod tests {
 
     use super::*;
 
+    fn ids<const N: usize>(ids: [u64; N]) -> [JobId; N] {
+        ids.map(JobId::new)
+    }
+
     fn claimed(dir: &TempDir) -> Vec<u64> {
-        ClaimLog::open(dir.path()).unwrap().claimed().iter().copied().collect()
+        ClaimLog::open(dir.path()).unwrap().claimed().iter().map(|id| id.as_u64()).collect()
     }
 
     fn file_of(dir: &TempDir) -> PathBuf {
@@ -216,8 +222,8 @@ mod tests {
     fn two_groups() -> TempDir {
         let dir = tempfile::tempdir().unwrap();
         let mut log = ClaimLog::open(dir.path()).unwrap();
-        log.claim(&[1, 2]).unwrap();
-        log.claim(&[0xabc, u64::MAX]).unwrap();
+        log.claim(&ids([1, 2])).unwrap();
+        log.claim(&ids([0xabc, u64::MAX])).unwrap();
         dir
     }
 
@@ -226,8 +232,8 @@ mod tests {
         let dir = two_groups();
         assert_eq!(claimed(&dir), [1, 2, 0xabc, u64::MAX]);
         let mut log = ClaimLog::open(dir.path()).unwrap();
-        log.forget(2);
-        log.claim(&[3]).unwrap();
+        log.forget(JobId::new(2));
+        log.claim(&ids([3])).unwrap();
         assert_eq!(claimed(&dir), [1, 3, 0xabc, u64::MAX]);
         let mode = fs::metadata(file_of(&dir)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
@@ -241,9 +247,10 @@ mod tests {
     fn the_file_of_many_jobs_stays_small() {
         let dir = tempfile::tempdir().unwrap();
         let mut log = ClaimLog::open(dir.path()).unwrap();
-        log.claim(&[7]).unwrap();
+        log.claim(&ids([7])).unwrap();
         for group in 0..200u64 {
-            let ids: Vec<u64> = (0..100).map(|job| (group << 40) + job + 8).collect();
+            let ids = (0..100).map(|job| JobId::new((group << 40) + job + 8));
+            let ids: Vec<JobId> = ids.collect();
             log.claim(&ids).unwrap();
             ids.iter().for_each(|id| log.forget(*id));
         }
@@ -272,8 +279,8 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             fs::write(file_of(&dir), torn).unwrap();
             let mut log = ClaimLog::open(dir.path()).unwrap();
-            log.claim(&[5]).unwrap();
-            log.claim(&[6]).unwrap();
+            log.claim(&ids([5])).unwrap();
+            log.claim(&ids([6])).unwrap();
             assert_eq!(claimed(&dir), [1, 2, 5, 6]);
         }
     }
@@ -296,7 +303,7 @@ mod tests {
         ClaimLog::open(dir.path()).unwrap_err();
         std::os::unix::fs::symlink("other", dir.path().join(NEXT)).unwrap();
         fs::remove_file(file_of(&dir)).unwrap();
-        ClaimLog::open(dir.path()).unwrap().claim(&[1]).unwrap();
+        ClaimLog::open(dir.path()).unwrap().claim(&ids([1])).unwrap();
         assert_eq!(fs::read(dir.path().join("other")).unwrap(), line(FORMAT));
     }
 
@@ -305,18 +312,18 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut log = ClaimLog::open(dir.path()).unwrap();
         fs::create_dir(dir.path().join(NEXT)).unwrap();
-        log.claim(&[1]).unwrap_err();
+        log.claim(&ids([1])).unwrap_err();
         assert!(log.claimed().is_empty());
         fs::remove_dir(dir.path().join(NEXT)).unwrap();
-        log.claim(&[2]).unwrap();
+        log.claim(&ids([2])).unwrap();
         // As on a full disk: what is on it after a failure is unknown, so the file is written anew.
         log.file = Some(File::options().write(true).open("/dev/full").unwrap());
-        log.claim(&[3]).unwrap_err();
-        log.claim(&[4]).unwrap();
+        log.claim(&ids([3])).unwrap_err();
+        log.claim(&ids([4])).unwrap();
         // It takes everything, and can't be synced.
         log.file = Some(File::options().write(true).open("/dev/null").unwrap());
-        log.claim(&[5]).unwrap_err();
-        log.claim(&[6]).unwrap();
+        log.claim(&ids([5])).unwrap_err();
+        log.claim(&ids([6])).unwrap();
         assert_eq!(claimed(&dir), [2, 4, 6]);
     }
 
@@ -330,7 +337,7 @@ mod tests {
             match read(&text) {
                 Err(_) => {}
                 Ok(claimed) => {
-                    let expected = BTreeSet::from([1, 2, 0xabc, u64::MAX]);
+                    let expected = BTreeSet::from(ids([1, 2, 0xabc, u64::MAX]));
                     // A last line that has lost its end, or has a zero in it, counts as torn.
                     let last = text.split_inclusive(|byte| *byte == b'\n').next_back().unwrap();
                     prop_assert!(claimed == expected || is_torn(last), "{claimed:?}");

@@ -18,25 +18,26 @@ use std::thread::Builder;
 
 use self::log::ClaimLog;
 use super::taskio::plain;
+use jobtap_core::job::JobId;
 
 /// Jobs that are claimed with one sync at most: it bounds a line of the file.
 const GROUP: usize = 1024;
 
 /// What became of claims: the jobs, or why they can't be claimed, for their users.
 pub(super) struct Claimed {
-    pub(super) ids: Vec<u64>,
+    pub(super) ids: Vec<JobId>,
     pub(super) outcome: Result<(), String>,
 }
 
 enum Request {
-    Claim(u64),
-    Forget(u64),
+    Claim(JobId),
+    Forget(JobId),
 }
 
 /// The claims of this shepherd and of those before it.
 pub(super) struct Claims {
     /// Jobs of an earlier shepherd, which is gone.
-    earlier: BTreeSet<u64>,
+    earlier: BTreeSet<JobId>,
     requests: Sender<Request>,
 }
 
@@ -57,23 +58,23 @@ impl Claims {
     }
 
     /// Asks for the claim of a job; [`Claimed`] tells. The error is for the user.
-    pub(super) fn claim(&self, id: u64) -> Result<(), String> {
+    pub(super) fn claim(&self, id: JobId) -> Result<(), String> {
         let asked = self.requests.send(Request::Claim(id));
         asked.map_err(|_| "cannot claim the job: the shepherd's claims have failed".to_owned())
     }
 
     /// Whether an earlier shepherd has begun to start the job.
-    pub(super) fn is_earlier(&self, id: u64) -> bool {
+    pub(super) fn is_earlier(&self, id: JobId) -> bool {
         self.earlier.contains(&id)
     }
 
     /// The jobs that an earlier shepherd has begun to start.
-    pub(super) fn earlier(&self) -> impl Iterator<Item = u64> {
+    pub(super) fn earlier(&self) -> impl Iterator<Item = JobId> {
         self.earlier.iter().copied()
     }
 
     /// The end of the job is on durable record: no manager will ask for its start again.
-    pub(super) fn forget(&mut self, id: u64) {
+    pub(super) fn forget(&mut self, id: JobId) {
         self.earlier.remove(&id);
         // Without the thread no job is started any more, and the claim does no harm.
         let _ = self.requests.send(Request::Forget(id));
@@ -100,7 +101,7 @@ fn serve(mut log: ClaimLog, requests: &Receiver<Request>, tell: impl Fn(Claimed)
     }
 }
 
-fn write(log: &mut ClaimLog, group: &mut Vec<u64>, tell: &impl Fn(Claimed)) {
+fn write(log: &mut ClaimLog, group: &mut Vec<JobId>, tell: &impl Fn(Claimed)) {
     if group.is_empty() {
         return;
     }
@@ -128,9 +129,9 @@ mod tests {
         let (sender, told) = channel();
         let tell = move |claimed| drop(sender.send(claimed));
         let mut claims = Claims::start(dir.path(), tell.clone()).unwrap();
-        let mut left = BTreeSet::from_iter(1..=9);
+        let mut left = BTreeSet::from_iter((1..=9).map(JobId::new));
         left.iter().for_each(|id| claims.claim(*id).unwrap());
-        claims.forget(5);
+        claims.forget(JobId::new(5));
         while !left.is_empty() {
             let Claimed { ids, outcome } = next(&told);
             outcome.unwrap();
@@ -138,10 +139,13 @@ mod tests {
         }
         assert!(claims.earlier().next().is_none());
         let later = Claims::start(dir.path(), tell).unwrap();
-        assert!(later.is_earlier(4) && later.is_earlier(5), "the file lags behind, safely");
+        assert!(
+            later.is_earlier(JobId::new(4)) && later.is_earlier(JobId::new(5)),
+            "the file lags behind, safely"
+        );
         // The next group shows that the one before is done.
-        claims.claim(10).unwrap();
-        assert_eq!(next(&told).ids, [10]);
+        claims.claim(JobId::new(10)).unwrap();
+        assert_eq!(next(&told).ids, [JobId::new(10)]);
     }
 
     #[test]
@@ -150,10 +154,10 @@ mod tests {
         std::fs::create_dir(dir.path().join("shepherd.claims.next")).unwrap();
         let (sender, told) = channel();
         let claims = Claims::start(dir.path(), move |claimed| drop(sender.send(claimed))).unwrap();
-        claims.claim(3).unwrap();
+        claims.claim(JobId::new(3)).unwrap();
         let Claimed { ids, outcome } = next(&told);
         let note = outcome.unwrap_err();
-        assert_eq!(ids, [3]);
+        assert_eq!(ids, [JobId::new(3)]);
         assert!(note.starts_with("nothing was started: cannot note in /"), "{note}");
         assert!(note.ends_with("shepherd.claims that the job starts: Is a directory"), "{note}");
     }

@@ -1,4 +1,4 @@
-//! Resources that a plugin keeps after the end of their job, and plugins that a table loads.
+//! Resources that a plugin retains after its job is inactive, and plugins that a table loads.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -9,10 +9,10 @@ use jobtap_core::resource::Children;
 use jobtap_core::testing::{TestJob, TestManager, TestManagerBuilder};
 use serde_json::{Value, json};
 
-/// Keeps what every job frees, until somebody says which ranks to give back.
+/// Retains what every job frees, until a request names the ranks to free.
 #[derive(Default)]
 struct Keeper {
-    kept: Vec<Retained>,
+    retained: Vec<Retained>,
 }
 
 #[jobtap_plugin(name = "keeper")]
@@ -24,16 +24,16 @@ impl Keeper {
 
     #[on("job.event.free")]
     fn freed(&mut self, cx: Cx<'_, JobEventFree>) -> Result<(), HandlerError> {
-        self.kept.push(cx.retain_resources()?);
+        self.retained.push(cx.retain_resources()?);
         Ok(())
     }
 
-    #[service("give-back")]
-    fn give_back(&mut self, ranks: Request<Idset>) {
-        for kept in &mut self.kept {
-            kept.free(&ranks);
+    #[service("free")]
+    fn free_ranks(&mut self, ranks: Request<Idset>) {
+        for retained in &mut self.retained {
+            retained.free(&ranks);
         }
-        self.kept.retain(|kept| kept.resources().nnodes() > 0);
+        self.retained.retain(|retained| retained.resources().nnodes() > 0);
     }
 
     #[service("panic")]
@@ -42,10 +42,10 @@ impl Keeper {
     }
 }
 
-/// Another one, which gives all back at once.
+/// Another one, which frees everything at once.
 #[derive(Default)]
 struct Other {
-    kept: Vec<Retained>,
+    retained: Vec<Retained>,
 }
 
 #[jobtap_plugin(name = "other")]
@@ -57,13 +57,13 @@ impl Other {
 
     #[on("job.event.free")]
     fn freed(&mut self, cx: Cx<'_, JobEventFree>) -> Result<(), HandlerError> {
-        self.kept.push(cx.retain_resources()?);
+        self.retained.push(cx.retain_resources()?);
         Ok(())
     }
 
-    #[service("give-back")]
-    fn give_back(&mut self) {
-        self.kept.clear();
+    #[service("free")]
+    fn free_ranks(&mut self) {
+        self.retained.clear();
     }
 }
 
@@ -82,12 +82,12 @@ fn hosts(m: &TestManager, id: JobId) -> String {
     m.job(id).resources().map(|r| r.nodelist().to_string()).unwrap_or_default()
 }
 
-fn give_back(m: &mut TestManager, ranks: &str) {
-    m.call_service("keeper.give-back", json!(ranks)).unwrap();
+fn free_ranks(m: &mut TestManager, ranks: &str) {
+    m.call_service("keeper.free", json!(ranks)).unwrap();
 }
 
-/// A manager in which a job of all nodes is over, and they are kept.
-fn kept() -> (TestManager, JobId) {
+/// A manager in which a job of all nodes is inactive, and its nodes are retained.
+fn retained() -> (TestManager, JobId) {
     let mut m = cluster().start();
     let first = m.submit(job(3)).unwrap();
     m.finish(first, 0);
@@ -96,64 +96,64 @@ fn kept() -> (TestManager, JobId) {
 }
 
 #[test]
-fn a_job_is_over_while_others_wait_for_what_it_had() {
-    let (mut m, first) = kept();
+fn a_job_is_inactive_while_others_wait_for_its_resources() {
+    let (mut m, first) = retained();
     let next = m.submit(job(1)).unwrap();
     m.assert_state(next, State::Sched);
     let text = format!("its resources are held by plugin keeper since the end of {first}");
     assert_eq!(m.why(next), [text]);
     assert_eq!(m.resource_status()["housekeeping"], "0-2");
-    give_back(&mut m, "1-2");
+    free_ranks(&mut m, "1-2");
     assert_eq!(m.resource_status()["housekeeping"], "0");
     assert_eq!(hosts(&m, next), "n1");
     let more = m.submit(job(2)).unwrap();
     m.assert_state(more, State::Sched);
-    give_back(&mut m, "0");
+    free_ranks(&mut m, "0");
     assert_eq!(hosts(&m, more), "n[0,2]");
 }
 
 #[test]
-fn what_is_kept_is_reserved_for_the_first_that_waits_for_it() {
-    let (mut m, _) = kept();
-    give_back(&mut m, "2");
+fn retained_nodes_are_reserved_for_the_first_pending_job() {
+    let (mut m, _) = retained();
+    free_ranks(&mut m, "2");
     let first = m.submit(job(3)).unwrap();
     let long = m.submit(job(1).duration(3600.0)).unwrap();
     m.assert_state(long, State::Sched);
-    give_back(&mut m, "0-1");
+    free_ranks(&mut m, "0-1");
     m.assert_state(first, State::Run);
 }
 
 #[test]
-fn ranks_come_back_when_all_who_keep_them_have_given_them_back() {
+fn ranks_are_free_when_all_plugins_have_freed_them() {
     let mut m = cluster().plugin::<Other>().start();
     let first = m.submit(job(3)).unwrap();
     m.finish(first, 0);
     let next = m.submit(job(3)).unwrap();
-    give_back(&mut m, "0-2");
+    free_ranks(&mut m, "0-2");
     m.assert_state(next, State::Sched);
-    m.call_service("other.give-back", json!({})).unwrap();
+    m.call_service("other.free", json!({})).unwrap();
     m.assert_state(next, State::Run);
 }
 
 #[test]
-fn two_who_keep_different_parts_have_them_after_a_restart() {
+fn two_plugins_retain_their_parts_across_a_restart() {
     let mut m = cluster().plugin::<Other>().start();
     let first = m.submit(job(3)).unwrap();
     m.finish(first, 0);
-    give_back(&mut m, "1-2");
+    free_ranks(&mut m, "1-2");
     m.crash_and_restart();
     let (next, more) = (m.submit(job(2)).unwrap(), m.submit(job(1)).unwrap());
     m.assert_state(next, State::Sched);
     // Now only the first one keeps something, which is its part and no more.
-    m.call_service("other.give-back", json!({})).unwrap();
+    m.call_service("other.free", json!({})).unwrap();
     assert_eq!(hosts(&m, next), "n[1-2]");
     m.assert_state(more, State::Sched);
-    give_back(&mut m, "0-2");
+    free_ranks(&mut m, "0-2");
     assert_eq!(hosts(&m, more), "n0");
 }
 
 #[test]
-fn what_is_left_of_the_resources_is_kept() {
+fn only_remaining_resources_are_retained() {
     let mut m = cluster().start();
     let first = m.submit(job(3)).unwrap();
     m.finish(first, 0);
@@ -162,14 +162,14 @@ fn what_is_left_of_the_resources_is_kept() {
     m.crash_and_restart();
     let next = m.submit(job(2)).unwrap();
     m.assert_state(next, State::Sched);
-    give_back(&mut m, "0-2");
+    free_ranks(&mut m, "0-2");
     assert_eq!(hosts(&m, next), "n[0-1]");
 }
 
 #[test]
-fn nothing_stays_kept_for_a_plugin_that_is_gone() {
+fn resources_of_a_removed_plugin_are_freed() {
     for gone in ["removed", "reloaded", "faulted"] {
-        let (mut m, _) = kept();
+        let (mut m, _) = retained();
         let next = m.submit(job(3)).unwrap();
         m.assert_state(next, State::Sched);
         match gone {
@@ -181,7 +181,7 @@ fn nothing_stays_kept_for_a_plugin_that_is_gone() {
     }
 }
 
-/// What takes its place does not know that it kept something.
+/// A plugin of the same name that retains nothing.
 #[derive(Default)]
 struct Forgetful;
 
@@ -189,25 +189,25 @@ struct Forgetful;
 impl Forgetful {}
 
 #[test]
-fn what_was_kept_before_a_restart_is_kept_on_if_the_plugin_says_so_again() {
-    let (mut m, _) = kept();
-    give_back(&mut m, "2");
+fn resources_stay_retained_if_the_plugin_retains_them_again() {
+    let (mut m, _) = retained();
+    free_ranks(&mut m, "2");
     m.crash_and_restart();
     let (small, big) = (m.submit(job(1)).unwrap(), m.submit(job(2)).unwrap());
     assert_eq!(hosts(&m, small), "n2");
     m.assert_state(big, State::Sched);
-    give_back(&mut m, "0-1");
+    free_ranks(&mut m, "0-1");
     m.assert_state(big, State::Run);
     m.crash_and_restart();
     m.assert_state(big, State::Run);
 }
 
 #[test]
-fn after_a_restart_without_its_plugin_nothing_is_kept() {
+fn a_restart_without_the_plugin_frees_its_resources() {
     let replaced: [fn(&mut TestManager); 2] =
         [|m| m.replace_plugin::<Keeper, Forgetful>(), |m| m.replace_plugin::<Keeper, Other>()];
     for replace in replaced {
-        let (mut m, _) = kept();
+        let (mut m, _) = retained();
         replace(&mut m);
         m.crash_and_restart();
         let next = m.submit(job(3)).unwrap();
@@ -217,7 +217,7 @@ fn after_a_restart_without_its_plugin_nothing_is_kept() {
     }
 }
 
-/// Loaded when the configuration says something of it.
+/// Loaded when the configuration has a table for it.
 #[derive(Default)]
 struct Scrub;
 
@@ -250,7 +250,7 @@ fn a_table_loads_its_plugin() {
 }
 
 #[test]
-fn a_table_that_comes_later_loads_it_too_and_one_that_is_wrong_is_refused() {
+fn a_table_that_is_added_loads_its_plugin() {
     let mut m = manager(json!({}));
     let refused = m.configure(json!({"job-manager": {"scrub": {"depth": "x"}}})).unwrap_err();
     assert!(refused.contains("depth must be a number"), "{refused}");
@@ -258,7 +258,7 @@ fn a_table_that_comes_later_loads_it_too_and_one_that_is_wrong_is_refused() {
     let config = json!({"job-manager": {"scrub": {"depth": 1}}});
     m.configure(config.clone()).unwrap();
     assert!(loaded(&mut m));
-    // An administrator's word stands until the table is another one's again.
+    // A removal by an administrator lasts until the table changes again.
     m.remove_plugin("scrub").unwrap();
     m.configure(config.clone()).unwrap();
     assert!(!loaded(&mut m));
