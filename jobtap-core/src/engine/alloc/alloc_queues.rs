@@ -72,7 +72,7 @@ impl AllocQueues {
     pub(crate) fn insert(&mut self, queue: &Queue<'_>, id: JobId, priority: u32) -> bool {
         let mut new = false;
         for scheduled in &mut self.0 {
-            if scheduled.name == queue.lane() {
+            if scheduled.name == queue.alloc_queue() {
                 // An insert with another priority moves the job.
                 new = !scheduled.pending.contains(id);
                 scheduled.pending.insert(id, priority);
@@ -145,7 +145,7 @@ impl AllocQueues {
     }
 
     fn of(&self, queue: &Queue<'_>) -> Option<&Scheduled> {
-        self.0.iter().find(|scheduled| scheduled.name == queue.lane())
+        self.0.iter().find(|scheduled| scheduled.name == queue.alloc_queue())
     }
 }
 

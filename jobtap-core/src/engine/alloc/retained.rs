@@ -103,7 +103,7 @@ pub(crate) fn retainable(
 
 /// What of a set is free, or retained of the same job.
 pub(crate) fn available(alloc: &Allocation, job: JobId, wanted: &ResourceSet) -> ResourceSet {
-    let mut available = alloc.pool.unheld_of(wanted);
+    let mut available = alloc.pool.unallocated_of(wanted);
     available.union_with(&wanted.intersection(&alloc.retained.union_of(job)));
     available
 }
