@@ -39,7 +39,7 @@ struct Settings {
 
 /// The data of a job: its last notice.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Told {
+pub struct Notified {
     /// The end that the job has been notified of.
     end: Option<Timestamp>,
 }
@@ -52,7 +52,7 @@ pub struct PreemptNotice {
     remote: Remote<Self>,
 }
 
-#[jobtap_plugin(name = "preempt-notice", load = "by-name", data = Told)]
+#[jobtap_plugin(name = "preempt-notice", load = "by-name", data = Notified)]
 impl PreemptNotice {
     #[init]
     fn new(settings: Conf<Settings>, remote: Remote<Self>) -> Result<Self, ConfError> {
@@ -62,7 +62,8 @@ impl PreemptNotice {
                 Ok(Self { settings, timers: HashMap::new(), remote })
             }
             _ => Err(ConfError::new(
-                "[plugins.preempt-notice]: before must say how long before its end a job is told",
+                "[plugins.preempt-notice]: before must be set to how long before its end a job is \
+                 notified, such as 10m",
             )),
         }
     }
@@ -162,7 +163,7 @@ impl PreemptNotice {
         if job.state() != State::Run || cx.data(job).get()?.end == Some(end) {
             return Ok(());
         }
-        cx.data(job).set(&Told { end: Some(end) })?;
+        cx.data(job).set(&Notified { end: Some(end) })?;
         let left = Fsd::from_secs((end - cx.now()).max(0.0)).unwrap_or_default();
         let note = format!("its time is up in {}", left.format_digits(2));
         // This can't fail, since the job is active, as checked above.

@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn reads_when_ranks_are_released() {
-        for (said, release) in [
+        for (value, release) in [
             (Value::Null, Release::Together),
             (json!("infinity"), Release::Together),
             (json!(0), Release::Each),
@@ -141,8 +141,8 @@ mod tests {
             (json!("2m"), Release::After(120.0)),
         ] {
             let mut table = json!({"command": ["true"]});
-            if !said.is_null() {
-                table["release-after"] = said;
+            if !value.is_null() {
+                table["release-after"] = value;
             }
             assert_eq!(of(table).unwrap().unwrap().release, release);
         }

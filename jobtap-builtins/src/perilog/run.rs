@@ -21,7 +21,7 @@ impl Run {
     pub(super) fn query(&self, now: Timestamp) -> Value {
         let waiting = self.bulk.queued();
         let active = self.bulk.active().difference(&waiting);
-        let mut told = json!({
+        let mut data = json!({
             "name": self.script.perilog.word(),
             "state": match self.bulk.stopped() {
                 None if active.is_empty() && !waiting.is_empty() => "waiting",
@@ -35,10 +35,10 @@ impl Run {
             "waiting": waiting.len(),
             "waiting_ranks": waiting.to_string(),
         });
-        if let (Some(deadline), Some(told)) = (self.bulk.deadline(), told.as_object_mut()) {
-            told.insert("remaining_time".to_owned(), (deadline - now).max(0.0).into());
+        if let (Some(deadline), Some(data)) = (self.bulk.deadline(), data.as_object_mut()) {
+            data.insert("remaining_time".to_owned(), (deadline - now).max(0.0).into());
         }
-        told
+        data
     }
 }
 

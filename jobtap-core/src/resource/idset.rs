@@ -12,9 +12,9 @@ use std::str::FromStr;
 
 /// A run of consecutive ids; `first <= last`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Run {
-    pub(super) first: u32,
-    pub(super) last: u32,
+struct Run {
+    first: u32,
+    last: u32,
 }
 
 impl Run {
@@ -41,7 +41,7 @@ impl Run {
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Idset {
     /// Ascending, with a gap between neighbours, so that equal sets are stored equally.
-    pub(super) runs: Vec<Run>,
+    runs: Vec<Run>,
 }
 
 impl Idset {

@@ -408,7 +408,7 @@ pub struct Selection<'a> {
 }
 
 impl<'a> Selection<'a> {
-    pub(super) const fn new(pool: &'a ResourceSet) -> Self {
+    const fn new(pool: &'a ResourceSet) -> Self {
         Self { pool, pieces: Vec::new() }
     }
 

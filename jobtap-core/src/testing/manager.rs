@@ -168,7 +168,9 @@ impl TestManager {
                 continue;
             };
             if let Some(text) = Engine::summary_difference(stored, summary).map_err(explain)? {
-                return Err(format!("job {id} is not what its log says:\n{text}"));
+                return Err(format!(
+                    "job {id} differs from the state that its eventlog gives:\n{text}"
+                ));
             }
             engine.restore_inactive(id, summary.to_owned()).map_err(explain)?;
         }
