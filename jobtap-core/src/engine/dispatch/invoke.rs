@@ -47,23 +47,25 @@ pub(crate) fn invoke<'e>(
     args: &Args<'_>,
     is_out: impl Fn(&Bound) -> bool,
 ) -> Interrupt {
-    let (plugins, buffer) = (&host.core.plugins, host.buffer);
+    let (ticks, budget) = (&host.core.plugins.ticks, host.core.plugins.budget);
+    let buffer = host.buffer;
+    let reached = &mut *progress;
     // Around the whole loop and not around each call: to enter a `catch_unwind` costs about as much as a
     // handler that only looks on. It is safe to go on after a panic: the plugin that panicked is counted and
     // faulted, `progress` only says how far the loop came, and the buffer is discarded by the caller.
-    let called = catch_unwind(AssertUnwindSafe(|| {
-        while let Some(bound) = handlers.get(progress.next) {
-            progress.next += 1;
+    let called = catch_unwind(AssertUnwindSafe(move || {
+        while let Some(bound) = handlers.get(reached.next) {
+            reached.next += 1;
             if is_out(bound) {
                 return Interrupt::OutOfService;
             }
             host.instance.set(bound.instance());
-            progress.deciders += usize::from(!bound.watches());
-            let (result, milliseconds) = bound.call(args, &plugins.ticks);
+            reached.deciders += usize::from(!bound.watches());
+            let (result, milliseconds) = bound.call(args, ticks);
             match result {
                 Ok(outcome) => {
                     let deferred = outcome.is_deferred();
-                    progress.outcome.merge(outcome);
+                    reached.outcome.merge(outcome);
                     if deferred {
                         return Interrupt::Deferred;
                     }
@@ -72,7 +74,7 @@ pub(crate) fn invoke<'e>(
             }
             // Before the commands, since the caller logs only one reason; the commands are in the buffer all the
             // same, and are carried out.
-            if milliseconds > plugins.budget {
+            if milliseconds > budget {
                 return Interrupt::OverBudget(milliseconds);
             }
             if !buffer.is_empty() {
