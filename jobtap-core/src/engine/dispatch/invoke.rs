@@ -61,7 +61,7 @@ pub(crate) fn invoke<'e>(
             }
             host.instance.set(bound.instance());
             reached.deciders += usize::from(!bound.watches());
-            let (result, milliseconds) = bound.call(args, ticks);
+            let (result, milliseconds) = bound.call_uncaught(args, ticks);
             match result {
                 Ok(outcome) => {
                     let deferred = outcome.is_deferred();
