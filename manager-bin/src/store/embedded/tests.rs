@@ -1,4 +1,4 @@
-//! What a manager relies on when it opens, fills and reopens a store on disk.
+//! Tests of opening, filling and reopening a store on disk.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,5 @@
-//! A manager killed in the middle of its commits: what it acknowledged is there, and each commit
-//! is there as a whole or not at all.
+//! A manager that is killed while it commits: all acknowledged commits are there, and each commit is
+//! there completely or not at all.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -45,7 +45,7 @@ fn child() {
     let (tell, acked) = std::sync::mpsc::sync_channel(64);
     let report = std::thread::spawn(move || {
         for number in acked {
-            // Past the test harness, which would keep it back.
+            // Written directly, because the test harness would capture it.
             if writeln!(std::io::stdout(), "acked {number}").is_err() {
                 std::process::exit(1);
             }

@@ -1,5 +1,5 @@
-//! Damaged files: a store opens with all that was acknowledged or says what is wrong; it never
-//! panics and never opens with less.
+//! Damaged files: a store opens with all acknowledged data or reports the damage; it never panics and
+//! never opens with less data.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -67,7 +67,7 @@ pub(super) fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Nothing is required of what is damaged except honesty.
+/// A damaged store must open with all data or report an error.
 fn assert_honest(dir: &Path, what: &str) {
     match read_all(dir) {
         Ok(complete) => assert!(complete, "{what}: opened with less than was acknowledged"),
@@ -78,7 +78,7 @@ fn assert_honest(dir: &Path, what: &str) {
     }
 }
 
-/// What can happen to a file: nothing is left, its end is cut off, bytes are flipped or zeroed.
+/// The kinds of damage to a file: it is missing or empty, its end is cut off, bytes are flipped or zeroed.
 fn damages(whole: &[u8]) -> Vec<(String, Option<Vec<u8>>)> {
     let mut found = vec![("removed".to_owned(), None)];
     let length = whole.len();
@@ -103,7 +103,7 @@ fn damages(whole: &[u8]) -> Vec<(String, Option<Vec<u8>>)> {
 fn a_damaged_file_is_an_error_and_never_a_loss() {
     let good = tempfile::tempdir().unwrap();
     fill(good.path());
-    // A second opening cuts the zeros off the journal, which would take long to copy.
+    // A second opening cuts the zeros off the write-ahead log, which would take long to copy.
     assert!(read_all(good.path()).unwrap());
     for file in files(good.path()) {
         let name = file.strip_prefix(good.path()).unwrap().to_owned();
@@ -181,7 +181,7 @@ fn with_tables(dir: &Path) -> Vec<PathBuf> {
     let indexed = Key::instance(Key::INDEXED).unwrap();
     store.commit(vec![Op::Put { key: indexed, value: b"1".into() }]).unwrap();
     store.flush_to_table();
-    // What is in the journal alone is none of the tables' damage.
+    // Rows that are only in the write-ahead log are not affected by damaged tables.
     store
         .commit(vec![Op::Put { key: Key::instance("last").unwrap(), value: b"1".into() }])
         .unwrap();
@@ -209,7 +209,7 @@ fn flip(path: &Path, at: usize) {
     fs::write(path, bytes).unwrap();
 }
 
-/// What one flipped bit of a table costs: a few jobs, which are named, and nothing else.
+/// One flipped bit of a table costs a few jobs, which are named, and no others.
 #[test]
 fn a_flipped_bit_of_a_table_is_found_and_repaired() {
     let good = tempfile::tempdir().unwrap();
@@ -295,7 +295,7 @@ fn repaired_well(
     set_aside
 }
 
-/// As an operator meets it: a read fails, the next start refuses, one that may repair goes on.
+/// A read fails, the next start refuses the store, and a start with `store.damage = "repair"` repairs it.
 #[test]
 fn damage_that_was_read_is_refused_at_the_next_start() {
     let dir = tempfile::tempdir().unwrap();
@@ -322,7 +322,7 @@ fn damage_that_was_read_is_refused_at_the_next_start() {
     assert_eq!(store.repaired(), None);
 }
 
-/// The engine ends its thread when it meets damage in a merge, and says nothing of it.
+/// The engine's thread ends when it meets damage in a merge, without reporting it.
 #[test]
 fn damage_that_a_merge_meets_is_named() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Journals as a power loss leaves them: the commit that was being written may be torn in any way,
-//! what was acknowledged is there, and nothing healthy is ever taken for torn.
+//! Write-ahead logs after a power loss: the commit that was being written may be torn in any way, all
+//! acknowledged commits are there, and no undamaged commit is taken for torn.
 
 use std::fs;
 use std::ops::{ControlFlow, Range};
@@ -72,7 +72,7 @@ impl Damage {
     }
 }
 
-/// A store, and what it has to hold.
+/// A store, and its expected content.
 struct Fixture {
     dir: tempfile::TempDir,
     store: Option<EmbeddedStore>,

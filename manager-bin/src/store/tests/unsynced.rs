@@ -1,5 +1,5 @@
-//! A disk that can't be synced: a commit is acknowledged only when the sync that makes it durable has
-//! succeeded, which a test sees where syncs fail.
+//! A disk whose syncs fail: a commit is acknowledged only when the sync that makes it durable has
+//! succeeded.
 
 use std::collections::BTreeMap;
 use std::path::Path;

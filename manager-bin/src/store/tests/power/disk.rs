@@ -1,4 +1,4 @@
-//! A model of a disk under a file system: what is there now, and what of it outlives a power loss.
+//! A model of a disk with a file system: its current content, and the content after a power loss.
 //!
 //! It is stricter than the file systems that managers run on. Until a file is synced, each sector
 //! written to it may or may not be there, and its length may be any that it had. Until a directory is

@@ -1,6 +1,6 @@
-//! Lost power: a store's file operations are recorded, played back on a model of a disk that forgets
-//! what was not synced, and cut off at random moments. What is left must open with everything that
-//! was acknowledged, and each commit as a whole or not at all.
+//! Power losses: a store's file operations are recorded, replayed on a model of a disk that loses data
+//! that was not synced, and cut off at random moments. The remaining store must open with all acknowledged
+//! commits, and with each commit completely or not at all.
 //!
 //! `JOBTAP_POWER_LOSSES=1000 cargo test -p jobtap-manager --lib power` for more than a few of them.
 

@@ -1,4 +1,4 @@
-//! What a process did to the files below one directory, recorded with strace and played back on a
+//! Records the file operations of a process below one directory with strace, and replays them on a
 //! [`Disk`].
 
 use std::collections::HashMap;
