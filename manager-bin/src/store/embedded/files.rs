@@ -17,13 +17,13 @@ use super::write_ahead_log;
 /// The engine's directory within the store's directory.
 pub(super) const DB: &str = "db-2";
 /// The suffix of the names of its write-ahead logs, after their number.
-pub(super) const JOURNAL: &str = ".jnl";
+pub(super) const LOG_SUFFIX: &str = ".jnl";
 
 const VERSION: &str = "version";
 const LOCK: &str = "lock";
 const KEYSPACES: &str = "keyspaces";
 /// The first write-ahead log, which is deleted once all its rows are in tables.
-pub(super) const FIRST_JOURNAL: &str = "0.jnl";
+pub(super) const FIRST_LOG: &str = "0.jnl";
 /// The engine's own keyspace.
 const META_KEYSPACE: &str = "0";
 /// Our keyspaces, in the order of their creation.
@@ -133,7 +133,7 @@ fn never_held_data(db: &Path) -> io::Result<bool> {
         Err(err) if err.kind() == ErrorKind::NotFound => return Ok(true),
         Err(err) => return Err(err),
     };
-    let known = [VERSION, LOCK, KEYSPACES, FIRST_JOURNAL];
+    let known = [VERSION, LOCK, KEYSPACES, FIRST_LOG];
     if names.iter().any(|name| !known.contains(&name.as_str())) {
         return Ok(false);
     }
@@ -144,8 +144,8 @@ fn never_held_data(db: &Path) -> io::Result<bool> {
     if OUR_KEYSPACES.iter().any(has_tables) {
         return Ok(false);
     }
-    match File::open(db.join(FIRST_JOURNAL)) {
-        Ok(journal) => write_ahead_log::never_used(&journal),
+    match File::open(db.join(FIRST_LOG)) {
+        Ok(log) => write_ahead_log::never_used(&log),
         Err(err) if err.kind() == ErrorKind::NotFound => Ok(true),
         Err(err) => Err(err),
     }
@@ -161,7 +161,7 @@ fn complete(db: &Path) -> io::Result<Option<String>> {
     }
     for name in names(db)? {
         let path = db.join(&name);
-        if let Some(number) = name.strip_suffix(JOURNAL)
+        if let Some(number) = name.strip_suffix(LOG_SUFFIX)
             && (number.parse::<u64>().is_err() || !path.is_file())
         {
             return Ok(stray(&path));
@@ -234,15 +234,15 @@ mod tests {
         fs::write(db.join(LOCK), "").unwrap();
         fs::create_dir(db.join(KEYSPACES)).unwrap();
         assert!(fresh());
-        fs::write(db.join(FIRST_JOURNAL), "").unwrap();
+        fs::write(db.join(FIRST_LOG), "").unwrap();
         assert!(fresh());
-        fs::write(db.join(FIRST_JOURNAL), [0, 0]).unwrap();
+        fs::write(db.join(FIRST_LOG), [0, 0]).unwrap();
         fs::write(db.join(VERSION), "").unwrap();
         assert!(fresh());
         // The first commit, torn.
-        fs::write(db.join(FIRST_JOURNAL), [1, 2, 0, 0, 0, 7]).unwrap();
+        fs::write(db.join(FIRST_LOG), [1, 2, 0, 0, 0, 7]).unwrap();
         assert!(fresh());
-        fs::write(db.join(FIRST_JOURNAL), encoded(0, 0, &[])).unwrap();
+        fs::write(db.join(FIRST_LOG), encoded(0, 0, &[])).unwrap();
         assert!(has_database(dir.path(), None).is_err(), "data, but no version");
     }
 

@@ -165,7 +165,7 @@ fn link(from: &Path, to: &Path) -> io::Result<()> {
             link(&path, &target)?;
             continue;
         }
-        let changes = name.to_string_lossy().ends_with(files::JOURNAL);
+        let changes = name.to_string_lossy().ends_with(files::LOG_SUFFIX);
         if changes || fs::hard_link(&path, &target).is_err() {
             fs::copy(&path, &target)?;
         }

@@ -75,7 +75,7 @@ fn last_commit(dir: &Path) -> Result<Option<u64>, StoreError> {
     let db = dir.join(files::DB);
     let read = || -> io::Result<Option<u64>> {
         let mut last = None;
-        for path in journals(&db)? {
+        for path in logs(&db)? {
             last = write_ahead_log::read(&File::open(path)?, last)?.last;
         }
         Ok(last.and_then(|batch| batch.commit))
@@ -90,7 +90,7 @@ fn torn(dir: &Path, acked: Option<u64>) -> Result<Option<(PathBuf, Contents)>, S
     let lost = match last {
         Some(last) => last < acked.unwrap_or_default(),
         // The first write-ahead log begins with the commit that creates the store.
-        None => acked.is_some() && path.ends_with(files::FIRST_JOURNAL),
+        None => acked.is_some() && path.ends_with(files::FIRST_LOG),
     };
     if lost {
         return Err(refusal(dir, &path, &contents));
@@ -112,7 +112,7 @@ pub(super) fn mend(dir: &Path, acked: Option<u64>) -> Result<Option<Cut>, StoreE
             _ => Some(keep(dir, &path, &contents)?),
         };
         let db = dir.join(files::DB);
-        if contents.end == 0 && journals(&db)?.last() != Some(&path) {
+        if contents.end == 0 && logs(&db)?.last() != Some(&path) {
             // The engine takes an empty write-ahead log before another one for a lost one.
             fs::remove_file(&path)?;
             File::open(db)?.sync_all()?;
@@ -131,14 +131,14 @@ fn damaged(dir: &Path) -> Result<Option<(PathBuf, Contents)>, StoreError> {
     let db = dir.join(files::DB);
     let mut last = None;
     let mut open: Option<(PathBuf, Contents)> = None;
-    let journals = journals(&db).map_err(|err| StoreError::io(&db, err))?;
-    if journals.is_empty() {
+    let logs = logs(&db).map_err(|err| StoreError::io(&db, err))?;
+    if logs.is_empty() {
         // The engine would number its batches from the start again, and rows written then would be older
         // than those in tables.
         let detail = format!("{} has no write-ahead log", db.display());
         return Err(StoreError::Corrupt { path: dir.to_owned(), detail });
     }
-    for path in journals {
+    for path in logs {
         let read = || -> io::Result<(Contents, bool)> {
             let file = File::open(&path)?;
             let contents = write_ahead_log::read(&file, last)?;
@@ -165,12 +165,12 @@ fn damaged(dir: &Path) -> Result<Option<(PathBuf, Contents)>, StoreError> {
 }
 
 /// The write-ahead logs, oldest first.
-fn journals(db: &Path) -> io::Result<Vec<PathBuf>> {
+fn logs(db: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(db)? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if let Some(Ok(number)) = name.strip_suffix(files::JOURNAL).map(str::parse::<u64>) {
+        if let Some(Ok(number)) = name.strip_suffix(files::LOG_SUFFIX).map(str::parse::<u64>) {
             found.push((number, path));
         }
     }
@@ -178,31 +178,31 @@ fn journals(db: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
-fn refusal(dir: &Path, journal: &Path, contents: &Contents) -> StoreError {
+fn refusal(dir: &Path, log: &Path, contents: &Contents) -> StoreError {
     let place = match contents.last.and_then(|batch| batch.commit) {
         Some(last) => format!("after commit {last}"),
         None => "at the first commit".to_owned(),
     };
-    let (journal, offset) = (journal.display(), contents.end);
+    let (log, offset) = (log.display(), contents.end);
     StoreError::Corrupt {
         path: dir.to_owned(),
         detail: format!(
-            "{journal} at offset {offset}: acknowledged data {place} are not what was written"
+            "{log} at offset {offset}: acknowledged data {place} are not what was written"
         ),
     }
 }
 
 /// Copies the bytes that will be cut to a new file in the store's directory.
-fn keep(dir: &Path, journal: &Path, contents: &Contents) -> io::Result<Cut> {
+fn keep(dir: &Path, log: &Path, contents: &Contents) -> io::Result<Cut> {
     let size = contents.length.saturating_sub(contents.end);
-    let mut source = File::open(journal)?;
+    let mut source = File::open(log)?;
     source.seek(SeekFrom::Start(contents.end))?;
-    let name = journal.file_name().unwrap_or_default().to_string_lossy();
+    let name = log.file_name().unwrap_or_default().to_string_lossy();
     let (kept, mut copy) = create(dir, &format!("torn-{name}-{}", contents.end))?;
     io::copy(&mut source.take(size), &mut copy)?;
     copy.sync_all()?;
     File::open(dir)?.sync_all()?;
-    Ok(Cut { file: journal.to_owned(), offset: contents.end, size, kept, rest: contents.rest })
+    Ok(Cut { file: log.to_owned(), offset: contents.end, size, kept, rest: contents.rest })
 }
 
 /// Creates a file of that name, with a number appended if such a file exists.
@@ -225,18 +225,18 @@ mod tests {
     use super::super::write_ahead_log::tests::encoded;
     use super::*;
 
-    /// A store's directory with these journals.
-    fn store(journals: &[(u64, Vec<u8>)]) -> tempfile::TempDir {
+    /// A store's directory with these write-ahead logs.
+    fn store(logs: &[(u64, Vec<u8>)]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join(files::DB)).unwrap();
-        for (number, bytes) in journals {
-            fs::write(journal(dir.path(), *number), bytes).unwrap();
+        for (number, bytes) in logs {
+            fs::write(log(dir.path(), *number), bytes).unwrap();
         }
         dir
     }
 
-    fn journal(dir: &Path, number: u64) -> PathBuf {
-        dir.join(files::DB).join(format!("{number}{}", files::JOURNAL))
+    fn log(dir: &Path, number: u64) -> PathBuf {
+        dir.join(files::DB).join(format!("{number}{}", files::LOG_SUFFIX))
     }
 
     fn whole(commit: u64) -> Vec<u8> {
@@ -253,7 +253,7 @@ mod tests {
     fn cut_bytes_are_reported_and_saved() {
         let dir = store(&[(9, [whole(4), torn(5)].concat())]);
         let cut = mend(dir.path(), Some(4)).unwrap().unwrap();
-        let (file, offset, size) = (journal(dir.path(), 9), whole(4).len(), torn(5).len());
+        let (file, offset, size) = (log(dir.path(), 9), whole(4).len(), torn(5).len());
         let kept = dir.path().join(format!("torn-9.jnl-{offset}"));
         let text = format!(
             "{} ended in a torn commit, as after a power loss: its {size} bytes at offset {offset} \
@@ -276,7 +276,7 @@ mod tests {
     fn an_incomplete_commit_is_cut_and_not_saved() {
         let dir = store(&[(9, [whole(4).as_slice(), &whole(5)[..30]].concat())]);
         assert_eq!(mend(dir.path(), Some(4)).unwrap(), None);
-        assert_eq!(fs::read(journal(dir.path(), 9)).unwrap(), whole(4));
+        assert_eq!(fs::read(log(dir.path(), 9)).unwrap(), whole(4));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "only the database is there");
     }
 
@@ -285,7 +285,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let missing = dir.path().join("missing");
         let (sender, made) = std::sync::mpsc::channel();
-        // On a thread of its own: the fault would be to try further names for ever.
+        // On a thread of its own: the error would be an endless search for an unused name.
         std::thread::spawn(move || sender.send(create(&missing, "torn").map(drop)));
         let made = made.recv_timeout(std::time::Duration::from_secs(30)).unwrap();
         assert_eq!(made.unwrap_err().kind(), ErrorKind::NotFound);
@@ -296,7 +296,7 @@ mod tests {
         let bytes = [whole(4), torn(5)].concat();
         let dir = store(&[(9, bytes.clone())]);
         let text = mend(dir.path(), Some(5)).unwrap_err().to_string();
-        let file = journal(dir.path(), 9);
+        let file = log(dir.path(), 9);
         let expected = format!(
             "{} is damaged ({} at offset {}: acknowledged data after commit 4 are not what was \
              written): ",
@@ -319,20 +319,20 @@ mod tests {
         }
         let dir = store(&[(9, whole(3)), (10, whole(4)), (11, whole(5)), (12, vec![0; 99])]);
         assert_eq!(mend(dir.path(), Some(5)).unwrap(), None);
-        fs::remove_file(journal(dir.path(), 10)).unwrap();
+        fs::remove_file(log(dir.path(), 10)).unwrap();
         assert!(mend(dir.path(), Some(5)).is_err(), "one is missing");
     }
 
-    /// The disk was full: the commit failed, but the engine had begun the next journal by then.
+    /// The disk was full: the commit failed, but the engine had already begun the next write-ahead log.
     #[test]
     fn an_empty_write_ahead_log_before_another_is_removed() {
         let dir = store(&[(9, torn(5)), (10, Vec::new())]);
         assert!(mend(dir.path(), Some(4)).unwrap().is_some());
-        assert!(!journal(dir.path(), 9).exists());
+        assert!(!log(dir.path(), 9).exists());
         assert_eq!(mend(dir.path(), Some(4)).unwrap(), None);
         let dir = store(&[(9, torn(5))]);
         assert!(mend(dir.path(), Some(4)).unwrap().is_some());
-        assert!(journal(dir.path(), 9).exists(), "the engine needs one");
+        assert!(log(dir.path(), 9).exists(), "the engine needs one");
     }
 
     #[test]

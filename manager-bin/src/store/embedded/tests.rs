@@ -152,7 +152,7 @@ fn no_permission_is_said_with_the_path() {
     fs::create_dir(&forbidden).unwrap();
     fs::set_permissions(&forbidden, fs::Permissions::from_mode(0o500)).unwrap();
     if fs::write(forbidden.join("probe"), "").is_ok() {
-        // The superuser is never denied.
+        // Access is never denied to the superuser.
         return;
     }
     let err = EmbeddedStore::open(&forbidden.join("store")).err().unwrap();
@@ -172,7 +172,7 @@ fn what_the_engine_answers_is_sorted_by_what_helps() {
     assert!(matches!(explained(fjall::Error::Unrecoverable), StoreError::Corrupt { .. }));
 }
 
-/// What has gathered, and once as much that is on its way to a table, whichever keyspaces it is for.
+/// The gathered data and as much data on its way to a table, for all keyspaces together.
 #[test]
 fn what_is_in_memory_is_bounded_by_the_configuration() {
     const MIB: u64 = 1024 * 1024;

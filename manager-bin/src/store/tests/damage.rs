@@ -27,7 +27,7 @@ fn fill(dir: &Path) {
     }
 }
 
-/// Opens and reads everything; true when all is there.
+/// Opens the store and reads everything; returns whether all data is there.
 fn read_all(dir: &Path) -> Result<bool, StoreError> {
     let store = EmbeddedStore::open(dir)?;
     let mut next = 0;
@@ -86,7 +86,7 @@ fn damages(whole: &[u8]) -> Vec<(String, Option<Vec<u8>>)> {
         let cut = whole.get(..keep).unwrap_or_default().to_vec();
         found.push((format!("cut to {keep}"), Some(cut)));
     }
-    // A stride that is no multiple of any field's width.
+    // The stride is no multiple of the width of a field.
     for at in (0..length).step_by(length / 40 * 2 + 1) {
         let mut flipped = whole.to_vec();
         flipped[at] ^= 0x55;
@@ -205,7 +205,7 @@ fn all_keys(store: &EmbeddedStore) -> BTreeMap<Key, Vec<u8>> {
 fn flip(path: &Path, at: usize) {
     let mut bytes = fs::read(path).unwrap();
     bytes[at] ^= 0x10;
-    // As a failing disk: in the file that is there, whatever other names it has.
+    // Damages the file itself, as a failing disk does, and so all its hard links.
     fs::write(path, bytes).unwrap();
 }
 
@@ -236,7 +236,7 @@ fn a_flipped_bit_of_a_table_is_found_and_repaired() {
                     repairs += 1;
                     set_aside += repaired_well(dir.path(), &repaired.unwrap(), &before, &what);
                 }
-                // What finds rows, not rows: the engine can't open the table.
+                // A block that locates rows is damaged: the engine can't open the table.
                 Err(err) => {
                     assert!(matches!(err, StoreError::Corrupt { .. }), "{what}: {err}");
                     let mut files_after = files(dir.path());
@@ -250,7 +250,7 @@ fn a_flipped_bit_of_a_table_is_found_and_repaired() {
     assert!(set_aside > 20, "{set_aside}");
 }
 
-/// Gives how many keys of dropped jobs are set aside.
+/// Returns the number of keys of dropped jobs below `job-lost+found`.
 fn repaired_well(
     dir: &Path,
     repaired: &Repaired,
@@ -282,7 +282,7 @@ fn repaired_well(
         };
         let id = id.parse::<JobId>().unwrap().as_u64();
         assert!(dropped.contains(&id), "{what}: {key}");
-        // A summary comes from the index. Of a log some records may be lost.
+        // A summary comes from the index. Some records of a log may be lost.
         if name != "summary" {
             let old = &before[&Key::job(id, name).unwrap()];
             assert!(old.windows(value.len()).any(|part| part == value), "{what}: {key}");
@@ -332,7 +332,7 @@ fn damage_that_a_merge_meets_is_named() {
     let deadline = Instant::now() + Duration::from_secs(60);
     let err = loop {
         assert!(Instant::now() < deadline, "no merge has met the damage");
-        // Rows all over the keyspace, so that the tables have to be merged.
+        // Rows across the whole keyspace, so that the tables have to be merged.
         let put = |id| Op::Put { key: Key::job(id, "x").unwrap(), value: b"x".into() };
         match store.commit(vec![put(0), put(JOBS / 2), put(JOBS)]) {
             Ok(()) => store.begin_table(),

@@ -124,7 +124,7 @@ impl Model {
     }
 }
 
-/// Around the rows of the index, which the embedded store keeps apart.
+/// Names around those of the index, whose rows the embedded store has in another keyspace.
 fn instance_values() -> Vec<Key> {
     let names = ["jobtap.indexed", "jobtap.job.01", "jobtap.job.ff", "jobtap.jobs", "zebra"];
     let mut keys: Vec<Key> = names.iter().map(|name| Key::instance(name).unwrap()).collect();
