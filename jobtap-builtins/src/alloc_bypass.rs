@@ -1,12 +1,11 @@
-//! `alloc-bypass`: the instance's owner can give a job its resources past the scheduler, with
-//! `--setattr=^alloc-bypass.R=FILE`.
+//! `alloc-bypass`: lets the instance's owner set the R of a job with `--setattr=^alloc-bypass.R=FILE`,
+//! without the scheduler.
 //!
-//! The job may share them with others. They are not taken from what the scheduler has, nor given back
-//! to it.
+//! The pool doesn't count these resources as allocated, so the job may share them with others.
 
 use jobtap_core::prelude::*;
 
-/// See the module.
+/// The plugin `alloc-bypass`.
 #[derive(Debug, Default)]
 pub struct AllocBypass;
 
@@ -22,12 +21,13 @@ impl AllocBypass {
 
     #[on("job.state.sched")]
     fn give(&self, job: &Job, cx: Cx<'_, JobStateSched>) -> Option<ResourceSet> {
-        // A job that was submitted before this plugin was loaded may ask for what it can't have.
+        // A job that was submitted before this plugin was loaded has not been validated by it, so an
+        // invalid R is possible here. Such a job is left to the scheduler.
         given(job, &cx).ok().flatten()
     }
 }
 
-/// What a job brings along; none is the rule.
+/// The R that a job sets, if any.
 fn given<T: TopicSet>(job: &Job, cx: &Cx<'_, T>) -> Result<Option<ResourceSet>, Reject> {
     let Some(resources) = job.jobspec().attribute("alloc-bypass.R") else {
         return Ok(None);

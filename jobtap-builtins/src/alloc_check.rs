@@ -1,16 +1,16 @@
-//! `alloc-check`: ends a job that is given resources which another job has.
+//! `alloc-check`: raises a fatal exception on a job that gets resources of another job.
 //!
-//! For tests of schedulers, and of `alloc-bypass`, with which that is possible.
+//! It is for tests of schedulers, and of `alloc-bypass`, which makes this possible.
 
 use std::collections::HashSet;
 
 use jobtap_core::prelude::*;
 
-/// See the module.
+/// The plugin `alloc-check`.
 #[derive(Debug, Default)]
 pub struct AllocCheck {
     allocated: ResourceSet,
-    /// Whose these are.
+    /// The jobs that have these resources.
     holders: HashSet<JobId>,
 }
 
@@ -21,7 +21,7 @@ const RESTARTED: &str = "scheduler-restart";
 impl AllocCheck {
     #[on("job.new")]
     fn arrived(&mut self, job: &Job, cx: Cx<'_, JobNew>) -> Result<(), HandlerError> {
-        // One that is known from earlier holds its resources already, unless they were not its own.
+        // An existing job has its resources, unless an exception says that they were not its own.
         let holds = job.event_posted("alloc") && !job.event_posted("free");
         let ended = job.end_event().and_then(EventEntry::fatal_exception);
         if holds && !ended.is_some_and(|raised| [EXCEPTION, RESTARTED].contains(&raised.kind)) {
@@ -46,7 +46,7 @@ impl AllocCheck {
         }
     }
 
-    /// After a restart of the scheduler the job may have lost what it had.
+    /// A restart of the scheduler may have taken the resources from the job.
     #[on("job.event.exception")]
     fn exception(&mut self, job: &Job, entry: &EventEntry) {
         if entry.fatal_exception().is_some_and(|raised| raised.kind == RESTARTED) {

@@ -1,14 +1,14 @@
-//! `.begin-time`: a job that does not start before its time.
+//! `.begin-time`: jobs that do not start before a given time.
 //!
-//! `--begin-time=+1h` makes the dependency `begin-time:SECONDS`, UNIX time with fractions. A time that
-//! has passed is a dependency that is satisfied at once.
+//! `--begin-time=+1h` becomes the dependency `begin-time:SECONDS`, where SECONDS is UNIX time with
+//! fractions. A time in the past is satisfied at once.
 
 use std::collections::HashMap;
 
 use jobtap_core::plugin::Timer;
 use jobtap_core::prelude::*;
 
-/// See the module.
+/// The plugin `.begin-time`.
 #[derive(Debug, Default)]
 pub struct BeginTime {
     timers: HashMap<JobId, Vec<Timer>>,
@@ -31,7 +31,7 @@ impl BeginTime {
         let time = value.parse().ok().filter(|time: &f64| time.is_finite() && *time >= 0.0);
         let time = time.ok_or_else(|| Reject::new(format!("Invalid begin-time={value}")))?;
         let description = format!("begin-time={time:.3}");
-        // Asked again after a restart: its time may have come before that.
+        // This topic is called again after a restart, before which the time may have come.
         if job.state() == State::Depend && job.dependency(&description).is_none() {
             return Ok(());
         }
@@ -46,7 +46,7 @@ impl BeginTime {
         Ok(())
     }
 
-    /// Nothing is left to wait for; a job that was rejected never comes so far.
+    /// Cancels the timers when the job has left DEPEND. A job that was rejected only gets to `job.destroy`.
     #[on("job.state.priority", "job.state.inactive", "job.destroy")]
     fn stop(&mut self, job: &Job) {
         self.timers.remove(&job.id()).into_iter().flatten().for_each(Timer::cancel);

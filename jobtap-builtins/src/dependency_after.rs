@@ -1,14 +1,14 @@
-//! `.dependency-after`: a job that waits for another job's start or end.
+//! `.dependency-after`: jobs that wait for the start or the end of another job.
 //!
 //! | scheme | description | satisfied when the other job |
 //! |---|---|---|
 //! | `afterstart`, `after` (deprecated) | `after-start=ID` | started |
-//! | `afterany` | `after-finish=ID` | is over, however it ended |
+//! | `afterany` | `after-finish=ID` | is inactive, with any result |
 //! | `afterok` | `after-success=ID` | succeeded |
 //! | `afternotok` | `after-failure=ID` | was allocated and did not succeed |
-//! | `afterexcept` | `after-except=ID` | was allocated and was ended by an exception |
+//! | `afterexcept` | `after-except=ID` | was allocated and got a fatal exception |
 //!
-//! What the other job's own log says decides, so that a restart changes nothing.
+//! The eventlog of the other job decides, so that a restart changes nothing.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,15 +17,15 @@ use serde_json::{Value, json};
 
 use crate::private_mode::PrivateMode;
 
-/// How grave the use of a deprecated scheme is.
+/// The severity of the exception for a deprecated scheme.
 const NOTE: Severity = Severity::new(3);
 
-/// See the module.
+/// The plugin `.dependency-after`.
 #[derive(Debug, Default)]
 pub struct DependencyAfter {
-    /// Who waits for a job.
+    /// The jobs that wait for a job.
     waiting: BTreeMap<JobId, Vec<Waiter>>,
-    /// For which jobs a job waits.
+    /// The jobs that a job waits for.
     targets: HashMap<JobId, Vec<JobId>>,
     private: PrivateMode,
 }
@@ -46,7 +46,7 @@ enum Kind {
     Except,
 }
 
-/// Why a dependency on a job that is over can't be satisfied.
+/// Why a dependency on an inactive job can't be satisfied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Never {
     Started,
@@ -75,7 +75,7 @@ impl Kind {
         }
     }
 
-    /// Whether a job that is over satisfies this.
+    /// Checks whether an inactive job satisfies the dependency.
     fn judge(self, target: JobRef<'_>) -> Result<(), Never> {
         let completed = target.result() == Some(JobResult::Completed);
         let excepted = target.end_event().is_some_and(|end| end.name == "exception");
@@ -91,7 +91,7 @@ impl Kind {
         if satisfied { Ok(()) } else { Err(Never::Ended) }
     }
 
-    /// The refusal of a job that asks for what can't come any more.
+    /// The rejection of a job whose dependency can't be satisfied any more.
     fn refusal(self, target: JobId, never: Never) -> Reject {
         Reject::new(match (self, never) {
             (_, Never::Started) | (Kind::Start | Kind::Finish, _) => {
@@ -131,7 +131,7 @@ impl DependencyAfter {
         let Some(kind) = Kind::of_scheme(scheme) else {
             return Ok(());
         };
-        // The largest id stands for any job.
+        // The largest id means "any job" in Flux.
         let target = value.parse().ok().filter(|id: &JobId| id.as_u64() != u64::MAX);
         let target = target.ok_or_else(|| {
             Reject::new(format!("dependency: {scheme}: \"{value}\" is not a valid jobid"))
@@ -146,7 +146,8 @@ impl DependencyAfter {
             return Err(Reject::new(text));
         }
         let description = format!("{}={value}", kind.word());
-        // Asked again after a restart or a reload: only what still holds the job is armed again.
+        // This topic is called again after a restart or a reload. A dependency that is satisfied by then
+        // must not be added again.
         let asked_again = job.state() == State::Depend;
         if asked_again && job.dependency(&description).is_none() {
             return Ok(());
@@ -187,7 +188,7 @@ impl DependencyAfter {
         }
     }
 
-    /// The job has left DEPEND: nothing that it waited for concerns it any more.
+    /// The job has left DEPEND, so it no longer waits for other jobs.
     #[on("job.state.priority")]
     fn left_depend(&mut self, job: &Job) {
         self.forget(job.id());
@@ -200,7 +201,7 @@ impl DependencyAfter {
             match waiter.kind.judge(job.into()) {
                 Ok(()) => release(&cx, &waiter),
                 Err(never) => {
-                    // A dependent that is over by itself meanwhile needs no exception.
+                    // A dependent that has become inactive meanwhile needs no exception.
                     if let Ok(dependent) = cx.active_job(waiter.dependent) {
                         fail(&cx, dependent, &waiter, never);
                     }
@@ -231,7 +232,7 @@ impl DependencyAfter {
 }
 
 fn release<T: TopicSet>(cx: &Cx<'_, T>, waiter: &Waiter) {
-    // A dependent that is over by itself meanwhile waits for nothing.
+    // A dependent that has become inactive meanwhile has no dependency to remove.
     if let Ok(dependent) = cx.job(waiter.dependent)
         && let Some(held) = dependent.dependency(&waiter.description)
     {
@@ -268,8 +269,8 @@ mod tests {
     const NEVER: &str = "submit dependency-add validate exception clean";
 
     #[test]
-    fn each_scheme_waits_for_its_kind_of_end() {
-        // By scheme: released when the target succeeds, fails, is cancelled.
+    fn each_scheme_waits_for_its_condition() {
+        // By scheme: satisfied when the target succeeds, fails, is canceled.
         let table = [
             ("afterok", [true, false, false]),
             ("afternotok", [false, true, true]),
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_that_is_over_decides_at_submission() {
+    fn an_inactive_target_decides_at_submission() {
         let mut m = manager();
         let good = m.submit(TestJob::new().run_for(1.0)).unwrap();
         let bad = m.submit(TestJob::new().run_for(1.0).wait_status(256)).unwrap();
@@ -349,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn in_private_mode_jobs_of_others_are_refused_as_unknown_ones() {
+    fn private_mode_hides_jobs_of_other_users() {
         let config = json!({"access": {"private-mode": true}});
         let m = TestManager::new().config(config).plugin::<PriorityDefault>();
         let mut m = m.plugin::<DependencyAfter>().start();
@@ -366,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_job_is_refused() {
+    fn refuses_invalid_job_ids() {
         let mut m = manager();
         let other = m.submit(TestJob::new().user(7)).unwrap();
         let mut refusal = |uri: &str| m.submit(TestJob::new().dependency(uri)).unwrap_err();
@@ -380,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn the_deprecated_name_works_with_a_note() {
+    fn the_deprecated_scheme_raises_a_note() {
         let mut m = manager();
         let target = m.submit(TestJob::new()).unwrap();
         let id = after(&mut m, "after", target);
@@ -410,7 +411,7 @@ mod tests {
         for _ in 1..LENGTH {
             last = m.submit(TestJob::new().dependency(&format!("afterok:{last}"))).unwrap();
         }
-        // The whole chain falls within one cancel.
+        // One cancel makes the whole chain fail.
         m.cancel(first).unwrap();
         m.assert_state(last, State::Inactive);
         m.assert_events(last, NEVER);

@@ -1,18 +1,19 @@
-//! `dependency-dataflow`: jobs in the order that follows from what they read and write, as OpenMP has
-//! it for tasks. These are the schemes `string` and `fluid` of RFC 26.
+//! `dependency-dataflow`: orders jobs by what they read and write, like tasks in OpenMP. It provides the
+//! schemes `string` and `fluid` of RFC 26.
 //!
 //! ```text
 //! jobtap submit --dependency='string:mesh?type=out&scope=user' make-mesh
 //! jobtap submit --dependency='string:mesh?type=in&scope=user' solve
 //! ```
 //!
-//! | `type` | waits until they are over, however they ended |
+//! | `type` | waits until these are inactive, with any result |
 //! |---|---|
-//! | `in` | the earlier jobs that write it |
-//! | `out`, `inout` | the earlier jobs that read or write it |
+//! | `in` | earlier jobs that write the same symbol |
+//! | `out`, `inout` | earlier jobs that read or write the same symbol |
 //!
-//! With scope `user` it is the user's own, with `global` everybody's. What a `string` stands for is up
-//! to the users; a `fluid` is a job, which counts as one that writes it.
+//! A symbol with scope `user` is shared by the jobs of one user, one with scope `global` by all jobs. The
+//! meaning of a `string` is up to the users. A `fluid` is the id of a job, which counts as a writer of the
+//! symbol.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -20,18 +21,18 @@ use jobtap_core::prelude::*;
 
 use crate::private_mode::PrivateMode;
 
-/// See the module.
+/// The plugin `dependency-dataflow`.
 #[derive(Debug, Default)]
 pub struct DependencyDataflow {
     lines: HashMap<Symbol, Line>,
-    /// In which lines a job stands.
+    /// The symbols that each job reads or writes.
     places: HashMap<JobId, BTreeSet<Symbol>>,
-    /// All jobs that were there when this was loaded are known by now.
+    /// Whether all jobs that existed when the plugin was loaded are known.
     complete: bool,
     private: PrivateMode,
 }
 
-/// What is read and written: a text or a job, of one user or of all.
+/// What jobs read and write: a text or a job, of one user or of all users.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Symbol {
     scope: Option<Uid>,
@@ -44,16 +45,16 @@ enum Name {
     Text(String),
 }
 
-/// The active jobs that read and write a symbol. Ids are in the order of submission.
+/// The active jobs that read and write a symbol, by id and so in the order of submission.
 #[derive(Debug, Default)]
 struct Line {
     readers: BTreeSet<JobId>,
     writers: BTreeSet<JobId>,
-    /// Those that are held, with whether they write and the dependency that holds them.
+    /// The jobs that wait, whether they write, and their dependency.
     waiting: BTreeSet<(JobId, bool, String)>,
 }
 
-/// A job's dependency, read.
+/// A parsed dependency of a job.
 #[derive(Debug)]
 struct Access {
     symbol: Symbol,
@@ -63,7 +64,8 @@ struct Access {
 
 #[jobtap_plugin(name = "dependency-dataflow", load = "by-name")]
 impl DependencyDataflow {
-    /// After a restart jobs become known one by one: before the last one is, nobody is released.
+    /// After a restart jobs become known one by one. No job is released before the last one is known, since
+    /// it may have to wait for that one.
     #[init]
     fn new(remote: Remote<Self>) -> Self {
         remote.run(|plugin, cx| {
@@ -98,7 +100,8 @@ impl DependencyDataflow {
             }
         }
         let line = self.join(job, &access, &cx);
-        // Asked again after a restart, a job that was released meanwhile is not held once more.
+        // This topic is called again after a restart. A job that was released before it must not wait
+        // again.
         let free = line.is_free(job.id(), access.writes);
         if if new { !free } else { job.dependency(&access.description).is_some() } {
             cx.dependency_add(access.description.as_str())?;
@@ -107,7 +110,7 @@ impl DependencyDataflow {
         Ok(())
     }
 
-    /// After a restart this makes those known that wait for nothing any more.
+    /// After a restart this also registers jobs that have left DEPEND.
     #[on("job.new")]
     fn arrived(&mut self, job: &Job, cx: Cx<'_, JobNew>) {
         for dependency in job.jobspec().dependencies().into_iter().flatten() {
@@ -119,7 +122,7 @@ impl DependencyDataflow {
         }
     }
 
-    /// A job is over, or was rejected after it had asked.
+    /// The job is inactive, or was rejected after its dependency had been added.
     #[on("job.state.inactive", "job.destroy")]
     fn gone(&mut self, job: &Job, cx: Cx<'_, (JobStateInactive, JobDestroy)>) {
         for symbol in self.places.remove(&job.id()).into_iter().flatten() {
@@ -136,7 +139,8 @@ impl DependencyDataflow {
         }
     }
 
-    /// Puts a job into the line of what it reads or writes, and before it the job that this is.
+    /// Registers a job as a reader or writer of a symbol. If the symbol is a job, that job is registered as
+    /// a writer first.
     fn join<T: TopicSet>(&mut self, job: &Job, access: &Access, cx: &Cx<'_, T>) -> &mut Line {
         let line = self.lines.entry(access.symbol.clone()).or_default();
         if let Name::Job(target) = &access.symbol.name
@@ -179,13 +183,14 @@ impl Access {
 }
 
 impl Line {
-    /// Whether nothing earlier stands in the way.
+    /// Whether the job need not wait for an earlier one.
     fn is_free(&self, job: JobId, writes: bool) -> bool {
         let first_of = |jobs: &BTreeSet<JobId>| jobs.first().is_none_or(|first| *first >= job);
         first_of(&self.writers) && (!writes || first_of(&self.readers))
     }
 
-    /// Lets those go that are free. What stands in the way of one that waits does so for all later ones.
+    /// Removes the dependencies of jobs that need not wait any more. A job that blocks a waiting job also
+    /// blocks all later ones, so the search ends at the first job that must wait.
     fn release<T: TopicSet>(&mut self, cx: &Cx<'_, T>) {
         while let Some((id, writes, description)) = self.waiting.first()
             && self.is_free(*id, *writes)

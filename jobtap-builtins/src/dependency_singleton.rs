@@ -1,8 +1,8 @@
-//! `.dependency-singleton`: of a user's jobs of one name, one at a time.
+//! `.dependency-singleton`: runs the jobs of one user and one name one at a time.
 //!
-//! `--dependency=singleton` holds a job until the user has no other active job of its name, but for
-//! those that are held as it is; of these the oldest goes first. A job without the dependency counts
-//! and is never held.
+//! A job with `--dependency=singleton` stays in DEPEND until the user has no other active job of the same
+//! name, not counting jobs that wait for the same reason; of these the oldest goes first. Jobs without the
+//! dependency count as active jobs, but never wait.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,20 +11,20 @@ use serde_json::json;
 
 const HELD: &str = "singleton";
 
-/// See the module.
+/// The plugin `.dependency-singleton`.
 #[derive(Debug, Default)]
 pub struct DependencySingleton {
     groups: HashMap<Key, Group>,
-    /// The group that each job counts to, whatever it may be called meanwhile.
+    /// The group of each job, which stays the same when the job is renamed.
     members: HashMap<JobId, Key>,
-    /// All jobs that were there when this was loaded are known by now.
+    /// Whether all jobs that existed when the plugin was loaded are known.
     complete: bool,
 }
 
 /// A user and a job name.
 type Key = (Uid, String);
 
-/// The active jobs of one key. Ids are in the order of submission.
+/// The active jobs of one user and name, by id and so in the order of submission.
 #[derive(Debug, Default)]
 struct Group {
     waiting: BTreeSet<JobId>,
@@ -33,7 +33,8 @@ struct Group {
 
 #[jobtap_plugin(name = ".dependency-singleton", after = [".dependency-after"])]
 impl DependencySingleton {
-    /// After a restart jobs become known one by one: before the last one is, nobody is released.
+    /// After a restart jobs become known one by one. No job is released before the last one is known, since
+    /// it may have to wait for that one.
     #[init]
     fn new(remote: Remote<Self>) -> Self {
         remote.run(|plugin, cx| {
@@ -49,7 +50,8 @@ impl DependencySingleton {
             return Err(Reject::new("singleton jobs require a job name"));
         };
         let free = group.waiting.is_empty() && group.others.is_empty();
-        // Asked again after a restart, a job that was released meanwhile is not held once more.
+        // This topic is called again after a restart. A job that was released before it must not wait
+        // again.
         let held = if job.state() == State::New { !free } else { job.dependency(HELD).is_some() };
         if held {
             cx.dependency_add(HELD)?;
@@ -66,7 +68,7 @@ impl DependencySingleton {
         }
     }
 
-    /// A job is over, or was rejected after it had asked.
+    /// The job is inactive, or was rejected after its dependency had been added.
     #[on("job.state.inactive", "job.destroy")]
     fn gone(&mut self, job: &Job, cx: Cx<'_, (JobStateInactive, JobDestroy)>) {
         let Some(key) = self.members.remove(&job.id()) else { return };
@@ -90,7 +92,7 @@ impl DependencySingleton {
         })
     }
 
-    /// The group that a job counts to; none without a name.
+    /// The group of a job; `None` if the job has no name.
     fn group(&mut self, job: &Job) -> Option<&mut Group> {
         let key = (job.userid(), job.jobspec().name()?.to_owned());
         self.members.insert(job.id(), key.clone());
@@ -99,7 +101,7 @@ impl DependencySingleton {
 }
 
 impl Group {
-    /// Lets the oldest of those that wait go when there are no others.
+    /// Releases the oldest waiting job if there are no other active jobs.
     fn release<T: TopicSet>(&mut self, cx: &Cx<'_, T>) {
         while self.others.is_empty()
             && let Some(id) = self.waiting.pop_first()

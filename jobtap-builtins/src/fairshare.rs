@@ -1,18 +1,18 @@
-//! `fairshare`: priorities of many factors, first of them who has used less than is due.
+//! `fairshare`: priorities from several factors, above all from how much of their share users have used.
 //!
 //! ```toml
 //! [job-manager]
 //! plugins = [{ load = "fairshare" }]
 //!
 //! [plugins.fairshare]
-//! half-life = "7d"       # half of what was used is forgotten after this; 0 is never
+//! half-life = "7d"       # after this time recorded usage counts half; 0: no decay
 //! recalc = "5m"          # how often all priorities are computed again
-//! max-age = "7d"         # a job that waited so long has the whole age factor
-//! default-bank = "chem"  # of a job that names none, if its user may use it
+//! max-age = "7d"         # how long a job is pending until its age factor is 1
+//! default-bank = "chem"  # the bank of a job that names none, if its user may use it
 //! weights = { fairshare = 100000, age = 1000, size = 0, queue = 10000, qos = 10000, urgency = 1000 }
-//! size = { full = 1024, favor = "large" }  # or "small"; full: so many cores have the whole factor
+//! size = { full = 1024, favor = "large" }  # or "small"; full: cores of a job with factor 1
 //! queues = { debug = 1.0, batch = 0.5 }    # the factor of each queue
-//! qos = { normal = 0.5, urgent = 1.0 }     # of each quality of service; others are refused
+//! qos = { normal = 0.5, urgent = 1.0 }     # the factor of each quality of service; others are refused
 //!
 //! [plugins.fairshare.banks]
 //! science = { shares = 70 }
@@ -21,16 +21,16 @@
 //! ops = { shares = 30, users = { 1002 = 1 } }
 //! ```
 //!
-//! A job names its bank and its quality of service with `--setattr=bank=NAME` and `--setattr=qos=NAME`.
-//! One whose user may not use the bank is refused. The priority is the sum of each factor, 0 to 1,
-//! times its weight; `urgency` is for each step of urgency above the default or below it.
+//! A job names its bank and its quality of service with `--setattr=bank=NAME` and `--setattr=qos=NAME`. A
+//! job whose user may not use the bank is refused. The priority is the weighted sum of factors from 0 to
+//! 1; the weight `urgency` applies to each step of urgency above or below the default.
 //!
-//! A job uses its cores from when it gets them until it is over. What jobs that are over have used is
-//! stored with the end of each, so no moment at which the manager is killed loses it or counts it
-//! twice; what jobs that run have used is counted when priorities are computed.
+//! A job uses its cores from its allocation until it is inactive. The usage of inactive jobs is stored in
+//! the same commit as the end of the job, so that a crash of the manager neither loses it nor counts it
+//! twice. The usage of running jobs is added when priorities are computed.
 //!
-//! `jobtap plugin query fairshare` shows the tree of banks and the factors of the jobs that wait; the
-//! services `fairshare.why` (a job's id) and `fairshare.mine` tell users about their own.
+//! `jobtap plugin query fairshare` shows the tree of banks and the factors of pending jobs. Guests can use
+//! the services `fairshare.why` (for a job id) and `fairshare.mine` for their own jobs and banks.
 
 mod conf;
 mod factors;
@@ -48,16 +48,16 @@ use self::factors::{Factors, attribute};
 use self::tree::Tree;
 use self::usage::{Account, Decay, Stored, Usage};
 
-/// See the module.
+/// The plugin `fairshare`.
 #[derive(Debug)]
 pub struct Fairshare {
     settings: Settings,
     remote: Remote<Self>,
-    /// Of jobs that are over; none before it was read.
+    /// The usage of inactive jobs; `None` until it is loaded.
     usage: Option<Usage>,
-    /// The accounts of the jobs that are not over.
+    /// The accounts of active jobs.
     active: HashMap<JobId, Account>,
-    /// As of the last computation; none when an account is not in it.
+    /// The last computed tree; `None` if it must be computed again, for instance for a new account.
     tree: Option<Tree>,
     ticks: bool,
 }
@@ -70,7 +70,7 @@ impl Fairshare {
         Ok(Self { settings, remote, usage: None, active: HashMap::new(), tree: None, ticks: false })
     }
 
-    /// Once the jobs that are there were introduced, and from then on regularly.
+    /// Starts the regular computation, the first time after all existing jobs have been introduced.
     #[on("conf.update")]
     fn begin(&mut self) {
         if !std::mem::replace(&mut self.ticks, true) {
@@ -86,7 +86,8 @@ impl Fairshare {
             let bank = self.settings.bank_for(user).ok_or_else(|| {
                 Reject::new(format!("bank: user {user} has no shares in any: ask for an account"))
             })?;
-            // So that the job stays where it is, whatever is configured later, and limits know of it.
+            // The jobspec gets the bank, so that it stays the same when the configuration changes, and so
+            // that `limits` knows it.
             if !self.settings.implied && job.state() == State::New {
                 cx.jobspec_update(path!("attributes.system.bank"), bank)?;
             }
@@ -126,7 +127,7 @@ impl Fairshare {
         Ok(())
     }
 
-    /// Its bank, or what it asks for, may be others now.
+    /// The bank or the resources of the job may have changed.
     #[on("job.update")]
     fn updated(&mut self, job: &Job, cx: Cx<'_, JobUpdate>) -> Result<(), HandlerError> {
         if !self.active.contains_key(&job.id()) {
@@ -175,7 +176,7 @@ impl Fairshare {
         QueryData::of(&json!({ "tree": root, "jobs": jobs }))
     }
 
-    /// Why a job's priority is what it is.
+    /// The factors of the priority of a job.
     #[service("why", role = "guest")]
     fn why(
         &mut self,
@@ -190,7 +191,7 @@ impl Fairshare {
         Ok(self.explain(job, &cx))
     }
 
-    /// What the caller is due in each bank, and has used.
+    /// The share and the usage of the caller in each bank.
     #[service("mine", role = "guest")]
     fn mine(&mut self, caller: Caller, cx: Cx<'_, Service>) -> Value {
         let banks = self.settings.banks_of(caller.userid);
@@ -222,7 +223,7 @@ impl Fairshare {
         (bank.unwrap_or_default().to_owned(), user)
     }
 
-    /// Notes a job's account. One that used nothing so far comes into the tree by it.
+    /// Registers the account of a job. An account that is not in the tree yet makes it be computed again.
     fn enter(&mut self, job: &Job) {
         let account = self.account(job.into());
         let known = |tree: &mut Tree| tree.account(&account).is_some();
@@ -232,7 +233,7 @@ impl Fairshare {
         self.active.insert(job.id(), account);
     }
 
-    /// Reads what is stored, if that wasn't done yet.
+    /// Loads the stored usage unless it is loaded already.
     fn load(
         &mut self,
         stored: &InstanceData<'_, Stored>,
@@ -250,7 +251,7 @@ impl Fairshare {
         Ok(self.usage.insert(usage))
     }
 
-    /// What a job has used so far, decayed; none before it had resources.
+    /// The usage of a job until now, with decay; `None` if the job had no resources.
     fn used(&self, job: JobRef<'_>, now: Timestamp) -> Option<f64> {
         let resources = job.resources()?;
         let since = Timestamp::from_secs(resources.starttime()?);
@@ -268,7 +269,7 @@ impl Fairshare {
         self.remote.at(next, |fairshare: &mut Self, cx| fairshare.recalculate(&cx));
     }
 
-    /// The tree, computed anew if need be.
+    /// The tree, which is computed if necessary.
     fn computed<T: TopicSet>(&mut self, cx: &Cx<'_, T>) -> &Tree {
         let tree = match self.tree.take() {
             Some(tree) => tree,
@@ -287,10 +288,10 @@ impl Fairshare {
         Tree::new(&self.settings, &usage)
     }
 
-    /// The factors of a job, and what they are worth.
+    /// The factors of a job, and their points.
     fn points<T: TopicSet>(&mut self, job: JobRef<'_>, cx: &Cx<'_, T>) -> (Factors, Factors) {
         let account = self.account(job);
-        // A bank that was configured away is due nothing.
+        // A bank that is no longer configured has no share.
         let standing = self.computed(cx).account(&account).map_or(0.0, |node| node.factor);
         let factors = Factors::of(job, standing, &self.settings, cx.now());
         (factors, factors.points(&self.settings.weights))

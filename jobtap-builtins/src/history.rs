@@ -1,7 +1,7 @@
-//! `.history`: every user's jobs, the newest first, for `jobtap job last`.
+//! `.history`: the jobs of each user, the newest first, for `jobtap job last`.
 //!
-//! `job-manager.history.get {"slice": "[:3]"}` answers with the requesting user's own, as
-//! `{"jobs": [ID, ..]}`. A job stays in the history until it is purged.
+//! The response to `job-manager.history.get {"slice": "[:3]"}` is `{"jobs": [ID, ..]}` with jobs of the
+//! requesting user. A job stays in the history until it is purged.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -9,20 +9,20 @@ use jobtap_core::prelude::*;
 
 use crate::slice::Slice;
 
-/// See the module.
+/// The plugin `.history`.
 #[derive(Debug, Default)]
 pub struct History {
-    /// Ids are in the order of submission.
+    /// By id and so in the order of submission.
     jobs: HashMap<Uid, BTreeSet<JobId>>,
 }
 
-/// What is asked for.
+/// The request `get`.
 #[derive(Debug, Deserialize)]
 struct Get {
     slice: String,
 }
 
-/// What is answered.
+/// The response to `get`.
 #[derive(Debug, Serialize)]
 struct Jobs {
     jobs: Vec<JobId>,
@@ -30,7 +30,7 @@ struct Jobs {
 
 #[jobtap_plugin(name = ".history", after = [".update-duration"])]
 impl History {
-    /// The second topic brings back, after a restart, those that are over.
+    /// After a restart, inactive jobs are introduced by the second topic.
     #[on("job.new", "job.inactive-add")]
     fn add(&mut self, job: &Job) {
         self.jobs.entry(job.userid()).or_default().insert(job.id());

@@ -1,16 +1,17 @@
-//! `housekeeping`: an administrator's script on every rank of a job that has ended, before the ranks go to
-//! other jobs. The job is over meanwhile.
+//! `housekeeping`: runs an administrator's script on every rank of a job after the job, before other jobs
+//! get the rank. The job itself is inactive at that time.
 //!
 //! ```toml
 //! [job-manager.housekeeping]
 //! command = ["/etc/site/housekeeping"]
-//! release-after = "30s"    # all ranks that are done then go back, later ones each at once;
-//!                          # 0: each at once; if not said all of them together
+//! release-after = "30s"    # ranks that are done after this time are released together, later ones
+//!                          # one by one. 0: all one by one; if not set: all together at the end
 //! ```
 //!
-//! The table loads it. A script that fails is logged, and its rank goes back all the same: one that
-//! must not be used drains it. What runs when the manager ends begins again at the next start. What a
-//! manager that was killed had started may still run then: a script must cope with that.
+//! The table loads the plugin. If a script fails, that is logged and the rank is released anyway; a script
+//! can drain a rank that must not be used. Scripts that run when the manager ends are started again at its
+//! next start. If the manager was killed, the earlier script may still run then, which scripts must cope
+//! with.
 
 mod conf;
 mod run;
@@ -24,7 +25,7 @@ use serde_json::{Value, json};
 use self::conf::{Script, Watched};
 use self::run::{Next, Run};
 
-/// See the module.
+/// The plugin `housekeeping`.
 #[derive(Debug)]
 pub struct Housekeeping {
     script: Option<Script>,
@@ -32,13 +33,13 @@ pub struct Housekeeping {
     remote: Remote<Self>,
 }
 
-/// `housekeeping kill`.
+/// The request of `jobtap housekeeping kill`.
 #[derive(Debug, Deserialize)]
 struct Kill {
     signum: i32,
-    /// Of one job; else of all.
+    /// The job; `None` for all jobs.
     jobid: Option<JobId>,
-    /// Of these ranks; else of all.
+    /// The ranks; `None` for all ranks.
     ranks: Option<String>,
 }
 
@@ -49,7 +50,7 @@ impl Housekeeping {
         Self { script: None, runs: BTreeMap::new(), remote }
     }
 
-    /// What runs goes on as it began.
+    /// Running scripts keep the configuration with which they were started.
     #[on("conf.update")]
     fn configured(
         &mut self,
@@ -75,7 +76,7 @@ impl Housekeeping {
         Ok(cx.subscribe(job)?)
     }
 
-    /// Jobs that had their resources before this was loaded, or the manager started again.
+    /// Jobs that already have resources when the plugin is loaded or the manager restarts.
     #[on("job.new")]
     fn watch_again(&self, job: &Job, cx: Cx<'_, JobNew>) -> Result<(), HandlerError> {
         match job.state().is_running() {
@@ -87,7 +88,7 @@ impl Housekeeping {
     #[on("job.event.free")]
     fn begin(&mut self, job: &Job, cx: Cx<'_, JobEventFree>) {
         let Some(script) = &self.script else { return };
-        // One that has its resources past the scheduler leaves nothing that others could get.
+        // Resources that were not allocated by the scheduler are not released to it either.
         let Ok(kept) = cx.retain_resources() else { return };
         let (id, ranks) = (job.id(), kept.resources().ranks());
         let mut words = script.command.iter().cloned();
@@ -122,7 +123,7 @@ impl Housekeeping {
         Ok(())
     }
 
-    /// What runs, for `housekeeping list` and `resource status`.
+    /// The running scripts, for `jobtap housekeeping list` and `jobtap resource status`.
     #[service("list", role = "guest")]
     fn list(&self) -> Value {
         self.stats()
@@ -135,7 +136,7 @@ impl Housekeeping {
 }
 
 impl Housekeeping {
-    /// A rank's script has ended.
+    /// Called when the script of a rank has ended.
     fn ended(&mut self, id: JobId, rank: u32, end: &ProcessResult, cx: &Cx<'_, Later<Self>>) {
         let Some(run) = self.runs.get_mut(&id) else { return };
         let place = |ranks: &Idset| cx.instance_resources().place(ranks);
@@ -145,7 +146,7 @@ impl Housekeeping {
         match run.ended(rank, end.as_ref().ok().map(|end| end.status)) {
             Next::Nothing => {}
             Next::Gather(seconds) => {
-                // Nobody has to be told: a plugin that is gone has given back everything.
+                // An error means that the plugin has been removed, which released all ranks.
                 let _ = self.remote.at(cx.now() + seconds, move |housekeeping: &mut Self, _| {
                     if let Some(run) = housekeeping.runs.get_mut(&id) {
                         run.gathered();
@@ -162,7 +163,7 @@ impl Housekeeping {
         }
     }
 
-    /// What writes the output of a rank's script to the log.
+    /// Returns a function that logs the output of a rank's script.
     fn logger(&self, id: JobId, rank: u32) -> impl FnMut(OutputLine) + Send + 'static {
         let remote = self.remote.clone();
         move |line| {

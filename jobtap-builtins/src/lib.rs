@@ -1,8 +1,8 @@
 //! The plugins that come with every jobtap manager, written against the public SDK.
 //!
-//! `use jobtap_builtins as _;` links them. Those whose names begin with a dot are loaded with the
-//! manager and called before all others, so that a site's plugin has the last word; the rest waits
-//! until it is loaded by its name, or has a table in the configuration.
+//! `use jobtap_builtins as _;` links them. Plugins whose names begin with a dot are loaded when the
+//! manager starts and are called before all others, so that a site's plugins have the last word. The
+//! others are loaded by name, or by having a table in the configuration.
 
 #[cfg(feature = "alloc-bypass")]
 mod alloc_bypass;
@@ -45,7 +45,7 @@ mod slice;
 #[cfg(feature = "submit-hold")]
 mod submit_hold;
 #[cfg(any(feature = "licenses", feature = "limits"))]
-// Licences need less of it.
+// `licenses` alone does not use all of it.
 #[cfg_attr(not(feature = "limits"), allow(dead_code))]
 mod tokens;
 #[cfg(any(feature = "housekeeping", feature = "perilog"))]

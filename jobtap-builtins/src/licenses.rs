@@ -1,4 +1,4 @@
-//! `licenses`: counted tokens that a job holds from before it is scheduled until it is over.
+//! `licenses`: counted tokens that a job holds from before it is scheduled until it is inactive.
 //!
 //! ```toml
 //! [job-manager]
@@ -9,12 +9,13 @@
 //! abaqus = 200
 //! ```
 //!
-//! A job asks with `--dependency=license:matlab` or `--dependency=license:abaqus?count=8`, once for
-//! each licence. It waits in DEPEND until nothing else holds it there and all its licences are free,
-//! and takes them at once: what many share is taken last, after a place among what `limits` counts. The more urgent job goes first, then the older; one that waits for many
-//! tokens is not overtaken by those who want fewer.
+//! A job asks for licences with `--dependency=license:matlab` or `--dependency=license:abaqus?count=8`, once
+//! for each licence. It stays in DEPEND until it has no other dependencies and all its licences are
+//! available, and then takes all of them at once. Licences are taken last, after the limits of `limits`,
+//! because they are shared by most jobs. Jobs with higher urgency go first, then older jobs. A job that
+//! waits for many tokens is not overtaken by jobs that need fewer.
 //!
-//! Who holds what follows from the jobs, so a restart or a reload changes nothing.
+//! The tokens of each job follow from the jobs themselves, so a restart or a reload changes nothing.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -24,14 +25,14 @@ use serde_json::{Value, json};
 
 use crate::tokens::{Demand, LICENSE as SCHEME, Tokens, is_license};
 
-/// See the module.
+/// The plugin `licenses`.
 #[derive(Debug)]
 pub struct Licenses {
     totals: BTreeMap<String, u64>,
     tokens: Tokens<String>,
     remote: Remote<Self>,
-    /// Those in line will be looked at soon.
-    looks: bool,
+    /// Whether the admission of waiting jobs is scheduled.
+    admission_scheduled: bool,
 }
 
 #[jobtap_plugin(name = "licenses", load = "by-name")]
@@ -39,7 +40,7 @@ impl Licenses {
     #[init]
     fn new(totals: Conf<BTreeMap<String, u64>>, remote: Remote<Self>) -> Self {
         let totals = totals.into_inner();
-        Self { totals, tokens: Tokens::default(), remote, looks: false }
+        Self { totals, tokens: Tokens::default(), remote, admission_scheduled: false }
     }
 
     #[on("job.dependency.license")]
@@ -63,7 +64,7 @@ impl Licenses {
         Ok(())
     }
 
-    /// Counts a job that was there before.
+    /// Registers a new job, or one that existed before the plugin was loaded.
     #[on("job.new")]
     fn introduced(&mut self, job: &Job, cx: Cx<'_, JobNew>) -> Result<(), HandlerError> {
         let demand = demand(job.into());
@@ -75,7 +76,7 @@ impl Licenses {
             State::New => cx.subscribe(job)?,
             State::Depend if held => {
                 cx.subscribe(job)?;
-                self.line_up(job);
+                self.enqueue(job);
             }
             _ => self.tokens.hold(job.id(), demand),
         }
@@ -84,19 +85,19 @@ impl Licenses {
 
     #[on("job.state.depend")]
     fn depend(&mut self, job: &Job) {
-        self.line_up(job);
+        self.enqueue(job);
     }
 
-    /// Something else has let it go, or its place in line is another one.
+    /// Another dependency of the job was removed, or its urgency has changed.
     #[on("job.event.dependency-remove", "job.event.urgency")]
     fn moved(&mut self, job: &Job) {
-        self.line_up(job);
+        self.enqueue(job);
     }
 
     #[on("job.state.inactive")]
     fn over(&mut self, job: &Job) {
         if self.tokens.release(job.id()) {
-            self.look();
+            self.schedule_admission();
         }
     }
 
@@ -105,7 +106,7 @@ impl Licenses {
         QueryData::of(&json!({ "licenses": self.table() }))
     }
 
-    /// What there is and what is out, for everybody.
+    /// The total and the used tokens of each licence, for all users.
     #[service("list", role = "guest")]
     fn list(&self) -> Value {
         self.table()
@@ -113,8 +114,9 @@ impl Licenses {
 }
 
 impl Licenses {
-    /// Puts a job that only its licences hold in line.
-    fn line_up(&mut self, job: &Job) {
+    /// Adds a job to the waiting jobs if it has no dependencies other than its licences; otherwise removes
+    /// it.
+    fn enqueue(&mut self, job: &Job) {
         let id = job.id();
         if job.state() != State::Depend || !job.dependencies().any(is_license) {
             return;
@@ -124,17 +126,17 @@ impl Licenses {
             return;
         }
         self.tokens.wait((Reverse(job.urgency()), id), demand(job.into()));
-        self.look();
+        self.schedule_admission();
     }
 
-    /// Looks at those in line, once all that happens now has happened: after a restart the jobs that
-    /// hold something are still being introduced.
-    fn look(&mut self) {
-        if std::mem::replace(&mut self.looks, true) {
+    /// Schedules the admission of waiting jobs after the current dispatch, because after a restart the jobs
+    /// that hold tokens are still being introduced.
+    fn schedule_admission(&mut self) {
+        if std::mem::replace(&mut self.admission_scheduled, true) {
             return;
         }
         self.remote.run(|licenses: &mut Self, cx| {
-            licenses.looks = false;
+            licenses.admission_scheduled = false;
             let totals = &licenses.totals;
             let admitted =
                 licenses.tokens.admit(|name| Some(totals.get(name).copied().unwrap_or_default()));
@@ -163,13 +165,13 @@ fn description(name: &str, count: u64) -> String {
     }
 }
 
-/// Licence and number of tokens of one dependency.
+/// The licence and the number of tokens of a dependency.
 fn wanted(dependency: &Dependency) -> Result<(&str, u64), Reject> {
     let name = dependency.value.as_str();
     let Some(count) = dependency.options.get("count") else {
         return Ok((name, 1));
     };
-    // From the command line it is a text.
+    // The command line gives a string.
     let count = count.as_str().map_or_else(|| count.as_u64(), |text| text.parse().ok());
     let count = count.filter(|count| *count > 0).ok_or_else(|| {
         Reject::new(format!("dependency: {SCHEME}: {name}: count must be a number above 0"))
@@ -177,7 +179,7 @@ fn wanted(dependency: &Dependency) -> Result<(&str, u64), Reject> {
     Ok((name, count))
 }
 
-/// All that a job asks for.
+/// All tokens that a job asks for.
 fn demand(job: JobRef<'_>) -> Demand<String> {
     let dependencies = job.jobspec().dependencies().unwrap_or_default();
     let ours = dependencies.iter().filter(|dependency| dependency.scheme == SCHEME);

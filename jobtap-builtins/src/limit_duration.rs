@@ -1,19 +1,19 @@
-//! `.limit-duration`: how long a job may ask to run.
+//! `.limit-duration`: limits the time limits of jobs.
 //!
 //! ```toml
 //! [policy.limits]
-//! duration = "1h"                  # of all jobs; "0" is no limit
+//! duration = "1h"                  # for all jobs; "0": no limit
 //!
 //! [queues.night.policy.limits]
-//! duration = "12h"                 # of this queue's jobs, in the place of the general one
+//! duration = "12h"                 # for the jobs of this queue, instead of the general limit
 //! ```
 //!
-//! A job without a duration, or with duration 0, may run for ever, which is more than any limit. A
-//! new limit does not concern the jobs that were accepted before.
+//! A job without a duration, or with duration 0, has no time limit, which exceeds every limit. A new limit
+//! does not apply to jobs that were accepted before.
 
 use jobtap_core::prelude::*;
 
-/// See the module.
+/// The plugin `.limit-duration`.
 #[derive(Debug, Default)]
 pub struct LimitDuration {
     limits: PolicyLimits<Limits>,
@@ -25,7 +25,7 @@ struct Limits {
     duration: Option<Limit>,
 }
 
-/// A duration that stands in the configuration as a text.
+/// A duration, which is a string in the configuration.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(try_from = "String")]
 struct Limit(Fsd);
@@ -77,9 +77,9 @@ mod tests {
         PolicyLimits::<Limits>::read_among_others(&conf).unwrap_err().text().to_owned()
     }
 
-    /// The manager's own check of these tables comes first; this one is for hosts without it.
+    /// The manager checks these tables before the plugin does. The plugin's check is for other hosts.
     #[test]
-    fn mistakes_are_told_in_flux_s_words() {
+    fn errors_have_the_text_of_flux() {
         let of = |duration: Value| json!({"policy": {"limits": {"duration": duration}}});
         let of_queue = |table: Value| json!({"queues": {"q": table}});
         for malformed in ["xyz123", "", "-1", "1w", "nan"] {

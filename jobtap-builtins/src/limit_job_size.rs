@@ -1,22 +1,22 @@
-//! `.limit-job-size`: how many nodes, cores and gpus a job may ask for, and how many it must.
+//! `.limit-job-size`: the maximum and the minimum of nodes, cores and gpus that jobs may ask for.
 //!
 //! ```toml
 //! [policy.limits.job-size]
-//! max.nnodes = 4                   # of all jobs: nnodes, ncores, ngpus; -1 is no limit
+//! max.nnodes = 4                   # for all jobs: nnodes, ncores, ngpus; -1: no limit
 //! min.ncores = 2
 //!
 //! [queues.batch.policy.limits.job-size]
-//! max.nnodes = -1                  # each key for itself in the place of the general one
+//! max.nnodes = -1                  # each key replaces the same general one
 //! ```
 //!
-//! A job that doesn't ask for nodes asks for 0 of them.
+//! A job that doesn't ask for nodes counts as asking for 0.
 
 use std::collections::BTreeMap;
 
 use jobtap_core::jobspec::Counts;
 use jobtap_core::prelude::*;
 
-/// See the module.
+/// The plugin `.limit-job-size`.
 #[derive(Debug, Default)]
 pub struct LimitJobSize {
     limits: PolicyLimits<Limits>,
@@ -35,7 +35,7 @@ struct JobSize {
     min: Sizes,
 }
 
-/// Limits by what is counted; -1 is none.
+/// Limits by the kind of resource; -1 means no limit.
 #[derive(Debug, Default, Deserialize)]
 #[serde(try_from = "BTreeMap<String, i64>")]
 struct Sizes(BTreeMap<String, i64>);
@@ -51,13 +51,13 @@ impl TryFrom<BTreeMap<String, i64>> for Sizes {
     }
 }
 
-/// What is counted: its name, and how much of it a job asks for.
+/// A kind of resource: its name, and the amount that a job asks for.
 type Resource = (&'static str, fn(&Counts) -> u64);
 
 const RESOURCES: [Resource; 3] =
     [("nnodes", |counts| counts.nnodes), ("ncores", Counts::ncores), ("ngpus", Counts::ngpus)];
 
-/// One of the two kinds of limits: where it stands, when it is violated, and what is said then.
+/// A maximum or a minimum: its place in the configuration, when it is violated, and the message.
 type Kind = (fn(&JobSize) -> &Sizes, fn(&u64, &u64) -> bool, &'static str);
 
 const KINDS: [Kind; 2] =
@@ -78,7 +78,8 @@ impl LimitJobSize {
                 let limit =
                     self.limits.find(queue, |limits| sizes(&limits.job_size).0.get(name).copied());
                 let Some(Ok(limit)) = limit.map(u64::try_from) else { continue };
-                // Counted here, since what was never validated must not pass as a job of no size.
+                // The counts are derived here, since those of an unvalidated jobspec are 0, which would
+                // pass any maximum.
                 let asked = count(&Counts::of(jobspec.value())?);
                 if violates(&asked, &limit) {
                     let whose =
@@ -104,9 +105,9 @@ mod tests {
         PolicyLimits::<Limits>::read_among_others(&conf).unwrap_err().text().to_owned()
     }
 
-    /// The manager's own check of these tables comes first; this one is for hosts without it.
+    /// The manager checks these tables before the plugin does. The plugin's check is for other hosts.
     #[test]
-    fn mistakes_are_told_in_flux_s_words() {
+    fn errors_have_the_text_of_flux() {
         for kind in ["max", "min"] {
             let of = |sizes: Value| json!({"policy": {"limits": {"job-size": {kind: sizes}}}});
             let place = format!("policy.limits.job-size.{kind}");

@@ -1,30 +1,31 @@
-//! `limits`: how much each user, bank and queue may have at a time.
+//! `limits`: limits the jobs and the nodes of each user, bank and queue.
 //!
 //! ```toml
 //! [job-manager]
 //! plugins = [{ load = "limits" }]
 //!
 //! [plugins.limits]
-//! user = { running = 20, pending = 500, submitted-per-hour = 1000, nodes = 64 }  # of each user
-//! users.1001 = { running = 100 }       # of this one; the rest as for each
+//! user = { running = 20, pending = 500, submitted-per-hour = 1000, nodes = 64 }  # for each user
+//! users.1001 = { running = 100 }       # for this user; other keys as above
 //! users.0 = { submitted-per-hour = -1 } # no limit
 //! banks.chem = { nodes = 128 }
 //! queues.debug = { running = 4 }
 //! ```
 //!
-//! Jobs beyond `pending` and `submitted-per-hour`, and jobs that ask for more `nodes` than there can be,
-//! are refused. Jobs beyond `running` and `nodes` wait in DEPEND with the dependency `limits`, until
-//! nothing else holds them there and there is room; the more urgent goes first, then the older, and
-//! one that wants many nodes is not overtaken by smaller ones of the same user, bank or queue.
+//! Jobs that exceed `pending` or `submitted-per-hour`, and jobs that ask for more than `nodes`, are refused.
+//! Jobs that exceed `running` or `nodes` stay in DEPEND with the dependency `limits`, until they have no
+//! other dependencies and are within the limits. Jobs with higher urgency go first, then older jobs. A job
+//! that needs many nodes is not overtaken by smaller ones of the same user, bank or queue.
 //!
-//! A job that waits for licences has its place here first, since what many share is taken last.
+//! A job that also waits for licences has to be within its limits first, because licences are shared by
+//! most jobs and so taken last.
 //!
-//! A job counts as running from when it may be scheduled, so that the scheduler can't start more than
-//! the limit. Its bank is `attributes.system.bank`; load `fairshare`, which fills it in, before. A job
-//! that names no number of nodes counts as one until it has its resources.
+//! A job counts as running as soon as it may be scheduled, so that the scheduler can't start more jobs than
+//! the limit. The bank of a job is `attributes.system.bank`; `fairshare`, which sets it, has to be loaded
+//! before this plugin. A job without a number of nodes counts as one node until it has its resources.
 //!
-//! All counts follow from the jobs: a restart counts them anew. A job that was purged within its hour
-//! is not counted in that hour any more then.
+//! All counts follow from the jobs, so a restart counts again. After a restart, jobs that were purged within
+//! their hour no longer count for it.
 
 mod conf;
 
@@ -37,11 +38,11 @@ use serde_json::{Value, json};
 use self::conf::{Scope, Settings};
 use crate::tokens::{Demand, Tokens, is_license};
 
-/// The dependency of those who wait.
+/// The dependency of jobs that exceed a limit.
 const HELD: &str = "limits";
 const HOUR: f64 = 3600.0;
 
-/// What is counted of a scope.
+/// What is counted for a scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Counted {
     Jobs,
@@ -50,19 +51,19 @@ enum Counted {
 
 type Key = (Scope, Counted);
 
-/// See the module.
+/// The plugin `limits`.
 #[derive(Debug)]
 pub struct Limits {
     settings: Settings,
-    /// Who may be scheduled, and who waits for that.
+    /// The jobs that may be scheduled, and those that wait for it.
     running: Tokens<Key>,
-    /// Who has no resources yet.
+    /// The jobs without resources.
     pending: Tokens<Scope>,
-    /// Who was accepted within the hour; an id is older than those after it.
+    /// The jobs that were submitted within the last hour, by id and so in the order of submission.
     recent: HashMap<Scope, BTreeMap<JobId, Timestamp>>,
     remote: Remote<Self>,
-    /// Those in line will be looked at soon.
-    looks: bool,
+    /// Whether the admission of waiting jobs is scheduled.
+    admission_scheduled: bool,
 }
 
 #[jobtap_plugin(name = "limits", load = "by-name", after = ["fairshare"])]
@@ -77,7 +78,7 @@ impl Limits {
             pending: Tokens::default(),
             recent: HashMap::new(),
             remote,
-            looks: false,
+            admission_scheduled: false,
         })
     }
 
@@ -85,7 +86,7 @@ impl Limits {
     fn validate(&mut self, job: &Job, cx: Cx<'_, JobValidate>) -> Result<(), Reject> {
         for scope in Scope::of(job.into()) {
             self.check_size(job, &scope)?;
-            // Of a change to an accepted job no more is asked: it is counted already.
+            // An accepted job that is updated is counted already.
             if job.state() == State::New {
                 self.check_counts(&scope, cx.now())?;
             }
@@ -105,19 +106,19 @@ impl Limits {
         match (job.state(), pending) {
             (State::New, _) => {}
             (State::Depend, Some(pending)) if job.dependency(HELD).is_some() => {
-                // Makes it known again whose the dependency is.
+                // The dependency must be added again, so that the manager knows that it is of this plugin.
                 cx.dependency_add_to(pending, HELD)?;
                 cx.subscribe(pending)?;
-                self.line_up(job);
+                self.enqueue(job);
             }
             _ => self.running.hold(job.id(), demand(job.into())),
         }
         Ok(())
     }
 
-    /// After a restart: the jobs that were over before count in their hour.
+    /// After a restart inactive jobs still count as submitted within their hour.
     #[on("job.inactive-add")]
-    fn was_there(&mut self, job: &Job, cx: Cx<'_, JobInactiveAdd>) {
+    fn restored(&mut self, job: &Job, cx: Cx<'_, JobInactiveAdd>) {
         self.note_submission(job, cx.now());
     }
 
@@ -133,7 +134,7 @@ impl Limits {
             self.running.hold(id, demand);
             return Ok(());
         }
-        // While jobs are introduced to a plugin loaded later, the counts are not complete.
+        // While existing jobs are introduced to a plugin that was loaded later, counts are incomplete.
         let complete = prev.0.is_some();
         if complete && is_next(job) {
             self.running.wait((Reverse(job.urgency()), id), demand);
@@ -145,18 +146,18 @@ impl Limits {
         cx.dependency_add(HELD)?;
         cx.subscribe(job)?;
         if !self.running.waits(id) {
-            self.place(job);
+            self.enqueue_or_release(job);
         }
         Ok(())
     }
 
-    /// Something else has let it go, or its place in line is another one.
+    /// Another dependency of the job was removed, or its urgency has changed.
     #[on("job.event.dependency-remove", "job.event.urgency")]
     fn moved(&mut self, job: &Job) {
-        self.line_up(job);
+        self.enqueue(job);
     }
 
-    /// Its bank, its queue or its size may be others now.
+    /// The bank, the queue or the size of the job may have changed.
     #[on("job.update")]
     fn updated(&mut self, job: &Job) {
         let id = job.id();
@@ -165,18 +166,18 @@ impl Limits {
         }
         if self.running.held(id).is_some() {
             self.running.hold(id, demand(job.into()));
-            self.look();
+            self.schedule_admission();
         } else {
-            self.line_up(job);
+            self.enqueue(job);
         }
     }
 
     #[on("job.state.run")]
     fn allocated(&mut self, job: &Job) {
         self.pending.release(job.id());
-        // What it got may be more nodes than were asked for.
+        // The job may have been allocated more nodes than it had asked for.
         self.running.hold(job.id(), demand(job.into()));
-        self.look();
+        self.schedule_admission();
     }
 
     #[on("job.state.cleanup")]
@@ -188,7 +189,7 @@ impl Limits {
     fn over(&mut self, job: &Job) {
         self.pending.release(job.id());
         if self.running.release(job.id()) {
-            self.look();
+            self.schedule_admission();
         }
     }
 
@@ -202,13 +203,13 @@ impl Limits {
         QueryData::of(&json!({ "scopes": rows }))
     }
 
-    /// What the caller has, and may have.
+    /// The counts and the limits of the caller.
     #[service("mine", role = "guest")]
     fn mine(&mut self, caller: Caller, cx: Cx<'_, Service>) -> Value {
         self.row(&Scope::User(caller.userid), cx.now())
     }
 
-    /// What a job waits for: one sentence a limit.
+    /// The reasons why a job waits, one sentence for each limit.
     #[service("why", role = "guest")]
     fn why(
         &self,
@@ -277,7 +278,7 @@ impl Limits {
         Ok(())
     }
 
-    /// How many jobs were accepted within the hour.
+    /// The number of jobs that were submitted within the last hour.
     fn submitted(&mut self, scope: &Scope, now: Timestamp) -> u64 {
         let Some(recent) = self.recent.get_mut(scope) else {
             return 0;
@@ -303,29 +304,29 @@ impl Limits {
         }
     }
 
-    /// A job that waits here gets the place that it has now.
-    fn line_up(&mut self, job: &Job) {
+    /// Updates the place of a job that waits for its limits.
+    fn enqueue(&mut self, job: &Job) {
         if job.state() == State::Depend && job.dependency(HELD).is_some() {
-            self.place(job);
+            self.enqueue_or_release(job);
         }
     }
 
-    /// Puts a job in line that nothing else holds.
-    fn place(&mut self, job: &Job) {
+    /// Adds a job to the waiting jobs if it has no other dependencies, and otherwise removes it from them.
+    fn enqueue_or_release(&mut self, job: &Job) {
         if is_next(job) {
             self.running.wait((Reverse(job.urgency()), job.id()), demand(job.into()));
         } else {
             self.running.release(job.id());
         }
-        self.look();
+        self.schedule_admission();
     }
 
-    /// Looks at those in line, once all that happens now has happened: after a restart the jobs that
-    /// run are still being introduced.
-    fn look(&mut self) {
-        if !std::mem::replace(&mut self.looks, true) {
+    /// Schedules the admission of waiting jobs after the current dispatch, because after a restart running
+    /// jobs are still being introduced.
+    fn schedule_admission(&mut self) {
+        if !std::mem::replace(&mut self.admission_scheduled, true) {
             self.remote.run(|limits: &mut Self, cx| {
-                limits.looks = false;
+                limits.admission_scheduled = false;
                 limits.admit(&cx);
             });
         }
@@ -354,8 +355,8 @@ impl Limits {
     }
 }
 
-/// Whether nothing holds a job that comes before this. Licences come after it: they are given to jobs
-/// that nothing else holds, and one must be first.
+/// Whether a job has no dependencies other than `limits` and licences. Licences are not considered, as they
+/// are given to jobs without other dependencies: one of the two plugins must come first.
 fn is_next(job: &Job) -> bool {
     let before = |description: &str| description != HELD && !is_license(description);
     job.urgency() != Urgency::HOLD && !job.dependencies().any(before)
@@ -369,7 +370,7 @@ fn capacity(settings: &Settings, (scope, counted): &Key) -> Option<u64> {
     }
 }
 
-/// Of its resources, or as asked for.
+/// The nodes of a job: those that are allocated, or those that it asks for.
 fn nodes(job: JobRef<'_>) -> u64 {
     match job.resources() {
         Some(resources) => resources.nnodes() as u64,

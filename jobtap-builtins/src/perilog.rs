@@ -1,4 +1,4 @@
-//! `perilog`: an administrator's prolog and epilog around every job, as processes.
+//! `perilog`: runs an administrator's prolog before and epilog after the tasks of every job.
 //!
 //! ```toml
 //! [job-manager]
@@ -6,26 +6,26 @@
 //!
 //! [job-manager.prolog]
 //! command = ["/etc/site/prolog"]
-//! per-rank = true          # on every rank of the job; else once, on rank 0
-//! timeout = "5m"           # 30m if not said; an epilog has none
+//! per-rank = true          # on every rank of the job; otherwise once, on rank 0
+//! timeout = "5m"           # default: 30m for a prolog, none for an epilog
 //! kill-timeout = 60        # seconds from SIGTERM to SIGKILL
 //! cancel-on-exception = true
-//! on-restart = "fail"      # or "rerun": when the manager was restarted while it ran
+//! on-restart = "fail"      # or "rerun": if the manager restarts while it runs
 //!
 //! [job-manager.epilog]
 //! command = ["/etc/site/epilog"]
 //!
 //! [job-manager.perilog]
-//! log-ignore = ["^debug:"] # output that is not logged; empty lines if not said
+//! log-ignore = ["^debug:"] # output that is not logged; default: empty lines
 //! ```
 //!
-//! A prolog that fails ends its job, an epilog that fails only notes it. Nodes where a script that is run
-//! per rank failed, or where one had to be killed, are drained. A job whose prolog began and
-//! that ends before it was started has its epilog too, and waits for it.
+//! A prolog that fails raises a fatal exception on its job, an epilog that fails a non-fatal one. Nodes on
+//! which a per-rank script failed or any script had to be killed are drained. The epilog also runs for a
+//! job whose prolog has started, but whose tasks have not.
 //!
-//! When the manager is restarted meanwhile, a prolog has failed and an epilog begins again, if
-//! `on-restart` doesn't say otherwise: a job is soon submitted again, while resources that were not
-//! cleaned must not go to the next one.
+//! If the manager restarts meanwhile, a prolog counts as failed and an epilog is run again, unless
+//! `on-restart` is set otherwise: a failed job can be submitted again, but nodes that were not cleaned must
+//! not go to the next job.
 
 mod conf;
 mod run;
@@ -43,10 +43,10 @@ use self::run::{Run, Trouble};
 const PROLOG: &str = "job-manager.prolog";
 const EPILOG: &str = "job-manager.epilog";
 const RESTARTED: &str = "the manager was restarted while it was open";
-/// How grave an epilog's failure is.
+/// The severity of the exception for a failed epilog.
 const FAILED_EPILOG: Severity = Severity::new(2);
 
-/// See the module.
+/// The plugin `perilog`.
 #[derive(Debug)]
 pub struct Perilog {
     config: Config,
@@ -61,7 +61,7 @@ impl Perilog {
         Self { config: Config::default(), runs: BTreeMap::new(), remote }
     }
 
-    /// What runs goes on as it began.
+    /// Running scripts keep the configuration with which they were started.
     #[on("conf.update")]
     fn configured(&mut self, conf: InstanceConf<Watched>) -> Result<(), ConfError> {
         self.config = Config::new(conf.into_inner())?;
@@ -89,7 +89,7 @@ impl Perilog {
     #[on("job.event.exception")]
     fn exception(&mut self, job: &Job, entry: &EventEntry) {
         if let (Some(raised), Some(run)) = (entry.fatal_exception(), self.runs.get(&job.id())) {
-            // An epilog cleans up after the prolog whose failure this is.
+            // The epilog cleans up after the prolog whose failure caused this exception.
             let own = run.script.perilog == Kind::Epilog && raised.kind == Kind::Prolog.word();
             if run.script.cancel_on_exception && !own {
                 run.bulk.stop();
@@ -97,7 +97,8 @@ impl Perilog {
         }
     }
 
-    /// Takes over what was open when the manager ended, or this plugin was reloaded.
+    /// Continues with prologs and epilogs that were running when the manager ended or the plugin was
+    /// reloaded.
     #[on("job.new")]
     fn resume(&mut self, job: &Job, cx: Cx<'_, JobNew>) -> Result<(), HandlerError> {
         if !job.state().is_running() {
@@ -108,7 +109,7 @@ impl Perilog {
         self.watch(job, &cx)?;
         if let Ok(token) = prolog {
             match (job.cleanup(), self.config.to_rerun(Kind::Prolog)) {
-                // It had failed, or the job was ended: what is left is to clean up after it.
+                // The prolog had failed or the job got an exception, so only the epilog is left.
                 (Some(_), _) if epilog.is_ok() => token.finish(1),
                 (Some(_), _) => self.finish(job, Kind::Prolog, token, 1, &cx),
                 (None, Some(script)) => self.start(script, Ok(token), job, &cx),
@@ -140,7 +141,7 @@ impl Perilog {
 }
 
 impl Perilog {
-    /// Hears of the job's exceptions and of the end of its tasks, as far as there is something to do.
+    /// Subscribes to the job's events, which is only necessary if there is a script.
     fn watch<T: TopicSet>(&self, job: ActiveJob<'_>, cx: &Cx<'_, T>) -> Result<(), CallError> {
         match self.config.prolog.is_some() || self.config.epilog.is_some() {
             true => cx.subscribe(job),
@@ -148,7 +149,7 @@ impl Perilog {
         }
     }
 
-    /// Starts the processes of a prolog or epilog, if it could be opened.
+    /// Starts the processes of a prolog or epilog. `token` is an error if it could not be posted.
     fn start<T: TopicSet>(
         &mut self,
         script: Arc<Script>,
@@ -171,7 +172,7 @@ impl Perilog {
         });
     }
 
-    /// What writes the output of a job's processes to the log.
+    /// Returns a function that logs the output of a job's processes.
     fn logger(
         &self,
         id: JobId,
@@ -193,7 +194,7 @@ impl Perilog {
         }
     }
 
-    /// Nothing of it runs any more: says what went wrong, if anything did, and lets the job go on.
+    /// Called when all processes have ended. Reports failures and lets the job continue.
     fn ended(&mut self, id: JobId, end: &BulkEnd, cx: &Cx<'_, Later<Self>>) {
         let (Some(Run { script, token, .. }), Ok(job)) = (self.runs.remove(&id), cx.active_job(id))
         else {
@@ -217,13 +218,13 @@ impl Perilog {
             if script.perilog == Kind::Prolog {
                 return self.fail(job, token, status, note, cx);
             }
-            // The job is live, as was found above.
+            // This can't fail, since the job is active, as checked above.
             let _ = cx.raise(job, Exception::new(FAILED_EPILOG, word, note));
         }
         self.finish(job, script.perilog, token, status, cx);
     }
 
-    /// Ends the job of a prolog that failed, with an epilog if there is one.
+    /// Fails the job of a failed prolog and starts the epilog if there is one.
     fn fail<T: TopicSet>(
         &mut self,
         job: ActiveJob<'_>,
@@ -243,7 +244,8 @@ impl Perilog {
         token.finish(status);
     }
 
-    /// Finishes it. After a prolog, a job that can't be started any more has its epilog.
+    /// Finishes a prolog or epilog. After the prolog of a job that will not start its tasks, the epilog is
+    /// started.
     fn finish<T: TopicSet>(
         &mut self,
         job: ActiveJob<'_>,

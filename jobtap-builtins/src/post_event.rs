@@ -1,18 +1,18 @@
-//! `.post-event`: lets the instance's owner write an event of a name of their own into a job's log,
+//! `.post-event`: lets the instance's owner post an event with a name of their choice to a job's eventlog,
 //! with `jobtap post-job-event`.
 //!
-//! The events of RFC 21 can't be forged so: they belong to the job manager.
+//! Events of RFC 21 can't be posted, as they belong to the job manager.
 
 use jobtap_core::prelude::*;
 use serde_json::Value;
 
 const ENOENT: i32 = 2;
 
-/// See the module.
+/// The plugin `.post-event`.
 #[derive(Debug, Default)]
 pub struct PostEvent;
 
-/// What is to be posted.
+/// The request: the event to post.
 #[derive(Debug, Deserialize)]
 struct Post {
     id: JobId,

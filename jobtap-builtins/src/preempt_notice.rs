@@ -1,21 +1,21 @@
-//! `preempt-notice`: tells a job before its time is up, so that it can save its work.
+//! `preempt-notice`: notifies a job before its resources expire, so that it can save its work.
 //!
 //! ```toml
 //! [job-manager]
 //! plugins = [{ load = "preempt-notice" }]
 //!
 //! [plugins.preempt-notice]
-//! before = "10m"        # so long before the end
-//! signal = "SIGUSR1"    # to the job's tasks; none if not said
+//! before = "10m"        # how long before the end
+//! signal = "SIGUSR1"    # for the job's tasks; default: no signal
 //! ```
 //!
-//! The job gets an exception of type `preempt-notice` that doesn't end it, which `jobtap job attach`
-//! shows, and the signal. A job that may not run longer than `before` gets neither. Users say it for
-//! their own job with `--setattr=preempt-notice.before=5m` and `--setattr=preempt-notice.signal=TERM`;
-//! a `before` of 0 is no notice. When a job is given more time, it is told again before the new end.
+//! The job gets a non-fatal exception of type `preempt-notice`, which `jobtap job attach` shows, and the
+//! signal. A job whose time limit is not longer than `before` gets neither. Users can set both for their own
+//! jobs with `--setattr=preempt-notice.before=5m` and `--setattr=preempt-notice.signal=TERM`; a `before` of
+//! 0 means no notice. If the expiration of a job is extended, it is notified again before the new one.
 //!
-//! A notice is noted with the job, so a restart neither forgets it nor repeats it. A manager that is
-//! killed right after may not have sent the signal.
+//! Notices are stored with the job, so a restart neither loses nor repeats them. If the manager is killed
+//! right after a notice, the signal may not have been sent.
 
 use std::collections::HashMap;
 
@@ -24,10 +24,10 @@ use jobtap_core::plugin::{DataError, Timer};
 use jobtap_core::prelude::*;
 
 const KIND: &str = "preempt-notice";
-/// As little grave as can be: nothing went wrong.
+/// The lowest severity, since nothing has failed.
 const NOTICE: Severity = Severity::new(7);
 
-/// What a site can set for all jobs, and a user for one.
+/// The settings of a site for all jobs, or of a user for one job.
 #[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
@@ -37,14 +37,14 @@ struct Settings {
     signal: Option<Signal>,
 }
 
-/// What a job was told.
+/// The data of a job: its last notice.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Told {
-    /// The end that it was told of.
+pub struct Notified {
+    /// The end that the job has been notified of.
     end: Option<Timestamp>,
 }
 
-/// See the module.
+/// The plugin `preempt-notice`.
 #[derive(Debug)]
 pub struct PreemptNotice {
     settings: Settings,
@@ -52,7 +52,7 @@ pub struct PreemptNotice {
     remote: Remote<Self>,
 }
 
-#[jobtap_plugin(name = "preempt-notice", load = "by-name", data = Told)]
+#[jobtap_plugin(name = "preempt-notice", load = "by-name", data = Notified)]
 impl PreemptNotice {
     #[init]
     fn new(settings: Conf<Settings>, remote: Remote<Self>) -> Result<Self, ConfError> {
@@ -62,7 +62,8 @@ impl PreemptNotice {
                 Ok(Self { settings, timers: HashMap::new(), remote })
             }
             _ => Err(ConfError::new(
-                "[plugins.preempt-notice]: before must say how long before its end a job is told",
+                "[plugins.preempt-notice]: before must be set to how long before its end a job is \
+                 notified, such as 10m",
             )),
         }
     }
@@ -114,7 +115,7 @@ impl PreemptNotice {
 }
 
 impl PreemptNotice {
-    /// The site's, and over them the user's.
+    /// The settings of the user, completed by those of the site.
     fn settings_of(&self, job: JobRef<'_>) -> Result<Settings, Reject> {
         let Some(own) = job.jobspec().attribute(KIND) else {
             return Ok(self.settings);
@@ -127,9 +128,10 @@ impl PreemptNotice {
         })
     }
 
-    /// When a job is to be told, and of which end; none when it has no end, or less than that in all.
+    /// When to notify a job, and the end of its resources. `None` if they don't expire, or if the job gets
+    /// less time than `before` in total.
     fn due(&self, job: JobRef<'_>) -> Option<(Timestamp, Timestamp, Settings)> {
-        // What can't be read was refused when the job was submitted.
+        // Invalid settings of a user were refused at submission.
         let settings = self.settings_of(job).unwrap_or(self.settings);
         let before = settings.before?.as_secs();
         let (resources, end) = (job.resources()?, job.resources()?.expiration()?);
@@ -161,10 +163,10 @@ impl PreemptNotice {
         if job.state() != State::Run || cx.data(job).get()?.end == Some(end) {
             return Ok(());
         }
-        cx.data(job).set(&Told { end: Some(end) })?;
+        cx.data(job).set(&Notified { end: Some(end) })?;
         let left = Fsd::from_secs((end - cx.now()).max(0.0)).unwrap_or_default();
         let note = format!("its time is up in {}", left.format_digits(2));
-        // The job is live, as was found above.
+        // This can't fail, since the job is active, as checked above.
         let _ = cx.raise(job, Exception::new(NOTICE, KIND, note));
         if let Some(signal) = settings.signal {
             let _ = cx.signal(job, signal);

@@ -1,9 +1,9 @@
-//! `.priority-default`: a job's priority is its urgency, so that jobs move past PRIORITY when no
-//! other plugin sets one.
+//! `.priority-default`: sets the priority of a job to its urgency, so that jobs leave PRIORITY if no other
+//! plugin sets a priority.
 
 use jobtap_core::prelude::*;
 
-/// See the module.
+/// The plugin `.priority-default`.
 #[derive(Debug, Default)]
 pub struct PriorityDefault;
 
@@ -31,7 +31,7 @@ mod tests {
     }
 
     #[test]
-    fn hold_and_expedite_are_the_ends_of_the_scale() {
+    fn hold_and_expedite_give_the_extreme_priorities() {
         let mut m = TestManager::new().plugin::<PriorityDefault>().start();
         let held = m.submit(TestJob::new().urgency(0)).unwrap();
         let first = m.submit(TestJob::new().urgency(31)).unwrap();
@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn without_it_jobs_wait_in_priority_until_it_is_loaded() {
+    fn jobs_stay_in_priority_until_it_is_loaded() {
         let mut m = TestManager::new().plugin::<PriorityDefault>().start();
         m.remove_plugin(".priority-default").unwrap();
         let id = m.submit(TestJob::new()).unwrap();

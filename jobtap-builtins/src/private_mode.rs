@@ -1,9 +1,9 @@
-//! `access.private-mode`, in which no guest learns whether a job of another user exists: to a plugin
-//! that is given a job's id, such a job is one that isn't there.
+//! `access.private-mode`, in which guests can't find out whether a job of another user exists. A plugin that
+//! gets a job id from a guest must report such a job as not found.
 
 use jobtap_core::prelude::*;
 
-/// What is read of the instance's configuration.
+/// The part of the instance's configuration that is read here.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct PrivateMode {
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jobs_are_hidden_from_guests_alone_and_only_if_it_is_said() {
+    fn private_mode_hides_jobs_from_other_guests() {
         let [owner, one, other] = [1, 2, 3].map(Uid::new);
         let private = PrivateMode::read(&json!({"access": {"private-mode": true}})).unwrap();
         assert!(private.hides(one, other, owner));

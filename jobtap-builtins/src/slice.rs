@@ -1,9 +1,9 @@
-//! Slices as Python writes them, by which users say which part of a list they want.
+//! Python-style slices, by which users select a part of a list.
 
 use std::str::FromStr;
 
-/// `[START:STOP:STEP]`, each part of which may be missing, or `[INDEX]`. What is negative counts from
-/// the end.
+/// `[START:STOP:STEP]`, each part of which may be missing, or `[INDEX]`. Negative numbers count from the
+/// end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slice {
     start: Option<i64>,
@@ -11,7 +11,7 @@ pub(crate) struct Slice {
     step: i64,
 }
 
-/// A text that is no slice.
+/// The error that a text is not a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("could not parse python-style slice expression")]
 pub(crate) struct SliceError;
@@ -28,7 +28,7 @@ impl FromStr for Slice {
         let parts: Vec<Option<i64>> =
             inner.ok_or(SliceError)?.split(':').map(part).collect::<Result<_, _>>()?;
         match *parts.as_slice() {
-            // The one element is the slice that begins with it and ends before the next.
+            // An index is the slice from this element to the next one.
             [Some(index)] => {
                 let next = index.checked_add(1).ok_or(SliceError)?;
                 Ok(Self { start: Some(index), stop: Some(next).filter(|next| *next != 0), step: 1 })
@@ -43,7 +43,7 @@ impl FromStr for Slice {
 }
 
 impl Slice {
-    /// That part of a list; nothing where it reaches beyond it.
+    /// The selected part of a list. Positions outside of the list are ignored.
     pub(crate) fn of<T: Copy>(self, list: &[T]) -> Vec<T> {
         let length = i64::try_from(list.len()).unwrap_or(i64::MAX);
         let (low, high) = if self.step > 0 { (0, length) } else { (-1, length - 1) };
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_are_those_of_python() {
+    fn selects_the_same_as_python() {
         assert_eq!(of("[:2]"), [0, 1]);
         assert_eq!(of("[1:3]"), [1, 2]);
         assert_eq!(of("[-2:]"), [3, 4]);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_slice_is_refused() {
+    fn refuses_text_that_is_not_a_slice() {
         for bad in ["", "x", "2", "[1:2:3:4]", "[::0]", "[a]", "1:2", "[]", "[1", "[1:2]]"] {
             assert_eq!(bad.parse::<Slice>(), Err(SliceError), "{bad}");
         }
@@ -96,7 +96,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_slice_takes_from_the_list_in_its_order(
+        fn a_slice_keeps_or_reverses_the_order(
             start: Option<i64>, stop: Option<i64>, step in any::<i64>(), n in 0usize..5,
         ) {
             let slice = Slice { start, stop, step: if step == 0 { 1 } else { step } };
@@ -107,7 +107,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_read_or_refused(text in "\\PC{0,8}|\\[[-0-9:]{0,8}\\]") {
+        fn accepted_text_selects_existing_elements(text in "\\PC{0,8}|\\[[-0-9:]{0,8}\\]") {
             if let Ok(slice) = text.parse::<Slice>() {
                 let part = |part: Option<i64>| part.map_or(String::new(), |part| part.to_string());
                 let (start, stop) = (part(slice.start), part(slice.stop));

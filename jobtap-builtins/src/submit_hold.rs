@@ -1,8 +1,9 @@
-//! `submit-hold`: every job is held when it is submitted, until somebody gives it an urgency.
+//! `submit-hold`: sets the urgency of every submitted job to 0, so that it is held until the urgency is
+//! raised.
 
 use jobtap_core::prelude::*;
 
-/// See the module.
+/// The plugin `submit-hold`.
 #[derive(Debug, Default)]
 pub struct SubmitHold;
 

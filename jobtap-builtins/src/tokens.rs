@@ -1,35 +1,35 @@
-//! Who may have how much of what is counted: licences, running jobs, nodes in use.
+//! Counted tokens: licences, running jobs, nodes in use.
 //!
-//! A job takes all that it asks for at once or nothing, so two jobs never hold what the other waits
-//! for. Who is first in line for something that is short is not overtaken by who comes later, or a
-//! large demand would wait for ever.
+//! A job takes all of its tokens at once or none, so that no two jobs can hold tokens that the other one
+//! waits for. The first job that waits for an exhausted token is not overtaken by later ones, as otherwise a
+//! large demand would never be met.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
 
 use jobtap_core::prelude::*;
 
-/// The scheme of the dependencies by which jobs wait for licences.
+/// The scheme of dependencies on licences.
 pub(crate) const LICENSE: &str = "license";
 
-/// Whether it is a licence that a job waits for by this dependency.
+/// Whether a dependency is one on a licence.
 pub(crate) fn is_license(description: &str) -> bool {
     description.strip_prefix(LICENSE).is_some_and(|rest| rest.starts_with('='))
 }
 
-/// What a job asks for, by what is counted.
+/// The number of tokens that a job asks for, by kind.
 pub(crate) type Demand<K> = BTreeMap<K, u64>;
 
-/// A job's place in line: higher urgency first, then the older.
+/// The place of a job among those that wait: higher urgency first, then the lower id.
 pub(crate) type Place = (std::cmp::Reverse<Urgency>, JobId);
 
-/// What is out, and who waits.
+/// The tokens in use, and the jobs that hold or wait for tokens.
 #[derive(Debug)]
 pub(crate) struct Tokens<K> {
     out: HashMap<K, u64>,
     holders: HashMap<JobId, Demand<K>>,
     waiting: HashMap<JobId, (Place, Demand<K>)>,
-    /// Those who wait, by what they ask for: only the first of each line can be next.
+    /// The waiting jobs by the kinds of their tokens. Only the first job of each line can be admitted next.
     lines: BTreeMap<Vec<K>, BTreeSet<Place>>,
 }
 
@@ -45,27 +45,28 @@ impl<K> Default for Tokens<K> {
 }
 
 impl<K: Clone + Ord + Hash> Tokens<K> {
-    /// How much of something is out.
+    /// The number of tokens of a kind that are in use.
     pub(crate) fn out(&self, key: &K) -> u64 {
         self.out.get(key).copied().unwrap_or_default()
     }
 
-    /// Everything that is out.
+    /// All kinds with tokens in use, and their numbers.
     pub(crate) fn all_out(&self) -> impl Iterator<Item = (&K, u64)> {
         self.out.iter().map(|(key, count)| (key, *count))
     }
 
-    /// What a job holds.
+    /// The tokens that a job holds.
     pub(crate) fn held(&self, job: JobId) -> Option<&Demand<K>> {
         self.holders.get(&job)
     }
 
-    /// Whether a job is in line.
+    /// Whether a job is waiting.
     pub(crate) fn waits(&self, job: JobId) -> bool {
         self.waiting.contains_key(&job)
     }
 
-    /// Gives a job this, whatever is left: it has it already. What it held before is given back.
+    /// Registers the tokens that a job already has, even if they exceed the capacity. They replace the tokens
+    /// that it held before.
     pub(crate) fn hold(&mut self, job: JobId, demand: Demand<K>) {
         self.release(job);
         for (key, count) in &demand {
@@ -74,7 +75,8 @@ impl<K: Clone + Ord + Hash> Tokens<K> {
         self.holders.insert(job, demand);
     }
 
-    /// Takes back what a job holds, or takes it out of the line; says whether it was in either.
+    /// Releases the tokens of a job, or removes it from the waiting jobs. Returns whether it was one or the
+    /// other.
     pub(crate) fn release(&mut self, job: JobId) -> bool {
         let held = self.holders.remove(&job);
         for (key, count) in held.iter().flatten() {
@@ -92,7 +94,7 @@ impl<K: Clone + Ord + Hash> Tokens<K> {
         held.is_some() || waited.is_some()
     }
 
-    /// Puts a job in line.
+    /// Adds a job to the waiting jobs.
     pub(crate) fn wait(&mut self, place: Place, demand: Demand<K>) {
         self.release(place.1);
         self.lines.entry(demand.keys().cloned().collect()).or_default().insert(place);
@@ -109,8 +111,8 @@ impl<K: Clone + Ord + Hash> Tokens<K> {
         }
     }
 
-    /// Gives those in line what there is; `capacity` says of how much, none being no end. Those who
-    /// got what they asked for, in their order.
+    /// Gives tokens to waiting jobs and returns the jobs that got theirs, in order. `capacity` is the total
+    /// number of tokens of a kind; `None` means no limit.
     pub(crate) fn admit(&mut self, capacity: impl Fn(&K) -> Option<u64>) -> Vec<JobId> {
         let first =
             |(keys, line): (&Vec<K>, &BTreeSet<Place>)| Some((*line.first()?, keys.clone()));
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_demand_is_not_overtaken_but_other_lines_go_on() {
+    fn a_large_demand_is_not_overtaken_in_its_line() {
         let mut tokens = Tokens::default();
         tokens.hold(JobId::new(1), of(&[("a", 3)]));
         tokens.wait(place(2), of(&[("a", 4)]));
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn all_is_taken_at_once_or_nothing() {
+    fn tokens_are_taken_all_at_once_or_not_at_all() {
         let mut tokens = Tokens::default();
         tokens.hold(JobId::new(1), of(&[("a", 1)]));
         tokens.wait(place(2), of(&[("a", 1), ("b", 1)]));
@@ -210,10 +212,10 @@ mod tests {
     }
 
     proptest! {
-        /// What is out is what the holders have; nobody is admitted beyond what there is; after an
-        /// admission the first in line lacks something.
+        /// The counts agree with the holders, admissions stay within the capacity, and after an admission
+        /// the first waiting job lacks a token.
         #[test]
-        fn counts_are_a_recount(steps in prop::collection::vec(step(), 0..60)) {
+        fn counts_agree_with_the_holders(steps in prop::collection::vec(step(), 0..60)) {
             const CAPACITY: u64 = 5;
             let mut tokens: Tokens<u8> = Tokens::default();
             let mut forced = false;

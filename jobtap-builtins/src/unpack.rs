@@ -1,10 +1,10 @@
-//! Configuration tables that Flux unpacks strictly: a key too many is told in its words.
+//! Configuration tables without unknown keys, with the message of Flux for one.
 
 use jobtap_core::plugin::ConfTable;
 use jobtap_core::prelude::*;
 use serde_json::Value;
 
-/// Reads a table in which nothing may be left over.
+/// Reads a table that may not have unknown keys.
 pub(crate) fn unpack<C: ConfTable>(table: &Value) -> Result<C, ConfError> {
     let strays = C::unknown_keys(table);
     if strays.is_empty() {

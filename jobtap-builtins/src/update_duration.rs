@@ -1,13 +1,13 @@
-//! `.update-duration`: lets users change the duration of their jobs, within the limits that hold for
-//! new ones, and the instance's owner that of any job, without limits, also while it runs.
+//! `.update-duration`: lets users change the duration of their pending jobs, within the limits for new jobs.
+//! The instance's owner can change that of any job, even if it is running, and without limits.
 //!
 //! ```toml
 //! [plugins.".update-duration"]
-//! owner-allow-any = 1              # 0: the owner is treated as everybody else
+//! owner-allow-any = 1              # 0: the owner is treated like other users
 //! ```
 //!
-//! As in Flux, what is set holds until something else is set or the manager is restarted: removing the
-//! plugin and loading it without a setting doesn't give the owner back what a site had taken away.
+//! As in Flux, the setting holds until it is changed or the manager restarts, even if the plugin is removed
+//! and loaded again without it.
 
 use jobtap_core::prelude::*;
 

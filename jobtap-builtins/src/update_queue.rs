@@ -1,16 +1,16 @@
-//! `.update-queue`: a user moves a job that waits to another queue.
+//! `.update-queue`: lets users move a pending job to another queue.
 //!
-//! The job's constraint becomes that of the new queue, so only a job whose constraint is its queue's
-//! and nothing more can be moved: what else the user asked for can't be told from it. The limits of the
-//! new queue apply.
+//! The constraint of the job is replaced by that of the new queue. So a job can only be moved if its
+//! constraint is exactly that of its queue, since a part that the user added could not be separated from it.
+//! The limits of the new queue apply.
 
 use jobtap_core::prelude::*;
 
-/// See the module.
+/// The plugin `.update-queue`.
 #[derive(Debug, Default)]
 pub struct UpdateQueue;
 
-/// Whether a job's constraint says just what this queue requires.
+/// Whether the constraint of a job is exactly that of this queue.
 fn is_of_queue(job: &Job, queue: Queue<'_>) -> bool {
     let empty = |value: &serde_json::Value| value.as_object().is_some_and(|table| table.is_empty());
     let own = job.jobspec().constraints().filter(|value| !empty(value));
@@ -72,14 +72,14 @@ mod tests {
     }
 
     #[test]
-    fn a_waiting_job_moves_and_gets_the_constraint_of_the_new_queue() {
+    fn a_moved_job_gets_the_constraint_of_the_new_queue() {
         let mut m = manager();
         let id = m.submit(TestJob::new().queue("c")).unwrap();
         m.update(id, QUEUE, "b").unwrap();
         assert_eq!(m.job(id).jobspec().queue(), Some("b"));
         assert_eq!(constraints(&m, id), Some(&json!({"properties": ["^pb"]})));
         m.assert_events(id, "submit validate depend priority jobspec-update priority");
-        // A virtual queue has its parent's nodes.
+        // A virtual queue has the nodes of its parent.
         m.update(id, QUEUE, "night").unwrap();
         assert_eq!(constraints(&m, id), Some(&json!({"properties": ["^pb"]})));
         m.update(id, QUEUE, "c").unwrap();
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn each_refusal_has_its_reason() {
+    fn refusals_name_the_reason() {
         let mut m = manager();
         let id = m.submit(TestJob::new().queue("c")).unwrap();
         let refusal = |m: &mut TestManager, value: Value| m.update(id, QUEUE, value).unwrap_err();
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_asked_for_beside_the_queue_is_not_lost() {
+    fn refuses_a_job_with_a_constraint_of_its_own() {
         let mut m = manager();
         let own = TestJob::new().queue("c").attribute("constraints", json!({"hostlist": ["n1"]}));
         let id = m.submit(own).unwrap();

@@ -1,20 +1,19 @@
-//! `.validate-duration`: no job is accepted that would run longer than the instance will live.
+//! `.validate-duration`: refuses jobs whose time limit is after the expiration of the instance's resources.
 //!
-//! An instance that was given its resources for a time ends with them. A job that says nothing of its
-//! duration is accepted, since it may be short.
+//! A job without a time limit is accepted, since it may be short.
 
 use jobtap_core::prelude::*;
 
-/// See the module.
+/// The plugin `.validate-duration`.
 #[derive(Debug, Default)]
 pub struct ValidateDuration {
-    /// When the instance ends, as last seen, in UNIX seconds; 0 is never.
+    /// The last known expiration of the resources, in UNIX seconds; 0 if they don't expire.
     expiration: f64,
 }
 
 #[jobtap_plugin(name = ".validate-duration", after = [".begin-time"])]
 impl ValidateDuration {
-    /// Defining the resources anew may change the end.
+    /// Called when the resources are redefined, which may change the expiration.
     #[on("conf.update")]
     fn conf(&mut self, cx: Cx<'_, ConfUpdate>) {
         self.look(&cx);

@@ -153,7 +153,7 @@ fn two_dependencies_of_one_job_are_each_waited_for() {
 }
 
 #[test]
-fn what_happened_while_it_was_not_loaded_counts_when_it_is_again() {
+fn loading_it_again_considers_what_happened_meanwhile() {
     let mut m = manager();
     m.hold_execution();
     let target = m.submit(TestJob::new()).unwrap();

@@ -89,7 +89,7 @@ fn scopes_are_apart_and_global_is_everybodys() {
 }
 
 #[test]
-fn a_job_that_reads_and_writes_the_same_does_not_wait_for_itself() {
+fn a_job_with_several_accesses_does_not_block_itself() {
     let mut m = manager();
     let both = "string:A?type=in&scope=user";
     let all = |job: TestJob| {

@@ -46,7 +46,7 @@ fn a_guest_changes_the_duration_within_the_limit() {
 }
 
 #[test]
-fn the_owner_goes_beyond_limits_and_the_guest_cannot_change_it_then() {
+fn a_guest_cannot_change_a_duration_set_by_the_owner() {
     let mut m = limited().start();
     let id = held(&mut m, 7);
     m.update(id, KEY, 2.0 * HOUR).unwrap();

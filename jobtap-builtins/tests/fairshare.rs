@@ -269,7 +269,7 @@ fn a_job_whose_bank_is_gone_is_scheduled_after_the_others() {
 }
 
 #[test]
-fn removed_it_leaves_no_job_behind_and_loaded_again_it_knows_all() {
+fn removing_and_loading_it_again_keeps_jobs_and_usage() {
     let mut m = manager(plain());
     run(&mut m, TestJob::new().user(7), 1000.0);
     let used = usage(&mut m);

@@ -83,7 +83,7 @@ fn tokens_are_not_held_while_something_else_is_waited_for() {
 }
 
 #[test]
-fn the_urgent_job_goes_first_and_a_large_demand_is_not_overtaken() {
+fn urgent_jobs_go_first_and_none_passes_a_large_demand() {
     let mut m = manager(json!({"matlab": 4}));
     let holds = m.submit(wants("license:matlab?count=3")).unwrap();
     let large = m.submit(wants("license:matlab?count=4")).unwrap();

@@ -132,7 +132,7 @@ fn a_new_limit_does_not_concern_accepted_jobs() {
 }
 
 #[test]
-fn it_can_be_removed_and_reads_the_configuration_when_it_is_loaded() {
+fn reads_the_configuration_again_when_it_is_loaded() {
     let mut m = start(queues()).unwrap();
     m.remove_plugin(".limit-duration").unwrap();
     ask(&mut m, "plain", 7200.0).unwrap();

@@ -115,7 +115,7 @@ fn a_malformed_limit_is_refused_with_its_place() {
 }
 
 #[test]
-fn a_jobspec_that_cannot_be_counted_is_refused_where_there_are_limits() {
+fn limits_refuse_a_jobspec_that_cannot_be_counted() {
     let submit = |m: &mut TestManager, resources: Value| {
         let jobspec = json!({
             "resources": resources, "tasks": [], "attributes": {"system": {}}, "version": 1
@@ -144,7 +144,7 @@ fn a_jobspec_that_cannot_be_counted_is_refused_where_there_are_limits() {
 }
 
 #[test]
-fn it_can_be_removed_and_reads_the_configuration_when_it_is_loaded() {
+fn reads_the_configuration_again_when_it_is_loaded() {
     let mut m = limited(json!({"ncores": 1}), json!({}));
     m.remove_plugin(".limit-job-size").unwrap();
     assert_eq!(refusal(&mut m, TestJob::new().ntasks(2)), None);

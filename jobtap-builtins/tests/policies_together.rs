@@ -56,7 +56,7 @@ fn a_job_that_two_of_them_hold_gets_what_it_waits_for() {
 }
 
 #[test]
-fn neither_a_restart_nor_an_update_nor_a_reload_makes_them_wait_for_each_other() {
+fn limits_and_licenses_never_wait_for_each_other() {
     type Disturbance = fn(&mut TestManager, JobId);
     let disturbances: [Disturbance; 4] = [
         |m, _| m.crash_and_restart(),

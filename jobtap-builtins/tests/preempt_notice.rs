@@ -102,8 +102,8 @@ fn a_job_that_is_given_more_time_is_told_again() {
 #[test]
 fn what_cannot_be_is_refused_at_start() {
     for (conf, says) in [
-        (json!({}), "before must say how long before its end a job is told"),
-        (json!({"before": "infinity"}), "before must say how long"),
+        (json!({}), "before must be set to how long before its end a job is notified"),
+        (json!({"before": "infinity"}), "before must be set to how long"),
         (json!({"before": "1m", "signal": "NOSUCH"}), "unknown signal `NOSUCH`"),
         (json!({"befor": "1m"}), r#"did you mean "before"?"#),
     ] {

@@ -32,7 +32,7 @@ fn update(m: &mut TestManager, id: JobId, updates: Value) -> Result<(), String> 
 }
 
 #[test]
-fn queue_and_duration_together_can_keep_a_limit_that_either_alone_would_not() {
+fn queue_and_duration_can_be_changed_together() {
     let mut m = manager();
     let id = m.submit(TestJob::new().user(7).queue("long").duration(7200.0)).unwrap();
     assert_eq!(

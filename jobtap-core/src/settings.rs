@@ -1,10 +1,10 @@
-//! Reads single keys of the manager's own tables, so that every refusal names the key.
+//! Reads single keys of the manager's own configuration, so that every error names the key.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// The value of `key`, a path of tables with dots, in `config`, the whole configuration; `None` if nothing
-/// is said.
+/// Reads the value of `key` from `config`, the whole configuration. `key` is a path of tables,
+/// separated by periods. Returns `None` if the key is absent.
 ///
 /// ```
 /// use jobtap_core::settings::setting;
@@ -20,13 +20,13 @@ use serde_json::Value;
 /// ```
 ///
 /// # Errors
-/// A value of another type, and a table on the way that is none, with the key.
+/// A message that names the key, if the value has another type or if a table of the path isn't a table.
 pub fn setting<T: DeserializeOwned>(config: &Value, key: &str) -> Result<Option<T>, String> {
     let mut found = config;
     let mut passed = String::new();
     for part in key.split('.') {
         let next = match found {
-            // There is no configuration at all.
+            // The configuration is empty.
             Value::Null if passed.is_empty() => None,
             Value::Object(table) => table.get(part),
             other => {

@@ -1,10 +1,11 @@
-//! What a job's priority is made of: factors from 0 to 1, times the points that a site gives for each.
+//! The factors of a job's priority, from 0 to 1, and their points, which are the factors times the weights
+//! that a site sets.
 
 use jobtap_core::prelude::*;
 
 use super::conf::{Favor, Settings, Weights};
 
-/// A number for each part of a priority: factors, or points.
+/// A number for each part of a priority: either factors or points.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Factors {
     pub(super) fairshare: f64,
@@ -12,12 +13,12 @@ pub(super) struct Factors {
     pub(super) size: f64,
     pub(super) queue: f64,
     pub(super) qos: f64,
-    /// In steps above or below the default.
+    /// In steps above or below the default urgency.
     pub(super) urgency: f64,
 }
 
 impl Factors {
-    /// A job's; `fairshare` is its user's in its bank.
+    /// The factors of a job, where `fairshare` is that of its user in its bank.
     pub(super) fn of(job: JobRef<'_>, fairshare: f64, settings: &Settings, now: Timestamp) -> Self {
         let known = |table: &std::collections::BTreeMap<String, f64>, name: Option<&str>| {
             name.and_then(|name| table.get(name)).copied().unwrap_or_default()
@@ -38,7 +39,7 @@ impl Factors {
         }
     }
 
-    /// The points that they are worth.
+    /// The points of these factors.
     pub(super) fn points(&self, weights: &Weights) -> Self {
         Self {
             fairshare: self.fairshare * weights.fairshare,
@@ -50,14 +51,15 @@ impl Factors {
         }
     }
 
-    /// Points as a priority. 0 would hold the job, and the maximum expedite it.
+    /// The sum of the points as a priority. It is neither 0, which would hold the job, nor the maximum, which
+    /// would expedite it.
     pub(super) fn priority(&self) -> Priority {
         let sum = self.fairshare + self.age + self.size + self.queue + self.qos + self.urgency;
         Priority::clamped(sum.clamp(1.0, f64::from(u32::MAX) - 1.0))
     }
 }
 
-/// A text among the attributes that users set.
+/// A string attribute of the jobspec.
 pub(super) fn attribute<'a>(job: JobRef<'a>, name: &str) -> Option<&'a str> {
     job.jobspec().attribute(name).and_then(|value| value.as_str())
 }

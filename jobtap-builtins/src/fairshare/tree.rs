@@ -1,10 +1,11 @@
-//! The tree of banks and users: what each is due, what each has used, and the factor of that.
+//! The tree of banks and users: the share, the usage and the fairshare factor of each.
 //!
-//! A node is due a part of its parent's by its shares beside its siblings'. Its *effective* usage lies
-//! halfway between its own and what it is due of its parent's effective usage, so that the users of a
-//! bank that has used much stand behind those of one that hasn't, even before they used anything
-//! themselves. The factor is 1 for a node that used nothing, one half for one that used what it is
-//! due, and halves with each time that more. So it is the same for all when all have what they are due.
+//! The share of a node is the part of its parent's share that follows from its shares and those of its
+//! siblings. Its *effective* usage is the mean of its own usage and of its share of its parent's effective
+//! usage. So users of a bank with much usage have lower factors than those of a bank with little, even if
+//! they have used nothing themselves. The factor is 2 to the power of minus (effective usage / share): 1
+//! without usage, one half for a node that has used exactly its share. So all factors are equal if all nodes
+//! have used their shares.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +20,11 @@ pub(super) struct Node {
     /// The bank's name, or the user's id.
     pub(super) name: String,
     pub(super) shares: f64,
-    /// Of the whole, 0 to 1.
+    /// As a part of the whole, 0 to 1.
     pub(super) due: f64,
-    /// In core-seconds, decayed.
+    /// In core-seconds, with decay.
     pub(super) usage: f64,
-    /// Of the whole, 0 to 1.
+    /// As a part of the whole, 0 to 1.
     pub(super) used: f64,
     pub(super) effective: f64,
     pub(super) factor: f64,
@@ -31,7 +32,7 @@ pub(super) struct Node {
     pub(super) members: Vec<Node>,
 }
 
-/// All banks and accounts at a time.
+/// All banks and accounts at one time.
 #[derive(Debug, Clone)]
 pub(super) struct Tree {
     pub(super) root: Node,
@@ -39,7 +40,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Of these banks, with the accounts that used something or are listed.
+    /// The tree of the configured banks, with the accounts that have usage or are listed.
     pub(super) fn new(settings: &Settings, usage: &BTreeMap<Account, f64>) -> Self {
         let mut members: BTreeMap<&str, Vec<Node>> = BTreeMap::new();
         for (name, bank) in &settings.banks {
@@ -49,7 +50,7 @@ impl Tree {
             let known = known.map(|((_, user), used)| (*user, *used));
             let users: BTreeMap<Uid, f64> = listed.chain(known).collect();
             let users = users.into_iter().filter_map(|(user, used)| {
-                // Who may not use the bank any more has no part in it.
+                // A user who may no longer use the bank has no share of it.
                 Some(node(user.to_string(), bank.shares_of(user)?, used, Vec::new()))
             });
             members.insert(name, users.collect());
@@ -78,7 +79,7 @@ fn node(name: String, shares: f64, usage: f64, members: Vec<Node>) -> Node {
     Node { name, shares, due, usage, used, effective, factor, members }
 }
 
-/// The banks below one, each with its users and the banks below it.
+/// The banks below a bank, each with its users and the banks below it.
 fn below(parent: &str, settings: &Settings, users: &mut BTreeMap<&str, Vec<Node>>) -> Vec<Node> {
     let banks = settings.banks.iter().filter(|(_, bank)| bank.parent == parent);
     let mut nodes = Vec::new();
@@ -91,14 +92,14 @@ fn below(parent: &str, settings: &Settings, users: &mut BTreeMap<&str, Vec<Node>
     nodes
 }
 
-/// From a zero on, since the sum of nothing is a negative one, and is shown so.
+/// Sums up from 0.0, since the sum of an empty iterator is -0.0, which would be shown.
 fn usage_of(members: &[Node]) -> f64 {
     members.iter().fold(0.0, |sum, member| sum + member.usage)
 }
 
 impl Node {
-    /// Gives its members what they are due, and their factors. `above` is its own effective usage,
-    /// and none for the whole tree, which has used what it is due whatever happens.
+    /// Sets the shares and the factors of the members. `above` is the effective usage of this node; it is
+    /// `None` for the root, whose usage is always its share.
     fn weigh(&mut self, total: f64, above: Option<f64>) {
         let shares: f64 = self.members.iter().map(|member| member.shares).sum();
         for member in &mut self.members {
@@ -118,7 +119,7 @@ impl Node {
     fn collect(&self, accounts: &mut BTreeMap<Account, Node>) {
         for member in &self.members {
             match member.name.parse() {
-                // A bank may be called by a number too, but then its users are below it.
+                // The name of a bank may be a number too. What distinguishes it are the users below it.
                 Ok(user) if member.members.is_empty() => {
                     accounts.insert((self.name.clone(), Uid::new(user)), member.clone());
                 }
@@ -135,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    /// Two banks below a third one, and one beside it.
+    /// Two banks below a third one, and a bank beside that one.
     fn settings() -> Settings {
         let settings: Settings = serde_json::from_value(json!({"banks": {
             "science": {"shares": 70},
@@ -157,13 +158,13 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_used_is_a_plain_zero() {
+    fn no_usage_is_shown_as_zero() {
         let tree = Tree::new(&settings(), &BTreeMap::new());
         assert!(!json!(tree.root).to_string().contains("-0.0"), "{}", json!(tree.root));
     }
 
     #[test]
-    fn who_used_nothing_has_all_and_who_used_what_is_due_half() {
+    fn the_factor_is_1_unused_and_a_half_at_the_share() {
         assert_eq!(factor(&[("chem", 1, 0.0)], "chem", 1), 1.0);
         let even = [("chem", 1, 140.0), ("physics", 1, 70.0), ("ops", 9, 90.0)];
         for (bank, user) in [("chem", 1), ("physics", 1), ("ops", 9)] {
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_users_of_a_bank_answer_for_each_other_and_least_for_those_far_away() {
+    fn usage_of_a_bank_lowers_the_factors_of_its_users() {
         let used = [("chem", 1, 100.0), ("chem", 2, 0.0), ("physics", 2, 0.0), ("ops", 9, 0.0)];
         let of = |bank, user| factor(&used, bank, user);
         assert!(of("chem", 1) < of("chem", 2));
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_not_use_a_bank_has_no_part_in_it() {
+    fn users_who_may_not_use_a_bank_have_no_share() {
         let usage = [(account("ops", 1), 5.0), (account("gone", 1), 5.0)].into_iter().collect();
         let tree = Tree::new(&settings(), &usage);
         assert!(tree.account(&account("ops", 1)).is_none());
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bank_may_be_called_by_a_number() {
+    fn the_name_of_a_bank_may_be_a_number() {
         let settings: Settings =
             serde_json::from_value(json!({"banks": {"7": {"users": {"7": 1}}, "8": {}}})).unwrap();
         let tree = Tree::new(&settings.checked().unwrap(), &BTreeMap::new());
@@ -207,9 +208,9 @@ mod tests {
     }
 
     proptest! {
-        /// What is due is all there is, wherever each bank has a user; so is what was used.
+        /// Shares add up to the whole if each bank has a user, and so does usage.
         #[test]
-        fn parts_sum_up(mut usage in accounts()) {
+        fn shares_and_usage_add_up(mut usage in accounts()) {
             for bank in ["chem", "physics"] {
                 usage.entry(account(bank, 0)).or_insert(1.0);
             }
@@ -223,7 +224,7 @@ mod tests {
         }
 
         #[test]
-        fn factors_are_between_0_and_1_and_fall_with_use(usage in accounts(), more in 1.0..1e9f64) {
+        fn factors_are_in_range_and_fall_with_usage(usage in accounts(), more in 1.0..1e9f64) {
             let before = Tree::new(&settings(), &usage);
             for (account, node) in &before.accounts {
                 prop_assert!((0.0..=1.0).contains(&node.factor));

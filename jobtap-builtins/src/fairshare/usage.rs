@@ -1,7 +1,7 @@
-//! What users have used, in core-seconds, of which half is forgotten after each half-life.
+//! The usage of accounts in core-seconds, which decays with a half-life.
 //!
-//! Values are kept as they would be at one common time. So forgetting costs nothing until somebody
-//! looks, and the order in which usage is noted doesn't matter.
+//! All values are stored relative to one common time. So the decay needs no computation until a value is
+//! read, and the order in which usage is added doesn't matter.
 
 use std::collections::BTreeMap;
 
@@ -10,26 +10,26 @@ use jobtap_core::prelude::*;
 /// A user's account in a bank.
 pub(super) type Account = (String, Uid);
 
-/// How fast usage is forgotten.
+/// The decay of usage.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Decay {
-    /// In seconds; none is never.
+    /// In seconds; `None` for no decay.
     half_life: Option<f64>,
 }
 
 impl Decay {
-    /// 0 and infinity are never.
+    /// Half-lives of 0 and infinity mean no decay.
     pub(super) fn new(half_life: Fsd) -> Self {
         let seconds = half_life.as_secs();
         Self { half_life: (seconds > 0.0 && seconds.is_finite()).then_some(seconds) }
     }
 
-    /// What is left of one after a while.
+    /// The part of a usage of 1 that is left after this time.
     pub(super) fn left(self, seconds: f64) -> f64 {
         self.half_life.map_or(1.0, |half_life| (-seconds / half_life).exp2())
     }
 
-    /// What is left, at its end, of a use of one core for so long.
+    /// The usage of one core for this time, at the end of that time.
     pub(super) fn accrued(self, seconds: f64) -> f64 {
         let seconds = seconds.max(0.0);
         match self.half_life {
@@ -42,7 +42,7 @@ impl Decay {
     }
 }
 
-/// What outlives the manager: values by bank and user, as they are at a time.
+/// The stored form: values by bank and user, and the time that they are relative to.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stored {
     as_of: Timestamp,
@@ -53,13 +53,13 @@ pub struct Stored {
 #[derive(Debug, Clone)]
 pub(super) struct Usage {
     decay: Decay,
-    /// The time at which the values are what they are.
+    /// The time that the values are relative to.
     as_of: Timestamp,
     values: BTreeMap<Account, f64>,
 }
 
 impl Usage {
-    /// As it was stored.
+    /// Restores the usage from its stored form.
     pub(super) fn restored(decay: Decay, stored: Stored) -> Self {
         let of = |(bank, users): (String, BTreeMap<Uid, f64>)| {
             users.into_iter().map(move |(user, value)| ((bank.clone(), user), value))
@@ -68,7 +68,7 @@ impl Usage {
         Self { decay, as_of: stored.as_of, values }
     }
 
-    /// To be stored.
+    /// The stored form.
     pub(super) fn stored(&self) -> Stored {
         let mut banks: BTreeMap<String, BTreeMap<Uid, f64>> = BTreeMap::new();
         for ((bank, user), value) in &self.values {
@@ -77,20 +77,21 @@ impl Usage {
         Stored { as_of: self.as_of, banks }
     }
 
-    /// Notes what was used, as it was at a time.
+    /// Adds a usage that is relative to a time.
     pub(super) fn add(&mut self, account: Account, amount: f64, at: Timestamp) {
-        // Divided by what is left of it, for a time before: multiplied.
+        // Converts the usage to the common time. If `at` is later, the factor is above 1 and undoes the
+        // decay between the two.
         let amount = amount * self.decay.left(self.as_of - at);
         *self.values.entry(account).or_default() += amount;
     }
 
-    /// All accounts at a time.
+    /// The usage of all accounts at a time.
     pub(super) fn at(&self, now: Timestamp) -> BTreeMap<Account, f64> {
         let left = self.decay.left(now - self.as_of);
         self.values.iter().map(|(account, value)| (account.clone(), value * left)).collect()
     }
 
-    /// Moves the common time, before numbers grow out of range, and forgets what is next to nothing.
+    /// Moves the common time forward, before values grow out of range, and drops negligible values.
     pub(super) fn rebase(&mut self, now: Timestamp) {
         const NOTHING: f64 = 1e-3;
         self.values = self.at(now);
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_half_life_nothing_is_forgotten() {
+    fn without_a_half_life_there_is_no_decay() {
         for never in [Fsd::ZERO, Fsd::INFINITY] {
             let decay = Decay::new(never);
             assert_eq!((decay.left(1e9), decay.accrued(50.0)), (1.0, 50.0));
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_use_is_hardly_forgotten_and_a_long_one_bounded() {
+    fn short_usage_hardly_decays_and_long_is_bounded() {
         let decay = decay(1000.0);
         assert!((decay.accrued(1.0) - 1.0).abs() < 1e-3);
         let most = 1000.0 / std::f64::consts::LN_2;
@@ -158,16 +159,16 @@ mod tests {
             prop_assert!(decay(half_life).accrued(early) <= decay(half_life).accrued(late));
         }
 
-        /// Being charged in parts is the same as at once.
+        /// Adding usage in parts is the same as adding it at once.
         #[test]
-        fn a_use_can_be_cut_anywhere(half_life in 10.0..1e6f64, a in 0.0..1e5f64, b in 0.0..1e5f64) {
+        fn usage_can_be_split_anywhere(half_life in 10.0..1e6f64, a in 0.0..1e5f64, b in 0.0..1e5f64) {
             let decay = decay(half_life);
             let parts = decay.accrued(a) * decay.left(b) + decay.accrued(b);
             prop_assert!(close(parts, decay.accrued(a + b)));
         }
 
         #[test]
-        fn the_order_of_charges_and_of_rebasing_does_not_matter(
+        fn the_order_of_adding_and_rebasing_does_not_matter(
             mut charges in prop::collection::vec((0..3u32, 0.0..1e6f64, 0.0..1e5f64), 1..20),
             rebase in 0.0..1e5f64,
         ) {

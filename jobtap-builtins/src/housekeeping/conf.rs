@@ -1,4 +1,4 @@
-//! The configuration of `housekeeping`: Flux's keys and the words in which Flux refuses them.
+//! The configuration of `housekeeping`, with the keys and the messages of Flux.
 
 use jobtap_core::prelude::*;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use crate::unpack::unpack;
 
 const PLACE: &str = "job-manager.housekeeping";
 
-/// What is read of the instance's configuration.
+/// The part of the instance's configuration that the plugin reads.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Watched {
@@ -32,36 +32,36 @@ struct Exec {
 struct Keys {
     command: Option<Value>,
     release_after: Option<Value>,
-    /// For scripts that a runner calls one after the other; here there is one.
+    /// For a runner of several scripts in Flux; ignored, since there is one script here.
     #[serde(rename = "exit-on-first-error")]
     _exit_on_first_error: Option<bool>,
     use_systemd_unit: Option<bool>,
 }
 
-/// What is to be run on each rank after a job.
+/// The script that runs on each rank after a job.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Script {
     pub(super) command: Vec<String>,
     pub(super) release: Release,
-    /// It is the one of `exec.imp`.
+    /// Whether the command is that of `exec.imp`.
     pub(super) imp: bool,
-    /// A key is said that has no meaning any more.
+    /// Whether a deprecated key is set.
     pub(super) systemd: bool,
 }
 
-/// When ranks that are done go back to the scheduler.
+/// When ranks are released whose script has ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Release {
-    /// When all are.
+    /// When all scripts have ended.
     Together,
-    /// Each at once.
+    /// One by one.
     Each,
-    /// All that are done this many seconds after the first one, then each at once.
+    /// Together after this many seconds from the end of the first script, then one by one.
     After(f64),
 }
 
 impl Script {
-    /// What the configuration says; `None` if nothing is to be run.
+    /// Reads the configuration; `None` if there is no script.
     pub(super) fn read(watched: &Watched) -> Result<Option<Self>, ConfError> {
         let Some(table) = &watched.manager.housekeeping else {
             return Ok(None);
@@ -92,7 +92,7 @@ impl Script {
         Ok(Some(Self { command, release, imp, systemd: keys.use_systemd_unit.is_some() }))
     }
 
-    /// Seconds, as Flux tells it; -1 for never.
+    /// In seconds, as in the query data of Flux; -1 if not set.
     pub(super) fn release_after(&self) -> f64 {
         match self.release {
             Release::Together => -1.0,
@@ -119,12 +119,12 @@ mod tests {
     }
 
     #[test]
-    fn without_a_table_there_is_nothing_to_run() {
+    fn without_a_table_there_is_no_script() {
         assert_eq!(read(json!({"exec": {"imp": "/usr/libexec/imp"}})), Ok(None));
     }
 
     #[test]
-    fn without_a_command_it_is_that_of_the_imp() {
+    fn the_default_command_is_that_of_the_imp() {
         let config = json!({"job-manager": {"housekeeping": {}}, "exec": {"imp": "imp"}});
         let script = read(config).unwrap().unwrap();
         assert_eq!(script.command, ["imp", "run", "housekeeping"]);
@@ -132,8 +132,8 @@ mod tests {
     }
 
     #[test]
-    fn ranks_go_back_together_one_by_one_or_in_a_batch_first() {
-        for (said, release) in [
+    fn reads_when_ranks_are_released() {
+        for (value, release) in [
             (Value::Null, Release::Together),
             (json!("infinity"), Release::Together),
             (json!(0), Release::Each),
@@ -141,15 +141,15 @@ mod tests {
             (json!("2m"), Release::After(120.0)),
         ] {
             let mut table = json!({"command": ["true"]});
-            if !said.is_null() {
-                table["release-after"] = said;
+            if !value.is_null() {
+                table["release-after"] = value;
             }
             assert_eq!(of(table).unwrap().unwrap().release, release);
         }
     }
 
     #[test]
-    fn mistakes_are_told_in_flux_s_words() {
+    fn errors_have_the_text_of_flux() {
         for (table, text) in [
             (json!({}), "job-manager.housekeeping implies IMP but exec.imp is undefined"),
             (

@@ -1,4 +1,4 @@
-//! The scripts that clean the nodes of one job, and which of them are done.
+//! The state of the scripts on the ranks of one job.
 
 use std::collections::BTreeMap;
 
@@ -9,39 +9,39 @@ use serde_json::{Value, json};
 
 use super::conf::Release;
 
-/// See the module.
+/// The scripts on the ranks of one job: which of them are running and which have failed.
 #[derive(Debug)]
 pub(super) struct Run {
     started: Timestamp,
-    kept: Retained,
+    retained: Retained,
     pending: BTreeMap<u32, Signals>,
     failed: BTreeMap<u32, WaitStatus>,
     release: Release,
-    /// The first batch is being waited for.
-    gathers: bool,
+    /// Whether ranks are being gathered for the first release.
+    is_gathering: bool,
 }
 
-/// What follows from the end of a rank's script.
+/// What to do after the end of a rank's script.
 #[derive(Debug, PartialEq)]
 pub(super) enum Next {
     Nothing,
-    /// To wait these seconds for a batch.
+    /// Wait this many seconds, then call [`Run::gathered`].
     Gather(f64),
-    /// It was the last one.
+    /// All scripts have ended.
     Complete,
 }
 
 impl Run {
     pub(super) fn new(
         started: Timestamp,
-        kept: Retained,
+        retained: Retained,
         pending: BTreeMap<u32, Signals>,
         release: Release,
     ) -> Self {
-        Self { started, kept, pending, failed: BTreeMap::new(), release, gathers: false }
+        Self { started, retained, pending, failed: BTreeMap::new(), release, is_gathering: false }
     }
 
-    /// A rank's script has ended; `status` if it had one.
+    /// Records the end of a rank's script; `status` is `None` if the script could not be started.
     pub(super) fn ended(&mut self, rank: u32, status: Option<WaitStatus>) -> Next {
         self.pending.remove(&rank);
         if let Some(status) = status.filter(|status| !status.is_success()) {
@@ -51,9 +51,9 @@ impl Run {
             return Next::Complete;
         }
         match self.release {
-            Release::Each => self.kept.free(&Idset::from(rank)),
-            Release::After(seconds) if !self.gathers => {
-                self.gathers = true;
+            Release::Each => self.retained.free(&Idset::from(rank)),
+            Release::After(seconds) if !self.is_gathering => {
+                self.is_gathering = true;
                 return Next::Gather(seconds);
             }
             Release::After(_) | Release::Together => {}
@@ -61,21 +61,21 @@ impl Run {
         Next::Nothing
     }
 
-    /// The time of the first batch is over: from now on each rank goes back at once.
+    /// Releases the ranks that have been gathered; later ones are released one by one.
     pub(super) fn gathered(&mut self) {
-        let done = self.kept.resources().ranks().difference(&self.pending());
-        self.kept.free(&done);
+        let done = self.retained.resources().ranks().difference(&self.pending());
+        self.retained.free(&done);
         self.release = Release::Each;
     }
 
-    /// Sends a signal to the scripts of some ranks, or of all.
+    /// Sends a signal to the scripts of these ranks, or of all ranks.
     pub(super) fn signal(&self, signum: i32, ranks: Option<&Idset>) {
         let chosen = |rank: u32| ranks.is_none_or(|ranks| ranks.contains(rank));
         let chosen = self.pending.iter().filter(|(rank, _)| chosen(**rank));
         chosen.for_each(|(_, script)| script.send(signum));
     }
 
-    /// Which scripts failed, and how, if any did.
+    /// The ranks whose scripts have failed, and a description of the failure; `None` if none has failed.
     pub(super) fn failure(&self) -> Option<(Idset, String)> {
         let mut how = self.failed.values().map(|status| match status.signaled() {
             Some(signal) => signal_text(signal),
@@ -91,12 +91,12 @@ impl Run {
         self.pending.keys().copied().collect()
     }
 
-    /// As Flux tells it.
+    /// The query data, with the keys of Flux.
     pub(super) fn to_json(&self) -> Value {
         json!({
             "t_start": self.started.as_secs(),
             "pending": self.pending().to_string(),
-            "allocated": self.kept.resources().ranks().to_string(),
+            "allocated": self.retained.resources().ranks().to_string(),
         })
     }
 }

@@ -1,11 +1,11 @@
-//! What `limits` limits, and by how much.
+//! The configuration of `limits`.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use jobtap_core::prelude::*;
 
-/// Whose jobs are counted together.
+/// The user, bank or queue whose jobs are counted together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Scope {
     User(Uid),
@@ -24,7 +24,7 @@ impl fmt::Display for Scope {
 }
 
 impl Scope {
-    /// Those that a job counts in.
+    /// The scopes of a job.
     pub(super) fn of(job: JobRef<'_>) -> impl Iterator<Item = Scope> {
         let bank = job.jobspec().attribute("bank").and_then(|bank| bank.as_str());
         let queue = job.jobspec().queue().map(|queue| Scope::Queue(queue.to_owned()));
@@ -64,7 +64,7 @@ impl Limit {
         bound(self.nodes)
     }
 
-    /// These, and where they say nothing, those.
+    /// These limits, completed by others.
     fn or(self, general: &Limit) -> Limit {
         Limit {
             running: self.running.or(general.running),
@@ -118,7 +118,7 @@ impl Settings {
         users.chain(banks).chain(queues).try_for_each(|(place, limit)| limit.check(&place))
     }
 
-    /// What counts for a scope.
+    /// The limits of a scope.
     pub(super) fn limit(&self, scope: &Scope) -> Limit {
         let (own, general) = match scope {
             Scope::User(user) => (self.users.get(user), &self.user),

@@ -1,4 +1,4 @@
-//! The configuration of `perilog`: Flux's keys and the words in which Flux refuses them.
+//! The configuration of `perilog`, with the keys and the messages of Flux.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::unpack::unpack;
 
-/// What is read of the instance's configuration. The tables stay raw: their mistakes have Flux's
-/// texts.
+/// The part of the instance's configuration that the plugin reads. The tables are read later, so that
+/// errors have the messages of Flux.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Watched {
@@ -40,7 +40,7 @@ struct ScriptKeys {
     kill_timeout: f64,
     per_rank: bool,
     cancel_on_exception: Option<bool>,
-    /// All scripts are started at once, so that there is nothing to leave out after an error.
+    /// Accepted for Flux; without effect, since all scripts are started at the same time.
     #[serde(rename = "exit-on-first-error")]
     _exit_on_first_error: bool,
     on_restart: Option<OnRestart>,
@@ -60,7 +60,7 @@ struct LogKeys {
     log_ignore: Option<Value>,
 }
 
-/// What is to be run, and which of its output is not worth a line in the log.
+/// The prolog and the epilog, and which output is not logged.
 #[derive(Debug, Default)]
 pub(super) struct Config {
     pub(super) prolog: Option<Arc<Script>>,
@@ -68,7 +68,7 @@ pub(super) struct Config {
     pub(super) ignore: Arc<[Regex]>,
 }
 
-/// A prolog or an epilog, in the form in which a query tells it.
+/// A prolog or an epilog. Serialized for the query data.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Script {
     #[serde(skip)]
@@ -76,12 +76,12 @@ pub(super) struct Script {
     command: Vec<String>,
     pub(super) per_rank: bool,
     pub(super) cancel_on_exception: bool,
-    /// In seconds; 0 is for ever.
+    /// The time limit in seconds; 0 means no limit.
     timeout: f64,
-    /// How long it has to end by itself after SIGTERM, in seconds.
+    /// The time from SIGTERM to SIGKILL in seconds.
     #[serde(rename = "kill-timeout")]
     kill_timeout: f64,
-    /// It begins again when the manager was restarted while it ran.
+    /// Whether the script is run again if the manager restarts while it runs.
     #[serde(skip)]
     pub(super) rerun: bool,
 }
@@ -106,7 +106,7 @@ impl Config {
         })
     }
 
-    /// The prolog or epilog, if it begins again after a restart.
+    /// The prolog or epilog, if it is run again after a restart.
     pub(super) fn to_rerun(&self, perilog: Perilog) -> Option<Arc<Script>> {
         let script = if perilog == Perilog::Prolog { &self.prolog } else { &self.epilog };
         script.clone().filter(|script| script.rerun)
@@ -145,7 +145,7 @@ impl Script {
         })
     }
 
-    /// Its processes for a job: on all ranks of the job, or once, on the manager's own.
+    /// The processes for a job: one on each rank of the job, or a single one on the rank of the manager.
     pub(super) fn bulk(&self, job: JobRef<'_>) -> Bulk {
         let mut words = self.command.iter().cloned();
         let process = Process::new(words.next().unwrap_or_default()).args(words).for_job(job);
@@ -153,12 +153,13 @@ impl Script {
         let bulk = Bulk::new(&ranks.unwrap_or_else(|| Idset::from(0)), process)
             .kill_timeout(self.kill_timeout);
         let bulk = if self.timeout > 0.0 { bulk.timeout(self.timeout) } else { bulk };
-        // The job of a prolog is lost by then. What an epilog cleans must be clean on every rank.
+        // When the prolog fails on one rank, the job fails, so the others can be stopped. An epilog
+        // has to clean every rank.
         if self.perilog == Perilog::Prolog { bulk.give_up_when_late() } else { bulk }
     }
 }
 
-/// Lines that match one of these are not logged; empty ones if nothing is said.
+/// The regular expressions of lines that are not logged. The default matches empty lines.
 fn log_ignore(table: &Value) -> Result<Vec<Regex>, ConfError> {
     let wrong = |text: &str| ConfError::new(format!("error parsing log-ignore: {text}"));
     let keys: LogKeys = unpack(table)?;
@@ -188,13 +189,13 @@ mod tests {
     }
 
     #[test]
-    fn without_a_table_there_is_nothing_to_run() {
+    fn without_a_table_there_is_no_script() {
         let config = read(json!({"exec": {"imp": "/usr/libexec/imp"}})).unwrap();
         assert!(config.prolog.is_none() && config.epilog.is_none());
     }
 
     #[test]
-    fn what_is_not_said_has_flux_s_defaults() {
+    fn defaults_are_those_of_flux() {
         let tables = json!({"prolog": {"command": ["a", "b"]}, "epilog": {"kill-timeout": 0}});
         let config = read(json!({"job-manager": tables, "exec": {"imp": "imp"}})).unwrap();
         let prolog = config.prolog.unwrap();
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn no_time_limit_is_written_in_two_ways() {
+    fn zero_and_infinity_mean_no_time_limit() {
         for timeout in ["0", "infinity"] {
             let table = json!({"command": ["true"], "timeout": timeout});
             let config = read(json!({"job-manager": {"prolog": table}})).unwrap();
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_in_flux_s_words() {
+    fn errors_have_the_text_of_flux() {
         for which in ["prolog", "epilog"] {
             for (table, text) in [
                 (json!({"command": "true"}), "command must be an array".to_owned()),

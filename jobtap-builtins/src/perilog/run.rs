@@ -1,4 +1,4 @@
-//! One prolog or epilog of a job at work, and what it comes to.
+//! A running prolog or epilog of one job, and its failures.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::conf::Script;
 
-/// See the module.
+/// A running prolog or epilog of one job.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) script: Arc<Script>,
@@ -21,7 +21,7 @@ impl Run {
     pub(super) fn query(&self, now: Timestamp) -> Value {
         let waiting = self.bulk.queued();
         let active = self.bulk.active().difference(&waiting);
-        let mut told = json!({
+        let mut data = json!({
             "name": self.script.perilog.word(),
             "state": match self.bulk.stopped() {
                 None if active.is_empty() && !waiting.is_empty() => "waiting",
@@ -35,26 +35,26 @@ impl Run {
             "waiting": waiting.len(),
             "waiting_ranks": waiting.to_string(),
         });
-        if let (Some(deadline), Some(told)) = (self.bulk.deadline(), told.as_object_mut()) {
-            told.insert("remaining_time".to_owned(), (deadline - now).max(0.0).into());
+        if let (Some(deadline), Some(data)) = (self.bulk.deadline(), data.as_object_mut()) {
+            data.insert("remaining_time".to_owned(), (deadline - now).max(0.0).into());
         }
-        told
+        data
     }
 }
 
-/// What went wrong with a prolog or epilog.
+/// How a prolog or epilog failed.
 pub(super) struct Trouble {
-    /// For the job's exception: what, and on which ranks.
+    /// The text and the ranks for the exception of the job.
     pub(super) note: String,
     pub(super) ranks: Idset,
-    /// For the nodes that jobs should keep off: where something hangs, and of a script that is run on
-    /// each rank, where it failed.
+    /// The reason and the ranks to drain: those where a process had to be killed and, for per-rank
+    /// scripts, those where it failed.
     pub(super) reason: &'static str,
     pub(super) unfit: Idset,
 }
 
 impl Trouble {
-    /// None when all is well, or the job was ended before.
+    /// The failure; `None` if there was none or if the processes were stopped on request.
     pub(super) fn of(script: &Script, end: &BulkEnd) -> Option<Self> {
         let failed = end.failed();
         let unfit = if script.per_rank { failed.clone() } else { end.killed.clone() };
@@ -71,7 +71,7 @@ impl Trouble {
     }
 }
 
-/// How the worst of them ended. Shells tell of a signal by 128 and its number.
+/// Describes the worst status. An exit code above 128 is a signal, by the convention of shells.
 fn ending(status: WaitStatus) -> String {
     match status.exit_code().unwrap_or(u8::MAX) {
         code @ 129.. => format!("killed by signal {}", code - 128),

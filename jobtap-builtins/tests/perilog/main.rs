@@ -287,7 +287,7 @@ fn an_epilog_is_canceled_where_the_site_says_so() {
 }
 
 #[test]
-fn a_prolog_that_is_not_canceled_runs_to_its_end_before_the_epilog() {
+fn an_uncanceled_prolog_ends_before_the_epilog_starts() {
     let prolog = json!({"command": ["pro"], "cancel-on-exception": false});
     let mut m = manager(prolog, json!({"command": ["epi"]}));
     let id = m.submit(TestJob::new()).unwrap();
@@ -451,7 +451,7 @@ fn a_node_that_is_drained_already_keeps_its_reason() {
 }
 
 #[test]
-fn an_epilog_that_fails_on_some_ranks_is_noted_with_them_and_not_grave() {
+fn a_failed_epilog_raises_an_exception_naming_its_ranks() {
     let epilog = json!({"command": ["epi"], "per-rank": true});
     let mut m = manager_on(2, conf(Value::Null, epilog));
     let id = m.submit(TestJob::new().nodes(2).ntasks(2)).unwrap();

@@ -108,6 +108,7 @@ impl Core {
 
     /// Answers a request, once all that was caused so far is durable.
     pub(super) fn reply(&mut self, to: ReplyTo, result: Result<Value, RequestError>) {
+        // Behind the writes of this input, so that nothing is acknowledged that is not durable.
         self.effects.after.push(Effect::Reply { to, result });
     }
 

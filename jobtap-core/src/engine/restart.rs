@@ -186,6 +186,7 @@ pub(super) fn resume(core: &mut Core, id: JobId) {
     let state = record.job.state;
     if state == State::Sched {
         // Back to PRIORITY: the plugins that gave the priority may be others now.
+        // In front of what callbacks for earlier jobs may have posted.
         record.posted.queue.push_front(events::bare(core.clock.now, "flux-restart"));
     }
     core.agenda.push(Work::ApplyNextEvent(id));

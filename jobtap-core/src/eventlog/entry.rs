@@ -1,5 +1,7 @@
-//! One event and its line in the log. What reads a log decides what a job is, so a line that is
-//! not exactly one event is an error and never skipped.
+//! One event and its line in an eventlog.
+//!
+//! The state of a job follows from its eventlog, so a line that isn't exactly one event is an error and
+//! never skipped.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,12 +10,42 @@ use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use crate::job::{KNOWN_EVENTS, Timestamp};
+use crate::job::Timestamp;
+
+/// The names of the events of RFC 21.
+///
+/// The store refers to them by their position, so a new one is appended and none is ever removed.
+pub(crate) const KNOWN_EVENTS: [&str; 24] = [
+    "submit",
+    "validate",
+    "dependency-add",
+    "dependency-remove",
+    "depend",
+    "priority",
+    "urgency",
+    "jobspec-update",
+    "resource-update",
+    "alloc",
+    "prolog-start",
+    "prolog-finish",
+    "start",
+    "finish",
+    "epilog-start",
+    "epilog-finish",
+    "release",
+    "free",
+    "clean",
+    "exception",
+    "memo",
+    "set-flags",
+    "flux-restart",
+    "annotations",
+];
 
 /// One event (RFC 18).
 ///
-/// `Display` and serde give the compact JSON object, with its keys in the order of the fields;
-/// other keys are ignored on reading.
+/// `Display` and serde write a compact JSON object, with the keys in the order of the fields. Other keys
+/// are ignored when an event is read.
 ///
 /// ```
 /// use jobtap_core::eventlog::EventEntry;
@@ -27,17 +59,17 @@ use crate::job::{KNOWN_EVENTS, Timestamp};
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EventEntry {
-    /// When it happened.
+    /// The time of the event.
     pub timestamp: Timestamp,
-    /// What happened, such as `submit`.
+    /// The name, such as `submit`.
     #[serde(deserialize_with = "event_name")]
     pub name: Cow<'static, str>,
-    /// The event's own data, in the order in which it was written.
+    /// The context: a JSON object that keeps its order of keys.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub context: Option<Map<String, Value>>,
 }
 
-/// A name that every log has is not kept once more for each event.
+/// Reads the name of an event. Known names are not allocated, since millions of events have them.
 fn event_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'static, str>, D::Error> {
     struct Name;
 
@@ -57,7 +89,7 @@ fn event_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'static,
     deserializer.deserialize_str(Name)
 }
 
-/// Refuses `null`, which `Option` alone would read as "no context".
+/// Reads a context. Refuses `null`, which `Option` would read as an absent context.
 fn present<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Map<String, Value>>, D::Error> {
@@ -65,7 +97,7 @@ fn present<'de, D: Deserializer<'de>>(
 }
 
 impl EventEntry {
-    /// An event with these parts.
+    /// An event with this time, name and context.
     pub fn new(
         timestamp: Timestamp,
         name: impl Into<Cow<'static, str>>,
@@ -74,7 +106,7 @@ impl EventEntry {
         Self { timestamp, name: name.into(), context }
     }
 
-    /// Checks what a new entry must have, for events whose parts come from outside.
+    /// Checks the time and the name, for new events that clients or plugins post.
     ///
     /// # Errors
     /// [`EntryError::Timestamp`] unless the time is positive and finite, [`EntryError::NoName`]
@@ -90,8 +122,8 @@ impl EventEntry {
         }
     }
 
-    /// What an `exception` event tells (RFC 21); none of another event, or of one without type and
-    /// severity.
+    /// The context of an `exception` event (RFC 21); `None` for other events, and if type or severity are
+    /// missing.
     ///
     /// ```
     /// use jobtap_core::eventlog::EventEntry;
@@ -110,7 +142,7 @@ impl EventEntry {
         Some(Raised { kind: text("type")?, severity, note: text("note").unwrap_or_default() })
     }
 
-    /// As [`exception`](Self::exception), of one that ends its job: severity 0.
+    /// Like [`exception`](Self::exception), but only for a fatal exception: one of severity 0.
     ///
     /// ```
     /// use jobtap_core::eventlog::EventEntry;
@@ -124,14 +156,14 @@ impl EventEntry {
         self.exception().filter(Raised::is_fatal)
     }
 
-    /// The entry's line in a log, with its newline. The timestamp must be finite, or the line
-    /// can't be read again.
+    /// The line of the entry in an eventlog, with a newline. The timestamp must be finite, as otherwise
+    /// the line couldn't be decoded again.
     #[must_use]
     pub fn encode(&self) -> String {
         format!("{self}\n")
     }
 
-    /// The entry of one line, with or without its newline.
+    /// Decodes one line, with or without its newline.
     ///
     /// # Errors
     /// [`EntryError::NotOneLine`] for a blank line or several lines, [`EntryError::NotAnObject`] or
@@ -141,7 +173,7 @@ impl EventEntry {
         if bare.contains('\n') || bare.trim().is_empty() {
             return Err(EntryError::NotOneLine);
         }
-        // Serde would also read an array of the fields.
+        // Serde would also accept an array of the fields.
         if !bare.trim_start().starts_with('{') {
             return Err(EntryError::NotAnObject);
         }
@@ -149,19 +181,19 @@ impl EventEntry {
     }
 }
 
-/// What an `exception` event tells: see [`EventEntry::exception`].
+/// The context of an `exception` event; see [`EventEntry::exception`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Raised<'e> {
     /// The type, such as `cancel` or `timeout`.
     pub kind: &'e str,
-    /// How grave, from 0, which ends the job, to 7.
+    /// The severity, from 0 (fatal) to 7.
     pub severity: i64,
-    /// Why, for the user; may be empty.
+    /// The reason, for users; may be empty.
     pub note: &'e str,
 }
 
 impl Raised<'_> {
-    /// Whether it ends the job.
+    /// Whether the exception is fatal: its severity is 0.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
         self.severity == 0
@@ -175,11 +207,10 @@ impl fmt::Display for EventEntry {
     }
 }
 
-/// Reads a whole log. The empty text is a log without events.
+/// Decodes a whole eventlog. The empty string is an eventlog without events.
 ///
 /// # Errors
-/// [`LogError`], with the number of the first line that is not an event, or that lacks its
-/// newline.
+/// [`LogError`] with the number of the first line that is not an event, or that lacks its newline.
 ///
 /// ```
 /// use jobtap_core::eventlog::decode_log;
@@ -198,37 +229,37 @@ pub fn decode_log(text: &str) -> Result<Vec<EventEntry>, LogError> {
         .collect()
 }
 
-/// Why something is not an event (`EINVAL`).
+/// Why a line or its parts are not an event (`EINVAL`).
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum EntryError {
-    /// A blank line, or more than one line.
+    /// The text is a blank line, or has more than one line.
     #[error("expected one event in one line")]
     NotOneLine,
-    /// The log ends within a line.
+    /// The eventlog ends within a line.
     #[error("the line does not end with a newline: the log may have been cut off")]
     NoNewline,
-    /// Some other kind of JSON, or no JSON at all.
+    /// The line is not a JSON object.
     #[error("malformed event: expected a JSON object")]
     NotAnObject,
-    /// Not one JSON object with a number `timestamp`, a string `name` and at most an object
+    /// The line is not one JSON object with a number `timestamp`, a string `name` and, optionally, an object
     /// `context`.
     #[error("malformed event: {message} at column {column}")]
     Malformed {
         /// What is wrong.
         message: String,
-        /// Where it was noticed, in bytes from 1.
+        /// The column of the error, in bytes from 1.
         column: usize,
     },
-    /// A new entry needs a time after the UNIX epoch.
+    /// The time of a new entry is not after the UNIX epoch, or not finite.
     #[error("invalid event timestamp {0}: it must be positive and finite")]
     Timestamp(f64),
-    /// A new entry needs a name.
+    /// The name of a new entry is empty.
     #[error("an event's name can't be empty")]
     NoName,
 }
 
 impl EntryError {
-    /// The line in the parser's own place would be 1 for every line of a log.
+    /// Removes the line number from the parser's message, since it would always be 1.
     fn malformed(error: &serde_json::Error) -> Self {
         let text = error.to_string();
         let place = format!(" at line {} column {}", error.line(), error.column());
@@ -239,13 +270,13 @@ impl EntryError {
     }
 }
 
-/// The place of a fault in a log.
+/// The error of a line of an eventlog.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("eventlog line {line}: {error}")]
 pub struct LogError {
-    /// The line, from 1.
+    /// The number of the line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// What is wrong with the line.
     pub error: EntryError,
 }
 
@@ -264,7 +295,7 @@ mod tests {
     const VALIDATE: &str = "{\"timestamp\":1700000000.26,\"name\":\"validate\"}\n";
 
     #[test]
-    fn a_log_reads_and_writes_byte_for_byte() {
+    fn an_eventlog_round_trips_byte_for_byte() {
         let text = format!("{SUBMIT}{VALIDATE}");
         let entries = decode_log(&text).unwrap();
         assert_eq!(entries[0].name, "submit");
@@ -276,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn the_empty_log_has_no_events() {
+    fn the_empty_eventlog_has_no_events() {
         assert!(decode_log("").unwrap().is_empty());
     }
 
@@ -287,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_one_event_is_refused() {
+    fn refuses_lines_that_are_not_one_event() {
         for line in [
             "{}",
             "{",
@@ -314,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_error_names_its_line() {
+    fn an_error_names_the_line() {
         for (text, line) in [
             (format!("{SUBMIT}\n{VALIDATE}"), 2),
             (format!("{SUBMIT}{{\n"), 2),
@@ -330,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_off_log_is_noticed() {
+    fn refuses_a_truncated_eventlog() {
         for text in [VALIDATE.trim_end().to_owned(), format!("{SUBMIT}x")] {
             assert_eq!(decode_log(&text).unwrap_err().error, EntryError::NoNewline);
         }
@@ -347,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn context_keeps_its_order() {
+    fn the_context_keeps_its_order_of_keys() {
         let context = json!({"z": 1, "a": "x\ny"});
         let entry = EventEntry::new(Timestamp(2.5), "memo", context.as_object().cloned());
         let line = "{\"timestamp\":2.5,\"name\":\"memo\",\"context\":{\"z\":1,\"a\":\"x\\ny\"}}\n";
@@ -387,7 +418,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_read_or_refused(text in "\\PC*|[{}:,\"a-z0-9 \n]*") {
+        fn accepted_text_round_trips(text in "\\PC*|[{}:,\"a-z0-9 \n]*") {
             if let Ok(log) = decode_log(&text) {
                 let written: String = log.iter().map(EventEntry::encode).collect();
                 prop_assert_eq!(decode_log(&written).unwrap(), log);

@@ -1,5 +1,5 @@
-//! Shows eventlogs to people and scripts. What a line's time looks like depends on the lines
-//! before it, so the formatter keeps state and one formatter serves one log.
+//! Formats eventlogs for people and scripts. The form of a time may depend on earlier lines, so a
+//! formatter has state and is used for one eventlog.
 
 use std::fmt::Write;
 use std::str::FromStr;
@@ -7,13 +7,13 @@ use std::str::FromStr;
 use super::EventEntry;
 use crate::job::Timestamp;
 
-/// How an entry is shown.
+/// The format of an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum EntryFormat {
     /// `TIME NAME KEY=VALUE…`
     #[default]
     Text,
-    /// The entry as it stands in the log, whatever the time format.
+    /// The JSON of the entry as in the eventlog, regardless of the time format.
     Json,
 }
 
@@ -29,7 +29,7 @@ impl FromStr for EntryFormat {
     }
 }
 
-/// How an entry's time is shown in text.
+/// The format of an entry's time in text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TimeFormat {
     /// Seconds since the UNIX epoch: `1699995759.537775`.
@@ -39,8 +39,8 @@ pub enum TimeFormat {
     Iso,
     /// Seconds since the first entry: `0.022011`.
     Offset,
-    /// The minute when it changes, the seconds since that entry otherwise: `[Nov14 21:02]`,
-    /// `[  +0.022011]`.
+    /// The date and the minute for the first entry of a minute, `[Nov14 21:02]`, and the seconds since then
+    /// for the following entries, `[  +0.022011]`.
     Human,
 }
 
@@ -58,20 +58,20 @@ impl FromStr for TimeFormat {
     }
 }
 
-/// A name that is no format (`EINVAL`).
+/// Why a text is not the name of a format (`EINVAL`).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// No [`EntryFormat`].
+    /// The text is not an [`EntryFormat`].
     #[error("invalid format type `{0}`: use text or json")]
     Entry(String),
-    /// No [`TimeFormat`].
+    /// The text is not a [`TimeFormat`].
     #[error("invalid time-format type `{0}`: use raw, iso, offset or human")]
     Time(String),
 }
 
-/// The viewer's time zone. A closure from a time to its offset is one.
+/// The time zone of the reader, also implemented by closures from a time to its UTC offset.
 pub trait Zone {
-    /// Local time minus UTC at that time, in seconds.
+    /// Local time minus UTC at `at`, in seconds.
     fn utc_offset(&self, at: Timestamp) -> i32;
 }
 
@@ -81,7 +81,7 @@ impl<F: Fn(Timestamp) -> i32> Zone for F {
     }
 }
 
-/// UTC as [`Zone`].
+/// UTC as a [`Zone`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Utc;
 
@@ -91,16 +91,16 @@ impl Zone for Utc {
     }
 }
 
-/// An entry's time as text.
+/// The formatted time of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimeText {
     /// The text.
     pub text: String,
-    /// Whether it is a new minute in [`TimeFormat::Human`], which viewers set off.
+    /// Whether the entry is the first one of a minute in [`TimeFormat::Human`], which tools highlight.
     pub dated: bool,
 }
 
-/// Formats the entries of one log, in their order.
+/// Formats the entries of one eventlog, in order.
 ///
 /// ```
 /// use jobtap_core::eventlog::format::{EntryFormat, Formatter, TimeFormat, Utc};
@@ -123,12 +123,12 @@ pub struct Formatter<Z> {
 }
 
 impl<Z: Zone> Formatter<Z> {
-    /// A formatter for a log from its start, for a viewer in `zone`.
+    /// A formatter for one eventlog, which shows times in `zone`.
     pub fn new(entry: EntryFormat, time: TimeFormat, zone: Z) -> Self {
         Self { entry, time, zone, first: None, dated: None }
     }
 
-    /// The next entry's line, without newline.
+    /// Formats the next entry as a line without newline.
     pub fn format(&mut self, entry: &EventEntry) -> String {
         match self.entry {
             EntryFormat::Json => entry.to_string(),
@@ -145,7 +145,7 @@ impl<Z: Zone> Formatter<Z> {
         }
     }
 
-    /// The next entry's time alone, for viewers that lay out the line themselves.
+    /// Formats the time of the next entry only, for tools with their own line layout.
     pub fn time(&mut self, entry: &EventEntry) -> TimeText {
         let at = entry.timestamp;
         let first = *self.first.get_or_insert(at);
@@ -179,9 +179,9 @@ impl<Z: Zone> Formatter<Z> {
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// A time on the viewer's calendar and clock.
+/// A time in the time zone of the reader.
 struct LocalTime {
-    /// Whole seconds of local time since 1970.
+    /// Whole seconds since 1970 in local time.
     secs: i64,
     micros: u32,
     utc_offset: i32,
@@ -192,7 +192,7 @@ impl LocalTime {
         let whole = at.as_secs().floor();
         Self {
             secs: (whole as i64).saturating_add(utc_offset.into()),
-            // A time just before 1970 is rounded to a whole second after `whole`.
+            // For a time just before 1970 the fraction may be rounded up to a whole second.
             micros: (((at.as_secs() - whole) * 1e6) as u32).min(999_999),
             utc_offset,
         }
@@ -202,7 +202,7 @@ impl LocalTime {
         self.secs.div_euclid(60) == other.secs.div_euclid(60)
     }
 
-    /// Hour, minute and second.
+    /// Hour, minute and second of the day.
     fn clock(&self) -> (i64, i64, i64) {
         let secs = self.secs.rem_euclid(86400);
         (secs / 3600, secs / 60 % 60, secs % 60)
@@ -210,15 +210,15 @@ impl LocalTime {
 
     /// Year, month (1..=12) and day (1..=31) in the Gregorian calendar.
     fn date(&self) -> (i64, i64, i64) {
-        // Counted from 1 March of the year 0, so that a leap day is the last day of its year and
-        // every 400 years have the same number of days.
+        // Days are counted from 1 March of the year 0, so that a leap day is the last day of its year and
+        // each period of 400 years has the same number of days.
         let days = self.secs.div_euclid(86400) + 719_468;
         let era = days.div_euclid(146_097);
         let day_of_era = days.rem_euclid(146_097);
         let year_of_era =
             (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
         let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        // March to January come in groups of five months with 153 days.
+        // From March on, each group of five months has 153 days.
         let months_since_march = (5 * day_of_year + 2) / 153;
         let day = day_of_year - (153 * months_since_march + 2) / 5 + 1;
         let month = (months_since_march + 2) % 12 + 1;
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn time_vectors() {
+    fn formats_times_like_flux() {
         let raw = ["1699995759.537775", "1699995759.559785", "1700074161.024081"];
         assert_eq!(shown("raw", Utc, &TIMES), raw);
         let offset = ["0.000000", "0.022011", "78401.486306"];
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn human_counts_from_the_last_date_in_the_same_minute() {
+    fn human_counts_from_the_first_entry_of_a_minute() {
         let times = [60.0, 61.5, 119.0, 120.25, 121.0, 60.5];
         let human = [
             "[Jan01 00:01]",
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn format_names_are_read_in_any_case() {
+    fn format_names_are_case_insensitive() {
         assert_eq!("JSON".parse(), Ok(EntryFormat::Json));
         assert_eq!("Human".parse(), Ok(TimeFormat::Human));
         assert!("xml".parse::<EntryFormat>().is_err());
@@ -379,14 +379,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_time_is_shown(first in NUMBER, second in NUMBER, offset: i32) {
+        fn formats_any_time(first in NUMBER, second in NUMBER, offset: i32) {
             for format in ["raw", "iso", "offset", "human"] {
                 prop_assert_eq!(shown(format, |_| offset, &[first, second]).len(), 2);
             }
         }
 
         #[test]
-        fn dates_follow_each_other(day in -1_000_000..1_000_000i64) {
+        fn consecutive_days_have_consecutive_dates(day in -1_000_000..1_000_000i64) {
             let date = |day: i64| {
                 LocalTime { secs: day * 86400, micros: 0, utc_offset: 0 }.date()
             };

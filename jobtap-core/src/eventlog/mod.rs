@@ -1,6 +1,7 @@
-//! The eventlog (RFC 18): the append-only list of events that is the truth about a job.
+//! The eventlog (RFC 18): the append-only list of events that is the source of truth about a job.
 
 mod entry;
 pub mod format;
 
+pub(crate) use entry::KNOWN_EVENTS;
 pub use entry::{EntryError, EventEntry, LogError, Raised, decode_log};

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::job::KNOWN_EVENTS;
+use crate::eventlog::KNOWN_EVENTS;
 
 /// The name of a plugin's own event, for [`Cx::post_event`](crate::plugin::Cx::post_event). The names of
 /// RFC 21 belong to the job manager, since its events change the state of jobs.

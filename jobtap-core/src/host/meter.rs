@@ -105,6 +105,7 @@ impl Meter {
     #[cold]
     fn sample(&self, nanoseconds: u64) {
         let bucket = (nanoseconds.max(1).ilog2() as usize).min(BUCKETS - 1);
+        // Saturating, since a site's manager may run for years.
         if let Some(count) = self.samples.get(bucket) {
             count.set(count.get().saturating_add(1));
         }

@@ -61,6 +61,8 @@ pub fn arrange<'a>(
             (is_builtin(name) || !builtins_left)
                 && !waits.any(|n| unplaced.contains(n) && (is_builtin(n) || !is_builtin(name)))
         };
+        // A plugin waits for those declared to be earlier. A builtin ignores other plugins there, since it
+        // comes before them anyway, and waiting for them would never end.
         let Some(next) = left.iter().copied().find(|(_, name)| free(name)) else {
             return Err(unplaced.into_iter().collect());
         };

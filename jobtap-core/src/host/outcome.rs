@@ -166,6 +166,7 @@ impl Decisions {
 fn merge_notes(mine: &mut Map<String, Value>, later: Map<String, Value>) {
     for (key, note) in later {
         match (mine.get_mut(&key), note) {
+            // Objects merge key by key, so that two plugins can annotate one of them.
             (Some(Value::Object(inner)), Value::Object(more)) => merge_notes(inner, more),
             (_, note) => {
                 mine.insert(key, note);

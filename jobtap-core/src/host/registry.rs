@@ -175,6 +175,7 @@ impl RegistryBuilder {
     pub fn build(self) -> Result<Registry, RegistryError> {
         let mut by_name: BTreeMap<&'static str, &'static PluginDescriptor> = BTreeMap::new();
         for plugin in self.plugins {
+            // cargo links two versions of this crate into one binary without a warning.
             if plugin.sdk != SDK_VERSION {
                 return Err(RegistryError::Sdk { name: plugin.name, sdk: plugin.sdk });
             }

@@ -70,6 +70,7 @@ impl RemoteHandle {
         work: impl FnOnce() + Send + 'static,
     ) -> TimerKey {
         let key = TimerKey::next();
+        // Two steps, since only the manager's thread knows the host's time.
         self.work(Work::Call(Box::new(move |_, args| {
             let at = args.host.now() + seconds;
             due(at);

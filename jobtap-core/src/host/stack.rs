@@ -185,6 +185,8 @@ impl Bound {
     /// [`panicked`](Self::panicked).
     #[inline]
     pub fn call_uncaught(&self, args: &Args<'_>, ticks: &Ticks) -> (Called, u64) {
+        // Fails for a plugin that calls an author's own topic which it handles itself, directly or through
+        // other plugins.
         let Ok(mut slot) = self.instance.slot.try_borrow_mut() else {
             return (Err(Box::new(Fault::Busy)), 0);
         };
@@ -257,6 +259,7 @@ impl Stack {
     pub fn remove(&mut self, leaves: impl Fn(&Instance) -> bool) -> Vec<Rc<Instance>> {
         let removed: Vec<_> = self.plugins.extract_if(.., |plugin| leaves(plugin)).collect();
         for plugin in &removed {
+            // A dispatch under way may still have its handlers in a list.
             plugin.removed.set(true);
         }
         self.bind();
@@ -311,6 +314,7 @@ impl Stack {
             if !(exact || bound.entry.key == "*" || bound.watches) || !asks(bound.plugin()) {
                 continue;
             }
+            // The handlers of one plugin follow each other in the list, so looking at the last is enough.
             match found.last_mut().filter(|last| last.plugin() == bound.plugin()) {
                 None => found.push(bound.clone()),
                 Some(last) if rank(bound, member) > rank(last, member) => *last = bound.clone(),
@@ -328,6 +332,7 @@ impl Stack {
     }
 
     fn bind(&mut self) {
+        // The last list is that of authors' own topics, which have one id together.
         let mut topics = vec![Vec::new(); TopicId::COUNT + 1];
         for plugin in &self.plugins {
             bind_plugin(plugin, &mut topics);
@@ -369,6 +374,7 @@ fn bind_plugin(plugin: &Rc<Instance>, topics: &mut [Vec<Bound>]) {
         let keyed = info.name.ends_with(".*");
         let is_wildcard = matches!(info.type_name, "JobState" | "JobAny");
         if is_wildcard {
+            // Nothing calls a wildcard itself: its handlers are in the lists of the topics it stands for.
             list.truncate(before);
             continue;
         }

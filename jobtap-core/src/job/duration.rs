@@ -12,7 +12,7 @@ const MINUTE: f64 = 60.0;
 const HOUR: f64 = 60.0 * MINUTE;
 const DAY: f64 = 24.0 * HOUR;
 
-/// Digits that `Display` shows.
+/// Significant digits of `Display`.
 const DISPLAY_DIGITS: u8 = 6;
 
 /// A duration in seconds, never negative or NaN, possibly infinite (RFC 23).
@@ -33,10 +33,10 @@ const DISPLAY_DIGITS: u8 = 6;
 pub struct Fsd(f64);
 
 impl Fsd {
-    /// No time at all. Limits read it as "unlimited".
+    /// Zero seconds. As a limit it means "unlimited".
     pub const ZERO: Self = Self(0.0);
 
-    /// For ever.
+    /// The infinite duration.
     pub const INFINITY: Self = Self(f64::INFINITY);
 
     /// The duration of this many seconds.
@@ -45,20 +45,20 @@ impl Fsd {
     /// [`FsdError`] if `secs` is negative or NaN.
     pub fn from_secs(secs: f64) -> Result<Self, FsdError> {
         if secs >= 0.0 {
-            // Drops the sign of a negative zero.
+            // `abs` removes the sign of a negative zero.
             Ok(Self(secs.abs()))
         } else {
             Err(FsdError(secs.to_string()))
         }
     }
 
-    /// Seconds.
+    /// The number of seconds.
     #[must_use]
     pub const fn as_secs(self) -> f64 {
         self.0
     }
 
-    /// Whether it never ends.
+    /// Whether the duration is infinite.
     #[must_use]
     pub const fn is_infinite(self) -> bool {
         self.0.is_infinite()
@@ -70,7 +70,7 @@ impl Fsd {
         Duration::try_from_secs_f64(self.0).ok()
     }
 
-    /// This duration with `digits` significant digits. Messages about limits show two.
+    /// Formats the duration with `digits` significant digits. Messages about limits use two.
     ///
     /// ```
     /// use jobtap_core::job::Fsd;
@@ -158,14 +158,14 @@ fn parse(text: &str) -> Option<f64> {
     } else {
         (text.strip_suffix('s').unwrap_or(text), |number| number)
     };
-    // The standard parser would also take a sign, `nan` and `inf`.
+    // The standard library's parser would also accept a sign, `nan` and `inf`.
     let unsigned = number.starts_with(|first: char| first == '.' || first.is_ascii_digit());
     let secs = scale(number.parse().ok().filter(|_| unsigned)?);
     secs.is_finite().then_some(secs)
 }
 
-/// C's `%.*g`: `digits` significant digits, no trailing zeros, an exponent for the very large and
-/// the very small.
+/// Formats like C's `%.*g`: `digits` significant digits, no trailing zeros, and an exponent for very
+/// large and very small numbers.
 fn significant(number: f64, digits: u8) -> String {
     let digits = usize::from(digits.max(1));
     let rounded = format!("{number:.*e}", digits - 1);
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_forms_of_rfc_23_are_read() {
+    fn parses_the_forms_of_rfc_23() {
         for (text, secs) in [
             ("2ms", 0.002),
             ("500ms", 0.5),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_refused() {
+    fn refuses_invalid_durations() {
         for text in [
             "-1", "-1s", "nan", "1.0f", "1.0sec", "5S", "5M", "1us", "1w", "infs", "infd", "1h30m",
             "5 s", "1.5.2", "foo", "", "s", "ms", "m", ".", "+5", "0x1", " 5", "5 ", "1e400",
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn display_has_six_digits_and_the_fitting_unit() {
+    fn display_has_six_digits_and_a_suitable_unit() {
         for (secs, text) in [
             (0.0, "0s"),
             (0.001, "1ms"),
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn significant_digits_are_those_of_printf() {
+    fn significant_digits_agree_with_printf() {
         for (number, digits, text) in [
             (0.0, 6, "0"),
             (0.0001, 6, "0.0001"),
@@ -323,14 +323,14 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_read_or_refused(text in "\\PC*|[0-9.eE+-]{0,8}(ms|[smhd])?") {
+        fn accepted_text_is_a_valid_duration(text in "\\PC*|[0-9.eE+-]{0,8}(ms|[smhd])?") {
             if let Ok(duration) = text.parse::<Fsd>() {
                 prop_assert!(duration.as_secs() >= 0.0);
             }
         }
 
         #[test]
-        fn any_duration_is_shown(secs in prop::num::f64::ANY, digits: u8) {
+        fn display_of_any_duration_is_short(secs in prop::num::f64::ANY, digits: u8) {
             if let Ok(duration) = Fsd::from_secs(secs) {
                 prop_assert!(duration.format_digits(digits).parse::<Fsd>().is_ok());
             }

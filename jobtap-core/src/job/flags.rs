@@ -1,4 +1,4 @@
-//! What a submitter asks of the manager besides the jobspec.
+//! The flags that a submission has besides its jobspec.
 
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Submit flags: the `flags` of the `submit` event (RFC 21). Kept as an integer in serde.
+/// Submit flags: the `flags` of the `submit` event (RFC 21). Serialized as an integer.
 ///
 /// ```
 /// use jobtap_core::job::Flags;
@@ -21,11 +21,11 @@ use serde::{Deserialize, Serialize};
 pub struct Flags(u32);
 
 impl Flags {
-    /// None set.
+    /// No flags.
     pub const NONE: Self = Self(0);
     /// Record extra `debug.*` events.
     pub const DEBUG: Self = Self(2);
-    /// Keep the result until the submitter has waited for it.
+    /// Keep the result until the submitter has waited for the job.
     pub const WAITABLE: Self = Self(4);
     /// Skip the jobspec validator.
     pub const NOVALIDATE: Self = Self(8);
@@ -36,8 +36,8 @@ impl Flags {
     /// The flags with these bits.
     ///
     /// # Errors
-    /// [`FlagsError::UnknownBits`] for any other bit; Flux's bit 1, "signed already", never
-    /// leaves its client.
+    /// [`FlagsError::UnknownBits`] if there is any other bit. Flux's bit 1, "pre-signed", is used only
+    /// inside of its client.
     pub fn from_bits(bits: u32) -> Result<Self, FlagsError> {
         let known = Self::NAMES.iter().fold(0, |all, (flag, _)| all | flag.0);
         if bits & !known == 0 { Ok(Self(bits)) } else { Err(FlagsError::UnknownBits(bits)) }
@@ -98,7 +98,7 @@ impl fmt::Display for Flags {
 impl FromStr for Flags {
     type Err = FlagsError;
 
-    /// Reads a comma list of names; the empty text is no flag.
+    /// Reads names that are separated by commas. The empty string means no flags.
     fn from_str(text: &str) -> Result<Self, FlagsError> {
         let mut flags = Self::NONE;
         for word in text.split(',').filter(|_| !text.is_empty()) {
@@ -112,13 +112,13 @@ impl FromStr for Flags {
     }
 }
 
-/// Something that is not a submit flag.
+/// Why bits or a text are not submit flags.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FlagsError {
-    /// Bits without a meaning.
+    /// A bit that no flag has.
     #[error("invalid job flags {0}: the known bits are 2, 4 and 8")]
     UnknownBits(u32),
-    /// A name without a meaning.
+    /// A name that no flag has.
     #[error("Unknown flag {0}: use debug, waitable or novalidate")]
     UnknownName(String),
 }
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_make_a_set() {
+    fn parses_a_list_of_names() {
         assert_eq!("".parse(), Ok(Flags::NONE));
         assert_eq!("novalidate,debug".parse(), Ok(Flags::DEBUG | Flags::NOVALIDATE));
         assert_eq!((Flags::DEBUG | Flags::NOVALIDATE).to_string(), "debug,novalidate");
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bits_are_refused() {
+    fn refuses_unknown_bits() {
         for bits in [1, 16, 1 << 31, 3] {
             assert_eq!(Flags::from_bits(bits), Err(FlagsError::UnknownBits(bits)));
         }
@@ -158,7 +158,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_read_or_its_unknown_word_named(
+        fn text_is_parsed_or_its_unknown_name_reported(
             text in "\\PC*|((debug|waitable|novalidate|x),?){0,4}",
         ) {
             match text.parse::<Flags>() {

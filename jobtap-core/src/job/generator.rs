@@ -1,17 +1,18 @@
-//! Issues job ids (RFC 19) without reading a clock: the caller passes the time, so that an
-//! instance in virtual time issues the same ids at every run.
+//! Issues job ids (RFC 19).
+//!
+//! The caller passes the time, so that an instance in virtual time issues the same ids in every run.
 
 use super::JobId;
 
-/// Ids that share one millisecond.
+/// The number of ids of one millisecond.
 const IDS_PER_MS: u64 = 1024;
 
-/// One past the largest timestamp that an id can hold.
+/// The first timestamp that is too large for an id.
 const END_OF_TIME: u64 = 1 << 40;
 
-/// The source of new job ids of one instance, as its only generator (id 0).
+/// Issues the job ids of one instance, as its only generator (generator id 0).
 ///
-/// Ids grow strictly, over restarts too, whatever the clock does.
+/// Ids increase strictly, also over restarts and when the clock is set back.
 ///
 /// ```
 /// use jobtap_core::job::{IdGenerator, JobId};
@@ -29,7 +30,7 @@ pub struct IdGenerator {
 }
 
 impl IdGenerator {
-    /// A generator for an instance whose highest id so far is `max_jobid`; `None` for a fresh one.
+    /// A generator for an instance whose highest id so far is `max_jobid`; `None` for a new instance.
     #[must_use]
     pub fn new(max_jobid: Option<JobId>) -> Self {
         let offset = max_jobid.map_or(0, JobId::timestamp_ms) + 1;
@@ -38,10 +39,10 @@ impl IdGenerator {
 
     /// The next id, where `now` is the number of milliseconds since the instance started.
     ///
-    /// When a millisecond's ids are used up the next millisecond's are taken before their time.
+    /// When the ids of a millisecond are used up, ids of the next one are issued early.
     ///
     /// # Errors
-    /// [`IdsExhausted`] when the time no longer fits an id, 34.8 years after the first start.
+    /// [`IdsExhausted`] if the time no longer fits into an id, 34.8 years after the first start.
     pub fn next(&mut self, now: u64) -> Result<JobId, IdsExhausted> {
         let clock = self.offset.saturating_add(now);
         let (timestamp, sequence) = if clock > self.timestamp {
@@ -60,7 +61,7 @@ impl IdGenerator {
     }
 }
 
-/// The instance is too old for another job id.
+/// The instance is so old that its time no longer fits into a job id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no job ids are left: the instance's id epoch has ended; start with a new state directory")]
 pub struct IdsExhausted;
@@ -72,13 +73,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fresh_instance_begins_at_the_first_millisecond() {
+    fn a_new_instance_starts_at_the_first_millisecond() {
         let mut ids = IdGenerator::new(None);
         assert_eq!(ids.next(0), Ok(JobId::new(16777216)));
     }
 
     #[test]
-    fn a_restart_goes_on_above_the_highest_id() {
+    fn a_restart_continues_above_the_highest_id() {
         let highest = JobId::new(481 << 24 | 16383 << 10 | 1023);
         let mut ids = IdGenerator::new(Some(highest));
         assert_eq!(ids.next(0), Ok(JobId::new(482 << 24)));
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_millisecond_spills_into_the_next() {
+    fn a_full_millisecond_uses_ids_of_the_next() {
         let mut ids = IdGenerator::new(None);
         let issued: Vec<_> = (0..1025).map(|_| ids.next(4).unwrap().as_u64()).collect();
         assert_eq!(issued[0], 5 << 24);
@@ -97,14 +98,14 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_goes_back_does_not_lower_ids() {
+    fn ids_increase_when_the_clock_is_set_back() {
         let mut ids = IdGenerator::new(None);
         assert_eq!(ids.next(100), Ok(JobId::new(101 << 24)));
         assert_eq!(ids.next(3), Ok(JobId::new(101 << 24 | 1)));
     }
 
     #[test]
-    fn the_end_of_the_epoch_is_an_error_and_changes_nothing() {
+    fn the_end_of_the_epoch_is_an_error_without_effect() {
         let mut ids = IdGenerator::new(None);
         assert_eq!(ids.next(u64::MAX), Err(IdsExhausted));
         assert_eq!(ids.next(0), Ok(JobId::new(1 << 24)));
@@ -119,7 +120,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ids_grow_strictly_over_clock_jumps_and_restarts(
+        fn ids_increase_over_clock_jumps_and_restarts(
             times in prop::collection::vec((0..5000u64, any::<bool>()), 1..200),
         ) {
             let mut ids = IdGenerator::new(None);

@@ -1,6 +1,8 @@
-//! Job ids are FLUIDs (RFC 19): 64 bits that sort by submission time and are unique without a
-//! shared counter. Users type and read them in several encodings, so parsing is lenient about
-//! which one, and strict about everything else.
+//! Job ids: FLUIDs (RFC 19), which are 64 bits that sort by submission time and are unique without a
+//! shared counter.
+//!
+//! Users type and read them in several encodings, so parsing accepts any encoding, but is strict
+//! within it.
 
 use std::fmt;
 use std::num::IntErrorKind;
@@ -10,25 +12,25 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::number_or_text::NumberOrText;
 
-/// The digits of RFC 19's base 58: no `0`, `O`, `I` or `l`, which readers confuse.
+/// The digits of RFC 19's base 58, without `0`, `O`, `I` and `l`, which are easily confused.
 const BASE58: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
 
-/// Longer texts are refused, even where leading zeros (`1`) would keep the value in range.
+/// The most base 58 digits that are accepted, even if leading zeros (`1`) keep the value in range.
 const MAX_BASE58_DIGITS: usize = 12;
 
-/// Marks an id in base 58.
+/// The prefix of an id in base 58.
 const F58_PREFIX: char = 'ƒ';
 
-/// The prefix for terminals that can't show `ƒ`.
+/// The ASCII form of the prefix, for terminals that can't show `ƒ`.
 const F58_PLAIN_PREFIX: char = 'f';
 
 /// The identity of a job (RFC 19).
 ///
-/// From the most significant bit: 40 bits of milliseconds since the instance began, 14 bits of
-/// generator id, 10 bits of sequence. Every `u64` is a valid id; `u64::MAX` is never issued,
-/// because Flux reads it as "any job".
+/// From the most significant bit on it consists of 40 bits for the milliseconds since the instance
+/// started, 14 bits for the generator id and 10 bits for the sequence number. Every `u64` is a valid
+/// id; `u64::MAX` is never issued, because it means "any job" in Flux.
 ///
-/// `Display` prints the base 58 form. In serde an id is written as an integer, and read from an
+/// `Display` writes the base 58 form. An id is serialized as an integer and deserialized from an
 /// integer or from a string in any [`Encoding`].
 ///
 /// ```
@@ -43,7 +45,7 @@ const F58_PLAIN_PREFIX: char = 'f';
 pub struct JobId(u64);
 
 impl JobId {
-    /// Bits below the timestamp.
+    /// The number of bits below the timestamp.
     pub(super) const TIMESTAMP_SHIFT: u32 = 24;
 
     /// The id with this value.
@@ -64,7 +66,7 @@ impl JobId {
         self.0 >> Self::TIMESTAMP_SHIFT
     }
 
-    /// This id as text.
+    /// The text of this id in `encoding`.
     #[must_use]
     pub fn encode(self, encoding: Encoding) -> String {
         match encoding {
@@ -118,7 +120,7 @@ impl fmt::Display for JobId {
 impl FromStr for JobId {
     type Err = JobIdError;
 
-    /// Reads any [`Encoding`], with white space around it.
+    /// Reads an id in any [`Encoding`]; white space around it is ignored.
     fn from_str(text: &str) -> Result<Self, JobIdError> {
         let trimmed = text.trim();
         let bare = trimmed.strip_prefix("job.").unwrap_or(trimmed);
@@ -180,7 +182,7 @@ fn parse_dothex(text: &str) -> Result<u64, Fault> {
 fn parse_words(text: &str) -> Result<u64, Fault> {
     let mut bytes = Vec::with_capacity(8);
     mnemonic::decode(text, &mut bytes).map_err(|_| Fault::Malformed)?;
-    // A word more is another group of four bytes.
+    // A seventh word starts another group of four bytes.
     if bytes.len() > 8 {
         return Err(Fault::TooLarge);
     }
@@ -194,14 +196,14 @@ fn parse_base58(digits: &str) -> Result<u64, Fault> {
     let mut value: u128 = 0;
     for digit in digits.bytes() {
         let digit = BASE58.iter().position(|&known| known == digit).ok_or(Fault::Malformed)?;
-        // 58^12 is below 2^71, so the sum can't overflow here.
+        // There are at most 12 digits and 58^12 is below 2^71, so this can't overflow.
         value = value * 58 + digit as u128;
     }
     u64::try_from(value).map_err(|_| Fault::TooLarge)
 }
 
 fn parse_radix(digits: &str, radix: u32) -> Result<u64, Fault> {
-    // `from_str_radix` would take a sign.
+    // `from_str_radix` would accept a sign.
     if !digits.chars().all(|digit| digit.is_digit(radix)) {
         return Err(Fault::Malformed);
     }
@@ -211,10 +213,10 @@ fn parse_radix(digits: &str, radix: u32) -> Result<u64, Fault> {
     })
 }
 
-/// A text that is not a job id.
+/// Why a text is not a job id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JobIdError {
-    /// No encoding has this form (`EINVAL`).
+    /// The text has the form of no encoding (`EINVAL`).
     #[error("invalid job id `{0}`: expected a form such as ƒuzzybunny, 1234 or 0x4d2")]
     Invalid(String),
     /// The number needs more than 64 bits (`ERANGE`).
@@ -222,7 +224,7 @@ pub enum JobIdError {
     Range(String),
 }
 
-/// The text forms of a job id (RFC 19). The names are read in any case.
+/// The text forms of a job id (RFC 19). Their names are parsed case-insensitively.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Encoding {
     /// Decimal: `6731191091817518`.
@@ -238,7 +240,7 @@ pub enum Encoding {
     F58,
     /// Base 58 in ASCII: `fuZZybuNNy`.
     F58Plain,
-    /// Six words to be spoken: `acrobat-academy-academy--academy-academy-academy`.
+    /// Six words, for spoken communication: `acrobat-academy-academy--academy-academy-academy`.
     Words,
 }
 
@@ -299,7 +301,7 @@ mod tests {
     ];
 
     #[test]
-    fn vectors_encode_and_decode_in_every_form() {
+    fn known_ids_round_trip_in_every_encoding() {
         for (value, hex, dothex, digits) in VECTORS {
             let id = JobId::new(value);
             for (encoding, text) in [
@@ -317,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn lenient_forms_are_accepted() {
+    fn accepts_spaces_prefixes_and_leading_zeros() {
         for (text, value) in [
             ("f111", 0),
             ("f111111111112", 1),
@@ -337,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_id_is_refused() {
+    fn refuses_malformed_ids() {
         for text in [
             "",
             " ",
@@ -381,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_more_than_64_bits_is_out_of_range() {
+    fn more_than_64_bits_are_out_of_range() {
         for text in ["18446744073709551616", "0x1ffffffffffffffff", "fjpXCZedGfVR", "fzzzzzzzzzzzz"]
         {
             assert_eq!(text.parse::<JobId>(), Err(JobIdError::Range(text.to_owned())));
@@ -389,13 +391,13 @@ mod tests {
     }
 
     #[test]
-    fn display_is_f58_and_keeps_columns() {
+    fn display_is_f58_and_respects_the_width() {
         assert_eq!(JobId::new(1234).to_string(), "ƒNH");
         assert_eq!(format!("{:>6}|", JobId::new(1234)), "   ƒNH|");
     }
 
     #[test]
-    fn encoding_names_are_read_in_any_case() {
+    fn encoding_names_are_case_insensitive() {
         assert_eq!("DotHex".parse(), Ok(Encoding::DotHex));
         assert_eq!("F58PLAIN".parse(), Ok(Encoding::F58Plain));
         assert_eq!("octal".parse::<Encoding>(), Err(UnknownEncoding("octal".to_owned())));
@@ -444,7 +446,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_read_or_refused_by_its_name(
+        fn text_is_parsed_or_quoted_in_the_error(
             text in prop_oneof![
                 "\\PC*",
                 "(job\\.)?[fƒ0x.+-]{0,4}[0-9a-zA-Z.]{0,20}",

@@ -1,5 +1,5 @@
-//! A job as plugins see it ([`Job`]), and the small values that it is made of: ids, states,
-//! urgencies, times. All of them are plain data, without I/O and without a clock.
+//! A job as plugins see it ([`Job`]) and the values that it consists of: ids, states, urgencies,
+//! times and so on. All of them are plain data, without I/O and without a clock.
 
 mod duration;
 mod flags;
@@ -32,5 +32,5 @@ pub(crate) use unread::{Blank, Unread};
 pub use urgency::{PRIORITY_MAX, PRIORITY_MIN, Urgency, UrgencyError};
 pub use user::{InvalidUid, Uid};
 pub use view::{Job, JobInfo};
-pub(crate) use view::{KNOWN_EVENTS, KnownDependency, Posted};
+pub(crate) use view::{KnownDependency, Posted};
 pub use wait_status::{WaitStatus, signal_text};

@@ -1,11 +1,13 @@
-//! Input that may be written as a number or as text. JSON has job ids and durations in both forms,
-//! and table keys (a weight per user id) are text in both JSON and TOML.
+//! Input that is either a number or a string.
+//!
+//! Job ids and durations occur in both forms in JSON, and keys of tables (such as user ids) are
+//! strings in both JSON and TOML.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
-/// A scalar as it stood in the input.
+/// A scalar of the input.
 #[derive(Debug)]
 pub(super) enum NumberOrText {
     Unsigned(u64),

@@ -1,4 +1,4 @@
-//! How a job ended (RFC 21), as listings show it.
+//! The result of an inactive job (RFC 21).
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::number_or_text::NumberOrText;
 use super::state::spells;
 
-/// The outcome of an inactive job. Spelled, numbered and kept like a [`State`](super::State).
+/// How an inactive job came out. Names, numbers and serialized form work like those of a
+/// [`State`](super::State).
 ///
 /// ```
 /// use jobtap_core::job::JobResult;
@@ -20,13 +21,13 @@ use super::state::spells;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum JobResult {
-    /// Finished with status 0.
+    /// The job finished with status 0.
     Completed = 1,
-    /// Finished with another status, or a fatal exception ended it.
+    /// The job finished with another status, or got a fatal exception.
     Failed = 2,
-    /// A user canceled it.
+    /// The job was canceled.
     Canceled = 4,
-    /// Its time limit was reached.
+    /// The job's time limit was reached.
     Timeout = 8,
 }
 
@@ -57,7 +58,7 @@ impl JobResult {
         }
     }
 
-    /// The letters: `CD`.
+    /// The abbreviation: `CD`.
     #[must_use]
     pub const fn short_name(self) -> &'static str {
         match self {
@@ -116,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_result_has_its_number_and_its_four_spellings() {
+    fn each_result_has_a_number_and_four_spellings() {
         for (result, value, short, long) in [
             (JobResult::Completed, 1, "CD", "COMPLETED"),
             (JobResult::Failed, 2, "F", "FAILED"),
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn json_writes_the_number_and_reads_the_name_too() {
+    fn json_writes_numbers_and_reads_names_too() {
         for result in JobResult::ALL {
             let json = serde_json::to_string(&result).unwrap();
             assert_eq!(json, result.value().to_string());
@@ -147,7 +148,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn only_the_names_are_read(
+        fn other_text_is_not_a_result(
             text in prop_oneof!["\\PC*", "[a-zA-Z]{1,2}", prop::sample::select(JobResult::ALL.to_vec())
                 .prop_map(|result| result.long_name().to_owned())],
         ) {

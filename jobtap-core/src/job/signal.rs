@@ -8,15 +8,15 @@ use serde_json::Value;
 
 use super::number_or_text::NumberOrText;
 
-/// Linux's signals by their numbers from 1.
+/// The names of Linux's signals, by number from 1 on.
 const NAMES: &[&str] = &[
     "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
     "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG",
     "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
 ];
 
-/// A signal, 1 to 64. Read from its number, or its name with or without `SIG`; written as its name,
-/// or its number if it has none.
+/// A signal, 1 to 64. Parsed from its number or from its name with or without `SIG`. Displayed as
+/// its name, or as its number if it has no name.
 ///
 /// ```
 /// use jobtap_core::job::Signal;
@@ -36,28 +36,28 @@ impl Signal {
     /// SIGTERM.
     pub const TERM: Signal = Signal(15);
 
-    /// The signal of this number; none below 1 and above 64.
+    /// The signal with this number; `None` below 1 and above 64.
     #[must_use]
     pub fn from_number(number: i64) -> Option<Self> {
         i32::try_from(number).ok().filter(|number| (1..=64).contains(number)).map(Self)
     }
 
-    /// Its number.
+    /// The number.
     #[must_use]
     pub const fn number(self) -> i32 {
         self.0
     }
 
-    /// Whether it is one of those above the named ones, which programs give a meaning of their own.
+    /// Whether it is a real-time signal, which has no name and a meaning that each program defines.
     #[must_use]
     pub const fn is_real_time(self) -> bool {
         self.0 > 31
     }
 
-    /// The signal, if it is one that jobs can be sent: a real-time one isn't.
+    /// Returns the signal if it can be sent to jobs.
     ///
     /// # Errors
-    /// [`SignalError::RealTime`].
+    /// [`SignalError::RealTime`] for real-time signals, which can't be sent.
     ///
     /// ```
     /// use jobtap_core::job::Signal;
@@ -69,10 +69,11 @@ impl Signal {
         if self.is_real_time() { Err(SignalError::RealTime(self.0)) } else { Ok(self) }
     }
 
-    /// The signal that a configuration names, by name or number, if jobs can be sent it.
+    /// Reads a signal from a configuration, by name or number.
     ///
     /// # Errors
-    /// Whatever is no such signal; the text doesn't name the key.
+    /// [`SignalError`] if the value isn't a signal that can be sent to jobs. The message doesn't name
+    /// the key of the configuration.
     ///
     /// ```
     /// use jobtap_core::job::Signal;
@@ -123,18 +124,18 @@ impl Serialize for Signal {
     }
 }
 
-/// Why a value names no signal that jobs can be sent.
+/// Why a value isn't a signal that can be sent to jobs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignalError {
-    /// No signal at all.
+    /// The value is not a signal.
     #[error("{0}")]
     Unknown(String),
-    /// A real-time signal, by its number.
+    /// The value is a real-time signal, with this number.
     #[error("{0} is a real-time signal, which can't be sent: use one from 1 to 31")]
     RealTime(i32),
 }
 
-/// A text that names no signal.
+/// A text that is not a signal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown signal `{0}`: expected a name such as SIGTERM, or a number from 1 to 64")]
 pub struct UnknownSignal(pub String);
@@ -144,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signals_are_known_by_name_and_number() {
+    fn parses_names_and_numbers() {
         for text in ["SIGTERM", "TERM", "sigterm", "15"] {
             assert_eq!(text.parse(), Ok(Signal::TERM));
         }
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn every_signal_round_trips() {
         for number in 1..=64 {
             let signal = Signal::from_number(number).unwrap();
             assert_eq!(signal.to_string().parse(), Ok(signal));

@@ -1,4 +1,4 @@
-//! The states of a job's life (RFC 21), with the names and numbers that users and logs know.
+//! The states of a job (RFC 21), with the names and numbers that users and eventlogs know.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,11 +7,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::number_or_text::NumberOrText;
 
-/// Where a job is in its life. The order is that of the life, and each number is one bit, so that
-/// a [`StateSet`](super::StateSet) can hold several.
+/// The state of a job. States are ordered as a job passes through them, and each number is one bit,
+/// so that a [`StateSet`](super::StateSet) can hold several.
 ///
-/// Read from its number or from the long or short name, in upper or in lower case; written as a
-/// number in serde and as the long name by `Display`.
+/// Parsed from the long or short name in upper or lower case, deserialized from a name or a number.
+/// Serialized as a number and displayed as the long name.
 ///
 /// ```
 /// use jobtap_core::job::State;
@@ -26,22 +26,22 @@ use super::number_or_text::NumberOrText;
 pub enum State {
     /// Submitted, not yet validated.
     New = 1,
-    /// Waits for its dependencies.
+    /// Waiting for its dependencies.
     Depend = 2,
-    /// Waits for a priority.
+    /// Waiting for a priority.
     Priority = 4,
-    /// Waits for resources.
+    /// Waiting for resources.
     Sched = 8,
-    /// Has resources: starts, runs or ends its tasks.
+    /// Has resources; its tasks start, run or end.
     Run = 16,
-    /// Gives its resources back.
+    /// Its resources are released.
     Cleanup = 32,
-    /// Over. Nothing is added to its log any more.
+    /// Finished. Its eventlog gets no more events.
     Inactive = 64,
 }
 
 impl State {
-    /// All states, in the order of a job's life.
+    /// All states, in the order in which a job passes through them.
     pub const ALL: [Self; 7] = [
         Self::New,
         Self::Depend,
@@ -78,7 +78,7 @@ impl State {
         }
     }
 
-    /// Whether a job has its resources: RUN or CLEANUP, which RFC 21 calls RUNNING together.
+    /// Whether a job in this state has resources: RUN or CLEANUP, the virtual state RUNNING of RFC 21.
     ///
     /// ```
     /// use jobtap_core::job::State;
@@ -105,7 +105,7 @@ impl State {
     }
 }
 
-/// Whether `text` is a spelling of the upper-case `name`: all upper or all lower case.
+/// Whether `text` is the upper-case `name`, in all upper or all lower case.
 pub(super) fn spells(text: &str, name: &str) -> bool {
     text == name
         || (text.eq_ignore_ascii_case(name) && !text.bytes().any(|byte| byte.is_ascii_uppercase()))
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_state_has_its_number_and_its_four_spellings() {
+    fn each_state_has_a_number_and_four_spellings() {
         for (state, value, short, long) in [
             (State::New, 1, "N", "NEW"),
             (State::Depend, 2, "D", "DEPEND"),
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn mixed_case_and_virtual_states_are_not_states() {
+    fn refuses_mixed_case_and_virtual_states() {
         for text in ["", "Sched", "sCHED", "PD", "pending", "running", "X"] {
             assert_eq!(text.parse::<State>(), Err(UnknownState(text.to_owned())));
         }
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn json_writes_the_number_and_reads_the_name_too() {
+    fn json_writes_numbers_and_reads_names_too() {
         for state in State::ALL {
             let json = serde_json::to_string(&state).unwrap();
             assert_eq!(json, state.value().to_string());
@@ -207,7 +207,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn only_the_names_are_read(
+        fn other_text_is_not_a_state(
             text in prop_oneof!["\\PC*", "[a-zA-Z]{1,2}", prop::sample::select(State::ALL.to_vec())
                 .prop_map(|state| state.long_name().to_owned())],
         ) {

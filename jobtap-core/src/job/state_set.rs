@@ -1,5 +1,5 @@
-//! Sets of states, with the virtual states that stand for several, and of results: what a user
-//! selects jobs by.
+//! Sets of states and results, by which users select jobs, with the virtual states that stand for
+//! several states.
 
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
@@ -12,8 +12,8 @@ use super::{JobResult, State};
 
 /// A set of states and, for inactive jobs, of results.
 ///
-/// It is read from a comma list of state, virtual state and result names, each in any of its four
-/// spellings; the empty text is the empty set. `Display` and serde write such a list.
+/// Parsed from names of states, virtual states and results, separated by commas, each in any of its
+/// four spellings. The empty string is the empty set. `Display` and serde write such a list.
 ///
 /// ```
 /// use jobtap_core::job::{JobResult, State, StateSet};
@@ -32,12 +32,12 @@ pub struct StateSet {
 }
 
 impl StateSet {
-    /// Nothing.
+    /// The empty set.
     pub const EMPTY: Self = Self::of_states(0);
-    /// Virtual state `PD`: waits for dependencies, a priority or resources.
+    /// Virtual state `PD`: waiting for dependencies, a priority or resources.
     pub const PENDING: Self =
         Self::of_states(State::Depend as u8 | State::Priority as u8 | State::Sched as u8);
-    /// Virtual state `RU`: holds resources.
+    /// Virtual state `RU`: has resources.
     pub const RUNNING: Self = Self::of_states(State::Run as u8 | State::Cleanup as u8);
     /// Virtual state `A`: pending or running.
     pub const ACTIVE: Self = Self::of_states(Self::PENDING.states | Self::RUNNING.states);
@@ -52,7 +52,7 @@ impl StateSet {
         Self { states, results: 0 }
     }
 
-    /// The states of this mask (RFC 21's numbers added up); bits without a state are ignored.
+    /// The states of a mask, which is the sum of their numbers (RFC 21). Other bits are ignored.
     #[must_use]
     pub fn from_bits(states: u64) -> Self {
         State::ALL
@@ -61,7 +61,7 @@ impl StateSet {
             .fold(Self::EMPTY, |set, state| set | state.into())
     }
 
-    /// The mask of the states. An inactive job that only its result selects does not count.
+    /// The mask of the states. It doesn't have INACTIVE if the set only selects results.
     #[must_use]
     pub const fn state_bits(self) -> u8 {
         self.states
@@ -79,19 +79,19 @@ impl StateSet {
         self.states == 0 && self.results == 0
     }
 
-    /// Whether jobs in `state` are selected, whatever their result.
+    /// Whether all jobs in `state` are selected, whatever their result.
     #[must_use]
     pub const fn contains(self, state: State) -> bool {
         self.states & state.value() != 0
     }
 
-    /// Whether a job in `state`, with `result` if it is over, is selected.
+    /// Whether a job in `state`, with `result` if it is inactive, is selected.
     #[must_use]
     pub fn matches(self, state: State, result: Option<JobResult>) -> bool {
         self.contains(state) || result.is_some_and(|result| self.results & result.value() != 0)
     }
 
-    /// The states, in the order of a job's life.
+    /// The states, in the order in which a job passes through them.
     pub fn states(self) -> impl Iterator<Item = State> {
         State::ALL.into_iter().filter(move |&state| self.contains(state))
     }
@@ -179,7 +179,7 @@ impl FromStr for StateSet {
     }
 }
 
-/// A name of no state, virtual state or result.
+/// A text that is not the name of a state, virtual state or result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "unknown job state or result `{0}`: use depend, priority, sched, run, cleanup, inactive, \
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn virtual_states_have_their_masks_and_spellings() {
+    fn virtual_states_have_masks_and_spellings() {
         for (bits, short, long) in
             [(14, "PD", "PENDING"), (48, "RU", "RUNNING"), (62, "A", "ACTIVE")]
         {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_adds_up() {
+    fn a_list_is_the_union_of_its_names() {
         let set: StateSet = "pd,R, timeout,CD".parse().unwrap();
         assert_eq!(set.state_bits(), 14 | 16);
         assert_eq!(set.result_bits(), 1 | 8);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn inactive_selects_every_result_and_a_result_only_its_own() {
+    fn inactive_selects_all_results_and_a_result_one() {
         let all: StateSet = "inactive".parse().unwrap();
         let failed = StateSet::from(JobResult::Failed);
         for result in JobResult::ALL {
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wrong_name_is_named() {
+    fn an_error_quotes_the_unknown_name() {
         for (text, name) in [(",", ""), ("run,", ""), ("run,Foo", "Foo"), ("Pending", "Pending")] {
             assert_eq!(text.parse::<StateSet>(), Err(UnknownStatus(name.to_owned())));
         }
@@ -259,7 +259,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_read_or_its_unknown_name_named(
+        fn text_is_parsed_or_its_unknown_name_reported(
             text in "\\PC*|((run|PENDING|ca|f|inactive|x),?){0,4}",
         ) {
             match text.parse::<StateSet>() {

@@ -1,4 +1,4 @@
-//! Which node runs which task of a job (RFC 34), in the forms that tools exchange it in.
+//! Task maps (RFC 34): which node runs which task of a job.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,15 +7,16 @@ use serde_json::Value;
 
 use crate::resource::Idset;
 
-/// More tasks or nodes than any job has; a map of a few bytes could name billions.
+/// The most tasks or nodes of a map, since a text of a few bytes could otherwise name billions.
 const MAX: u64 = 1 << 20;
 
-/// Why a text or value is no map of tasks.
+/// Why a text or value isn't a task map.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TaskMapError(String);
 
-/// `repeat` times: `nodes` nodes from `node` on get the next `tasks` tasks each.
+/// A block of RFC 34: `repeat` times, each of `nodes` nodes from `node` on gets the next `tasks`
+/// tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Block {
     node: u64,
@@ -25,6 +26,9 @@ struct Block {
 }
 
 /// Which node of a job runs which of its tasks (RFC 34). Nodes are numbered from 0 within the job.
+///
+/// Parsed from any of the three text forms: task ids per node (`0-1;2-3`), JSON, and that of PMI.
+/// `Display` writes JSON.
 ///
 /// ```
 /// use jobtap_core::job::TaskMap;
@@ -40,10 +44,10 @@ pub struct TaskMap {
 }
 
 impl TaskMap {
-    /// Reads `[[node, nodes, tasks, repeat], ..]`, also as the `map` of an object of version 1.
+    /// Reads `[[node, nodes, tasks, repeat], ..]`, or an object of version 1 with that as `map`.
     ///
     /// # Errors
-    /// Says which entry isn't one.
+    /// [`TaskMapError`] names the malformed entry, or says that there are too many tasks or nodes.
     pub fn from_value(value: &Value) -> Result<Self, TaskMapError> {
         let error = |text: String| Err(TaskMapError(text));
         let entries = match value {
@@ -68,7 +72,7 @@ impl TaskMap {
             let numbers: Option<Vec<u64>> = numbers.iter().map(Value::as_u64).collect();
             match numbers.as_deref() {
                 Some(&[node, nodes, tasks, repeat]) if nodes > 0 && tasks > 0 && repeat > 0 => {
-                    // Kept as it is given, also where it could be said shorter.
+                    // The block is kept as it is, even where two blocks could be merged.
                     map.blocks.push(Block { node, nodes, tasks, repeat });
                 }
                 _ => return error(format!("invalid entry {entry}")),
@@ -82,7 +86,7 @@ impl TaskMap {
         self.tasks().iter().map(Idset::to_string).collect::<Vec<_>>().join(";")
     }
 
-    /// The form of the process management interface, in which repeats are spelled out.
+    /// The form of the process management interface (PMI), in which repeated blocks are written out.
     pub fn to_pmi(&self) -> String {
         let mut text = String::new();
         for block in &self.blocks {
@@ -93,13 +97,13 @@ impl TaskMap {
         if text.is_empty() { text } else { format!("(vector{text})") }
     }
 
-    /// How many nodes there are.
+    /// Number of nodes.
     pub fn nnodes(&self) -> u64 {
         let ends = self.blocks.iter().map(|block| block.node.saturating_add(block.nodes));
         ends.max().unwrap_or(0)
     }
 
-    /// How many tasks there are.
+    /// Number of tasks.
     pub fn ntasks(&self) -> u64 {
         let tasks =
             |block: &Block| block.nodes.saturating_mul(block.tasks).saturating_mul(block.repeat);
@@ -138,7 +142,7 @@ impl TaskMap {
         })
     }
 
-    /// Adds tasks behind the others, in as few blocks as can be.
+    /// Appends tasks, in as few blocks as possible.
     fn push(&mut self, node: u64, nodes: u64, tasks: u64) {
         let Some(last) = self.blocks.last_mut() else {
             return self.blocks.push(Block { node, nodes, tasks, repeat: 1 });
@@ -223,7 +227,7 @@ impl TaskMap {
     }
 }
 
-/// Whether tasks, in their order, are numbered from 0, each once.
+/// Checks that the sorted tasks are numbered from 0, each once.
 fn check_ids(tasks: &[(u32, u64)]) -> Result<(), TaskMapError> {
     let ids: Idset = tasks.iter().map(|(task, _)| *task).collect();
     let twice = tasks.windows(2).filter_map(|pair| match pair {
@@ -252,7 +256,7 @@ fn check_ids(tasks: &[(u32, u64)]) -> Result<(), TaskMapError> {
 impl FromStr for TaskMap {
     type Err = TaskMapError;
 
-    /// Reads any of the three forms.
+    /// Reads any of the three text forms.
     fn from_str(text: &str) -> Result<Self, TaskMapError> {
         if text.trim().is_empty() || text.contains("vector,") {
             return Self::from_pmi(text);
@@ -266,7 +270,7 @@ impl FromStr for TaskMap {
 }
 
 impl fmt::Display for TaskMap {
-    /// As an array of blocks.
+    /// Writes a JSON array of blocks.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let block = |b: &Block| format!("[{},{},{},{}]", b.node, b.nodes, b.tasks, b.repeat);
         write!(f, "[{}]", self.blocks.iter().map(block).collect::<Vec<_>>().join(","))
@@ -274,4 +278,88 @@ impl fmt::Display for TaskMap {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parse(text: &str) -> Result<String, String> {
+        text.parse::<TaskMap>().map(|map| map.to_string()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn raw_maps_become_the_blocks_of_the_rfc() {
+        for (raw, blocks) in [
+            ("0", "[[0,1,1,1]]"),
+            ("0;1", "[[0,2,1,1]]"),
+            ("0-1;2-3", "[[0,2,2,1]]"),
+            ("0,2;1,3", "[[0,2,1,2]]"),
+            ("1;0", "[[1,1,1,1],[0,1,1,1]]"),
+            ("0,4,8,12;1,5,9,13;2,6,10,14;3,7,11,15", "[[0,4,1,4]]"),
+            ("0-1,8-9;2-3,10-11;4-5,12-13;6-7,14-15", "[[0,4,2,2]]"),
+            ("0-1;2-3;4-5;6-7;8-11;12-15", "[[0,4,2,1],[4,2,4,1]]"),
+            ("0,6;1,7;2,8;3,9;4,10,12,14;5,11,13,15", "[[0,6,1,2],[4,2,1,2]]"),
+            ("12-15;8-11;4-7;0-3", "[[3,1,4,1],[2,1,4,1],[1,1,4,1],[0,1,4,1]]"),
+            ("0-1;2-3;4-5;6-7;8-9;12-13;10-11;14-15", "[[0,5,2,1],[6,1,2,1],[5,1,2,1],[7,1,2,1]]"),
+        ] {
+            assert_eq!(parse(raw).unwrap(), blocks);
+            assert_eq!(raw.parse::<TaskMap>().unwrap().to_raw(), raw);
+        }
+    }
+
+    #[test]
+    fn merges_blocks_of_pmi_but_not_of_json() {
+        assert_eq!(parse("[[0,4,4,1],[0,4,4,1]]").unwrap(), "[[0,4,4,1],[0,4,4,1]]");
+        assert_eq!(parse(r#"{"version":1,"map":[[0,1,2,1]]}"#).unwrap(), "[[0,1,2,1]]");
+        assert_eq!(parse("(vector,(0,4,4),(0,4,4))").unwrap(), "[[0,4,4,2]]");
+        assert_eq!((parse("").unwrap(), parse("[]").unwrap()), ("[]".to_owned(), "[]".to_owned()));
+    }
+
+    #[test]
+    fn errors_name_the_malformed_part() {
+        for (text, error) in [
+            ("0-1;1", "duplicate taskid specified: 1"),
+            ("0-10;5-10", "duplicate taskids specified: 5-10"),
+            ("1", "missing taskid: 0"),
+            ("0-1;10", "missing taskids: 2-9"),
+            ("[[0,0,1,1]]", "invalid entry [0,0,1,1]"),
+            ("[1]", "entry 0 in taskmap is not an array"),
+            (r#"{"version":2,"map":[]}"#, "expected version=1, got 2"),
+            ("(0,1,1),(vector,(0,1,1))", "vector prefix must precede blocklist"),
+            ("(vector,(0,4,4)", "unable to parse block: (0,4,4"),
+            ("(vector,(0,x,4))", "invalid number in block: (0,x,4)"),
+            ("[[0,99999999999,99999999999,9999999]]", "more than 1048576 tasks or nodes"),
+            ("0-2000000", "more than 1048576 tasks or nodes"),
+        ] {
+            assert_eq!(parse(text).unwrap_err(), error, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn all_forms_are_equivalent(
+            blocks in prop::collection::vec((0u64..6, 1u64..4, 1u64..4, 1u64..4), 0..5)
+        ) {
+            let blocks: Vec<_> = blocks.iter().map(|(a, b, c, d)| serde_json::json!([a, b, c, d])).collect();
+            let map = TaskMap::from_value(&Value::Array(blocks)).unwrap();
+            let raw = map.to_raw();
+            for text in [raw.clone(), map.to_pmi(), map.to_string()] {
+                let again: TaskMap = text.parse().unwrap();
+                prop_assert_eq!(again.to_raw(), raw.clone(), "{}", text);
+                prop_assert_eq!(again.ntasks(), map.ntasks());
+            }
+            for (node, tasks) in (0..).zip(map.tasks()) {
+                for task in tasks.iter() {
+                    prop_assert_eq!(map.node_of(task.into()), Some(node));
+                }
+            }
+        }
+
+        #[test]
+        fn accepted_text_has_tasks_for_each_node(text in "[0-9(){}\\[\\],;:vector-]{0,40}") {
+            if let Ok(map) = text.parse::<TaskMap>() {
+                prop_assert_eq!(map.tasks().len() as u64, map.nnodes());
+            }
+        }
+    }
+}

@@ -1,5 +1,5 @@
-//! Points in time. The engine gets them from its host and stores them as they stand in the
-//! eventlog (RFC 18), so they are seconds in floating point and nothing more.
+//! Points in time, as floating point seconds. This is their form in eventlogs (RFC 18), so they are
+//! stored without any loss.
 
 use std::cmp::Ordering;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
@@ -33,14 +33,14 @@ impl Timestamp {
         self.0
     }
 
-    /// The time that a text in the form of RFC 3339 names; `None` when it names none.
+    /// Parses a time in the form of RFC 3339; `None` if the text is malformed or has no zone.
     ///
     /// ```
     /// use jobtap_core::job::Timestamp;
     ///
     /// let time = Timestamp::parse("2026-01-31T08:00:00.5+01:00");
     /// assert_eq!(time, Some(Timestamp::from_secs(1_769_842_800.5)));
-    /// assert_eq!(Timestamp::parse("2026-01-31 08:00:00"), None); // in which zone?
+    /// assert_eq!(Timestamp::parse("2026-01-31 08:00:00"), None); // no zone
     /// ```
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -65,14 +65,14 @@ impl Timestamp {
         valid.then_some(Self(seconds - offset(zone)?))
     }
 
-    /// A total order, for sorting.
+    /// Compares by a total order, for sorting.
     #[must_use]
     pub fn total_cmp(&self, other: &Self) -> Ordering {
         self.0.total_cmp(&other.0)
     }
 }
 
-/// Three numbers.
+/// Reads three numbers that are separated by `separator`.
 fn parts(text: &str, separator: char) -> Option<[f64; 3]> {
     let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let mut numbers = text.split(separator).map(|part| part.parse().ok().filter(|_| digits(part)));
@@ -80,7 +80,7 @@ fn parts(text: &str, separator: char) -> Option<[f64; 3]> {
     numbers.next().is_none().then_some(three)
 }
 
-/// Seconds that a zone is ahead of UTC.
+/// The number of seconds that a zone is ahead of UTC.
 fn offset(zone: &str) -> Option<f64> {
     if zone.eq_ignore_ascii_case("z") {
         return Some(0.0);
@@ -90,8 +90,8 @@ fn offset(zone: &str) -> Option<f64> {
     Some(sign * (hours * 3600.0 + minutes * 60.0))
 }
 
-/// Days from 1970-01-01 to a date of the Gregorian calendar, counted from March so that the leap day
-/// comes last.
+/// The number of days from 1970-01-01 to a date of the Gregorian calendar. Years are counted from
+/// March, so that the leap day comes last.
 fn days(year: f64, month: f64, day: f64) -> f64 {
     let year = if month > 2.0 { year } else { year - 1.0 };
     let from_march = (month + 9.0) % 12.0;
@@ -128,7 +128,7 @@ impl SubAssign<f64> for Timestamp {
 }
 
 impl Sub for Timestamp {
-    /// Seconds.
+    /// The difference in seconds.
     type Output = f64;
 
     fn sub(self, earlier: Self) -> f64 {
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seconds_are_added_and_times_subtracted() {
+    fn adds_seconds_and_subtracts_times() {
         let mut time = Timestamp::from_secs(10.0);
         time += 2.0;
         time -= 0.5;
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_read_in_any_zone() {
+    fn parses_dates_in_any_zone() {
         let at = |text: &str| Timestamp::parse(text).map(Timestamp::as_secs);
         assert_eq!(at("1970-01-01T00:00:00Z"), Some(0.0));
         assert_eq!(at("2000-02-29 12:00Z"), Some(951_825_600.0));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn json_takes_whole_and_fractional_numbers() {
+    fn json_accepts_whole_and_fractional_numbers() {
         assert_eq!(serde_json::from_str::<Timestamp>("5").unwrap(), Timestamp(5.0));
         assert!(serde_json::from_str::<Timestamp>("\"5\"").is_err());
     }

@@ -1,5 +1,7 @@
-//! A part of a job that stays the text that was stored until somebody looks at it: a start brings back
-//! a million jobs that are over, and of most of them nobody asks for more than id and user.
+//! A part of a job that is parsed on first use.
+//!
+//! A restart loads up to a million inactive jobs, most of which are never asked for more than their id
+//! and user. So the other parts stay in the text form of the store.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -10,15 +12,15 @@ use serde_json::{Map, Value};
 use crate::eventlog::EventEntry;
 use crate::resource::ResourceSet;
 
-/// A value, or what it is still to be read from. One that is blank, as most are of a job that waits,
-/// takes the size of a pointer.
+/// A value that is parsed from its text on first use. The default value, which most parts of a pending
+/// job have, takes no more than a pointer.
 pub(crate) struct Unread<T>(Option<Box<LazyLock<T, Read<T>>>>);
 
 type Read<T> = Box<dyn FnOnce() -> T + Send>;
 
-/// What can be [`Unread`].
+/// A type that can be [`Unread`].
 pub(crate) trait Blank: Default + Sized + 'static {
-    /// The default value.
+    /// A reference to the default value.
     fn blank() -> &'static Self;
 }
 
@@ -42,7 +44,7 @@ impl Blank for Option<Arc<EventEntry>> {
 }
 
 impl<T: Blank> Unread<T> {
-    /// What `read` will make of this text.
+    /// The value that `read` makes of `text` on first use.
     pub(crate) fn new(text: &str, read: fn(&str) -> T) -> Self {
         let text: Box<str> = text.into();
         Self(Some(Box::new(LazyLock::new(Box::new(move || read(&text))))))
@@ -100,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_read_once_and_only_when_somebody_looks() {
+    fn the_text_is_parsed_once_and_on_first_use() {
         static READ: AtomicUsize = AtomicUsize::new(0);
         fn map(text: &str) -> Map<String, Value> {
             READ.fetch_add(1, Ordering::Relaxed);
@@ -115,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_set_is_blank_and_small() {
+    fn the_default_value_is_blank_and_small() {
         let mut value = Unread::<Map<String, Value>>::default();
         assert!(value.is_empty() && value.clone().is_empty());
         assert_eq!(size_of_val(&value), size_of::<usize>());

@@ -1,5 +1,5 @@
-//! Urgency is what users ask for (RFC 30), priority is what the manager makes of it. The two ends
-//! of the urgency scale leave the priority plugins no choice.
+//! Urgency (RFC 30), which users ask for. Priority is what plugins compute from it; at the two ends of
+//! the urgency scale the priority is fixed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,9 +12,9 @@ pub const PRIORITY_MIN: u32 = 0;
 /// The priority of an expedited job: it comes before all others.
 pub const PRIORITY_MAX: u32 = u32::MAX;
 
-/// How urgent a user says a job is, from 0 to 31 (RFC 30).
+/// How urgent a job is for its user, from 0 to 31 (RFC 30).
 ///
-/// Read from a number or from `hold`, `default` or `expedite`, in any case. A number in serde.
+/// Parsed from a number, or from `hold`, `default` or `expedite` in any case. Serialized as a number.
 ///
 /// ```
 /// use jobtap_core::job::Urgency;
@@ -28,11 +28,11 @@ pub const PRIORITY_MAX: u32 = u32::MAX;
 pub struct Urgency(u8);
 
 impl Urgency {
-    /// Don't run the job.
+    /// The job is held: it gets the lowest priority and no resources.
     pub const HOLD: Self = Self(0);
-    /// Nothing special; also the most that a guest may ask for at submission.
+    /// The default, which is also the most that a guest may ask for at submission.
     pub const DEFAULT: Self = Self(16);
-    /// Run the job before all others.
+    /// The job gets the highest priority.
     pub const EXPEDITE: Self = Self(31);
 
     const NAMES: [(Self, &'static str); 3] =
@@ -41,7 +41,7 @@ impl Urgency {
     /// The urgency with this value.
     ///
     /// # Errors
-    /// [`UrgencyError::OutOfRange`] unless it is one of 0..=31.
+    /// [`UrgencyError::OutOfRange`] unless the value is in 0..=31.
     pub fn new(value: i64) -> Result<Self, UrgencyError> {
         u8::try_from(value)
             .ok()
@@ -56,7 +56,8 @@ impl Urgency {
         self.0
     }
 
-    /// The priority that this urgency dictates: at the ends of the scale no plugin is asked.
+    /// The priority that this urgency fixes, for which no plugin is called: only [`HOLD`](Self::HOLD) and
+    /// [`EXPEDITE`](Self::EXPEDITE) do so.
     #[must_use]
     pub const fn forced_priority(self) -> Option<u32> {
         match self {
@@ -105,13 +106,13 @@ impl FromStr for Urgency {
     }
 }
 
-/// Something that is not an urgency.
+/// Why a text or number is not an urgency.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrgencyError {
-    /// A number outside 0..=31.
+    /// The number is not in 0..=31.
     #[error("urgency value is out of range")]
     OutOfRange,
-    /// Neither a number nor a name.
+    /// The text is neither a number nor a name.
     #[error("invalid urgency `{0}`: use 0 to 31, hold, default or expedite")]
     Malformed(String),
 }
@@ -123,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_in_any_case() {
+    fn names_are_case_insensitive() {
         for (text, value) in [("hold", 0), ("DEFAULT", 16), ("Expedite", 31)] {
             assert_eq!(text.parse::<Urgency>().unwrap().value(), value);
         }
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn other_numbers_and_names_are_refused() {
+    fn refuses_other_numbers_and_names() {
         for text in ["32", "-1", "256"] {
             assert_eq!(text.parse::<Urgency>(), Err(UrgencyError::OutOfRange));
             assert!(serde_json::from_str::<Urgency>(text).is_err(), "{text}");
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_ends_of_the_scale_force_a_priority() {
+    fn only_the_ends_of_the_scale_fix_the_priority() {
         assert_eq!(Urgency::HOLD.forced_priority(), Some(0));
         assert_eq!(Urgency::EXPEDITE.forced_priority(), Some(4294967295));
         for value in 1..31 {
@@ -162,7 +163,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_read_or_named(text in "\\PC*|[-+]?[0-9]{1,3}|(?i)hold|expedite|default") {
+        fn text_is_parsed_or_quoted_in_the_error(text in "\\PC*|[-+]?[0-9]{1,3}|(?i)hold|expedite|default") {
             match text.parse::<Urgency>() {
                 Ok(urgency) => prop_assert_eq!(urgency.to_string().parse(), Ok(urgency)),
                 Err(UrgencyError::OutOfRange) => {

@@ -1,5 +1,5 @@
-//! Users are numbers here. Names are looked up at the edge of the system, where the user database
-//! is.
+//! Numeric user ids. Names of users are looked up by the command line and the daemon, which have
+//! access to the user database.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,8 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::number_or_text::NumberOrText;
 
-/// A numeric user id. Read from an integer or from its text, so that it can be a table's key.
+/// A numeric user id. Deserialized from an integer or from a string of digits, so that it can be the
+/// key of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Uid(pub u32);
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_user_id_is_refused() {
+    fn refuses_invalid_user_ids() {
         for text in ["-1", "4294967296", "1.5", "1.0", "\"root\"", "\"\"", "\"+1\"", "null"] {
             assert!(serde_json::from_str::<Uid>(text).is_err(), "{text}");
         }
@@ -98,7 +99,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_read_or_named(text in "\\PC*|[-+]?[0-9]{1,11}") {
+        fn text_is_parsed_or_quoted_in_the_error(text in "\\PC*|[-+]?[0-9]{1,11}") {
             match text.parse::<Uid>() {
                 Ok(uid) => prop_assert_eq!(text.trim_start_matches('0').parse().unwrap_or(0), uid.as_u32()),
                 Err(InvalidUid(named)) => prop_assert_eq!(named, text),

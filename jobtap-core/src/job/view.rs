@@ -1,7 +1,7 @@
 //! A job as plugins see it.
 //!
-//! The engine owns every [`Job`] and lends it to handlers; an author can't build one, so a `&Job`
-//! is proof that the job exists (see [`JobRef`](crate::plugin::JobRef)).
+//! The engine owns every [`Job`] and lends it to handlers. Plugins can't construct one, so a `&Job`
+//! proves that the job exists (see [`JobRef`](crate::plugin::JobRef)).
 
 use std::sync::Arc;
 
@@ -10,13 +10,14 @@ use serde_json::{Map, Value};
 use thin_vec::ThinVec;
 
 use super::{Flags, JobId, JobResult, State, Timestamp, Uid, Unread, Urgency};
-use crate::eventlog::EventEntry;
+use crate::eventlog::{EventEntry, KNOWN_EVENTS};
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
 
-/// A job's present state: identity, jobspec, urgency, priority, resources (RFC 21).
+/// The current state of a job: id, user, jobspec, urgency, priority, resources (RFC 21).
 ///
-/// Not `Clone`: a copy would outlive what it says. [`JobInfo`] is one that is none.
+/// A `Job` can't be cloned, because a copy would soon be outdated. Use [`JobInfo`] where an owned
+/// snapshot is needed.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
@@ -45,50 +46,22 @@ pub struct Job {
     pub(crate) posted: Posted,
 }
 
-/// A dependency of a job by its description; it stays known after removal, so that a description
-/// works once per job.
+/// A dependency of a job by its description. It stays known after its removal, so that a description
+/// can be added once per job only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KnownDependency {
     pub(crate) description: Box<str>,
     pub(crate) open: bool,
 }
 
-/// Which events the job's log holds. Names that the manager knows take one bit each, since every
-/// job carries this for its whole life.
+/// The names of the events in a job's eventlog. Names that the manager knows take one bit each, since
+/// every job has this value for its whole life.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Posted {
     known: u32,
     #[serde(default, skip_serializing_if = "ThinVec::is_empty")]
     others: ThinVec<Box<str>>,
 }
-
-/// The events of RFC 21. Stored by position: a new one goes to the end.
-pub(crate) const KNOWN_EVENTS: [&str; 24] = [
-    "submit",
-    "validate",
-    "dependency-add",
-    "dependency-remove",
-    "depend",
-    "priority",
-    "urgency",
-    "jobspec-update",
-    "resource-update",
-    "alloc",
-    "prolog-start",
-    "prolog-finish",
-    "start",
-    "finish",
-    "epilog-start",
-    "epilog-finish",
-    "release",
-    "free",
-    "clean",
-    "exception",
-    "memo",
-    "set-flags",
-    "flux-restart",
-    "annotations",
-];
 
 impl Posted {
     pub(crate) fn add(&mut self, name: &str) {
@@ -112,7 +85,7 @@ impl Posted {
 }
 
 impl Job {
-    /// The job as it would be with another jobspec.
+    /// A copy of the job with another jobspec.
     pub(crate) fn with_jobspec(&self, jobspec: Jobspec) -> Self {
         Self {
             jobspec,
@@ -135,7 +108,7 @@ impl Job {
         self.userid
     }
 
-    /// The user's wish for its order, 0 to 31 (RFC 30).
+    /// The urgency, 0 to 31 (RFC 30).
     pub fn urgency(&self) -> Urgency {
         self.urgency
     }
@@ -150,12 +123,12 @@ impl Job {
         self.state
     }
 
-    /// The priority, `None` until one was set for the first time.
+    /// The priority; `None` until it is set for the first time.
     pub fn priority(&self) -> Option<u32> {
         self.priority
     }
 
-    /// When it was submitted.
+    /// The time of submission.
     pub fn t_submit(&self) -> Timestamp {
         self.t_submit
     }
@@ -165,34 +138,37 @@ impl Job {
         &self.jobspec
     }
 
-    /// The resources it was given, once it was allocated. They stay known after the job's end.
+    /// The resources that are allocated to the job, from its `alloc` event on. They stay available when
+    /// the job is inactive.
     pub fn resources(&self) -> Option<&ResourceSet> {
         self.resources.as_deref()
     }
 
-    /// The event that took the job to CLEANUP: `finish`, or the first fatal `exception`.
+    /// The event that moved the job to CLEANUP: `finish`, or the first fatal `exception`.
     pub fn end_event(&self) -> Option<&EventEntry> {
         self.end_event.as_deref()
     }
 
-    /// The dependencies that still hold the job, by their descriptions.
+    /// The descriptions of the dependencies that the job is still waiting for.
     pub fn dependencies(&self) -> impl Iterator<Item = &str> {
         self.dependencies.iter().filter(|held| held.open).map(|held| &*held.description)
     }
 
-    /// The annotations: free-form notes for users (`sched.*` is the scheduler's, `user.*` the user's).
+    /// The annotations, which are shown to users and not kept in the eventlog. `sched` belongs to the
+    /// scheduler and `user` to the user.
     pub fn annotations(&self) -> &Map<String, Value> {
         &self.annotations
     }
 
-    /// Whether an event of this name is in the job's log, also from before a restart.
+    /// Whether the job's eventlog has an event of this name, also from before a restart.
     pub fn event_posted(&self, name: &str) -> bool {
         self.posted.has(name)
     }
 
-    /// How the job ended, from CLEANUP on, judged by its end event (formats: result for
-    /// dependencies): `finish` with status 0 completed, an exception of type `cancel` canceled,
-    /// `timeout` timed out, all else failed.
+    /// The result according to the [end event](Self::end_event); `None` before CLEANUP.
+    ///
+    /// A job with `finish` and status 0 is completed, one with an exception of type `cancel` canceled,
+    /// one with an exception of type `timeout` timed out; any other has failed.
     pub fn result(&self) -> Option<JobResult> {
         let end = self.end_event.as_deref()?;
         Some(match (&*end.name, end.context.as_ref()) {
@@ -211,7 +187,7 @@ impl Job {
     }
 }
 
-/// An owned copy of what a [`Job`] holds, for asynchronous handlers, which outlive the callback.
+/// An owned snapshot of a [`Job`], for asynchronous handlers, which outlive the callback.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
@@ -233,17 +209,17 @@ pub struct JobInfo {
     pub id: JobId,
     /// The user who submitted it.
     pub userid: Uid,
-    /// The user's wish for its order.
+    /// The urgency when the handler was called.
     pub urgency: Urgency,
     /// The state when the handler was called.
     pub state: State,
-    /// The priority then.
+    /// The priority at that time.
     pub priority: Option<u32>,
-    /// When it was submitted.
+    /// The time of submission.
     pub t_submit: Timestamp,
-    /// The jobspec then, without the environment.
+    /// The jobspec at that time, without the environment.
     pub jobspec: Jobspec,
-    /// Its resources, if it had any.
+    /// The resources at that time.
     pub resources: Option<Arc<ResourceSet>>,
 }
 

@@ -1,11 +1,12 @@
-//! Wait statuses in the form of Linux's wait(2), as the `finish` event and exceptions carry them,
-//! read without the operating system so that a log means the same everywhere.
+//! Wait statuses in the form of Linux's wait(2), which `finish` events and exceptions have.
+//!
+//! They are decoded without the operating system, so that an eventlog means the same everywhere.
 
 use serde::{Deserialize, Serialize};
 
 /// The wait status of a job or of a process, the `status` of the `finish` event (RFC 21).
 ///
-/// The greatest of several statuses is that of the job.
+/// If the tasks of a job have several statuses, the greatest one is that of the job.
 ///
 /// ```
 /// use jobtap_core::job::WaitStatus;
@@ -22,56 +23,56 @@ use serde::{Deserialize, Serialize};
 pub struct WaitStatus(pub i32);
 
 impl WaitStatus {
-    /// Ended with exit code 0.
+    /// The status of a process that exited with code 0.
     pub const SUCCESS: Self = Self(0);
 
-    /// Ended by itself with this exit code.
+    /// The status of a process that exited with this code.
     #[must_use]
     pub const fn from_exit_code(code: u8) -> Self {
         Self((code as i32) << 8)
     }
 
-    /// Killed by this signal (1..=126), without a core dump.
+    /// The status of a process that this signal (1..=126) killed, without a core dump.
     #[must_use]
     pub const fn from_signal(signal: i32) -> Self {
         Self(signal & 0x7f)
     }
 
-    /// The number, as in the eventlog.
+    /// The number, as it is in the eventlog.
     #[must_use]
     pub const fn as_raw(self) -> i32 {
         self.0
     }
 
-    /// Whether it ended with exit code 0.
+    /// Whether the process exited with code 0.
     #[must_use]
     pub const fn is_success(self) -> bool {
         self.0 == 0
     }
 
-    /// The exit code, if it ended by itself.
+    /// The exit code; `None` if the process was killed.
     #[must_use]
     pub fn exited(self) -> Option<u8> {
         if self.0 & 0xff == 0 { u8::try_from(self.0 >> 8).ok() } else { None }
     }
 
-    /// The signal that killed it.
+    /// The signal that killed the process; `None` if it exited.
     #[must_use]
     pub const fn signaled(self) -> Option<i32> {
-        // The low byte is the signal and the core dump bit; the rest is only used by exits.
+        // The low byte is the signal and the core dump bit. The other bytes are used by exits only.
         let signal = self.0 & 0x7f;
         if self.0 & !0xff == 0 && signal != 0 && signal != 0x7f { Some(signal) } else { None }
     }
 
-    /// What a shell reports as exit code: 128 + signal for a killed process. `None` if the status
-    /// is not that of an ended process.
+    /// The exit code that a shell reports: 128 + signal for a killed process. `None` if the status is
+    /// neither that of an exited nor that of a killed process.
     #[must_use]
     pub fn exit_code(self) -> Option<u8> {
         let killed = |signal| u8::try_from(128 + signal).ok();
         self.exited().or_else(|| self.signaled().and_then(killed))
     }
 
-    /// What users read about it; empty for success.
+    /// The message for users; empty for success.
     #[must_use]
     pub fn text(self) -> String {
         match (self.exited(), self.signaled()) {
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statuses_read_as_users_know_them() {
+    fn text_is_the_message_of_flux() {
         for (raw, code, text) in [
             (0, Some(0), ""),
             (256, Some(1), "task(s) exited with exit code 1"),
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn exits_and_signals_are_told_apart() {
+    fn distinguishes_exits_from_signals() {
         assert!(WaitStatus::SUCCESS.is_success());
         assert_eq!(WaitStatus::from_signal(15).signaled(), Some(15));
         assert_eq!(WaitStatus::from_signal(15).exited(), None);
@@ -176,7 +177,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn exit_codes_come_back(code: u8) {
+        fn exit_codes_round_trip(code: u8) {
             let status = WaitStatus::from_exit_code(code);
             prop_assert_eq!(status.exited(), Some(code));
             prop_assert_eq!(status.signaled(), None);

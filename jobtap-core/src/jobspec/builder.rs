@@ -1,12 +1,10 @@
-//! From the options that users give (`-n -N -c -g -x` and so on) to a jobspec. The mapping is Flux's:
-//! the same options must ask for the same resources.
+//! Builds a jobspec from the options of the tools (`-n -N -c -g -x` and so on). The mapping is that of
+//! Flux: the same options ask for the same resources.
 
+use super::{Dependency, Jobspec, JobspecError, Shape, path};
 use serde_json::{Map, Number, Value, json};
 
-use super::per_resource::PerResource;
-use super::{Dependency, Jobspec, JobspecError, Shape, path};
-
-/// The label of the slot that the tools make.
+/// The label that the tools give to the slot.
 const SLOT: &str = "task";
 
 /// Builds a version 1 jobspec (RFC 25) as the submission tools do.
@@ -45,7 +43,7 @@ pub struct JobspecBuilder {
 }
 
 impl JobspecBuilder {
-    /// A job of one task on one core without a time limit.
+    /// A job with one task on one core and without a time limit.
     pub fn new(command: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             command: command.into_iter().map(Into::into).collect(),
@@ -67,7 +65,7 @@ impl JobspecBuilder {
         self
     }
 
-    /// Number of nodes (`-N`). Without a number of tasks it means whole nodes with one task each.
+    /// Number of nodes (`-N`). Without a number of tasks the job gets whole nodes with one task each.
     pub fn nodes(mut self, nodes: u64) -> Self {
         self.nodes = Some(nodes);
         self
@@ -91,9 +89,9 @@ impl JobspecBuilder {
         self
     }
 
-    /// Number of cores in total (`--cores`): one slot for each, or with [`nodes`](Self::nodes) one
-    /// slot on each node that has its share. This and the following ones don't go with options
-    /// about tasks.
+    /// Total number of cores (`--cores`), each in its own slot. With [`nodes`](Self::nodes) each node has
+    /// one slot with its share of the cores. This and the next three options can't be combined with
+    /// options about tasks.
     pub fn cores(mut self, cores: u64) -> Self {
         self.per_resource.cores = Some(cores);
         self
@@ -117,7 +115,8 @@ impl JobspecBuilder {
         self
     }
 
-    /// The resources as a whole (RFC 46), one task for each slot, instead of all numbers above.
+    /// The whole `resources` section as a shape (RFC 46), with one task for each slot. It replaces all
+    /// numbers above.
     pub fn shape(mut self, shape: Shape) -> Self {
         self.shape = Some(shape);
         self
@@ -125,7 +124,7 @@ impl JobspecBuilder {
 
     /// Time limit in seconds; 0 for none.
     pub fn duration(self, seconds: f64) -> Self {
-        // A number that JSON can't hold becomes null, which validation refuses by name.
+        // A number that JSON can't represent becomes null, for which validation names the attribute.
         let seconds = Number::from_f64(seconds).map_or(Value::Null, Value::Number);
         self.system("duration", seconds)
     }
@@ -140,7 +139,7 @@ impl JobspecBuilder {
         self.system("cwd", cwd.into())
     }
 
-    /// The tasks' whole environment; replaces what was set before.
+    /// The tasks' whole environment; replaces an environment that was set before.
     pub fn environment(
         self,
         variables: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)>,
@@ -173,7 +172,7 @@ impl JobspecBuilder {
     /// Sets any attribute by the key that `--setattr` takes ([`path::attribute_key`]).
     ///
     /// # Errors
-    /// [`JobspecError::Update`] when the key can't be set.
+    /// [`JobspecError::Update`] if the key can't be set.
     pub fn attribute(mut self, key: &str, value: Value) -> Result<Self, JobspecError> {
         let full = path::attribute_key(key);
         let mut document = json!({ "attributes": self.attributes.take() });
@@ -185,12 +184,12 @@ impl JobspecBuilder {
     /// Sets a job shell option by its dotted name (`--setopt`).
     ///
     /// # Errors
-    /// [`JobspecError::Update`] when the option can't be set.
+    /// [`JobspecError::Update`] if the option can't be set.
     pub fn shell_option(self, name: &str, value: Value) -> Result<Self, JobspecError> {
         self.attribute(&format!("attributes.system.shell.options.{name}"), value)
     }
 
-    /// The jobspec, validated.
+    /// Builds the jobspec and validates it.
     ///
     /// # Errors
     /// [`JobspecError::Request`] for counts that contradict each other, else as
@@ -200,10 +199,10 @@ impl JobspecBuilder {
         Jobspec::from_value(self.to_value())
     }
 
-    /// Whether the counts fit together.
+    /// Checks that the counts don't contradict each other.
     ///
     /// # Errors
-    /// [`JobspecError::Request`] in the tools' words.
+    /// [`JobspecError::Request`] with the message of Flux's tools.
     pub fn check(&self) -> Result<(), JobspecError> {
         let refuse = |text: &str| Err(JobspecError::Request(text.to_owned()));
         if self.command.is_empty() {
@@ -247,7 +246,7 @@ impl JobspecBuilder {
         self.ntasks.or(self.nodes).unwrap_or(1)
     }
 
-    /// The jobspec as it is, without any check: what `--dry-run` prints.
+    /// Builds the jobspec without any check.
     #[must_use]
     pub fn to_value(&self) -> Value {
         let (resources, count) = self.resources();
@@ -255,7 +254,7 @@ impl JobspecBuilder {
         let mut attributes = self.attributes.clone();
         if let Some(per) = self.per_resource.shell_option() {
             const PER: &str = "system.shell.options.per-resource";
-            // A user's own setting of these options to something else than an object stays.
+            // If the user set these options to something other than an object, that stays.
             let _ = path::set(&mut attributes, PER, per);
         }
         if !self.dependencies.is_empty()
@@ -272,7 +271,7 @@ impl JobspecBuilder {
         })
     }
 
-    /// The `resources` section, and the count of the task.
+    /// The `resources` section, and the `count` of the task.
     fn resources(&self) -> (Value, Value) {
         let mut count = json!({"per_slot": 1});
         if let Some(shape) = &self.shape {
@@ -307,11 +306,87 @@ impl JobspecBuilder {
     }
 }
 
+/// The resource that a number of tasks refers to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Per {
+    Node,
+    Core,
+}
+
+/// The options that ask for resources instead of tasks: `--cores`, `--gpus-per-node`, and
+/// `--tasks-per-node` or `--tasks-per-core`. The slots follow from the resources then.
+#[derive(Debug, Clone, Copy, Default)]
+struct PerResource {
+    pub(super) cores: Option<u64>,
+    pub(super) gpus_per_node: u64,
+    pub(super) tasks_per_node: Option<u64>,
+    pub(super) tasks_per_core: Option<u64>,
+}
+
+impl PerResource {
+    /// Whether any of the options was given.
+    fn is_asked(&self) -> bool {
+        self.cores.is_some() || self.gpus_per_node > 0 || self.tasks().is_some()
+    }
+
+    fn tasks(&self) -> Option<(Per, u64)> {
+        let per_node = self.tasks_per_node.map(|tasks| (Per::Node, tasks));
+        per_node.or(self.tasks_per_core.map(|tasks| (Per::Core, tasks)))
+    }
+
+    /// Checks that the options don't contradict each other or the number of nodes.
+    ///
+    /// # Errors
+    /// [`JobspecError::Request`] with the message of Flux's tools.
+    fn check(&self, nodes: Option<u64>) -> Result<(), JobspecError> {
+        let refuse = |text: &str| Err(JobspecError::Request(text.to_owned()));
+        if self.tasks_per_node.is_some() && self.tasks_per_core.is_some() {
+            return refuse("Do not specify both the number of tasks per node and per core");
+        }
+        match self.tasks() {
+            Some((Per::Node, 0)) => return refuse("--tasks-per-node must be >= 1"),
+            Some((Per::Core, 0)) => return refuse("--tasks-per-core must be >= 1"),
+            _ => {}
+        }
+        match (self.cores, nodes) {
+            (_, None) if self.gpus_per_node > 0 => refuse("--gpus-per-node requires --nodes"),
+            (None, None) => refuse("must specify node or core count with per_resource"),
+            (Some(0), _) => refuse("core count must be an integer >= 1"),
+            (Some(cores), Some(nodes)) if cores < nodes => {
+                refuse("number of cores cannot be less than nnodes")
+            }
+            (Some(cores), Some(nodes)) if !cores.is_multiple_of(nodes.max(1)) => {
+                refuse("number of cores must be evenly divisible by node count")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The number of slots on each node (without nodes: in total) and the cores of each slot. A node has
+    /// one slot with its share of the cores. Without nodes each core has its own slot.
+    fn slots(&self, nodes: Option<u64>) -> (u64, u64) {
+        match (self.cores, nodes) {
+            (Some(cores), Some(nodes)) => (1, cores / nodes.max(1)),
+            (Some(cores), None) => (cores, 1),
+            (None, _) => (1, 1),
+        }
+    }
+
+    /// The job shell option `per-resource`: how many tasks the job shell starts for each resource.
+    fn shell_option(&self) -> Option<Value> {
+        let (per, count) = self.tasks()?;
+        let kind = match per {
+            Per::Node => "node",
+            Per::Core => "core",
+        };
+        Some(json!({"type": kind, "count": count}))
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
+    use proptest::prelude::*;
 
     fn app() -> JobspecBuilder {
         JobspecBuilder::new(["app"])
@@ -322,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn without_nodes_the_slots_are_the_tasks() {
+    fn without_nodes_each_task_has_a_slot() {
         let spec = app().ntasks(4).cores_per_task(2).gpus_per_task(1).to_value();
         assert_eq!(
             spec,
@@ -337,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn with_nodes_the_tasks_are_spread_over_them() {
+    fn tasks_are_spread_over_nodes() {
         let of = |n, nodes| {
             let spec = app().ntasks(n).nodes(nodes).to_value();
             (spec["resources"][0].clone(), spec["tasks"][0]["count"].clone())
@@ -361,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_contradict_each_other_are_refused() {
+    fn refuses_contradictory_counts() {
         assert_eq!(refused(JobspecBuilder::new([""; 0])), "job command and arguments are missing");
         assert_eq!(refused(app().ntasks(0)), "task count must be a integer >= 1");
         assert_eq!(refused(app().nodes(0)), "node count must be an integer >= 1");
@@ -378,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn resources_may_be_asked_for_instead_of_tasks() {
+    fn asks_for_resources_instead_of_tasks() {
         let of = |builder: JobspecBuilder| {
             let counts = builder.build().unwrap().counts();
             (counts.nnodes, counts.nslots, counts.slot_size, counts.slot_gpus, counts.ntasks)
@@ -395,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_of_resources_that_contradict_each_other_are_refused() {
+    fn refuses_contradictory_amounts_of_resources() {
         for (builder, text) in [
             (
                 app().nodes(1).tasks_per_core(1).tasks_per_node(1),
@@ -415,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_is_the_resources_and_its_slot_the_tasks() {
+    fn a_shape_sets_the_resources_and_tasks() {
         let shape = |text: &str| app().shape(text.parse().unwrap());
         let spec = shape("node=2{x}/slot=3{gpus}/[core=4;gpu]").to_value();
         assert_eq!(spec["tasks"][0]["slot"], "gpus");
@@ -429,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_are_set_by_the_keys_of_setattr() {
+    fn sets_attributes_by_the_keys_of_setattr() {
         let builder = app().attribute("foo.bar", json!([1])).unwrap();
         let builder = builder.attribute("user.x", json!("y")).unwrap();
         let builder = builder.shell_option("verbose", json!(1)).unwrap();
@@ -446,7 +521,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_built_validates(
+        fn a_built_jobspec_is_valid(
             ntasks in prop::option::of(0_u64..200),
             nodes in prop::option::of(0_u64..50),
             cores in 0_u64..4,

@@ -1,12 +1,12 @@
-//! How much a jobspec asks for. Limits, listings and the scheduler all reason about these few
-//! numbers, so they are derived once and in one way.
+//! The amounts of resources that a jobspec asks for. Limits, listings and the scheduler all use these
+//! few numbers, so they are derived once and in one way.
 
 use serde_json::Value;
 
 use super::JobspecError;
 use super::error::type_name;
 
-/// The amounts that a version 1 jobspec asks for (RFC 25, and core's own derivation).
+/// The amounts of resources that a jobspec of version 1 asks for (RFC 25), derived like in Flux.
 ///
 /// ```
 /// use jobtap_core::jobspec::JobspecBuilder;
@@ -20,29 +20,29 @@ use super::error::type_name;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Nodes asked for; 0 when the jobspec has no node vertex, the number then follows from R only.
+    /// Number of nodes; 0 if the jobspec has no node vertex, in which case only R has the number.
     pub nnodes: u64,
-    /// Task slots in total, over all nodes.
+    /// Total number of slots on all nodes.
     pub nslots: u64,
     /// Cores per slot.
     pub slot_size: u64,
     /// GPUs per slot.
     pub slot_gpus: u64,
-    /// Whole nodes are asked for; the cores that the job gets then follow from R.
+    /// Whether the job gets whole nodes. Only R has the number of its cores then.
     pub exclusive: bool,
-    /// Tasks to start. With tasks per core on whole nodes it is what the request implies at least:
-    /// the final number follows from R.
+    /// Number of tasks. With tasks per core on whole nodes it is a lower bound, as the number of cores
+    /// follows from R.
     pub ntasks: u64,
 }
 
 impl Counts {
-    /// Cores asked for over all slots.
+    /// Number of cores of all slots.
     #[must_use]
     pub fn ncores(&self) -> u64 {
         self.nslots.saturating_mul(self.slot_size)
     }
 
-    /// GPUs asked for over all slots.
+    /// Number of GPUs of all slots.
     #[must_use]
     pub fn ngpus(&self) -> u64 {
         self.nslots.saturating_mul(self.slot_gpus)
@@ -51,7 +51,7 @@ impl Counts {
     /// Derives the counts of a jobspec that may not have been validated.
     ///
     /// # Errors
-    /// [`JobspecError::Counts`] with core's words, e.g. `Unable to determine slot count`.
+    /// [`JobspecError::Counts`] with the message of Flux, e.g. `Unable to determine slot count`.
     pub fn of(jobspec: &Value) -> Result<Self, JobspecError> {
         let mut counts = Self::default();
         let resources = jobspec
@@ -67,7 +67,7 @@ impl Counts {
         if counts.nnodes > 0 {
             counts.nslots = times(counts.nslots, counts.nnodes)?;
         }
-        // Their products must be countable too, or limits would compare against a wrapped number.
+        // The products must fit into a `u64` too, or limits would compare with a number that wrapped around.
         times(counts.nslots, counts.slot_size)?;
         times(counts.nslots, counts.slot_gpus)?;
         counts.ntasks = counts.tasks_of(jobspec)?;
@@ -88,7 +88,7 @@ impl Counts {
     }
 }
 
-/// Adds up the vertices of one `with` list; `factor` is the product of the counts above it.
+/// Adds up the vertices of one `with` list, where `factor` is the product of the counts above it.
 fn walk(
     vertices: &Value,
     level: usize,
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reference_vectors_hold() {
+    fn derives_the_counts_of_the_examples() {
         let build = |n: Option<u64>, nodes: Option<u64>, c: u64, g: u64| {
             let mut builder = JobspecBuilder::new(["app"]).cores_per_task(c).gpus_per_task(g);
             if let Some(n) = n {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unvalidated_request_is_refused_in_cores_words() {
+    fn errors_have_the_text_of_flux() {
         let core = |count: Value| json!([{"type": "core", "count": count}]);
         let refused = |resources| of(resources).unwrap_err();
         assert_eq!(refused(core(json!(1))), "Unable to determine slot count");
@@ -207,13 +207,13 @@ mod tests {
     }
 
     #[test]
-    fn no_gpus_may_be_spelled_as_count_zero() {
+    fn a_gpu_count_of_zero_is_allowed() {
         let with = json!([{"type": "core", "count": 1}, {"type": "gpu", "count": 0}]);
         assert_eq!(of(slot(1, with)), Ok((0, 1, 1, 0)));
     }
 
     #[test]
-    fn tasks_follow_total_and_per_resource() {
+    fn tasks_follow_from_total_and_per_resource() {
         let base = JobspecBuilder::new(["app"]).nodes(4).ntasks(5);
         assert_eq!(base.clone().build().unwrap().counts().ntasks, 5);
         let per = |kind: &str, count: u64| {

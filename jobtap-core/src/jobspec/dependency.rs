@@ -1,11 +1,11 @@
-//! Job dependencies (RFC 26): the URI that users write and the object that the jobspec holds.
-//! Which schemes exist is not decided here: that is up to the plugins.
+//! Job dependencies (RFC 26), as the URI that users write and as the object in the jobspec. Which
+//! schemes exist is up to the plugins.
 
 use serde_json::{Map, Number, Value};
 
 use super::JobspecError;
 
-/// Longest scheme, in bytes, that a `job.dependency.SCHEME` topic can carry.
+/// The length in bytes of the longest scheme that fits into a topic `job.dependency.SCHEME`.
 const MAX_SCHEME: usize = 113;
 
 /// One entry of `attributes.system.dependencies`.
@@ -20,21 +20,21 @@ const MAX_SCHEME: usize = 113;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dependency {
-    /// What kind of condition it is, e.g. `afterok`; the plugin that handles it is found by it.
+    /// The kind of dependency, e.g. `afterok`. It determines the plugin that handles the dependency.
     pub scheme: String,
-    /// What the condition is about, exactly as the user wrote it; empty where a scheme needs none.
+    /// The value, exactly as the user wrote it; empty if there is none.
     pub value: String,
     /// All other members, e.g. `type` and `scope`.
     pub options: Map<String, Value>,
 }
 
 impl Dependency {
-    /// Reads `SCHEME[:VALUE[?KEY=VAL[&KEY=VAL...]]]`. The scheme is lower-cased; an option without
-    /// a value is dropped; one that reads as a number becomes a number; a repeated one an array.
+    /// Reads `SCHEME[:VALUE[?KEY=VAL[&KEY=VAL...]]]`. The scheme is converted to lower case. An option
+    /// without a value is ignored, a numeric one becomes a number, and a repeated one an array.
     ///
     /// # Errors
-    /// [`JobspecError::Dependency`], `Invalid dependency URI "..."`, when the scheme is missing or
-    /// isn't a letter followed by letters, digits, `+`, `-` or `.`.
+    /// [`JobspecError::Dependency`], `Invalid dependency URI "..."`, if the scheme is missing or isn't a
+    /// letter followed by letters, digits, `+`, `-` or `.`.
     pub fn from_uri(uri: &str) -> Result<Self, JobspecError> {
         let invalid = || JobspecError::Dependency(format!("Invalid dependency URI \"{uri}\""));
         let (scheme, rest) = uri.split_once(':').unwrap_or((uri, ""));
@@ -67,8 +67,8 @@ impl Dependency {
     /// Reads the object form. A missing `value` counts as empty.
     ///
     /// # Errors
-    /// [`JobspecError::Dependency`] when it is no object, has no string `scheme`, its `value` is no
-    /// string, or the scheme is longer than a topic name can carry.
+    /// [`JobspecError::Dependency`] if the value isn't an object, if `scheme` or `value` isn't a string,
+    /// or if the scheme is too long for the name of a topic.
     pub fn from_value(value: &Value) -> Result<Self, JobspecError> {
         let refuse = |text: &str| JobspecError::Dependency(text.to_owned());
         let mut options =
@@ -100,7 +100,7 @@ impl Dependency {
         Value::Object(object)
     }
 
-    /// Reads the `dependencies` array of a jobspec; absent means none.
+    /// Reads the `dependencies` array of a jobspec, which may be absent.
     pub(super) fn list(dependencies: Option<&Value>) -> Result<Vec<Self>, JobspecError> {
         let Some(dependencies) = dependencies else {
             return Ok(Vec::new());
@@ -133,7 +133,7 @@ fn number_or_text(text: String) -> Value {
     number.map_or(Value::String(text), Value::Number)
 }
 
-/// Undoes the percent and plus encoding of a URI query; what is no valid escape stays as it is.
+/// Decodes the percent and plus encoding of a URI query. An invalid escape stays as it is.
 fn decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reference_uris_hold() {
+    fn parses_uris_like_flux() {
         assert_eq!(uri("afterok:ƒ12"), json!({"scheme": "afterok", "value": "ƒ12"}));
         assert_eq!(uri("singleton"), json!({"scheme": "singleton", "value": ""}));
         assert_eq!(uri("begin-time:1234.5"), json!({"scheme": "begin-time", "value": "1234.5"}));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_uri_without_a_proper_scheme_is_refused() {
+    fn refuses_uris_without_a_valid_scheme() {
         for text in [":foo", "", "1x:y", "a b:c", "a_b", "x:y?scheme=z"] {
             let error = Dependency::from_uri(text).unwrap_err().to_string();
             assert_eq!(error, format!("Invalid dependency URI \"{text}\""));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn schemes_are_lower_case_and_values_are_left_alone() {
+    fn schemes_become_lower_case_but_values_do_not() {
         assert_eq!(uri("AfterOK:A:B"), json!({"scheme": "afterok", "value": "A:B"}));
         assert_eq!(
             uri("x:y?a=1&a=b&a=c+%41%zz"),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_need_a_string_scheme_and_keep_their_other_members() {
+    fn objects_need_a_scheme_and_keep_other_members() {
         let open = json!({"scheme": "string", "value": "foo", "type": "in", "scope": "user"});
         assert_eq!(Dependency::from_value(&open).unwrap().to_value(), open);
         let bare = Dependency::from_value(&json!({"scheme": "singleton"})).unwrap();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_refused_in_the_managers_words() {
+    fn errors_of_lists_have_the_text_of_flux() {
         let refused = |list: Value| Dependency::list(Some(&list)).unwrap_err().to_string();
         assert_eq!(refused(json!({})), "dependencies object must be an array");
         assert_eq!(
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_entries_of_the_rfc_examples_are_read() {
+    fn parses_the_entries_of_the_rfc() {
         let list = json!([
             {"type": "in", "scope": "user", "scheme": "string", "value": "A"},
             {"type": "out", "scope": "user", "scheme": "string", "value": "B"},
@@ -248,7 +248,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_uri_is_read_or_refused(text in "\\PC{0,24}|[a-c:?&=%+]{0,24}") {
+        fn an_accepted_uri_round_trips(text in "\\PC{0,24}|[a-c:?&=%+]{0,24}") {
             if let Ok(dependency) = Dependency::from_uri(&text) {
                 let back = Dependency::from_value(&dependency.to_value()).unwrap();
                 prop_assert_eq!(back, dependency);

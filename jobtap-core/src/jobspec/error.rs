@@ -1,5 +1,5 @@
-//! One error type for everything that can be wrong with a jobspec: it names the place and says what
-//! is expected there, because its text is what the submitter reads.
+//! The error of all functions of this folder. It names the place and what is expected there, because
+//! its text is shown to the submitter.
 
 use std::fmt;
 
@@ -8,9 +8,9 @@ use thiserror::Error;
 
 /// Why a jobspec, a part of one, or an update of one was refused.
 ///
-/// The `Display` text is the message for the submitter: Flux's own words where Flux has a message for
-/// the case, so that what looks for them finds them; else the JSON path of the place and what is
-/// expected there. [`path`](Self::path) names the place in either case.
+/// `Display` gives the message for the submitter. It is that of Flux where Flux has one for the case,
+/// so that scripts can rely on it; otherwise it consists of the JSON path and what is expected there.
+/// [`path`](Self::path) names the place in either case.
 ///
 /// ```
 /// use jobtap_core::jobspec::Jobspec;
@@ -25,7 +25,7 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum JobspecError {
-    /// The text is no JSON; holds the parser's message.
+    /// The text isn't JSON. Contains the parser's message.
     #[error("invalid JSON: {0}")]
     Json(String),
     /// The JSON is not a version 1 jobspec (RFC 25).
@@ -36,13 +36,13 @@ pub enum JobspecError {
         /// The message for the submitter.
         text: String,
     },
-    /// The `resources` section doesn't say how much is asked for.
+    /// The amounts of resources can't be determined from the `resources` section.
     #[error("{0}")]
     Counts(String),
     /// A dependency entry or URI is malformed (RFC 26).
     #[error("{0}")]
     Dependency(String),
-    /// The tools' options contradict each other, so that no jobspec can be built from them.
+    /// The options of the tools contradict each other.
     #[error("{0}")]
     Request(String),
     /// An update or attribute path can't be applied (RFC 21, `jobspec-update`).
@@ -56,7 +56,7 @@ pub enum JobspecError {
 }
 
 impl JobspecError {
-    /// The JSON path of the place, or the dotted path of the update; empty where there is none.
+    /// The JSON path of the place, or the dotted path of the update; empty if there is neither.
     #[must_use]
     pub fn path(&self) -> &str {
         match self {
@@ -65,7 +65,7 @@ impl JobspecError {
         }
     }
 
-    /// What is wrong; of an update, without the path.
+    /// What is wrong. For an update this doesn't include the path.
     #[must_use]
     pub fn text(&self) -> &str {
         match self {
@@ -86,8 +86,8 @@ fn located(path: &str, text: &str) -> String {
     }
 }
 
-/// A place in the document, linked to its parent on the stack so that a path is only spelled out
-/// when something is wrong there.
+/// A place in the document. It is linked to its parent on the stack, so that the path is only written
+/// out if there is an error.
 #[derive(Clone, Copy)]
 pub(super) enum Place<'a> {
     Root,
@@ -104,18 +104,18 @@ impl<'a> Place<'a> {
         Self::Index(self, index)
     }
 
-    /// The refusal of this place in our own words, which begin with the place.
+    /// An error with a message of jobtap's own, to which the path is prepended.
     pub(super) fn refuse(&self, text: impl AsRef<str>) -> JobspecError {
         let path = self.to_string();
         JobspecError::Invalid { text: located(&path, text.as_ref()), path }
     }
 
-    /// The refusal of this place in the words that Flux has for it.
-    pub(super) fn says(&self, text: impl Into<String>) -> JobspecError {
+    /// An error with a message of Flux, which stays as it is.
+    pub(super) fn error(&self, text: impl Into<String>) -> JobspecError {
         JobspecError::Invalid { path: self.to_string(), text: text.into() }
     }
 
-    /// The refusal of this place whose text begins with its path, e.g. `a.b must be a string`.
+    /// An error `PATH must be TYPE`, e.g. `a.b must be a string`.
     pub(super) fn must(&self, be: &str) -> JobspecError {
         let path = self.to_string();
         JobspecError::Invalid { text: format!("{path} must be {be}"), path }
@@ -133,7 +133,7 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-/// The name that messages give to the type of a JSON value.
+/// The name of a JSON value's type in messages.
 pub(super) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_path_stands_in_front_unless_the_text_begins_with_it() {
+    fn the_path_is_prepended_unless_it_is_there() {
         let system = Place::Root.key("attributes");
         let system = system.key("system");
         let duration = system.key("duration");
@@ -160,12 +160,12 @@ mod tests {
             "attributes.system.duration must be a number"
         );
         assert_eq!(duration.refuse("no").to_string(), "attributes.system.duration: no");
-        assert_eq!(duration.says("no").to_string(), "no");
+        assert_eq!(duration.error("no").to_string(), "no");
         assert_eq!(Place::Root.refuse("Missing key (tasks)").to_string(), "Missing key (tasks)");
         let resources = Place::Root.key("resources");
         let first = resources.index(0);
         let with = first.key("with");
         assert_eq!(with.index(2).refuse("x").path(), "resources[0].with[2]");
-        assert_eq!(with.index(2).says("x").path(), "resources[0].with[2]");
+        assert_eq!(with.index(2).error("x").path(), "resources[0].with[2]");
     }
 }

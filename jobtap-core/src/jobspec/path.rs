@@ -1,12 +1,12 @@
-//! Dotted paths into a jobspec, as `jobspec-update` events and the tools' `--setattr` spell them.
-//! Both ends must agree on what a path means, so the rules live in one place.
+//! Dotted paths into a jobspec, as in `jobspec-update` events and in the tools' `--setattr`. Tools and
+//! manager must agree on their meaning, so the rules are in one place.
 
 use serde_json::{Map, Value};
 
 use super::JobspecError;
 use super::error::type_name;
 
-/// The value at a period-delimited path, `None` when a component is missing or no object.
+/// The value at a path with periods; `None` if a component is missing or isn't an object.
 ///
 /// ```
 /// use jobtap_core::jobspec::path;
@@ -20,12 +20,12 @@ pub fn get<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     path.split('.').try_fold(value, |value, component| value.as_object()?.get(component))
 }
 
-/// Sets the value at a period-delimited path: objects on the way are created on demand, the last
-/// component is replaced whole (nothing is merged).
+/// Sets the value at a path with periods. Missing objects on the path are created. An existing value is
+/// replaced, not merged.
 ///
 /// # Errors
-/// [`JobspecError::Update`] when a component is empty or something on the way is no object; the
-/// value is then unchanged.
+/// [`JobspecError::Update`] if a component is empty or if a value on the path isn't an object; `target`
+/// is then unchanged.
 pub fn set(target: &mut Value, path: &str, value: Value) -> Result<(), JobspecError> {
     if path.split('.').any(str::is_empty) {
         return Err(refused(path, "the path has an empty component"));
@@ -57,9 +57,9 @@ fn refused(path: &str, text: &str) -> JobspecError {
     JobspecError::Update { path: path.to_owned(), text: text.to_owned() }
 }
 
-/// The full path that a KEY of `--setattr` means: a leading `.` stands for `attributes`; keys in
-/// `attributes.`, `system.` or `user.` are found there; any other key is one of
-/// `attributes.system.`.
+/// The full path of a key of `--setattr`. A leading `.` stands for `attributes.`; keys that start with
+/// `attributes.`, `system.` or `user.` are relative to the document or to `attributes`; any other key
+/// is in `attributes.system`.
 ///
 /// ```
 /// use jobtap_core::jobspec::path::attribute_key;
@@ -81,8 +81,8 @@ pub fn attribute_key(key: &str) -> String {
     }
 }
 
-/// The full path that a KEY of the update command means: `name` is the job name, keys in
-/// `attributes.`, `resources.` or `tasks.` are full, any other is one of `attributes.system.`.
+/// The full path of a key of `jobtap update`. `name` is the job's name; keys that start with
+/// `attributes.`, `resources.` or `tasks.` are full paths; any other key is in `attributes.system`.
 #[must_use]
 pub fn update_key(key: &str) -> String {
     const FULL: [&str; 3] = ["attributes.", "resources.", "tasks."];
@@ -95,8 +95,8 @@ pub fn update_key(key: &str) -> String {
     }
 }
 
-/// Whether a `jobspec-update` event may hold this path (RFC 21): it is `attributes`, `resources` or
-/// `tasks`, or begins with one of them and a period.
+/// Whether a `jobspec-update` event may have this path (RFC 21): `attributes`, `resources` or `tasks`,
+/// or a path below one of them.
 #[must_use]
 pub fn is_updatable(path: &str) -> bool {
     ["attributes", "resources", "tasks"].iter().any(|section| {
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn set_creates_what_is_missing_and_replaces_the_last_object_whole() {
+    fn set_creates_objects_and_replaces_the_last_value() {
         let mut spec = json!({"a": {"b": {"old": 1}}});
         set(&mut spec, "a.b", json!({"new": 2})).unwrap();
         set(&mut spec, "x.y.z", json!([1])).unwrap();
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_component_is_refused() {
+    fn refuses_empty_components() {
         for path in ["", ".a", "a..b", "a.", "."] {
             let mut spec = json!({"a": {}});
             let error = set(&mut spec, path, json!(1)).unwrap_err();
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_never_enters_anything_but_an_object() {
+    fn a_path_only_leads_through_objects() {
         for inside in [json!(1), json!("s"), json!(null), json!([{"count": 1}])] {
             let before = json!({ "a": inside });
             let mut spec = before.clone();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_three_sections_can_be_updated() {
+    fn only_three_sections_can_be_updated() {
         for path in ["attributes", "attributes.system.duration", "resources", "tasks.x"] {
             assert!(is_updatable(path), "{path}");
         }
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn update_keys_are_short_for_system_attributes() {
+    fn other_update_keys_are_system_attributes() {
         assert_eq!(update_key("name"), "attributes.system.job.name");
         assert_eq!(update_key("duration"), "attributes.system.duration");
         assert_eq!(update_key("attributes.user.x"), "attributes.user.x");
@@ -163,7 +163,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_set_is_found_again(
+        fn get_returns_the_value_that_was_set(
             path in "[a-c]{1,2}(\\.[a-c]{1,2}){0,3}",
             other in "[a-c]{1,2}(\\.[a-c]{1,2}){0,3}",
             value in any::<i64>(),
@@ -175,7 +175,7 @@ mod tests {
         }
 
         #[test]
-        fn any_path_is_taken_or_refused_without_a_change(path in "\\PC{0,12}") {
+        fn a_refused_path_changes_nothing(path in "\\PC{0,12}") {
             let before = json!({"a": {"b": 1}});
             let mut spec = before.clone();
             match set(&mut spec, &path, json!(true)) {

@@ -1,18 +1,19 @@
-//! The jobspec as the manager holds it. A job, its plugins, the scheduler and the listings all hold
-//! the same document, so a copy costs no more than a reference count.
+//! The jobspec as the manager holds it.
+//!
+//! A job, its plugins, the scheduler and the listings share one document, so a copy costs no more than
+//! a reference count. A hundred thousand jobs may be pending at once. So a document can be reduced to
+//! its text and the few facts that scheduling needs in every turn; the JSON value is parsed again when
+//! it is used.
 
-use std::borrow::Cow;
-use std::fmt;
-use std::sync::Arc;
-
-use serde::de::IgnoredAny;
-use serde::{Serialize, Serializer};
-use serde_json::value::RawValue;
-use serde_json::{Map, Value};
-
-use super::document::Document;
 use super::validate::validate;
 use super::{Counts, Dependency, JobspecError, path};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 /// A jobspec of version 1 (RFC 25), cheap to clone.
 ///
@@ -37,7 +38,7 @@ impl Jobspec {
     /// Reads and validates a jobspec.
     ///
     /// # Errors
-    /// [`JobspecError`] for text that is no JSON or no version 1 jobspec; the message names the
+    /// [`JobspecError`] if the text isn't JSON or isn't a jobspec of version 1. The message names the
     /// place.
     pub fn parse(text: &str) -> Result<Self, JobspecError> {
         let value =
@@ -48,33 +49,34 @@ impl Jobspec {
     /// Validates a jobspec.
     ///
     /// # Errors
-    /// [`JobspecError`] when it is no version 1 jobspec; the message names the place.
+    /// [`JobspecError`] if the value isn't a jobspec of version 1. The message names the place.
     pub fn from_value(value: Value) -> Result<Self, JobspecError> {
         let counts = validate(&value)?;
         Ok(Self::assemble(value, counts, true))
     }
 
-    /// Takes a jobspec as it is, for jobs whose owner asked for no validation and for logs that
-    /// another manager wrote. What can't be read counts as absent: [`counts`](Self::counts) are
-    /// zero and [`duration`](Self::duration) is unlimited then.
+    /// Accepts any document, for jobs that were submitted without validation and for eventlogs that
+    /// another manager wrote. Malformed parts count as absent: [`counts`](Self::counts) are then zero
+    /// and [`duration`](Self::duration) is unlimited.
     #[must_use]
     pub fn unvalidated(value: Value) -> Self {
         let counts = Counts::of(&value).unwrap_or_default();
         Self::assemble(value, counts, false)
     }
 
-    /// Takes the text of a stored jobspec, as [`unvalidated`](Self::unvalidated) does, but reads it
-    /// only when something in it is asked for: of the many jobs of earlier runs few ever are.
+    /// Accepts the text of a stored jobspec without validation, like
+    /// [`unvalidated`](Self::unvalidated), and parses it on first use, since most jobs that a restarted
+    /// manager loads are never asked for it.
     ///
     /// # Errors
-    /// [`JobspecError::Json`] for text that is no JSON.
+    /// [`JobspecError::Json`] if the text isn't JSON.
     pub fn stored(text: String) -> Result<Self, JobspecError> {
         let json: Result<IgnoredAny, _> = serde_json::from_str(&text);
         json.map_err(|error| JobspecError::Json(error.to_string()))?;
         Ok(Self { document: Arc::new(Document::unread(text.into_boxed_str())) })
     }
 
-    /// The same of what was found to be JSON already.
+    /// Like [`stored`](Self::stored), for text that is known to be JSON.
     pub(crate) fn stored_json(text: &RawValue) -> Self {
         Self { document: Arc::new(Document::unread(text.get().into())) }
     }
@@ -83,13 +85,13 @@ impl Jobspec {
         Self { document: Arc::new(Document::new(value, counts, validated)) }
     }
 
-    /// Its text, as it is stored.
+    /// The text of the document, as it is stored.
     pub(crate) fn text(&self) -> &str {
         self.document.text()
     }
 
-    /// Leaves the text and what scheduling asks for; the rest is read again when somebody looks. For
-    /// jobs that wait long, or are over.
+    /// Reduces the document to its text and the facts that scheduling needs, for jobs that are pending
+    /// for long, or inactive. The rest is parsed again on its next use.
     pub(crate) fn close(&mut self) {
         if !self.document.is_open() {
             return;
@@ -100,7 +102,7 @@ impl Jobspec {
         self.document = Arc::new(self.document.closed());
     }
 
-    /// The same, to look at without opening this one.
+    /// A copy that can be read without parsing this one.
     pub(crate) fn opened(&self) -> Self {
         match self.document.is_open() {
             true => self.clone(),
@@ -114,19 +116,19 @@ impl Jobspec {
         self.document.value()
     }
 
-    /// How much is asked for.
+    /// The amounts of resources that the job asks for.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.document.facts().counts
     }
 
-    /// The time limit in seconds; 0 means that none is set.
+    /// The time limit in seconds; 0 means that there is none.
     #[must_use]
     pub fn duration(&self) -> f64 {
         self.document.facts().duration
     }
 
-    /// An attribute by the key that `--setattr` would take: `user.tag`, or `queue` for
+    /// An attribute by the same key as for `--setattr`: `user.tag`, or `queue` for
     /// `attributes.system.queue`.
     #[must_use]
     pub fn attribute(&self, key: &str) -> Option<&Value> {
@@ -137,13 +139,14 @@ impl Jobspec {
         self.value().get("attributes")?.get("system")?.get(key)
     }
 
-    /// The name that the submitter gave the job, if any.
+    /// The name of the job, if the submitter gave one.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.system("job")?.get("name")?.as_str()
     }
 
-    /// The name to show: the given one, or else the last path component of the command.
+    /// The name to display: the [name](Self::name) if there is one, otherwise the last path component of
+    /// the command.
     #[must_use]
     pub fn display_name(&self) -> &str {
         self.name().unwrap_or_else(|| {
@@ -152,19 +155,19 @@ impl Jobspec {
         })
     }
 
-    /// The words of the command that every task runs.
+    /// The command of every task, word by word.
     pub fn command(&self) -> impl Iterator<Item = &str> {
         let command = self.value().pointer("/tasks/0/command").and_then(Value::as_array);
         command.into_iter().flatten().filter_map(Value::as_str)
     }
 
-    /// The queue that the job asks for.
+    /// The queue that the jobspec names.
     #[must_use]
     pub fn queue(&self) -> Option<&str> {
         self.document.facts().queue.as_deref()
     }
 
-    /// The same, without opening a document that nobody looked at yet.
+    /// Like [`queue`](Self::queue), but without parsing the whole document.
     pub(crate) fn glance_at_queue(&self) -> Option<Cow<'_, str>> {
         self.document.queue()
     }
@@ -175,13 +178,13 @@ impl Jobspec {
         self.system("cwd")?.as_str()
     }
 
-    /// The tasks' environment; a variable whose value is `null` is to be unset.
+    /// The tasks' environment. A variable whose value is `null` is removed from it.
     #[must_use]
     pub fn environment(&self) -> Option<&Map<String, Value>> {
         self.system("environment")?.as_object()
     }
 
-    /// The constraint object (RFC 31) that resources must match.
+    /// The constraint object (RFC 31) that nodes must match.
     #[must_use]
     pub fn constraints(&self) -> Option<&Value> {
         self.document.facts().constraints.as_deref()
@@ -196,20 +199,20 @@ impl Jobspec {
     /// The dependencies in the order of the document.
     ///
     /// # Errors
-    /// [`JobspecError::Dependency`] in the manager's words when the list or an entry is malformed,
-    /// which a validated jobspec's can only be by an overlong scheme.
+    /// [`JobspecError::Dependency`] if the list or an entry is malformed. In a validated jobspec that
+    /// can only be a scheme that is too long.
     pub fn dependencies(&self) -> Result<Vec<Dependency>, JobspecError> {
         Dependency::list(self.system("dependencies"))
     }
 
-    /// Whether this passed validation, and so stays valid under [`update`](Self::update).
+    /// Whether the jobspec was validated, in which case [`update`](Self::update) keeps it valid.
     #[must_use]
     pub fn is_validated(&self) -> bool {
         self.document.validated
     }
 
-    /// The jobspec without the environment: what is stored, listed and shown to plugins, since the
-    /// environment is large and may hold secrets.
+    /// The jobspec without the environment. This form is stored, listed and shown to plugins, since the
+    /// environment is large and may contain secrets.
     #[must_use]
     pub fn redacted(&self) -> Self {
         if self.system("environment").is_none() {
@@ -219,7 +222,7 @@ impl Jobspec {
         Self::without_environment(self.value().clone(), self.counts(), validated)
     }
 
-    /// The same, of a jobspec that nobody else needs whole.
+    /// Like [`redacted`](Self::redacted), but consumes the jobspec and so avoids a copy.
     pub(crate) fn into_redacted(self) -> Self {
         match Arc::try_unwrap(self.document) {
             Ok(document) => {
@@ -239,21 +242,22 @@ impl Jobspec {
         Self::assemble(value, counts, validated)
     }
 
-    /// Applies one entry of a `jobspec-update` event (RFC 21). Other clones keep the old document.
+    /// Applies one entry of a `jobspec-update` event (RFC 21). Clones of the jobspec keep the old
+    /// document.
     ///
     /// # Errors
-    /// As [`update_all`](Self::update_all).
+    /// Those of [`update_all`](Self::update_all).
     pub fn update(&mut self, path: &str, value: Value) -> Result<(), JobspecError> {
         self.apply([(path, &value)])
     }
 
-    /// Applies the context of a `jobspec-update` event, all of it or nothing: per path, objects on
-    /// the way are created and the last component is replaced whole.
+    /// Applies the context of a `jobspec-update` event, either all of its entries or none. For each path,
+    /// missing objects are created and the value of the last component is replaced as a whole.
     ///
     /// # Errors
-    /// [`JobspecError::Update`] for an empty update, a path outside `attributes`, `resources` and
-    /// `tasks`, an empty component, or one that leads through something other than an object;
-    /// [`JobspecError::Invalid`] when a validated jobspec would no longer be valid.
+    /// [`JobspecError::Update`] if there are no entries, or if a path is outside of `attributes`,
+    /// `resources` and `tasks`, has an empty component, or leads through a value that isn't an object.
+    /// [`JobspecError::Invalid`] if a validated jobspec would no longer be valid.
     pub fn update_all(&mut self, updates: &Map<String, Value>) -> Result<(), JobspecError> {
         self.apply(updates.iter().map(|(path, value)| (path.as_str(), value)))
     }
@@ -282,10 +286,10 @@ impl Jobspec {
         Ok(())
     }
 
-    /// Validates a jobspec that was taken [unvalidated](Self::unvalidated).
+    /// Validates a jobspec that was accepted [unvalidated](Self::unvalidated).
     ///
     /// # Errors
-    /// As [`from_value`](Self::from_value).
+    /// Those of [`from_value`](Self::from_value).
     pub fn validate(&self) -> Result<(), JobspecError> {
         if self.is_validated() { Ok(()) } else { validate(self.value()).map(drop) }
     }
@@ -298,7 +302,7 @@ impl PartialEq for Jobspec {
 }
 
 impl fmt::Debug for Jobspec {
-    /// Without the environment, for logs.
+    /// Omits the environment, since it may contain secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Jobspec({})", self.redacted().value())
     }
@@ -310,13 +314,133 @@ impl Serialize for Jobspec {
     }
 }
 
+/// The document in up to three forms. At least one of `text` and `value` is set at any time; the
+/// others are derived on first use.
+struct Document {
+    text: OnceLock<Box<str>>,
+    facts: OnceLock<Facts>,
+    value: OnceLock<Box<Value>>,
+    validated: bool,
+}
+
+/// The parts of a jobspec that scheduling needs in every turn.
+#[derive(Clone, Default)]
+struct Facts {
+    counts: Counts,
+    duration: f64,
+    queue: Option<Box<str>>,
+    constraints: Option<Box<Value>>,
+}
+
+impl Facts {
+    fn of(value: &Value, counts: Counts) -> Self {
+        let system = |key: &str| value.get("attributes")?.get("system")?.get(key);
+        let duration = path::get(value, "attributes.system.duration").and_then(Value::as_f64);
+        Self {
+            counts,
+            duration: duration.filter(|seconds| *seconds >= 0.0).unwrap_or_default(),
+            queue: system("queue").and_then(Value::as_str).map(Into::into),
+            constraints: system("constraints").cloned().map(Box::new),
+        }
+    }
+}
+
+impl Document {
+    /// A document with this value and its counts.
+    fn new(value: Value, counts: Counts, validated: bool) -> Self {
+        let facts = Facts::of(&value, counts).into();
+        Self { text: OnceLock::new(), facts, value: Box::new(value).into(), validated }
+    }
+
+    /// A document that is parsed on first use.
+    fn unread(text: Box<str>) -> Self {
+        let (facts, value) = (OnceLock::new(), OnceLock::new());
+        Self { text: text.into(), facts, value, validated: false }
+    }
+
+    /// The JSON value; parses the text on first use.
+    fn value(&self) -> &Value {
+        self.value.get_or_init(|| {
+            let text = self.text.get().map_or("", |text| text);
+            // The text is known to be JSON. If it is nested too deeply to be parsed, it counts as null.
+            Box::new(serde_json::from_str(text).unwrap_or_default())
+        })
+    }
+
+    /// The text; written on first use.
+    fn text(&self) -> &str {
+        self.text.get_or_init(|| self.value().to_string().into())
+    }
+
+    /// The facts for scheduling; derives them on first use.
+    fn facts(&self) -> &Facts {
+        self.facts.get_or_init(|| {
+            let value = self.value();
+            Facts::of(value, Counts::of(value).unwrap_or_default())
+        })
+    }
+
+    /// The queue. If the text has not been parsed yet, it is only scanned for it.
+    fn queue(&self) -> Option<Cow<'_, str>> {
+        #[derive(Deserialize)]
+        struct Glance<'a> {
+            #[serde(borrow)]
+            attributes: Attributes<'a>,
+        }
+        #[derive(Deserialize)]
+        struct Attributes<'a> {
+            #[serde(borrow)]
+            system: System<'a>,
+        }
+        #[derive(Deserialize)]
+        struct System<'a> {
+            #[serde(borrow)]
+            queue: Cow<'a, str>,
+        }
+        if let Some(facts) = self.facts.get() {
+            return facts.queue.as_deref().map(Cow::Borrowed);
+        }
+        // Most jobs name no queue, which a search in the text finds out faster than a parser.
+        let text = self.text.get().filter(|text| text.contains("\"queue\""))?;
+        let glance: Glance<'_> = serde_json::from_str(text).ok()?;
+        Some(glance.attributes.system.queue)
+    }
+
+    /// Whether the JSON value is in memory.
+    fn is_open(&self) -> bool {
+        self.value.get().is_some()
+    }
+
+    /// Drops the JSON value and keeps the text and the facts.
+    fn close(&mut self) {
+        let _ = (self.text(), self.facts());
+        self.value.take();
+    }
+
+    /// A copy of the text and the facts, without the JSON value.
+    fn closed(&self) -> Self {
+        Self {
+            text: Box::<str>::from(self.text()).into(),
+            facts: self.facts().clone().into(),
+            value: OnceLock::new(),
+            validated: self.validated,
+        }
+    }
+
+    /// The JSON value and its counts.
+    fn into_parts(self) -> (Value, Counts) {
+        let counts = self.facts().counts;
+        let _ = self.value();
+        (self.value.into_inner().map(|value| *value).unwrap_or_default(), counts)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-    use serde_json::json;
-
     use super::*;
     use crate::jobspec::JobspecBuilder;
+    use proptest::prelude::*;
+    use serde_json::json;
 
     fn sample() -> Jobspec {
         JobspecBuilder::new(["/bin/app", "-x"])
@@ -332,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parsed_facts_are_at_hand() {
+    fn accessors_return_the_parsed_facts() {
         let spec = sample();
         assert_eq!(spec.duration(), 60.0);
         assert_eq!(spec.name(), Some("test"));
@@ -348,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unnamed_job_is_shown_by_its_command() {
+    fn an_unnamed_job_is_displayed_as_its_command() {
         let shown = |word: &str| {
             let spec = JobspecBuilder::new([word]).build().unwrap();
             assert_eq!(spec.name(), None);
@@ -361,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_the_redacted_jobspec_nor_debug_shows_the_environment() {
+    fn redacted_and_debug_omit_the_environment() {
         let spec = sample();
         let redacted = spec.redacted();
         assert_eq!(redacted.environment(), None);
@@ -372,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn updates_change_the_facts_and_leave_clones_alone() {
+    fn updates_change_the_facts_but_not_clones() {
         let mut spec = sample();
         let old = spec.clone();
         let updates = json!({
@@ -413,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_jobspec_is_what_its_text_says() {
+    fn a_stored_jobspec_equals_its_text() {
         let spec = Jobspec::stored(sample().value().to_string()).unwrap();
         assert_eq!(spec.clone(), sample());
         assert_eq!((spec.counts(), spec.duration()), (sample().counts(), sample().duration()));
@@ -424,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unvalidated_jobspec_is_kept_as_it_is() {
+    fn an_unvalidated_jobspec_is_not_changed() {
         let odd = json!({"attributes": {"system": {"dependencies": {}, "duration": "x"}}});
         let mut spec = Jobspec::unvalidated(odd.clone());
         assert_eq!(spec.value(), &odd);
@@ -441,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_json_is_refused() {
+    fn refuses_text_that_is_not_json() {
         let error = Jobspec::parse("{").unwrap_err().to_string();
         assert!(error.starts_with("invalid JSON: "), "{error}");
     }

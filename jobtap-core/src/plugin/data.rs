@@ -355,6 +355,7 @@ fn read<D>(stored: Option<Value>, form: &DataForm<D>, job: Option<JobId>) -> Res
     let (Some(version), Some(data)) = (version, stored.get_mut("data").map(Value::take)) else {
         return Err(error::<D>(job, "it has no version and data as this manager stores them"));
     };
+    // A version that doesn't fit is newer than any that this plugin can know.
     let version = u32::try_from(version).unwrap_or(u32::MAX);
     let wanted = form.spec.version;
     match form.spec.upgrade {

@@ -1,4 +1,4 @@
-//! What a submission gets from its queue before anything else looks at it: the defaults of the
+//! The changes that a queue makes to a jobspec at submission, before validation: the defaults of the
 //! policy, and the properties that the queue requires (Flux's frobnicator plugins `defaults` and
 //! `constraints`).
 
@@ -11,19 +11,19 @@ const DURATION: &str = "attributes.system.duration";
 const QUEUE: &str = "attributes.system.queue";
 const CONSTRAINTS: &str = "attributes.system.constraints";
 
-/// Why a submission gets no queue.
+/// Why no queue can be determined for a submission.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AdjustError {
-    /// The queues have names, the job names none, and there is no default.
+    /// The queues have names, but neither the jobspec nor the policy names one.
     #[error("no queue specified")]
     NoQueue,
-    /// It names one that isn't there.
+    /// The jobspec names a queue that doesn't exist.
     #[error("Invalid queue '{0}' specified")]
     Invalid(String),
 }
 
 impl Queues {
-    /// What a jobspec is to be changed to, by path; empty when it stays as it is.
+    /// The updates that a submitted jobspec gets, by path; empty if it stays as it is.
     ///
     /// ```
     /// use jobtap_core::jobspec::JobspecBuilder;
@@ -43,7 +43,7 @@ impl Queues {
     /// ```
     ///
     /// # Errors
-    /// [`AdjustError`].
+    /// [`AdjustError`] if no queue can be determined.
     pub fn adjust(&self, jobspec: &Jobspec) -> Result<Map<String, Value>, AdjustError> {
         let mut changes = Map::new();
         let defaults =
@@ -57,7 +57,7 @@ impl Queues {
             None => self.policy.default_duration,
         };
         if let Some(duration) = duration.filter(|_| jobspec.duration() == 0.0) {
-            // Jobs without a limit have 0, which JSON can write.
+            // Zero means "no limit"; JSON has no infinity.
             let seconds = if duration.is_infinite() { 0.0 } else { duration.as_secs() };
             changes.insert(DURATION.to_owned(), json!(seconds));
         }
@@ -69,7 +69,7 @@ impl Queues {
         Ok(changes)
     }
 
-    /// The queue that the job will be in.
+    /// The queue of the job: the one that it names, or the default, which is added to `changes`.
     fn queue_of(
         &self,
         jobspec: &Jobspec,
@@ -87,7 +87,7 @@ impl Queues {
     }
 }
 
-/// A job's constraint with the properties of its queue.
+/// The constraint of a job, and the properties of its queue.
 fn with_properties(constraints: Option<&Value>, required: &[String]) -> Value {
     let properties = json!({ "properties": required });
     match constraints {

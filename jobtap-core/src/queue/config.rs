@@ -1,20 +1,18 @@
-//! The tables `[queues.NAME]`, each by itself and all of them together.
+//! The tables `[policy]` and `[queues]` of the configuration.
+//!
+//! A table may not have unknown keys, and the messages are those of Flux.
 
+use crate::job::Fsd;
+use crate::resource::Property;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
-use super::error::QueueConfigError;
-use super::policy::Policy;
-use super::table::Table;
-use crate::resource::Property;
-
-/// What the configuration says of a queue.
+/// The table `[queues.NAME]`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Settings {
-    /// Properties that its nodes have. Those of a virtual queue are its parent's.
+    /// The properties that a node of the queue has. A virtual queue uses those of its parent.
     pub(super) requires: Vec<String>,
-    /// The queue whose nodes it shares, which makes it a virtual one.
+    /// The parent of a virtual queue, whose nodes it shares.
     pub(super) parent: Option<String>,
     pub(super) policy: Policy,
 }
@@ -23,12 +21,12 @@ pub(super) struct Settings {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Config {
     pub(super) policy: Policy,
-    /// By name; empty without named queues.
+    /// By name; empty if there are no named queues.
     pub(super) queues: BTreeMap<String, Settings>,
 }
 
 impl Config {
-    /// Reads both tables of an instance's configuration, as a whole.
+    /// Reads both tables from the whole configuration of an instance.
     pub(super) fn read(config: &Value) -> Result<Self, QueueConfigError> {
         let policy = config.get("policy").map(|policy| Policy::read("", policy)).transpose()?;
         let policy = policy.unwrap_or_default();
@@ -101,24 +99,259 @@ impl Settings {
     }
 }
 
-/// A property as RFC 31 names it, wanted or unwanted, which a blank would end in a query.
+/// Whether a text is a property of RFC 31, possibly negated. Blanks are refused, as they end a term in
+/// constraint queries.
 fn is_property(text: &str) -> bool {
     !text.contains([' ', '\t']) && text.parse::<Property>().is_ok()
 }
 
+/// Why `[policy]` or `[queues]` is refused. The messages are those of Flux.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum QueueConfigError {
+    /// A table has a mistake.
+    #[error("error parsing [{table}] config table: {text}")]
+    Table {
+        /// The full name of the table, such as `queues.batch.policy`.
+        table: String,
+        /// What is wrong there.
+        text: String,
+    },
+    /// The default queue is not configured.
+    #[error("the [policy] config table defines a default queue {0} that is not in [queues] table")]
+    DefaultQueue(String),
+}
+
+/// A policy table, `[policy]` or `[queues.NAME.policy]`. Keys that a queue's table lacks are taken from
+/// `[policy]`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Policy {
+    /// `jobspec.defaults.system.duration`: the time limit of jobs without one.
+    pub default_duration: Option<Fsd>,
+    /// `jobspec.defaults.system.queue`: the queue of jobs that name none. Only allowed in `[policy]`.
+    pub default_queue: Option<String>,
+    /// `limits`.
+    pub limits: Limits,
+    /// `scheduler`: a table that the scheduler reads.
+    pub scheduler: Option<Value>,
+}
+
+/// The limits of what jobs may ask for.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Limits {
+    /// The longest allowed time limit; zero means no limit.
+    pub duration: Option<Fsd>,
+    /// The largest allowed size.
+    pub max: JobSize,
+    /// The smallest allowed size.
+    pub min: JobSize,
+}
+
+/// Limits of a job's size by kind of resource; -1 means no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct JobSize {
+    /// Number of nodes.
+    pub nnodes: Option<i64>,
+    /// Number of cores.
+    pub ncores: Option<i64>,
+    /// Number of GPUs.
+    pub ngpus: Option<i64>,
+}
+
+impl Limits {
+    /// These limits, completed by those of `general`.
+    #[must_use]
+    pub fn or(self, general: Self) -> Self {
+        Self {
+            duration: self.duration.or(general.duration),
+            max: self.max.or(general.max),
+            min: self.min.or(general.min),
+        }
+    }
+}
+
+impl JobSize {
+    fn or(self, general: Self) -> Self {
+        Self {
+            nnodes: self.nnodes.or(general.nnodes),
+            ncores: self.ncores.or(general.ncores),
+            ngpus: self.ngpus.or(general.ngpus),
+        }
+    }
+}
+
+impl Policy {
+    /// Reads a policy table, where `prefix` precedes `policy` in the names of tables.
+    fn read(prefix: &str, value: &Value) -> Result<Self, QueueConfigError> {
+        let name = |table: &str| format!("{prefix}policy{table}");
+        let keys = ["jobspec", "limits", "access", "scheduler"];
+        let table = Table::read(name(""), value, &keys)?;
+        let mut policy = Self { scheduler: table.get("scheduler").cloned(), ..Self::default() };
+        if let Some(jobspec) = table.inner("jobspec", name(".jobspec"), &["defaults"])? {
+            policy.read_defaults(&jobspec)?;
+        }
+        if let Some(limits) = table.inner("limits", name(".limits"), &["duration", "job-size"])? {
+            policy.limits = read_limits(&limits)?;
+        }
+        let keys = ["allow-user", "allow-group"];
+        if let Some(access) = table.inner("access", name(".access"), &keys)? {
+            for key in keys {
+                access.strings(key, &format!("'{key}' must be a string array"))?;
+            }
+        }
+        Ok(policy)
+    }
+
+    fn read_defaults(&mut self, jobspec: &Table<'_>) -> Result<(), QueueConfigError> {
+        // Like in Flux, the messages name the outer table for mistakes in all of these.
+        let name = &jobspec.name;
+        let Some(defaults) = jobspec.inner("defaults", name, &["system"])? else {
+            return Ok(());
+        };
+        let Some(system) = defaults.inner("system", name, &["duration", "queue"])? else {
+            return Ok(());
+        };
+        let text = "'defaults.system.duration' is not a valid FSD";
+        self.default_duration = read_fsd(&system, text)?;
+        self.default_queue = match system.get("queue") {
+            None => None,
+            Some(Value::String(queue)) => Some(queue.clone()),
+            Some(_) => return Err(jobspec.refuse("'defaults.system.queue' is not a string")),
+        };
+        Ok(())
+    }
+
+    /// The table of the scheduler: that of `general`, where keys of this policy take precedence.
+    #[must_use]
+    pub fn scheduler_over(&self, general: &Self) -> Value {
+        match (&self.scheduler, &general.scheduler) {
+            (Some(Value::Object(own)), Some(Value::Object(general))) => {
+                let mut whole = general.clone();
+                whole.extend(own.clone());
+                Value::Object(whole)
+            }
+            (Some(own), _) => own.clone(),
+            (None, Some(general)) => general.clone(),
+            (None, None) => Value::Object(Map::new()),
+        }
+    }
+}
+
+fn read_fsd(table: &Table<'_>, text: &str) -> Result<Option<Fsd>, QueueConfigError> {
+    let Some(value) = table.get("duration") else { return Ok(None) };
+    let fsd = value.as_str().and_then(|text| text.parse().ok());
+    fsd.map(Some).ok_or_else(|| table.refuse(text))
+}
+
+fn read_limits(limits: &Table<'_>) -> Result<Limits, QueueConfigError> {
+    let duration = read_fsd(limits, "'duration' is not a valid FSD")?;
+    let name = format!("{}.job-size", limits.name);
+    let Some(sizes) = limits.inner("job-size", name, &["max", "min"])? else {
+        return Ok(Limits { duration, ..Limits::default() });
+    };
+    let size = |key: &str| -> Result<JobSize, QueueConfigError> {
+        let name = format!("{}.{key}", limits.name);
+        let size = sizes.inner(key, name, &["nnodes", "ncores", "ngpus"])?;
+        size.map_or(Ok(JobSize::default()), |size| read_size(&size))
+    };
+    Ok(Limits { duration, max: size("max")?, min: size("min")? })
+}
+
+fn read_size(table: &Table<'_>) -> Result<JobSize, QueueConfigError> {
+    let number = |key: &str| {
+        let Some(value) = table.get(key) else { return Ok(None) };
+        match value.as_i64() {
+            Some(number) if number >= -1 => Ok(Some(number)),
+            Some(_) => Err(table.refuse("values must be >= -1")),
+            None => Err(table.refuse(format!("Expected integer, got {}", kind(value)))),
+        }
+    };
+    Ok(JobSize { nnodes: number("nnodes")?, ncores: number("ncores")?, ngpus: number("ngpus")? })
+}
+
+/// A table of the configuration and its name in messages.
+#[derive(Debug, Clone)]
+struct Table<'a> {
+    name: String,
+    entries: &'a Map<String, Value>,
+}
+
+impl<'a> Table<'a> {
+    /// Reads the table `name`, which may only have the given keys.
+    fn read(
+        name: impl Into<String>,
+        value: &'a Value,
+        keys: &[&str],
+    ) -> Result<Self, QueueConfigError> {
+        let name = name.into();
+        let Value::Object(entries) = value else {
+            let text = format!("Expected object, got {}", kind(value));
+            return Err(QueueConfigError::Table { table: name, text });
+        };
+        let table = Self { name, entries };
+        let unknown = |key: &&String| !keys.contains(&key.as_str());
+        let left: Vec<&str> = entries.keys().filter(unknown).map(String::as_str).collect();
+        if left.is_empty() {
+            return Ok(table);
+        }
+        let text = format!("{} object item(s) left unpacked: {}", left.len(), left.join(", "));
+        Err(table.refuse(text))
+    }
+
+    /// The value of a key.
+    fn get(&self, key: &str) -> Option<&'a Value> {
+        self.entries.get(key)
+    }
+
+    /// The table at a key, which is named `name` in messages.
+    fn inner(
+        &self,
+        key: &str,
+        name: impl Into<String>,
+        keys: &[&str],
+    ) -> Result<Option<Table<'a>>, QueueConfigError> {
+        self.get(key).map(|value| Table::read(name, value, keys)).transpose()
+    }
+
+    /// The list of strings at a key; `text` is the message if the value isn't one.
+    fn strings(&self, key: &str, text: &str) -> Result<Option<Vec<String>>, QueueConfigError> {
+        let Some(value) = self.get(key) else { return Ok(None) };
+        let item = |value: &Value| value.as_str().map(str::to_owned);
+        let list = value.as_array().and_then(|list| list.iter().map(item).collect());
+        list.map(Some).ok_or_else(|| self.refuse(text))
+    }
+
+    /// The error that this table has a mistake.
+    fn refuse(&self, text: impl Into<String>) -> QueueConfigError {
+        QueueConfigError::Table { table: self.name.clone(), text: text.into() }
+    }
+}
+
+/// The name of a JSON value's type in the messages of Jansson, the JSON library of Flux.
+pub(crate) fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(true) => "true",
+        Value::Bool(false) => "false",
+        Value::Number(number) if number.is_f64() => "real",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::*;
     use serde_json::json;
 
-    use super::*;
-
-    /// What is said of a mistake.
+    /// The message for a configuration with a mistake.
     fn refusal(config: Value) -> String {
         Config::read(&config).unwrap_err().to_string()
     }
 
     #[test]
-    fn mistakes_in_queues_are_told_in_the_words_that_flux_users_know() {
+    fn errors_of_queues_have_the_text_of_flux() {
         for (queues, table, text) in [
             (json!(5), "queues", "not a table"),
             (json!({"a": {"parent": 5}}), "queues.a", "'parent' must be a string"),
@@ -161,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_in_the_policy_name_the_table() {
+    fn errors_of_the_policy_name_the_table() {
         let system = |key: &str, value: Value| json!({"defaults": {"system": {key: value}}});
         for (policy, table, text) in [
             (

@@ -1,14 +1,10 @@
-//! All queues of an instance, and one of them as others see it.
+//! The queues of an instance, their state, and how administrators and restarts change it.
 
-use std::collections::BTreeMap;
-
-use serde_json::{Value, json};
-
-use super::config::{Config, Settings};
-use super::error::{QueueConfigError, QueueError};
-use super::policy::{Limits, Policy};
+use super::config::{Config, Limits, Policy, QueueConfigError, Settings};
 use crate::job::Fsd;
 use crate::jobspec::Jobspec;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// The queues of an instance: the named ones of `[queues]`, or the anonymous one.
 ///
@@ -27,26 +23,26 @@ use crate::jobspec::Jobspec;
 #[derive(Debug, Clone)]
 pub struct Queues {
     pub(super) policy: Policy,
-    /// The anonymous queue has an empty name, and is there when there is no other.
-    pub(super) queues: BTreeMap<String, Entry>,
+    /// By name. The anonymous queue has an empty name, and exists only if there is no other.
+    queues: BTreeMap<String, Entry>,
 }
 
-/// One queue.
+/// The settings and the state of one queue.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Entry {
-    pub(super) settings: Settings,
-    /// Why no jobs are accepted; `None` when they are.
-    pub(super) disabled: Option<String>,
-    pub(super) scheduling: Scheduling,
-    /// As it will be after a restart.
-    pub(super) saved: Scheduling,
+struct Entry {
+    settings: Settings,
+    /// Why submission is disabled; `None` if it is enabled.
+    disabled: Option<String>,
+    scheduling: Scheduling,
+    /// The state that a checkpoint has and that a restart restores.
+    saved: Scheduling,
 }
 
-/// Whether a queue's jobs are given resources.
+/// Whether a queue is started, so that its jobs get resources.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Scheduling {
-    pub(super) started: bool,
-    pub(super) reason: Option<String>,
+struct Scheduling {
+    started: bool,
+    reason: Option<String>,
 }
 
 impl Entry {
@@ -56,7 +52,7 @@ impl Entry {
     }
 }
 
-/// One queue, with what it has from its parent and from `[policy]`.
+/// A view of one queue, in which settings of its parent and of `[policy]` complete its own.
 #[derive(Debug, Clone, Copy)]
 pub struct Queue<'a> {
     name: &'a str,
@@ -73,11 +69,11 @@ impl Default for Queues {
 }
 
 impl Queues {
-    /// The queues that an instance's configuration names, in their first state: enabled, and stopped;
-    /// or the anonymous one, which is started.
+    /// The queues of an instance's configuration in their initial state: named queues are enabled and
+    /// stopped, the anonymous queue is enabled and started.
     ///
     /// # Errors
-    /// The first mistake in `[policy]` or `[queues]`.
+    /// [`QueueConfigError`] for the first mistake in `[policy]` or `[queues]`.
     pub fn read(config: &Value) -> Result<Self, QueueConfigError> {
         Config::read(config).map(Self::of)
     }
@@ -92,12 +88,12 @@ impl Queues {
         Self { policy, queues }
     }
 
-    /// Whether the queues have names.
+    /// Whether there are named queues, rather than the anonymous one.
     pub fn are_named(&self) -> bool {
         !self.queues.contains_key("")
     }
 
-    /// What holds for all queues.
+    /// The policy of all queues.
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
@@ -107,21 +103,22 @@ impl Queues {
         self.policy.default_queue.as_deref()
     }
 
-    /// All of them, by name.
+    /// All queues, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = Queue<'_>> {
         self.queues.iter().map(|(name, entry)| self.view(name, entry))
     }
 
-    /// A queue by its name.
+    /// The queue with this name.
     pub fn get(&self, name: &str) -> Option<Queue<'_>> {
         let (name, entry) = self.queues.get_key_value(name).filter(|_| !name.is_empty())?;
         Some(self.view(name, entry))
     }
 
-    /// The queue of a job that names this one, or none.
+    /// The queue with this name, or the anonymous queue.
     ///
     /// # Errors
-    /// [`QueueError::Unknown`], [`QueueError::NameRequired`].
+    /// [`QueueError::Unknown`] if there is no such queue, [`QueueError::NameRequired`] if no name is given
+    /// where queues have names.
     pub fn lookup(&self, name: Option<&str>) -> Result<Queue<'_>, QueueError> {
         match name {
             Some(name) => self.get(name).ok_or_else(|| QueueError::Unknown(name.to_owned())),
@@ -133,8 +130,8 @@ impl Queues {
         }
     }
 
-    /// The queue that an accepted job waits in. Where queues have no names any more, that is the
-    /// anonymous one, whatever the job says.
+    /// The queue of an accepted job. If the queues have no names, for instance since the configuration
+    /// changed, this is the anonymous queue, even if the jobspec names another one.
     ///
     /// # Errors
     /// Those of [`lookup`](Self::lookup).
@@ -150,43 +147,43 @@ impl Queues {
 }
 
 impl<'a> Queue<'a> {
-    /// Its name; `None` for the anonymous queue.
+    /// The name; `None` for the anonymous queue.
     pub fn name(&self) -> Option<&'a str> {
         Some(self.name).filter(|name| !name.is_empty())
     }
 
-    /// The queue whose nodes a virtual queue shares.
+    /// The parent of a virtual queue, whose nodes it shares.
     pub fn parent(&self) -> Option<&'a str> {
         self.parent.map(|(name, _)| name)
     }
 
-    /// The queue whose order of jobs this one's are in: the parent's of a virtual queue, else its own.
-    pub(crate) fn lane(&self) -> &'a str {
+    /// The name of the alloc queue of its jobs: that of the parent for a virtual queue, otherwise its own.
+    pub(crate) fn alloc_queue(&self) -> &'a str {
         self.parent().unwrap_or(self.name)
     }
 
-    /// Whether jobs can be submitted to it.
+    /// Whether jobs can be submitted to the queue.
     pub fn is_enabled(&self) -> bool {
         self.entry.disabled.is_none()
     }
 
-    /// Why no jobs can be submitted to it.
+    /// Why submission is disabled; `None` if it is enabled.
     pub fn disable_reason(&self) -> Option<&'a str> {
         self.entry.disabled.as_deref()
     }
 
-    /// Whether its jobs are given resources: it is started, and so is its parent.
+    /// Whether jobs of the queue get resources: the queue and its parent are started.
     pub fn is_started(&self) -> bool {
         self.entry.scheduling.started && self.blocked_by().is_none()
     }
 
-    /// The parent that keeps it stopped though it is started itself.
+    /// The name of the parent, if the queue is started and its parent is stopped.
     pub fn blocked_by(&self) -> Option<&'a str> {
         let (parent, above) = self.parent?;
         (self.entry.scheduling.started && !above.scheduling.started).then_some(parent)
     }
 
-    /// Why its jobs are given no resources, if it is said.
+    /// Why the queue is stopped, if a reason was given.
     pub fn stop_reason(&self) -> Option<String> {
         match self.blocked_by() {
             Some(parent) => Some(format!("parent queue '{parent}' is stopped")),
@@ -194,33 +191,292 @@ impl<'a> Queue<'a> {
         }
     }
 
-    /// The properties that its nodes have; those of its parent for a virtual queue.
+    /// The properties that a node of the queue has. A virtual queue has those of its parent.
     pub fn requires(&self) -> &'a [String] {
         &self.parent.map_or(self.entry, |(_, above)| above).settings.requires
     }
 
-    /// The constraint (RFC 31) of its jobs; `None` when it requires nothing.
+    /// The constraint (RFC 31) that jobs of the queue get; `None` if it requires no properties.
     pub fn constraint(&self) -> Option<Value> {
         let requires = self.requires();
         (!requires.is_empty()).then(|| json!({ "properties": requires }))
     }
 
-    /// The time limit of jobs that ask for none: its own, its parent's, or the general one.
+    /// The default time limit of jobs: that of the queue, of its parent, or of `[policy]`.
     pub fn default_duration(&self) -> Option<Fsd> {
         let above = self.parent.and_then(|(_, above)| above.settings.policy.default_duration);
         let own = self.entry.settings.policy.default_duration;
         own.or(above).or(self.general.default_duration)
     }
 
-    /// Its limits, with its parent's and the general ones where it says nothing.
+    /// The limits of the queue, completed by those of its parent and of `[policy]`.
     pub fn limits(&self) -> Limits {
         let above = self.parent.map(|(_, above)| above.settings.policy.limits);
         let own = self.entry.settings.policy.limits;
         own.or(above.unwrap_or_default()).or(self.general.limits)
     }
 
-    /// The table of its scheduler: its own over the general one.
+    /// The table of the scheduler: that of `[policy]`, where keys of the queue take precedence.
     pub fn scheduler(&self) -> Value {
         self.entry.settings.policy.scheduler_over(self.general)
+    }
+}
+
+/// Why a request to a queue is refused. The messages are those of Flux.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum QueueError {
+    /// There is no queue with this name.
+    #[error("'{0}' is not a valid queue")]
+    Unknown(String),
+    /// The queues have names, and the request has none.
+    #[error("a named queue is required")]
+    NameRequired,
+    /// A change of all named queues must be asked for explicitly.
+    #[error("Use --all to apply this command to all queues")]
+    AllRequired,
+    /// Disabling a queue needs a reason, which is shown to users.
+    #[error("reason is required for disable")]
+    ReasonRequired,
+    /// Submission to the anonymous queue is disabled.
+    #[error("job submission is disabled: {0}")]
+    Disabled(String),
+    /// Submission to a named queue is disabled.
+    #[error("job submission to {name} is disabled: {reason}")]
+    QueueDisabled {
+        /// The name of the queue.
+        name: String,
+        /// The reason that an administrator gave.
+        reason: String,
+    },
+}
+
+/// The queues that a request changes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Target {
+    /// The name of one queue.
+    pub name: Option<String>,
+    /// Whether all queues are meant, if there is no name.
+    pub all: bool,
+}
+
+impl Target {
+    /// All queues, with or without names.
+    #[must_use]
+    pub const fn all() -> Self {
+        Self { name: None, all: true }
+    }
+
+    /// The queue with this name.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self { name: Some(name.into()), all: false }
+    }
+}
+
+impl Queues {
+    /// Enables submission.
+    ///
+    /// # Errors
+    /// [`QueueError::Unknown`] or [`QueueError::AllRequired`], for an invalid `target`.
+    pub fn enable(&mut self, target: &Target) -> Result<(), QueueError> {
+        self.change(target, |entry| entry.disabled = None)
+    }
+
+    /// Disables submission. A new reason replaces an earlier one.
+    ///
+    /// # Errors
+    /// [`QueueError::ReasonRequired`] without a reason; [`QueueError::Unknown`] or
+    /// [`QueueError::AllRequired`] for an invalid `target`.
+    pub fn disable(&mut self, target: &Target, reason: Option<&str>) -> Result<(), QueueError> {
+        let reason = reason.ok_or(QueueError::ReasonRequired)?;
+        self.change(target, |entry| entry.disabled = Some(reason.to_owned()))
+    }
+
+    /// Starts scheduling; with `checkpoint` also after a restart.
+    ///
+    /// # Errors
+    /// [`QueueError::Unknown`] or [`QueueError::AllRequired`], for an invalid `target`.
+    pub fn start(&mut self, target: &Target, checkpoint: bool) -> Result<(), QueueError> {
+        self.set(target, &Scheduling { started: true, reason: None }, checkpoint)
+    }
+
+    /// Stops scheduling; with `checkpoint` also after a restart. The reason replaces an earlier one, even
+    /// if it is `None`.
+    ///
+    /// # Errors
+    /// [`QueueError::Unknown`] or [`QueueError::AllRequired`], for an invalid `target`.
+    pub fn stop(
+        &mut self,
+        target: &Target,
+        reason: Option<&str>,
+        checkpoint: bool,
+    ) -> Result<(), QueueError> {
+        let reason = reason.map(str::to_owned);
+        self.set(target, &Scheduling { started: false, reason }, checkpoint)
+    }
+
+    /// Stops scheduling in all queues until they are started. A restart restores their earlier state.
+    pub fn hold(&mut self, reason: &str) {
+        let scheduling = Scheduling { started: false, reason: Some(reason.to_owned()) };
+        for entry in self.queues.values_mut() {
+            entry.scheduling = scheduling.clone();
+        }
+    }
+
+    /// Sets the scheduling state, with `checkpoint` also that after a restart.
+    fn set(
+        &mut self,
+        target: &Target,
+        scheduling: &Scheduling,
+        checkpoint: bool,
+    ) -> Result<(), QueueError> {
+        self.change(target, |entry| {
+            entry.scheduling = scheduling.clone();
+            if checkpoint {
+                entry.saved = scheduling.clone();
+            }
+        })
+    }
+
+    fn change(
+        &mut self,
+        target: &Target,
+        mut change: impl FnMut(&mut Entry),
+    ) -> Result<(), QueueError> {
+        match &target.name {
+            // The empty string must not select the anonymous queue.
+            Some(name) => match self.queues.get_mut(name).filter(|_| !name.is_empty()) {
+                Some(entry) => change(entry),
+                None => return Err(QueueError::Unknown(name.clone())),
+            },
+            None if self.are_named() && !target.all => return Err(QueueError::AllRequired),
+            None => self.queues.values_mut().for_each(change),
+        }
+        Ok(())
+    }
+
+    /// Applies a new configuration. Existing queues keep their state; new ones have the initial state.
+    pub fn reconfigure(&mut self, new: Queues) {
+        let before = std::mem::replace(self, new);
+        for (name, old) in before.queues {
+            if let Some(entry) = self.queues.get_mut(&name) {
+                let settings = std::mem::take(&mut entry.settings);
+                *entry = Entry { settings, ..old };
+            }
+        }
+    }
+}
+
+impl Queue<'_> {
+    /// Checks that jobs can be submitted to the queue.
+    ///
+    /// # Errors
+    /// [`QueueError::Disabled`] or [`QueueError::QueueDisabled`], with the reason.
+    pub fn admits(&self) -> Result<(), QueueError> {
+        let reason = match self.disable_reason() {
+            None => return Ok(()),
+            Some(reason) => reason.to_owned(),
+        };
+        Err(match self.name() {
+            None => QueueError::Disabled(reason),
+            Some(name) => QueueError::QueueDisabled { name: name.to_owned(), reason },
+        })
+    }
+
+    /// The status object of RFC 33: `{"enable","start","parent"?,"blocked"?,"disable_reason"?,
+    /// "stop_reason"?}`.
+    pub fn status(&self) -> Map<String, Value> {
+        let mut status = Map::new();
+        status.insert("enable".to_owned(), json!(self.is_enabled()));
+        status.insert("start".to_owned(), json!(self.is_started()));
+        let blocked = self.blocked_by().map(|_| "parent".to_owned());
+        let more = [
+            ("parent", self.parent().map(str::to_owned)),
+            ("blocked", blocked),
+            ("disable_reason", self.disable_reason().map(str::to_owned)),
+            ("stop_reason", self.stop_reason()),
+        ];
+        for (key, text) in more {
+            if let Some(text) = text {
+                status.insert(key.to_owned(), text.into());
+            }
+        }
+        status
+    }
+}
+
+/// The version of the checkpoint that [`Queues::checkpoint`] writes.
+pub(crate) const VERSION: u64 = 1;
+
+/// The stop reason of queues that a restart stops.
+const RESTARTED: &str = "Automatically stopped due to restart";
+
+/// The error that a checkpoint was written by a newer manager.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "checkpoint.job-manager has version {0}, and this manager knows versions up to {VERSION}: \
+     start the manager that wrote it"
+)]
+pub struct CheckpointError(u64);
+
+impl Queues {
+    /// The state of all queues for the key `queue` of `checkpoint.job-manager`.
+    pub fn checkpoint(&self) -> Value {
+        self.queues.iter().map(|(name, entry)| saved_entry(name, entry)).collect()
+    }
+
+    /// Restores the state of the queues from a checkpoint. Queues that are no longer configured are
+    /// ignored, and queues that the checkpoint lacks stay as they are. With `stop`, started queues are
+    /// stopped.
+    ///
+    /// # Errors
+    /// [`CheckpointError`] if a newer manager wrote the checkpoint.
+    pub fn restore(&mut self, checkpoint: &Value, stop: bool) -> Result<(), CheckpointError> {
+        let version = checkpoint.get("version").and_then(Value::as_u64).unwrap_or(0);
+        if version > VERSION {
+            return Err(CheckpointError(version));
+        }
+        let list = checkpoint.get("queue").and_then(Value::as_array);
+        for stored in list.into_iter().flatten() {
+            let name = stored.get("name").and_then(Value::as_str).unwrap_or_default();
+            if let Some(entry) = self.queues.get_mut(name) {
+                restore_entry(entry, stored, version, stop);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn saved_entry(name: &str, entry: &Entry) -> Value {
+    let Scheduling { started, reason } = &entry.saved;
+    let mut table = Map::new();
+    if !name.is_empty() {
+        table.insert("name".to_owned(), name.into());
+    }
+    table.insert("enable".to_owned(), json!(entry.disabled.is_none()));
+    table.insert("start".to_owned(), json!(started));
+    for (key, text) in [("disable_reason", &entry.disabled), ("stop_reason", reason)] {
+        if let Some(text) = text {
+            table.insert(key.to_owned(), text.as_str().into());
+        }
+    }
+    Value::Object(table)
+}
+
+fn restore_entry(entry: &mut Entry, stored: &Value, version: u64, stop: bool) {
+    let text = |key: &str| stored.get(key).and_then(Value::as_str).map(str::to_owned);
+    let bit = |key: &str| stored.get(key).and_then(Value::as_bool);
+    let reason = if version == 0 { "reason" } else { "disable_reason" };
+    match bit("enable") {
+        Some(true) => entry.disabled = None,
+        Some(false) => entry.disabled = Some(text(reason).unwrap_or_default()),
+        None => {}
+    }
+    if let Some(started) = bit("start") {
+        let reason = text("stop_reason").filter(|_| !started);
+        entry.scheduling = match started && stop {
+            true => Scheduling { started: false, reason: Some(RESTARTED.to_owned()) },
+            false => Scheduling { started, reason },
+        };
+        entry.saved = entry.scheduling.clone();
     }
 }

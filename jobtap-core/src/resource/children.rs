@@ -1,4 +1,4 @@
-//! What one node contributes to a resource set: the `children` of an `R_lite` entry (RFC 20).
+//! The ids of one node in a resource set: the `children` of an `R_lite` entry (RFC 20).
 
 use super::Idset;
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 const CORE: &str = "core";
 const GPU: &str = "gpu";
 
-/// Ids local to one node, by kind: cores, gpus and whatever else a site names.
+/// The ids of one node by kind: cores, gpus and other kinds that a site defines.
 ///
 /// ```
 /// use jobtap_core::resource::Children;
@@ -20,12 +20,12 @@ const GPU: &str = "gpu";
 pub struct Children {
     cores: Idset,
     gpus: Idset,
-    /// Never holds an empty set, so that equal children are stored equally.
+    /// No set is empty, so that equal children are stored equally.
     others: BTreeMap<String, Idset>,
 }
 
 impl Children {
-    /// A node's cores and gpus.
+    /// Children with these cores and gpus.
     #[must_use]
     pub const fn new(cores: Idset, gpus: Idset) -> Self {
         Self { cores, gpus, others: BTreeMap::new() }
@@ -43,7 +43,7 @@ impl Children {
         &self.gpus
     }
 
-    /// Ids of one kind, such as `core`; `None` when there are none.
+    /// The ids of one kind, such as `core`; `None` if there are none.
     #[must_use]
     pub fn get(&self, kind: &str) -> Option<&Idset> {
         match kind {
@@ -83,7 +83,7 @@ impl Children {
         self.iter().next().is_none()
     }
 
-    /// The ids of either, kind by kind.
+    /// The ids that `self` or `other` has, kind by kind.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         let mut merged = self.clone();

@@ -1,5 +1,5 @@
-//! Why a text was refused: one enum per format, so that a caller can tell "too large" from "not
-//! well formed" as RFC 22 and RFC 29 do.
+//! The errors of this folder, one enum for each format. Callers can tell a text that is too large from
+//! a malformed one, as RFC 22 and RFC 29 do.
 
 use thiserror::Error;
 
@@ -46,8 +46,8 @@ pub enum HostlistError {
 
 /// Why a resource set (R, RFC 20) was refused.
 ///
-/// The texts are the ones that Flux users know. Where Flux leaves the place out, the path of the
-/// offending value stands in front.
+/// The messages are those of Flux. Where Flux doesn't name the place, the path of the value comes
+/// first.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum ResourceError {
@@ -111,7 +111,7 @@ pub enum ResourceError {
         /// How many ranks `R_lite` has.
         ranks: usize,
     },
-    /// The set would end before it starts.
+    /// The expiration is not after the start time.
     #[error("execution.expiration: {expiration} is not after starttime {starttime}")]
     Times {
         /// Start, seconds since the UNIX epoch.
@@ -144,10 +144,10 @@ pub enum ResourceError {
     /// Ranks are named that the set doesn't have.
     #[error("ranks {0} not found in target resource list")]
     UnknownRanks(String),
-    /// Resources to append are there already.
+    /// Resources to append are in the set already.
     #[error("resources {0} are in the set already")]
     Overlap(String),
-    /// Fewer hosts than nodes were given to renumber by.
+    /// [`ResourceSet::rerank`](super::ResourceSet::rerank) was given fewer hosts than nodes.
     #[error("Number of hosts ({hosts}) is less than node count ({nodes})")]
     TooFewHosts {
         /// How many hosts were given.
@@ -155,7 +155,7 @@ pub enum ResourceError {
         /// How many nodes the set has.
         nodes: usize,
     },
-    /// More hosts than nodes were given to renumber by.
+    /// [`ResourceSet::rerank`](super::ResourceSet::rerank) was given more hosts than nodes.
     #[error("Number of hosts ({hosts}) is greater than node count ({nodes})")]
     TooManyHosts {
         /// How many hosts were given.
@@ -163,12 +163,12 @@ pub enum ResourceError {
         /// How many nodes the set has.
         nodes: usize,
     },
-    /// A host to renumber by isn't in the set.
+    /// A host given to [`ResourceSet::rerank`](super::ResourceSet::rerank) isn't in the set.
     #[error("Host {0} not found in resources")]
     UnknownHost(String),
 }
 
-/// Renders a path as the lead-in of a message; R itself has no path to name.
+/// The start of a message: the path of the value, or nothing for R itself.
 fn prefix(path: &str) -> String {
     if path.is_empty() { String::new() } else { format!("{path}: ") }
 }

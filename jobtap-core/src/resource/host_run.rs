@@ -1,13 +1,17 @@
-//! A run of consecutive host names, such as `node[08-11]`: what a hostlist is made of.
+//! Consecutive host names, such as `node[08-11]`: what a hostlist is made of.
 //!
 //! A name is split in exactly one way, into a prefix and all of its trailing digits. So equal lists
 //! are stored equally however they were written, and a lookup compares names, not spellings.
+//!
+//! A [`HostRun`] may span names of several lengths (`n8` to `n120`). A [`Segment`] has names of one
+//! length only. Within it the order of names is the order of numbers, which makes sorting, deleting
+//! and matching interval arithmetic.
 
-use super::host_segment::Segment;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// More trailing digits than this are left in the prefix: such a name never joins a range, and
-/// numbers stay clear of the end of `u64`.
+/// The most trailing digits that are read as a number. A name with more of them is all prefix and
+/// never joins a range, so that arithmetic on numbers cannot overflow a `u64`.
 pub(super) const MAX_DIGITS: usize = 18;
 
 /// One name without a number, or names with consecutive numbers.
@@ -22,7 +26,7 @@ pub(super) struct HostRun {
 pub(super) struct Numbers {
     pub(super) first: u64,
     pub(super) last: u64,
-    /// Length of the first number's text.
+    /// Number of digits of the first number's text.
     pub(super) width: usize,
 }
 
@@ -79,7 +83,7 @@ impl HostRun {
         follows
     }
 
-    /// Where the single name `name` stands in this run.
+    /// The index of `name`, which must be a single name, in this run.
     pub(super) fn position(&self, name: &Self) -> Option<usize> {
         if self.prefix != name.prefix {
             return None;
@@ -123,6 +127,146 @@ pub(super) fn last_of_width(width: usize) -> u64 {
 impl Numbers {
     fn len(self) -> usize {
         usize::try_from(self.last - self.first).unwrap_or(usize::MAX).saturating_add(1)
+    }
+}
+
+/// Consecutive names whose numbers have the same text length. The derived order is the sort order
+/// of RFC 29: prefix, then bare names, then shorter numbers, then the number.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Segment {
+    pub(super) prefix: Arc<str>,
+    /// Length of each number's text; 0 for a name without a number.
+    pub(super) width: usize,
+    pub(super) first: u64,
+    pub(super) last: u64,
+}
+
+impl Segment {
+    /// A name without a number.
+    pub(super) fn bare(prefix: Arc<str>) -> Self {
+        Self { prefix, width: 0, first: 0, last: 0 }
+    }
+
+    /// The names numbered `first` to `last` as a run.
+    pub(super) fn run(&self, first: u64, last: u64) -> HostRun {
+        HostRun {
+            prefix: self.prefix.clone(),
+            numbers: (self.width > 0).then_some(Numbers { first, last, width: self.width }),
+        }
+    }
+
+    /// Number of names.
+    pub(super) fn len(&self) -> u64 {
+        self.last - self.first + 1
+    }
+
+    /// Whether both have the same prefix and names of the same length.
+    pub(super) fn comparable(&self, other: &Self) -> bool {
+        self.width == other.width && self.prefix == other.prefix
+    }
+
+    /// The segment without its first `skip` names, cut to `len` names.
+    pub(super) fn slice(&self, skip: u64, len: u64) -> Self {
+        let first = self.first + skip;
+        Self {
+            prefix: self.prefix.clone(),
+            width: self.width,
+            first,
+            last: first + len.saturating_sub(1),
+        }
+    }
+
+    /// Whether `next` starts with the number after the last one of this segment.
+    pub(super) fn precedes(&self, next: &Self) -> bool {
+        self.width > 0 && self.comparable(next) && self.last + 1 == next.first
+    }
+}
+
+/// A set of host names: sorted, disjoint segments.
+pub(super) struct NameSet {
+    segments: Vec<Segment>,
+}
+
+impl NameSet {
+    pub(super) fn new(mut segments: Vec<Segment>) -> Self {
+        segments.sort_unstable();
+        segments.dedup_by(|next, kept| {
+            let joins = kept.comparable(next) && next.first <= kept.last;
+            if joins {
+                kept.last = kept.last.max(next.last);
+            }
+            joins
+        });
+        Self { segments }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Segment> {
+        self.segments.iter()
+    }
+
+    /// The parts of `segment` that are in the set, as ascending pairs of first and last number.
+    pub(super) fn overlaps<'a>(
+        &'a self,
+        segment: &'a Segment,
+    ) -> impl Iterator<Item = (u64, u64)> + 'a {
+        let from = self.segments.partition_point(|s| {
+            (&s.prefix, s.width, s.last) < (&segment.prefix, segment.width, segment.first)
+        });
+        self.segments
+            .get(from..)
+            .unwrap_or_default()
+            .iter()
+            .take_while(|s| s.comparable(segment) && s.first <= segment.last)
+            .map(|s| (s.first.max(segment.first), s.last.min(segment.last)))
+    }
+}
+
+/// Sorts segments and calls `push` with the resulting runs in order. Duplicates stay: a name that
+/// occurs twice is pushed twice in a row.
+pub(super) fn sorted_runs(mut segments: Vec<Segment>, mut push: impl FnMut(HostRun)) {
+    segments.sort_unstable();
+    let mut rest = segments.as_slice();
+    while let Some(head) = rest.first() {
+        let mut last = head.last;
+        let overlapping = rest
+            .iter()
+            .take_while(|s| {
+                let joins = s.comparable(head) && s.first <= last;
+                last = last.max(s.last);
+                joins
+            })
+            .count();
+        let (cluster, tail) = rest.split_at(overlapping.max(1));
+        if overlapping > 1 {
+            push_overlapping(cluster, head, &mut push);
+        } else {
+            push(head.run(head.first, head.last));
+        }
+        rest = tail;
+    }
+}
+
+/// Pushes overlapping segments: as a run where one segment covers the numbers, and number by number
+/// where several do.
+fn push_overlapping(cluster: &[Segment], model: &Segment, push: &mut impl FnMut(HostRun)) {
+    let mut starts: BTreeMap<u64, i64> = BTreeMap::new();
+    for segment in cluster {
+        *starts.entry(segment.first).or_default() += 1;
+        *starts.entry(segment.last + 1).or_default() -= 1;
+    }
+    let mut cuts = starts.into_iter().peekable();
+    let mut copies = 0;
+    while let (Some((first, change)), Some((end, _))) = (cuts.next(), cuts.peek()) {
+        copies += change;
+        if copies == 1 {
+            push(model.run(first, end - 1));
+            continue;
+        }
+        for number in first..*end {
+            for _ in 0..copies {
+                push(model.run(number, number));
+            }
+        }
     }
 }
 

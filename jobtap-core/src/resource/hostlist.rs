@@ -1,11 +1,15 @@
-//! An ordered list of host names, stored as runs such as `node[0-9999]`.
+//! An ordered list of host names (RFC 29), stored as runs such as `node[0-9999]`, and its text form.
 
 use super::HostlistError;
-use super::host_run::{HostRun, Numbers};
-use super::host_segment::{NameSet, Segment, sorted_runs};
+use super::host_run::{
+    HostRun, MAX_DIGITS, NameSet, Numbers, Segment, digits, last_of_width, sorted_runs,
+    split_digits,
+};
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
+use std::str::FromStr;
 
 /// An ordered list of hosts (RFC 29); a host may occur more than once.
 ///
@@ -81,7 +85,7 @@ impl Hostlist {
         self.runs.iter().flat_map(|run| (0..run.len()).filter_map(|index| run.nth(index)))
     }
 
-    /// Index of the first host with exactly this name: `i[0-5]` has no `i00`.
+    /// The index of the first host with exactly this name: `i[0-5]` has no `i00`.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<usize> {
         let wanted = HostRun::of_name(name);
@@ -101,10 +105,10 @@ impl Hostlist {
         self.find(name).is_some()
     }
 
-    /// Appends one host. The name is taken literally: brackets and separators are refused.
+    /// Appends one host. The name is taken literally.
     ///
     /// # Errors
-    /// [`HostlistError::Name`].
+    /// [`HostlistError::Name`] if the name is empty or has brackets, separators or control characters.
     pub fn push(&mut self, name: &str) -> Result<(), HostlistError> {
         if name.is_empty() || name.contains(['[', ']', ',']) || !is_name_text(name) {
             return Err(HostlistError::Name(name.to_owned()));
@@ -148,7 +152,7 @@ impl Hostlist {
         *self = sorted;
     }
 
-    /// Sorts and drops duplicates.
+    /// Sorts and removes duplicates.
     pub fn uniq(&mut self) {
         let names = NameSet::new(self.segments());
         self.runs.clear();
@@ -168,7 +172,7 @@ impl Hostlist {
     }
 }
 
-/// Whether `text` has none of the characters that would tear a line or a list apart.
+/// Whether `text` has none of the characters that separate lines or items of a list.
 pub(super) fn is_name_text(text: &str) -> bool {
     !text.chars().any(|c| c.is_whitespace() || c.is_control())
 }
@@ -196,7 +200,7 @@ impl fmt::Display for Hostlist {
     }
 }
 
-/// Writes runs of one prefix, within the limits that the parser keeps.
+/// Writes runs of one prefix, within the parser's limits.
 fn write_numbered(f: &mut fmt::Formatter<'_>, prefix: &str, group: &[HostRun]) -> fmt::Result {
     let items: Vec<Numbers> = group.iter().filter_map(|run| run.numbers).flat_map(pieces).collect();
     for (i, chunk) in items.chunks(Hostlist::MAX_ITEMS).enumerate() {
@@ -216,7 +220,7 @@ fn write_numbered(f: &mut fmt::Formatter<'_>, prefix: &str, group: &[HostRun]) -
     Ok(())
 }
 
-/// Cuts a run to ranges that the parser accepts.
+/// Splits a run into ranges that the parser accepts.
 fn pieces(numbers: Numbers) -> impl Iterator<Item = Numbers> {
     let mut next = Some(numbers.first);
     std::iter::from_fn(move || {
@@ -255,6 +259,148 @@ impl<'de> Deserialize<'de> for Hostlist {
     }
 }
 
+/// The most digits of a number that is written out, so that a short text cannot expand into a huge
+/// list.
+const MAX_WIDTH: usize = 64;
+
+impl FromStr for Hostlist {
+    type Err = HostlistError;
+
+    /// Items are separated by commas, blanks or tabs; empty items are ignored.
+    fn from_str(text: &str) -> Result<Self, HostlistError> {
+        let mut reader = Reader { hosts: Self::new(), written_out: 0 };
+        let mut rest = text;
+        loop {
+            rest = rest.trim_start_matches(is_separator);
+            if rest.is_empty() {
+                return Ok(reader.hosts);
+            }
+            let mut inside = false;
+            let end = rest.find(|c: char| {
+                inside = (inside || c == '[') && c != ']';
+                !inside && is_separator(c)
+            });
+            let (item, tail) = rest.split_at(end.unwrap_or(rest.len()));
+            reader.item(item)?;
+            rest = tail;
+        }
+    }
+}
+
+fn is_separator(c: char) -> bool {
+    matches!(c, ',' | ' ' | '\t')
+}
+
+struct Reader {
+    hosts: Hostlist,
+    /// Number of hosts so far that could not be stored as a range.
+    written_out: u64,
+}
+
+impl Reader {
+    fn item(&mut self, item: &str) -> Result<(), HostlistError> {
+        let brackets = || HostlistError::Brackets(item.to_owned());
+        let Some((prefix, rest)) = item.split_once('[') else {
+            return if item.contains(']') { Err(brackets()) } else { self.hosts.push(item) };
+        };
+        let (list, suffix) = rest.split_once(']').ok_or_else(brackets)?;
+        if prefix.contains(']') || list.contains('[') || suffix.contains(['[', ']']) {
+            return Err(brackets());
+        }
+        if !is_name_text(prefix) || !is_name_text(suffix) {
+            return Err(HostlistError::Name(item.to_owned()));
+        }
+        for (i, range) in list.split(',').enumerate() {
+            if i >= Hostlist::MAX_ITEMS {
+                return Err(HostlistError::TooLarge(item.to_owned()));
+            }
+            let numbers = parse_range(item, range)?;
+            if suffix.is_empty() {
+                self.numbered(item, prefix, numbers)?;
+            } else {
+                self.write_out(item, prefix, numbers, suffix)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends `prefix` with each number. Digits at the end of the prefix belong to the number.
+    fn numbered(
+        &mut self,
+        item: &str,
+        prefix: &str,
+        numbers: Numbers,
+    ) -> Result<(), HostlistError> {
+        let (base, lead) = split_digits(prefix);
+        let longest = numbers.width.max(digits(numbers.last));
+        if lead.len().saturating_add(longest) > MAX_DIGITS {
+            return self.write_out(item, prefix, numbers, "");
+        }
+        if lead.is_empty() {
+            self.hosts.push_run(HostRun { prefix: base.into(), numbers: Some(numbers) });
+            return Ok(());
+        }
+        let lead_value: u64 = lead.parse().unwrap_or_default();
+        let mut first = numbers.first;
+        while first <= numbers.last {
+            let width = numbers.width.max(digits(first));
+            let ceiling = last_of_width(width);
+            let last = numbers.last.min(ceiling);
+            // Both parts together have at most MAX_DIGITS digits.
+            let shifted = lead_value * (ceiling + 1);
+            self.hosts.push_run(HostRun {
+                prefix: base.into(),
+                numbers: Some(Numbers {
+                    first: shifted + first,
+                    last: shifted + last,
+                    width: lead.len() + width,
+                }),
+            });
+            first = last + 1;
+        }
+        Ok(())
+    }
+
+    fn write_out(
+        &mut self,
+        item: &str,
+        prefix: &str,
+        numbers: Numbers,
+        suffix: &str,
+    ) -> Result<(), HostlistError> {
+        let Numbers { first, last, width } = numbers;
+        self.written_out += last - first + 1;
+        if self.written_out > Hostlist::MAX_RANGE || width > MAX_WIDTH {
+            return Err(HostlistError::TooLarge(item.to_owned()));
+        }
+        for number in first..=last {
+            let name = format!("{prefix}{number:0width$}{suffix}");
+            self.hosts.push_run(HostRun::of_name(&name));
+        }
+        Ok(())
+    }
+}
+
+fn parse_range(item: &str, range: &str) -> Result<Numbers, HostlistError> {
+    let malformed = || HostlistError::Range { item: item.to_owned(), range: range.to_owned() };
+    let (low, high) = range.split_once('-').unwrap_or((range, range));
+    for text in [low, high] {
+        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(malformed());
+        }
+    }
+    let (Ok(first), Ok(last)) = (low.parse::<u64>(), high.parse::<u64>()) else {
+        return Err(HostlistError::TooLarge(item.to_owned()));
+    };
+    if last < first {
+        return Err(malformed());
+    }
+    if last - first >= Hostlist::MAX_RANGE {
+        return Err(HostlistError::TooLarge(item.to_owned()));
+    }
+    Ok(Numbers { first, last, width: low.len() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -265,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_by_exact_name() {
+    fn find_compares_exact_names() {
         assert_eq!(list("i[0-5]").find("i00"), None);
         assert_eq!(list("i[00-05]").find("i04"), Some(4));
         assert_eq!(list("f00[7-8,10]").find("f0010"), Some(2));
@@ -276,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn travels_as_a_json_string() {
+    fn serializes_as_a_json_string() {
         let hosts: Hostlist = serde_json::from_str("\"n[1-3,7]\"").unwrap();
         assert_eq!(hosts.iter().collect::<Vec<_>>(), ["n1", "n2", "n3", "n7"]);
         assert_eq!(serde_json::to_string(&hosts).unwrap(), "\"n[1-3,7]\"");
@@ -285,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn deletes_every_occurrence() {
+    fn delete_removes_every_occurrence() {
         for (from, what, left, count) in [
             ("foo[2-5]", "foo3", "foo[2,4-5]", 1),
             ("foo[0-7]", "foo[1,0,2-7]", "", 8),
@@ -299,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn sorts_and_drops_duplicates() {
+    fn uniq_sorts_and_removes_duplicates() {
         let mut hosts = list("foo[0-3],foo[0-3]");
         hosts.sort();
         assert_eq!(hosts.to_string(), "foo[0,0-1,1-2,2-3,3]");
@@ -361,7 +507,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn behaves_like_a_list_of_names(a in names(), b in names()) {
+        fn agrees_with_a_list_of_names(a in names(), b in names()) {
             let (x, y) = (of(&a), of(&b));
             prop_assert!(x.iter().eq(a.iter().cloned()));
             prop_assert_eq!(x.len(), a.len());
@@ -396,6 +542,122 @@ mod tests {
             prop_assert_eq!(uniq, of(&unique));
             got.sort();
             prop_assert_eq!(got, expected);
+        }
+    }
+
+    #[test]
+    fn writes_the_shortest_form() {
+        for (text, encoded) in [
+            ("", ""),
+            (" ,\t,", ""),
+            ("foo1,fooi,foo2,foo3", "foo1,fooi,foo[2-3]"),
+            ("foo-1a-2,foo-1a-3", "foo-1a-[2-3]"),
+            (",1,2,3,4,5,9,", "[1-5,9]"),
+            ("[00-03]p", "00p,01p,02p,03p"),
+            ("[00-2]", "[00-02]"),
+            ("foo[1,3]-bar", "foo1-bar,foo3-bar"),
+            ("foo9,foo10", "foo[9-10]"),
+            ("foo09,foo10", "foo[09-10]"),
+            ("foo009,foo10", "foo[009,10]"),
+            ("foo01,foo1", "foo[01,1]"),
+            ("foo999,foo1000", "foo[999-1000]"),
+            ("foo12 foo[4,1-2]", "foo[12,4,1-2]"),
+            ("foo1,foo1,foo1", "foo[1,1,1]"),
+            ("foo[1,1,2,1]", "foo[1,1-2,1]"),
+            ("14636", "14636"),
+            ("[005,4,11-13]", "[005,4,11-13]"),
+            ("foo[3-3]", "foo3"),
+            ("foo[0-1048575]", "foo[0-1048575]"),
+        ] {
+            assert_eq!(list(text).to_string(), encoded, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_the_same_however_it_is_written() {
+        assert_eq!(list("foo1[5-6]"), list("foo15,foo16"));
+        assert_eq!(list("foo1[8-11]").to_string(), "foo[18-19,110-111]");
+        assert_eq!(list("foo[1-2]-bar2"), list("foo1-bar2,foo2-bar2"));
+        assert_eq!(list("f00[7-8,10]").to_string(), "f[007-008,0010]");
+        let long = "n123456789012345[9998-10001]";
+        assert_eq!(
+            list(long).to_string(),
+            "n1234567890123459998,n1234567890123459999,\
+             n12345678901234510000,n12345678901234510001"
+        );
+    }
+
+    #[test]
+    fn malformed_text_is_refused() {
+        for text in [
+            "[]",
+            "foo[]",
+            "foo[",
+            "foo]",
+            "foo[1,3",
+            "foo[[1,3]",
+            "foo[1,]",
+            "foo[x-y]",
+            "foo[3-1]",
+            "foo[-1]",
+            "foo[0-1,2--5]",
+            "foo[1-]",
+            "foo[ 1]",
+            "foo[1][2]",
+            "foo\n",
+            "fo\u{7}o",
+            "foo0-10]",
+        ] {
+            let error = text.parse::<Hostlist>().unwrap_err();
+            assert!(!matches!(error, HostlistError::TooLarge(_)), "{text}");
+        }
+    }
+
+    #[test]
+    fn oversized_text_is_too_large() {
+        let items = format!("n[{}1]", "1,".repeat(Hostlist::MAX_ITEMS));
+        for text in [
+            "foo[0-1048576]",
+            "foo[0-1000000,0-100000]x",
+            "foo[99999999999999999999]",
+            &format!("foo[{}1]x", "0".repeat(100)),
+            &items,
+        ] {
+            assert!(
+                matches!(text.parse::<Hostlist>(), Err(HostlistError::TooLarge(_))),
+                "{}",
+                text.get(..20.min(text.len())).unwrap()
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn accepted_text_has_one_canonical_form(
+            text in "\\PC*|[a-b0-2,\\[\\] -]{0,30}|a?[0-9]{0,20}\\[[0-9]{1,20}(-[0-9]{1,4})?\\]b?",
+        ) {
+            if let Ok(hosts) = text.parse::<Hostlist>()
+                && hosts.len() < 10_000
+            {
+                prop_assert_eq!(list(&hosts.to_string()), hosts);
+            }
+        }
+
+        #[test]
+        fn brackets_expand_in_order(
+            prefix in "[a-c]?[0-9]{0,3}",
+            low in "0{0,2}[0-9]{1,3}",
+            count in 0u64..200,
+            suffix in "(|x|-b[0-9])",
+        ) {
+            let first: u64 = low.parse().unwrap();
+            let width = low.len();
+            let text = format!("{prefix}[{low}-{}]{suffix}", first + count);
+            let expected: Vec<_> = (first..=first + count)
+                .map(|n| format!("{prefix}{n:0width$}{suffix}"))
+                .collect();
+            prop_assert_eq!(list(&text).iter().collect::<Vec<_>>(), expected.clone());
+            prop_assert_eq!(list(&text), list(&expected.join(",")));
         }
     }
 }

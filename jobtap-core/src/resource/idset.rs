@@ -1,13 +1,20 @@
-//! A set of small integers (ranks, cores, gpus) stored as runs, because the sets of a cluster are
-//! almost always a few long runs.
+//! A set of small integers (ranks, cores, gpus), its algebra and its text forms (RFC 22).
+//!
+//! Ids are stored as runs, because the sets of a cluster are almost always a few long runs. Every
+//! operation is linear in the number of runs at most, never in the number of ids.
 
+use super::IdsetError;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
+use std::fmt;
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 
 /// A run of consecutive ids; `first <= last`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Run {
-    pub(super) first: u32,
-    pub(super) last: u32,
+struct Run {
+    first: u32,
+    last: u32,
 }
 
 impl Run {
@@ -19,8 +26,9 @@ impl Run {
 /// A set of ids (RFC 22): ranks of a cluster, or the cores or gpus of a node.
 ///
 /// `Display` gives the range form `1-3,7-9`; see also [`Idset::brackets`] and [`Idset::plain`].
-/// Parsing is strict: ids ascend, without blanks, empty items or leading zeros, up to
-/// [`Idset::MAX_ID`].
+/// Parsing is strict: ids must ascend, up to [`Idset::MAX_ID`], without blanks, empty items or
+/// leading zeros. Flux lets empty items pass and wraps large ids; both hide a mistake that would end
+/// up on the wrong nodes.
 ///
 /// ```
 /// use jobtap_core::resource::Idset;
@@ -33,7 +41,7 @@ impl Run {
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Idset {
     /// Ascending, with a gap between neighbours, so that equal sets are stored equally.
-    pub(super) runs: Vec<Run>,
+    runs: Vec<Run>,
 }
 
 impl Idset {
@@ -103,7 +111,7 @@ impl Idset {
         self.runs.iter().map(|run| run.first..=run.last)
     }
 
-    /// Adds `id`; false when it was there already.
+    /// Adds `id`. Returns false if the set had it already.
     pub fn insert(&mut self, id: u32) -> bool {
         let added = !self.contains(id);
         self.insert_range(id..=id);
@@ -116,7 +124,7 @@ impl Idset {
         if first > last {
             return;
         }
-        // Runs that touch the new one are absorbed, as neighbours keep a gap.
+        // Runs that touch the new one are merged into it, since runs must keep a gap.
         let from = self.runs.partition_point(|run| run.last.saturating_add(1) < first);
         let to = self.runs.partition_point(|run| run.first <= last.saturating_add(1));
         let absorbed = self.runs.get(from..to).unwrap_or_default();
@@ -127,7 +135,7 @@ impl Idset {
         self.runs.splice(from..to, [merged]);
     }
 
-    /// Takes `id` out; false when it wasn't there, which is no error.
+    /// Removes `id`. Returns false if the set didn't have it.
     pub fn remove(&mut self, id: u32) -> bool {
         let removed = self.contains(id);
         if removed {
@@ -136,7 +144,7 @@ impl Idset {
         removed
     }
 
-    /// Takes every id of `range` out.
+    /// Removes every id of `range`.
     pub fn remove_range(&mut self, range: RangeInclusive<u32>) {
         let (first, last) = range.into_inner();
         if first > last {
@@ -174,8 +182,8 @@ impl Idset {
         taken
     }
 
-    /// Takes the `n` lowest ids out and returns them; with fewer than `n` the set stays as it is
-    /// and the answer is `None`, so that an allocator never holds half a slot.
+    /// Removes the `n` lowest ids and returns them. If there are fewer than `n`, the set stays as it is
+    /// and the result is `None`, so that an allocator never has half a slot.
     pub fn take_lowest(&mut self, n: usize) -> Option<Self> {
         let taken = self.lowest(n);
         if taken.len() < n {
@@ -187,7 +195,7 @@ impl Idset {
         Some(taken)
     }
 
-    /// Appends a run that doesn't start below the last one.
+    /// Appends a run, which must not start below the last one.
     pub(super) fn push_run(&mut self, first: u32, last: u32) {
         match self.runs.last_mut() {
             Some(tail) if first <= tail.last.saturating_add(1) => tail.last = tail.last.max(last),
@@ -226,6 +234,226 @@ impl Extend<u32> for Idset {
     }
 }
 
+impl Idset {
+    /// The ids of either set.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        let mut merged = Self::new();
+        let (mut left, mut right) = (self.runs.iter().peekable(), other.runs.iter().peekable());
+        loop {
+            let run = match (left.peek(), right.peek()) {
+                (Some(a), Some(b)) if a.first <= b.first => left.next(),
+                (Some(_), None) => left.next(),
+                _ => right.next(),
+            };
+            match run {
+                Some(run) => merged.push_run(run.first, run.last),
+                None => return merged,
+            }
+        }
+    }
+
+    /// The ids of this set that aren't in `other`.
+    #[must_use]
+    pub fn difference(&self, other: &Self) -> Self {
+        let mut kept = Self::new();
+        let mut holes = other.runs_from(self.first()).iter().peekable();
+        for run in &self.runs {
+            let mut rest = Some(run.first);
+            while let (Some(first), Some(hole)) = (rest, holes.peek()) {
+                if hole.first > run.last {
+                    break;
+                }
+                if hole.first > first {
+                    kept.push_run(first, hole.first - 1);
+                }
+                if hole.last >= run.last {
+                    // The hole may reach into the next run, so it is not taken off yet.
+                    rest = None;
+                } else {
+                    rest = Some(first.max(hole.last + 1));
+                    holes.next();
+                }
+            }
+            if let Some(first) = rest {
+                kept.push_run(first, run.last);
+            }
+        }
+        kept
+    }
+
+    /// The ids that both sets have.
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Self {
+        let mut common = Self::new();
+        self.each_overlap(other, |first, last| {
+            common.push_run(first, last);
+            true
+        });
+        common
+    }
+
+    /// Whether the sets have an id in common.
+    #[must_use]
+    pub fn intersects(&self, other: &Self) -> bool {
+        let mut found = false;
+        self.each_overlap(other, |_, _| {
+            found = true;
+            false
+        });
+        found
+    }
+
+    /// Whether every id of this set is in `other`.
+    #[must_use]
+    pub fn is_subset(&self, other: &Self) -> bool {
+        // Runs of `other` keep a gap, so each run of `self` must lie inside a single run of `other`.
+        let mut outer = other.runs_from(self.first()).iter().peekable();
+        self.runs.iter().all(|run| {
+            while outer.next_if(|o| o.last < run.first).is_some() {}
+            outer.peek().is_some_and(|o| o.first <= run.first && run.last <= o.last)
+        })
+    }
+
+    /// Renumbers `ids` from 0 in ascending order and returns the new numbers of the ids that are in
+    /// this set.
+    pub(super) fn compacted(&self, ids: &Self) -> Self {
+        let mut renumbered = Self::new();
+        let mut base = 0;
+        for run in &ids.runs {
+            let common = self.runs_from(Some(run.first));
+            for hit in common.iter().take_while(|hit| hit.first <= run.last) {
+                let (first, last) = (hit.first.max(run.first), hit.last.min(run.last));
+                renumbered.push_run(base + (first - run.first), base + (last - run.first));
+            }
+            base += (run.last - run.first).saturating_add(1);
+        }
+        renumbered
+    }
+
+    /// Calls `visit` with the common runs in ascending order, until it returns false.
+    fn each_overlap(&self, other: &Self, mut visit: impl FnMut(u32, u32) -> bool) {
+        let mut left = self.runs_from(other.first()).iter().peekable();
+        let mut right = other.runs_from(self.first()).iter().peekable();
+        while let (Some(a), Some(b)) = (left.peek(), right.peek()) {
+            let (first, last) = (a.first.max(b.first), a.last.min(b.last));
+            if first <= last && !visit(first, last) {
+                return;
+            }
+            if a.last <= b.last {
+                left.next();
+            } else {
+                right.next();
+            }
+        }
+    }
+
+    /// The runs that don't end below `id`, so that a small set can be combined with a large one
+    /// without walking the whole of the latter.
+    fn runs_from(&self, id: Option<u32>) -> &[Run] {
+        let id = id.unwrap_or_default();
+        let from = self.runs.partition_point(|run| run.last < id);
+        self.runs.get(from..).unwrap_or_default()
+    }
+}
+
+impl Idset {
+    /// The range form, in brackets if the set has more than one id: `[1-3,7]`, but `2`. The form of
+    /// the empty set is the empty string.
+    #[must_use]
+    pub fn brackets(&self) -> String {
+        if self.first() == self.last() { self.to_string() } else { format!("[{self}]") }
+    }
+
+    /// The ids without ranges: `7,8,9`. The length of the text grows with the number of ids.
+    #[must_use]
+    pub fn plain(&self) -> String {
+        let ids: Vec<String> = self.iter().map(|id| id.to_string()).collect();
+        ids.join(",")
+    }
+}
+
+impl fmt::Display for Idset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, run) in self.runs.iter().enumerate() {
+            let comma = if i == 0 { "" } else { "," };
+            if run.first == run.last {
+                write!(f, "{comma}{}", run.first)?;
+            } else {
+                write!(f, "{comma}{}-{}", run.first, run.last)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Idset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Idset({self})")
+    }
+}
+
+impl FromStr for Idset {
+    type Err = IdsetError;
+
+    fn from_str(text: &str) -> Result<Self, IdsetError> {
+        let list = match text.strip_prefix('[') {
+            Some(rest) => rest.strip_suffix(']').ok_or(IdsetError::Brackets)?,
+            None => text,
+        };
+        if list.contains(['[', ']']) {
+            return Err(IdsetError::Brackets);
+        }
+        let mut set = Self::new();
+        if list.is_empty() {
+            return Ok(set);
+        }
+        for item in list.split(',') {
+            let (first, last) = parse_item(item)?;
+            if set.last().is_some_and(|highest| first <= highest) {
+                return Err(IdsetError::Order(item.to_owned()));
+            }
+            set.push_run(first, last);
+        }
+        Ok(set)
+    }
+}
+
+fn parse_item(item: &str) -> Result<(u32, u32), IdsetError> {
+    let Some((low, high)) = item.split_once('-') else {
+        let id = parse_id(item, item)?;
+        return Ok((id, id));
+    };
+    let (first, last) = (parse_id(low, item)?, parse_id(high, item)?);
+    if first < last { Ok((first, last)) } else { Err(IdsetError::Order(item.to_owned())) }
+}
+
+fn parse_id(digits: &str, item: &str) -> Result<u32, IdsetError> {
+    let well_formed = !digits.is_empty()
+        && digits.bytes().all(|byte| byte.is_ascii_digit())
+        && (digits == "0" || !digits.starts_with('0'));
+    if !well_formed {
+        return Err(IdsetError::Item(item.to_owned()));
+    }
+    match digits.parse() {
+        Ok(id) if id <= Idset::MAX_ID => Ok(id),
+        _ => Err(IdsetError::TooLarge),
+    }
+}
+
+impl Serialize for Idset {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Idset {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -250,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn walks_up_and_down() {
+    fn finds_the_next_and_the_previous_id() {
         let ids = set("1-3,9");
         assert_eq!(ids.next_after(3), Some(9));
         assert_eq!(ids.next_after(0), Some(1));
@@ -263,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn taking_more_than_there_is_takes_nothing() {
+    fn take_lowest_of_too_few_ids_takes_nothing() {
         let mut ids = set("2,4-5");
         assert_eq!(ids.take_lowest(4), None);
         assert_eq!(ids, set("2,4-5"));
@@ -273,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_u32_are_safe() {
+    fn the_ends_of_u32_do_not_overflow() {
         let mut ids = Idset::from(u32::MAX - 1..=u32::MAX);
         ids.insert(0);
         ids.remove(u32::MAX - 1);
@@ -302,7 +530,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn edits_behave_like_a_set(edits in prop::collection::vec(edit(), 0..40)) {
+        fn edits_agree_with_a_btree_set(edits in prop::collection::vec(edit(), 0..40)) {
             let mut ids = Idset::new();
             let mut model = BTreeSet::new();
             for edit in edits {
@@ -333,6 +561,127 @@ mod tests {
                     prop_assert_eq!(ids.next_after(id), model.range(id + 1..).next().copied());
                     prop_assert_eq!(ids.prev_before(id), model.range(..id).next_back().copied());
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn algebra_of_the_examples_of_the_rfc() {
+        assert_eq!(set("0").union(&set("1")), set("0-1"));
+        assert_eq!(set("0-1").difference(&set("0")), set("1"));
+        assert_eq!(set("0-1").intersection(&set("1-2")), set("1"));
+        assert_eq!(set("0-1").intersection(&set("2-3")), set(""));
+        assert!(!set("0-1").intersects(&set("2-3")));
+    }
+
+    #[test]
+    fn one_hole_may_span_several_runs() {
+        assert_eq!(set("0-3,5-9,11").difference(&set("2-6,9-20")), set("0-1,7-8"));
+        let all = Idset::from(0..=u32::MAX);
+        assert_eq!(all.difference(&Idset::from(u32::MAX)).last(), Some(u32::MAX - 1));
+        assert!(all.difference(&all).is_empty());
+    }
+
+    fn ids() -> impl Strategy<Value = BTreeSet<u32>> {
+        prop::collection::btree_set(0u32..40, 0..30)
+    }
+
+    proptest! {
+        #[test]
+        fn algebra_agrees_with_btree_sets(a in ids(), b in ids()) {
+            let (x, y): (Idset, Idset) = (a.iter().copied().collect(), b.iter().copied().collect());
+            prop_assert_eq!(x.union(&y), a.union(&b).copied().collect());
+            prop_assert_eq!(x.difference(&y), a.difference(&b).copied().collect());
+            prop_assert_eq!(x.intersection(&y), a.intersection(&b).copied().collect());
+            prop_assert_eq!(x.intersects(&y), !a.is_disjoint(&b));
+            prop_assert_eq!(x.is_subset(&y), a.is_subset(&b));
+            prop_assert_eq!(x.difference(&y).union(&x.intersection(&y)), x.clone());
+            prop_assert!(x.intersection(&y).is_subset(&y));
+            let renumbered = b.iter().enumerate().filter(|(_, id)| a.contains(id));
+            let renumbered = renumbered.map(|(new, _)| u32::try_from(new).unwrap());
+            prop_assert_eq!(x.compacted(&y), renumbered.collect());
+        }
+    }
+
+    #[test]
+    fn canonical_forms() {
+        for (text, canonical, len) in [
+            ("", "", 0),
+            ("[]", "", 0),
+            ("2", "2", 1),
+            ("[2]", "2", 1),
+            ("2,3,4,5", "2-5", 4),
+            ("7-9", "7-9", 3),
+            ("[7-9]", "7-9", 3),
+            ("1,7-9,16", "1,7-9,16", 5),
+            ("1-3,7-9,14,16,18-19", "1-3,7-9,14,16,18-19", 10),
+            ("2,1024", "2,1024", 2),
+            ("1,2-1024", "1-1024", 1024),
+            ("1048576", "1048576", 1),
+            ("0-2147483647", "0-2147483647", 1 << 31),
+        ] {
+            let ids = set(text);
+            assert_eq!(ids.to_string(), canonical, "{text}");
+            assert_eq!(ids.len(), len, "{text}");
+        }
+        assert_eq!(set("1,7-9,16").first(), Some(1));
+        assert_eq!(set("1,7-9,16").last(), Some(16));
+    }
+
+    #[test]
+    fn bracketed_and_plain_forms() {
+        assert_eq!(set("").brackets(), "");
+        assert_eq!(set("2").brackets(), "2");
+        assert_eq!(set("2-3").brackets(), "[2-3]");
+        assert_eq!(set("7-9").plain(), "7,8,9");
+        assert_eq!(format!("{:?}", set("7-9")), "Idset(7-9)");
+    }
+
+    #[test]
+    fn malformed_text_is_refused() {
+        for text in [
+            "4.2", "x", "01,2", "00", "3,2", "3-0", "5,1-3", "1-2,2-3", "2-2", "2,2,2,2", "0-",
+            "-5", "+1", "[0-]", "[-5]", "[0 0]", "[[0]]", "[[0,2]", "[0,2]]", "[0,2", "0,2]",
+            "0,[2", "0]2", "1-2x", " 1", "1 ", "1, 2", "1,,2", ",1", "1,", ",", "[,]", "[", "]",
+            "1-2-3", "٣",
+        ] {
+            assert!(text.parse::<Idset>().is_err(), "{text} was accepted");
+        }
+    }
+
+    #[test]
+    fn errors_name_the_item() {
+        let message = |text: &str| text.parse::<Idset>().unwrap_err().to_string();
+        assert_eq!(message("1,x-y"), "error parsing range 'x-y'");
+        assert_eq!(message("1,,2"), "error parsing range ''");
+        assert_eq!(message("5,1-3"), "range '1-3' is out of order");
+        assert_eq!(message("[0,2"), "mismatched or nested brackets");
+        for large in ["2147483648", "4294967296", "99999999999999999999999"] {
+            assert_eq!(large.parse::<Idset>(), Err(IdsetError::TooLarge));
+        }
+        assert_eq!(message("2147483648"), "set universe size would exceed maximum");
+    }
+
+    #[test]
+    fn serializes_as_a_json_string() {
+        let ids: Idset = serde_json::from_str("\"[0-3,9]\"").unwrap();
+        assert_eq!(serde_json::to_string(&ids).unwrap(), "\"0-3,9\"");
+        assert!(serde_json::from_str::<Idset>("\"3-1\"").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn every_text_form_round_trips(ids in prop::collection::btree_set(0u32..200, 0..60)) {
+            let ids: Idset = ids.into_iter().collect();
+            prop_assert_eq!(&set(&ids.to_string()), &ids);
+            prop_assert_eq!(&set(&ids.brackets()), &ids);
+            prop_assert_eq!(&set(&ids.plain()), &ids);
+        }
+
+        #[test]
+        fn accepted_text_has_one_canonical_form(text in "\\PC*|[0-9,\\[\\]-]{0,24}") {
+            if let Ok(ids) = text.parse::<Idset>() {
+                prop_assert_eq!(set(&ids.to_string()), ids);
             }
         }
     }

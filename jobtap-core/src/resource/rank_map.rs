@@ -1,5 +1,7 @@
-//! Which ids each rank has, as runs of ranks with equal children. A cluster of equal nodes is one
-//! run, and an operation with a one-node set touches one run, however large the cluster is.
+//! The ids of each rank, as runs of ranks with equal children.
+//!
+//! A cluster of equal nodes is one run, and an operation with a one-node set touches one run, however
+//! large the cluster is.
 
 use super::{Children, Idset};
 use rustc_hash::FxHashMap;
@@ -105,7 +107,7 @@ impl RankMap {
         });
     }
 
-    /// Takes the ids of `other` out.
+    /// Removes the ids of `other`.
     pub(super) fn subtract(&mut self, other: &Self) {
         self.edit(other, |mine, theirs| match (mine?, theirs) {
             (a, Some(b)) if a == b => None,
@@ -126,7 +128,7 @@ impl RankMap {
         })
     }
 
-    /// The ranks of `ranks`, with all that they have.
+    /// The part of the map on `ranks`.
     pub(super) fn restricted(&self, ranks: &Idset) -> Self {
         let mut kept = Self::default();
         for range in ranks.ranges() {
@@ -149,7 +151,7 @@ impl RankMap {
         self.runs.get(from..to).unwrap_or_default()
     }
 
-    /// Applies `rule` to the ranks of either map, where ranks outside of `other`'s span stay.
+    /// Applies `rule` to the ranks of either map. Ranks outside of `other`'s span stay as they are.
     fn edit(
         &mut self,
         other: &Self,
@@ -158,7 +160,7 @@ impl RankMap {
         let Some((first, last)) = other.span() else {
             return;
         };
-        // One more rank on both sides, so that runs that have become equal are joined.
+        // One more rank on both sides, so that neighbours that become equal are joined.
         let (first, last) = (first.saturating_sub(1), last.saturating_add(1));
         let from = self.runs.partition_point(|run| run.last < first);
         let to = self.runs.partition_point(|run| run.first <= last);
@@ -168,7 +170,7 @@ impl RankMap {
     }
 }
 
-/// Walks two run lists side by side and asks `rule` for each stretch of ranks on which both are
+/// Walks two lists of runs side by side and calls `rule` for each range of ranks on which both are
 /// constant.
 fn combine(
     left: &[RankRun],
@@ -188,7 +190,7 @@ fn combine(
     combined
 }
 
-/// The part of a run list that is still to be combined.
+/// The part of a list of runs that has not been combined yet.
 struct Cursor<'a> {
     runs: &'a [RankRun],
     /// Ranks up to this one are done.
@@ -206,7 +208,7 @@ impl<'a> Cursor<'a> {
         Some(self.done.map_or(run.first, |done| run.first.max(done + 1)))
     }
 
-    /// How far from `rank` on nothing changes.
+    /// The last rank up to which the children are the same as at `rank`.
     fn end_from(&self, rank: u32) -> u32 {
         match (self.runs.first(), self.start()) {
             (Some(run), Some(start)) if start <= rank => run.last,

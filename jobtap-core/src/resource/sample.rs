@@ -50,7 +50,7 @@ pub(super) fn model() -> impl Strategy<Value = Model> {
 }
 
 /// The set of a model. A rank's host follows from the rank alone, and some ranks have a property,
-/// so that two sets agree on both.
+/// so that any two sets agree on both.
 pub(super) fn build(model: &Model) -> ResourceSet {
     let mut nodes: BTreeMap<u32, Children> = BTreeMap::new();
     for (rank, kind, id) in model {

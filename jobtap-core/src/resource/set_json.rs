@@ -1,14 +1,22 @@
-//! R as JSON (RFC 20). There is one canonical form, so that equal sets have equal texts.
+//! R as JSON (RFC 20).
+//!
+//! Writing gives one canonical form, so that equal sets have equal texts. Reading accepts entries in
+//! any order and ranks that occur twice; an error names the path of the value that is wrong.
 
-use super::ResourceSet;
+use super::nodes::{HostMap, Nodes};
+use super::rank_map::{RankMap, RankRun};
+use super::set::check_property_name;
+use super::{Children, Hostlist, Idset, ResourceError, ResourceSet};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
 
 impl ResourceSet {
-    /// The canonical JSON value: entries with equal children share one rank idset, entries are
-    /// ordered by first rank, both times are written, unset ones as 0. Hosts are written when every
-    /// rank has one.
+    /// The canonical JSON value. Ranks with equal children share one entry, entries are ordered by
+    /// their first rank, and unset times are written as 0. Hosts are written if every rank has one.
     #[must_use]
     pub fn to_value(&self) -> Value {
         let mut execution = Map::new();
@@ -79,18 +87,209 @@ impl<'de> Deserialize<'de> for ResourceSet {
     }
 }
 
+impl ResourceSet {
+    /// Reads R (RFC 20, version 1) from a JSON value.
+    ///
+    /// # Errors
+    /// [`ResourceError`] names the path of the value that is missing or wrong.
+    pub fn from_value(value: &Value) -> Result<Self, ResourceError> {
+        let r = object(value, "")?;
+        let version = integer(member(r, "", "version")?, "version")?;
+        if version != 1 {
+            return Err(ResourceError::Version(version));
+        }
+        let execution = object(member(r, "", "execution")?, "execution")?;
+        let (ranks, map) = parse_r_lite(member(execution, "execution", "R_lite")?)?;
+        let hosts = match execution.get("nodelist") {
+            Some(nodelist) => parse_nodelist(nodelist, &ranks)?,
+            None => HostMap::default(),
+        };
+        let properties = match execution.get("properties") {
+            Some(properties) => parse_properties(properties, &ranks)?,
+            None => BTreeMap::new(),
+        };
+        let mut set = Self::of_parts(map, Nodes { hosts, properties });
+        set.nslots = execution.get("nslots").map(parse_nslots).transpose()?;
+        set.set_times(time(execution, "starttime")?, time(execution, "expiration")?)?;
+        if let Some(scheduling) = r.get("scheduling") {
+            object(scheduling, "scheduling")?;
+            set.scheduling = Some(Arc::new(scheduling.clone()));
+        }
+        Ok(set)
+    }
+}
+
+impl FromStr for ResourceSet {
+    type Err = ResourceError;
+
+    fn from_str(text: &str) -> Result<Self, ResourceError> {
+        let value: Value =
+            serde_json::from_str(text).map_err(|error| ResourceError::Json(error.to_string()))?;
+        Self::from_value(&value)
+    }
+}
+
+/// All ranks of `R_lite`, and the map of those that have any ids.
+fn parse_r_lite(value: &Value) -> Result<(Idset, RankMap), ResourceError> {
+    let entries = array(value, "execution.R_lite")?;
+    let mut pieces = Vec::with_capacity(entries.len());
+    let mut ranges = Vec::with_capacity(entries.len());
+    for (i, entry) in entries.iter().enumerate() {
+        let path = format!("execution.R_lite[{i}]");
+        let entry = object(entry, &path)?;
+        let rank_path = format!("{path}.rank");
+        let ranks = idset(member(entry, &path, "rank")?, &rank_path)?;
+        let children_path = format!("{path}.children");
+        let children = parse_children(member(entry, &path, "children")?, &children_path)?;
+        let children = Arc::new(children);
+        for range in ranks.ranges() {
+            let (first, last) = range.into_inner();
+            ranges.push((first, last));
+            if !children.is_empty() {
+                pieces.push(RankRun { first, last, children: children.clone() });
+            }
+        }
+    }
+    ranges.sort_unstable();
+    let mut named = Idset::new();
+    for (first, last) in ranges {
+        named.push_run(first, last);
+    }
+    Ok((named, RankMap::of_pieces(pieces)))
+}
+
+fn parse_children(value: &Value, path: &str) -> Result<Children, ResourceError> {
+    let mut children = Children::default();
+    for (kind, ids) in object(value, path)? {
+        children.insert(kind, idset(ids, &format!("{path}.{kind}"))?);
+    }
+    Ok(children)
+}
+
+fn parse_nodelist(value: &Value, ranks: &Idset) -> Result<HostMap, ResourceError> {
+    let mut hosts = Hostlist::new();
+    for (i, item) in array(value, "execution.nodelist")?.iter().enumerate() {
+        let path = format!("execution.nodelist[{i}]");
+        let list: Hostlist = string(item, &path)?
+            .parse()
+            .map_err(|source| ResourceError::Hostlist { path, source })?;
+        hosts.append(&list);
+    }
+    if hosts.len() != ranks.len() {
+        return Err(ResourceError::HostCount { hosts: hosts.len(), ranks: ranks.len() });
+    }
+    Ok(HostMap::zip(ranks, &hosts))
+}
+
+fn parse_properties(
+    value: &Value,
+    ranks: &Idset,
+) -> Result<BTreeMap<String, Idset>, ResourceError> {
+    let Value::Object(entries) = value else {
+        return Err(ResourceError::Properties);
+    };
+    let mut properties = BTreeMap::new();
+    for (name, holders) in entries {
+        check_property_name(name)?;
+        let text =
+            holders.as_str().ok_or_else(|| ResourceError::PropertyValue(holders.to_string()))?;
+        let holders: Idset = text.parse().map_err(|_| ResourceError::PropertyRanks {
+            idset: text.to_owned(),
+            property: name.clone(),
+        })?;
+        let unknown = holders.difference(ranks);
+        if !unknown.is_empty() {
+            return Err(ResourceError::UnknownRanks(unknown.to_string()));
+        }
+        if !holders.is_empty() {
+            properties.insert(name.clone(), holders);
+        }
+    }
+    Ok(properties)
+}
+
+fn parse_nslots(value: &Value) -> Result<u64, ResourceError> {
+    let path = "execution.nslots";
+    integer(value, path)?;
+    value.as_u64().filter(|nslots| *nslots > 0).ok_or_else(|| ResourceError::Number {
+        path: path.to_owned(),
+        rule: "must be a positive integer",
+        found: value.to_string(),
+    })
+}
+
+/// A time in seconds, or 0 if the key is absent.
+fn time(execution: &Map<String, Value>, key: &str) -> Result<f64, ResourceError> {
+    let Some(value) = execution.get(key) else {
+        return Ok(0.0);
+    };
+    value.as_f64().ok_or_else(|| wrong_type(value, &format!("execution.{key}"), "number"))
+}
+
+fn member<'a>(
+    object: &'a Map<String, Value>,
+    path: &str,
+    key: &'static str,
+) -> Result<&'a Value, ResourceError> {
+    object.get(key).ok_or_else(|| ResourceError::Missing { path: path.to_owned(), key })
+}
+
+fn object<'a>(value: &'a Value, path: &str) -> Result<&'a Map<String, Value>, ResourceError> {
+    value.as_object().ok_or_else(|| wrong_type(value, path, "object"))
+}
+
+fn array<'a>(value: &'a Value, path: &str) -> Result<&'a Vec<Value>, ResourceError> {
+    value.as_array().ok_or_else(|| wrong_type(value, path, "array"))
+}
+
+fn string<'a>(value: &'a Value, path: &str) -> Result<&'a str, ResourceError> {
+    value.as_str().ok_or_else(|| wrong_type(value, path, "string"))
+}
+
+/// An integer. One above `i64::MAX` is read as `i64::MAX`.
+fn integer(value: &Value, path: &str) -> Result<i64, ResourceError> {
+    value
+        .as_i64()
+        .or_else(|| value.as_u64().map(|_| i64::MAX))
+        .ok_or_else(|| wrong_type(value, path, "integer"))
+}
+
+fn idset(value: &Value, path: &str) -> Result<Idset, ResourceError> {
+    let text = string(value, path)?;
+    text.parse().map_err(|source| ResourceError::Idset {
+        path: path.to_owned(),
+        text: text.to_owned(),
+        source,
+    })
+}
+
+fn wrong_type(value: &Value, path: &str, expected: &'static str) -> ResourceError {
+    let found = match value {
+        Value::Null => "null",
+        Value::Bool(true) => "true",
+        Value::Bool(false) => "false",
+        Value::Number(number) if number.is_f64() => "real",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    ResourceError::Type { path: path.to_owned(), expected, found }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::sample::{build, model};
     use super::*;
     use proptest::prelude::*;
+    use serde_json::json;
 
     fn set(value: Value) -> ResourceSet {
         ResourceSet::from_value(&value).unwrap()
     }
 
     #[test]
-    fn the_example_of_the_rfc_reads_back() {
+    fn the_example_of_the_rfc_round_trips() {
         let example = json!({
             "version": 1,
             "execution": {
@@ -118,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn the_canonical_text_is_kept_as_it_is() {
+    fn the_canonical_text_round_trips() {
         let text = concat!(
             r#"{"version":1,"execution":{"R_lite":[{"rank":"0-1","#,
             r#""children":{"core":"0-3","gpu":"0"}},{"rank":"9","children":{"core":"0"}}],"#,
@@ -148,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_set_is_fine() {
+    fn the_empty_set_round_trips() {
         let r = set(json!({"version": 1, "execution": {"R_lite": []}, "scheduling": {"a": 1}}));
         assert!(r.is_empty());
         assert_eq!(
@@ -160,11 +359,153 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_set_reads_back(ids in model(), start in 0.0f64..4e9, length in 1.0f64..1e6, slots in 0u64..9) {
+        fn every_set_round_trips(ids in model(), start in 0.0f64..4e9, length in 1.0f64..1e6, slots in 0u64..9) {
             let mut r = build(&ids);
             r.set_times(start, start + length).unwrap();
             r.set_nslots(slots);
             prop_assert_eq!(r.to_json().parse(), Ok(r));
+        }
+    }
+
+    fn error(value: Value) -> String {
+        ResourceSet::from_value(&value).unwrap_err().to_string()
+    }
+
+    fn r(execution: Value) -> Value {
+        json!({"version": 1, "execution": execution})
+    }
+
+    /// R with eleven ranks and one more key.
+    fn with(key: &str, value: Value) -> Value {
+        let entry = json!([{"rank": "0-10", "children": {"core": "0"}}]);
+        r(json!({"R_lite": entry, key: value}))
+    }
+
+    #[test]
+    fn errors_name_the_missing_key() {
+        for (value, message) in [
+            (json!(1), "Expected object, got integer"),
+            (json!({}), "Object item not found: version"),
+            (json!({"version": 2}), "invalid version=2"),
+            (json!({"version": 1.5}), "version: Expected integer, got real"),
+            (json!({"version": 1}), "Object item not found: execution"),
+            (r(json!({})), "execution: Object item not found: R_lite"),
+        ] {
+            assert_eq!(error(value), message);
+        }
+        let error = "{".parse::<ResourceSet>().unwrap_err().to_string();
+        assert!(error.starts_with("invalid JSON: "), "{error}");
+    }
+
+    #[test]
+    fn errors_name_the_entry() {
+        for (value, message) in [
+            (
+                r(json!({"R_lite": [{"rank": "0", "children": {}}, {}]})),
+                "execution.R_lite[1]: Object item not found: rank",
+            ),
+            (
+                r(json!({"R_lite": [{"rank": "0"}]})),
+                "execution.R_lite[0]: Object item not found: children",
+            ),
+            (
+                r(json!({"R_lite": [{"rank": "0", "children": {"core": 4}}]})),
+                "execution.R_lite[0].children.core: Expected string, got integer",
+            ),
+            (
+                r(json!({"R_lite": [{"rank": "1-0", "children": {}}]})),
+                "execution.R_lite[0].rank: invalid idset '1-0': range '1-0' is out of order",
+            ),
+        ] {
+            assert_eq!(error(value), message);
+        }
+    }
+
+    #[test]
+    fn errors_name_the_key_of_execution() {
+        for (value, message) in [
+            (
+                with("nodelist", json!(["n[0-3]"])),
+                "execution.nodelist: 4 hosts for 11 ranks, give one host per rank",
+            ),
+            (
+                with("nodelist", json!(["n", "foo["])),
+                "execution.nodelist[1]: invalid hostlist: 'foo[': mismatched, nested or repeated \
+                 brackets",
+            ),
+            (with("nslots", json!(0)), "execution.nslots: must be a positive integer, got 0"),
+            (with("starttime", json!("x")), "execution.starttime: Expected number, got string"),
+            (
+                r(json!({"R_lite": [], "starttime": 20, "expiration": 10.5})),
+                "execution.expiration: 10.5 is not after starttime 20",
+            ),
+        ] {
+            assert_eq!(error(value), message);
+        }
+    }
+
+    #[test]
+    fn errors_name_the_property() {
+        for (value, message) in [
+            (with("properties", json!(1)), "properties must be an object"),
+            (with("properties", json!({"foo": 1})), "properties value '1' not a string"),
+            (
+                with("properties", json!({"fo^o": "1"})),
+                "invalid character '^' in property \"fo^o\"",
+            ),
+            (
+                with("properties", json!({"foo": "x-y"})),
+                "invalid idset 'x-y' specified for property \"foo\"",
+            ),
+            (
+                with("properties", json!({"foo": "5-30"})),
+                "ranks 11-30 not found in target resource list",
+            ),
+        ] {
+            assert_eq!(error(value), message);
+        }
+    }
+
+    /// JSON that has the keys of R and values that may be wrong.
+    fn nearly_r() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            "[0-9,-]{0,6}".prop_map(Value::from),
+            "n\\[[0-9,-]{0,6}\\]".prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            (-2i64..9).prop_map(Value::from),
+            Just(Value::Null),
+            Just(json!([])),
+        ];
+        let children = prop::collection::btree_map("core|gpu|x", leaf.clone(), 0..3);
+        let entry = (leaf.clone(), children)
+            .prop_map(|(rank, children)| json!({"rank": rank, "children": children}));
+        let entries = prop::collection::vec(entry, 0..4);
+        let keys = prop::collection::btree_map(
+            "nodelist|nslots|starttime|expiration|properties",
+            prop_oneof![
+                leaf.clone(),
+                leaf.clone().prop_map(|list| json!([list])),
+                leaf.prop_map(|ranks| json!({"p": ranks})),
+            ],
+            0..3,
+        );
+        (entries, keys).prop_map(|(entries, keys)| {
+            let mut execution = Map::new();
+            execution.insert("R_lite".to_owned(), entries.into());
+            execution.extend(keys);
+            json!({"version": 1, "execution": execution})
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn accepted_json_has_one_canonical_form(value in nearly_r()) {
+            if let Ok(r) = ResourceSet::from_value(&value) {
+                let text = r.to_json();
+                let again: ResourceSet = text.parse().unwrap();
+                prop_assert_eq!(again.to_json(), text);
+                prop_assert_eq!(again, r);
+            }
         }
     }
 }

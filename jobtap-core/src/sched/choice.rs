@@ -1,7 +1,7 @@
-//! The choice of resources for a job, out of what is free.
+//! The choice of resources for a job from those that are free.
 //!
-//! It goes by runs of equal nodes and takes the best run that is left off a heap, so that a small job
-//! costs one look at each run and not a sort of all nodes: a cluster of equal free nodes is one run.
+//! It works on runs of equal nodes and takes the best run from a heap, so that a small job costs one step
+//! per run instead of a sort of all nodes. A cluster of equal free nodes is one run.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 use crate::jobspec::Counts;
 use crate::resource::{Children, ResourceSet};
 
-/// Equal nodes of consecutive ranks.
+/// Consecutive ranks with equal resources.
 #[derive(Debug, Clone, Copy)]
 struct Run<'a> {
     first: u32,
@@ -29,16 +29,16 @@ impl<'a> Run<'a> {
         u64::from(self.last - self.first) + 1
     }
 
-    /// How many slots fit on each of its nodes.
+    /// The number of slots that fit on each node.
     fn slots(&self, counts: &Counts) -> u64 {
         let fit = |have: usize, need: u64| (have as u64).checked_div(need).unwrap_or(u64::MAX);
         fit(self.children.cores().len(), counts.slot_size)
             .min(fit(self.children.gpus().len(), counts.slot_gpus))
     }
 
-    /// Its first nodes, at most so many, and the rest.
+    /// Splits the run after at most `nodes` nodes.
     fn split(self, nodes: u64) -> (Option<Self>, Option<Self>) {
-        // Fewer than the run's length, which fits.
+        // This is less than the length of the run, which fits.
         match u32::try_from(nodes) {
             Ok(0) => (None, Some(self)),
             Ok(nodes) if u64::from(nodes) < self.len() => {
@@ -51,7 +51,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Runs in the order in which they are tried: most cores, then most gpus, then the lowest rank.
+/// Runs in the order of preference: most cores, then most gpus, then the lowest rank.
 struct Candidates<'a> {
     runs: Vec<Run<'a>>,
     order: BinaryHeap<(usize, usize, Reverse<u32>, usize)>,
@@ -78,12 +78,12 @@ impl<'a> Iterator for Candidates<'a> {
     }
 }
 
-/// Slots that each of so many nodes has to have.
+/// The number of slots that each node must have.
 fn per_node(counts: &Counts) -> u64 {
     counts.nslots.div_ceil(counts.nnodes.max(1))
 }
 
-/// Chooses from `free`; a node is wholly free when it has there all that it has in `all`.
+/// Chooses resources from `free`. A node is completely free if it has the same resources in `all`.
 pub(super) fn choose(
     free: &ResourceSet,
     all: &ResourceSet,
@@ -103,7 +103,7 @@ pub(super) fn choose(
     }
 }
 
-/// The nodes of `free` on which nothing is taken.
+/// The nodes of `free` that are completely free.
 fn whole<'a>(free: &'a ResourceSet, all: &'a ResourceSet) -> Vec<Run<'a>> {
     let mut whole = Vec::new();
     let mut full = Run::all_of(all).peekable();
@@ -125,7 +125,7 @@ fn whole<'a>(free: &'a ResourceSet, all: &'a ResourceSet) -> Vec<Run<'a>> {
     whole
 }
 
-/// As many nodes as are asked for, the same of each.
+/// Chooses the requested number of nodes, with the same resources on each.
 fn nodes<'a>(
     free: &ResourceSet,
     candidates: Candidates<'a>,
@@ -145,7 +145,7 @@ fn nodes<'a>(
     None
 }
 
-/// As many slots as are asked for, node after node as many as fit.
+/// Chooses the requested number of slots, node by node as many as fit.
 fn slots(free: &ResourceSet, counts: &Counts) -> Option<ResourceSet> {
     let mut selection = free.select();
     let mut missing = counts.nslots;
@@ -169,7 +169,7 @@ fn slots(free: &ResourceSet, counts: &Counts) -> Option<ResourceSet> {
     None
 }
 
-/// The lowest ids for so many slots.
+/// The lowest ids of a node for this number of slots.
 fn slots_of(children: &Children, counts: &Counts, slots: u64) -> Option<Children> {
     let lowest = |ids: &crate::resource::Idset, per_slot: u64| {
         let count = usize::try_from(per_slot.checked_mul(slots)?).ok()?;
@@ -182,7 +182,7 @@ fn slots_of(children: &Children, counts: &Counts, slots: u64) -> Option<Children
     ))
 }
 
-/// Why a request could not be met even if everything were free.
+/// Why a request can't be satisfied even if all resources are free; `None` if it can.
 pub(super) fn refusal(all: &ResourceSet, counts: &Counts) -> Option<String> {
     if choose(all, all, counts).is_some() {
         return None;
@@ -226,7 +226,7 @@ mod tests {
     use crate::jobspec::{Jobspec, JobspecBuilder};
     use crate::resource::{Idset, RankResources};
 
-    /// The documented order of choice, node by node and core by core.
+    /// The documented choice, node by node and core by core.
     fn one_by_one(free: &ResourceSet, all: &ResourceSet, counts: &Counts) -> Option<ResourceSet> {
         let mut order: Vec<RankResources<'_>> = free.iter().collect();
         order.sort_by_key(|node| {
@@ -284,7 +284,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn runs_are_chosen_from_as_nodes_one_by_one(
+        fn agrees_with_the_choice_node_by_node(
             nodes in prop::collection::vec((1u32..6, 0u32..4), 1..8),
             taken in prop::collection::vec((0u32..8, 0u32..6), 0..10),
             job in job(),

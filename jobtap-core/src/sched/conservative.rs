@@ -1,22 +1,28 @@
-//! Conservative backfill: every job that waits has a reservation, and none is delayed by a job behind
-//! it.
+//! Conservative backfill: every pending job has a reservation, so that no job is delayed by a job of lower
+//! priority.
 //!
-//! Time is cut where jobs end or reservations begin and end; between two cuts what is free stays the
-//! same. A job gets the earliest place in which there is enough from its start to its time limit.
+//! The plan divides time into spans at the expected ends of jobs and at the limits of reservations; within
+//! a span the free resources stay the same. A job is planned at the earliest time at which there are
+//! enough free resources until its time limit.
 
 use super::turn::{Scheduler, Turn};
 use crate::job::JobId;
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
 
-/// How many jobs have reservations: so that a turn takes no longer in a long queue. Those behind wait
-/// until they are among them.
+/// The most jobs with reservations, which bounds the time of a turn. The jobs after them are considered
+/// when earlier ones have started.
 const DEPTH: usize = 64;
 
-/// See the module.
+/// The scheduler `conservative`: every pending job has a reservation at the earliest time at which it can
+/// run, and a job starts out of order only if it delays none of the jobs before it.
+///
+/// A job whose start can't be determined, because a job without a time limit has its resources, blocks all
+/// jobs after it.
 #[derive(Debug, Default)]
 pub struct Conservative {
-    /// What the last plan was made of: the state of the pool, and the jobs.
+    /// The state of the pool and the jobs for which the last plan was made, so that an unchanged plan is
+    /// not made again.
     planned: Option<(u64, Vec<JobId>)>,
 }
 
@@ -41,8 +47,8 @@ impl Scheduler for Conservative {
                     turn.allocate(*id, Some(&others));
                 }
                 Some(_) => {}
-                // It fits at no time: for want of resources, or because no end of others is known.
-                // Nobody may pass it then, unless it never can run.
+                // There is no time for the job: it can never run, which `allocate` finds out, or a
+                // job without a time limit has its resources. In the latter case no job may pass it.
                 None if turn.allocate(*id, None) => {}
                 None => break,
             }
@@ -55,9 +61,9 @@ impl Scheduler for Conservative {
     }
 }
 
-/// What is free from now on.
+/// The free resources from now on.
 struct Plan {
-    /// Each with what is free from its time to that of the next one.
+    /// In order of time. A span lasts until the next one begins.
     spans: Vec<Span>,
 }
 
@@ -67,7 +73,7 @@ struct Span {
     free: ResourceSet,
 }
 
-/// A place in the plan.
+/// The planned start of a job.
 struct Start {
     now: bool,
     resources: ResourceSet,
@@ -79,8 +85,8 @@ impl Plan {
         let mut plan = Self { spans: vec![Span { from: now, free: turn.pool().free().clone() }] };
         for running in turn.running() {
             let Some(until) = running.until else { continue };
-            // One that is late ends any moment, but not before something else can start: what it
-            // has isn't free now.
+            // A job past its time limit may finish at any moment, but its resources are not free
+            // yet. So its end must be after now.
             let at = plan.cut(until.max(now.next_up()));
             for span in plan.spans.iter_mut().skip(at) {
                 span.free.union_with(running.resources);
@@ -95,12 +101,12 @@ impl Plan {
         plan
     }
 
-    /// Makes a span begin at a time; says which.
+    /// Splits a span so that one begins at `at`, and returns the index of that one.
     fn cut(&mut self, at: f64) -> usize {
         let next = self.spans.partition_point(|span| span.from < at);
         let begins = self.spans.get(next).is_some_and(|span| span.from == at);
         if !begins {
-            // The first span begins now, and nothing is cut before.
+            // The first span begins now, and nothing is planned before it.
             let Some(before) = next.checked_sub(1).and_then(|index| self.spans.get(index)) else {
                 return 0;
             };
@@ -110,7 +116,7 @@ impl Plan {
         next
     }
 
-    /// Finds the earliest place for a job and takes it.
+    /// Finds the earliest start for a job and reserves its resources.
     fn reserve(&mut self, turn: &Turn<'_>, jobspec: &Jobspec) -> Option<Start> {
         let limit = jobspec.duration();
         let limit = if limit > 0.0 { limit } else { f64::INFINITY };

@@ -1,6 +1,7 @@
-//! When the next jobs will probably start, to be shown to people. The jobs that run end at their time
-//! limits, and those that wait are started in strict order: a scheduler that backfills, and jobs that
-//! end earlier, are only faster.
+//! The estimated start times of pending jobs, for users.
+//!
+//! The simulation lets jobs run until their time limits and starts pending jobs in strict order. Backfill
+//! and jobs that finish early can only make the real start earlier.
 
 use super::pool::Pool;
 use super::turn::Running;
@@ -8,15 +9,16 @@ use crate::job::JobId;
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
 
-/// For how many jobs; as many as Flux's simple scheduler looks at.
+/// The most jobs with an estimate, as in Flux's simple scheduler.
 const DEPTH: usize = 8;
 
-/// How often resources are chosen, and how many ends of jobs are looked at, for one queue: so that a look
-/// costs the same on any cluster.
+/// The most searches for resources for one queue, so that an estimate costs the same on any cluster.
 const TRIES: usize = 64;
+
+/// The most ends of jobs that are considered for one queue, for the same reason.
 const STEPS: usize = 1024;
 
-/// What runs, the first to end in front. What nobody knows the end of isn't there.
+/// The running jobs by their expected ends. Jobs without a time limit are left out.
 pub(crate) struct Ends<'a>(Vec<(f64, &'a ResourceSet)>);
 
 impl<'a> Ends<'a> {
@@ -29,8 +31,8 @@ impl<'a> Ends<'a> {
     }
 }
 
-/// The start of the next jobs, UNIX seconds, as far as it is known. Behind a job without time limit, or
-/// one that waits for such a job, nothing is.
+/// Estimates the start times of the next jobs, in UNIX seconds. There are no estimates for jobs after a
+/// pending job without a time limit, or for those that need the resources of such a running job.
 pub(crate) fn estimate<'a>(
     pool: &Pool,
     now: f64,
@@ -73,12 +75,12 @@ pub(crate) fn estimate<'a>(
     starts
 }
 
-/// The few jobs that the simulation has started.
+/// The jobs that the simulation has started, with their ends.
 #[derive(Default)]
 struct Started(Vec<(f64, ResourceSet)>);
 
 impl Started {
-    /// The one that ends first, if it ends before a time.
+    /// Removes the job that ends first, if it ends before `time`.
     fn pop_before(&mut self, time: Option<f64>) -> Option<(f64, ResourceSet)> {
         let ends = self.0.iter().enumerate().map(|(index, (end, _))| (*end, index));
         let (end, index) = ends.min_by(|a, b| a.0.total_cmp(&b.0))?;

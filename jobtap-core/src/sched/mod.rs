@@ -1,10 +1,9 @@
-//! Scheduling: which job is next, and which resources it gets. Pure data structures.
+//! Scheduling: the order of pending jobs, and the resources that they get. Plain data structures without
+//! I/O and without a clock.
 
-mod asked;
 mod choice;
 mod conservative;
 mod estimate;
-mod maintenance;
 mod policies;
 mod pool;
 mod queue;
@@ -13,9 +12,8 @@ mod turn;
 
 pub use conservative::Conservative;
 pub(crate) use estimate::{Ends, estimate};
-pub use maintenance::Maintenance;
 pub use policies::{Easy, Fifo, Reservation};
-pub use pool::{Answer, Pool};
+pub use pool::{Answer, Maintenance, Pool};
 pub use queue::AllocQueue;
 pub(crate) use registry::OWN;
 pub use registry::SchedulerDescriptor;

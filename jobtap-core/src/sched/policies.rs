@@ -1,20 +1,20 @@
-//! The schedulers that come with jobtap.
+//! The schedulers `fifo` and `easy`.
 //!
-//! Both go by priority. They differ in what happens behind the first job for which there is nothing
-//! free: strict order lets nobody pass it; EASY backfill lets those pass who can't delay it.
+//! Both start jobs in order of priority until there are not enough free resources for one. With `fifo` no
+//! job passes that job; with `easy` (EASY backfill) jobs pass it if that can't delay it.
 
 use rustc_hash::FxHashSet;
 
-use super::asked::Asked;
+use super::pool::RequestSet;
 use super::turn::{Running, Scheduler, Turn};
 use crate::job::JobId;
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
 
-/// Strict order: a job that can't start yet blocks all behind it.
+/// The scheduler `fifo`: strict order. A job that can't start yet blocks all jobs after it.
 #[derive(Debug, Default)]
 pub struct Fifo {
-    /// The job that was asked for in vain, and the state of the pool then.
+    /// The job that could not start, and the state of the pool at that time.
     blocked: Option<(JobId, u64)>,
 }
 
@@ -27,7 +27,7 @@ impl Scheduler for Fifo {
         for id in turn.waiting() {
             let asked = Some((id, turn.pool().changes()));
             if self.blocked == asked {
-                // Nothing came back since: no need to search all nodes again.
+                // Nothing has been freed since, so another search would fail too.
                 return;
             }
             if !turn.allocate(id, None) {
@@ -42,37 +42,37 @@ impl Scheduler for Fifo {
     }
 }
 
-/// EASY backfill: the first job that can't start has a reservation at the earliest time at which there
-/// will be enough for it, by the time limits of the jobs that run. A job behind it may start if it ends
-/// before that time, or takes nothing of what is reserved.
+/// The scheduler `easy`: EASY backfill. The first job that can't start has a reservation at the earliest
+/// time at which, by the time limits of running jobs, there will be enough free resources. A later job may
+/// start before it if its time limit is before that time, or if it needs none of the reserved resources.
 ///
-/// When a job that runs has no time limit and its resources are needed, no time is known, and strict
-/// order holds: nobody passes whose passing might be a delay.
+/// If the first job needs the resources of a running job without a time limit, there is no reservation,
+/// and no job passes it.
 #[derive(Debug, Default)]
 pub struct Easy {
     reservation: Option<Reserved>,
 }
 
-/// What is kept from one turn to the next.
+/// The state that is kept from one turn to the next.
 #[derive(Debug)]
 struct Reserved {
     head: JobId,
-    /// The state of the pool for which this is true.
+    /// The state of the pool for which the other fields are valid.
     changes: u64,
-    /// Looked for when the first job comes that could pass.
+    /// Determined when the first job that could pass is considered; `Some(None)` if there is none.
     reservation: Option<Option<Reservation>>,
-    /// Jobs that were tried behind it, and can't start in this state of the pool.
+    /// Later jobs that were tried and can't start in this state of the pool.
     tried: FxHashSet<JobId>,
-    /// Requests for which there is nothing beside what is reserved.
-    in_vain: Asked,
+    /// Requests that the resources outside of the reservation can't satisfy.
+    unavailable: RequestSet,
 }
 
-/// The time from which a job can run, and on what.
+/// The time at which a job can start, and its resources.
 #[derive(Debug, Clone)]
 pub struct Reservation {
-    /// UNIX seconds.
+    /// The time, in UNIX seconds.
     pub at: f64,
-    /// What it will get.
+    /// The resources that it will get.
     pub resources: ResourceSet,
 }
 
@@ -113,7 +113,7 @@ impl Scheduler for Easy {
     }
 }
 
-/// How many jobs behind the first one are looked at: so that a turn takes no longer in a long queue.
+/// The most jobs after the first one that are considered, which bounds the time of a turn.
 const DEPTH: usize = 256;
 
 impl Easy {
@@ -123,11 +123,11 @@ impl Easy {
             changes: turn.pool().changes(),
             reservation: None,
             tried: FxHashSet::default(),
-            in_vain: Asked::default(),
+            unavailable: RequestSet::default(),
         });
     }
 
-    /// Starts a job behind the first one, if that can't delay it.
+    /// Starts a job after the first one if that can't delay the first one.
     fn backfill(&mut self, head: JobId, id: JobId, turn: &mut Turn<'_>) {
         let Some(reserved) = self.reservation.as_mut() else { return };
         if reserved.head != head || !reserved.tried.insert(id) {
@@ -138,27 +138,27 @@ impl Easy {
         let Some(reservation) = reserved.reservation.get_or_insert_with(look) else { return };
         let duration = jobspec.duration();
         let ends_before = duration > 0.0 && turn.now() + duration <= reservation.at;
-        let but = if ends_before { None } else { Some(&reservation.resources) };
-        if but.is_some() && reserved.in_vain.has(jobspec) {
+        let except = if ends_before { None } else { Some(&reservation.resources) };
+        if except.is_some() && reserved.unavailable.has(jobspec) {
             return;
         }
-        if turn.allocate(id, but) {
-            // It was no change for the reservation, which stays as it is.
+        if turn.allocate(id, except) {
+            // The job doesn't affect the reservation, which stays valid in the new state of the pool.
             reserved.changes = turn.pool().changes();
-        } else if but.is_some() && turn.pool().maintenance().is_empty() {
-            reserved.in_vain.note(jobspec);
+        } else if except.is_some() && turn.pool().maintenance().is_empty() {
+            reserved.unavailable.note(jobspec);
         }
     }
 }
 
-/// The earliest time at which there is enough for a job, if those that run end at their time limits
-/// and nobody else is started.
+/// The earliest time at which there are enough free resources for a job, if running jobs end at their time
+/// limits and no other job is started.
 fn earliest<'a>(jobspec: &Jobspec, turn: &Turn<'a>) -> Option<Reservation> {
-    // One that is late ends any moment.
+    // A job past its time limit may finish at any moment.
     let ends = |running: Running<'a>| Some((running.until?.max(turn.now()), Some(running)));
     let mut times: Vec<(f64, Option<Running<'_>>)> =
         turn.running().into_iter().filter_map(ends).collect();
-    // The end of a maintenance makes room as well.
+    // The end of a maintenance frees nodes too.
     times.extend(turn.pool().maintenance().iter().map(|m| (m.to, None)));
     times.retain(|(at, _)| at.is_finite() && *at >= turn.now());
     times.sort_by(|a, b| a.0.total_cmp(&b.0));

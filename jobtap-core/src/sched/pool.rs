@@ -1,93 +1,93 @@
-//! The resources of the instance, and the choice of those that a job gets.
+//! The pool: which resources of the instance are allocated, free, or not usable.
 //!
-//! Nodes with the most free cores come first, then those with the most free gpus, then the lowest
-//! rank; on a node the lowest free ids go first (formats: allocation from a pool). Only nodes that
-//! match the job's constraint (RFC 31) are eligible.
+//! Nodes with the most free cores are chosen first, then those with the most free gpus, then those with
+//! the lowest rank. On a node the lowest free ids are chosen first. Only nodes that match the job's
+//! constraint (RFC 31) are eligible.
 
-use std::borrow::Cow;
-
-use super::asked::Asked;
 use super::choice::{choose, refusal};
-use super::maintenance::Maintenance;
 use crate::jobspec::{Counts, Jobspec};
 use crate::resource::{Constraint, Idset, ResourceSet};
+use rustc_hash::FxHashMap;
+use serde_json::Value;
+use std::borrow::Cow;
 
-/// What can be given out.
+/// The resources of the instance and which of them are allocated.
 #[derive(Debug, Clone)]
 pub struct Pool {
-    /// With the nodes that are excluded.
+    /// All resources, including excluded nodes.
     inventory: ResourceSet,
-    /// Without them.
+    /// All resources without excluded nodes.
     all: ResourceSet,
-    /// What no job holds, nodes that are down or excluded included.
-    unheld: ResourceSet,
-    /// What no job holds, on nodes that are up.
+    /// Resources that are not allocated, including nodes that are down or excluded.
+    unallocated: ResourceSet,
+    /// Resources that are not allocated, on nodes that are neither down nor excluded.
     free: ResourceSet,
     down: Idset,
-    /// Down, or excluded.
+    /// Nodes that are down or excluded.
     out: Idset,
     maintenance: Vec<Maintenance>,
     changes: u64,
-    /// Requests that can be met when nothing else runs.
-    feasible: Asked,
-    /// Requests for which there is nothing free, until something comes back.
-    busy: Asked,
+    /// Requests that are known to be satisfiable if no other job runs.
+    feasible: RequestSet,
+    /// Requests that can't be satisfied until more resources are free.
+    busy: RequestSet,
 }
 
 /// The answer to a request for resources.
 #[derive(Debug, Clone)]
 pub enum Answer {
-    /// These are the job's now.
+    /// The job has been allocated these resources.
     Granted(ResourceSet),
-    /// Not now, but when others have ended.
+    /// The request can't be satisfied now, but when other jobs have finished.
     Busy,
-    /// Never, for this reason.
+    /// The request can never be satisfied, for this reason.
     Never(String),
 }
 
 impl Pool {
-    /// A pool of which everything is free.
+    /// A pool with these resources, all of them free.
     pub fn new(all: &ResourceSet) -> Self {
         Self {
             inventory: all.clone(),
             all: all.clone(),
-            unheld: all.clone(),
+            unallocated: all.clone(),
             free: all.clone(),
             down: Idset::new(),
             out: Idset::new(),
             maintenance: Vec::new(),
             changes: 0,
-            feasible: Asked::default(),
-            busy: Asked::default(),
+            feasible: RequestSet::default(),
+            busy: RequestSet::default(),
         }
     }
 
-    /// Counts the changes of what is free: without one the answer to a request stays the same.
+    /// A counter that increases when the free resources change. As long as it stays the same, so does the
+    /// answer to a request.
     pub fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// All resources, without nodes that are excluded.
+    /// All resources except those of excluded nodes.
     pub fn all(&self) -> &ResourceSet {
         &self.all
     }
 
-    /// Those that no job holds, on nodes that are up.
+    /// The resources that can be allocated now.
     pub fn free(&self) -> &ResourceSet {
         &self.free
     }
 
-    /// Those that jobs hold.
+    /// The resources that are allocated to jobs.
     pub fn allocated(&self) -> ResourceSet {
-        self.inventory.difference(&self.unheld)
+        self.inventory.difference(&self.unallocated)
     }
 
-    /// The nodes that are given to nobody.
+    /// The nodes that are down: drained or offline, so that new jobs don't get them.
     pub fn down(&self) -> &Idset {
         &self.down
     }
 
-    /// Says which nodes are given to nobody from now on. Jobs that are on them stay.
+    /// Sets the nodes that are down. Jobs that run on them keep their resources.
     pub fn set_down(&mut self, down: Idset) {
         if self.down != down {
             self.down = down;
@@ -95,36 +95,35 @@ impl Pool {
         }
     }
 
-    /// Takes nodes out of the instance until this is said anew: requests that need them are refused.
-    /// Jobs that are on them stay.
+    /// Sets the excluded nodes. Requests that need them are refused as unsatisfiable. Jobs that run on
+    /// them keep their resources.
     pub fn set_excluded(&mut self, excluded: &Idset) {
         self.all = self.inventory.without_ranks(excluded);
         self.refresh();
     }
 
-    /// Puts other resources in the place of all, of which some are excluded. What jobs hold of them
-    /// stays theirs.
+    /// Replaces the inventory and the excluded nodes. Jobs keep their resources.
     pub fn set_inventory(&mut self, all: &ResourceSet, excluded: &Idset) {
         let held = self.allocated();
         self.inventory = all.clone();
-        self.unheld = all.difference(&held);
+        self.unallocated = all.difference(&held);
         self.set_excluded(excluded);
     }
 
     fn refresh(&mut self) {
         self.out = self.down.union(&self.inventory.ranks().difference(&self.all.ranks()));
-        self.free = self.up(&self.unheld).into_owned();
+        self.free = self.up(&self.unallocated).into_owned();
         self.feasible.clear();
         self.more_is_free();
     }
 
-    /// When nodes are to be empty.
+    /// The reservations of nodes for maintenance.
     pub fn maintenance(&self) -> &[Maintenance] {
         &self.maintenance
     }
 
-    /// Says when nodes are to be empty, from now on. To be said again when one of them is over, since
-    /// jobs that waited for its end may start then.
+    /// Sets the reservations for maintenance. Must also be called at the end of one of them, since jobs
+    /// may be waiting for it.
     pub fn set_maintenance(&mut self, maintenance: Vec<Maintenance>) {
         self.maintenance = maintenance;
         self.more_is_free();
@@ -135,17 +134,17 @@ impl Pool {
         self.changes += 1;
     }
 
-    /// Chooses resources for a job at a time (UNIX seconds).
+    /// Allocates resources to a job that starts at `now` (UNIX seconds).
     pub fn allocate(&mut self, jobspec: &Jobspec, now: f64) -> Answer {
-        self.allocate_but(jobspec, now, None)
+        self.allocate_except(jobspec, now, None)
     }
 
-    /// The same, from what is free and not among `but`.
-    pub fn allocate_but(
+    /// Like [`allocate`](Self::allocate), from what is free and not in `except`.
+    pub fn allocate_except(
         &mut self,
         jobspec: &Jobspec,
         now: f64,
-        but: Option<&ResourceSet>,
+        except: Option<&ResourceSet>,
     ) -> Answer {
         if self.busy.has(jobspec) {
             return Answer::Busy;
@@ -155,9 +154,9 @@ impl Pool {
             Ok(constraint) => constraint,
             Err(text) => return Answer::Never(unsatisfiable(&text)),
         };
-        let free = match but {
+        let free = match except {
             None => Cow::Borrowed(&self.free),
-            Some(but) => Cow::Owned(self.free.difference(but)),
+            Some(except) => Cow::Owned(self.free.difference(except)),
         };
         let free = self.without_maintenance(free, now, jobspec);
         let whole = matches!(free, Cow::Borrowed(_));
@@ -168,22 +167,22 @@ impl Pool {
         let duration = jobspec.duration();
         let expiration = match duration > 0.0 && duration.is_finite() {
             true => now + duration,
-            // A job without end lives as long as the instance does.
+            // A job without a time limit may run until the instance itself expires.
             false => self.inventory.expiration().filter(|end| *end > now).unwrap_or(0.0),
         };
-        // Refused only when the times contradict each other, which they can't: now <= expiration.
+        // This only fails if the expiration is not after `now`, which the lines above rule out.
         if chosen.set_times(now, expiration).is_err() {
             return Answer::Never("the job's duration is out of range".to_owned());
         }
-        self.unheld.subtract(&chosen);
+        self.unallocated.subtract(&chosen);
         self.free.subtract(&chosen);
         self.changes += 1;
         chosen.remove_local_properties();
         Answer::Granted(chosen)
     }
 
-    /// Whether there is enough free for a job, at a time (UNIX seconds); true as well where nobody
-    /// found out yet whether it can ever run.
+    /// Whether [`allocate`](Self::allocate) is worth a call at `now` (UNIX seconds): there are enough free
+    /// resources for the job, or it is not known yet whether it can ever run.
     pub(crate) fn fits(&mut self, jobspec: &Jobspec, now: f64) -> bool {
         if self.busy.has(jobspec) {
             return false;
@@ -205,7 +204,7 @@ impl Pool {
         constraint: &Constraint,
         counts: &Counts,
     ) -> Option<ResourceSet> {
-        // Only who wants whole nodes has to know what a whole node is.
+        // All resources of a node matter only if the job gets whole nodes.
         let all = match counts.exclusive {
             true => eligible(&self.all, constraint),
             false => Cow::Borrowed(&self.all),
@@ -213,7 +212,8 @@ impl Pool {
         choose(&eligible(free, constraint), &all, counts)
     }
 
-    /// The answer where nothing was found; `whole` says that all that is free was looked at.
+    /// The answer if no resources were found. `whole` is true if all free resources were searched, so
+    /// that the result also holds for later requests.
     fn refuse(&mut self, jobspec: &Jobspec, constraint: &Constraint, whole: bool) -> Answer {
         if !self.feasible.has(jobspec) {
             let all = eligible(&self.all, constraint);
@@ -228,46 +228,47 @@ impl Pool {
         Answer::Busy
     }
 
-    /// The nodes that a job's constraint lets it have, whether they are up or not.
+    /// The nodes that match the job's constraint, including nodes that are down.
     pub fn eligible_ranks(&self, jobspec: &Jobspec) -> Idset {
         let constraint = constraint(jobspec).unwrap_or(Constraint::Always);
         eligible(&self.all, &constraint).ranks()
     }
 
-    /// Those of them that are up, and not reserved when the job runs from a time (UNIX seconds) on.
+    /// The nodes that match the job's constraint, are up, and are not reserved for maintenance while the
+    /// job would run if it started at `start` (UNIX seconds).
     pub fn usable_ranks(&self, jobspec: &Jobspec, start: f64) -> Idset {
         let constraint = constraint(jobspec).unwrap_or(Constraint::Always);
         let up = self.without_maintenance(self.up(&self.all), start, jobspec);
         eligible(&up, &constraint).ranks()
     }
 
-    /// Whether a job could run on the nodes that are up if nothing else did, were it not for
-    /// maintenance.
+    /// Whether a job could run on the nodes that are up if there were no other jobs and no maintenance.
     pub fn waits_for_maintenance(&self, jobspec: &Jobspec) -> bool {
         self.choose_from(&self.all, jobspec).is_some()
     }
 
-    /// Whether a job could run now if all nodes were up.
+    /// Whether a job could start now if all nodes were up.
     pub fn waits_for_nodes(&self, jobspec: &Jobspec) -> bool {
         let constraint = constraint(jobspec).unwrap_or(Constraint::Always);
-        let unheld = self.all.intersection(&self.unheld);
-        self.choose(&unheld, &constraint, &jobspec.counts()).is_some()
+        let unallocated = self.all.intersection(&self.unallocated);
+        self.choose(&unallocated, &constraint, &jobspec.counts()).is_some()
     }
 
-    /// What a job would get if this were free; nothing is taken. Nodes that are down are not free.
+    /// The resources that a job would get if `free` were free. Allocates nothing. Nodes that are down are
+    /// not used.
     pub fn choose_from(&self, free: &ResourceSet, jobspec: &Jobspec) -> Option<ResourceSet> {
         let constraint = constraint(jobspec).ok()?;
         self.choose(&self.up(free), &constraint, &jobspec.counts())
     }
 
-    /// The same for a job that starts at a time (UNIX seconds): what it would still have when a
-    /// maintenance begins is not free either.
+    /// Like [`choose_from`](Self::choose_from), for a job that starts at `at` (UNIX seconds). Nodes on
+    /// which it could still run when a maintenance begins are not used.
     pub fn choose_at(&self, free: &ResourceSet, jobspec: &Jobspec, at: f64) -> Option<ResourceSet> {
         let free = self.without_maintenance(Cow::Borrowed(free), at, jobspec);
         self.choose_from(&free, jobspec)
     }
 
-    /// The part of a set that is on nodes that are up.
+    /// The part of `set` on nodes that are neither down nor excluded.
     fn up<'a>(&self, set: &'a ResourceSet) -> Cow<'a, ResourceSet> {
         if self.out.is_empty() {
             Cow::Borrowed(set)
@@ -288,10 +289,10 @@ impl Pool {
         concerned.fold(free, |free, m| Cow::Owned(free.without_ranks(&m.ranks)))
     }
 
-    /// Whether a job could run if nothing else did.
+    /// Checks that a job could run if there were no other jobs.
     ///
     /// # Errors
-    /// Why it never can.
+    /// The reason why the job can never run.
     pub fn feasible(&self, jobspec: &Jobspec) -> Result<(), String> {
         let constraint = constraint(jobspec).map_err(|text| unsatisfiable(&text))?;
         match refusal(&eligible(&self.all, &constraint), &jobspec.counts()) {
@@ -300,27 +301,28 @@ impl Pool {
         }
     }
 
-    /// What of a set no job holds, on nodes that are up or not.
-    pub fn unheld_of(&self, set: &ResourceSet) -> ResourceSet {
-        self.unheld.intersection(set)
+    /// The part of `set` that is not allocated, including nodes that are down or excluded.
+    pub fn unallocated_of(&self, set: &ResourceSet) -> ResourceSet {
+        self.unallocated.intersection(set)
     }
 
-    /// Takes what a restored job holds; `false` when some of it is not free, or not ours.
+    /// Allocates the resources of a restored job. Returns false and changes nothing if some of them are
+    /// already allocated or not in the inventory.
     pub fn claim(&mut self, held: &ResourceSet) -> bool {
-        if !held.is_subset(&self.unheld) {
+        if !held.is_subset(&self.unallocated) {
             return false;
         }
-        self.unheld.subtract(held);
+        self.unallocated.subtract(held);
         self.free.subtract(held);
         self.changes += 1;
         true
     }
 
-    /// Takes back what a job held.
+    /// Frees the resources of a job.
     pub fn release(&mut self, held: &ResourceSet) {
         let back = self.inventory.intersection(held);
         self.free.union_with(&self.up(&back));
-        self.unheld.union_with(&back);
+        self.unallocated.union_with(&back);
         self.more_is_free();
     }
 }
@@ -329,7 +331,7 @@ fn unsatisfiable(why: &str) -> String {
     format!("unsatisfiable request: {why}")
 }
 
-/// The job's constraint. A job that nobody validated may have a malformed one.
+/// The job's constraint, which may be malformed if the jobspec was not validated.
 fn constraint(jobspec: &Jobspec) -> Result<Constraint, String> {
     jobspec.constraints().map_or(Ok(Constraint::Always), |value| {
         Constraint::from_value(value)
@@ -337,11 +339,85 @@ fn constraint(jobspec: &Jobspec) -> Result<Constraint, String> {
     })
 }
 
-/// The part of a set that a constraint leaves. Most jobs have none, and copy nothing.
+/// The part of `set` that matches a constraint. Nothing is copied for jobs without one, which are the
+/// most.
 fn eligible<'a>(set: &'a ResourceSet, constraint: &Constraint) -> Cow<'a, ResourceSet> {
     match constraint {
         Constraint::Always => Cow::Borrowed(set),
         constraint => Cow::Owned(set.matching(constraint)),
+    }
+}
+
+/// Nodes that are reserved for maintenance for a period. A job whose time limit reaches into the period
+/// doesn't start on these nodes.
+///
+/// ```
+/// use jobtap_core::resource::Idset;
+/// use jobtap_core::sched::Maintenance;
+///
+/// let ranks = Idset::from(0..=3);
+/// let maintenance = Maintenance { ranks, from: 1000.0, to: 2000.0 };
+/// assert!(!maintenance.concerns(900.0, 100.0));
+/// assert!(maintenance.concerns(900.0, 101.0));
+/// assert!(maintenance.concerns(900.0, f64::INFINITY));
+/// assert!(!maintenance.concerns(2000.0, f64::INFINITY));
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Maintenance {
+    /// The ranks of the nodes.
+    pub ranks: Idset,
+    /// The start of the period, in UNIX seconds.
+    pub from: f64,
+    /// The end of the period, in UNIX seconds; infinite if it isn't known.
+    pub to: f64,
+}
+
+impl Maintenance {
+    /// Whether a job that starts at `start` (UNIX seconds) and has a time limit of `duration` seconds could
+    /// run during the period. The duration of a job without a time limit is infinite.
+    pub fn concerns(&self, start: f64, duration: f64) -> bool {
+        start < self.to && start + duration > self.from
+    }
+}
+
+/// The most requests in a set; a set that is full is cleared.
+const MOST: usize = 256;
+
+/// A set of requests, which are equal if their counts and constraints are, since these decide which
+/// nodes can satisfy them.
+///
+/// Pools and schedulers remember answers with it, so that many equal pending jobs cost one search of the
+/// nodes.
+#[derive(Debug, Clone, Default)]
+pub(super) struct RequestSet {
+    constraints: FxHashMap<Counts, Vec<Option<Value>>>,
+    number: usize,
+}
+
+impl RequestSet {
+    /// Whether the request of `jobspec` is in the set.
+    pub(super) fn has(&self, jobspec: &Jobspec) -> bool {
+        let known = self.constraints.get(&jobspec.counts());
+        known.is_some_and(|known| known.iter().any(|c| c.as_ref() == jobspec.constraints()))
+    }
+
+    /// Adds the request of `jobspec`.
+    pub(super) fn note(&mut self, jobspec: &Jobspec) {
+        if self.has(jobspec) {
+            return;
+        }
+        if self.number >= MOST {
+            self.clear();
+        }
+        self.number += 1;
+        let known = self.constraints.entry(jobspec.counts()).or_default();
+        known.push(jobspec.constraints().cloned());
+    }
+
+    /// Removes all requests.
+    pub(super) fn clear(&mut self) {
+        self.constraints.clear();
+        self.number = 0;
     }
 }
 
@@ -367,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn lowest_free_cores_go_first_and_come_back() {
+    fn allocates_the_lowest_free_cores() {
         let mut pool = pool("0-3");
         let first = granted(pool.allocate(&job(3, 1), 1.0));
         assert_eq!(first.summary(), "rank0/core[0-2]");
@@ -379,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_can_never_be_met_is_refused_with_the_reason() {
+    fn refuses_an_unsatisfiable_request_with_the_reason() {
         let Answer::Never(text) = pool("0-3").allocate(&job(5, 1), 1.0) else { panic!() };
         assert_eq!(
             text,
@@ -389,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_node_waits_until_nobody_is_on_it() {
+    fn an_exclusive_job_waits_for_an_empty_node() {
         let mut pool = pool("0-3");
         let whole = JobspecBuilder::new(["true"]).nodes(1).exclusive(true).build().unwrap();
         let one = granted(pool.allocate(&job(1, 1), 1.0));
@@ -399,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_in_vain_is_searched_for_again_when_something_comes_back() {
+    fn a_busy_request_is_tried_again_after_a_release() {
         let mut pool = pool("0-3");
         let held = granted(pool.allocate(&job(3, 1), 1.0));
         let never = job(9, 1);
@@ -407,7 +483,7 @@ mod tests {
             assert!(pool.fits(&job(1, 1), 1.0));
             assert!(matches!(pool.allocate(&job(2, 1), 1.0), Answer::Busy));
             assert!(!pool.fits(&job(2, 1), 1.0));
-            // It has to be told, whoever asks first.
+            // An unsatisfiable request is always worth a call, which gives the reason.
             assert!(pool.fits(&never, 1.0));
             assert!(matches!(pool.allocate(&never, 1.0), Answer::Never(_)));
         }
@@ -417,13 +493,13 @@ mod tests {
     }
 
     #[test]
-    fn the_duration_sets_the_end() {
+    fn the_time_limit_sets_the_expiration() {
         let spec = JobspecBuilder::new(["true"]).duration(60.0).build().unwrap();
         let r = granted(pool("0").allocate(&spec, 100.0));
         assert_eq!((r.starttime(), r.expiration()), (Some(100.0), Some(160.0)));
     }
 
-    /// Four nodes of two cores; n1 and n2 have a property.
+    /// Four nodes with two cores each. n1 and n2 have a property.
     fn cluster() -> Pool {
         let cores = Children::new(Idset::from(0..=1), Idset::new());
         let mut all = ResourceSet::uniform(0, &"n[0-3]".parse().unwrap(), cores);
@@ -438,13 +514,13 @@ mod tests {
     }
 
     #[test]
-    fn only_nodes_that_match_the_constraint_are_given() {
+    fn allocates_only_nodes_that_match_the_constraint() {
         let mut pool = cluster();
         let task = || JobspecBuilder::new(["true"]).cores_per_task(2);
         let two = granted(pool.allocate(&requires(task().ntasks(2), "ssd"), 1.0));
         assert_eq!(two.summary(), "rank[1-2]/core[0-1]");
         assert_eq!(two.properties().into_keys().collect::<Vec<_>>(), ["ssd"]);
-        // Others are free, but none that matches.
+        // Other nodes are free, but none of them matches.
         let another = requires(task(), "ssd|host:n1");
         assert!(matches!(pool.allocate(&another, 1.0), Answer::Busy));
         let last = granted(pool.allocate(&requires(task().nodes(1), "rank:3 -ssd"), 1.0));
@@ -456,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constraint_that_too_few_nodes_match_is_refused_with_the_reason() {
+    fn refuses_a_constraint_that_too_few_nodes_match() {
         for (job, text) in [
             (
                 requires(JobspecBuilder::new(["true"]).nodes(3).ntasks(3), "ssd"),
@@ -483,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_constraint_of_an_unvalidated_job_is_refused() {
+    fn refuses_a_malformed_constraint() {
         let mut value = job(1, 1).value().clone();
         crate::jobspec::path::set(&mut value, "attributes.system.constraints", 1.into()).unwrap();
         let Answer::Never(text) = cluster().allocate(&Jobspec::unvalidated(value), 1.0) else {

@@ -1,4 +1,5 @@
-//! The jobs that wait for resources, in order: priority descending, then id ascending.
+//! The alloc queue: the jobs in SCHED in the order in which they get resources, which is descending
+//! priority, then ascending id.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -7,7 +8,9 @@ use rustc_hash::FxHashMap;
 
 use crate::job::JobId;
 
-/// Waiting jobs in order. A change of priority moves one job; nothing is sorted again.
+/// The jobs in SCHED in the order in which they get resources: by descending priority, then by id.
+///
+/// Inserting a job or changing its priority takes logarithmic time.
 ///
 /// ```
 /// use jobtap_core::job::JobId;
@@ -28,7 +31,7 @@ pub struct AllocQueue {
 }
 
 impl AllocQueue {
-    /// Puts a job in its place, or moves it there.
+    /// Adds a job, or changes its priority.
     pub fn insert(&mut self, id: JobId, priority: u32) {
         if let Some(old) = self.priorities.insert(id, priority) {
             if old == priority {
@@ -39,38 +42,38 @@ impl AllocQueue {
         self.order.insert((Reverse(priority), id));
     }
 
-    /// Takes a job out; says whether it was in.
+    /// Removes a job. Returns false if it was not in the queue.
     pub fn remove(&mut self, id: JobId) -> bool {
         let Some(priority) = self.priorities.remove(&id) else { return false };
         self.order.remove(&(Reverse(priority), id))
     }
 
-    /// The job that is next.
+    /// The first job.
     pub fn first(&self) -> Option<JobId> {
         self.order.first().map(|(_, id)| *id)
     }
 
-    /// Whether a job is in.
+    /// Whether a job is in the queue.
     pub fn contains(&self, id: JobId) -> bool {
         self.priorities.contains_key(&id)
     }
 
-    /// The place of the job that is next among those of other queues.
+    /// The key of the first job, by which the first jobs of several queues are compared.
     pub(crate) fn head(&self) -> Option<(Reverse<u32>, JobId)> {
         self.order.first().copied()
     }
 
-    /// All of them in order.
+    /// The jobs in order.
     pub fn iter(&self) -> impl Iterator<Item = JobId> + '_ {
         self.order.iter().map(|(_, id)| *id)
     }
 
-    /// How many wait.
+    /// Number of jobs.
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// Whether none waits.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
@@ -81,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_is_in_order_whatever_joins_moves_and_leaves() {
+    fn stays_in_order_when_jobs_come_move_and_go() {
         let id = JobId::new;
         let mut queue = AllocQueue::default();
         assert!(queue.is_empty());

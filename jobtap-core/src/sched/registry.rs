@@ -1,4 +1,4 @@
-//! Schedulers by name: those that come with jobtap, and those of linked crates.
+//! Schedulers by name: those of jobtap and those of linked crates.
 
 use std::fmt;
 
@@ -9,17 +9,18 @@ use super::policies::{Easy, Fifo};
 use super::turn::Scheduler;
 use crate::SDK_VERSION;
 
-/// A scheduler that a configuration can name; [`scheduler!`](crate::scheduler!) makes and links it.
+/// Describes a scheduler that a configuration can name. Made by [`scheduler!`](crate::scheduler!).
 pub struct SchedulerDescriptor {
-    /// What the configuration calls it.
+    /// The name in the configuration.
     pub name: &'static str,
-    /// The crate that it comes from.
+    /// The crate that defines it.
     pub crate_name: &'static str,
-    /// That crate's version.
+    /// The version of that crate.
     pub crate_version: &'static str,
-    /// The SDK that it was compiled with.
+    /// The version of the SDK that it was compiled with.
     pub sdk: &'static str,
-    /// Makes one for a queue from its table `policy.scheduler`; the error says what is wrong there.
+    /// Makes the scheduler of a queue from the table `policy.scheduler`. An error is a message about that
+    /// table.
     pub new: fn(&Value) -> Result<Box<dyn Scheduler>, String>,
 }
 
@@ -41,7 +42,7 @@ const fn own(
     SchedulerDescriptor { name, crate_name, crate_version, sdk: SDK_VERSION, new }
 }
 
-/// The schedulers that come with jobtap; `fcfs` is Fluxion's word for `fifo`.
+/// The schedulers of jobtap. `fcfs` is the name of `fifo` in Fluxion.
 pub(crate) static OWN: [SchedulerDescriptor; 4] = [
     own("easy", |_| Ok(Box::<Easy>::default())),
     own("conservative", |_| Ok(Box::<Conservative>::default())),
@@ -49,9 +50,11 @@ pub(crate) static OWN: [SchedulerDescriptor; 4] = [
     own("fcfs", |_| Ok(Box::<Fifo>::default())),
 ];
 
-/// Makes a scheduler one that `policy.scheduler.queue-policy` can name, in every manager that the
-/// crate is linked into. The expression is a function from the table `policy.scheduler` to the
-/// scheduler, or to a text that says what is wrong there; each queue gets a scheduler of its own.
+/// Registers a scheduler, which `policy.scheduler.queue-policy` can then name in every manager that the
+/// crate is linked into.
+///
+/// The expression is a function from the table `policy.scheduler` to the boxed scheduler, or to a message
+/// about a mistake in that table. It is called once for each queue.
 ///
 /// ```
 /// use jobtap_core::job::JobId;

@@ -1,4 +1,5 @@
-//! One turn of a scheduler: what waits, what runs, what is free, and what it decides.
+//! The interface between the manager and a scheduler: one turn, in which a scheduler sees pending jobs,
+//! running jobs and free resources, and allocates.
 
 use super::pool::{Answer, Pool};
 use super::queue::AllocQueue;
@@ -6,93 +7,99 @@ use crate::job::JobId;
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
 
-/// Decides which waiting jobs of a queue get resources, and when. One that a site chooses by
-/// `policy.scheduler.queue-policy`; a crate adds its own by [`scheduler!`](crate::scheduler!).
+/// Decides which pending jobs of a queue get resources, and when.
 ///
-/// Each queue has one, a virtual queue that of its parent, and all of them take from one pool. It is
-/// called whenever a job joined or left a queue or gave back resources. What it allocates is the
-/// job's at once; what it doesn't is asked for again at the next turn. One that panics is offline, and
-/// the jobs of its queue wait, until the configuration is loaded again.
+/// A site chooses a scheduler by `policy.scheduler.queue-policy`; a crate registers its own with
+/// [`scheduler!`](crate::scheduler!). Each queue has a scheduler of its own, except for virtual queues,
+/// which use that of their parent. All schedulers allocate from one pool.
+///
+/// A scheduler is called when a job has entered or left a queue and when resources have been freed. A job
+/// gets allocated resources at once; jobs without an allocation are offered again in the next turn. A
+/// scheduler that panics is not called again, and the jobs of its queue stay pending, until the
+/// configuration is reloaded.
 pub trait Scheduler {
-    /// Its name in the configuration.
+    /// The name in the configuration.
     fn name(&self) -> &'static str;
 
-    /// Allocates what can start now.
+    /// Allocates resources to the jobs that can start now.
     fn turn(&mut self, turn: &mut Turn<'_>);
 
-    /// A job left the queue, and may come back with another jobspec: what is known of it is void.
+    /// Called when a job has left the queue. The scheduler must drop what it knows about the job, which may
+    /// come back with another jobspec.
     fn left(&mut self, id: JobId);
 }
 
-/// A job that runs, as a scheduler sees it.
+/// A running job, as a scheduler sees it.
 #[derive(Debug, Clone, Copy)]
 pub struct Running<'a> {
-    /// What it holds.
+    /// The resources that are allocated to it.
     pub resources: &'a ResourceSet,
-    /// When it ends at the latest, UNIX seconds; `None` when nothing ends it.
+    /// When its time limit is reached, in UNIX seconds; `None` without a time limit.
     pub until: Option<f64>,
 }
 
-/// What a scheduler sees and does in one turn.
+/// One turn of a scheduler: the state that it sees, and [`allocate`](Self::allocate).
 pub struct Turn<'a> {
     pub(crate) now: f64,
     pub(crate) pool: &'a mut Pool,
     pub(crate) queue: &'a AllocQueue,
-    /// The jobspec of a waiting job.
+    /// The jobspec of a pending job.
     pub(crate) jobspec: &'a dyn Fn(JobId) -> Option<&'a Jobspec>,
-    /// The jobs that run.
+    /// The running jobs.
     pub(crate) running: &'a dyn Fn() -> Vec<Running<'a>>,
-    /// It stays what it is if the scheduler panics: the pool has given the resources.
+    /// Valid even if the scheduler panics, since the pool has already allocated the resources.
     pub(crate) decided: &'a mut Vec<(JobId, Decision)>,
 }
 
 /// What a scheduler decided about a job.
 #[derive(Debug, Clone)]
 pub enum Decision {
-    /// It has these resources.
+    /// The job gets these resources.
     Granted(ResourceSet),
-    /// It can never run, for this reason.
+    /// The job can never run, for this reason.
     Never(String),
 }
 
 impl<'a> Turn<'a> {
-    /// The time, UNIX seconds.
+    /// The current time, in UNIX seconds.
     pub fn now(&self) -> f64 {
         self.now
     }
 
-    /// The jobs that wait, in the order of their priorities, ties by submission. Those that were
-    /// decided in this turn are still among them.
+    /// The pending jobs of the queue by descending priority, then by submission. Jobs that were decided
+    /// in this turn are still among them.
     pub fn waiting(&self) -> impl Iterator<Item = JobId> + use<'a> {
         self.queue.iter()
     }
 
-    /// What a waiting job asks for.
+    /// The jobspec of a pending job.
     pub fn jobspec(&self, id: JobId) -> Option<&'a Jobspec> {
         (self.jobspec)(id)
     }
 
-    /// The jobs that run.
+    /// The running jobs.
     pub fn running(&self) -> Vec<Running<'a>> {
         (self.running)()
     }
 
-    /// The resources, of which nothing can be taken but by [`allocate`](Self::allocate).
+    /// The pool of resources. Only [`allocate`](Self::allocate) can change it.
     pub fn pool(&self) -> &Pool {
         self.pool
     }
 
-    /// Whether it is worth asking for resources for a job: there is enough free now, for whomever it
-    /// may be reserved, or the job has to be told that there never is.
+    /// Whether [`allocate`](Self::allocate) is worth a call for a job: there are enough free resources,
+    /// disregarding reservations, or it is not known yet whether the job can ever run.
     pub fn fits(&mut self, jobspec: &Jobspec) -> bool {
         self.pool.fits(jobspec, self.now)
     }
 
-    /// Gives a job resources if there are enough that are free and not among `but`. Says whether it
-    /// is decided: it has them, or it can never run. Else it waits.
-    pub fn allocate(&mut self, id: JobId, but: Option<&ResourceSet>) -> bool {
+    /// Allocates resources to a job from those that are free and not in `except`.
+    ///
+    /// Returns true if the job is decided: it has its resources, or it can never run and is refused.
+    /// Returns false if it stays pending.
+    pub fn allocate(&mut self, id: JobId, except: Option<&ResourceSet>) -> bool {
         let Some(jobspec) = self.jobspec(id) else { return true };
-        let decision = match self.pool.allocate_but(jobspec, self.now, but) {
+        let decision = match self.pool.allocate_except(jobspec, self.now, except) {
             Answer::Busy => return false,
             Answer::Granted(resources) => Decision::Granted(resources),
             Answer::Never(reason) => Decision::Never(reason),

@@ -1,4 +1,4 @@
-//! What a manager under test is made of, before it starts.
+//! The setup of a manager under test.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::plugin::Plugin;
 use crate::resource::{Children, Hostlist, HostlistError, Idset, ResourceSet};
 use crate::sched::SchedulerDescriptor;
 
-/// What a manager under test is made of.
+/// Sets up a [`TestManager`]: its plugins, configuration and resources.
 #[derive(Debug, Clone)]
 pub struct TestManagerBuilder {
     pub(super) plugins: Vec<&'static PluginDescriptor>,
@@ -27,7 +27,7 @@ impl TestManagerBuilder {
         self.descriptor(P::DESCRIPTOR)
     }
 
-    /// Loads a plugin by its descriptor, as a registry has it.
+    /// Loads a plugin by its descriptor.
     pub fn descriptor(mut self, descriptor: &'static PluginDescriptor) -> Self {
         self.plugins.push(descriptor);
         self
@@ -39,32 +39,32 @@ impl TestManagerBuilder {
         self
     }
 
-    /// The instance's configuration; a plugin's own is under `plugins.NAME`.
+    /// Sets the configuration of the instance. The table of a plugin is `plugins.NAME`.
     pub fn config(mut self, config: Value) -> Self {
         self.config = config;
         self
     }
 
-    /// How many cores its one host has; 4 if not said.
+    /// Sets the number of cores of each host; 4 by default.
     pub fn cores(mut self, cores: u32) -> Self {
         self.cores = cores;
         self
     }
 
-    /// How many hosts it has, `testhost0` and so on, each with [`cores`](Self::cores); if not said, one
-    /// that is called `testhost`.
+    /// Sets the number of hosts, which are called `testhost0` and so on and each have
+    /// [`cores`](Self::cores). By default there is one host, `testhost`.
     pub fn hosts(mut self, hosts: u32) -> Self {
         self.hosts = hosts;
         self
     }
 
-    /// Its resources end this many seconds after its first start.
+    /// Lets the resources of the instance expire this many seconds after its first start.
     pub fn lifetime(mut self, seconds: f64) -> Self {
         self.lifetime = Some(seconds);
         self
     }
 
-    /// All its resources, in place of one host.
+    /// Sets all resources, instead of equal hosts.
     pub fn resources(mut self, resources: ResourceSet) -> Self {
         self.resources = Some(resources);
         self
@@ -82,24 +82,24 @@ impl TestManagerBuilder {
         }
     }
 
-    /// The clocks by which handlers are metered; they stand still if not said.
+    /// Sets the clocks with which handlers are metered. By default they stand still.
     pub fn ticks(mut self, ticks: Ticks) -> Self {
         self.ticks = ticks;
         self
     }
 
-    /// Starts it.
+    /// Starts the manager.
     ///
     /// # Errors
-    /// What the manager would refuse to start with, such as a plugin's configuration.
+    /// The reason why the manager can't start, such as an invalid configuration of a plugin.
     pub fn try_start(self) -> Result<TestManager, String> {
         TestManager::boot_first(self)
     }
 
-    /// Starts it.
+    /// Starts the manager.
     ///
     /// # Panics
-    /// Where [`try_start`](Self::try_start) gives an error.
+    /// If [`try_start`](Self::try_start) returns an error.
     #[track_caller]
     pub fn start(self) -> TestManager {
         match self.try_start() {

@@ -1,26 +1,26 @@
-//! The execution system of a manager under test: starts jobs at once, ends them when told, and keeps
-//! how they ended until the manager has it for good. It outlives the manager.
+//! The executor of a manager under test: starts jobs at once, ends them when told to, and keeps their
+//! status until the manager acknowledges it. It outlives the manager.
 
 use std::collections::BTreeMap;
 
 use crate::engine::{ExecCommand, ExecEvent, Input};
 use crate::job::{JobId, WaitStatus};
 
-/// The jobs that it has, with their status once they have ended.
+/// The jobs of the executor, with the status of those that have finished.
 #[derive(Debug, Default)]
 pub(super) struct Execution {
     jobs: BTreeMap<JobId, Option<i32>>,
-    /// Starts are reported only when the test says so.
+    /// Whether starts are reported only when the test asks for it.
     pub(super) hold: bool,
-    /// What happened to a job that is handed over again is reported only when the test says so.
+    /// Whether events of reattached jobs are reported only when the test asks for it.
     pub(super) hold_missed: bool,
     missed: Vec<ExecEvent>,
-    /// What was sent to each job's tasks.
+    /// The signals that were sent to the tasks of each job.
     pub(super) signals: BTreeMap<JobId, Vec<i32>>,
 }
 
 impl Execution {
-    /// Follows a command; gives the reports.
+    /// Carries out a command and returns the resulting events.
     pub(super) fn execute(&mut self, command: &ExecCommand) -> Vec<Input> {
         let reports = match *command {
             ExecCommand::Start { id, reattach, .. } => self.start(id, reattach),
@@ -41,7 +41,7 @@ impl Execution {
         reports.into_iter().map(Input::Exec).collect()
     }
 
-    /// All tasks of a job have ended. A job that it doesn't have is reported all the same.
+    /// Lets all tasks of a job end. Reported even for jobs that the executor doesn't have.
     pub(super) fn end(&mut self, id: JobId, status: i32) -> Vec<ExecEvent> {
         if let Some(ended) = self.jobs.get_mut(&id) {
             *ended = Some(status);
@@ -72,7 +72,7 @@ impl Execution {
         reports
     }
 
-    /// What was held back.
+    /// Takes the events that were held back.
     pub(super) fn missed(&mut self) -> Vec<ExecEvent> {
         std::mem::take(&mut self.missed)
     }

@@ -1,4 +1,4 @@
-//! A job for a test, with what matters to the test said and the rest at defaults.
+//! A job to submit in a test.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,8 @@ use crate::engine::{Cred, Submission};
 use crate::job::{Flags, Uid, Urgency};
 use crate::jobspec::{Dependency, Jobspec, JobspecBuilder};
 
-/// A job to submit: one task of one core by the owner, which runs until the test ends it.
+/// A job to submit. By default it has one task on one core, is submitted by the owner, and runs until the
+/// test finishes it.
 ///
 /// ```
 /// use jobtap_core::testing::TestJob;
@@ -32,10 +33,10 @@ impl Default for TestJob {
 }
 
 impl TestJob {
-    /// The owner of the manager under test.
+    /// The owner of the instance under test.
     pub const OWNER: Uid = Uid(1000);
 
-    /// The plainest job.
+    /// A job with all defaults.
     pub fn new() -> Self {
         Self {
             builder: JobspecBuilder::new(["true"]),
@@ -46,105 +47,105 @@ impl TestJob {
         }
     }
 
-    /// Runs by itself for so many seconds of virtual time, and succeeds.
+    /// Lets the job finish successfully after this many seconds of virtual time.
     pub fn run_for(self, seconds: f64) -> Self {
         self.attribute("exec.test.run_duration", format!("{seconds}s"))
     }
 
-    /// Ends with this wait status; together with [`run_for`](Self::run_for).
+    /// Sets the wait status with which a job with [`run_for`](Self::run_for) finishes.
     pub fn wait_status(self, status: i32) -> Self {
         self.attribute("exec.test.wait_status", status)
     }
 
-    /// Number of tasks, each with one core.
+    /// Sets the number of tasks, each with one core by default.
     pub fn ntasks(mut self, ntasks: u64) -> Self {
         self.builder = self.builder.ntasks(ntasks);
         self
     }
 
-    /// Number of nodes, over which its tasks are spread; whole ones with
-    /// [`exclusive`](Self::exclusive).
+    /// Sets the number of nodes, over which the tasks are spread. With [`exclusive`](Self::exclusive) the job
+    /// gets whole nodes.
     pub fn nodes(mut self, nodes: u64) -> Self {
         self.builder = self.builder.nodes(nodes);
         self
     }
 
-    /// Cores of each task.
+    /// Sets the number of cores of each task.
     pub fn cores_per_task(mut self, cores: u64) -> Self {
         self.builder = self.builder.cores_per_task(cores);
         self
     }
 
-    /// Gpus of each task.
+    /// Sets the number of gpus of each task.
     pub fn gpus_per_task(mut self, gpus: u64) -> Self {
         self.builder = self.builder.gpus_per_task(gpus);
         self
     }
 
-    /// Takes whole nodes.
+    /// Asks for whole nodes.
     pub fn exclusive(mut self) -> Self {
         self.builder = self.builder.exclusive(true);
         self
     }
 
-    /// Its time limit in seconds.
+    /// Sets the time limit in seconds.
     pub fn duration(mut self, seconds: f64) -> Self {
         self.builder = self.builder.duration(seconds);
         self
     }
 
-    /// The queue that it names.
+    /// Sets the queue.
     pub fn queue(mut self, queue: &str) -> Self {
         self.builder = self.builder.queue(queue);
         self
     }
 
-    /// Its explicit name.
+    /// Sets the name.
     pub fn name(mut self, name: &str) -> Self {
         self.builder = self.builder.name(name);
         self
     }
 
-    /// Its urgency, unchecked: the manager checks it.
+    /// Sets the urgency, which the manager checks at submission.
     pub fn urgency(mut self, urgency: i64) -> Self {
         self.urgency = urgency;
         self
     }
 
-    /// The user who submits it.
+    /// Sets the user who submits the job.
     pub fn user(mut self, user: u32) -> Self {
         self.user = Uid(user);
         self
     }
 
-    /// It can be waited for; only the owner may submit such a job.
+    /// Sets the flag `waitable`, which only the owner may use.
     pub fn waitable(mut self) -> Self {
         self.flags |= Flags::WAITABLE;
         self
     }
 
-    /// Its log tells what is asked of the scheduler and the execution system as well.
+    /// Sets the flag `debug`, which adds `debug.*` events to the eventlog.
     pub fn debug(mut self) -> Self {
         self.flags |= Flags::DEBUG;
         self
     }
 
-    /// Past the checks that the configuration asks for, which only the owner may do.
+    /// Sets the flag `novalidate`, which skips validation and which only the owner may use.
     pub fn novalidate(mut self) -> Self {
         self.flags |= Flags::NOVALIDATE;
         self
     }
 
-    /// One more attribute below `attributes.system`, dotted keys nest.
+    /// Adds an attribute to `attributes.system`. A key may be a path with periods.
     pub fn attribute(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.attributes.push((key.to_owned(), value.into()));
         self
     }
 
-    /// One more dependency, written as on the command line: `afterok:ID`.
+    /// Adds a dependency, in the form of the command line: `afterok:ID`.
     ///
     /// # Panics
-    /// When the URI is malformed.
+    /// If the URI is malformed.
     #[track_caller]
     pub fn dependency(mut self, uri: &str) -> Self {
         match Dependency::from_uri(uri) {
@@ -154,7 +155,7 @@ impl TestJob {
         self
     }
 
-    /// The request that a client would send.
+    /// The submission that a client would send.
     pub(super) fn submission(self) -> Result<(Cred, Submission), String> {
         let mut builder = self.builder;
         for (key, value) in self.attributes {

@@ -1,4 +1,4 @@
-//! The manager under test: the engine, its surroundings in memory, and what tests ask and assert.
+//! The manager under test: the engine with a store, an executor and timers in memory.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +20,7 @@ use crate::job::{JobId, Timestamp, WaitStatus};
 use crate::plugin::Plugin;
 use crate::resource::ResourceSet;
 
-/// When virtual time begins.
+/// The start of virtual time, in UNIX seconds.
 const EPOCH: f64 = 1_700_000_000.0;
 
 /// A manager in memory and in virtual time.
@@ -50,30 +50,30 @@ const EPOCH: f64 = 1_700_000_000.0;
 /// ```
 pub struct TestManager {
     engine: Option<Engine>,
-    remote: Arc<Queue>,
+    remote: Arc<ReturnedCalls>,
     pub(super) store: MemoryStore,
     tasks: Tasks,
     now: Timestamp,
-    /// When each timer is due, in that order.
+    /// Timers by the time at which they expire.
     timers: BTreeMap<(u64, TimerId), Timestamp>,
     pub(super) replies: BTreeMap<u64, Result<Value, RequestError>>,
-    /// Answers of streams so far.
+    /// Streamed responses that the test has not read yet.
     pub(super) streams: BTreeMap<u64, Vec<Value>>,
     next_reply: u64,
     pub(super) processes: Processes,
     execution: Execution,
-    /// How many commits and effects are left until the manager dies.
-    fuse: Option<u32>,
+    /// How many commits and effects are left until the manager crashes.
+    steps_until_crash: Option<u32>,
     pub(super) log: Vec<LogLine>,
     setup: TestManagerBuilder,
 }
 
-/// What came back for plugins.
+/// The calls that asynchronous handlers have made to their plugins.
 #[derive(Default)]
-struct Queue(Mutex<VecDeque<RemoteCall>>);
+struct ReturnedCalls(Mutex<VecDeque<RemoteCall>>);
 
-impl Queue {
-    /// Drops what came back: it may hold handles that lead here.
+impl ReturnedCalls {
+    /// Drops the calls, since they may own handles that refer to this object.
     fn clear(&self) {
         let lost = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         drop(lost);
@@ -88,14 +88,14 @@ impl Drop for TestManager {
     }
 }
 
-impl RemoteSink for Queue {
+impl RemoteSink for ReturnedCalls {
     fn send(&self, call: RemoteCall) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(call);
     }
 }
 
 impl TestManager {
-    /// A manager without plugins yet, on one host with 4 cores.
+    /// A builder for a manager without plugins, on one host with 4 cores.
     #[allow(clippy::new_ret_no_self, reason = "reads as a sentence: TestManager::new().plugin()..")]
     pub fn new() -> TestManagerBuilder {
         TestManagerBuilder {
@@ -110,7 +110,7 @@ impl TestManager {
         }
     }
 
-    /// The first start of a manager.
+    /// Starts a manager for the first time.
     pub(super) fn boot_first(setup: TestManagerBuilder) -> Result<Self, String> {
         let mut manager = Self {
             engine: None,
@@ -124,7 +124,7 @@ impl TestManager {
             processes: Processes::default(),
             next_reply: 0,
             execution: Execution::default(),
-            fuse: None,
+            steps_until_crash: None,
             log: Vec::new(),
             setup,
         };
@@ -157,7 +157,7 @@ impl TestManager {
         for (plugin, data) in self.store.instance_data() {
             engine.restore_instance_data(plugin, data);
         }
-        for (key, text) in self.store.kept() {
+        for (key, text) in self.store.retained() {
             engine.restore_retained(key, text)?;
         }
         for stored in self.store.jobs() {
@@ -168,7 +168,9 @@ impl TestManager {
                 continue;
             };
             if let Some(text) = Engine::summary_difference(stored, summary).map_err(explain)? {
-                return Err(format!("job {id} is not what its log says:\n{text}"));
+                return Err(format!(
+                    "job {id} differs from the state that its eventlog gives:\n{text}"
+                ));
             }
             engine.restore_inactive(id, summary.to_owned()).map_err(explain)?;
         }
@@ -178,24 +180,24 @@ impl TestManager {
         Ok(())
     }
 
-    /// The manager's present time.
+    /// The current virtual time.
     pub fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// From now on a job gets resources only when [`allocate`](Self::allocate) gives them.
+    /// Stops scheduling, so that a job only gets resources from [`allocate`](Self::allocate).
     ///
     /// # Errors
-    /// The manager's refusal.
+    /// The message with which the manager refuses the request.
     pub fn hold_scheduling(&mut self) -> Result<(), String> {
         self.scheduling(false)
     }
 
-    /// Gives a job in SCHED its resources, whatever its priority and whether or not jobs are
-    /// scheduled.
+    /// Allocates resources to a job in SCHED, regardless of its priority and of whether scheduling is
+    /// stopped.
     ///
     /// # Panics
-    /// When the job isn't in SCHED, or there is nothing for it; the message shows its eventlog.
+    /// If the job isn't in SCHED or there are not enough free resources. The message shows the eventlog.
     #[track_caller]
     pub fn allocate(&mut self, id: JobId) {
         let now = self.now;
@@ -205,30 +207,30 @@ impl TestManager {
         assert!(granted, "job {id} can't be allocated\n{}", self.history(id));
     }
 
-    /// From now on a job starts only when [`started`](Self::started) says so.
+    /// Lets jobs start only by [`started`](Self::started) from now on.
     pub fn hold_execution(&mut self) {
         self.execution.hold = true;
     }
 
-    /// The execution system reports the start of a job.
+    /// Lets the executor report the start of a job.
     pub fn started(&mut self, id: JobId) {
         self.input(Input::Exec(ExecEvent::Started { id }));
     }
 
-    /// From now on, what happened to jobs while the manager was dead is reported only when the test
-    /// says so, by [`tell_missed`](Self::tell_missed).
+    /// Holds back what happened to jobs while the manager was down, until
+    /// [`tell_missed`](Self::tell_missed) is called.
     pub fn hold_missed(&mut self) {
         self.execution.hold_missed = true;
     }
 
-    /// The execution system reports what happened to jobs while the manager was dead.
+    /// Lets the executor report what happened to jobs while the manager was down.
     pub fn tell_missed(&mut self) {
         for report in self.execution.missed() {
             self.input(Input::Exec(report));
         }
     }
 
-    /// The execution system reports the end of a job with this exit code.
+    /// Lets the tasks of a job exit with this code.
     pub fn finish(&mut self, id: JobId, exit_code: u8) {
         let status = WaitStatus::from_exit_code(exit_code).as_raw();
         for report in self.execution.end(id, status) {
@@ -236,17 +238,17 @@ impl TestManager {
         }
     }
 
-    /// The numbers of the signals that were sent to a job's tasks, but for those that end it.
+    /// The signals that were sent to the tasks of a job, by number, except those that end the job.
     pub fn signals(&self, id: JobId) -> &[i32] {
         self.execution.signals.get(&id).map_or(&[], Vec::as_slice)
     }
 
-    /// The execution system reports this, whether it is true or not.
+    /// Lets the executor report an event, even if it contradicts the state of the job.
     pub fn report(&mut self, event: ExecEvent) {
         self.input(Input::Exec(event));
     }
 
-    /// Lets time pass; what is due meanwhile happens at its time.
+    /// Advances virtual time. Timers expire in order at their time.
     pub fn advance(&mut self, seconds: f64) {
         let until = self.now + seconds;
         while let Some((&(order, id), &at)) = self.timers.first_key_value() {
@@ -260,8 +262,7 @@ impl TestManager {
         self.now = until;
     }
 
-    /// The manager ends in order, as at a shutdown; [`crash_and_restart`](Self::crash_and_restart)
-    /// brings it back.
+    /// Shuts the manager down. [`crash_and_restart`](Self::crash_and_restart) starts it again.
     pub fn unload(&mut self) {
         let now = self.now;
         if let Some(mut engine) = self.engine.take() {
@@ -270,15 +271,14 @@ impl TestManager {
         }
     }
 
-    /// The manager dies here and is started again: what it committed is all that is left. Jobs that
-    /// execute go on.
+    /// Lets the manager crash and starts it again from what it has committed. Tasks of jobs keep running.
     ///
     /// # Panics
-    /// When it does not come back.
+    /// If the manager can't start.
     #[track_caller]
     pub fn crash_and_restart(&mut self) {
         self.engine = None;
-        self.fuse = None;
+        self.steps_until_crash = None;
         self.remote.clear();
         self.tasks = Tasks::default();
         self.processes.forget();
@@ -288,18 +288,17 @@ impl TestManager {
         }
     }
 
-    /// From the next restart on it has these resources.
+    /// Sets the resources from the next restart on.
     pub fn set_resources(&mut self, resources: ResourceSet) {
         self.setup.resources = Some(resources);
     }
 
-    /// From the next restart on its host has so many cores.
+    /// Sets the number of cores of each host from the next restart on.
     pub fn set_cores(&mut self, cores: u32) {
         self.setup.cores = cores;
     }
 
-    /// From the next restart on it has plugin `New` in the place of `Old`, as after an update of the
-    /// manager's binary.
+    /// Replaces plugin `Old` by `New` from the next restart on, as an update of the manager's binary does.
     pub fn replace_plugin<Old: Plugin, New: Plugin>(&mut self) {
         for plugin in &mut self.setup.plugins {
             if plugin.name == Old::DESCRIPTOR.name {
@@ -308,15 +307,15 @@ impl TestManager {
         }
     }
 
-    /// The manager is to die after so many more commits and effects, in the middle of what it does
-    /// then. It answers nothing any more until [`crash_and_restart`](Self::crash_and_restart).
+    /// Lets the manager crash after this many more commits and effects. It does not respond any more until
+    /// [`crash_and_restart`](Self::crash_and_restart).
     pub fn crash_in(&mut self, steps: u32) {
-        self.fuse = Some(steps);
+        self.steps_until_crash = Some(steps);
     }
 
-    /// One step nearer to the crash that was asked for; says whether it has come.
-    fn burns_out(&mut self) -> bool {
-        match &mut self.fuse {
+    /// Counts one commit or effect. Returns true if the manager crashes before it.
+    fn step_towards_crash(&mut self) -> bool {
+        match &mut self.steps_until_crash {
             None => false,
             Some(0) => {
                 self.engine = None;
@@ -359,12 +358,12 @@ impl TestManager {
         self.setup.config = config;
     }
 
-    /// Lets what has come back be worked on.
+    /// Handles the calls of asynchronous handlers until there are none left.
     pub(super) fn come_to_rest(&mut self) {
         self.settle(Effects::default());
     }
 
-    /// Commits, does what follows, and lets everything come to rest.
+    /// Commits, carries out effects, and handles the resulting inputs until there are none left.
     fn settle(&mut self, effects: Effects) {
         let mut inputs = VecDeque::new();
         self.take(effects, &mut inputs);
@@ -389,13 +388,13 @@ impl TestManager {
     }
 
     fn take(&mut self, effects: Effects, inputs: &mut VecDeque<Input>) {
-        if self.burns_out() {
+        if self.step_towards_crash() {
             return;
         }
         self.store.commit(effects.writes);
         self.log.extend(effects.log);
         for effect in effects.after {
-            if self.burns_out() {
+            if self.step_towards_crash() {
                 return;
             }
             match effect {
@@ -410,7 +409,7 @@ impl TestManager {
                 Effect::Exec(command) => inputs.extend(self.execution.execute(&command)),
                 Effect::Timer { id, at } if at <= self.now => inputs.push_back(Input::Timer(id)),
                 Effect::Timer { id, at } => {
-                    // Times are positive, so their bits are in the order of their values.
+                    // Times are positive, so their bits have the same order as their values.
                     self.timers.insert((at.as_secs().to_bits(), id), at);
                 }
                 Effect::Spawn(task) => self.tasks.spawn(task),

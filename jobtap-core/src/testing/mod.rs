@@ -1,7 +1,7 @@
-//! The test kit: a whole manager in memory, in virtual time, for tests of plugins.
+//! The test kit: a whole manager in memory and in virtual time, for tests of plugins.
 //!
-//! It runs the very engine that the daemon runs, with a store in memory and an execution system
-//! that starts jobs at once and ends them when the test says so. No process, socket or sleep.
+//! It runs the same engine as the daemon, with a store in memory and an executor that starts jobs at once
+//! and ends them when the test tells it to. There are no processes, sockets or sleeps.
 //!
 //! ```
 //! use jobtap_core::prelude::*;
@@ -36,11 +36,10 @@
 
 mod builder;
 mod exec;
+mod inspect;
 mod job;
-mod looks;
 mod manager;
 mod processes;
-mod queues;
 mod requests;
 mod store;
 mod tasks;

@@ -1,4 +1,4 @@
-//! The processes of plugins in a test: they end well at once, or when and how the test says.
+//! The processes of plugins in a test. They succeed at once, or end when and how the test tells them to.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -8,11 +8,11 @@ use crate::host::{LineSink, PluginKey, ProcessAnswer, ProcessCommand, ProcessKey
 use crate::job::WaitStatus;
 use crate::plugin::{OutputLine, Process, ProcessEnd, ProcessError, ProcessResult, Stream};
 
-/// What runs, and what ran.
+/// The processes that are waiting, running, and have been started.
 #[derive(Debug, Default)]
 pub(super) struct Processes {
     hold: bool,
-    /// No limit if not said.
+    /// The limit of running processes; `None` for no limit.
     slots: Option<usize>,
     waiting: BTreeMap<ProcessKey, Running>,
     started: Vec<Process>,
@@ -44,7 +44,7 @@ impl Processes {
         self.begin();
     }
 
-    /// Begins what waits, as far as there are slots.
+    /// Starts waiting processes, within the limit.
     fn begin(&mut self) {
         while self.slots.is_none_or(|slots| self.running.len() < slots)
             && let Some((key, mut next)) = self.waiting.pop_first()
@@ -75,7 +75,7 @@ impl Processes {
         }
     }
 
-    /// The manager has died: nobody waits for them any more.
+    /// Drops all processes, since the manager that waited for them has crashed.
     pub(super) fn forget(&mut self) {
         self.waiting.clear();
         self.running.clear();
@@ -87,13 +87,14 @@ fn ended(status: WaitStatus) -> ProcessEnd {
 }
 
 impl TestManager {
-    /// From now on a plugin's process ends only when [`end_process`](Self::end_process) says so, or by
-    /// SIGKILL.
+    /// Lets the processes of plugins end only by [`end_process`](Self::end_process) or by SIGKILL from now
+    /// on.
     pub fn hold_processes(&mut self) {
         self.processes.hold = true;
     }
 
-    /// From now on only so many processes run at once; the others wait, and begin in the order of asking.
+    /// Limits the number of processes that run at the same time. Others start in the order of their
+    /// requests.
     ///
     /// ```
     /// # use jobtap_core::job::WaitStatus;
@@ -123,21 +124,21 @@ impl TestManager {
         self.processes.slots = Some(slots);
     }
 
-    /// All processes of plugins that have begun.
+    /// All processes of plugins that have been started.
     pub fn started_processes(&self) -> &[Process] {
         &self.processes.started
     }
 
-    /// The processes that run, each with the signals that it got.
+    /// The running processes, each with the signals that it has received.
     pub fn running_processes(&self) -> impl Iterator<Item = (&Process, &[i32])> {
         let running = self.processes.running.values();
         running.map(|running| (&running.process, running.signals.as_slice()))
     }
 
-    /// The oldest running process of this program prints a line.
+    /// Lets the oldest running process of this program print a line.
     ///
     /// # Panics
-    /// When none runs.
+    /// If there is no such process.
     #[track_caller]
     pub fn process_prints(&mut self, program: &str, stream: Stream, text: &str) {
         let mut running = self.processes.running.values();
@@ -154,16 +155,16 @@ impl TestManager {
     /// Ends the oldest running process of this program.
     ///
     /// # Panics
-    /// When none runs.
+    /// If there is no such process.
     #[track_caller]
     pub fn end_process(&mut self, program: &str, status: WaitStatus) {
         self.answer_process(program, Ok(ended(status)));
     }
 
-    /// The oldest running process of this program turns out not to have started.
+    /// Lets the start of the oldest running process of this program fail.
     ///
     /// # Panics
-    /// When none runs.
+    /// If there is no such process.
     #[track_caller]
     pub fn fail_process(&mut self, program: &str, kind: ErrorKind) {
         let (program, reason) = (program.to_owned(), kind.to_string());

@@ -1,26 +1,25 @@
-//! What a test asks of the manager, as clients do.
-
-use serde_json::{Map, Value};
+//! The requests that a test sends to the manager, as clients and administrators do.
 
 use super::job::TestJob;
 use super::manager::TestManager;
 use crate::engine::{
-    Cred, DrainMode, Exception, Input, NodeRequest, ReplyTo, Request, RequestError,
+    Cred, DrainMode, Engine, Exception, Input, NodeRequest, ReplyTo, Request, RequestError,
 };
 use crate::host::HandlerStats;
 use crate::job::{JobId, StateSet, Uid};
-use crate::queue::Target;
+use crate::queue::{Queues, Target};
 use crate::resource::ResourceSet;
+use serde_json::{Map, Value};
 
 const OWNER: Cred = Cred { userid: TestJob::OWNER, owner: true };
 
-/// A user as the manager sees one.
+/// The credentials of a user.
 fn user(user: u32) -> Cred {
     let userid = Uid::new(user);
     Cred { userid, owner: userid == TestJob::OWNER }
 }
 
-/// A request whose answers come later, or one by one.
+/// A request that is responded to later or by a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TestStream(ReplyTo);
 
@@ -28,7 +27,7 @@ impl TestManager {
     /// Submits a job.
     ///
     /// # Errors
-    /// The text that the submitter would read.
+    /// The message for the submitter.
     pub fn submit(&mut self, job: TestJob) -> Result<JobId, String> {
         let (cred, submission) = job.submission()?;
         let reply = self.request(cred, Request::Submit(Box::new(submission)));
@@ -37,7 +36,7 @@ impl TestManager {
         Ok(JobId::new(id))
     }
 
-    /// The answers to submissions that had to wait, in their order.
+    /// The responses to submissions that were not responded to at once, in order.
     pub fn late_answers(&mut self) -> Vec<Result<JobId, String>> {
         let replies = std::mem::take(&mut self.replies);
         let id = |answer: Value| answer.get("id").and_then(Value::as_u64).map(JobId::new);
@@ -50,10 +49,10 @@ impl TestManager {
             .collect()
     }
 
-    /// Cancels a job as its owner would.
+    /// Cancels a job, as the owner of the instance.
     ///
     /// # Errors
-    /// The manager's refusal.
+    /// The message with which the manager refuses the request.
     pub fn cancel(&mut self, id: JobId) -> Result<(), String> {
         self.raise(id, "cancel", 0, "")
     }
@@ -61,7 +60,7 @@ impl TestManager {
     /// Raises an exception on a job.
     ///
     /// # Errors
-    /// The manager's refusal.
+    /// The message with which the manager refuses the request.
     pub fn raise(
         &mut self,
         id: JobId,
@@ -73,10 +72,10 @@ impl TestManager {
         self.ask(Request::Raise { id, exception }).map(drop)
     }
 
-    /// Cancels all active jobs; says how many.
+    /// Cancels all active jobs and returns their number.
     ///
     /// # Errors
-    /// The manager's refusal.
+    /// The message with which the manager refuses the request.
     pub fn cancel_all(&mut self) -> Result<u64, String> {
         let exception = Exception { kind: "cancel".into(), severity: 0, note: String::new() };
         let states = StateSet::ACTIVE;
@@ -85,19 +84,19 @@ impl TestManager {
         Ok(answer.get("count").and_then(Value::as_u64).unwrap_or(0))
     }
 
-    /// Changes a job's urgency.
+    /// Changes the urgency of a job.
     ///
     /// # Errors
-    /// The manager's refusal.
+    /// The message with which the manager refuses the request.
     pub fn urgency(&mut self, id: JobId, urgency: i64) -> Result<(), String> {
         self.ask(Request::Urgency { id, urgency }).map(drop)
     }
 
-    /// Begins (`start`) or ends (`finish`, with a wait status) a simulated job that was submitted with
+    /// Starts (`start`) or finishes (`finish`, with a wait status) a simulated job that was submitted with
     /// `exec.test.override`.
     ///
     /// # Errors
-    /// The manager's refusal.
+    /// The message with which the manager refuses the request.
     pub fn override_execution(
         &mut self,
         id: JobId,
@@ -107,47 +106,47 @@ impl TestManager {
         self.ask(Request::Override { id, event: event.to_owned(), status }).map(drop)
     }
 
-    /// Drains nodes, given by ranks or hosts: no new jobs there.
+    /// Drains nodes, which are given by ranks or hosts.
     ///
     /// # Errors
-    /// The manager's refusal.
+    /// The message with which the manager refuses the request.
     pub fn drain_nodes(&mut self, targets: &str, reason: &str) -> Result<(), String> {
         let (targets, reason) = (targets.to_owned(), Some(reason.to_owned()));
         let mode = DrainMode::New;
         self.ask(Request::Nodes(NodeRequest::Drain { targets, reason, mode })).map(drop)
     }
 
-    /// Ends [`drain_nodes`](Self::drain_nodes).
+    /// Undrains nodes, which are given by ranks or hosts.
     ///
     /// # Errors
-    /// The manager's refusal.
+    /// The message with which the manager refuses the request.
     pub fn undrain_nodes(&mut self, targets: &str) -> Result<(), String> {
         let targets = targets.to_owned();
         self.ask(Request::Nodes(NodeRequest::Undrain { targets, reason: None, force: false }))
             .map(drop)
     }
 
-    /// Loses nodes: they are drained, and their jobs end.
+    /// Declares nodes as lost: they are drained, and their jobs fail.
     ///
     /// # Errors
-    /// The manager's refusal.
+    /// The message with which the manager refuses the request.
     pub fn lose_nodes(&mut self, targets: &str) -> Result<(), String> {
         let targets = targets.to_owned();
         self.ask(Request::Nodes(NodeRequest::Offline { targets, reason: None })).map(drop)
     }
 
-    /// Asks for anything else about nodes.
+    /// Sends any other request about nodes.
     ///
     /// # Errors
-    /// The manager's refusal.
+    /// The message with which the manager refuses the request.
     pub fn nodes(&mut self, request: NodeRequest) -> Result<Value, String> {
         self.ask(Request::Nodes(request))
     }
 
-    /// Stops or starts giving out resources, in all queues.
+    /// Starts or stops scheduling in all queues.
     ///
     /// # Errors
-    /// The manager's refusal.
+    /// The message with which the manager refuses the request.
     pub fn scheduling(&mut self, start: bool) -> Result<(), String> {
         let (target, reason) = (Target::all(), None);
         self.ask(Request::QueueStart { target, start, reason, nocheckpoint: false }).map(drop)
@@ -156,17 +155,16 @@ impl TestManager {
     /// Removes plugins by name or pattern.
     ///
     /// # Errors
-    /// The manager's refusal.
+    /// The message with which the manager refuses the request.
     pub fn remove_plugin(&mut self, pattern: &str) -> Result<(), String> {
         let remove = Some(pattern.to_owned());
         self.ask(Request::Plugins { remove, load: None, conf: None }).map(drop)
     }
 
-    /// Puts other resources in the place of the instance's own, as a reload of R does, until the next
-    /// restart.
+    /// Replaces the resources of the instance until the next restart, as a reload of R does.
     ///
     /// # Errors
-    /// The manager's refusal, such as that jobs hold what is not there any more.
+    /// The message with which the manager refuses, for instance because removed resources are allocated.
     pub fn define_resources(&mut self, resources: ResourceSet) -> Result<(), String> {
         let resources = Box::new(resources);
         self.ask(Request::Nodes(NodeRequest::Reload { resources, force: false })).map(drop)
@@ -175,40 +173,40 @@ impl TestManager {
     /// Loads a plugin by name.
     ///
     /// # Errors
-    /// The manager's refusal.
+    /// The message with which the manager refuses the request.
     pub fn load_plugin(&mut self, name: &str, conf: Value) -> Result<(), String> {
         let load = Some(name.to_owned());
         self.ask(Request::Plugins { remove: None, load, conf: Some(conf) }).map(drop)
     }
 
-    /// Builds a plugin anew in its place.
+    /// Reloads a plugin with a new configuration.
     ///
     /// # Errors
-    /// The manager's refusal; the plugin is as it was then.
+    /// The message with which the manager or the plugin refuses. The plugin is then unchanged.
     pub fn reload_plugin(&mut self, name: &str, conf: Value) -> Result<(), String> {
         let (name, conf) = (name.to_owned(), Some(conf));
         self.ask(Request::PluginReload { name, conf }).map(drop)
     }
 
-    /// What a plugin tells of itself.
+    /// The query data of a plugin.
     ///
     /// # Errors
-    /// The manager's refusal.
+    /// The message with which the manager refuses the request.
     pub fn query_plugin(&mut self, name: &str) -> Result<Value, String> {
         let name = name.to_owned();
         self.ask(Request::PluginQuery { name })
     }
 
-    /// What a plugin's handlers did so far.
+    /// The statistics of a plugin's handlers.
     pub fn plugin_stats(&self, name: &str) -> Vec<HandlerStats> {
         let stats = self.engine().and_then(|engine| engine.plugin_stats(Some(name)).ok());
         stats.into_iter().flatten().flat_map(|(_, handlers)| handlers).collect()
     }
 
-    /// Gives the instance a new configuration, also for later restarts.
+    /// Changes the configuration of the instance, also for later restarts.
     ///
     /// # Errors
-    /// A plugin's refusal; the configuration is as it was then.
+    /// The message of the manager or of a plugin. The configuration is then unchanged.
     pub fn configure(&mut self, config: Value) -> Result<(), String> {
         let proposed = config.clone();
         self.ask(Request::Configure { config: proposed })?;
@@ -216,18 +214,18 @@ impl TestManager {
         Ok(())
     }
 
-    /// Changes one place of a job's jobspec, as the owner asks for it.
+    /// Updates one path of a job's jobspec, as the owner.
     ///
     /// # Errors
-    /// The manager's refusal.
+    /// The message with which the manager refuses the request.
     pub fn update(&mut self, id: JobId, path: &str, value: impl Into<Value>) -> Result<(), String> {
         self.update_as(TestJob::OWNER.0, id, path, value)
     }
 
-    /// The same, as this user asks for it.
+    /// Updates one path of a job's jobspec, as this user.
     ///
     /// # Errors
-    /// The manager's refusal.
+    /// The message with which the manager refuses the request.
     pub fn update_as(
         &mut self,
         userid: u32,
@@ -239,15 +237,15 @@ impl TestManager {
         self.ask_as(user(userid), Request::Update { id, updates }).map(drop)
     }
 
-    /// Forgets an inactive job.
+    /// Purges an inactive job.
     ///
     /// # Errors
-    /// The manager's refusal.
+    /// The message with which the manager refuses the request.
     pub fn purge(&mut self, id: JobId) -> Result<(), String> {
         self.ask(Request::PurgeId { id, force: true }).map(drop)
     }
 
-    /// Asks a plugin's service, `PLUGIN.METHOD`, as the owner.
+    /// Calls a plugin service, `PLUGIN.METHOD`, as the owner.
     ///
     /// # Errors
     /// The service's refusal, or the manager's.
@@ -255,7 +253,7 @@ impl TestManager {
         self.call_service_as(TestJob::OWNER.0, service, payload)
     }
 
-    /// The same, as this user.
+    /// Calls a plugin service, `PLUGIN.METHOD`, as this user.
     ///
     /// # Errors
     /// The service's refusal, or the manager's.
@@ -269,14 +267,14 @@ impl TestManager {
         self.ask_as(user(userid), Request::Service { topic, payload, streaming: false })
     }
 
-    /// Asks a plugin's service for a stream of answers, as the owner.
+    /// Opens a stream of responses of a plugin service, as the owner.
     pub fn open_stream(&mut self, service: &str, payload: Value) -> TestStream {
         let topic = format!("job-manager.{service}");
         TestStream(self.request(OWNER, Request::Service { topic, payload, streaming: true }))
     }
 
-    /// What a stream has brought since the last look, and its end once it has one: nothing, or the
-    /// text of an error.
+    /// The responses of a stream since the last call, and its end if it has ended: `Ok`, or the message of
+    /// an error.
     pub fn read_stream(&mut self, stream: TestStream) -> (Vec<Value>, Option<Result<(), String>>) {
         const ENODATA: i32 = 61;
         let TestStream(to) = stream;
@@ -288,18 +286,17 @@ impl TestManager {
         (answers, end)
     }
 
-    /// Makes any request, as this user; the answer may come later.
+    /// Sends any request as this user, which may be responded to later.
     pub fn open_request(&mut self, userid: u32, request: Request) -> TestStream {
         TestStream(self.request(user(userid), request))
     }
 
-    /// The answer to a request of [`open_request`](Self::open_request), once it has come: a refusal
-    /// with its errno.
+    /// The response to a request of [`open_request`](Self::open_request), or `None` if there is none yet.
     pub fn answered(&mut self, request: TestStream) -> Option<Result<Value, RequestError>> {
         self.replies.remove(&request.0.0)
     }
 
-    /// Nobody waits for the answer to this request any more.
+    /// Abandons a request, as a client does that disconnects.
     pub fn abandon(&mut self, request: TestStream) {
         self.input(Input::Abandoned(request.0));
     }
@@ -311,5 +308,76 @@ impl TestManager {
     fn ask_as(&mut self, cred: Cred, request: Request) -> Result<Value, String> {
         let reply = self.request(cred, request);
         self.answer(reply).ok_or("the manager has not answered")?
+    }
+
+    /// Starts a queue. Named queues are stopped initially.
+    ///
+    /// # Errors
+    /// The message with which the manager refuses the request.
+    pub fn start_queue(&mut self, name: &str) -> Result<(), String> {
+        self.set_start(Target::named(name), true, None)
+    }
+
+    /// Starts all queues.
+    ///
+    /// # Errors
+    /// The message with which the manager refuses the request.
+    pub fn start_queues(&mut self) -> Result<(), String> {
+        self.set_start(Target::all(), true, None)
+    }
+
+    /// Stops a queue, optionally with a reason.
+    ///
+    /// # Errors
+    /// The message with which the manager refuses the request.
+    pub fn stop_queue(&mut self, name: &str, reason: Option<&str>) -> Result<(), String> {
+        self.set_start(Target::named(name), false, reason)
+    }
+
+    /// Enables submission to a queue.
+    ///
+    /// # Errors
+    /// The message with which the manager refuses the request.
+    pub fn enable_queue(&mut self, name: &str) -> Result<(), String> {
+        let (target, reason) = (Target::named(name), None);
+        self.change(Request::QueueEnable { target, enable: true, reason })
+    }
+
+    /// Disables submission to a queue.
+    ///
+    /// # Errors
+    /// The message with which the manager refuses the request.
+    pub fn disable_queue(&mut self, name: &str, reason: &str) -> Result<(), String> {
+        let (target, reason) = (Target::named(name), Some(reason.to_owned()));
+        self.change(Request::QueueEnable { target, enable: false, reason })
+    }
+
+    /// The queues as plugins see them; `None` if the manager has crashed.
+    pub fn queues(&self) -> Option<&Queues> {
+        self.engine().map(Engine::queues)
+    }
+
+    /// The status object of a queue (RFC 33), which also has whether its scheduler is offline.
+    ///
+    /// # Errors
+    /// The message that there is no such queue.
+    pub fn queue_status(&self, name: &str) -> Result<Value, String> {
+        let engine = self.engine().ok_or("the manager is dead")?;
+        engine.queue_status(Some(name)).map_err(|error| error.text)
+    }
+
+    fn set_start(
+        &mut self,
+        target: Target,
+        start: bool,
+        reason: Option<&str>,
+    ) -> Result<(), String> {
+        let (reason, nocheckpoint) = (reason.map(str::to_owned), false);
+        self.change(Request::QueueStart { target, start, reason, nocheckpoint })
+    }
+
+    fn change(&mut self, request: Request) -> Result<(), String> {
+        let reply = self.request(OWNER, request);
+        self.answer(reply).ok_or("the manager has not answered")?.map(drop)
     }
 }

@@ -1,4 +1,4 @@
-//! The store of a manager under test: what the engine wrote, ready to be restored.
+//! The store of a manager under test.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::engine::{INSTANCE_DATA, Log, RESOURCE_LOG, RETAINED, StoredJob, Write};
 use crate::job::JobId;
 
-/// Everything that was committed.
+/// All committed data.
 #[derive(Debug, Default, Clone)]
 pub(super) struct MemoryStore {
     logs: BTreeMap<(JobId, Log), Vec<String>>,
@@ -52,45 +52,45 @@ impl MemoryStore {
         }
     }
 
-    /// The lines of a job's log.
+    /// The lines of one of a job's logs.
     pub(super) fn log(&self, id: JobId, log: Log) -> &[String] {
         self.logs.get(&(id, log)).map_or(&[], Vec::as_slice)
     }
 
-    /// What the last run left for the next one, beside its jobs.
+    /// The checkpoint of the job manager.
     pub(super) fn checkpoint(&self) -> Value {
         let text = self.instance.get("checkpoint.job-manager");
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
-    /// The log of nodes.
+    /// The `resource.eventlog`.
     pub(super) fn resource_log(&self) -> &str {
         self.instance.get(RESOURCE_LOG).map_or("", String::as_str)
     }
 
-    /// What plugins stored on the instance, by plugin.
+    /// The data that plugins stored on the instance, by plugin.
     pub(super) fn instance_data(&self) -> impl Iterator<Item = (&str, &str)> {
         let pairs = self.instance.iter();
         pairs.filter_map(|(key, text)| Some((key.strip_prefix(INSTANCE_DATA)?, text.as_str())))
     }
 
-    /// What plugins kept of resources, by job and plugin.
-    pub(super) fn kept(&self) -> impl Iterator<Item = (&str, &str)> {
+    /// The resources that plugins retain, by job and plugin.
+    pub(super) fn retained(&self) -> impl Iterator<Item = (&str, &str)> {
         let pairs = self.instance.iter();
         pairs.filter_map(|(key, text)| Some((key.strip_prefix(RETAINED)?, text.as_str())))
     }
 
-    /// All jobs in id order.
+    /// All jobs by ascending id.
     pub(super) fn jobs(&self) -> Vec<StoredJob> {
         self.ids().map(|id| self.job(id)).collect()
     }
 
-    /// What is kept of a job that is over.
+    /// The summary of an inactive job.
     pub(super) fn summary(&self, id: JobId) -> Option<&str> {
         self.summaries.get(&id).map(String::as_str)
     }
 
-    /// Their ids.
+    /// The ids of all jobs in ascending order.
     pub(super) fn ids(&self) -> impl Iterator<Item = JobId> + '_ {
         let keys = self.logs.keys();
         keys.filter(|(_, log)| *log == Log::Main).map(|(id, _)| *id)

@@ -1,4 +1,4 @@
-//! Runs the futures of asynchronous handlers, on the test's own thread.
+//! Runs the futures of asynchronous handlers on the thread of the test.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,13 +6,13 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use crate::host::Task;
 
-/// The futures that are not done yet.
+/// The futures that have not completed yet.
 #[derive(Default)]
 pub(super) struct Tasks {
     running: Vec<(Task, Arc<Flag>)>,
 }
 
-/// Says that a future wants to be polled.
+/// Set when a future must be polled again.
 struct Flag(AtomicBool);
 
 impl Wake for Flag {
@@ -26,7 +26,7 @@ impl Tasks {
         self.running.push((task, Arc::new(Flag(AtomicBool::new(true)))));
     }
 
-    /// Polls those that want to be; says whether there were any.
+    /// Polls the futures that have been woken. Returns whether there were any.
     pub(super) fn poll(&mut self) -> bool {
         let mut polled = false;
         self.running.retain_mut(|(task, flag)| {

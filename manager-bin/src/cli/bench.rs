@@ -22,7 +22,7 @@ pub(crate) struct BenchArgs {
     /// How many jobs wait, in the measurements of memory and restart
     #[arg(long, value_name = "N", value_parser = number, default_value = "100k")]
     pending: u64,
-    /// How many jobs are over, in the measurement of a restart
+    /// How many jobs are inactive in the measurement of a restart
     #[arg(long, value_name = "N", value_parser = number, default_value = "1M")]
     inactive: u64,
 }

@@ -21,10 +21,10 @@ const COMMAND: &str = "dmesg";
 #[derive(Debug, clap::Args)]
 #[command(infer_long_args = true)]
 pub(crate) struct DmesgArgs {
-    /// Only forget the lines so far
+    /// Only clear the log
     #[arg(short = 'C', long)]
     clear: bool,
-    /// Print the lines so far, then forget them
+    /// Print the log, then clear it
     #[arg(short = 'c', long)]
     read_clear: bool,
     /// Go on with new lines as they come

@@ -77,7 +77,7 @@ pub(crate) fn complaint(command: &str, family: Family, text: &str) -> String {
     }
 }
 
-/// Prints a line on stderr. Nobody is left to hear about a broken stderr.
+/// Prints a line to standard error. An error is ignored, since it could not be reported.
 pub(crate) fn note(line: &str) {
     let _ = writeln!(io::stderr(), "{}", shown::lines(line));
 }

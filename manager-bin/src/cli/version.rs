@@ -22,7 +22,7 @@ pub(super) fn short() -> &'static str {
     }
 }
 
-/// What `--version` says after the name: also where the plugins are told.
+/// The output of `--version` after the name, with the plugins.
 pub(super) fn long() -> &'static str {
     static TEXT: OnceLock<String> = OnceLock::new();
     match build::own() {

@@ -27,7 +27,7 @@ pub(crate) struct WatchArgs {
     /// Watch all jobs that are pending or running
     #[arg(short = 'a', long)]
     active: bool,
-    /// Watch all jobs, also those that are over
+    /// Watch all jobs, inactive ones too
     #[arg(short = 'A', long)]
     all: bool,
     /// Watch at most this many jobs

@@ -14,15 +14,15 @@ use crate::topic::TopicId;
 /// This is the usual case, and it becomes a [`Frame`] only when a handler does more than look on and
 /// decide: a hundred thousand of these may be on the stack, so they are small.
 #[derive(Debug)]
-pub(in crate::engine) struct Notice {
-    pub(in crate::engine) topic: TopicId,
-    pub(in crate::engine) job: JobId,
-    pub(in crate::engine) cause: Cause,
+pub(crate) struct Notice {
+    pub(crate) topic: TopicId,
+    pub(crate) job: JobId,
+    pub(crate) cause: Cause,
 }
 
 /// The event that caused a dispatch.
 #[derive(Debug, Clone, Default)]
-pub(in crate::engine) enum Cause {
+pub(crate) enum Cause {
     /// There is none: the job is introduced, its priority is asked for, or it is removed.
     #[default]
     None,
@@ -35,7 +35,7 @@ pub(in crate::engine) enum Cause {
 }
 
 impl Cause {
-    pub(in crate::engine) fn detail(&self) -> Detail<'_> {
+    pub(crate) fn detail(&self) -> Detail<'_> {
         match self {
             Cause::None => Detail::None,
             Cause::State(prev, entry) => Detail::State { prev: Some(*prev), entry: Some(entry) },
@@ -47,17 +47,17 @@ impl Cause {
 
 /// How far a dispatch is, and what has been decided so far.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Progress {
+pub(crate) struct Progress {
     /// The index of the handler that is called next.
-    pub(in crate::engine) next: usize,
+    pub(crate) next: usize,
     /// How many handlers were called that can decide something. Handlers of `job.*` only watch.
-    pub(in crate::engine) deciders: usize,
-    pub(in crate::engine) outcome: Outcome,
+    pub(crate) deciders: usize,
+    pub(crate) outcome: Outcome,
 }
 
 /// What a topic has beside its job.
 #[derive(Debug)]
-pub(in crate::engine) enum Subject {
+pub(crate) enum Subject {
     Cause(Cause),
     Dependency(Dependency),
     UpdateRequest(UpdateRequest),
@@ -65,7 +65,7 @@ pub(in crate::engine) enum Subject {
 
 /// What a dispatch is for, and so what follows when all its handlers were called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::engine) enum Purpose {
+pub(crate) enum Purpose {
     /// Tell of something that has happened. Priority and annotations are taken over.
     Notify,
     /// Introduce a job to one plugin. What its handlers return does not count.
@@ -82,28 +82,28 @@ pub(in crate::engine) enum Purpose {
 
 /// A dispatch in progress.
 #[derive(Debug)]
-pub(in crate::engine) struct Frame {
-    pub(in crate::engine) topic: TopicId,
-    pub(in crate::engine) job: JobId,
-    pub(in crate::engine) subject: Subject,
+pub(crate) struct Frame {
+    pub(crate) topic: TopicId,
+    pub(crate) job: JobId,
+    pub(crate) subject: Subject,
     /// The job as it would be after an update; handlers see this instead of the job itself.
-    pub(in crate::engine) trial: Option<Box<Job>>,
+    pub(crate) trial: Option<Box<Job>>,
     /// The user's update that this dispatch is part of.
-    pub(in crate::engine) update: Option<Box<JobspecUpdate>>,
+    pub(crate) update: Option<Box<JobspecUpdate>>,
     /// The handlers as they were when the frame was put on the stack: plugins that are loaded or
     /// removed meanwhile do not change it.
-    pub(in crate::engine) handlers: Option<Handlers>,
-    pub(in crate::engine) progress: Progress,
+    pub(crate) handlers: Option<Handlers>,
+    pub(crate) progress: Progress,
     /// Plugins whose asynchronous handlers have still to give their verdict.
-    pub(in crate::engine) awaited: Vec<PluginKey>,
+    pub(crate) awaited: Vec<PluginKey>,
     /// Why a gate refused.
-    pub(in crate::engine) refusal: Option<String>,
-    pub(in crate::engine) purpose: Purpose,
+    pub(crate) refusal: Option<String>,
+    pub(crate) purpose: Purpose,
 }
 
 impl Frame {
     /// A frame without handlers yet.
-    pub(in crate::engine) fn new(topic: TopicId, job: JobId, purpose: Purpose) -> Self {
+    pub(crate) fn new(topic: TopicId, job: JobId, purpose: Purpose) -> Self {
         Self {
             topic,
             job,
@@ -118,7 +118,7 @@ impl Frame {
         }
     }
 
-    pub(in crate::engine) fn detail(&self) -> Detail<'_> {
+    pub(crate) fn detail(&self) -> Detail<'_> {
         match &self.subject {
             Subject::Cause(cause) => cause.detail(),
             Subject::Dependency(dependency) => Detail::Dependency(dependency),
@@ -127,17 +127,17 @@ impl Frame {
     }
 
     /// Makes this the last handler that is called.
-    pub(in crate::engine) fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.progress.next = usize::MAX;
     }
 
     /// The handler that was called last.
-    pub(in crate::engine) fn last(&self) -> Option<&Bound> {
+    pub(crate) fn last(&self) -> Option<&Bound> {
         self.handlers.as_ref()?.get(self.progress.next.checked_sub(1)?)
     }
 
     /// The topic's name with the member of a family that was called, such as `job.event.alloc`.
-    pub(in crate::engine) fn full_topic(&self) -> String {
+    pub(crate) fn full_topic(&self) -> String {
         let member = match &self.subject {
             Subject::Cause(Cause::Event(entry)) => &*entry.name,
             Subject::Dependency(dependency) => &dependency.scheme,

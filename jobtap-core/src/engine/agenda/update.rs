@@ -9,26 +9,26 @@ use crate::job::JobId;
 
 /// A `job-manager.update` request in progress.
 #[derive(Debug)]
-pub(in crate::engine) struct JobspecUpdate {
-    pub(in crate::engine) reply: ReplyTo,
-    pub(in crate::engine) cred: Cred,
-    pub(in crate::engine) id: JobId,
+pub(crate) struct JobspecUpdate {
+    pub(crate) reply: ReplyTo,
+    pub(crate) cred: Cred,
+    pub(crate) id: JobId,
     /// All new values by path: those that the user asked for, and those that plugins added.
-    pub(in crate::engine) updates: Map<String, Value>,
+    pub(crate) updates: Map<String, Value>,
     /// Keys that plugins have still to decide on.
-    pub(in crate::engine) undecided: VecDeque<String>,
+    pub(crate) undecided: VecDeque<String>,
     /// Changes that plugins added; they are merged once all keys are decided.
-    pub(in crate::engine) added: Map<String, Value>,
+    pub(crate) added: Map<String, Value>,
     /// Every plugin so far has said that the change needs no `job.validate`.
-    pub(in crate::engine) validated: bool,
+    pub(crate) validated: bool,
     /// A plugin has asked for a check of feasibility.
-    pub(in crate::engine) feasibility: bool,
-    pub(in crate::engine) stage: UpdateStage,
+    pub(crate) feasibility: bool,
+    pub(crate) stage: UpdateStage,
 }
 
 /// What the plugins are being asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::engine) enum UpdateStage {
+pub(crate) enum UpdateStage {
     /// `job.update.KEY` for one key after the other.
     Keys,
     /// `job.validate` with the changed jobspec.

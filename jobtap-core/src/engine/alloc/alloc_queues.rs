@@ -23,10 +23,10 @@ const DEFAULT: &str = "easy";
 
 /// All alloc queues.
 #[derive(Default)]
-pub(in crate::engine) struct AllocQueues(Vec<Scheduled>);
+pub(crate) struct AllocQueues(Vec<Scheduled>);
 
 /// One alloc queue with its scheduler.
-pub(in crate::engine) struct Scheduled {
+pub(crate) struct Scheduled {
     /// The queue's name; empty for the anonymous queue.
     name: String,
     pending: AllocQueue,
@@ -49,14 +49,14 @@ impl AllocQueues {
     ///
     /// # Errors
     /// When the scheduler of a queue cannot be made.
-    pub(in crate::engine) fn new(queues: &Queues, registry: &Registry) -> Result<Self, String> {
+    pub(crate) fn new(queues: &Queues, registry: &Registry) -> Result<Self, String> {
         let real = queues.iter().filter(|queue| queue.parent().is_none());
         Ok(Self(real.map(|queue| Scheduled::new(&queue, registry)).collect::<Result<_, _>>()?))
     }
 
     /// Replaces all alloc queues by those of a new configuration. In a queue that stays, the jobs stay
     /// too, and so does the scheduler, unless it is offline or its configuration has changed.
-    pub(in crate::engine) fn replace(&mut self, new: Self) {
+    pub(crate) fn replace(&mut self, new: Self) {
         for old in std::mem::replace(self, new).0 {
             if let Some(queue) = self.0.iter_mut().find(|queue| queue.name == old.name) {
                 queue.pending = old.pending;
@@ -69,15 +69,11 @@ impl AllocQueues {
 
     /// Puts a job in its place in the alloc queue of `queue`; returns whether it is new there. It is
     /// taken out of any other one: a new configuration may give a virtual queue another parent.
-    pub(in crate::engine) fn insert(
-        &mut self,
-        queue: &Queue<'_>,
-        id: JobId,
-        priority: u32,
-    ) -> bool {
+    pub(crate) fn insert(&mut self, queue: &Queue<'_>, id: JobId, priority: u32) -> bool {
         let mut new = false;
         for scheduled in &mut self.0 {
-            if scheduled.name == queue.lane() {
+            if scheduled.name == queue.alloc_queue() {
+                // An insert with another priority moves the job.
                 new = !scheduled.pending.contains(id);
                 scheduled.pending.insert(id, priority);
             } else {
@@ -88,41 +84,41 @@ impl AllocQueues {
     }
 
     /// Takes a job out of the alloc queue in which it is.
-    pub(in crate::engine) fn remove(&mut self, id: JobId) {
+    pub(crate) fn remove(&mut self, id: JobId) {
         for queue in &mut self.0 {
             queue.remove(id);
         }
     }
 
     /// The jobs of each queue whose scheduler is online.
-    pub(in crate::engine) fn pending(&self) -> impl Iterator<Item = &AllocQueue> {
+    pub(crate) fn pending(&self) -> impl Iterator<Item = &AllocQueue> {
         let online = self.0.iter().filter(|queue| matches!(queue.health, Health::Online));
         online.map(|queue| &queue.pending)
     }
 
     /// Whether no job waits for resources.
-    pub(in crate::engine) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.iter().all(|queue| queue.pending.is_empty())
     }
 
     /// How many jobs wait for resources.
-    pub(in crate::engine) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.iter().map(|queue| queue.pending.len()).sum()
     }
 
     /// The messages about schedulers that have panicked since the last call.
-    pub(in crate::engine) fn take_panics(&mut self) -> Vec<String> {
+    pub(crate) fn take_panics(&mut self) -> Vec<String> {
         self.0.iter_mut().filter_map(Scheduled::take_panic).collect()
     }
 
     /// Whether the scheduler of a queue is offline.
-    pub(in crate::engine) fn is_offline(&self, queue: &Queue<'_>) -> bool {
+    pub(crate) fn is_offline(&self, queue: &Queue<'_>) -> bool {
         self.of(queue).is_some_and(|queue| !matches!(queue.health, Health::Online))
     }
 
     /// The indices of the alloc queues that have jobs, in the order of their first jobs: where queues
     /// share nodes, the higher priority goes first.
-    pub(in crate::engine) fn in_turn(&self) -> Vec<usize> {
+    pub(crate) fn in_turn(&self) -> Vec<usize> {
         let online = |queue: &Scheduled| matches!(queue.health, Health::Online);
         let head = |(index, queue): (usize, &Scheduled)| Some((queue.pending.head()?, index));
         let mut heads: Vec<((Reverse<u32>, JobId), usize)> =
@@ -132,24 +128,24 @@ impl AllocQueues {
     }
 
     /// An alloc queue by an index from [`in_turn`](Self::in_turn).
-    pub(in crate::engine) fn get_mut(&mut self, index: usize) -> Option<&mut Scheduled> {
+    pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut Scheduled> {
         self.0.get_mut(index)
     }
 
     /// The jobs before this one in its alloc queue.
-    pub(in crate::engine) fn ahead_of(&self, id: JobId) -> Vec<JobId> {
+    pub(crate) fn ahead_of(&self, id: JobId) -> Vec<JobId> {
         let queue = self.0.iter().find(|queue| queue.pending.contains(id));
         let pending = queue.into_iter().flat_map(|queue| queue.pending.iter());
         pending.take_while(|other| *other != id).collect()
     }
 
     /// The name of a queue's scheduler.
-    pub(in crate::engine) fn scheduler_of(&self, queue: &Queue<'_>) -> Option<&'static str> {
+    pub(crate) fn scheduler_of(&self, queue: &Queue<'_>) -> Option<&'static str> {
         Some(self.of(queue)?.scheduler.name())
     }
 
     fn of(&self, queue: &Queue<'_>) -> Option<&Scheduled> {
-        self.0.iter().find(|scheduled| scheduled.name == queue.lane())
+        self.0.iter().find(|scheduled| scheduled.name == queue.alloc_queue())
     }
 }
 
@@ -165,11 +161,12 @@ impl Scheduled {
     }
 
     /// Calls the scheduler with the jobs of the queue. A panic takes it offline.
-    pub(in crate::engine) fn with_scheduler<'a>(
+    pub(crate) fn with_scheduler<'a>(
         &'a mut self,
         call: impl FnOnce(&mut dyn Scheduler, &'a AllocQueue),
     ) {
         let Self { scheduler, pending, health, .. } = self;
+        // A scheduler that has panicked is not called again, so that its broken state is never seen.
         let called = catch_unwind(AssertUnwindSafe(|| call(&mut **scheduler, pending)));
         if let Err(panic) = called {
             *health = Health::Panicked(panic_text(&*panic));

@@ -26,12 +26,7 @@ pub(super) struct Estimates(RefCell<Option<(f64, Starts)>>);
 impl Allocation {
     /// When a job will probably start; `None` if that is unknown, or the job does not wait for
     /// resources.
-    pub(in crate::engine) fn start_estimate(
-        &self,
-        jobs: &Jobs,
-        now: f64,
-        id: JobId,
-    ) -> Option<f64> {
+    pub(crate) fn start_estimate(&self, jobs: &Jobs, now: f64, id: JobId) -> Option<f64> {
         if !self.alloc_queues.pending().any(|queue| queue.contains(id)) {
             return None;
         }

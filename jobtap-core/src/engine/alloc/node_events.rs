@@ -13,12 +13,7 @@ use crate::job::{JobId, State};
 use crate::resource::Idset;
 
 /// Logs an event about nodes and does what follows from it. Nothing happens without nodes.
-pub(in crate::engine) fn post(
-    core: &mut Core,
-    name: &'static str,
-    ranks: &Idset,
-    more: Map<String, Value>,
-) {
+pub(crate) fn post(core: &mut Core, name: &'static str, ranks: &Idset, more: Map<String, Value>) {
     if ranks.is_empty() {
         return;
     }
@@ -30,7 +25,7 @@ pub(in crate::engine) fn post(
 }
 
 /// Logs an event, applies it, and shows it to watchers.
-pub(in crate::engine) fn post_entry(core: &mut Core, entry: EventEntry) {
+pub(crate) fn post_entry(core: &mut Core, entry: EventEntry) {
     let nodes = &mut core.alloc.nodes;
     nodes.apply(&entry);
     let (seq, key) = (nodes.lines, RESOURCE_LOG.to_owned());
@@ -45,7 +40,7 @@ pub(in crate::engine) fn post_entry(core: &mut Core, entry: EventEntry) {
 }
 
 /// Tells the pool which nodes it may allocate.
-pub(in crate::engine) fn refresh_pool(core: &mut Core) {
+pub(crate) fn refresh_pool(core: &mut Core) {
     let (nodes, pool) = (&core.alloc.nodes, &mut core.alloc.pool);
     pool.set_down(nodes.down());
     let reserved: Vec<_> =
@@ -57,13 +52,13 @@ pub(in crate::engine) fn refresh_pool(core: &mut Core) {
 }
 
 /// Follows the end of a reservation.
-pub(in crate::engine) fn end_reservation(core: &mut Core) {
+pub(crate) fn end_reservation(core: &mut Core) {
     core.alloc.nodes.next_end = None;
     refresh_pool(core);
 }
 
 /// Drains nodes. `mode` says what happens to nodes that are drained already.
-pub(in crate::engine) fn drain(
+pub(crate) fn drain(
     core: &mut Core,
     ranks: &Idset,
     reason: Option<&str>,
@@ -76,6 +71,7 @@ pub(in crate::engine) fn drain(
             known.reason.is_none() && reason.is_some()
         }
     };
+    // Ranks that would not change are left out, so that the log has no events that say nothing.
     let ranks: Idset = ranks.iter().filter(changes).collect();
     let overwrite = match mode {
         DrainMode::New | DrainMode::Update => 0,
@@ -92,7 +88,7 @@ pub(in crate::engine) fn drain(
 }
 
 /// Drains nodes on behalf of a plugin or the execution system. Reasons that are there stay.
-pub(in crate::engine) fn drain_for_owner(core: &mut Core, ranks: &Idset, reason: &str) {
+pub(crate) fn drain_for_owner(core: &mut Core, ranks: &Idset, reason: &str) {
     let known = ranks.intersection(&core.alloc.nodes.inventory.ranks());
     if known.is_empty() {
         let text = format!("drain: {} {ranks} not found: {reason}", rank_word(ranks));
@@ -103,7 +99,7 @@ pub(in crate::engine) fn drain_for_owner(core: &mut Core, ranks: &Idset, reason:
 }
 
 /// Handles the loss of nodes: they are drained, and the jobs that run there end.
-pub(in crate::engine) fn lose(core: &mut Core, ranks: &Idset, reason: Option<&str>, userid: u32) {
+pub(crate) fn lose(core: &mut Core, ranks: &Idset, reason: Option<&str>, userid: u32) {
     let lost = ranks.difference(&core.alloc.nodes.offline);
     post(core, "offline", &lost, Map::new());
     let reason = reason.unwrap_or("node failure");
@@ -128,7 +124,8 @@ fn jobs_on(core: &Core, ranks: &Idset) -> Vec<JobId> {
 ///
 /// # Errors
 /// When a line cannot be read: then it is not known which nodes are drained.
-pub(in crate::engine) fn restore(nodes: &mut Nodes, log: &str) -> Result<(), String> {
+pub(crate) fn restore(nodes: &mut Nodes, log: &str) -> Result<(), String> {
+    // Counted before decoding: also after a damaged line the next one must not overwrite a line.
     nodes.lines = log.lines().count() as u64;
     let entries = decode_log(log).map_err(|error| format!("{RESOURCE_LOG} is damaged: {error}"))?;
     for entry in &entries {
@@ -139,7 +136,7 @@ pub(in crate::engine) fn restore(nodes: &mut Nodes, log: &str) -> Result<(), Str
 }
 
 /// Posts the first events of a run.
-pub(in crate::engine) fn start(core: &mut Core) {
+pub(crate) fn start(core: &mut Core) {
     let nodes = &core.alloc.nodes;
     let (ranks, online) = (nodes.inventory.ranks(), nodes.online());
     let context = [
@@ -158,7 +155,7 @@ pub(in crate::engine) fn start(core: &mut Core) {
 }
 
 /// Takes over `resource.exclude` and `resource.maintenance` from the configuration.
-pub(in crate::engine) fn read_config(core: &mut Core) -> Result<(), String> {
+pub(crate) fn read_config(core: &mut Core) -> Result<(), String> {
     let nodes = &mut core.alloc.nodes;
     let excluded = match core.config.pointer("/resource/exclude") {
         None => Idset::new(),

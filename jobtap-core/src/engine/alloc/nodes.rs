@@ -20,65 +20,65 @@ pub const RESOURCE_LOG: &str = "resource.eventlog";
 
 /// A drained node: since when, why and by whom.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::engine) struct Drained {
-    pub(in crate::engine) since: Timestamp,
-    pub(in crate::engine) reason: Option<String>,
-    pub(in crate::engine) userid: Option<u64>,
+pub(crate) struct Drained {
+    pub(crate) since: Timestamp,
+    pub(crate) reason: Option<String>,
+    pub(crate) userid: Option<u64>,
 }
 
 /// Nodes that are reserved for a period, in which no job may run there.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::engine) struct ReservedNodes {
-    pub(in crate::engine) id: u64,
-    pub(in crate::engine) maintenance: Maintenance,
-    pub(in crate::engine) reason: String,
+pub(crate) struct ReservedNodes {
+    pub(crate) id: u64,
+    pub(crate) maintenance: Maintenance,
+    pub(crate) reason: String,
 }
 
 /// The state of all nodes.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Nodes {
+pub(crate) struct Nodes {
     /// All resources of the instance, also those of excluded nodes.
-    pub(in crate::engine) inventory: ResourceSet,
-    pub(in crate::engine) excluded: Idset,
-    pub(in crate::engine) offline: Idset,
-    pub(in crate::engine) drained: BTreeMap<u32, Drained>,
+    pub(crate) inventory: ResourceSet,
+    pub(crate) excluded: Idset,
+    pub(crate) offline: Idset,
+    pub(crate) drained: BTreeMap<u32, Drained>,
     /// Reservations that administrators made.
-    pub(in crate::engine) reserved: Vec<ReservedNodes>,
+    pub(crate) reserved: Vec<ReservedNodes>,
     /// Reservations of the configuration.
-    pub(in crate::engine) configured: Vec<ReservedNodes>,
-    pub(in crate::engine) next_reservation: u64,
+    pub(crate) configured: Vec<ReservedNodes>,
+    pub(crate) next_reservation: u64,
     /// The number of events in the log.
-    pub(in crate::engine) lines: u64,
+    pub(crate) lines: u64,
     /// All events, for clients that begin to watch.
-    pub(in crate::engine) log: Vec<EventEntry>,
+    pub(crate) log: Vec<EventEntry>,
     /// When the next reservation ends, with the timer of that.
-    pub(in crate::engine) next_end: Option<(Timestamp, TimerId)>,
+    pub(crate) next_end: Option<(Timestamp, TimerId)>,
     /// The requests that watch the log.
-    pub(in crate::engine) watchers: Vec<ReplyTo>,
+    pub(crate) watchers: Vec<ReplyTo>,
 }
 
 impl Nodes {
-    pub(in crate::engine) fn new(inventory: &ResourceSet) -> Self {
+    pub(crate) fn new(inventory: &ResourceSet) -> Self {
         Self { inventory: inventory.clone(), next_reservation: 1, ..Self::default() }
     }
 
     /// The ranks that get no new jobs.
-    pub(in crate::engine) fn down(&self) -> Idset {
+    pub(crate) fn down(&self) -> Idset {
         self.drained_ranks().union(&self.offline)
     }
 
     /// The drained ranks.
-    pub(in crate::engine) fn drained_ranks(&self) -> Idset {
+    pub(crate) fn drained_ranks(&self) -> Idset {
         self.drained.keys().copied().collect()
     }
 
     /// The ranks that are not offline.
-    pub(in crate::engine) fn online(&self) -> Idset {
+    pub(crate) fn online(&self) -> Idset {
         self.inventory.ranks().difference(&self.offline)
     }
 
     /// Reads the target of a request: `0-3` are ranks, anything else are hosts.
-    pub(in crate::engine) fn targets(&self, text: &str) -> Result<Idset, String> {
+    pub(crate) fn targets(&self, text: &str) -> Result<Idset, String> {
         if let Ok(ranks) = text.parse::<Idset>() {
             let unknown = ranks.difference(&self.inventory.ranks());
             return match (ranks.is_empty(), unknown.is_empty()) {
@@ -99,17 +99,17 @@ impl Nodes {
     }
 
     /// The hosts of ranks, as events have them beside the ranks.
-    pub(in crate::engine) fn hosts(&self, ranks: &Idset) -> String {
+    pub(crate) fn hosts(&self, ranks: &Idset) -> String {
         self.inventory.with_ranks(ranks).nodelist().to_string()
     }
 
     /// Hosts with their ranks, for messages: `n[1-2] (ranks 1-2)`.
-    pub(in crate::engine) fn named(&self, ranks: &Idset) -> String {
+    pub(crate) fn named(&self, ranks: &Idset) -> String {
         format!("{} ({} {ranks})", self.hosts(ranks), rank_word(ranks))
     }
 
     /// Hosts, for messages; with the ranks where several nodes have one name.
-    pub(in crate::engine) fn label(&self, ranks: &Idset) -> String {
+    pub(crate) fn label(&self, ranks: &Idset) -> String {
         let hosts = self.inventory.with_ranks(ranks).nodelist();
         if self.inventory.ranks_on(&hosts) == *ranks {
             hosts.to_string()
@@ -133,7 +133,7 @@ impl Nodes {
     }
 
     /// Applies one event. Events of other names are only kept in the log.
-    pub(in crate::engine) fn apply(&mut self, entry: &EventEntry) {
+    pub(crate) fn apply(&mut self, entry: &EventEntry) {
         let ranks = self.ranks_of(entry);
         match &*entry.name {
             "drain" => self.drain(entry, &ranks),
@@ -154,6 +154,7 @@ impl Nodes {
         let reason = field(entry, "reason").and_then(Value::as_str).map(str::to_owned);
         let userid = field(entry, "userid").and_then(Value::as_u64);
         for rank in ranks.iter() {
+            // Modes of Flux: 0 keeps what is there, 1 overwrites the reason, 2 the time too.
             let new = Drained { since: entry.timestamp, reason: reason.clone(), userid };
             match self.drained.get_mut(&rank) {
                 None => drop(self.drained.insert(rank, new)),
@@ -178,16 +179,13 @@ impl Nodes {
     }
 
     /// The reservations that are not over.
-    pub(in crate::engine) fn reservations(
-        &self,
-        now: Timestamp,
-    ) -> impl Iterator<Item = &ReservedNodes> {
+    pub(crate) fn reservations(&self, now: Timestamp) -> impl Iterator<Item = &ReservedNodes> {
         let all = self.configured.iter().chain(&self.reserved);
         all.filter(move |reserved| reserved.maintenance.to > now.as_secs())
     }
 
     /// The drained nodes, those of equal reason and time together, as `resource.status` shows them.
-    pub(in crate::engine) fn drained_groups(&self) -> Vec<(Idset, &Drained)> {
+    pub(crate) fn drained_groups(&self) -> Vec<(Idset, &Drained)> {
         let mut groups: Vec<(Idset, &Drained)> = Vec::new();
         for (rank, drained) in &self.drained {
             match groups.iter_mut().find(|(_, known)| *known == drained) {
@@ -199,7 +197,7 @@ impl Nodes {
     }
 
     /// The same as an object by ranks.
-    pub(in crate::engine) fn drain_json(&self) -> Value {
+    pub(crate) fn drain_json(&self) -> Value {
         let groups = self.drained_groups().into_iter().map(|(ranks, drained)| {
             let Drained { since, reason, userid } = drained;
             let reason = reason.as_deref().unwrap_or_default();
@@ -213,6 +211,6 @@ impl Nodes {
 }
 
 /// `rank` or `ranks`, for messages.
-pub(in crate::engine) fn rank_word(ranks: &Idset) -> &'static str {
+pub(crate) fn rank_word(ranks: &Idset) -> &'static str {
     if ranks.len() == 1 { "rank" } else { "ranks" }
 }

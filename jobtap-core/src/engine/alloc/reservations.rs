@@ -48,10 +48,7 @@ impl Date {
 }
 
 /// The reservations of the configuration. Their id is 0: they cannot be removed by a request.
-pub(in crate::engine) fn configured(
-    nodes: &Nodes,
-    config: &Value,
-) -> Result<Vec<ReservedNodes>, String> {
+pub(crate) fn configured(nodes: &Nodes, config: &Value) -> Result<Vec<ReservedNodes>, String> {
     let Some(entries) = config.pointer("/resource/maintenance") else {
         return Ok(Vec::new());
     };
@@ -73,7 +70,7 @@ fn read_entry(nodes: &Nodes, entry: &Value) -> Result<ReservedNodes, String> {
 }
 
 /// Checks a period, in UNIX seconds.
-pub(in crate::engine) fn check(ranks: Idset, from: f64, to: f64) -> Result<Maintenance, String> {
+pub(crate) fn check(ranks: Idset, from: f64, to: f64) -> Result<Maintenance, String> {
     if !from.is_finite() || from < 0.0 {
         return Err("the beginning must be a time".to_owned());
     }
@@ -86,7 +83,7 @@ pub(in crate::engine) fn check(ranks: Idset, from: f64, to: f64) -> Result<Maint
 impl Nodes {
     /// Refuses to move the end of a job, if the job would then still run when a reservation of its
     /// nodes begins.
-    pub(in crate::engine) fn check_new_end(
+    pub(crate) fn check_new_end(
         &self,
         now: Timestamp,
         record: &Record,
@@ -109,7 +106,7 @@ impl Nodes {
     }
 
     /// The reservations that are not over, for `resource.status`.
-    pub(in crate::engine) fn reservations_json(&self, now: Timestamp) -> Value {
+    pub(crate) fn reservations_json(&self, now: Timestamp) -> Value {
         let one = |reserved: &ReservedNodes| {
             let ReservedNodes { id, maintenance, reason } = reserved;
             let Maintenance { ranks, from, to } = maintenance;
@@ -123,7 +120,7 @@ impl Nodes {
     }
 
     /// The context of a `maintenance-add` event.
-    pub(in crate::engine) fn reservation_context(
+    pub(crate) fn reservation_context(
         &self,
         id: u64,
         ranks: &Idset,
@@ -146,7 +143,7 @@ impl Nodes {
 
 /// Sets the timer for the end of the next reservation: jobs that wait for that may start then, and no
 /// other event says so.
-pub(in crate::engine) fn arm_timer(core: &mut Core) {
+pub(crate) fn arm_timer(core: &mut Core) {
     let nodes = &core.alloc.nodes;
     let ends = nodes.reservations(core.clock.now).map(|reserved| reserved.maintenance.to);
     let next = ends.filter(|end| end.is_finite()).min_by(f64::total_cmp);

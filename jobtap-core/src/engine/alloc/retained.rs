@@ -16,17 +16,17 @@ pub const RETAINED: &str = "jobtap.kept.";
 
 /// What one plugin retains of one job's resources.
 #[derive(Debug)]
-pub(in crate::engine) struct Retained {
-    pub(in crate::engine) job: JobId,
-    pub(in crate::engine) plugin: PluginKey,
-    pub(in crate::engine) resources: ResourceSet,
+pub(crate) struct Retained {
+    pub(crate) job: JobId,
+    pub(crate) plugin: PluginKey,
+    pub(crate) resources: ResourceSet,
     /// It is from an earlier run, and the plugin has not asked for it again yet.
-    pub(in crate::engine) unclaimed: bool,
+    pub(crate) unclaimed: bool,
 }
 
 /// All retained resources.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct RetainedSets {
+pub(crate) struct RetainedSets {
     sets: Vec<Retained>,
     /// What was retained when the last run ended, by job and the plugin's name.
     stored: Vec<(JobId, String, ResourceSet)>,
@@ -34,12 +34,12 @@ pub(in crate::engine) struct RetainedSets {
 
 impl RetainedSets {
     /// What is retained, by job. What several plugins retain comes several times.
-    pub(in crate::engine) fn iter(&self) -> impl Iterator<Item = (JobId, PluginKey, &ResourceSet)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (JobId, PluginKey, &ResourceSet)> {
         self.sets.iter().map(|set| (set.job, set.plugin, &set.resources))
     }
 
     /// The nodes of which something is retained.
-    pub(in crate::engine) fn ranks(&self) -> Idset {
+    pub(crate) fn ranks(&self) -> Idset {
         let ranks = self.sets.iter().map(|set| set.resources.ranks());
         ranks.fold(Idset::new(), |all, ranks| all.union(&ranks))
     }
@@ -49,28 +49,24 @@ impl RetainedSets {
     }
 
     /// What is retained of a job by any plugin.
-    pub(in crate::engine) fn union_of(&self, job: JobId) -> ResourceSet {
+    pub(crate) fn union_of(&self, job: JobId) -> ResourceSet {
         let mut all = ResourceSet::new();
         self.of_job(job).for_each(|set| all.union_with(&set.resources));
         all
     }
 
     /// What one plugin retains of one job.
-    pub(in crate::engine) fn find(
-        &mut self,
-        plugin: PluginKey,
-        job: JobId,
-    ) -> Option<&mut Retained> {
+    pub(crate) fn find(&mut self, plugin: PluginKey, job: JobId) -> Option<&mut Retained> {
         self.sets.iter_mut().find(|set| set.job == job && set.plugin == plugin)
     }
 
     /// Adds a set; the pool must have given it out already.
-    pub(in crate::engine) fn push(&mut self, set: Retained) {
+    pub(crate) fn push(&mut self, set: Retained) {
         self.sets.push(set);
     }
 
     /// Takes ranks from a plugin; returns what of them no other plugin retains.
-    pub(in crate::engine) fn take(
+    pub(crate) fn take(
         &mut self,
         plugin: PluginKey,
         job: JobId,
@@ -91,7 +87,7 @@ impl RetainedSets {
 /// freed of what the instance still has.
 ///
 /// No other job can have any of that yet: the schedulers run when all callbacks are over.
-pub(in crate::engine) fn retainable(
+pub(crate) fn retainable(
     alloc: &Allocation,
     jobs: &Jobs,
     plugin: PluginKey,
@@ -106,19 +102,15 @@ pub(in crate::engine) fn retainable(
 }
 
 /// What of a set is free, or retained of the same job.
-pub(in crate::engine) fn available(
-    alloc: &Allocation,
-    job: JobId,
-    wanted: &ResourceSet,
-) -> ResourceSet {
-    let mut available = alloc.pool.unheld_of(wanted);
+pub(crate) fn available(alloc: &Allocation, job: JobId, wanted: &ResourceSet) -> ResourceSet {
+    let mut available = alloc.pool.unallocated_of(wanted);
     available.union_with(&wanted.intersection(&alloc.retained.union_of(job)));
     available
 }
 
 impl RetainedSets {
     /// Takes what was retained when the last run ended, by job and the plugin's name.
-    pub(in crate::engine) fn take_stored(&mut self) -> Vec<(JobId, String, ResourceSet)> {
+    pub(crate) fn take_stored(&mut self) -> Vec<(JobId, String, ResourceSet)> {
         std::mem::take(&mut self.stored)
     }
 
@@ -126,7 +118,7 @@ impl RetainedSets {
     ///
     /// # Errors
     /// When it cannot be read; then nothing is retained.
-    pub(in crate::engine) fn restore(&mut self, key: &str, text: &str) -> Result<(), String> {
+    pub(crate) fn restore(&mut self, key: &str, text: &str) -> Result<(), String> {
         let (job, plugin) = key.split_once('.').ok_or("there is no plugin in its name")?;
         let job = job.parse().map_err(|error| format!("{job}: {error}"))?;
         let resources = text.parse().map_err(|error| format!("{job}: {error}"))?;

@@ -15,7 +15,7 @@ use crate::resource::ResourceSet;
 use crate::sched::{Answer, Decision, Turn};
 
 /// Lets the schedulers decide which jobs start; returns whether anything was decided.
-pub(in crate::engine) fn run(core: &mut Core) -> bool {
+pub(crate) fn run(core: &mut Core) -> bool {
     let mut decided = false;
     for queue in core.alloc.alloc_queues.in_turn() {
         decided |= run_queue(core, queue);
@@ -35,6 +35,7 @@ fn run_queue(core: &mut Core, queue: usize) -> bool {
     // Taken apart: the scheduler changes the pool while it reads what is in use.
     let alloc = &mut core.alloc;
     let (holders, retained) = (&alloc.holders, &alloc.retained);
+    // Made only when the scheduler asks: most turns allocate without looking at what is in use.
     let running = || in_use(jobs, holders, retained, now);
     let pool = &mut alloc.pool;
     let Some(queue) = alloc.alloc_queues.get_mut(queue) else {
@@ -57,7 +58,7 @@ fn run_queue(core: &mut Core, queue: usize) -> bool {
 }
 
 /// Allocates resources to a job in SCHED past its scheduler; returns whether there were enough.
-pub(in crate::engine) fn allocate_now(core: &mut Core, id: JobId) -> bool {
+pub(crate) fn allocate_now(core: &mut Core, id: JobId) -> bool {
     let now = core.clock.now.as_secs();
     let Some(record) = core.jobs.get(id).filter(|record| record.job.state == State::Sched) else {
         return false;
@@ -73,6 +74,7 @@ pub(in crate::engine) fn allocate_now(core: &mut Core, id: JobId) -> bool {
 }
 
 fn grant(core: &mut Core, id: JobId, resources: ResourceSet) {
+    // R is stored in the same commit as `alloc`, which it must not be without.
     core.put(id, "R", resources.to_json());
     core.alloc.holders.insert(id);
     let summary = resources.summary();
@@ -84,7 +86,7 @@ fn grant(core: &mut Core, id: JobId, resources: ResourceSet) {
 
 /// Gives a job the resources that a plugin returned from `job.state.sched`. They are the plugin's own
 /// and are not taken from the pool.
-pub(in crate::engine) fn force_resources(core: &mut Core, id: JobId, resources: ResourceSet) {
+pub(crate) fn force_resources(core: &mut Core, id: JobId, resources: ResourceSet) {
     let Some(record) = core.jobs.get(id) else {
         return;
     };
@@ -125,7 +127,7 @@ fn enqueue(queues: &Queues, alloc_queues: &mut AllocQueues, record: &Record) -> 
 }
 
 /// Does the same for one job by its id.
-pub(in crate::engine) fn enqueue_job(core: &mut Core, id: JobId) {
+pub(crate) fn enqueue_job(core: &mut Core, id: JobId) {
     let alloc = &mut core.alloc;
     let Some(record) = core.jobs.get(id) else {
         return;
@@ -136,7 +138,7 @@ pub(in crate::engine) fn enqueue_job(core: &mut Core, id: JobId) {
 }
 
 /// Does the same for all jobs in SCHED, after a change of the queues.
-pub(in crate::engine) fn enqueue_all(core: &mut Core) {
+pub(crate) fn enqueue_all(core: &mut Core) {
     for id in core.jobs.active_where(|record| record.job.state == State::Sched) {
         enqueue_job(core, id);
     }

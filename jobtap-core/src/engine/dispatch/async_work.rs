@@ -8,21 +8,17 @@ use crate::host::{JobWork, Perilog, PluginKey, ProcessCommand, Work as RemoteWor
 use crate::job::{JobId, State};
 
 /// Starts the work of an asynchronous handler, once its events are durable.
-pub(in crate::engine) fn begin(
-    jobs: &mut Jobs,
-    effects: &mut Effects,
-    plugin: PluginKey,
-    work: JobWork,
-) {
+pub(crate) fn begin(jobs: &mut Jobs, effects: &mut Effects, plugin: PluginKey, work: JobWork) {
     let JobWork { job, what, kind: hold, run_on, abort, task } = work;
     if let Some(record) = jobs.get_mut(job) {
         record.async_work.running.push(Running { plugin, what, hold, run_on, abort });
     }
+    // After the writes of this input: the work starts only when the events that announce it are durable.
     effects.after.push(Effect::Spawn(task));
 }
 
 /// Notes that the work has ended by itself.
-pub(in crate::engine) fn end(jobs: &mut Jobs, plugin: PluginKey, job: JobId, what: &str) {
+pub(crate) fn end(jobs: &mut Jobs, plugin: PluginKey, job: JobId, what: &str) {
     if let Some(record) = jobs.get_mut(job) {
         let running = &mut record.async_work.running;
         let ended = |work: &Running| work.plugin == plugin && work.what == what;
@@ -34,7 +30,7 @@ pub(in crate::engine) fn end(jobs: &mut Jobs, plugin: PluginKey, job: JobId, wha
 
 /// Aborts the work that the job does not wait for any more in its new state, and calls back the
 /// plugins that want to know of its end. `fatal` says that a fatal exception was just applied.
-pub(in crate::engine) fn follow_state(core: &mut Core, id: JobId, fatal: bool) {
+pub(crate) fn follow_state(core: &mut Core, id: JobId, fatal: bool) {
     let Some(record) = core.jobs.get_mut(id) else {
         return;
     };
@@ -45,6 +41,7 @@ pub(in crate::engine) fn follow_state(core: &mut Core, id: JobId, fatal: bool) {
     let ended = fatal || state == State::Inactive;
     let callbacks = if ended { std::mem::take(&mut work.at_end) } else { Default::default() };
     for work in obsolete {
+        // Its prolog is finished here, since the aborted work can no longer do it.
         work.abort.abort();
         let kind = Perilog::Prolog;
         if perilogs::disown(&mut core.jobs, work.plugin, id, kind, &work.what) {
@@ -58,7 +55,7 @@ pub(in crate::engine) fn follow_state(core: &mut Core, id: JobId, fatal: bool) {
 
 /// Calls a plugin back when the job has its first fatal exception or becomes inactive; at once if it
 /// has.
-pub(in crate::engine) fn at_end(core: &mut Core, plugin: PluginKey, job: JobId, work: RemoteWork) {
+pub(crate) fn at_end(core: &mut Core, plugin: PluginKey, job: JobId, work: RemoteWork) {
     match core.jobs.get_mut(job) {
         Some(record)
             if record.job.state != State::Inactive
@@ -71,7 +68,7 @@ pub(in crate::engine) fn at_end(core: &mut Core, plugin: PluginKey, job: JobId, 
 }
 
 /// Aborts the work of plugins that are gone.
-pub(in crate::engine) fn abort_of(jobs: &mut Jobs, id: JobId, gone: &[PluginKey]) {
+pub(crate) fn abort_of(jobs: &mut Jobs, id: JobId, gone: &[PluginKey]) {
     let Some(record) = jobs.get_mut(id) else {
         return;
     };
@@ -83,7 +80,7 @@ pub(in crate::engine) fn abort_of(jobs: &mut Jobs, id: JobId, gone: &[PluginKey]
 }
 
 /// Aborts all work on a job that is inactive or rejected.
-pub(in crate::engine) fn abort_all(jobs: &mut Jobs, id: JobId) {
+pub(crate) fn abort_all(jobs: &mut Jobs, id: JobId) {
     if let Some(record) = jobs.get_mut(id) {
         for running in record.async_work.running.drain(..) {
             running.abort.abort();
@@ -92,7 +89,7 @@ pub(in crate::engine) fn abort_all(jobs: &mut Jobs, id: JobId) {
 }
 
 /// Kills the processes of plugins that are gone.
-pub(in crate::engine) fn kill_processes(effects: &mut Effects, gone: &[PluginKey]) {
+pub(crate) fn kill_processes(effects: &mut Effects, gone: &[PluginKey]) {
     for plugin in gone {
         let command = ProcessCommand::KillAll;
         effects.after.push(Effect::Process { plugin: *plugin, command });

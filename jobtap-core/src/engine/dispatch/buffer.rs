@@ -7,7 +7,7 @@ use crate::host::{Command, PluginKey};
 
 /// The commands of one callback: those of its handler, and those of handlers whose topics it called.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct CommandBuffer {
+pub(crate) struct CommandBuffer {
     commands: RefCell<Vec<Queued>>,
     /// Plugins that panicked in a topic that another plugin called, with their messages. Boxed, since
     /// nearly every callback does without.
@@ -15,27 +15,27 @@ pub(in crate::engine) struct CommandBuffer {
 }
 
 /// Plugins that panicked, with their messages.
-pub(in crate::engine) type Panicked = Vec<(PluginKey, String)>;
+pub(crate) type Panicked = Vec<(PluginKey, String)>;
 
 impl CommandBuffer {
     /// Whether nothing was asked for, and no other plugin has panicked.
     #[inline]
-    pub(in crate::engine) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.commands.borrow().is_empty() && self.panicked.borrow().is_none()
     }
 
     /// Queues a command.
-    pub(in crate::engine) fn push(&self, plugin: PluginKey, command: Command) {
+    pub(crate) fn push(&self, plugin: PluginKey, command: Command) {
         self.commands.borrow_mut().push(Queued { plugin, command });
     }
 
     /// Notes the panic of a plugin whose topic another one called.
-    pub(in crate::engine) fn push_panic(&self, plugin: PluginKey, message: String) {
+    pub(crate) fn push_panic(&self, plugin: PluginKey, message: String) {
         self.panicked.borrow_mut().get_or_insert_default().push((plugin, message));
     }
 
     /// Looks through the commands of one plugin, the newest first.
-    pub(in crate::engine) fn find_last<R>(
+    pub(crate) fn find_last<R>(
         &self,
         plugin: PluginKey,
         look: impl Fn(&Command) -> Option<R>,
@@ -46,18 +46,18 @@ impl CommandBuffer {
     }
 
     /// How many commands there are, to undo what comes after.
-    pub(in crate::engine) fn mark(&self) -> usize {
+    pub(crate) fn mark(&self) -> usize {
         self.commands.borrow().len()
     }
 
     /// Drops the commands after a mark.
-    pub(in crate::engine) fn truncate(&self, mark: usize) {
+    pub(crate) fn truncate(&self, mark: usize) {
         self.commands.borrow_mut().truncate(mark);
     }
 
     /// Drops the jobspec updates after a mark: half of a change is worse than none, so that a handler
     /// that fails changes nothing. Its other commands are kept.
-    pub(in crate::engine) fn drop_updates(&self, mark: usize) {
+    pub(crate) fn drop_updates(&self, mark: usize) {
         let mut commands = self.commands.borrow_mut();
         let at = mark.min(commands.len());
         let tail = commands.split_off(at);
@@ -66,7 +66,7 @@ impl CommandBuffer {
     }
 
     /// The commands, and the plugins that panicked.
-    pub(in crate::engine) fn into_parts(self) -> (Vec<Queued>, Panicked) {
+    pub(crate) fn into_parts(self) -> (Vec<Queued>, Panicked) {
         let panicked = self.panicked.into_inner().map_or_else(Vec::new, |panicked| *panicked);
         (self.commands.into_inner(), panicked)
     }

@@ -12,7 +12,7 @@ use crate::job::{JobId, State};
 use crate::jobspec::path;
 
 /// Checks a command. One that concerns no job is always possible.
-pub(in crate::engine) fn check(jobs: &Jobs, command: &Command) -> Result<(), CallError> {
+pub(crate) fn check(jobs: &Jobs, command: &Command) -> Result<(), CallError> {
     let in_state = |job: &JobId, call, rule, possible: fn(State) -> bool| {
         check_state(jobs, *job, call, rule, possible)
     };

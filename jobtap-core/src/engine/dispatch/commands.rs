@@ -24,7 +24,7 @@ use crate::topic::TopicId;
 pub const INSTANCE_DATA: &str = "jobtap.data.";
 
 /// Carries out the next command of a callback, and puts the rest on the agenda below what it leads to.
-pub(in crate::engine) fn carry_out_next(core: &mut Core, mut commands: Box<Commands>) {
+pub(crate) fn carry_out_next(core: &mut Core, mut commands: Box<Commands>) {
     let Some(Queued { plugin, command }) = commands.queue.pop_front() else {
         return;
     };
@@ -36,6 +36,8 @@ pub(in crate::engine) fn carry_out_next(core: &mut Core, mut commands: Box<Comma
         }
         command => Some(command),
     };
+    // The rest goes below what this command leads to: its events are applied, and other plugins are called,
+    // before the next command of the same callback.
     if !commands.queue.is_empty() {
         core.agenda.push(Work::Commands(commands));
     }
@@ -67,7 +69,7 @@ fn merge_update(
 }
 
 /// Carries out one command, if it is still possible.
-pub(in crate::engine) fn carry_out(core: &mut Core, origin: &'static str, queued: Queued) {
+pub(crate) fn carry_out(core: &mut Core, origin: &'static str, queued: Queued) {
     let Queued { plugin, command } = queued;
     let dropped = match check(&core.jobs, &command) {
         Err(error) => Some(error.to_string()),
@@ -193,6 +195,7 @@ fn add_dependency(core: &mut Core, plugin: PluginKey, job: JobId, description: &
     let Some(record) = core.jobs.get_mut(job) else {
         return;
     };
+    // The last one that asks is the owner: after a reload that is the new instance.
     record.dependency_owners.retain(|(known, _)| **known != *description);
     record.dependency_owners.push((description.into(), plugin));
     let known = record.job.dependencies.iter().any(|known| *known.description == *description);

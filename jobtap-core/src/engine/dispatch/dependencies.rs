@@ -12,12 +12,12 @@ use crate::jobspec::Dependency;
 use crate::topic::TopicId;
 
 /// The refusal of a dependency whose scheme no plugin handles.
-pub(in crate::engine) fn unsupported(scheme: &str) -> String {
+pub(crate) fn unsupported(scheme: &str) -> String {
     format!("dependency scheme \"{scheme}\" not supported")
 }
 
 /// Asks the plugins of a dependency's scheme for it; with `only`, that plugin alone.
-pub(in crate::engine) fn push(
+pub(crate) fn push(
     core: &mut Core,
     id: JobId,
     dependency: Dependency,
@@ -69,7 +69,7 @@ fn fail_interrupted(
 
 /// Asks again for the dependencies of a job in DEPEND: all plugins after a restart, or with `only` a
 /// plugin that has just been loaded.
-pub(in crate::engine) fn recheck(core: &mut Core, id: JobId, only: Option<PluginKey>) {
+pub(crate) fn recheck(core: &mut Core, id: JobId, only: Option<PluginKey>) {
     let Some(job) = core.job(id) else {
         return;
     };
@@ -83,7 +83,7 @@ pub(in crate::engine) fn recheck(core: &mut Core, id: JobId, only: Option<Plugin
 
 /// Handles the end of a recheck. The job was accepted long ago: a refusal is an exception that does
 /// not end it.
-pub(in crate::engine) fn finish_recheck(core: &mut Core, frame: &Frame) {
+pub(crate) fn finish_recheck(core: &mut Core, frame: &Frame) {
     let refusal = match (&frame.refusal, &frame.subject) {
         (Some(text), _) => Some(text.clone()),
         (None, Subject::Dependency(dependency)) if frame.progress.deciders == 0 => {

@@ -23,7 +23,7 @@ const PERIOD: f64 = 60.0;
 
 /// Counts a panic of a plugin, which is logged already, and faults the plugin if the limit is reached.
 /// What it has open is closed as the next piece of work.
-pub(in crate::engine) fn note_panic(core: &mut Core, key: PluginKey) {
+pub(crate) fn note_panic(core: &mut Core, key: PluginKey) {
     let limit = core.config.pointer("/job-manager/plugin-panic-limit").and_then(Value::as_u64);
     let limit = limit.unwrap_or(LIMIT).max(1);
     let now = core.clock.now;
@@ -49,7 +49,7 @@ pub(in crate::engine) fn note_panic(core: &mut Core, key: PluginKey) {
 }
 
 /// Logs and counts the panics of plugins whose topics another plugin called.
-pub(in crate::engine) fn note_panics(core: &mut Core, panicked: Panicked) {
+pub(crate) fn note_panics(core: &mut Core, panicked: Panicked) {
     for (plugin, text) in panicked {
         let name = core.plugins.name(plugin);
         core.log(Level::Error, format!("{name}: panicked: {text}"));

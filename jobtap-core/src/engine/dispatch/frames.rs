@@ -18,7 +18,7 @@ use crate::topic::{OnFailure, TopicId};
 
 /// Puts a dispatch on the agenda, if a plugin handles the topic or something follows from its end in
 /// any case.
-pub(in crate::engine) fn push(core: &mut Core, frame: Frame) {
+pub(crate) fn push(core: &mut Core, frame: Frame) {
     let only_tells = matches!(frame.purpose, Purpose::Notify | Purpose::Introduce);
     if !only_tells || core.plugins.stack.handles(frame.topic) {
         let handlers = core.plugins.stack.handlers(frame.topic).map(Rc::clone);
@@ -27,7 +27,7 @@ pub(in crate::engine) fn push(core: &mut Core, frame: Frame) {
 }
 
 /// Puts a dispatch to these handlers on the agenda, if there are any.
-pub(in crate::engine) fn push_to(core: &mut Core, frame: Frame, handlers: Handlers) {
+pub(crate) fn push_to(core: &mut Core, frame: Frame, handlers: Handlers) {
     if !handlers.is_empty() {
         let handlers = Some(handlers);
         core.agenda.push(Work::Frame(Box::new(Frame { handlers, ..frame })));
@@ -35,7 +35,7 @@ pub(in crate::engine) fn push_to(core: &mut Core, frame: Frame, handlers: Handle
 }
 
 /// Puts a dispatch to the handlers of one plugin on the agenda, if there are any.
-pub(in crate::engine) fn push_to_plugin(core: &mut Core, key: PluginKey, frame: Frame) {
+pub(crate) fn push_to_plugin(core: &mut Core, key: PluginKey, frame: Frame) {
     let handlers = core.plugins.stack.handlers(frame.topic);
     let handlers = handlers.into_iter().flat_map(|list| list.iter());
     let handlers: Handlers = handlers.filter(|bound| bound.plugin() == key).cloned().collect();
@@ -43,7 +43,7 @@ pub(in crate::engine) fn push_to_plugin(core: &mut Core, key: PluginKey, frame: 
 }
 
 /// Dispatches a notice, in one go as long as its handlers only look on and decide.
-pub(in crate::engine) fn notify(core: &mut Core, notice: Notice) {
+pub(crate) fn notify(core: &mut Core, notice: Notice) {
     // The notice is not taken apart here: it is moved only when the loop is left early.
     let (topic, id) = (notice.topic, notice.job);
     let (mut progress, buffer) = (Progress::default(), CommandBuffer::default());
@@ -81,9 +81,11 @@ fn interrupt_notice(
 
 /// Calls the next handlers of a frame. Returns the frame once all of them were called.
 #[must_use]
-pub(in crate::engine) fn run(core: &mut Core, mut frame: Box<Frame>) -> Option<Box<Frame>> {
+pub(crate) fn run(core: &mut Core, mut frame: Box<Frame>) -> Option<Box<Frame>> {
     let buffer = CommandBuffer::default();
+    // The list is shared, so that this copies a pointer. The frame is changed while its handlers are called.
     let Some(handlers) = frame.handlers.clone() else { return Some(frame) };
+    // Taken out, since the arguments borrow the frame during the calls.
     let mut progress = std::mem::take(&mut frame.progress);
     let interrupt = {
         // The job is gone when it was purged or rejected meanwhile; then nothing follows.
@@ -116,6 +118,8 @@ fn resume_below(
         return core.agenda.push(Work::Frame(frame));
     };
     if matches!(&interrupt, Interrupt::Fault(fault) if !matches!(**fault, Fault::Panic(_))) {
+        // A handler that fails changes no jobspec. Its other commands, such as a log line or the end of its
+        // prolog, are carried out.
         buffer.drop_updates(0);
     }
     let (mut commands, panicked) = buffer.into_parts();
@@ -134,6 +138,7 @@ fn resume_below(
         }
         Interrupt::Fault(fault) => {
             if has_panicked {
+                // After a panic the plugin may have been in the middle of anything, so that nothing of it counts.
                 commands.clear();
             }
             handle_fault(core, &mut frame, &bound, *fault);
@@ -200,14 +205,14 @@ fn decide_without(core: &Core, bound: &Bound, frame: &mut Frame) {
 }
 
 /// Takes over what a dispatch that tells of something has come to.
-pub(in crate::engine) fn finish_notify(core: &mut Core, frame: Frame) {
+pub(crate) fn finish_notify(core: &mut Core, frame: Frame) {
     log_refusal(core, &frame);
     outcome::take(core, frame.topic, frame.job, frame.progress.outcome);
 }
 
 /// Logs the refusal of a gate that has nothing to decide any more, such as `job.create` for a job that
 /// was accepted long ago.
-pub(in crate::engine) fn log_refusal(core: &mut Core, frame: &Frame) {
+pub(crate) fn log_refusal(core: &mut Core, frame: &Frame) {
     if let Some(text) = &frame.refusal {
         let text = format!("{}: job {}: refused: {text}", frame.full_topic(), frame.job);
         core.log(Level::Error, text);

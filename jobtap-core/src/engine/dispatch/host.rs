@@ -18,12 +18,12 @@ use crate::queue::Queues;
 use crate::resource::ResourceSet;
 
 /// What one callback sees of the engine.
-pub(in crate::engine) struct FrameHost<'e> {
-    pub(in crate::engine) core: &'e Core,
+pub(crate) struct FrameHost<'e> {
+    pub(crate) core: &'e Core,
     /// The plugin that is being called. One host serves all handlers of a list.
-    pub(in crate::engine) instance: Cell<&'e Instance>,
-    pub(in crate::engine) current: Option<JobId>,
-    pub(in crate::engine) buffer: &'e CommandBuffer,
+    pub(crate) instance: Cell<&'e Instance>,
+    pub(crate) current: Option<JobId>,
+    pub(crate) buffer: &'e CommandBuffer,
 }
 
 impl Host for FrameHost<'_> {

@@ -13,7 +13,7 @@ use crate::topic::TopicId;
 
 /// Introduces the active jobs to a plugin, then the inactive ones if it has a handler for these, then
 /// asks all plugins for all priorities.
-pub(in crate::engine) fn introduce_jobs(core: &mut Core, key: PluginKey) {
+pub(crate) fn introduce_jobs(core: &mut Core, key: PluginKey) {
     // The agenda is a stack: what comes first is pushed last.
     priorities::ask_all(core);
     introduce_inactive(core, key);
@@ -44,11 +44,7 @@ fn introduce_inactive(core: &mut Core, key: PluginKey) {
 }
 
 /// Introduces the next of these inactive jobs.
-pub(in crate::engine) fn introduce_next_inactive(
-    core: &mut Core,
-    key: PluginKey,
-    mut jobs: VecDeque<JobId>,
-) {
+pub(crate) fn introduce_next_inactive(core: &mut Core, key: PluginKey, mut jobs: VecDeque<JobId>) {
     let Some(id) = jobs.pop_front() else { return };
     core.agenda.push(Work::IntroduceInactive(key, jobs));
     let frame = Frame::new(TopicId::JobInactiveAdd, id, Purpose::Introduce);
@@ -56,16 +52,13 @@ pub(in crate::engine) fn introduce_next_inactive(
 }
 
 /// Introduces the next of these jobs, in the state in which it is by now.
-pub(in crate::engine) fn introduce_next(
-    core: &mut Core,
-    key: PluginKey,
-    mut jobs: VecDeque<JobId>,
-) {
+pub(crate) fn introduce_next(core: &mut Core, key: PluginKey, mut jobs: VecDeque<JobId>) {
     let Some(id) = jobs.pop_front() else { return };
     core.agenda.push(Work::Introduce(key, jobs));
     let Some(state) = core.jobs.state(id).filter(|state| *state != State::Inactive) else {
         return;
     };
+    // Once more after the plugin has seen the job: it may have taken over what the job waited for.
     core.agenda.push(Work::Act(id));
     core.agenda.push(Work::Orphans(id, OrphanStep::Rerun));
     match state {

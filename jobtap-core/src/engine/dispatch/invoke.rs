@@ -22,7 +22,7 @@ use crate::topic::TopicId;
 
 /// Why [`invoke`] has returned.
 #[derive(Debug)]
-pub(in crate::engine) enum Interrupt {
+pub(crate) enum Interrupt {
     /// All handlers were called.
     End,
     /// The handler has asked for something.
@@ -40,34 +40,41 @@ pub(in crate::engine) enum Interrupt {
 /// Calls handlers from `progress.next` on, until one does more than look on and decide, or is out of
 /// service by `is_out`.
 #[inline]
-pub(in crate::engine) fn invoke<'e>(
+pub(crate) fn invoke<'e>(
     host: &FrameHost<'e>,
     handlers: &'e [Bound],
     progress: &mut Progress,
     args: &Args<'_>,
     is_out: impl Fn(&Bound) -> bool,
 ) -> Interrupt {
-    let (plugins, buffer) = (&host.core.plugins, host.buffer);
-    let called = catch_unwind(AssertUnwindSafe(|| {
-        while let Some(bound) = handlers.get(progress.next) {
-            progress.next += 1;
+    let (ticks, budget) = (&host.core.plugins.ticks, host.core.plugins.budget);
+    let buffer = host.buffer;
+    let reached = &mut *progress;
+    // Around the whole loop and not around each call: to enter a `catch_unwind` costs about as much as a
+    // handler that only looks on. It is safe to go on after a panic: the plugin that panicked is counted and
+    // faulted, `progress` only says how far the loop came, and the buffer is discarded by the caller.
+    let called = catch_unwind(AssertUnwindSafe(move || {
+        while let Some(bound) = handlers.get(reached.next) {
+            reached.next += 1;
             if is_out(bound) {
                 return Interrupt::OutOfService;
             }
             host.instance.set(bound.instance());
-            progress.deciders += usize::from(!bound.watches());
-            let (result, milliseconds) = bound.call(args, &plugins.ticks);
+            reached.deciders += usize::from(!bound.watches());
+            let (result, milliseconds) = bound.call(args, ticks);
             match result {
                 Ok(outcome) => {
                     let deferred = outcome.is_deferred();
-                    progress.outcome.merge(outcome);
+                    reached.outcome.merge(outcome);
                     if deferred {
                         return Interrupt::Deferred;
                     }
                 }
                 Err(fault) => return Interrupt::Fault(fault),
             }
-            if milliseconds > plugins.budget {
+            // Before the commands, since the caller logs only one reason; the commands are in the buffer all the
+            // same, and are carried out.
+            if milliseconds > budget {
                 return Interrupt::OverBudget(milliseconds);
             }
             if !buffer.is_empty() {
@@ -90,7 +97,7 @@ fn panicked(handlers: &[Bound], next: usize, panic: &(dyn Any + Send)) -> Box<Fa
 
 /// What these handlers see of the engine; `None` if there are no handlers.
 #[inline]
-pub(in crate::engine) fn host_of<'e>(
+pub(crate) fn host_of<'e>(
     core: &'e Core,
     handlers: &'e [Bound],
     current: Option<JobId>,
@@ -101,15 +108,15 @@ pub(in crate::engine) fn host_of<'e>(
 }
 
 /// How the call of one handler went.
-pub(in crate::engine) struct Called {
-    pub(in crate::engine) result: Result<Outcome, Fault>,
+pub(crate) struct Called {
+    pub(crate) result: Result<Outcome, Fault>,
     /// What it asked for; nothing when it panicked.
-    pub(in crate::engine) commands: Vec<Queued>,
+    pub(crate) commands: Vec<Queued>,
 }
 
 /// Calls one handler. Also logs when it is over its budget, and the panics of plugins whose topics it
 /// called; what it asked for is left to the caller.
-pub(in crate::engine) fn call_one(
+pub(crate) fn call_one(
     core: &mut Core,
     bound: &Bound,
     topic: TopicId,
@@ -140,7 +147,7 @@ pub(in crate::engine) fn call_one(
 }
 
 /// Calls an author's own topic at one handler, during another callback, and with that one's buffer.
-pub(in crate::engine) fn call_nested(
+pub(crate) fn call_nested(
     outer: &FrameHost<'_>,
     bound: &Bound,
     job: Option<&Job>,
@@ -162,7 +169,7 @@ pub(in crate::engine) fn call_nested(
 
 /// Calls back into a plugin outside of any topic: for a timer, or for work that has come back. Returns
 /// `None` if the plugin is being called.
-pub(in crate::engine) fn call_back(
+pub(crate) fn call_back(
     core: &mut Core,
     instance: &Instance,
     call: impl for<'a> FnOnce(&mut dyn Any, &'a Args<'a>),
@@ -172,6 +179,7 @@ pub(in crate::engine) fn call_back(
     let args = Args::new(&host, TopicId::Own);
     let ticks = &core.plugins.ticks;
     let start = ticks.coarse();
+    // Not metered: meters are per handler, and this is none.
     let result = instance.with(|plugin| call(plugin, &args))?;
     let milliseconds = ticks.coarse().saturating_sub(start);
     let (mut commands, panicked) = buffer.into_parts();
@@ -188,7 +196,7 @@ pub(in crate::engine) fn call_back(
 
 /// Logs that a handler took longer than `job-manager.plugin-time-budget`.
 #[cold]
-pub(in crate::engine) fn log_over_budget(
+pub(crate) fn log_over_budget(
     core: &mut Core,
     bound: &Bound,
     job: Option<JobId>,

@@ -42,7 +42,7 @@ pub struct PluginStatus {
 }
 
 /// The loaded plugins in load order.
-pub(in crate::engine) fn list(plugins: &Plugins) -> Vec<PluginStatus> {
+pub(crate) fn list(plugins: &Plugins) -> Vec<PluginStatus> {
     let status = |plugin: &Rc<Instance>| PluginStatus {
         name: plugin.listed_as().to_owned(),
         crate_name: plugin.descriptor().crate_name,
@@ -54,7 +54,7 @@ pub(in crate::engine) fn list(plugins: &Plugins) -> Vec<PluginStatus> {
 
 /// Loads the plugins of a new manager: those with `load = "auto"`, then what `[job-manager] plugins`
 /// says in its order, then those that have a table in the configuration, then those that come last.
-pub(in crate::engine) fn load_configured(core: &mut Core) -> Result<(), StartError> {
+pub(crate) fn load_configured(core: &mut Core) -> Result<(), StartError> {
     read_budget(core).map_err(StartError)?;
     let auto: Vec<_> = core.plugins.registry.auto().collect();
     load_all(core, auto)?;
@@ -90,7 +90,7 @@ fn load_all(core: &mut Core, plugins: Vec<Linked>) -> Result<(), StartError> {
 
 /// Loads the plugins that have a table in the configuration now and had none `before`; all of them, or
 /// none. A plugin that had a table and is not loaded was removed by an administrator, and stays so.
-pub(in crate::engine) fn load_newly_configured(
+pub(crate) fn load_newly_configured(
     core: &mut Core,
     before: &Value,
 ) -> Result<Vec<PluginKey>, String> {
@@ -115,7 +115,7 @@ pub(in crate::engine) fn load_newly_configured(
 }
 
 /// Warns when no loaded plugin decides priorities. A handler of `job.state.priority` may only look on.
-pub(in crate::engine) fn warn_without_priority(core: &mut Core) {
+pub(crate) fn warn_without_priority(core: &mut Core) {
     let handlers = core.plugins.stack.handlers(TopicId::JobStatePriority);
     if !handlers.is_some_and(|list| list.iter().any(|bound| bound.entry().answers)) {
         let text = "no loaded plugin decides priorities in job.state.priority: jobs will wait in \
@@ -158,7 +158,7 @@ fn follow_directive(
 }
 
 /// Takes over `job-manager.plugin-time-budget` from the configuration.
-pub(in crate::engine) fn read_budget(core: &mut Core) -> Result<(), String> {
+pub(crate) fn read_budget(core: &mut Core) -> Result<(), String> {
     let key = "job-manager.plugin-time-budget";
     core.plugins.budget = match core.config.pointer("/job-manager/plugin-time-budget") {
         None => DEFAULT_BUDGET,
@@ -173,7 +173,7 @@ pub(in crate::engine) fn read_budget(core: &mut Core) -> Result<(), String> {
 }
 
 /// Loads a linked plugin by the name that a client or the configuration gives.
-pub(in crate::engine) fn load_named(
+pub(crate) fn load_named(
     core: &mut Core,
     name: &str,
     conf: Option<Value>,
@@ -211,6 +211,7 @@ fn load(
 ) -> Result<PluginKey, String> {
     let instance = build(core, descriptor, listed, conf)?;
     let key = instance.key();
+    // On the stack before `conf.update`: what that handler asks for is carried out by the plugin's name.
     core.plugins.stack.push(instance);
     if let Err(text) = show_config(core, key) {
         let refused = core.plugins.stack.remove(|plugin| plugin.key() == key);
@@ -226,7 +227,7 @@ fn load(
 }
 
 /// Builds an instance of a plugin, which is not on the stack yet.
-pub(in crate::engine) fn build(
+pub(crate) fn build(
     core: &mut Core,
     descriptor: Linked,
     listed: &str,
@@ -237,6 +238,8 @@ pub(in crate::engine) fn build(
     let name: Arc<str> = Arc::from(descriptor.name);
     let sink = Arc::clone(&core.plugins.sink);
     let remote = RemoteHandle::new(key, Arc::clone(&name), sink);
+    // The key is used up even if the plugin is refused below. Keys are never used twice, so that late work
+    // of a refused instance finds no plugin.
     let conf = merged_conf(&core.config, descriptor.name, conf)?;
     let first_key = |conf: &Value| conf.as_object()?.keys().next().cloned();
     if let Some(key) = first_key(&conf).filter(|_| (descriptor.schema)().is_none()) {
@@ -274,7 +277,7 @@ fn merged_conf(config: &Value, name: &str, conf: Option<Value>) -> Result<Value,
 }
 
 /// Calls `conf.update` of one plugin with the present configuration. An error is its refusal.
-pub(in crate::engine) fn show_config(core: &mut Core, key: PluginKey) -> Result<(), String> {
+pub(crate) fn show_config(core: &mut Core, key: PluginKey) -> Result<(), String> {
     let handlers = core.plugins.stack.handlers(TopicId::ConfUpdate);
     let own = |bound: &&Bound| bound.plugin() == key && !bound.instance().is_faulted();
     let Some(bound) = handlers.and_then(|list| list.iter().find(own)).cloned() else {

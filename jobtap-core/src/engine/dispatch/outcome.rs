@@ -11,7 +11,7 @@ use crate::job::{JobId, State};
 use crate::topic::TopicId;
 
 /// Takes over what all handlers of a topic have decided.
-pub(in crate::engine) fn take(core: &mut Core, topic: TopicId, id: JobId, outcome: Outcome) {
+pub(crate) fn take(core: &mut Core, topic: TopicId, id: JobId, outcome: Outcome) {
     let priority = outcome.priority;
     let decisions = outcome.decisions();
     if let Some(notes) = decisions.annotations {
@@ -26,12 +26,7 @@ pub(in crate::engine) fn take(core: &mut Core, topic: TopicId, id: JobId, outcom
 
 /// Merges annotations into the job's; with `publish`, watchers of all jobs see them. They are not
 /// logged (RFC 21).
-pub(in crate::engine) fn annotate(
-    core: &mut Core,
-    id: JobId,
-    notes: &Map<String, Value>,
-    publish: bool,
-) {
+pub(crate) fn annotate(core: &mut Core, id: JobId, notes: &Map<String, Value>, publish: bool) {
     let Some(record) = core.jobs.get_mut(id) else { return };
     annotations::merge(&mut record.job.annotations, notes);
     if publish {
@@ -42,7 +37,7 @@ pub(in crate::engine) fn annotate(
 }
 
 /// Sets a job's priority, if its state and urgency permit.
-pub(in crate::engine) fn set_priority(core: &mut Core, id: JobId, priority: Priority) {
+pub(crate) fn set_priority(core: &mut Core, id: JobId, priority: Priority) {
     let Priority::Set(wanted) = priority else {
         return;
     };

@@ -36,7 +36,7 @@ pub(super) fn own(
 }
 
 /// Ends a plugin's ownership of a prolog or epilog; returns whether it had it.
-pub(in crate::engine) fn disown(
+pub(crate) fn disown(
     jobs: &mut Jobs,
     plugin: PluginKey,
     job: JobId,
@@ -63,7 +63,7 @@ pub(super) fn finish_own(
 }
 
 /// Finishes a prolog or epilog. With `failure` the job ends.
-pub(in crate::engine) fn finish(
+pub(crate) fn finish(
     core: &mut Core,
     job: JobId,
     kind: Perilog,
@@ -80,7 +80,7 @@ pub(in crate::engine) fn finish(
 }
 
 /// Fails the open prologs and epilogs of plugins that are gone.
-pub(in crate::engine) fn fail_all_of(core: &mut Core, job: JobId, gone: &[PluginKey]) {
+pub(crate) fn fail_all_of(core: &mut Core, job: JobId, gone: &[PluginKey]) {
     let Some(record) = core.jobs.get_mut(job) else {
         return;
     };

@@ -14,9 +14,9 @@ use crate::job::{JobId, Timestamp};
 pub(super) const DEFAULT_BUDGET: u64 = 100;
 
 /// The loaded plugins, what is needed to load more, and what is open with them.
-pub(in crate::engine) struct Plugins {
-    pub(in crate::engine) registry: Registry,
-    pub(in crate::engine) stack: Stack,
+pub(crate) struct Plugins {
+    pub(crate) registry: Registry,
+    pub(crate) stack: Stack,
     /// The way back for work outside the engine's thread.
     pub(super) sink: Arc<dyn RemoteSink>,
     pub(super) ticks: Ticks,
@@ -30,15 +30,11 @@ pub(in crate::engine) struct Plugins {
     /// Requests for plugin services that are answered later.
     pub(super) open_requests: FxHashMap<ReplyTo, PluginKey>,
     /// The data of plugins on the instance, by plugin.
-    pub(in crate::engine) instance_data: FxHashMap<String, Value>,
+    pub(crate) instance_data: FxHashMap<String, Value>,
 }
 
 impl Plugins {
-    pub(in crate::engine) fn new(
-        registry: Registry,
-        sink: Arc<dyn RemoteSink>,
-        ticks: Ticks,
-    ) -> Self {
+    pub(crate) fn new(registry: Registry, sink: Arc<dyn RemoteSink>, ticks: Ticks) -> Self {
         Self {
             registry,
             stack: Stack::default(),
@@ -54,28 +50,23 @@ impl Plugins {
     }
 
     /// The name of a loaded plugin, for messages.
-    pub(in crate::engine) fn name(&self, key: PluginKey) -> Arc<str> {
+    pub(crate) fn name(&self, key: PluginKey) -> Arc<str> {
         let loaded = self.stack.get(key);
         loaded.map_or_else(|| Arc::from("a removed plugin"), |plugin| Arc::clone(plugin.name()))
     }
 
     /// Takes a dispatch off the agenda until its asynchronous handlers have given their verdicts.
-    pub(in crate::engine) fn suspend(&mut self, id: JobId, frame: Frame) {
+    pub(crate) fn suspend(&mut self, id: JobId, frame: Frame) {
         self.suspended.insert(id, frame);
     }
 
     /// Whether a dispatch for this job is suspended.
-    pub(in crate::engine) fn is_suspended(&self, id: JobId) -> bool {
+    pub(crate) fn is_suspended(&self, id: JobId) -> bool {
         self.suspended.contains_key(&id)
     }
 
     /// Puts the suspended dispatch of a job back on the agenda, as refused.
-    pub(in crate::engine) fn refuse_suspended(
-        &mut self,
-        agenda: &mut Agenda,
-        id: JobId,
-        text: &str,
-    ) {
+    pub(crate) fn refuse_suspended(&mut self, agenda: &mut Agenda, id: JobId, text: &str) {
         if let Some(mut frame) = self.suspended.remove(&id) {
             frame.refusal = Some(text.to_owned());
             agenda.push(Work::Frame(frame.into()));
@@ -130,12 +121,12 @@ impl Plugins {
     }
 
     /// Notes that a plugin will answer a request for its service later.
-    pub(in crate::engine) fn expect_response(&mut self, to: ReplyTo, plugin: PluginKey) {
+    pub(crate) fn expect_response(&mut self, to: ReplyTo, plugin: PluginKey) {
         self.open_requests.insert(to, plugin);
     }
 
     /// Forgets a request whose client has gone.
-    pub(in crate::engine) fn abandon(&mut self, to: ReplyTo) {
+    pub(crate) fn abandon(&mut self, to: ReplyTo) {
         self.open_requests.remove(&to);
     }
 

@@ -11,14 +11,14 @@ use crate::job::{Job, JobId, State};
 use crate::topic::TopicId;
 
 /// Asks all plugins for the priority of each job in PRIORITY and SCHED.
-pub(in crate::engine) fn ask_all(core: &mut Core) {
+pub(crate) fn ask_all(core: &mut Core) {
     let jobs =
         core.jobs.active_where(|record| matches!(record.job.state, State::Priority | State::Sched));
     core.agenda.push(Work::AskPriorities(jobs.into()));
 }
 
 /// Asks for the priority of the next of these jobs.
-pub(in crate::engine) fn ask_next(core: &mut Core, mut jobs: VecDeque<JobId>) {
+pub(crate) fn ask_next(core: &mut Core, mut jobs: VecDeque<JobId>) {
     let Some(id) = jobs.pop_front() else { return };
     core.agenda.push(Work::AskPriorities(jobs));
     core.touch(id);
@@ -26,7 +26,7 @@ pub(in crate::engine) fn ask_next(core: &mut Core, mut jobs: VecDeque<JobId>) {
 }
 
 /// Takes over the answer to `job.priority.get`.
-pub(in crate::engine) fn take_answer(core: &mut Core, frame: &Frame) {
+pub(crate) fn take_answer(core: &mut Core, frame: &Frame) {
     let state = core.job(frame.job).map(Job::state);
     match frame.progress.outcome.priority {
         Priority::Set(_) => outcome::set_priority(core, frame.job, frame.progress.outcome.priority),

@@ -8,12 +8,12 @@ use crate::engine::core::Core;
 use crate::host::{Fault, PluginKey, RemoteCall, Work as RemoteWork};
 
 /// Handles [`Input::Remote`](crate::engine::Input::Remote): work of a plugin has come back.
-pub(in crate::engine) fn receive(core: &mut Core, call: RemoteCall) {
+pub(crate) fn receive(core: &mut Core, call: RemoteCall) {
     resume(core, call.plugin, call.work);
 }
 
 /// Does what has come back to a plugin, unless it was removed.
-pub(in crate::engine) fn resume(core: &mut Core, plugin: PluginKey, work: RemoteWork) {
+pub(crate) fn resume(core: &mut Core, plugin: PluginKey, work: RemoteWork) {
     let Some(instance) = core.plugins.stack.get(plugin).cloned() else {
         return;
     };

@@ -16,16 +16,18 @@ use crate::topic::TopicId;
 const ENOENT: i32 = 2;
 
 /// Removes the plugins that a pattern means: an exact name, a shell pattern, or `all`.
-pub(in crate::engine) fn remove(core: &mut Core, pattern: &str) -> Result<(), RequestError> {
+pub(crate) fn remove(core: &mut Core, pattern: &str) -> Result<(), RequestError> {
     let means = |plugin: &Instance| patterns::means(pattern, plugin.name(), plugin.listed_as());
     let leaving = core.plugins.stack.plugins().iter().filter(|plugin| means(plugin));
     let leaving: Vec<Rc<Instance>> = leaving.cloned().collect();
     if leaving.is_empty() && pattern != "all" {
         return Err(RequestError::new(ENOENT, "Failed to find plugin to remove"));
     }
+    // `unload` is called while the plugins are still on the stack, so that their last commands find them.
     for plugin in &leaving {
         call_unload(core, plugin);
     }
+    // So that the stack holds the last references, and the instances are dropped below.
     drop(leaving);
     let removed = core.plugins.stack.remove(means);
     let gone: Vec<_> = removed.iter().map(|p| (p.key(), Arc::clone(p.name()))).collect();
@@ -38,7 +40,7 @@ pub(in crate::engine) fn remove(core: &mut Core, pattern: &str) -> Result<(), Re
 }
 
 /// Removes an instance that is off the stack already, since a new one has taken its place.
-pub(in crate::engine) fn remove_replaced(core: &mut Core, old: Rc<Instance>) {
+pub(crate) fn remove_replaced(core: &mut Core, old: Rc<Instance>) {
     call_unload(core, &old);
     let gone = [(old.key(), Arc::clone(old.name()))];
     core.plugins.panics.remove(&old.key());
@@ -107,7 +109,7 @@ fn close_open(core: &mut Core, gone: &[(PluginKey, Arc<str>)], on_jobs: OnJobs) 
 
 /// Closes what a plugin has open that is faulted and stays in its place. Its dependencies and
 /// priorities stay unsettled.
-pub(in crate::engine) fn close_faulted(core: &mut Core, key: PluginKey) {
+pub(crate) fn close_faulted(core: &mut Core, key: PluginKey) {
     let gone = [(key, core.plugins.name(key))];
     core.timers.stop_timers_of(&[key]);
     core.plugins.refuse_awaited(&mut core.agenda, &gone, "failed");
@@ -122,7 +124,7 @@ pub(in crate::engine) fn close_faulted(core: &mut Core, key: PluginKey) {
 }
 
 /// Drops an instance. A panic in its `Drop` is caught and logged.
-pub(in crate::engine) fn drop_instance(core: &mut Core, plugin: Rc<Instance>) {
+pub(crate) fn drop_instance(core: &mut Core, plugin: Rc<Instance>) {
     let name = Arc::clone(plugin.name());
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(plugin))) {
         let text = format!("{name}: drop: panicked: {}", panic_text(&*panic));

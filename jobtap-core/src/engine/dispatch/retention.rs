@@ -15,7 +15,7 @@ use crate::resource::{Idset, ResourceSet};
 use crate::topic::TopicId;
 
 /// Has a plugin retain what a job has just freed.
-pub(in crate::engine) fn retain(core: &mut Core, plugin: PluginKey, job: JobId) {
+pub(crate) fn retain(core: &mut Core, plugin: PluginKey, job: JobId) {
     if let Some(set) = core.alloc.retained.find(plugin, job) {
         set.unclaimed = false;
     } else if let Some(resources) = retainable(&core.alloc, &core.jobs, plugin, job) {
@@ -36,7 +36,7 @@ fn add(core: &mut Core, plugin: PluginKey, job: JobId, resources: ResourceSet, u
 }
 
 /// Frees ranks that a plugin retains.
-pub(in crate::engine) fn free(core: &mut Core, plugin: PluginKey, job: JobId, ranks: &Idset) {
+pub(crate) fn free(core: &mut Core, plugin: PluginKey, job: JobId, ranks: &Idset) {
     if let Some(free) = core.alloc.retained.take(plugin, job, ranks) {
         core.alloc.pool.release(&free);
         store(core, plugin, job);
@@ -44,7 +44,7 @@ pub(in crate::engine) fn free(core: &mut Core, plugin: PluginKey, job: JobId, ra
 }
 
 /// Frees everything that plugins retain that are gone.
-pub(in crate::engine) fn free_all_of(core: &mut Core, gone: &[PluginKey]) {
+pub(crate) fn free_all_of(core: &mut Core, gone: &[PluginKey]) {
     let of_gone = core.alloc.retained.iter().filter(|(_, plugin, _)| gone.contains(plugin));
     let all: Vec<_> = of_gone.map(|(job, plugin, set)| (job, plugin, set.ranks())).collect();
     for (job, plugin, ranks) in all {
@@ -62,7 +62,7 @@ fn store(core: &mut Core, plugin: PluginKey, job: JobId) {
 }
 
 /// What is retained, with the names of the plugins, for messages.
-pub(in crate::engine) fn by_name<'a>(
+pub(crate) fn by_name<'a>(
     retained: &'a RetainedSets,
     plugins: &'a Plugins,
 ) -> impl Iterator<Item = (JobId, Arc<str>, &'a ResourceSet)> {
@@ -71,7 +71,7 @@ pub(in crate::engine) fn by_name<'a>(
 
 /// Retains again what was retained when the last run ended, and shows each plugin the job's `free`
 /// event again, so that it can say whether it still needs the resources.
-pub(in crate::engine) fn resume(core: &mut Core) {
+pub(crate) fn resume(core: &mut Core) {
     for (job, name, stored) in core.alloc.retained.take_stored() {
         let resources = available(&core.alloc, job, &stored);
         let plugin = core.plugins.stack.find(&name).map(|plugin| plugin.key());
@@ -96,7 +96,7 @@ fn show_free_event(core: &mut Core, plugin: PluginKey, job: JobId) {
 }
 
 /// Frees what a plugin retained before the restart and has not asked for again.
-pub(in crate::engine) fn free_unclaimed(core: &mut Core, plugin: PluginKey, job: JobId) {
+pub(crate) fn free_unclaimed(core: &mut Core, plugin: PluginKey, job: JobId) {
     let unclaimed = core.alloc.retained.find(plugin, job).filter(|set| set.unclaimed);
     if let Some(ranks) = unclaimed.map(|set| set.resources.ranks()) {
         let name = core.plugins.name(plugin);

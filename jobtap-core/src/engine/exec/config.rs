@@ -10,18 +10,18 @@ const MAX_START_DELAY: f64 = 25.0;
 
 /// How jobs are ended, how late they may start, and who may simulate.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::engine) struct ExecConfig {
+pub(crate) struct ExecConfig {
     /// The first signal to a job that is ended, unless its time is up.
-    pub(in crate::engine) term_signal: Signal,
+    pub(crate) term_signal: Signal,
     /// The part of its duration by which a job may start late without a later end.
-    pub(in crate::engine) max_start_delay: f64,
+    pub(crate) max_start_delay: f64,
     /// Whether jobs of guests may be simulated.
-    pub(in crate::engine) guests_simulate: bool,
+    pub(crate) guests_simulate: bool,
 }
 
 impl ExecConfig {
     /// Reads the keys. An error names the key that is wrong.
-    pub(in crate::engine) fn read(config: &Value) -> Result<Self, String> {
+    pub(crate) fn read(config: &Value) -> Result<Self, String> {
         let term_signal = match setting::<Value>(config, "exec.term-signal")? {
             None => Signal::TERM,
             Some(signal) => {

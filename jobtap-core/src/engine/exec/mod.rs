@@ -37,6 +37,7 @@ pub(super) fn execute(core: &mut Core, id: JobId, reattach: bool) {
     let Some(record) = core.jobs.get_mut(id) else {
         return;
     };
+    // Set at once, and not when the start is confirmed: actions run again and must not start it twice.
     record.execution.phase = Phase::Started;
     let userid = record.job.userid;
     let simulated = is_simulated(record);

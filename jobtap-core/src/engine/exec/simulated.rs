@@ -141,7 +141,7 @@ fn fail(core: &mut Core, id: JobId, note: &str) {
 }
 
 /// `job-exec.override`: starts or finishes a job that waits for its user to say so.
-pub(in crate::engine) fn override_job(
+pub(crate) fn override_job(
     core: &mut Core,
     cred: Cred,
     id: JobId,
@@ -178,7 +178,7 @@ pub(in crate::engine) fn override_job(
 }
 
 /// Finishes a job that has run as long as it should.
-pub(in crate::engine) fn time_out(core: &mut Core, id: JobId) {
+pub(crate) fn time_out(core: &mut Core, id: JobId) {
     if let Some(simulated) = take(core, id) {
         complete(core, id, Some(simulated.wait_status));
     }
@@ -200,6 +200,7 @@ fn complete(core: &mut Core, id: JobId, status: Option<i32>) {
         return core.post(id, events::release(core.clock.now));
     };
     if let Some(record) = core.jobs.get_mut(id) {
+        // Not posted here: `finish` may lead to events of its own, which come before the release.
         record.execution.simulation = Simulation::ReleaseDue;
     }
     finish(core, id, status);

@@ -22,7 +22,7 @@ const WARNING: f64 = 60.0;
 const CATCH_UP: f64 = 10.0;
 
 /// Sets the timer for the end of a job's time.
-pub(in crate::engine) fn arm(core: &mut Core, id: JobId, started: Timestamp) {
+pub(crate) fn arm(core: &mut Core, id: JobId, started: Timestamp) {
     let Some(record) = core.jobs.get(id) else {
         return;
     };
@@ -47,7 +47,7 @@ pub(in crate::engine) fn arm(core: &mut Core, id: JobId, started: Timestamp) {
 }
 
 /// Sets the timer anew, since the end has moved.
-pub(in crate::engine) fn rearm(core: &mut Core, id: JobId) {
+pub(crate) fn rearm(core: &mut Core, id: JobId) {
     let Some(record) = core.jobs.get_mut(id) else {
         return;
     };
@@ -67,7 +67,7 @@ fn end_of(record: &Record, config: ExecConfig, started: Timestamp) -> Option<Tim
 
 /// Warns a job if the moment for it passed while no manager ran. Whether the manager before has done
 /// it is not recorded, and a second warning does less harm than none.
-pub(in crate::engine) fn warn_if_missed(core: &mut Core, id: JobId) {
+pub(crate) fn warn_if_missed(core: &mut Core, id: JobId) {
     let Some(record) = core.jobs.get(id) else {
         return;
     };
@@ -85,14 +85,14 @@ pub(in crate::engine) fn warn_if_missed(core: &mut Core, id: JobId) {
 }
 
 /// Warns a job, unless its end has moved since the timer was set.
-pub(in crate::engine) fn warn(core: &mut Core, id: JobId, signum: i32, expiry: TimerId) {
+pub(crate) fn warn(core: &mut Core, id: JobId, signum: i32, expiry: TimerId) {
     if core.jobs.get(id).is_some_and(|record| record.execution.expiry == Some(expiry)) {
         signal(&core.jobs, &mut core.effects, id, signum);
     }
 }
 
 /// Ends a job whose time is up.
-pub(in crate::engine) fn expire(core: &mut Core, id: JobId) {
+pub(crate) fn expire(core: &mut Core, id: JobId) {
     if core.jobs.state(id) == Some(State::Run) {
         core.raise_fatal(id, "timeout", "resource allocation expired");
     }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 /// Merges `notes` into `target`.
-pub(in crate::engine) fn merge(target: &mut Map<String, Value>, notes: &Map<String, Value>) {
+pub(crate) fn merge(target: &mut Map<String, Value>, notes: &Map<String, Value>) {
     for (key, note) in notes {
         match (target.get_mut(key), note) {
             (_, Value::Null) => {

@@ -7,33 +7,33 @@ use crate::job::State;
 
 /// What asynchronous handlers do for a job, and which of them want to know when it ends.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct AsyncWork {
-    pub(in crate::engine) running: ThinVec<Running>,
+pub(crate) struct AsyncWork {
+    pub(crate) running: ThinVec<Running>,
     /// Callbacks for the job's first fatal exception, or its end.
-    pub(in crate::engine) at_end: ThinVec<(PluginKey, RemoteWork)>,
+    pub(crate) at_end: ThinVec<(PluginKey, RemoteWork)>,
 }
 
 impl AsyncWork {
-    pub(in crate::engine) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.running.is_empty() && self.at_end.is_empty()
     }
 }
 
 /// One asynchronous handler at work.
 #[derive(Debug)]
-pub(in crate::engine) struct Running {
-    pub(in crate::engine) plugin: PluginKey,
+pub(crate) struct Running {
+    pub(crate) plugin: PluginKey,
     /// The description that it has in events, such as that of its prolog.
-    pub(in crate::engine) what: String,
-    pub(in crate::engine) hold: WorkKind,
+    pub(crate) what: String,
+    pub(crate) hold: WorkKind,
     /// It goes on when the job ends first.
-    pub(in crate::engine) run_on: bool,
-    pub(in crate::engine) abort: AbortHandle,
+    pub(crate) run_on: bool,
+    pub(crate) abort: AbortHandle,
 }
 
 impl Running {
     /// Whether the job no longer waits for this work once it is in `state`.
-    pub(in crate::engine) fn is_obsolete(&self, state: State) -> bool {
+    pub(crate) fn is_obsolete(&self, state: State) -> bool {
         match self.hold {
             // A user's update can be validated as long as the job is active.
             WorkKind::Verdict | WorkKind::Epilog => state == State::Inactive,

@@ -8,7 +8,7 @@ use crate::job::{JobResult, Timestamp};
 
 impl Record {
     /// The attributes of the job that have a value.
-    pub(in crate::engine) fn attributes(&self) -> Value {
+    pub(crate) fn attributes(&self) -> Value {
         let mut map = Map::new();
         self.identity(&mut map);
         self.times_and_state(&mut map);
@@ -106,7 +106,7 @@ impl Record {
     }
 
     /// The time that listings have under this name, such as `t_run`.
-    pub(in crate::engine) fn time(&self, name: &str) -> Option<Timestamp> {
+    pub(crate) fn time(&self, name: &str) -> Option<Timestamp> {
         let times = &self.times;
         match name {
             "t_submit" => Some(self.job.t_submit),

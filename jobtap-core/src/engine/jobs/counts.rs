@@ -10,7 +10,7 @@ use crate::job::{JobResult, State};
 
 /// Jobs by state and result.
 #[derive(Debug, Clone, Default)]
-pub(in crate::engine) struct Counts {
+pub(crate) struct Counts {
     states: [u64; 7],
     results: [u64; 4],
     purged: u64,
@@ -74,7 +74,7 @@ impl Counts {
     }
 
     /// How many jobs are in these states.
-    pub(in crate::engine) fn count(&self, states: &[State]) -> u64 {
+    pub(crate) fn count(&self, states: &[State]) -> u64 {
         let all = STATES.iter().zip(self.states);
         all.filter(|((state, _), _)| states.contains(state)).map(|(_, count)| count).sum()
     }
@@ -100,15 +100,15 @@ impl Counts {
 
 /// The counts of the instance and of its queues.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct AllCounts {
-    pub(in crate::engine) all: Counts,
+pub(crate) struct AllCounts {
+    pub(crate) all: Counts,
     /// Of each queue that a job names or named, whether it is configured or not.
     queues: BTreeMap<Arc<str>, Counts>,
 }
 
 impl AllCounts {
     /// Counts a job that has been accepted, or restored.
-    pub(in crate::engine) fn add(&mut self, record: &mut Record) {
+    pub(crate) fn add(&mut self, record: &mut Record) {
         self.all.add(record);
         self.add_to_queue(record);
     }
@@ -132,7 +132,7 @@ impl AllCounts {
     }
 
     /// Follows a job that has left a state.
-    pub(in crate::engine) fn change_state(&mut self, record: &Record, left: State) {
+    pub(crate) fn change_state(&mut self, record: &Record, left: State) {
         self.all.leave(left);
         self.all.add(record);
         if let Some(counts) = record.counted_in.as_ref().and_then(|q| self.queues.get_mut(q)) {
@@ -142,10 +142,11 @@ impl AllCounts {
     }
 
     /// Follows a job whose jobspec has changed, perhaps to another queue.
-    pub(in crate::engine) fn change_queue(&mut self, record: &mut Record) {
+    pub(crate) fn change_queue(&mut self, record: &mut Record) {
         if !record.is_accepted() || record.counted_in.as_deref() == record.job.jobspec.queue() {
             return;
         }
+        // The counts of a queue follow the name that the job had when it was counted, not the present one.
         let left = record.counted_in.take();
         if let Some(counts) = left.and_then(|queue| self.queues.get_mut(&queue)) {
             counts.leave(record.job.state);
@@ -154,7 +155,7 @@ impl AllCounts {
     }
 
     /// Counts out an inactive job that is purged.
-    pub(in crate::engine) fn purge(&mut self, record: &Record) {
+    pub(crate) fn purge(&mut self, record: &Record) {
         self.all.purge(record);
         let queue = record.job.jobspec.glance_at_queue();
         if let Some(counts) = queue.and_then(|queue| self.queues.get_mut(&*queue)) {
@@ -163,7 +164,7 @@ impl AllCounts {
     }
 
     /// `job-list.job-stats`: the counts of all jobs, with those of each queue under `queues`.
-    pub(in crate::engine) fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         let mut stats = self.all.to_json();
         let one = |(name, counts): (&Arc<str>, &Counts)| {
             let mut stats = counts.to_json();

@@ -4,17 +4,17 @@ use crate::engine::api::TimerId;
 
 /// The execution of one job.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Execution {
-    pub(in crate::engine) phase: Phase,
-    pub(in crate::engine) reattach: Reattach,
-    pub(in crate::engine) simulation: Simulation,
+pub(crate) struct Execution {
+    pub(crate) phase: Phase,
+    pub(crate) reattach: Reattach,
+    pub(crate) simulation: Simulation,
     /// Ends the job when its time is up.
-    pub(in crate::engine) expiry: Option<TimerId>,
+    pub(crate) expiry: Option<TimerId>,
 }
 
 /// What has been asked of the execution system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::engine) enum Phase {
+pub(crate) enum Phase {
     /// Nothing yet.
     #[default]
     Idle,
@@ -30,14 +30,14 @@ pub(in crate::engine) enum Phase {
 
 impl Phase {
     /// Whether the execution system still has something to report.
-    pub(in crate::engine) fn is_open(self) -> bool {
+    pub(crate) fn is_open(self) -> bool {
         matches!(self, Phase::Started | Phase::Ending)
     }
 }
 
 /// How far a job that ran before a restart is back under the manager's control.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::engine) enum Reattach {
+pub(crate) enum Reattach {
     /// It is, or was started by this manager.
     #[default]
     Done,
@@ -49,7 +49,7 @@ pub(in crate::engine) enum Reattach {
 
 /// The state of a job that is executed without processes.
 #[derive(Debug, Default)]
-pub(in crate::engine) enum Simulation {
+pub(crate) enum Simulation {
     /// The job is not simulated, or its simulation has not begun or is over.
     #[default]
     None,
@@ -62,17 +62,17 @@ pub(in crate::engine) enum Simulation {
 
 /// One simulated job while it executes.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Simulated {
-    pub(in crate::engine) timer: Option<TimerId>,
-    pub(in crate::engine) started: bool,
+pub(crate) struct Simulated {
+    pub(crate) timer: Option<TimerId>,
+    pub(crate) started: bool,
     /// A client says when it starts and finishes.
-    pub(in crate::engine) overridden: bool,
-    pub(in crate::engine) wait_status: i32,
+    pub(crate) overridden: bool,
+    pub(crate) wait_status: i32,
 }
 
 impl Simulation {
     /// The simulated job, while it executes.
-    pub(in crate::engine) fn running(&self) -> Option<&Simulated> {
+    pub(crate) fn running(&self) -> Option<&Simulated> {
         match self {
             Simulation::Running(simulated) => Some(simulated),
             Simulation::None | Simulation::ReleaseDue => None,
@@ -80,7 +80,7 @@ impl Simulation {
     }
 
     /// The simulated job, while it executes.
-    pub(in crate::engine) fn running_mut(&mut self) -> Option<&mut Simulated> {
+    pub(crate) fn running_mut(&mut self) -> Option<&mut Simulated> {
         match self {
             Simulation::Running(simulated) => Some(simulated),
             Simulation::None | Simulation::ReleaseDue => None,
@@ -88,7 +88,7 @@ impl Simulation {
     }
 
     /// Ends the simulation, if it executes.
-    pub(in crate::engine) fn take(&mut self) -> Option<Simulated> {
+    pub(crate) fn take(&mut self) -> Option<Simulated> {
         match self {
             Simulation::Running(_) => match std::mem::take(self) {
                 Simulation::Running(simulated) => Some(*simulated),
@@ -99,7 +99,7 @@ impl Simulation {
     }
 
     /// Takes the release that is due, if it is.
-    pub(in crate::engine) fn take_release(&mut self) -> bool {
+    pub(crate) fn take_release(&mut self) -> bool {
         let due = matches!(self, Simulation::ReleaseDue);
         if due {
             *self = Simulation::None;

@@ -6,8 +6,8 @@ use crate::resource::{Idset, ResourceSet};
 
 /// The resources that a job holds, from `alloc` to `free`.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Holding {
-    pub(in crate::engine) state: HoldState,
+pub(crate) struct Holding {
+    pub(crate) state: HoldState,
     /// Ranks that the job has released before the rest.
     released: Idset,
     /// What it still holds of its R since then.
@@ -16,7 +16,7 @@ pub(in crate::engine) struct Holding {
 
 /// Whether a job holds its R, and whose those resources are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::engine) enum HoldState {
+pub(crate) enum HoldState {
     /// It has not been allocated.
     #[default]
     Unallocated,
@@ -28,7 +28,7 @@ pub(in crate::engine) enum HoldState {
 
 /// Where a job's resources come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::engine) enum Source {
+pub(crate) enum Source {
     /// From the pool, to which they return.
     Pool,
     /// From a plugin, past the scheduler (`alloc-bypass`). The pool does not know of them.
@@ -40,62 +40,59 @@ pub(in crate::engine) enum Source {
 
 impl Holding {
     /// Applies `alloc`.
-    pub(in crate::engine) fn allocate(&mut self, source: Source) {
+    pub(crate) fn allocate(&mut self, source: Source) {
         self.state = HoldState::Held(source);
     }
 
     /// Applies `free`.
-    pub(in crate::engine) fn free(&mut self) {
+    pub(crate) fn free(&mut self) {
         if let HoldState::Held(source) = self.state {
             self.state = HoldState::Freed(source);
         }
     }
 
     /// Notes that the resources of a restored job are not there any more.
-    pub(in crate::engine) fn lose(&mut self) {
+    pub(crate) fn lose(&mut self) {
         if self.is_held() {
             self.state = HoldState::Held(Source::Lost);
         }
     }
 
     /// Whether the job holds resources, wherever they come from.
-    pub(in crate::engine) fn is_held(&self) -> bool {
+    pub(crate) fn is_held(&self) -> bool {
         matches!(self.state, HoldState::Held(_))
     }
 
     /// Whether the job's resources were taken from the pool and have to return there.
-    pub(in crate::engine) fn is_from_pool(&self) -> bool {
+    pub(crate) fn is_from_pool(&self) -> bool {
         matches!(self.state, HoldState::Held(Source::Pool) | HoldState::Freed(Source::Pool))
     }
 
     /// Whether the resources were lost over a restart.
-    pub(in crate::engine) fn is_lost(&self) -> bool {
+    pub(crate) fn is_lost(&self) -> bool {
         matches!(self.state, HoldState::Held(Source::Lost) | HoldState::Freed(Source::Lost))
     }
 
     /// What is held of `resources`, the job's R.
-    pub(in crate::engine) fn of<'a>(
-        &'a self,
-        resources: Option<&'a ResourceSet>,
-    ) -> Option<&'a ResourceSet> {
+    pub(crate) fn of<'a>(&'a self, resources: Option<&'a ResourceSet>) -> Option<&'a ResourceSet> {
         self.remaining.as_deref().or(resources)
     }
 
     /// Applies the release of some ranks.
-    pub(in crate::engine) fn release(&mut self, ranks: &Idset, r: Option<&Arc<ResourceSet>>) {
+    pub(crate) fn release(&mut self, ranks: &Idset, r: Option<&Arc<ResourceSet>>) {
         self.released = self.released.union(ranks);
         self.refresh(r);
     }
 
     /// Follows a change of the job's R.
-    pub(in crate::engine) fn refresh(&mut self, r: Option<&Arc<ResourceSet>>) {
+    pub(crate) fn refresh(&mut self, r: Option<&Arc<ResourceSet>>) {
         if let Some(resources) = r.filter(|_| !self.released.is_empty()) {
             self.remaining = Some(resources.without_ranks(&self.released).into());
         }
     }
 
     /// Applies `clean`. An inactive job holds nothing, and what it held before does not matter.
-    pub(in crate::engine) fn clean(&mut self) {
+    pub(crate) fn clean(&mut self) {
         *self = Self::default();
     }
 }

@@ -7,52 +7,48 @@ use crate::job::{JobId, Timestamp};
 
 /// The inactive jobs by age.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Inactive {
+pub(crate) struct Inactive {
     /// When each became inactive. Times are not negative, so that the order of their bits is the
     /// order of the times.
     by_end: BTreeSet<(u64, JobId)>,
-    pub(in crate::engine) limits: PurgeLimits,
+    pub(crate) limits: PurgeLimits,
     /// The timer of the next purge.
-    pub(in crate::engine) heartbeat: Option<TimerId>,
+    pub(crate) heartbeat: Option<TimerId>,
 }
 
 /// How long inactive jobs are kept, and how many.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(in crate::engine) struct PurgeLimits {
+pub(crate) struct PurgeLimits {
     /// The greatest age in seconds; `None` is no limit.
-    pub(in crate::engine) age: Option<f64>,
+    pub(crate) age: Option<f64>,
     /// The greatest number; `None` is no limit.
-    pub(in crate::engine) count: Option<usize>,
+    pub(crate) count: Option<usize>,
 }
 
 impl Inactive {
     /// Adds a job that became inactive at this time.
-    pub(in crate::engine) fn add(&mut self, id: JobId, end: Timestamp) {
+    pub(crate) fn add(&mut self, id: JobId, end: Timestamp) {
         self.by_end.insert((end.as_secs().to_bits(), id));
     }
 
     /// Removes a job that became inactive at this time.
-    pub(in crate::engine) fn remove(&mut self, id: JobId, end: Timestamp) {
+    pub(crate) fn remove(&mut self, id: JobId, end: Timestamp) {
         self.by_end.remove(&(end.as_secs().to_bits(), id));
     }
 
     /// The job that became inactive last, with the time.
-    pub(in crate::engine) fn newest(&self) -> Option<(Timestamp, JobId)> {
+    pub(crate) fn newest(&self) -> Option<(Timestamp, JobId)> {
         self.by_end.last().copied().map(with_time)
     }
 
     /// The job that became inactive before this one, with the time.
-    pub(in crate::engine) fn before(
-        &self,
-        end: Timestamp,
-        id: JobId,
-    ) -> Option<(Timestamp, JobId)> {
+    pub(crate) fn before(&self, end: Timestamp, id: JobId) -> Option<(Timestamp, JobId)> {
         let this = (end.as_secs().to_bits(), id);
         self.by_end.range(..this).next_back().copied().map(with_time)
     }
 
     /// The jobs beyond the limits, oldest first.
-    pub(in crate::engine) fn beyond(
+    pub(crate) fn beyond(
         &self,
         now: Timestamp,
         limits: PurgeLimits,

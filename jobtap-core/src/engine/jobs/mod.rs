@@ -123,6 +123,8 @@ impl Jobs {
             return Some(record);
         }
         let record = summarized.read(id)?;
+        // A read through `&self` leaves the record in memory until the end of the turn: plugins look at many
+        // inactive jobs through shared references.
         self.read.borrow_mut().push(id);
         Some(summarized.record.get_or_init(|| record))
     }
@@ -372,6 +374,7 @@ impl Jobs {
             let Some(summarized) = self.summarized.get_mut(&id) else { continue };
             let Some(record) = summarized.record.get() else { continue };
             let summary = summary::write(record);
+            // Most jobs that were borrowed mutably have not changed.
             if *summary != *summarized.summary {
                 summarized.summary = summary.as_str().into();
                 changed.push((id, summary));

@@ -10,7 +10,7 @@ use crate::host::{Perilog, PluginKey};
 /// eventlog; the owners are only known in memory, so that after a restart a perilog is an *orphan*
 /// until its plugin takes it over.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Perilogs {
+pub(crate) struct Perilogs {
     prologs: ThinVec<Box<str>>,
     epilogs: ThinVec<Box<str>>,
     /// Who finishes which; a perilog is listed here as soon as its start is posted.
@@ -19,15 +19,15 @@ pub(in crate::engine) struct Perilogs {
 
 /// A prolog or epilog with the plugin that will finish it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::engine) struct Owned {
-    pub(in crate::engine) plugin: PluginKey,
-    pub(in crate::engine) kind: Perilog,
-    pub(in crate::engine) description: Box<str>,
+pub(crate) struct Owned {
+    pub(crate) plugin: PluginKey,
+    pub(crate) kind: Perilog,
+    pub(crate) description: Box<str>,
 }
 
 impl Perilogs {
     /// The descriptions of those that are open, in the order in which they were started.
-    pub(in crate::engine) fn open(&self, kind: Perilog) -> &[Box<str>] {
+    pub(crate) fn open(&self, kind: Perilog) -> &[Box<str>] {
         match kind {
             Perilog::Prolog => &self.prologs,
             Perilog::Epilog => &self.epilogs,
@@ -35,7 +35,7 @@ impl Perilogs {
     }
 
     /// Whether any of this kind is open.
-    pub(in crate::engine) fn is_open(&self, kind: Perilog) -> bool {
+    pub(crate) fn is_open(&self, kind: Perilog) -> bool {
         !self.open(kind).is_empty()
     }
 
@@ -47,12 +47,12 @@ impl Perilogs {
     }
 
     /// Applies a start event.
-    pub(in crate::engine) fn start(&mut self, kind: Perilog, description: &str) {
+    pub(crate) fn start(&mut self, kind: Perilog, description: &str) {
         self.open_mut(kind).push(description.into());
     }
 
     /// Applies a finish event. One of several with equal descriptions is closed.
-    pub(in crate::engine) fn finish(&mut self, kind: Perilog, description: &str) {
+    pub(crate) fn finish(&mut self, kind: Perilog, description: &str) {
         let open = self.open_mut(kind);
         if let Some(index) = open.iter().position(|known| **known == *description) {
             open.remove(index);
@@ -60,13 +60,13 @@ impl Perilogs {
     }
 
     /// Whether a perilog of this description is open and no loaded plugin will finish it.
-    pub(in crate::engine) fn is_orphan(&self, kind: Perilog, description: &str) -> bool {
+    pub(crate) fn is_orphan(&self, kind: Perilog, description: &str) -> bool {
         self.open(kind).iter().any(|known| **known == *description)
             && self.owner(kind, description).is_none()
     }
 
     /// The perilogs that no loaded plugin will finish.
-    pub(in crate::engine) fn orphans(&self) -> Vec<(Perilog, Box<str>)> {
+    pub(crate) fn orphans(&self) -> Vec<(Perilog, Box<str>)> {
         let of = |kind| {
             let orphans = self.open(kind).iter().filter(move |known| self.is_orphan(kind, known));
             orphans.map(move |known| (kind, known.clone()))
@@ -75,23 +75,18 @@ impl Perilogs {
     }
 
     /// The plugin that will finish a perilog.
-    pub(in crate::engine) fn owner(&self, kind: Perilog, description: &str) -> Option<PluginKey> {
+    pub(crate) fn owner(&self, kind: Perilog, description: &str) -> Option<PluginKey> {
         let owned = |owned: &&Owned| owned.kind == kind && *owned.description == *description;
         self.owners.iter().find(owned).map(|owned| owned.plugin)
     }
 
     /// Makes a plugin the one that will finish a perilog.
-    pub(in crate::engine) fn own(&mut self, plugin: PluginKey, kind: Perilog, description: &str) {
+    pub(crate) fn own(&mut self, plugin: PluginKey, kind: Perilog, description: &str) {
         self.owners.push(Owned { plugin, kind, description: description.into() });
     }
 
     /// Ends the ownership of a perilog; returns whether the plugin owned it.
-    pub(in crate::engine) fn disown(
-        &mut self,
-        plugin: PluginKey,
-        kind: Perilog,
-        description: &str,
-    ) -> bool {
+    pub(crate) fn disown(&mut self, plugin: PluginKey, kind: Perilog, description: &str) -> bool {
         let index = self.owners.iter().position(|owned| {
             owned.plugin == plugin && owned.kind == kind && *owned.description == *description
         });
@@ -99,13 +94,13 @@ impl Perilogs {
     }
 
     /// Ends the ownership of all perilogs of these plugins, and returns them.
-    pub(in crate::engine) fn disown_all(&mut self, plugins: &[PluginKey]) -> Vec<Owned> {
+    pub(crate) fn disown_all(&mut self, plugins: &[PluginKey]) -> Vec<Owned> {
         self.owners.extract_if(.., |owned| plugins.contains(&owned.plugin)).collect()
     }
 }
 
 /// The names of the events that start and finish a perilog.
-pub(in crate::engine) trait PerilogEvents {
+pub(crate) trait PerilogEvents {
     fn start_event(self) -> &'static str;
     fn finish_event(self) -> &'static str;
 }

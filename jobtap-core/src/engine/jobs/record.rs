@@ -24,40 +24,40 @@ use crate::resource::ResourceSet;
 /// What follows from the eventlog is changed by [`apply`](Self::apply) alone, so that a job is the
 /// same after a restart. The rest is about the present run of the manager.
 #[derive(Debug)]
-pub(in crate::engine) struct Record {
+pub(crate) struct Record {
     /// The job as plugins see it. From the eventlog.
-    pub(in crate::engine) job: Job,
-    pub(in crate::engine) admission: Admission,
-    pub(in crate::engine) posted: PostedEvents,
-    pub(in crate::engine) lines: LogLines,
+    pub(crate) job: Job,
+    pub(crate) admission: Admission,
+    pub(crate) posted: PostedEvents,
+    pub(crate) lines: LogLines,
     /// From the eventlog, but for the owners.
-    pub(in crate::engine) perilogs: Perilogs,
+    pub(crate) perilogs: Perilogs,
     /// Which plugin will remove a dependency, by its description.
-    pub(in crate::engine) dependency_owners: ThinVec<(Box<str>, PluginKey)>,
-    pub(in crate::engine) async_work: AsyncWork,
+    pub(crate) dependency_owners: ThinVec<(Box<str>, PluginKey)>,
+    pub(crate) async_work: AsyncWork,
     /// From the eventlog.
-    pub(in crate::engine) set_flags: SetFlags,
+    pub(crate) set_flags: SetFlags,
     /// From the eventlog, but for what was lost.
-    pub(in crate::engine) holding: Holding,
-    pub(in crate::engine) execution: Execution,
+    pub(crate) holding: Holding,
+    pub(crate) execution: Execution,
     /// Plugins that receive the job's events.
-    pub(in crate::engine) subscribers: ThinVec<PluginKey>,
+    pub(crate) subscribers: ThinVec<PluginKey>,
     /// From the eventlog.
-    pub(in crate::engine) times: Times,
+    pub(crate) times: Times,
     /// From the eventlog.
-    pub(in crate::engine) wait_status: Option<i32>,
+    pub(crate) wait_status: Option<i32>,
     /// The exception that listings show: the most severe one, and of several the first. From the
     /// eventlog.
-    pub(in crate::engine) exception: Unread<Option<Arc<EventEntry>>>,
+    pub(crate) exception: Unread<Option<Arc<EventEntry>>>,
     /// The data of plugins on the job, by plugin.
-    pub(in crate::engine) data: Unread<Map<String, Value>>,
+    pub(crate) data: Unread<Map<String, Value>>,
     /// The queue whose counts include the job.
-    pub(in crate::engine) counted_in: Option<Arc<str>>,
+    pub(crate) counted_in: Option<Arc<str>>,
 }
 
 /// Whether the job has passed the gates of its submission.
 #[derive(Debug)]
-pub(in crate::engine) enum Admission {
+pub(crate) enum Admission {
     /// Not yet. Nothing of it is stored or shown before it has.
     Pending(HeldBack),
     /// It was refused. Only `job.destroy` still sees it, and nothing of it is stored.
@@ -68,51 +68,51 @@ pub(in crate::engine) enum Admission {
 
 /// What is written and shown once a job is accepted.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct HeldBack {
-    pub(in crate::engine) writes: Vec<Write>,
+pub(crate) struct HeldBack {
+    pub(crate) writes: Vec<Write>,
     /// Its events, for watchers of all jobs.
-    pub(in crate::engine) published: Vec<Effect>,
+    pub(crate) published: Vec<Effect>,
 }
 
 /// The events of a job that are posted and not applied yet.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct PostedEvents {
-    pub(in crate::engine) queue: VecDeque<EventEntry>,
+pub(crate) struct PostedEvents {
+    pub(crate) queue: VecDeque<EventEntry>,
     /// An event of the job is being worked on, or is on the agenda. What is posted meanwhile waits.
-    pub(in crate::engine) busy: bool,
+    pub(crate) busy: bool,
 }
 
 impl PostedEvents {
     /// Whether an event of this name waits to be applied.
-    pub(in crate::engine) fn contains(&self, name: &str) -> bool {
+    pub(crate) fn contains(&self, name: &str) -> bool {
         self.queue.iter().any(|entry| entry.name == name)
     }
 }
 
 /// The number of lines in each of the job's logs, which is the sequence number of the next one.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in crate::engine) struct LogLines {
-    pub(in crate::engine) main: u64,
-    pub(in crate::engine) exec: u64,
+pub(crate) struct LogLines {
+    pub(crate) main: u64,
+    pub(crate) exec: u64,
 }
 
 /// What `set-flags` events have set, beside the flags that the job itself has.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in crate::engine) struct SetFlags {
+pub(crate) struct SetFlags {
     /// A plugin gives the job its resources; the scheduler leaves it alone.
-    pub(in crate::engine) alloc_bypass: bool,
+    pub(crate) alloc_bypass: bool,
     /// Only the instance's owner may change the jobspec.
-    pub(in crate::engine) immutable: bool,
+    pub(crate) immutable: bool,
 }
 
 impl Record {
     /// A submission that has not passed its gates.
-    pub(in crate::engine) fn submitted(id: JobId, jobspec: Jobspec) -> Self {
+    pub(crate) fn submitted(id: JobId, jobspec: Jobspec) -> Self {
         Self::new(id, jobspec, Admission::Pending(HeldBack::default()))
     }
 
     /// A job from the store, before its eventlog is replayed.
-    pub(in crate::engine) fn stored(id: JobId, jobspec: Jobspec) -> Self {
+    pub(crate) fn stored(id: JobId, jobspec: Jobspec) -> Self {
         Self::new(id, jobspec, Admission::Accepted)
     }
 
@@ -154,12 +154,12 @@ impl Record {
     }
 
     /// Whether the job was accepted. Before that, clients cannot know of it.
-    pub(in crate::engine) fn is_accepted(&self) -> bool {
+    pub(crate) fn is_accepted(&self) -> bool {
         matches!(self.admission, Admission::Accepted)
     }
 
     /// Gives back memory that only a job at work needs. A hundred thousand jobs may be pending.
-    pub(in crate::engine) fn shrink(&mut self) {
+    pub(crate) fn shrink(&mut self) {
         self.job.jobspec.close();
         if self.posted.queue.is_empty() {
             self.posted.queue = VecDeque::new();
@@ -167,22 +167,22 @@ impl Record {
     }
 
     /// Whether no event and no asynchronous handler is at work on the job.
-    pub(in crate::engine) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         !self.posted.busy && self.posted.queue.is_empty() && self.async_work.is_empty()
     }
 
     /// Whether an event of this name is in the log or waits to be applied.
-    pub(in crate::engine) fn has_event(&self, name: &str) -> bool {
+    pub(crate) fn has_event(&self, name: &str) -> bool {
         self.job.event_posted(name) || self.posted.contains(name)
     }
 
     /// What the job holds of its R.
-    pub(in crate::engine) fn held(&self) -> Option<&ResourceSet> {
+    pub(crate) fn held(&self) -> Option<&ResourceSet> {
         self.holding.of(self.job.resources.as_deref())
     }
 
     /// How the job came out; `None` until it is inactive.
-    pub(in crate::engine) fn result(&self) -> Option<JobResult> {
+    pub(crate) fn result(&self) -> Option<JobResult> {
         if self.job.state != State::Inactive {
             return None;
         }

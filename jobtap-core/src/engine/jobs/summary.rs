@@ -24,7 +24,7 @@ use crate::jobspec::Jobspec;
 /// Why a summary cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(in crate::engine) struct SummaryError(String);
+pub(crate) struct SummaryError(String);
 
 /// The version of this form. A summary of another version is not read; the eventlog is replayed.
 const FORM: u32 = 1;
@@ -89,7 +89,7 @@ fn map(map: &Map<String, Value>) -> Option<Box<RawValue>> {
 }
 
 /// Writes the summary of an inactive job.
-pub(in crate::engine) fn write(record: &Record) -> String {
+pub(crate) fn write(record: &Record) -> String {
     let job = &record.job;
     let jobspec = raw(job.jobspec.text().to_owned());
     let summary = Summary {
@@ -132,7 +132,7 @@ fn object(text: &str) -> Map<String, Value> {
 }
 
 /// Reads a summary.
-pub(in crate::engine) fn read(id: JobId, text: &str) -> Result<Record, SummaryError> {
+pub(crate) fn read(id: JobId, text: &str) -> Result<Record, SummaryError> {
     let broken = |what: &str, error: &dyn std::fmt::Display| {
         SummaryError(format!("summary: {what}: {error}"))
     };
@@ -172,7 +172,7 @@ pub(in crate::engine) fn read(id: JobId, text: &str) -> Result<Record, SummaryEr
 
 /// Describes where a summary differs from what the job's eventlog says; for tests, which compare them
 /// at every restart.
-pub(in crate::engine) fn difference(record: &Record, summary: &str) -> Option<String> {
+pub(crate) fn difference(record: &Record, summary: &str) -> Option<String> {
     let mut read = match read(record.job.id, summary) {
         Ok(read) => read,
         Err(error) => return Some(error.to_string()),

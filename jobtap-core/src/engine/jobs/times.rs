@@ -6,20 +6,20 @@ use crate::job::{State, Timestamp};
 
 /// The times at which a job entered its states, and at which its tasks started.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(in crate::engine) struct Times {
-    pub(in crate::engine) depend: Moment,
-    pub(in crate::engine) priority: Moment,
-    pub(in crate::engine) sched: Moment,
-    pub(in crate::engine) run: Moment,
+pub(crate) struct Times {
+    pub(crate) depend: Moment,
+    pub(crate) priority: Moment,
+    pub(crate) sched: Moment,
+    pub(crate) run: Moment,
     /// When the tasks were started. Prologs can delay that after the entry of RUN.
-    pub(in crate::engine) start: Moment,
-    pub(in crate::engine) cleanup: Moment,
-    pub(in crate::engine) inactive: Moment,
+    pub(crate) start: Moment,
+    pub(crate) cleanup: Moment,
+    pub(crate) inactive: Moment,
 }
 
 impl Times {
     /// Notes that the job has entered a state.
-    pub(in crate::engine) fn enter(&mut self, state: State, at: Timestamp) {
+    pub(crate) fn enter(&mut self, state: State, at: Timestamp) {
         match state {
             State::New => {}
             State::Depend => self.depend = at.into(),
@@ -33,14 +33,14 @@ impl Times {
     }
 
     /// The times as seconds, in the order of the fields.
-    pub(in crate::engine) fn to_seconds(self) -> [Option<f64>; 7] {
+    pub(crate) fn to_seconds(self) -> [Option<f64>; 7] {
         let Self { depend, priority, sched, run, start, cleanup, inactive } = self;
         [depend, priority, sched, run, start, cleanup, inactive]
             .map(|moment| moment.get().map(Timestamp::as_secs))
     }
 
     /// The inverse of [`to_seconds`](Self::to_seconds).
-    pub(in crate::engine) fn from_seconds(times: [Option<f64>; 7]) -> Self {
+    pub(crate) fn from_seconds(times: [Option<f64>; 7]) -> Self {
         let [depend, priority, sched, run, start, cleanup, inactive] =
             times.map(|time| time.map(|at| Timestamp::from_secs(at).into()).unwrap_or_default());
         Self { depend, priority, sched, run, start, cleanup, inactive }
@@ -49,13 +49,13 @@ impl Times {
 
 /// A time that may not be known yet, in half the size of an `Option<Timestamp>`.
 #[derive(Clone, Copy, PartialEq)]
-pub(in crate::engine) struct Moment(Timestamp);
+pub(crate) struct Moment(Timestamp);
 
 impl Moment {
     const UNKNOWN: Self = Self(Timestamp::from_secs(f64::NEG_INFINITY));
 
     /// The time, if it is known.
-    pub(in crate::engine) fn get(self) -> Option<Timestamp> {
+    pub(crate) fn get(self) -> Option<Timestamp> {
         (self != Self::UNKNOWN).then_some(self.0)
     }
 

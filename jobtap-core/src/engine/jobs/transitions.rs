@@ -19,16 +19,16 @@ use crate::resource::Idset;
 
 /// What an event did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::engine) struct Applied {
+pub(crate) struct Applied {
     /// The state before, if it has changed.
-    pub(in crate::engine) left: Option<State>,
+    pub(crate) left: Option<State>,
     /// The event is a fatal exception that ends the job.
-    pub(in crate::engine) fatal: bool,
+    pub(crate) fatal: bool,
 }
 
 /// Why an event cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(in crate::engine) enum ApplyError {
+pub(crate) enum ApplyError {
     #[error("first event is {0} not submit")]
     FirstEvent(String),
     #[error("eventlog v{0} is unsupported")]
@@ -44,7 +44,7 @@ fn refuse(entry: &EventEntry, reason: impl Into<String>) -> ApplyError {
 impl Record {
     /// Whether an event was posted for a state that the job has left meanwhile. It would change
     /// nothing, so it is not logged.
-    pub(in crate::engine) fn is_obsolete(&self, name: &str) -> bool {
+    pub(crate) fn is_obsolete(&self, name: &str) -> bool {
         let state = self.job.state;
         match name {
             "dependency-add" | "dependency-remove" => !matches!(state, State::New | State::Depend),
@@ -59,10 +59,7 @@ impl Record {
     }
 
     /// Applies one event.
-    pub(in crate::engine) fn apply(
-        &mut self,
-        entry: &Arc<EventEntry>,
-    ) -> Result<Applied, ApplyError> {
+    pub(crate) fn apply(&mut self, entry: &Arc<EventEntry>) -> Result<Applied, ApplyError> {
         let before = self.job.state;
         if before == State::New && !self.job.posted.has("submit") && entry.name != "submit" {
             return Err(ApplyError::FirstEvent(entry.name.to_string()));

@@ -12,23 +12,23 @@ use crate::job::{Flags, JobId, WaitStatus};
 
 /// The waiters, and the jobs that can be waited for.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Waits {
+pub(crate) struct Waits {
     /// How many active jobs can be waited for.
-    pub(in crate::engine) waitable: usize,
+    pub(crate) waitable: usize,
     /// How inactive jobs came out that no client has waited for yet.
-    pub(in crate::engine) zombies: BTreeMap<JobId, Value>,
+    pub(crate) zombies: BTreeMap<JobId, Value>,
     /// The waiters for a certain job.
-    pub(in crate::engine) by_id: FxHashMap<JobId, ReplyTo>,
+    pub(crate) by_id: FxHashMap<JobId, ReplyTo>,
     /// The waiters for any job, in the order in which they came.
-    pub(in crate::engine) any: BTreeMap<u64, ReplyTo>,
+    pub(crate) any: BTreeMap<u64, ReplyTo>,
     /// What each of both waits for.
     awaited: FxHashMap<ReplyTo, Awaited>,
     /// How many waiters for any job came so far.
     arrivals: u64,
     /// The waiters until no job is active.
-    pub(in crate::engine) drain: BTreeSet<ReplyTo>,
+    pub(crate) drain: BTreeSet<ReplyTo>,
     /// The waiters until no job runs.
-    pub(in crate::engine) idle: BTreeSet<ReplyTo>,
+    pub(crate) idle: BTreeSet<ReplyTo>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +40,7 @@ enum Awaited {
 
 impl Waits {
     /// Removes a waiter whose client has gone.
-    pub(in crate::engine) fn abandon(&mut self, reply: ReplyTo) {
+    pub(crate) fn abandon(&mut self, reply: ReplyTo) {
         match self.awaited.remove(&reply) {
             Some(Awaited::Job(id)) => drop(self.by_id.remove(&id)),
             Some(Awaited::Any(number)) => drop(self.any.remove(&number)),
@@ -50,19 +50,19 @@ impl Waits {
         self.idle.remove(&reply);
     }
 
-    pub(in crate::engine) fn insert_for(&mut self, id: JobId, reply: ReplyTo) {
+    pub(crate) fn insert_for(&mut self, id: JobId, reply: ReplyTo) {
         self.by_id.insert(id, reply);
         self.awaited.insert(reply, Awaited::Job(id));
     }
 
-    pub(in crate::engine) fn insert_for_any(&mut self, reply: ReplyTo) {
+    pub(crate) fn insert_for_any(&mut self, reply: ReplyTo) {
         self.arrivals += 1;
         self.any.insert(self.arrivals, reply);
         self.awaited.insert(reply, Awaited::Any(self.arrivals));
     }
 
     /// Takes the waiter that gets this job: the one for this very job, or else the first one for any.
-    pub(in crate::engine) fn take(&mut self, id: JobId) -> Option<ReplyTo> {
+    pub(crate) fn take(&mut self, id: JobId) -> Option<ReplyTo> {
         let first = |any: &mut BTreeMap<_, _>| any.pop_first().map(|(_, reply)| reply);
         let reply = self.by_id.remove(&id).or_else(|| first(&mut self.any))?;
         self.awaited.remove(&reply);
@@ -70,14 +70,14 @@ impl Waits {
     }
 
     /// Takes the last waiter for any job.
-    pub(in crate::engine) fn take_last(&mut self) -> Option<ReplyTo> {
+    pub(crate) fn take_last(&mut self) -> Option<ReplyTo> {
         let (_, reply) = self.any.pop_last()?;
         self.awaited.remove(&reply);
         Some(reply)
     }
 
     /// Takes all waiters.
-    pub(in crate::engine) fn take_all(&mut self) -> Vec<ReplyTo> {
+    pub(crate) fn take_all(&mut self) -> Vec<ReplyTo> {
         self.awaited.clear();
         let by_id = std::mem::take(&mut self.by_id).into_values();
         let any = std::mem::take(&mut self.any).into_values();
@@ -86,19 +86,19 @@ impl Waits {
     }
 
     /// Counts a restored job that is inactive, if it can be waited for.
-    pub(in crate::engine) fn restore_inactive(&mut self, record: &Record) {
+    pub(crate) fn restore_inactive(&mut self, record: &Record) {
         if is_waitable(record) {
             self.zombies.insert(record.job.id, ending(record));
         }
     }
 }
 
-pub(in crate::engine) fn is_waitable(record: &Record) -> bool {
+pub(crate) fn is_waitable(record: &Record) -> bool {
     record.job.flags.contains(Flags::WAITABLE)
 }
 
 /// How a job came out, as the response to `job-manager.wait`.
-pub(in crate::engine) fn ending(record: &Record) -> Value {
+pub(crate) fn ending(record: &Record) -> Value {
     let job = &record.job;
     let (success, text) = match job.end_event.as_deref() {
         Some(end) if end.name == "finish" => {

@@ -15,7 +15,7 @@ use crate::job::{JobId, State};
 use crate::topic::TopicId;
 
 /// Does what a job's state asks for.
-pub(in crate::engine) fn act(core: &mut Core, id: JobId) {
+pub(crate) fn act(core: &mut Core, id: JobId) {
     match core.jobs.state(id) {
         None | Some(State::New) => {}
         Some(State::Depend) => act_in_depend(core, id),
@@ -101,6 +101,7 @@ fn act_in_inactive(core: &mut Core, id: JobId) {
     async_work::abort_all(&mut core.jobs, id);
     // An update whose validation is still awaited.
     core.plugins.refuse_suspended(&mut core.agenda, id, "job is inactive");
+    // Once only: the action can run again.
     if core.jobs.active.remove(&id) {
         core.jobs.inactive.add(id, end);
         waits::end(core, id);
@@ -109,7 +110,7 @@ fn act_in_inactive(core: &mut Core, id: JobId) {
 }
 
 /// Calls `job.inactive-add`, then `job.destroy`.
-pub(in crate::engine) fn show_inactive(core: &mut Core, id: JobId) {
+pub(crate) fn show_inactive(core: &mut Core, id: JobId) {
     core.touch(id);
     core.notify(TopicId::JobDestroy, id, Cause::None);
     core.notify(TopicId::JobInactiveAdd, id, Cause::None);

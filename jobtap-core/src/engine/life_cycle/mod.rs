@@ -35,6 +35,7 @@ pub(super) fn apply_next(core: &mut Core, id: JobId) {
         return core.touch(id);
     };
     entry.timestamp = core.clock.in_order(entry.timestamp);
+    // First, so that it is done last: everything that follows from this event comes before the next one.
     core.agenda.push(Work::ApplyNextEvent(id));
     if record.is_obsolete(&entry.name) {
         let text = format!("{id}: dropped {}: the job has gone on", entry.name);
@@ -60,6 +61,7 @@ fn follow(core: &mut Core, id: JobId, entry: &Arc<EventEntry>, applied: Applied)
         }
         return show_subscribers(core, id, entry);
     }
+    // Logged before any plugin sees it, so that the log is in the order of causes.
     core.append(id, Log::Main, entry);
     follow_in_parts(core, id, entry, applied);
     core.agenda.push(Work::Act(id));

@@ -12,7 +12,7 @@ const ECHILD: i32 = 10;
 const ENOSYS: i32 = 38;
 
 /// Refuses the waiters for which no job is left: each waiter takes one job.
-pub(in crate::engine) fn refuse_excess(core: &mut Core) {
+pub(crate) fn refuse_excess(core: &mut Core) {
     while core.waits.any.len() + core.waits.by_id.len() > core.waits.waitable {
         let Some(waiter) = core.waits.take_last() else {
             return;
@@ -23,21 +23,21 @@ pub(in crate::engine) fn refuse_excess(core: &mut Core) {
 }
 
 /// Refuses all waiters, since the manager ends.
-pub(in crate::engine) fn refuse_all(core: &mut Core) {
+pub(crate) fn refuse_all(core: &mut Core) {
     for waiter in core.waits.take_all() {
         core.reply(waiter, Err(RequestError::new(ENOSYS, "job-manager is unloading")));
     }
 }
 
 /// Counts a job that is active from now on, if it can be waited for.
-pub(in crate::engine) fn begin(core: &mut Core, id: JobId) {
+pub(crate) fn begin(core: &mut Core, id: JobId) {
     if core.jobs.get(id).is_some_and(is_waitable) {
         core.waits.waitable += 1;
     }
 }
 
 /// Answers the waiter for a job that has become inactive, or keeps its ending for a later one.
-pub(in crate::engine) fn end(core: &mut Core, id: JobId) {
+pub(crate) fn end(core: &mut Core, id: JobId) {
     let Some(ending) = waitable_ending(&core.jobs, id) else {
         return;
     };
@@ -55,7 +55,7 @@ fn waitable_ending(jobs: &Jobs, id: JobId) -> Option<Value> {
 }
 
 /// Answers the `drain` and `idle` requests if there is nothing left to wait for.
-pub(in crate::engine) fn answer_idle(core: &mut Core) {
+pub(crate) fn answer_idle(core: &mut Core) {
     if core.waits.drain.is_empty() && core.waits.idle.is_empty() {
         return;
     }

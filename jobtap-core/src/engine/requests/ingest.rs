@@ -22,22 +22,22 @@ const FROBNICATORS: [&str; 2] = ["defaults", "constraints"];
 const VALIDATORS: [&str; 4] = ["jobspec", "schema", "feasibility", "require-instance"];
 
 /// What concerns submissions alone.
-pub(in crate::engine) struct Submissions {
+pub(crate) struct Submissions {
     /// The changes and checks before any plugin sees a submission.
-    pub(in crate::engine) ingest: Ingest,
+    pub(crate) ingest: Ingest,
     /// The requests that wait until their job has passed the gates.
-    pub(in crate::engine) submitters: FxHashMap<JobId, ReplyTo>,
+    pub(crate) submitters: FxHashMap<JobId, ReplyTo>,
 }
 
 impl Submissions {
-    pub(in crate::engine) fn new(ingest: Ingest) -> Self {
+    pub(crate) fn new(ingest: Ingest) -> Self {
         Self { ingest, submitters: FxHashMap::default() }
     }
 }
 
 /// The chosen changes and checks.
 #[derive(Debug)]
-pub(in crate::engine) struct Ingest {
+pub(crate) struct Ingest {
     defaults: bool,
     constraints: bool,
     feasibility: bool,
@@ -96,7 +96,7 @@ impl Ingest {
     ///
     /// # Errors
     /// For unknown plugins and values of a wrong type; the text names the key.
-    pub(in crate::engine) fn read(config: &Value) -> Result<Self, String> {
+    pub(crate) fn read(config: &Value) -> Result<Self, String> {
         let frobnicator = Stage::read(config, "ingest.frobnicator")?;
         let validator = Stage::read(config, "ingest.validator")?;
         let changes = frobnicator.chosen(&FROBNICATORS, &FROBNICATORS)?;

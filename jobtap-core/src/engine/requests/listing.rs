@@ -44,13 +44,13 @@ pub enum Listed {
 }
 
 /// The user and state of a job; `None` if clients cannot know of it.
-pub(in crate::engine) fn brief(core: &Core, id: JobId) -> Option<JobBrief> {
+pub(crate) fn brief(core: &Core, id: JobId) -> Option<JobBrief> {
     let record = core.jobs.get(id).filter(|record| record.is_accepted())?;
     Some(JobBrief { userid: record.job.userid, state: record.job.state })
 }
 
 /// `job-list.list`: `{"jobs":[..]}`.
-pub(in crate::engine) fn list(core: &Core, payload: &Value) -> Result<Value, RequestError> {
+pub(crate) fn list(core: &Core, payload: &Value) -> Result<Value, RequestError> {
     let mut listing = begin(core, payload)?;
     let mut jobs = Vec::new();
     loop {
@@ -63,11 +63,12 @@ pub(in crate::engine) fn list(core: &Core, payload: &Value) -> Result<Value, Req
 }
 
 /// Begins a listing: pending jobs by priority, then running ones by start, then inactive ones by end.
-pub(in crate::engine) fn begin(core: &Core, payload: &Value) -> Result<Listing, RequestError> {
+pub(crate) fn begin(core: &Core, payload: &Value) -> Result<Listing, RequestError> {
     let selection = Selection::read(payload)?;
     // Which of them are selected is found out one by one: a constraint may be long.
     let mut active: Vec<(_, JobId)> =
         core.jobs.records().map(|record| (order(record), record.job.id)).collect();
+    // Times are never NaN; if one were, its job would only be in a wrong place.
     active.sort_by(|(a, _), (b, _)| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
     let active = active.into_iter().map(|(_, id)| id).collect::<Vec<_>>().into_iter();
     let left = selection.at_most();
@@ -75,7 +76,7 @@ pub(in crate::engine) fn begin(core: &Core, payload: &Value) -> Result<Listing, 
 }
 
 /// The next step of a listing. Each job is listed once, as it is at its turn, if it is selected then.
-pub(in crate::engine) fn next(core: &Core, listing: &mut Listing) -> Listed {
+pub(crate) fn next(core: &Core, listing: &mut Listing) -> Listed {
     if listing.left == 0 {
         return Listed::End;
     }
@@ -146,12 +147,12 @@ fn order(record: &Record) -> (u8, f64, u64) {
 }
 
 /// The ids of all accepted active jobs, in order.
-pub(in crate::engine) fn active_ids(core: &Core) -> Vec<JobId> {
+pub(crate) fn active_ids(core: &Core) -> Vec<JobId> {
     core.jobs.active_where(Record::is_accepted)
 }
 
 /// `job-list.list-id`: `{"job":{..}}`.
-pub(in crate::engine) fn list_id(core: &Core, id: JobId) -> Result<Value, RequestError> {
+pub(crate) fn list_id(core: &Core, id: JobId) -> Result<Value, RequestError> {
     let record = core.known(id, ENOENT, "")?;
     Ok(json!({ "job": attributes(core, record) }))
 }

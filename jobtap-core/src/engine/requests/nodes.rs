@@ -194,7 +194,7 @@ fn remove_reservation(core: &mut Core, id: u64) -> Result<(), RequestError> {
 }
 
 /// `resource.status`: all resources, and the state of the nodes.
-pub(in crate::engine) fn status(alloc: &Allocation, now: Timestamp) -> Value {
+pub(crate) fn status(alloc: &Allocation, now: Timestamp) -> Value {
     let nodes = &alloc.nodes;
     json!({
         "R": r(&nodes.inventory),
@@ -210,7 +210,7 @@ pub(in crate::engine) fn status(alloc: &Allocation, now: Timestamp) -> Value {
 }
 
 /// `sched.resource-status`: what the scheduler can allocate, what of it is down, and what is allocated.
-pub(in crate::engine) fn sched_status(alloc: &Allocation) -> Value {
+pub(crate) fn sched_status(alloc: &Allocation) -> Value {
     let all = alloc.pool.all();
     let down = all.with_ranks(alloc.pool.down());
     json!({ "all": r(all), "down": r(&down), "allocated": r(&alloc.pool.allocated()) })

@@ -128,6 +128,8 @@ fn path(plugin: &Instance) -> String {
 /// It is shown to the plugins in load order. The first refusal ends that, and the configuration stays
 /// as it was; plugins before that one have seen the new one.
 pub(super) fn configure(core: &mut Core, config: Value) -> Result<(), RequestError> {
+    // Everything that can be refused without a plugin is read first, so that plugins see a configuration
+    // that the manager itself accepts.
     let queues = Queues::read(&config).map_err(|error| invalid(error.to_string()))?;
     let alloc_queues = AllocQueues::new(&queues, &core.plugins.registry).map_err(invalid)?;
     stop_at_restart(&config).map_err(|error| invalid(error.0))?;
@@ -171,7 +173,7 @@ fn read_and_show(core: &mut Core, before: &Value) -> Result<Vec<crate::host::Plu
 }
 
 /// What the handlers of all plugins, or of one, did so far.
-pub(in crate::engine) fn stats(
+pub(crate) fn stats(
     plugins: &Plugins,
     name: Option<&str>,
 ) -> Result<Vec<(String, Vec<HandlerStats>)>, RequestError> {
@@ -183,7 +185,7 @@ pub(in crate::engine) fn stats(
 }
 
 /// The JSON Schema of a linked plugin's own configuration; null when it takes none.
-pub(in crate::engine) fn schema(plugins: &Plugins, name: &str) -> Result<Value, RequestError> {
+pub(crate) fn schema(plugins: &Plugins, name: &str) -> Result<Value, RequestError> {
     let name = name.strip_suffix(".so").unwrap_or(name);
     let linked = plugins.registry.find(name).ok_or_else(|| {
         let text = format!("{name}: no plugin of this name is linked into this manager");

@@ -92,6 +92,7 @@ fn purge(core: &mut Core, ids: &[JobId]) {
     // In reverse: the agenda is a stack.
     for &id in ids.iter().rev() {
         core.jobs.count_purged(id);
+        // The keys go at once, the record after `job.inactive-remove`, which still sees the job.
         core.effects.writes.push(Write::Remove { id });
         core.agenda.push(Work::RemoveRecord(id));
         core.notify(TopicId::JobInactiveRemove, id, Cause::None);
@@ -103,7 +104,7 @@ fn purge(core: &mut Core, ids: &[JobId]) {
 }
 
 /// Takes over the limits from the configuration.
-pub(in crate::engine) fn read_limits(core: &mut Core) -> Result<(), String> {
+pub(crate) fn read_limits(core: &mut Core) -> Result<(), String> {
     let table = core.config.get("job-manager");
     let value = |key: &str| {
         let key = key.rsplit('.').next().unwrap_or_default();
@@ -138,7 +139,7 @@ fn wrong_type(wanted: &str, value: &Value) -> String {
 }
 
 /// Sets the timer for the next purge if there are limits, and stops it if there are none.
-pub(in crate::engine) fn arm_heartbeat(core: &mut Core) {
+pub(crate) fn arm_heartbeat(core: &mut Core) {
     let inactive = &mut core.jobs.inactive;
     let limited = inactive.limits != PurgeLimits::default();
     match inactive.heartbeat {
@@ -154,7 +155,7 @@ fn set_heartbeat(core: &mut Core, after: f64) {
 }
 
 /// Purges what is beyond the configured limits.
-pub(in crate::engine) fn heartbeat(core: &mut Core) {
+pub(crate) fn heartbeat(core: &mut Core) {
     let count = purge_beyond(core, core.jobs.inactive.limits, BATCH);
     if count > 0 {
         core.log(Level::Debug, format!("purged {count} inactive jobs"));

@@ -23,7 +23,7 @@ impl From<QueueError> for RequestError {
 }
 
 /// The value of [`STOP_AT_RESTART`].
-pub(in crate::engine) fn stop_at_restart(config: &Value) -> Result<bool, StartError> {
+pub(crate) fn stop_at_restart(config: &Value) -> Result<bool, StartError> {
     match config.pointer("/job-manager/stop-queues-on-restart") {
         None => Ok(false),
         Some(Value::Bool(stop)) => Ok(*stop),
@@ -69,14 +69,14 @@ pub(super) fn start(
 
 /// Stores a checkpoint with the effects of this input, since what is acknowledged must outlive a
 /// crash.
-pub(in crate::engine) fn checkpoint(core: &mut Core) {
+pub(crate) fn checkpoint(core: &mut Core) {
     let write = checkpoint_of(&core.jobs, &core.alloc.queues);
     core.effects.writes.push(write);
 }
 
 /// What a restart must know beside the jobs' own keys: the greatest job id, and the state of the
 /// queues.
-pub(in crate::engine) fn checkpoint_of(jobs: &Jobs, queues: &Queues) -> Write {
+pub(crate) fn checkpoint_of(jobs: &Jobs, queues: &Queues) -> Write {
     let max_jobid = jobs.newest_id.map_or(0, JobId::as_u64);
     let queue = queues.checkpoint();
     let value = json!({ "version": VERSION, "max_jobid": max_jobid, "queue": queue });
@@ -84,15 +84,12 @@ pub(in crate::engine) fn checkpoint_of(jobs: &Jobs, queues: &Queues) -> Write {
 }
 
 /// `job-manager.queue-list`: `{"queues":[NAME,..]}`, empty for the anonymous queue.
-pub(in crate::engine) fn names(alloc: &Allocation) -> Value {
+pub(crate) fn names(alloc: &Allocation) -> Value {
     json!({ "queues": alloc.queues.iter().filter_map(|q| q.name()).collect::<Vec<_>>() })
 }
 
 /// `job-manager.queue-status`: the status object of RFC 33 of one queue.
-pub(in crate::engine) fn status(
-    alloc: &Allocation,
-    name: Option<&str>,
-) -> Result<Value, RequestError> {
+pub(crate) fn status(alloc: &Allocation, name: Option<&str>) -> Result<Value, RequestError> {
     Ok(Value::Object(status_of(alloc, &alloc.queues.lookup(name)?)))
 }
 
@@ -108,7 +105,7 @@ fn status_of(alloc: &Allocation, queue: &Queue<'_>) -> Map<String, Value> {
 
 /// `job-manager.alloc-query`: `{"queue_length","alloc_pending","running"}`. The scheduler looks at all
 /// jobs that wait for resources, so that none is queued in front of it.
-pub(in crate::engine) fn alloc_query(core: &Core) -> Value {
+pub(crate) fn alloc_query(core: &Core) -> Value {
     let running = core.jobs.counts.all.count(&[State::Run, State::Cleanup]);
     let pending = core.alloc.alloc_queues.len();
     json!({ "queue_length": 0, "alloc_pending": pending, "running": running })
@@ -116,7 +113,7 @@ pub(in crate::engine) fn alloc_query(core: &Core) -> Value {
 
 /// `job-manager.queue-overview`: `{"queues":[{..}]}`, each queue with its status, defaults, limits,
 /// scheduler and resources, in the order of their names.
-pub(in crate::engine) fn overview(alloc: &Allocation) -> Value {
+pub(crate) fn overview(alloc: &Allocation) -> Value {
     let allocated = alloc.pool.allocated();
     let one = |queue: Queue<'_>| overview_of(alloc, &queue, &allocated);
     json!({ "queues": alloc.queues.iter().map(one).collect::<Vec<_>>() })

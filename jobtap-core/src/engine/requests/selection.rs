@@ -9,7 +9,7 @@ use crate::resource::{self, Hostlist, Idset};
 
 /// The payload of a listing.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Selection {
+pub(crate) struct Selection {
     constraint: Option<Constraint>,
     /// Only active jobs, and those that became inactive after this time.
     since: f64,
@@ -47,7 +47,7 @@ fn invalid(text: impl Into<String>) -> RequestError {
 }
 
 impl Selection {
-    pub(in crate::engine) fn read(payload: &Value) -> Result<Self, RequestError> {
+    pub(crate) fn read(payload: &Value) -> Result<Self, RequestError> {
         let constraint = match payload.get("constraint") {
             None | Some(Value::Null) => None,
             Some(Value::Object(table)) if table.is_empty() => None,
@@ -61,22 +61,22 @@ impl Selection {
     }
 
     /// How many jobs are listed at most.
-    pub(in crate::engine) fn at_most(&self) -> usize {
+    pub(crate) fn at_most(&self) -> usize {
         if self.max_entries == 0 { usize::MAX } else { self.max_entries }
     }
 
     /// Whether a job that became inactive at this time can be selected.
-    pub(in crate::engine) fn is_since(&self, end: Timestamp) -> bool {
+    pub(crate) fn is_since(&self, end: Timestamp) -> bool {
         self.since <= 0.0 || end.as_secs() > self.since
     }
 
     /// Whether an inactive job matches, as far as its brief says.
-    pub(in crate::engine) fn matches_brief(&self, brief: &Brief) -> Option<bool> {
+    pub(crate) fn matches_brief(&self, brief: &Brief) -> Option<bool> {
         self.constraint.as_ref().map_or(Some(true), |constraint| constraint.matches_brief(brief))
     }
 
     /// Whether a job is selected.
-    pub(in crate::engine) fn matches(&self, record: &Record) -> bool {
+    pub(crate) fn matches(&self, record: &Record) -> bool {
         let old = record.times.inactive.get().is_some_and(|time| time.as_secs() <= self.since);
         let listed = record.is_accepted() && !(self.since > 0.0 && old);
         listed && self.constraint.as_ref().is_none_or(|constraint| constraint.matches(record))

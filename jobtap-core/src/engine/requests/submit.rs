@@ -70,6 +70,7 @@ fn create(core: &mut Core, submission: Submission, flags: Flags) -> Result<JobId
         submission.jobspec,
         flags,
     )?;
+    // Whole milliseconds. If the clock is set back the generator goes on from the last id.
     let elapsed = ((core.clock.now - core.clock.started_at) * 1000.0).max(0.0) as u64;
     let id = core.jobs.next_id(elapsed).map_err(|error| invalid(error.to_string()))?;
     // The environment is only in `J`: it is long, and only execution needs it.
@@ -82,7 +83,7 @@ fn create(core: &mut Core, submission: Submission, flags: Flags) -> Result<JobId
 }
 
 /// Takes a submission to its next step.
-pub(in crate::engine) fn step(core: &mut Core, id: JobId, step: SubmissionStep) {
+pub(crate) fn step(core: &mut Core, id: JobId, step: SubmissionStep) {
     match step {
         SubmissionStep::Create => gate(core, id, TopicId::JobCreate, SubmissionStep::Validate),
         SubmissionStep::Validate => {
@@ -119,7 +120,7 @@ fn ask_dependency(core: &mut Core, id: JobId, index: usize) {
 }
 
 /// Handles the end of a gate: all of its handlers were called.
-pub(in crate::engine) fn finish_gate(core: &mut Core, frame: Frame, next: SubmissionStep) {
+pub(crate) fn finish_gate(core: &mut Core, frame: Frame, next: SubmissionStep) {
     let id = frame.job;
     if let Some(text) = frame.refusal {
         return reject(core, id, text);
@@ -164,6 +165,7 @@ fn reject(core: &mut Core, id: JobId, text: String) {
     if let Some(record) = core.jobs.get_mut(id) {
         record.admission = Admission::Rejected;
     }
+    // Below `job.destroy`, which still sees the job.
     core.agenda.push(Work::RemoveRecord(id));
     core.notify(TopicId::JobDestroy, id, Cause::None);
 }

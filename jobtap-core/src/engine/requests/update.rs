@@ -94,7 +94,7 @@ fn ask_next(core: &mut Core, mut update: Box<JobspecUpdate>) {
 }
 
 /// Handles the end of a dispatch: all handlers of a key, or of `job.validate`, were called.
-pub(in crate::engine) fn finish_dispatch(core: &mut Core, mut frame: Frame) {
+pub(crate) fn finish_dispatch(core: &mut Core, mut frame: Frame) {
     let Some(mut update) = frame.update.take() else {
         return;
     };
@@ -115,6 +115,7 @@ pub(in crate::engine) fn finish_dispatch(core: &mut Core, mut frame: Frame) {
         return apply(core, *update);
     }
     let decision = frame.progress.outcome.decisions().update.unwrap_or_default();
+    // One plugin that wants validation is enough; so is one that wants feasibility.
     update.validated &= decision.validated;
     update.feasibility |= decision.feasibility;
     update.added.extend(decision.further);

@@ -1,11 +1,11 @@
-//! The examples of RFC 46, the words for what is wrong, and that a shape's text reads as the shape.
+//! The examples of RFC 46, each error once, and round trips.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Shape, ShapeError};
 
-/// `type:count` of each vertex, as the reference lists results.
+/// `type:count` of each vertex.
 fn brief(list: &[Value]) -> String {
     let vertex = |vertex: &Value| {
         let head = format!("{}:{}", vertex["type"].as_str().unwrap(), vertex["count"]);
@@ -26,7 +26,7 @@ fn refused(text: &str) -> String {
 }
 
 #[test]
-fn the_examples_of_the_rfc_are_read() {
+fn parses_the_examples_of_the_rfc() {
     for (text, result) in [
         ("slot=4/node", "slot:4 > node:1"),
         ("slot=3-30/node", "slot:\"3-30\" > node:1"),
@@ -68,14 +68,14 @@ fn items_are_members_of_their_vertex() {
 }
 
 #[test]
-fn the_slot_of_the_task_is_the_first_one() {
+fn the_first_slot_is_that_of_the_task() {
     assert_eq!(shape("node/slot{a}/core").slot(), Some("a"));
     assert_eq!(shape("[node/slot{a}/core;slot{b}/core]").slot(), Some("a"));
     assert_eq!(shape("core").slot(), None);
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_position() {
+fn errors_name_the_position() {
     for (text, message) in [
         ("slot", "Unexpected end of input in 'slot'"),
         ("slot/", "Unexpected end of input in 'slot/'"),
@@ -106,7 +106,7 @@ fn what_is_wrong_is_said_with_its_position() {
 
 #[test]
 fn counts_are_numbers_idsets_and_ranges() {
-    let count = |text: &str| super::count::count(text);
+    let count = |text: &str| super::count(text);
     for text in
         ["4-6,9", "2-16:2:*", "2-16:2:^", "2+", "2+:1:+", "25-133:17", "3-3", "1-3:2", "4+:3:*"]
     {
@@ -160,7 +160,7 @@ fn vertices() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn the_text_of_a_shape_reads_as_the_shape(text in vertices(), slots in 0usize..3) {
+    fn the_text_of_a_shape_round_trips(text in vertices(), slots in 0usize..3) {
         let of = |n| format!("slot{{l{n}}}/{text}");
         let text = match slots {
             0 => text,
@@ -172,7 +172,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_read_or_refused(
+    fn accepted_text_round_trips(
         text in prop_oneof!["\\PC{0,20}", "[]\\[{}/;,:=+\\-'\"x0-3. slot]{0,24}"],
     ) {
         if let Ok(shape) = text.parse::<Shape>() {

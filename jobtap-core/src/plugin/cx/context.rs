@@ -633,6 +633,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// [`CallError::Reentrant`] when a plugin that handles the topic is being called already, which
     /// includes this one; [`CallError::Topic`] when a handler fails.
     pub fn call<O: OwnTopic + WithoutJob>(&self, topic: &O) -> Result<Vec<O::Answer>, CallError> {
+        // The answers have this type: a handler of another topic of the same name fails on the payload.
         let answers = self.host().call_topic(O::NAME, None, topic)?;
         Ok(answers.into_iter().filter_map(|a| a.downcast().ok().map(|a| *a)).collect())
     }

@@ -96,6 +96,7 @@ impl Token {
     }
 
     fn end(&mut self, status: i32, failure: Option<String>) {
+        // `finish` and `fail` drop the token afterwards, which must not finish it again.
         self.open = false;
         let (job, description) = (self.job, std::mem::take(&mut self.description));
         self.remote.commands(vec![match self.kind {

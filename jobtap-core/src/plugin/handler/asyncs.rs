@@ -254,6 +254,8 @@ where
         return Ok(Outcome::default());
     }
     let job = job.id();
+    // Before the future is queued: when the host refuses, for example a prolog of a job that was started
+    // already, nothing must run.
     let outcome = T::begin(host, job, &what)?;
     let (abort, aborted) = AbortHandle::new_pair();
     let (name, seconds) = (what.clone(), policy.timeout);
@@ -273,6 +275,7 @@ where
             Ok(answer) => answer,
             Err(panic) => Err(format!("{name} panicked: {}", panic_text(&*panic))),
         };
+        // One batch, so that the job can't move on before the host knows that the work has finished.
         let mut commands = T::end(job, &name, answer);
         commands.push(Command::End { job, what: name });
         remote.commands(commands);

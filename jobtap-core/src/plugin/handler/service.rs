@@ -147,6 +147,7 @@ impl<'a, P, T: HasRequest> FromTopic<'a, P, T> for Cred {
 impl<'a, P, T: HasRequest, R: Serialize> FromTopic<'a, P, T> for Responder<R> {
     fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
         let request = request(call)?;
+        // From here on the return value of the service is not the response.
         request.taken.set(true);
         Ok(Responder {
             to: request.to,
@@ -231,6 +232,7 @@ impl<R: Serialize> Responder<R> {
 
 impl<R> Responder<R> {
     fn end(&mut self, result: Result<Value, ServiceError>) {
+        // `fail` ends the response and then drops the responder, which would end it again.
         if std::mem::take(&mut self.open) {
             self.remote.commands(vec![Command::Answer { to: self.to, result }]);
         }

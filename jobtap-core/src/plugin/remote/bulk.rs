@@ -258,6 +258,7 @@ impl BulkControl {
         for rank in state.ranks(|_| true).iter() {
             self.terminate(&mut state, rank, BulkStop::Requested);
         }
+        // Without a process that could be terminated there is no reason either, and none is late.
         if first && state.end.stopped.is_some() {
             state.end.late = state.ranks(|phase| phase == Phase::Terminated);
         }
@@ -310,6 +311,8 @@ impl BulkControl {
         let mut state = self.lock();
         for rank in ranks.iter() {
             let Some(active) = state.active.remove(&rank) else { continue };
+            // The end of the process is recorded here, without waiting for it: one that hangs in the kernel
+            // doesn't end by SIGKILL either.
             active.process.send(Signal::KILL.number());
             active.disarm();
             let status = WaitStatus::from_signal(Signal::KILL.number());
@@ -416,6 +419,7 @@ impl<P: 'static> Remote<P> {
         };
         let state = Arc::new(Mutex::new(state));
         let control = BulkControl { state, remote: self.handle().clone() };
+        // Locked until all are registered: an early end would find no others and finish the whole.
         let mut state = control.lock();
         for rank in bulk.ranks.iter() {
             let process = bulk.process.clone().env("JOBTAP_RANK", rank.to_string());
@@ -423,6 +427,7 @@ impl<P: 'static> Remote<P> {
             let lines = LineSink::new(move |text| line(rank, text));
             let started = Box::new(move || starting.started(rank));
             let mut child = self.start(process, Some(lines), Some(started));
+            // The child itself moves into the future that waits; signals go through this handle.
             let process = child.signals();
             let active = Active { process, phase: Phase::Queued, deadline: None, timer: None };
             state.active.insert(rank, active);
@@ -432,6 +437,7 @@ impl<P: 'static> Remote<P> {
                 control.ended(rank, end);
             });
         }
+        // At once for no ranks at all.
         BulkControl::finish(state);
         BulkChild { control, end }
     }

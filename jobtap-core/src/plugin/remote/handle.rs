@@ -352,6 +352,7 @@ pub(super) fn call<P: 'static>(
     work: impl FnOnce(&mut P, Cx<'_, Later<P>>) + Send + 'static,
 ) -> Work {
     Work::Call(Box::new(move |plugin, args| {
+        // It is a `P`, since the host drops work for a plugin that was removed or loaded again.
         if let Some(plugin) = plugin.downcast_mut::<P>() {
             work(plugin, Cx::new(Call::new(args)));
         }

@@ -95,6 +95,8 @@ impl<P: 'static> Remote<P> {
         lines: Option<LineSink>,
         started: Option<Started>,
     ) -> Child {
+        // Chosen here and not by the host, so that a signal can be sent before the host has started the
+        // process.
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let key = ProcessKey(NEXT.fetch_add(1, Ordering::Relaxed));
         let (sender, end) = oneshot::channel();
@@ -171,6 +173,7 @@ impl Child {
     /// When the process could not be started, or the plugin was removed.
     pub async fn wait(&mut self) -> ProcessResult {
         let result = (&mut self.end).await;
+        // After the await: a future that is dropped before must leave the process to `Drop`.
         self.ended = true;
         result.map_err(|_| Gone)?
     }

@@ -26,26 +26,26 @@ impl ConstraintError {
     }
 }
 
-/// What is wrong with a constraint object, not counting those inside of it.
+/// What is wrong with a constraint object itself, not with the constraints inside of it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConstraintFault {
-    /// It is no object.
+    /// It is not an object.
     #[error("constraint must be JSON object")]
     Type,
-    /// It has several operators.
+    /// It has more than one operator.
     #[error("constraint must only contain 1 element")]
     Operators,
     /// RFC 31 has no such operator.
     #[error("unknown constraint operator: {0}")]
     Operator(String),
-    /// The value of `and`, `or` or `not` is no array.
+    /// The value of `and`, `or` or `not` is not an array.
     #[error("{0} operator value must be an array")]
     Constraints(&'static str),
-    /// The value of another operator is no array.
+    /// The value of another operator is not an array.
     #[error("{0} value must be an array")]
     Operands(&'static str),
-    /// An operand is no string; holds what it should be.
+    /// An operand is not a string. Contains the kind of operand that was expected.
     #[error("non-string {0} specified")]
     Operand(&'static str),
     /// A property has no name.
@@ -94,7 +94,7 @@ pub enum ConstraintFault {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum QueryError {
-    /// A term is missing at the end, or there is none at all.
+    /// A term is missing at the end, or the query is empty.
     #[error("Unexpected end of input in '{0}'")]
     End(String),
     /// A parenthesis isn't closed.
@@ -103,7 +103,7 @@ pub enum QueryError {
     /// A closing parenthesis has no opening one.
     #[error("Mismatched parentheses starting at position {0}")]
     Mismatched(usize),
-    /// Something stands where a term is due.
+    /// A token is found where a term is expected.
     #[error("Invalid token '{token}' at position {position}")]
     Unexpected {
         /// The text in question.
@@ -137,7 +137,7 @@ pub enum QueryError {
         /// Where the character is.
         position: usize,
     },
-    /// A term is no constraint.
+    /// A term isn't a valid constraint.
     #[error("{fault} at position {position}")]
     Term {
         /// What is wrong with it.
@@ -151,7 +151,7 @@ fn lead_in(path: &str) -> String {
     if path.is_empty() { String::new() } else { format!("{path}: ") }
 }
 
-/// In the quotes that it isn't itself.
+/// Encloses a quotation mark in the other kind of quotes.
 fn in_quotes(quote: char) -> String {
     let around = if quote == '"' { '\'' } else { '"' };
     format!("{around}{quote}{around}")

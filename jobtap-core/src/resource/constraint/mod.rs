@@ -1,18 +1,20 @@
-//! Which nodes a job may run on (RFC 31): its constraint, typed, so that what the scheduler evaluates
-//! for every node can't be malformed any more.
+//! Constraints (RFC 31): the condition on nodes that a job sets, and the nodes that match it.
+//!
+//! A constraint is parsed and checked once, so that the scheduler, which evaluates it for every node,
+//! never meets a malformed one.
 
 mod error;
-mod filter;
-mod property;
 mod query;
 #[cfg(test)]
 mod sample;
 mod value;
 
 pub use error::{ConstraintError, ConstraintFault, QueryError};
-pub use property::Property;
 
-use super::{Hostlist, Idset, RankResources};
+use super::set::RESERVED_IN_PROPERTIES;
+use super::{Hostlist, Idset, RankResources, ResourceSet};
+use std::fmt;
+use std::str::FromStr;
 
 /// A condition on nodes (RFC 31).
 ///
@@ -42,27 +44,27 @@ pub enum Constraint {
     /// Every node: the empty object.
     #[default]
     Always,
-    /// Nodes for which all of these hold; every node when there is none.
+    /// Nodes for which all of these hold; every node if the list is empty.
     Properties(Vec<Property>),
     /// Nodes whose host is in any of these lists (RFC 29).
     Hostlist(Vec<Hostlist>),
     /// Nodes whose rank is in any of these sets (RFC 22).
     Ranks(Vec<Idset>),
-    /// Nodes that match all of these; every node when there is none.
+    /// Nodes that match all of these; every node if the list is empty.
     And(Vec<Self>),
-    /// Nodes that match any of these, but also every node when there is none (RFC 31).
+    /// Nodes that match any of these; every node, too, if the list is empty (RFC 31).
     Or(Vec<Self>),
-    /// Nodes that don't match all of these; no node when there is none.
+    /// Nodes that don't match all of these; no node if the list is empty.
     Not(Vec<Self>),
 }
 
 impl Constraint {
-    /// The deepest nesting of `and`, `or` and `not` that is read. It fits into the depth that JSON
+    /// The deepest nesting of `and`, `or` and `not` that is accepted. It fits into the depth that JSON
     /// parsers accept for a jobspec.
     pub const MAX_DEPTH: usize = 50;
 
-    /// The most terms that a constraint has: operators and their operands, counted together. Host lists
-    /// and id sets are one operand, however much they name.
+    /// The most terms of a constraint: operators and their operands, counted together. A host list or
+    /// an id set is one operand, however many hosts or ids it names.
     pub const MAX_TERMS: usize = 4096;
 
     /// Whether a node matches.
@@ -83,8 +85,8 @@ impl Constraint {
         }
     }
 
-    /// Both conditions, as a repeated `--requires` means it. Properties that come together become
-    /// one list.
+    /// The condition that `self` and `other` both hold, which is the meaning of a repeated
+    /// `--requires`. Adjacent lists of properties are joined.
     ///
     /// ```
     /// use jobtap_core::resource::Constraint;
@@ -127,10 +129,126 @@ impl Constraint {
     }
 }
 
+/// One operand of the `properties` operator (RFC 31): a name, with `^` in front when nodes must not
+/// have it.
+///
+/// The name of a node's host counts as one of its properties, as in Flux.
+///
+/// ```
+/// use jobtap_core::resource::Property;
+///
+/// let property: Property = "^ssd".parse()?;
+/// assert_eq!((property.name(), property.is_negated()), ("ssd", true));
+/// assert_eq!(property.to_string(), "^ssd");
+/// assert!("a|b".parse::<Property>().is_err());
+/// # Ok::<(), jobtap_core::resource::ConstraintFault>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Property {
+    name: String,
+    negated: bool,
+}
+
+impl Property {
+    /// The name, without `^`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether nodes with the property are excluded.
+    #[must_use]
+    pub const fn is_negated(&self) -> bool {
+        self.negated
+    }
+
+    pub(super) fn holds_for(&self, node: &RankResources<'_>) -> bool {
+        let has = node.has_property(&self.name) || node.host().is_some_and(|h| h == self.name);
+        has != self.negated
+    }
+
+    /// The ranks of `within` for which the property holds.
+    pub(super) fn ranks(&self, set: &ResourceSet, within: &Idset) -> Idset {
+        let mut holders = set.nodes.holders(&self.name);
+        let mut host = Hostlist::new();
+        // A name that isn't a valid host name can't be the name of any host.
+        if host.push(&self.name).is_ok() {
+            holders = holders.union(&set.ranks_on(&host));
+        }
+        if self.negated { within.difference(&holders) } else { within.intersection(&holders) }
+    }
+}
+
+impl FromStr for Property {
+    type Err = ConstraintFault;
+
+    fn from_str(text: &str) -> Result<Self, ConstraintFault> {
+        let (name, negated) = text.strip_prefix('^').map_or((text, false), |name| (name, true));
+        if name.is_empty() {
+            return Err(ConstraintFault::PropertyName { property: text.to_owned() });
+        }
+        match name.chars().find(|c| RESERVED_IN_PROPERTIES.contains(*c)) {
+            Some(character) => {
+                Err(ConstraintFault::PropertyCharacter { character, property: text.to_owned() })
+            }
+            None => Ok(Self { name: name.to_owned(), negated }),
+        }
+    }
+}
+
+impl fmt::Display for Property {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.negated { "^" } else { "" };
+        write!(f, "{sign}{}", self.name)
+    }
+}
+
+impl ResourceSet {
+    /// The resources on nodes that match a constraint (RFC 31).
+    ///
+    /// Works on ranges of ranks, so that a large inventory of equal nodes costs no more than a small one.
+    #[must_use]
+    pub fn matching(&self, constraint: &Constraint) -> Self {
+        self.with_ranks(&constraint.ranks(self, &self.ranks()))
+    }
+}
+
+impl Constraint {
+    /// The ranks of `within` that match. All ranks of `within` must be in `set`.
+    fn ranks(&self, set: &ResourceSet, within: &Idset) -> Idset {
+        let all = |inner: &[Self]| {
+            inner.iter().fold(within.clone(), |ranks, constraint| constraint.ranks(set, &ranks))
+        };
+        match self {
+            Self::Always => within.clone(),
+            Self::Properties(properties) => properties
+                .iter()
+                .fold(within.clone(), |ranks, property| property.ranks(set, &ranks)),
+            Self::Hostlist(lists) => {
+                let mut hosts = Hostlist::new();
+                lists.iter().for_each(|list| hosts.append(list));
+                set.ranks_on(&hosts).intersection(within)
+            }
+            Self::Ranks(sets) => {
+                let mut ranks = Idset::new();
+                sets.iter().flat_map(Idset::ranges).for_each(|range| ranks.insert_range(range));
+                ranks.intersection(within)
+            }
+            Self::And(inner) => all(inner),
+            Self::Or(inner) if inner.is_empty() => within.clone(),
+            Self::Or(inner) => inner.iter().fold(Idset::new(), |ranks, constraint| {
+                ranks.union(&constraint.ranks(set, within))
+            }),
+            Self::Not(inner) => within.difference(&all(inner)),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::sample::{constraint, nodes};
     use super::*;
+    use crate::resource::Children;
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
@@ -140,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn flux_vectors() {
+    fn matches_the_examples_of_flux() {
         for (value, matches) in [
             (json!({}), true),
             (json!({"properties": ["xx"]}), true),
@@ -168,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_property_with_a_suffix_for_the_scheduler_is_the_property() {
+    fn a_scheduler_suffix_does_not_change_the_property() {
         let mut set = nodes();
         set.set_property("mi50@gpu", &Idset::from(1)).unwrap();
         set.set_property("mi50-old", &Idset::from(2)).unwrap();
@@ -182,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn both_conditions_hold_of_an_and() {
+    fn and_keeps_both_conditions() {
         let of = |value| Constraint::from_value(&value).unwrap();
         let [a, b] = [of(json!({"properties": ["a"]})), of(json!({"properties": ["b"]}))];
         let host = of(json!({"hostlist": ["h1"]}));
@@ -215,6 +333,26 @@ mod tests {
                 prop_assert_eq!(not_all.matches(&node), matches.contains(&false));
                 prop_assert_eq!(Constraint::Or(each.clone()).matches(&node), not_all.matches(&node));
             }
+        }
+    }
+
+    #[test]
+    fn a_large_inventory_stays_a_few_runs() {
+        let node = Children::new(Idset::from(0..=127), Idset::new());
+        let set = ResourceSet::uniform(0, &"n[0-9999]".parse().unwrap(), node);
+        let most = json!({"not": [{"hostlist": ["n[100-199]"]}]});
+        let most = set.matching(&Constraint::from_value(&most).unwrap());
+        assert_eq!(most.nodelist().to_string(), "n[0-99,200-9999]");
+        assert_eq!(most.runs().count(), 2);
+    }
+
+    proptest! {
+        #[test]
+        fn selects_the_nodes_that_match_one_by_one(constraint in constraint()) {
+            let set = nodes();
+            let one_by_one: Idset =
+                set.iter().filter(|node| constraint.matches(node)).map(|node| node.rank()).collect();
+            prop_assert_eq!(set.matching(&constraint), set.with_ranks(&one_by_one));
         }
     }
 }

@@ -4,7 +4,7 @@ use super::{Constraint, Property};
 use crate::resource::{Children, Hostlist, Idset, ResourceSet};
 use proptest::prelude::*;
 
-/// Ranks 0 to 5 on foo0 to foo5, and rank 9 whose host isn't known.
+/// Ranks 0 to 5 on foo0 to foo5, and rank 9 without a known host.
 pub(super) fn nodes() -> ResourceSet {
     let core = Children::new(Idset::from(0), Idset::new());
     let mut set = ResourceSet::uniform(0, &"foo[0-5]".parse().unwrap(), core.clone());

@@ -9,8 +9,8 @@ impl Constraint {
     /// Reads the JSON form.
     ///
     /// # Errors
-    /// [`ConstraintError`] names the place and what is wrong there. Nesting beyond
-    /// [`Constraint::MAX_DEPTH`] is refused, and more terms than [`Constraint::MAX_TERMS`].
+    /// [`ConstraintError`] names the place and what is wrong there. A constraint that is nested deeper
+    /// than [`Constraint::MAX_DEPTH`] or has more than [`Constraint::MAX_TERMS`] terms is refused.
     pub fn from_value(value: &Value) -> Result<Self, ConstraintError> {
         Reader { path: String::new(), terms: 0 }.constraint(value, 0)
     }
@@ -39,10 +39,10 @@ fn values(inner: &[Constraint]) -> Value {
     inner.iter().map(Constraint::to_value).collect()
 }
 
-/// Reads with the path of the object at hand.
+/// Reads a constraint and keeps track of the path, for errors.
 struct Reader {
     path: String,
-    /// Terms so far.
+    /// Number of terms that have been read.
     terms: usize,
 }
 
@@ -96,7 +96,7 @@ impl Reader {
     }
 }
 
-/// A constraint whose operands are texts.
+/// Reads a constraint whose operands are strings: all but `and`, `or` and `not`.
 pub(super) fn operands(operator: &str, value: &Value) -> Result<Constraint, ConstraintFault> {
     match operator {
         "properties" => {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_those_that_flux_users_know() {
+    fn errors_have_the_text_of_flux() {
         for (value, text) in [
             (json!([]), "constraint must be JSON object"),
             (json!({"and": [], "or": []}), "constraint must only contain 1 element"),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_has_an_end() {
+    fn refuses_deep_nesting() {
         let nested = |levels| (0..levels).fold(json!({}), |inner, _| json!({"not": [inner]}));
         assert!(Constraint::from_value(&nested(Constraint::MAX_DEPTH)).is_ok());
         let text = refused(nested(Constraint::MAX_DEPTH + 1));
@@ -188,16 +188,16 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_terms_has_an_end() {
+    fn refuses_too_many_terms() {
         let names = |count| json!({"properties": vec!["a"; count]});
         assert!(Constraint::from_value(&names(Constraint::MAX_TERMS - 1)).is_ok());
         assert_eq!(refused(names(Constraint::MAX_TERMS)), "constraint has more than 4096 terms");
-        // Those of all levels count together.
+        // The terms of all levels count together.
         let many = json!({"and": vec![names(99); 50]});
         assert!(refused(many).ends_with("constraint has more than 4096 terms"));
     }
 
-    /// JSON that is nearly a constraint.
+    /// JSON that resembles a constraint and may have mistakes.
     fn nearly() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),
@@ -218,12 +218,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_again(constraint in constraint()) {
+        fn the_json_form_round_trips(constraint in constraint()) {
             prop_assert_eq!(Constraint::from_value(&constraint.to_value()), Ok(constraint));
         }
 
         #[test]
-        fn any_json_is_read_or_refused(value in nearly()) {
+        fn accepted_json_round_trips(value in nearly()) {
             match Constraint::from_value(&value) {
                 Ok(constraint) => {
                     let again = Constraint::from_value(&constraint.to_value());

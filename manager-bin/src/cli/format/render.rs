@@ -41,7 +41,7 @@ pub(crate) fn render<R: Row>(
     let mut first_dropped = false;
     for (i, column) in template.columns.iter().enumerate() {
         let values = column_values(column, rows, &options.zone)?;
-        // A count of which there is none, such as gpus, tells nothing either.
+        // A count of 0, such as that of gpus, counts as empty.
         let nothing = |value: &FieldValue| is_empty(value) || *value == FieldValue::Int(0);
         if column.collapse && values.iter().all(nothing) {
             first_dropped |= i == 0;

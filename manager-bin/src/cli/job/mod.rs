@@ -102,7 +102,7 @@ enum JobCommand {
     /// Print the ids of the last jobs, the newest first
     #[command(infer_long_args = true)]
     Last(last::LastArgs),
-    /// Say what a job waits for, and on whom
+    /// Show what a job waits for
     #[command(infer_long_args = true)]
     Why(why::WhyArgs),
     /// Print which node of a job runs which of its tasks

@@ -12,7 +12,7 @@ pub(super) struct CallArgs {
     /// Print each answer of a stream on a line, as it comes
     #[arg(long)]
     stream: bool,
-    /// Whom to ask and for what
+    /// The plugin and the method of its service
     #[arg(value_name = "PLUGIN[.METHOD]")]
     service: String,
     /// What it takes; {} if left out

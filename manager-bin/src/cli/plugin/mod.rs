@@ -39,15 +39,15 @@ enum PluginCommand {
     Load(LoadArgs),
     /// Remove plugins
     Remove(RemoveArgs),
-    /// Build a loaded plugin anew in its place; what it has on jobs goes on
+    /// Reload a plugin; it keeps its data on jobs
     Reload(ReloadArgs),
-    /// Show what a plugin tells of itself
+    /// Show the data of a plugin
     Query(look::QueryArgs),
     /// Show what handlers did since their plugin was loaded: calls, errors, panics, times
     Stats(stats::StatsArgs),
     /// Show the JSON Schema of a plugin's own configuration
     Schema(look::SchemaArgs),
-    /// Ask a plugin's service
+    /// Send a request to a plugin's service
     Call(ask::CallArgs),
 }
 

@@ -74,7 +74,7 @@ async fn print(client: &Client, args: &EventlogArgs) -> Result<u8, CliError> {
     };
     let mut printer = args.format.printer()?;
     let mut answers = client.stream(Journal {}).await.map_err(|error| refused(&error))?;
-    // The first answer has all events of the past.
+    // The first response has all events of the past.
     while let Some(answer) = answers.next().await {
         for event in answer.map_err(|error| refused(&error))?.events {
             if !ranks.as_ref().is_none_or(|ranks| concerns(&event, ranks)) {

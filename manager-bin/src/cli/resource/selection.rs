@@ -57,7 +57,7 @@ pub(in crate::cli) fn included(text: &str, all: &ResourceSet) -> Result<Idset, C
 pub(super) struct Queues(BTreeMap<String, Vec<String>>);
 
 impl Queues {
-    /// Asks the manager. Who may not read the configuration sees no queues.
+    /// Reads them from the manager. Guests may not read the configuration, and get no queues.
     pub(super) async fn fetch(client: &Client) -> Self {
         let config = client.call(Get {}).await.unwrap_or_default();
         Self::configured(config.get("queues").unwrap_or(&Value::Null))
@@ -92,7 +92,7 @@ impl Queues {
         queues.map(|(name, _)| name.as_str()).collect()
     }
 
-    /// Whether a property only tells to which queue a node belongs.
+    /// Whether a property is one that a queue requires.
     pub(super) fn requires(&self, property: &str) -> bool {
         self.0.values().flatten().any(|required| required == property)
     }

@@ -26,13 +26,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How long it may take to note an address, without which everything works all the same.
 const SHORT_PATIENCE: Duration = Duration::from_secs(2);
 
-/// The event with which a job's time begins to matter to its tasks.
+/// The event from which a job's time limit counts.
 const START: &str = "start";
 
 /// The event that moves the end of a job's time.
 const UPDATE: &str = "resource-update";
 
-/// What a task learns of its job from its environment, and who is no task of it must not.
+/// The variables that describe a job to its tasks. They are removed from the environment of jobs of this
+/// manager, which are not tasks of the enclosing job.
 const OF_TASKS: [&str; 6] =
     ["JOB_ID", "JOB_SIZE", "JOB_NNODES", "JOB_TMPDIR", "TASK_RANK", "TASK_LOCAL_ID"];
 
@@ -49,8 +50,8 @@ pub(super) struct Enclosing {
 }
 
 impl Enclosing {
-    /// The job that the environment names. Jobs of Flux itself have no variables of these names, and
-    /// their manager couldn't be asked.
+    /// The job that the environment names. Jobs of Flux itself do not have these variables, and their
+    /// manager does not have this protocol.
     pub(super) fn named() -> Option<Self> {
         let variable = |name| std::env::var(name).ok();
         let id = variable("JOBTAP_JOB_ID")?.parse().ok()?;
@@ -61,7 +62,7 @@ impl Enclosing {
         }
     }
 
-    /// Whether nobody shares the job's resources with this process.
+    /// Whether this process is the only task of the job, and so has all of its resources.
     pub(super) const fn is_mine(&self) -> bool {
         self.tasks == 1
     }
@@ -115,7 +116,7 @@ impl Enclosing {
         Ok(resources)
     }
 
-    /// Tells each new end of the job's time (UNIX seconds, 0 for none) until the job is over.
+    /// Sends each new end of the job's time (UNIX seconds, 0 for none) until the job is inactive.
     ///
     /// # Errors
     /// The connection is lost, or the job's manager refuses.
@@ -137,7 +138,7 @@ impl Enclosing {
         Ok(())
     }
 
-    /// Notes the address of this manager on the job, for those who look for its jobs.
+    /// Writes the address of this manager into the memo of the job, for `jobs --recursive`.
     pub(super) async fn announce(&self, uri: &str) {
         let memo = Map::from_iter([("uri".to_owned(), uri.into())]);
         let request = Memo { id: self.id, volatile: false, memo };
@@ -154,19 +155,19 @@ impl Enclosing {
     }
 }
 
-/// After this time the enclosing manager is looked for again: one that restarts is back before long.
+/// After this time a connection to the enclosing manager is tried again, since it may restart.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// The end of a manager's resources.
 pub(super) struct End(Option<watch::Receiver<f64>>);
 
 impl End {
-    /// One that doesn't move.
+    /// An end that does not move.
     pub(super) const fn fixed() -> Self {
         Self(None)
     }
 
-    /// That of a job (UNIX seconds, 0 for none), from what is known of it on.
+    /// The end of a job (UNIX seconds, 0 for none), of which `known` is the last one.
     pub(super) fn of(job: Enclosing, known: f64) -> Self {
         let (told, ends) = watch::channel(known);
         tokio::spawn(async move {
@@ -177,7 +178,7 @@ impl End {
         Self(Some(ends))
     }
 
-    /// Waits until it has moved; gives the new one. Nothing is lost when nobody waits.
+    /// Waits until it has moved, and returns the new one. A move in between two waits is not lost.
     pub(super) async fn moved(&mut self) -> f64 {
         if let Some(ends) = &mut self.0
             && ends.changed().await.is_ok()
@@ -187,7 +188,7 @@ impl End {
         pending().await
     }
 
-    /// What was heard of last.
+    /// The last one that is known.
     pub(super) fn last(&self) -> Option<f64> {
         self.0.as_ref().map(|ends| *ends.borrow())
     }
@@ -211,7 +212,7 @@ mod tests {
         let dead = refusal("dead");
         assert!(dead.starts_with("job ƒ3: its resources can't be learned: no manager"), "{dead}");
         assert!(dead.contains("--test-size") && dead.contains("unset JOBTAP_JOB_ID"), "{dead}");
-        // Nobody answers here.
+        // A socket on which no manager responds.
         let _slow =
             runtime.block_on(async { UnixListener::bind(directory.path().join("slow")) }).unwrap();
         let slow = refusal("slow");

@@ -34,7 +34,7 @@ use crate::stderr;
 
 const COMMAND: &str = "start";
 
-/// Environment variable, in Flux's name, with which running jobs outlive the instance's command.
+/// The environment variable of Flux with which running jobs outlive the command of the instance.
 const DISABLE_JOB_CLEANUP: &str = "FLUX_DISABLE_JOB_CLEANUP";
 
 /// Options and arguments of `start`.
@@ -76,7 +76,7 @@ pub(crate) struct StartArgs {
     command: Vec<OsString>,
 }
 
-/// What the options say.
+/// The parsed options.
 struct Plan {
     source: Source,
     config: Value,
@@ -84,11 +84,11 @@ struct Plan {
     log_level: Level,
     test_size: TestSize,
     command: Vec<OsString>,
-    /// An archive to begin with.
+    /// An archive to restore at the start.
     restore: Option<PathBuf>,
-    /// An archive to leave at the end.
+    /// An archive to write at the end.
     dump: Option<PathBuf>,
-    /// Schedule nothing before somebody asks for it.
+    /// Whether all queues are stopped at the start.
     recovery: bool,
 }
 
@@ -203,7 +203,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Takes the state that is to be looked at: a directory as it is, an archive as a copy.
+    /// Opens the state for `--recovery`: a directory as it is, an archive as a copy.
     fn recover(&mut self, target: String) -> Result<(), CliError> {
         if target.is_empty() {
             let text =
@@ -227,10 +227,11 @@ impl Plan {
             "statedir" => self.state_dir = Some(PathBuf::from(value)),
             "content.restore" => self.restore = Some(PathBuf::from(value)),
             "content.dump" => {
-                // The command may run elsewhere. Better refused now than when all has ended.
+                // Absolute, since the command may change the directory. Checked now, since an archive that
+                // cannot be written would be noticed only after everything has ended.
                 let file = std::path::absolute(value)?;
                 if let Err(error) = files::check_target(&file)
-                    // The command may make the directory.
+                    // The command may create the directory.
                     && error.kind() != std::io::ErrorKind::NotFound
                 {
                     let text = system_text(&error);
@@ -261,7 +262,7 @@ impl Plan {
     }
 }
 
-/// Brings back what an archive holds, before anything is there.
+/// Restores an archive into an empty state directory.
 fn restore(statedir: &StateDir, archive: &Path) -> Result<(), CliError> {
     let restored = archive::restore(statedir.path(), archive).map_err(CliError::failure)?;
     for path in restored.skipped {
@@ -271,7 +272,7 @@ fn restore(statedir: &StateDir, archive: &Path) -> Result<(), CliError> {
     Ok(())
 }
 
-/// What `--test-size` and the options that go with it say.
+/// The value of `--test-size` and the options that belong to it.
 fn test_size(size: Option<i64>, hosts: Option<String>) -> Result<TestSize, CliError> {
     let size = match size {
         None if hosts.is_some() => {
@@ -317,7 +318,7 @@ impl RunDir {
     }
 }
 
-/// Why a manager doesn't go on as it is.
+/// Why a manager stops.
 enum Asked {
     /// To end, with this exit code.
     End(u8),
@@ -325,7 +326,7 @@ enum Asked {
     Restart,
 }
 
-/// The manager, started again. A command that has none any more is told to end.
+/// Restarts the manager. If that fails, the command gets SIGTERM.
 async fn again(daemon: Daemon, child: Option<&Child>, end: &End) -> Result<Daemon, CliError> {
     daemon.restart(end.last()).await.map_err(|error| {
         if let Some(child) = child {
@@ -335,8 +336,8 @@ async fn again(daemon: Daemon, child: Option<&Child>, end: &End) -> Result<Daemo
     })
 }
 
-/// Runs as a plain daemon until a signal asks for the end, as SIGALRM does when it is a job whose time
-/// is up. SIGHUP has it read its configuration again.
+/// Runs as a daemon until a signal ends it, such as SIGALRM when it is a job that has reached its time
+/// limit. Upon SIGHUP it reads its configuration again.
 async fn serve(daemon: &Daemon, end: &mut End, signals: &mut Signals) -> Result<Asked, CliError> {
     stderr::line(&format!("jobtap: manager ready at {}", daemon.uri()));
     loop {
@@ -361,14 +362,14 @@ async fn supervise(
 ) -> Result<Asked, CliError> {
     loop {
         tokio::select! {
-            // Signals first: one that the whole process group got may end the command at once, and is
-            // not to count as another one that ends the patience with the jobs.
+            // Signals first: a signal to the process group may end the command at once. It must not be
+            // found later, where it would mean not to wait for the jobs.
             biased;
             _ = signals.terminate.recv() => send(child, Signal::TERM),
             _ = signals.alarm.recv() => send(child, Signal::ALARM),
             _ = signals.hangup.recv() => send(child, Signal::HUP),
-            // Ctrl-C is for the command, which is in the same process group; to catch it here keeps
-            // the manager alive and, unlike ignoring it, isn't inherited.
+            // Ctrl-C is for the command, which is in the same process group. Catching it here keeps the
+            // manager alive, and unlike ignoring it is not inherited.
             _ = signals.interrupt.recv() => {}
             status = child.wait() => return Ok(Asked::End(exit_code(status?))),
             end = end.moved() => daemon.move_end(end),
@@ -381,7 +382,7 @@ async fn supervise(
     }
 }
 
-/// Ends running jobs with the command that the instance was for; a signal ends the patience.
+/// Ends running jobs after the command of the instance has ended. A signal ends the wait for them.
 async fn finish(daemon: &Daemon, signals: &mut Signals) {
     tokio::select! {
         () = daemon.finish_jobs() => {}
@@ -412,8 +413,8 @@ fn spawn(daemon: &Daemon, rundir: &RunDir, command: &[OsString]) -> Result<Child
     child.map_err(|error| cannot_run(Path::new(program), &error))
 }
 
-/// The command with its arguments: a shell if none is given, and a shell's command line if it is one
-/// word that no program is named by, as `start 'cmd; cmd'`.
+/// The command with its arguments. Without one it is a shell, and a single word that is no program is a
+/// command line for a shell, as in `start 'cmd; cmd'`.
 fn words(command: &[OsString]) -> Vec<OsString> {
     match command {
         [] => vec![std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into())],
@@ -442,7 +443,7 @@ fn cannot_run(program: &Path, error: &std::io::Error) -> CliError {
 fn send(child: &Child, signal: Signal) {
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
     if let Some(pid) = pid {
-        // It may have ended in between.
+        // An error means that it has ended in between.
         let _ = kill_process(pid, signal);
     }
 }

@@ -110,6 +110,9 @@ pub(super) fn submissions(
     ids.iter().map(copy).collect()
 }
 
+/// The response to a request to submit, which a task waits for.
+type Response = JoinHandle<Result<Submitted, RpcError>>;
+
 /// Sends the requests, prints the job ids in their order, waits for the jobs if requested, and returns the
 /// exit code.
 pub(super) async fn submit_all(
@@ -122,7 +125,7 @@ pub(super) async fn submit_all(
     let sinks: Result<Vec<Sinks>, ArgError> =
         submissions.iter().map(|submission| files.sinks(&submission.log)).collect();
     // All requests are sent before the first response is awaited.
-    let sent: Vec<(String, Sinks, JoinHandle<Result<Submitted, RpcError>>)> = submissions
+    let sent: Vec<(String, Sinks, Response)> = submissions
         .into_iter()
         .zip(sinks?)
         .map(|(submission, sinks)| {

@@ -34,7 +34,7 @@ pub(super) struct Frame {
 /// A line that is no request. Nothing after it can be understood.
 #[derive(Debug, PartialEq)]
 pub(super) struct Refused {
-    /// The request's id, 0 when it can't be told.
+    /// The request's id, 0 if it cannot be found.
     pub(super) id: u64,
     pub(super) error: RpcError,
 }

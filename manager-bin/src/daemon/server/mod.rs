@@ -76,7 +76,7 @@ pub(super) async fn serve(listener: UnixListener, parts: Arc<Parts>, room: usize
                     connections.spawn(connection.run(socket));
                 }
             }
-            // Out of file descriptors. Some will be closed, so the loop goes on, but not at full speed.
+            // Out of file descriptors. Some will be closed, so the loop continues, but slowly.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
@@ -116,7 +116,7 @@ enum End {
 }
 
 impl Connection {
-    /// Takes a place for the connection. Without one the client is told so and the result is `None`.
+    /// Takes a place for the connection. Without one the client gets a refusal, and the result is `None`.
     fn new(socket: &UnixStream, parts: &Arc<Parts>, shares: &Arc<Shares>) -> Option<Self> {
         let userid = Uid::new(socket.peer_cred().ok()?.uid());
         let cred = Cred { userid, owner: userid == parts.owner };

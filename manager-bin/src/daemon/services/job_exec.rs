@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jobtap_core::engine::Request;
 
-use super::{Context, Handle, Response, to_value};
+use super::{Context, Handle, Response, written};
 use crate::rpc::RpcError;
 use crate::rpc::errno::ETIMEDOUT;
 use crate::rpc::services::Done;
@@ -20,7 +20,7 @@ impl Handle for Proctable {
         Response::one(async move {
             let silent = |_| RpcError::new(ETIMEDOUT, "the shepherd doesn't answer");
             let tasks = tasks.await.map_err(silent)?.unwrap_or_default();
-            to_value(&Tasks { tasks })
+            written::<Self>(&Tasks { tasks })
         })
     }
 }
@@ -37,6 +37,6 @@ impl Handle for Stdin {
         let Self { id, data, eof, rank } = self;
         context.parts.records.main_log(id, context.cred)?;
         context.parts.execution.stdin(id, rank, data, eof);
-        Response::now(&Done {})
+        Response::now::<Self>(&Done {})
     }
 }

@@ -1,4 +1,4 @@
-//! `job-manager.*`: changes of jobs, and what the manager tells of itself.
+//! `job-manager.*`: changes of jobs, and the state of the manager.
 
 use jobtap_core::engine::{Engine, Exception, Request};
 use serde_json::{Value, json};
@@ -158,13 +158,13 @@ fn stats(engine: &Engine, listeners: usize) -> Value {
 impl Handle for GetUptime {
     fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
         let starttime = context.parts.audit.since().as_secs();
-        Response::now(&Uptime { starttime, owner: context.parts.owner })
+        Response::now::<Self>(&Uptime { starttime, owner: context.parts.owner })
     }
 }
 
 impl Handle for Restart {
     fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
         context.parts.restart.notify_one();
-        Response::now(&Restarting { pid: i32::try_from(std::process::id()).ok() })
+        Response::now::<Self>(&Restarting { pid: i32::try_from(std::process::id()).ok() })
     }
 }

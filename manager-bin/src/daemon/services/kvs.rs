@@ -7,7 +7,7 @@ use std::path::Path;
 use jobtap_core::engine::{Cred, Engine, Write};
 use jobtap_core::job::{Encoding, JobId};
 
-use super::{Context, Handle, Response, owner, to_value};
+use super::{Context, Handle, Response, owner, written};
 use crate::archive::{self, Overrides};
 use crate::daemon::engine::answered;
 use crate::daemon::records::{Records, unreadable};
@@ -25,7 +25,7 @@ const JOB_DEPTH: usize = 5;
 impl Handle for Lookup {
     fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
         let (records, cred) = (context.parts.records.clone(), context.cred);
-        Response::one(in_background(move || to_value(&lookup(&records, cred, &self.key)?)))
+        Response::one(in_background(move || written::<Self>(&lookup(&records, cred, &self.key)?)))
     }
 }
 
@@ -34,7 +34,7 @@ impl Handle for List {
         let (records, cred) = (context.parts.records.clone(), context.cred);
         Response::one(in_background(move || {
             let keys = list(&records, cred, &self.key, self.recursive)?;
-            to_value(&Keys { keys: keys.into_iter().collect() })
+            written::<Self>(&Keys { keys: keys.into_iter().collect() })
         }))
     }
 }
@@ -44,7 +44,7 @@ impl Handle for Dump {
         let (engine, records) = (context.engine.clone(), context.parts.records.clone());
         Response::one(async move {
             let newer = answered(engine.read(|engine| Ok(checkpoint(engine)))).await?;
-            in_background(move || to_value(&dump(&records, newer, &self.file)?)).await
+            in_background(move || written::<Self>(&dump(&records, newer, &self.file)?)).await
         })
     }
 }

@@ -12,13 +12,15 @@ impl Handle for Dmesg {
             return Ok(Response::Feed(log.follow(!self.nobacklog)));
         }
         let lines = log.lines();
-        Response::now(&Shown::All { lines: lines.iter().map(|line| line.shown()).collect() })
+        Response::now::<Self>(&Shown::All {
+            lines: lines.iter().map(|line| line.shown()).collect(),
+        })
     }
 }
 
 impl Handle for Clear {
     fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
         context.parts.log.clear();
-        Response::now(&Done {})
+        Response::now::<Self>(&Done {})
     }
 }

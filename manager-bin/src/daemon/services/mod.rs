@@ -28,7 +28,6 @@ use std::sync::LazyLock;
 use jobtap_core::engine::{Cred, Engine, Request, RequestError};
 use jobtap_core::job::JobId;
 use rustc_hash::FxHashMap;
-use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::mpsc::Receiver;
 
@@ -49,7 +48,7 @@ pub(super) trait Handle: Service {
     /// requests of a client reach the engine in their order.
     ///
     /// # Errors
-    /// Refusals that need no look at the engine.
+    /// Refusals that do not depend on the engine.
     fn handle(self, context: &Context<'_>) -> Result<Response, RpcError>;
 }
 
@@ -57,9 +56,9 @@ pub(super) trait Handle: Service {
 pub(super) struct Context<'a> {
     /// The parts of the manager.
     pub parts: &'a Parts,
-    /// The client's way to the engine.
+    /// The engine's handle of the client.
     pub engine: &'a EngineHandle,
-    /// Who calls.
+    /// The user, and whether as the owner.
     pub cred: Cred,
     /// Whether the request asks for a stream.
     pub streaming: bool,
@@ -80,21 +79,21 @@ pub(super) enum Response {
 }
 
 impl Response {
-    /// One response that is there already.
-    fn now(answer: &impl Serialize) -> Result<Self, RpcError> {
-        let answer = to_value(answer);
-        Ok(Self::One(Box::pin(async { answer })))
+    /// One response of the service `S` that is there already.
+    fn now<S: Service>(response: &S::Response) -> Result<Self, RpcError> {
+        let response = written::<S>(response);
+        Ok(Self::One(Box::pin(async { response })))
     }
 
     /// One response that will come.
-    fn one(answer: impl Future<Output = RpcResult> + Send + 'static) -> Result<Self, RpcError> {
-        Ok(Self::One(Box::pin(answer)))
+    fn one(response: impl Future<Output = RpcResult> + Send + 'static) -> Result<Self, RpcError> {
+        Ok(Self::One(Box::pin(response)))
     }
 }
 
-/// A response as it is sent to the client.
-fn to_value(answer: &impl Serialize) -> RpcResult {
-    serde_json::to_value(answer).map_err(|error| RpcError::new(EIO, error.to_string()))
+/// A response of the service `S` as it is sent to the client.
+fn written<S: Service>(response: &S::Response) -> RpcResult {
+    serde_json::to_value(response).map_err(|error| RpcError::new(EIO, error.to_string()))
 }
 
 impl Context<'_> {
@@ -105,17 +104,30 @@ impl Context<'_> {
 
     /// Sends a request to the engine, which may respond much later. It is removed when its client leaves.
     fn wait(&self, request: Request) -> Result<Response, RpcError> {
-        let mut answers = self.engine.stream(self.cred, request);
-        Response::one(async move { answers.next().await })
+        let mut responses = self.engine.stream(self.cred, request);
+        Response::one(async move { responses.next().await })
     }
 
-    /// Reads from the engine.
+    /// Reads the response from the engine, which has it as JSON.
     fn read<F>(&self, read: F) -> Result<Response, RpcError>
     where
         F: FnOnce(&Engine, Cred) -> Result<Value, RequestError> + Send + 'static,
     {
         let cred = self.cred;
         let read = self.engine.read(move |engine| read(engine, cred).map_err(refusal));
+        Response::one(answered(read))
+    }
+
+    /// Reads from the engine what the response of the service `S` is made of.
+    fn read_as<S, F>(&self, read: F) -> Result<Response, RpcError>
+    where
+        S: Service,
+        F: FnOnce(&Engine) -> Result<S::Response, RequestError> + Send + 'static,
+    {
+        let read = self.engine.read(move |engine| {
+            let response = read(engine).map_err(refusal)?;
+            written::<S>(&response)
+        });
         Response::one(answered(read))
     }
 }
@@ -186,13 +198,16 @@ impl<S: Handle> Decoded for S {
     }
 }
 
+/// Decodes the payload of a request to this topic.
+type Decode = fn(&str, Value) -> Result<Box<dyn Decoded>, RpcError>;
+
 /// What the daemon knows of a service.
 struct Row {
     topic: &'static str,
     access: Access,
     responses: Responses,
     large: bool,
-    decode: fn(&str, Value) -> Result<Box<dyn Decoded>, RpcError>,
+    decode: Decode,
 }
 
 impl Row {

@@ -3,7 +3,7 @@
 use jobtap_core::engine::{Engine, Request};
 use jobtap_core::host::HandlerStats;
 use jobtap_core::job::JobId;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::audit::Change;
 use super::{Context, Decoded, Handle, Response};
@@ -20,7 +20,7 @@ impl Handle for Jobtap {
         let Self { load, remove, conf } = self;
         if load.is_none() && remove.is_none() {
             let linked = context.parts.configuration.linked.clone();
-            return context.read(move |engine, _| Ok(json!(list(engine, &linked))));
+            return context.read_as::<Self, _>(move |engine| Ok(list(engine, &linked)));
         }
         context.request(Request::Plugins { remove, load, conf })
     }
@@ -63,13 +63,13 @@ impl Handle for Query {
 
 impl Handle for GetStats {
     fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
-        context.read(move |engine, _| {
+        context.read_as::<Self, _>(move |engine| {
             let plugins = engine.plugin_stats(self.name.as_deref())?.into_iter();
             let plugins = plugins.map(|(name, handlers)| PluginStats {
                 name,
                 handlers: handlers.iter().map(handler).collect(),
             });
-            Ok(json!(Stats { plugins: plugins.collect() }))
+            Ok(Stats { plugins: plugins.collect() })
         })
     }
 }
@@ -90,9 +90,9 @@ fn handler(stats: &HandlerStats) -> Handler {
 
 impl Handle for GetSchema {
     fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
-        context.read(move |engine, _| {
+        context.read_as::<Self, _>(move |engine| {
             let schema = engine.plugin_schema(&self.name)?;
-            Ok(json!(Schema { schema: Some(schema) }))
+            Ok(Schema { schema: Some(schema) })
         })
     }
 }

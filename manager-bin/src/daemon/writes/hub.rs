@@ -1,6 +1,6 @@
 //! The watchers of jobs: durable events go from the committing thread to the watchers of their job.
 //!
-//! The number of events that wait for a slow watcher is bounded. A watcher that falls behind is told that
+//! The number of events that wait for a slow watcher is bounded. A watcher that falls behind learns that
 //! it missed events, and reads them from the store.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,7 @@ pub(in crate::daemon) struct Published {
     pub entry: Arc<EventEntry>,
 }
 
-/// What a watcher is told.
+/// What a watcher receives.
 #[derive(Debug)]
 pub(in crate::daemon) enum Heard {
     /// The next event.

@@ -1,4 +1,4 @@
-//! `job-manager.*`: changes of jobs, and what the manager tells of itself.
+//! `job-manager.*`: changes of jobs, and the state of the manager.
 
 use jobtap_core::job::{JobId, StateSet, Uid};
 use serde::{Deserialize, Serialize};
@@ -299,7 +299,7 @@ pub struct Info {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetStats {}
 
-/// Asks since when the manager runs, and for whom.
+/// Asks since when the manager has been running, and who owns it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetUptime {}
 

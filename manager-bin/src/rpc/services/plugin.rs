@@ -58,7 +58,7 @@ pub struct Loaded {
     pub faulted: bool,
 }
 
-/// Builds a loaded plugin anew in its place.
+/// Reloads a plugin: constructs it again, in its place on the stack.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reload {
     /// Its name.
@@ -74,7 +74,7 @@ impl Reload {
     }
 }
 
-/// Asks what a plugin tells of itself.
+/// Queries a plugin: asks for its own data.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Query {
     /// Its name.

@@ -7,7 +7,7 @@ pub(in crate::daemon) mod watch;
 use jobtap_core::job::JobId;
 
 pub(in crate::daemon) use self::lookup::current_jobspec;
-use super::{Context, Handle, Response, to_value};
+use super::{Context, Handle, Response, written};
 use crate::rpc::RpcError;
 use crate::rpc::service::Service;
 use crate::rpc::services::job_info::{self as wire, Lookup};
@@ -15,7 +15,7 @@ use crate::rpc::services::job_info::{self as wire, Lookup};
 impl Handle for Lookup {
     fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
         let (records, cred) = (context.parts.records.clone(), context.cred);
-        Response::one(async move { to_value(&lookup::values(&records, cred, &self)?) })
+        Response::one(async move { written::<Self>(&lookup::values(&records, cred, &self)?) })
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a test can see of the manager, and assert.
+//! What a test can inspect in the manager, and assertions.
 
 use std::fmt::Write as _;
 
@@ -12,10 +12,10 @@ use crate::job::{Job, JobId, State};
 use crate::resource::ResourceSet;
 
 impl TestManager {
-    /// A job.
+    /// The job with this id.
     ///
     /// # Panics
-    /// When there is none of this id.
+    /// If there is no such job.
     #[track_caller]
     pub fn job(&self, id: JobId) -> &Job {
         match self.engine().and_then(|engine| engine.job(id)) {
@@ -24,43 +24,43 @@ impl TestManager {
         }
     }
 
-    /// A job's eventlog as it was committed.
+    /// The committed eventlog of a job.
     pub fn eventlog(&self, id: JobId) -> Vec<EventEntry> {
         let lines = self.store.log(id, Log::Main);
         lines.iter().filter_map(|line| EventEntry::decode(line).ok()).collect()
     }
 
-    /// The log of a job's execution as it was committed.
+    /// The committed `exec.eventlog` of a job.
     pub fn exec_eventlog(&self, id: JobId) -> Vec<EventEntry> {
         let lines = self.store.log(id, Log::Exec);
         let entries = lines.iter().map(|line| EventEntry::decode(line));
         entries.filter_map(Result::ok).collect()
     }
 
-    /// The names of a job's events.
+    /// The names of the events of a job.
     pub fn events(&self, id: JobId) -> Vec<String> {
         self.eventlog(id).into_iter().map(|entry| entry.name.into_owned()).collect()
     }
 
-    /// The manager's log so far.
+    /// The lines that the manager has logged.
     pub fn log(&self) -> impl Iterator<Item = (Level, &str)> {
         self.log.iter().map(|line| (line.level, &*line.text))
     }
 
-    /// Asserts a job's state.
+    /// Asserts the state of a job.
     ///
     /// # Panics
-    /// When it is another one; the message shows eventlog and log.
+    /// If the job is in another state. The message shows the eventlog and the log.
     #[track_caller]
     pub fn assert_state(&self, id: JobId, state: State) {
         let now = self.job(id).state();
         assert!(now == state, "job {id} is in {now}, not in {state}\n{}", self.history(id));
     }
 
-    /// Asserts the names of a job's events, in order and complete.
+    /// Asserts the names of all events of a job, in order and separated by spaces.
     ///
     /// # Panics
-    /// When they are others; the message shows eventlog and log.
+    /// If the events differ. The message shows the eventlog and the log.
     #[track_caller]
     pub fn assert_events(&self, id: JobId, names: &str) {
         let events = self.events(id).join(" ");
@@ -72,10 +72,10 @@ impl TestManager {
         );
     }
 
-    /// Asserts a job's priority.
+    /// Asserts the priority of a job.
     ///
     /// # Panics
-    /// When it is another one, or none was set yet; the message shows eventlog and log.
+    /// If the priority differs or has not been set. The message shows the eventlog and the log.
     #[track_caller]
     pub fn assert_priority(&self, id: JobId, priority: u32) {
         let now = self.job(id).priority();
@@ -90,7 +90,7 @@ impl TestManager {
     /// Asserts that a line of the manager's log contains this text.
     ///
     /// # Panics
-    /// When none does; the message shows the log.
+    /// If no line does. The message shows the log.
     #[track_caller]
     pub fn assert_logged(&self, text: &str) {
         let lines: Vec<&str> = self.log.iter().map(|line| line.text.as_str()).collect();
@@ -101,7 +101,7 @@ impl TestManager {
     /// Asserts that a job has an exception of this type whose note contains this text.
     ///
     /// # Panics
-    /// When it has none; the message shows eventlog and log.
+    /// If there is no such exception. The message shows the eventlog and the log.
     #[track_caller]
     pub fn assert_exception(&self, id: JobId, kind: &str, note: &str) {
         let is = |entry: &EventEntry| {
@@ -116,7 +116,7 @@ impl TestManager {
         );
     }
 
-    /// What a job waits for, one sentence a reason: what `jobtap job why` prints.
+    /// The reasons why a job is pending, in one sentence each, as `jobtap job why` prints them.
     pub fn why(&self, id: JobId) -> Vec<String> {
         let cred = Cred { userid: TestJob::OWNER, owner: true };
         let answer = self.engine().and_then(|engine| engine.why(id, cred).ok()).unwrap_or_default();
@@ -125,7 +125,7 @@ impl TestManager {
         reasons.into_iter().flatten().filter_map(text).collect()
     }
 
-    /// Why a job isn't found.
+    /// The message that a job doesn't exist.
     fn missing(&self, id: JobId) -> String {
         if self.is_dead() {
             return "the manager is dead: `crash_and_restart()` brings it back".to_owned();
@@ -134,7 +134,7 @@ impl TestManager {
         format!("there is no job {id}, only these: {}", jobs.join(" "))
     }
 
-    /// What a failed assertion shows.
+    /// The eventlog and the log, for the message of a failed assertion.
     pub(super) fn history(&self, id: JobId) -> String {
         let mut text = format!("eventlog of {id}:\n");
         for line in self.store.log(id, Log::Main) {
@@ -147,20 +147,20 @@ impl TestManager {
         text
     }
 
-    /// The jobs that were committed, in id order.
+    /// The ids of all committed jobs, in ascending order.
     pub fn jobs(&self) -> Vec<JobId> {
         self.store.ids().collect()
     }
 
-    /// A job as listings have it (`job-list.list-id`); null when there is no such job, or the manager is
-    /// dead.
+    /// The response of `job-list.list-id` for a job; null if there is no such job or if the manager has
+    /// crashed.
     pub fn listed(&self, id: JobId) -> Value {
         let answer = self.engine().map(|engine| engine.list_id(id));
         let job = answer.and_then(Result::ok).and_then(|answer| answer.get("job").cloned());
         job.unwrap_or_default()
     }
 
-    /// The jobs that a listing asks for, in its order: `job-list.list` with this payload.
+    /// The jobs of the response of `job-list.list` to this payload.
     ///
     /// ```
     /// # use jobtap_core::testing::{TestJob, TestManager};
@@ -173,35 +173,35 @@ impl TestManager {
     /// ```
     ///
     /// # Errors
-    /// What the client would be answered when the payload asks for nothing that exists, and while the
-    /// manager is dead.
+    /// The message of the error response, for instance for a malformed constraint, or if the manager has
+    /// crashed.
     pub fn list(&self, payload: Value) -> Result<Vec<Value>, String> {
         let engine = self.engine().ok_or("the manager is dead")?;
         let answer = engine.list(&payload).map_err(|error| error.text)?;
         Ok(answer.get("jobs").and_then(Value::as_array).cloned().unwrap_or_default())
     }
 
-    /// The answer to `job-list.job-stats`; null while the manager is dead.
+    /// The response of `job-list.job-stats`; null if the manager has crashed.
     pub fn job_stats(&self) -> Value {
         self.engine().map(Engine::job_stats).unwrap_or_default()
     }
 
-    /// What is known of the nodes, as `resource.status` answers; null while the manager is dead.
+    /// The response of `resource.status`; null if the manager has crashed.
     pub fn resource_status(&self) -> Value {
         self.engine().map(Engine::resource_status).unwrap_or_default()
     }
 
-    /// The log of nodes, as it was committed.
+    /// The committed `resource.eventlog`.
     pub fn resource_log(&self) -> Vec<EventEntry> {
         crate::eventlog::decode_log(self.store.resource_log()).unwrap_or_default()
     }
 
-    /// The resources that no job holds; none while the manager is dead.
+    /// The free resources; `None` if the manager has crashed.
     pub fn free_resources(&self) -> Option<&ResourceSet> {
         self.engine().map(Engine::free_resources)
     }
 
-    /// Whether [`crash_in`](Self::crash_in) has struck.
+    /// Whether the manager has crashed because of [`crash_in`](Self::crash_in).
     pub fn is_dead(&self) -> bool {
         self.engine().is_none()
     }
