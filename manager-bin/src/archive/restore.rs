@@ -23,7 +23,7 @@ const BATCH: usize = 8 << 20;
 /// The size of a tar archive's blocks. It ends with blocks of zeros.
 const BLOCK: u64 = 512;
 
-/// What was restored from an archive.
+/// The result of a restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
     /// The number of jobs.

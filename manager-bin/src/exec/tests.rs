@@ -45,8 +45,8 @@ struct Site {
     /// How long a shepherd may take to respond.
     patience: Duration,
     program: PathBuf,
-    /// Whether its shepherd ends with this process. So it does unless a test says otherwise: what a test
-    /// that failed or was killed has left running ends, and its directory goes.
+    /// Whether its shepherd ends with this process. The default, so that a test that fails or is killed
+    /// leaves no processes and no directory.
     temporary: bool,
 }
 

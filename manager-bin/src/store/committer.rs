@@ -197,7 +197,7 @@ mod tests {
             self.committer.submit(Batch { ops, then });
         }
 
-        /// Ends the committer and gives what was acknowledged, in order.
+        /// Ends the committer and returns the acknowledged batches, in order.
         fn finish(self) -> (Arc<MemoryStore>, Vec<u64>, Vec<String>) {
             drop(self.note);
             self.committer.close();
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(store.commits().len(), 1);
     }
 
-    /// A reader's answer shows what the writes before it have changed.
+    /// A response to a read includes the changes of the writes before it.
     #[test]
     fn a_batch_without_changes_waits_for_those_of_its_own_group() {
         let fixture = Fixture::new();

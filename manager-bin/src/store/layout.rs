@@ -291,10 +291,10 @@ mod tests {
         for seq in [3, 2, 0] {
             assert!(resolve(&Everything, &mut ends, one(7, seq)).is_err());
         }
-        // One that was begun earlier may go on behind what is appended.
+        // A log that existed before may have records after the appended one.
         resolve(&Nothing, &mut ends, one(8, 4)).unwrap();
         assert!(resolve(&Everything, &mut ends, one(8, 5)).is_err());
-        // Of a new job nothing is there but what was appended.
+        // The log of a new job has no records but the appended ones.
         resolve(&Everything, &mut ends, one(9, 2)).unwrap();
         resolve(&Everything, &mut ends, one(9, 3)).unwrap();
         assert!(resolve(&Everything, &mut ends, one(9, 3)).is_err());

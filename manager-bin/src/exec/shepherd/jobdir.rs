@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
         dir.remove();
         assert!(!path.exists(), "at once, whatever is in it");
-        wait_until("what was in it goes", || is_empty(&state.path().join("tmp/removing")));
+        wait_until("its content is removed", || is_empty(&state.path().join("tmp/removing")));
     }
 
     #[test]
@@ -265,7 +265,7 @@ mod tests {
         again.sweep();
         let new = again.make(&job(json!({"b": {"data": 1}}))).unwrap().unwrap();
         assert!(!old.path().join("a").exists() && new.path().join("b").exists());
-        wait_until("what was left goes", || is_empty(&state.path().join("tmp/removing")));
+        wait_until("the old content is removed", || is_empty(&state.path().join("tmp/removing")));
     }
 
     #[test]

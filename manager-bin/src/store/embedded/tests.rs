@@ -161,7 +161,7 @@ fn no_permission_is_said_with_the_path() {
 }
 
 #[test]
-fn what_the_engine_answers_is_sorted_by_what_helps() {
+fn engine_errors_are_sorted_by_what_the_user_can_do() {
     let explained = |err| explain(Path::new("/"), err);
     let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
     assert!(matches!(explained(fjall::Error::Io(full)), StoreError::NoSpace { .. }));
@@ -174,7 +174,7 @@ fn what_the_engine_answers_is_sorted_by_what_helps() {
 
 /// The gathered data and as much data on its way to a table, for all keyspaces together.
 #[test]
-fn what_is_in_memory_is_bounded_by_the_configuration() {
+fn memory_is_bounded_by_the_configuration() {
     const MIB: u64 = 1024 * 1024;
     const VALUE: usize = 64 * 1024;
     let dir = tempfile::tempdir().unwrap();

@@ -22,7 +22,7 @@ enum Step {
     Reopen,
     /// The data in memory is written to a table.
     Flush,
-    /// The engine begins a write-ahead log and is killed before it has flushed what the last one holds.
+    /// The engine begins a write-ahead log and is killed before it has flushed the rows of the last one.
     Rotate,
     /// The manager is killed after a part of a commit has been written, to a write-ahead log that is
     /// created with zeros or to one that grows.
@@ -365,7 +365,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_damaged_and_acknowledged_is_refused_with_its_place(
+    fn damaged_acknowledged_data_is_refused_with_its_place(
         steps in steps(),
         last in lengths(),
         strikes in proptest::collection::vec((any::<Index>(), damage(), any::<bool>()), 6),

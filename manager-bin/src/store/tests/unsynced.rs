@@ -53,7 +53,7 @@ fn child() {
 }
 
 #[test]
-fn what_could_not_be_synced_is_not_acknowledged() {
+fn a_commit_that_cannot_be_synced_is_not_acknowledged() {
     let dir = tempfile::tempdir().unwrap();
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "store::tests::unsynced::child", "--nocapture"])
