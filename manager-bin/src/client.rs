@@ -22,7 +22,7 @@ use crate::rpc::message::{Request, Response, decode, encode};
 use crate::rpc::service::Service;
 use crate::rpc::{self, HELLO, PROTOCOL, uri};
 
-/// Why there is no connection.
+/// The reason why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// No address in the environment.
@@ -78,7 +78,7 @@ struct Shared {
     waiting: Arc<Waiting>,
 }
 
-/// The requests that wait for responses, or why no response can come any more.
+/// The requests that wait for responses, or the reason why no response can come any more.
 struct Waiting(Mutex<Result<HashMap<u64, Sink>, RpcError>>);
 
 enum Sink {

@@ -29,7 +29,7 @@ mod users;
 
 pub use cli::{main, main_of};
 
-/// Jobs are made on one thread and freed on another, in many sizes and for days: the system's
-/// allocator spent a fifth of a job's time on that and its memory fell to pieces.
+/// Jobs are allocated on one thread and freed on another, in many sizes and for days. With the system's
+/// allocator that took a fifth of the time per job, and memory became fragmented.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

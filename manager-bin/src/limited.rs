@@ -1,10 +1,10 @@
-//! Starts a program under the limit of open files that the manager found, which is not the one that it
-//! raised its own to.
+//! Starts a program under the limit of open files with which the manager was started, which is lower than
+//! the manager's own.
 //!
-//! A limit is a whole process's. Lowered for the moment of a start, it would fail any thread of the manager
-//! that opens a file just then; set on the program once that runs, it would come too late for what the
-//! program does first. So the manager's own binary is started in the program's place, lowers its limit and
-//! becomes the program.
+//! A limit applies to a whole process. Lowering it while a program is started would fail other threads of
+//! the manager that open a file at that moment, and setting it on the running program would be too late for
+//! the program's first actions. So the manager's own binary is started in the program's place, lowers its
+//! limit and executes the program.
 
 use std::ffi::OsString;
 use std::io;
@@ -23,19 +23,19 @@ use crate::stderr;
 /// The hidden first argument that makes the manager's binary become another program.
 pub(crate) const ARGUMENT: &str = "__limited";
 
-/// The running binary, also when its file was replaced meanwhile.
+/// The running binary, even if its file was replaced meanwhile.
 const OWN_BINARY: &str = "/proc/self/exe";
 
-/// Where programs are looked for when there is no `PATH`.
+/// The search path for programs if there is no `PATH`.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// The command that becomes the process's program under a limit, -1 for none. The program's arguments, and
-/// all else that a command has, are the caller's to add.
+/// Makes the command that executes the process's program under a limit, -1 for no limit. The caller adds the
+/// program's arguments, environment and streams.
 ///
 /// # Errors
-/// As the start of the program itself would tell them: that it isn't there, or can't be executed. What only
-/// the system finds, such as an interpreter that isn't there, the process tells itself, and ends as in a shell
-/// with exit code 126 or 127.
+/// Fails as the start of the program itself would, if the program does not exist or can't be executed. An
+/// error that only executing it shows, such as a missing interpreter, is printed by the started process,
+/// which then exits with code 126 or 127 as in a shell.
 pub(crate) fn command(process: &Process, limit: i64) -> io::Result<Command> {
     find(process)?;
     let mut command = Command::new(OWN_BINARY);
@@ -43,7 +43,7 @@ pub(crate) fn command(process: &Process, limit: i64) -> io::Result<Command> {
     Ok(command)
 }
 
-/// Becomes the program of these arguments.
+/// Executes the program in these arguments in place of this process.
 pub(crate) fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let limit = arguments.next().and_then(|text| text.to_str()?.parse().ok());
     let (Some(limit), Some(program)) = (limit, arguments.next()) else {
@@ -60,7 +60,7 @@ pub(crate) fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
 }
 
-/// Whether there is such a program.
+/// Checks that the program exists and can be executed.
 fn find(process: &Process) -> Result<(), Errno> {
     let name = Path::new(&process.program);
     let from = process.cwd.clone().unwrap_or_default();
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_run_is_told_as_its_own_start_would() {
+    fn a_program_that_cannot_run_gives_the_error_of_its_start() {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("plain"), "").unwrap();
         let plain = directory.path().join("plain").display().to_string();
@@ -109,10 +109,11 @@ mod tests {
         ] {
             let mut itself = Command::new(&process.program);
             itself.envs(&process.env).current_dir(process.cwd.as_deref().unwrap_or(Path::new("/")));
-            let (itself, told) = (itself.arg("/dev/null").spawn(), command(&process, 64).map(drop));
+            let (itself, reported) =
+                (itself.arg("/dev/null").spawn(), command(&process, 64).map(drop));
             let error = itself.map(|mut child| child.wait().map(drop)).err();
             let kind = |error: io::Error| (error.kind(), error.raw_os_error());
-            assert_eq!(told.err().map(kind), error.map(kind), "{process:?}");
+            assert_eq!(reported.err().map(kind), error.map(kind), "{process:?}");
         }
     }
 }

@@ -1,19 +1,18 @@
-//! Text that somebody else wrote, as a terminal may get it: names of jobs, notes, memos, commands,
-//! reasons, lines of the log.
+//! Escapes text of other users for output on a terminal: names of jobs, notes, memos, commands, reasons,
+//! lines of the log.
 //!
-//! A control character in it could repaint the reader's terminal, hide lines or forge them. Each is
-//! shown by its number, in the form that JSON has for it, so that JSON that is printed stays the same
-//! value. Characters that only turn the direction of writing hide as much and are shown likewise. All
-//! other text is shown as it is.
+//! A control character in it could repaint the reader's terminal, and hide or forge lines. Each is shown as
+//! its JSON escape, so that printed JSON keeps its value. Characters that change the direction of writing
+//! can hide text too and are escaped likewise. All other text is unchanged.
 
 use std::borrow::Cow;
 
-/// A text within a line: line breaks and tabs are shown by their numbers too.
+/// Escapes a text within a line: line breaks and tabs are escaped too.
 pub(crate) fn in_line(text: &str) -> Cow<'_, str> {
     escaped(text, is_harmful)
 }
 
-/// A text of lines: line breaks and tabs stay.
+/// Escapes a text of several lines: line breaks and tabs are unchanged.
 pub(crate) fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| is_harmful(c) && !matches!(c, '\n' | '\t'))
 }
@@ -44,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ordinary_text_is_shown_as_it_is() {
+    fn ordinary_text_is_unchanged() {
         // German, Japanese, a combining accent, an emoji of several characters, Hebrew.
         for text in [
             "",
@@ -60,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_are_shown_by_their_numbers() {
+    fn control_characters_are_escaped() {
         assert_eq!(in_line("a\x1b[2Jb\r\u{9b}8m\u{7f}"), "a\\u001b[2Jb\\u000d\\u009b8m\\u007f");
         assert_eq!(in_line("a\nb\tc\u{202e}d"), "a\\u000ab\\u0009c\\u202ed");
         assert_eq!(lines("a\nb\tc\x07"), "a\nb\tc\\u0007");

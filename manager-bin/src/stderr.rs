@@ -1,11 +1,11 @@
-//! Standard error of the manager, the shepherd and their threads, as a place that can fail.
+//! Standard error of the manager and the shepherd, which must not fail or block their threads.
 //!
-//! Standard error may be a closed terminal, a file on a full disk, or a pipe that nobody reads.
-//! `eprintln!` panics on the first two and blocks on the last, and the thread that it panics or blocks
-//! on may be the engine's. So a line is only put on a bounded queue here, and one thread writes the
-//! queue. What doesn't fit or can't be written is dropped and counted.
+//! Standard error may be a closed terminal, a file on a full disk, or a pipe that is not read. `eprintln!`
+//! panics on the first two and blocks on the last, and the thread may be the engine's. So lines are put on a
+//! bounded queue here, which one thread writes. Lines that don't fit or can't be written are dropped and
+//! counted.
 //!
-//! Commands that end by themselves write directly: they may wait for their reader.
+//! Short-lived commands write directly: they may wait for their reader.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::Write;
@@ -17,31 +17,31 @@ use std::time::{Duration, Instant};
 
 use crate::shown;
 
-/// Lines that may wait to be written. With [`LONGEST`] this bounds the memory: 16 MiB.
+/// The most lines in the queue. Together with [`LONGEST`] this bounds the memory to 16 MiB.
 const WAITING: usize = 1024;
-/// Bytes of a line; what is longer is cut.
+/// The most bytes of a line; a longer one is cut.
 const LONGEST: usize = 16 * 1024;
-/// How long the end of a process waits until its last lines are written.
+/// How long a process that ends waits for its last lines to be written.
 const LAST_LINES: Duration = Duration::from_secs(1);
-/// How often is looked whether they are.
+/// The interval at which it checks that.
 const POLL: Duration = Duration::from_millis(2);
 
-/// Writes a line, some time soon, without control characters. Never fails, panics or blocks.
+/// Queues a line, with its control characters escaped. Never fails, panics or blocks.
 pub(crate) fn line(text: &str) {
     writer().line(&shown::lines(text));
 }
 
-/// How many lines were dropped so far in this process.
+/// The number of lines that were dropped in this process.
 pub(crate) fn dropped() -> u64 {
     writer().dropped()
 }
 
-/// Waits, but not for long, until what was written before is out: for the end of a process.
+/// Waits for a short time until all queued lines are written. To be called at the end of a process.
 pub(crate) fn flush() {
     writer().flush(LAST_LINES);
 }
 
-/// Has the words of panics go this way too: the standard library's own hook blocks on a full pipe.
+/// Writes panic messages through the queue too: the standard library's hook blocks on a full pipe.
 pub(crate) fn take_panics() {
     std::panic::set_hook(Box::new(|panic| line(&words(panic))));
 }
@@ -63,7 +63,7 @@ fn writer() -> &'static Lines {
     WRITER.get_or_init(|| Lines::to(std::io::stderr()))
 }
 
-/// Lines on their way to a place that may be slow or broken.
+/// A queue of lines to a file that may be slow or broken.
 struct Lines {
     queue: SyncSender<Vec<u8>>,
     /// Lines put on the queue.
@@ -83,7 +83,7 @@ impl Lines {
         let (queue, lines) = sync_channel(WAITING);
         let counts = Arc::<Counts>::default();
         let counting = Arc::clone(&counts);
-        // Where there is no thread for it the queue is closed, and each line is dropped.
+        // If the thread can't be started the queue is closed, and each line is dropped.
         let _ = std::thread::Builder::new()
             .name("stderr".into())
             .spawn(move || write_all(place, &lines, &counting));
@@ -94,7 +94,7 @@ impl Lines {
         let mut bytes = text.as_bytes().to_vec();
         bytes.truncate(LONGEST);
         bytes.push(b'\n');
-        // Counted first: the writer must never have taken more than was queued.
+        // Counted before it is queued: `flush` relies on `taken` never exceeding the number of queued lines.
         self.queued.fetch_add(1, Ordering::AcqRel);
         if self.queue.try_send(bytes).is_err() {
             self.counts.dropped.fetch_add(1, Ordering::AcqRel);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_that_nobody_reads_blocks_no_caller() {
+    fn a_pipe_that_is_not_read_blocks_no_caller() {
         let (mut reader, place) = pipe().unwrap();
         let lines = Lines::to(place);
         // More than the pipe (64 KiB) and the queue hold together.
@@ -177,7 +177,7 @@ mod tests {
         let count = WAITING + 64;
         (0..count).for_each(|_| lines.line(&long));
         assert!(lines.dropped() > 0);
-        // As soon as it is read again, what waited comes out.
+        // As soon as it is read again, the queued lines are written.
         let kept = (count as u64 - lines.dropped()) * (LONGEST as u64 + 1);
         let mut read = (&mut reader).take(kept);
         assert_eq!(std::io::copy(&mut read, &mut std::io::sink()).unwrap(), kept);

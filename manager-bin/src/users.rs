@@ -1,29 +1,29 @@
 //! User names and numbers.
 //!
-//! A static binary can't load the C library's name services, so what `/etc/passwd` lacks is asked
-//! of getent(1), which knows the site's SSSD or LDAP.
+//! A static binary can't load the C library's name services. So users who are not in `/etc/passwd` are looked
+//! up with getent(1), which queries the site's SSSD or LDAP.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::process::{Command, Stdio};
 
-/// Answers which user has which number, each question asked once.
+/// Maps user names to numbers and back; each look-up is made once.
 pub(crate) struct Users {
     names: RefCell<HashMap<u32, String>>,
     numbers: RefCell<HashMap<String, Option<u32>>>,
-    /// Whether getent(1) may be asked.
+    /// Whether to look users up with getent(1).
     services: bool,
 }
 
 impl Users {
     /// The users of this machine.
     pub(crate) fn system() -> Self {
-        // A machine without the file has its users elsewhere.
+        // Without the file, all users are looked up with getent(1).
         let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
         Users { services: true, ..Users::from_passwd(&passwd) }
     }
 
-    /// The users of a passwd(5) text, and nobody else.
+    /// The users of a passwd(5) text, and no others.
     pub(crate) fn from_passwd(passwd: &str) -> Self {
         let (mut names, mut numbers) = (HashMap::new(), HashMap::new());
         for (name, uid) in passwd.lines().filter_map(parse_entry) {
@@ -33,7 +33,7 @@ impl Users {
         Users { names: names.into(), numbers: numbers.into(), services: false }
     }
 
-    /// The name of user `uid`, or the number if nobody knows a name.
+    /// The name of user `uid`, or the number if the name is unknown.
     pub(crate) fn name(&self, uid: u32) -> String {
         if let Some(name) = self.names.borrow().get(&uid) {
             return name.clone();
@@ -69,7 +69,7 @@ impl Users {
     }
 }
 
-/// Name and number of a passwd(5) line.
+/// Parses the name and number of a passwd(5) line.
 fn parse_entry(line: &str) -> Option<(&str, u32)> {
     let mut fields = line.split(':');
     let (name, uid) = (fields.next()?, fields.nth(1)?);

@@ -31,8 +31,8 @@ pub struct Counts {
 /// stored values of the same keys. All jobs are as they were at one moment.
 ///
 /// # Errors
-/// When the compression is unknown, the store can't be read, or the file can't be written. Then there is no
-/// file.
+/// Fails if the compression is unknown, the store can't be read, or the file can't be written. No file is
+/// left then.
 pub fn dump(
     store: &dyn Store,
     files: &GuestFiles,

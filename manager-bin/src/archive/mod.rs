@@ -49,7 +49,7 @@ pub enum ArchiveError {
         file: PathBuf,
         /// The entry's path.
         entry: String,
-        /// What is wrong with it.
+        /// The reason why it can't be restored.
         reason: String,
     },
     /// The state directory has jobs or files already.

@@ -1,5 +1,5 @@
-//! Reads an archive into a state directory: all of it or nothing. The store is built beside its final place
-//! and moved there when the whole archive was read.
+//! Restores an archive into a state directory, completely or not at all. The store is built beside its final
+//! path and moved there when the whole archive has been read.
 
 use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File};
@@ -14,16 +14,16 @@ use super::{ArchiveError, path};
 use crate::files::{self, Dir};
 use crate::store::{EmbeddedStore, GuestFiles, Key, Op, Store, StoreError};
 
-/// The folder of the state directory in which a restore is built.
+/// The directory in the state directory in which a restore is built.
 const PARTIAL: &str = "restore.partial";
-/// The folder of the store in the state directory.
+/// The directory of the store in the state directory.
 const STORE: &str = "store";
-/// Bytes that are committed together, and so the memory that a restore needs.
+/// The number of bytes that are committed together, which bounds the memory that a restore needs.
 const BATCH: usize = 8 << 20;
 /// The size of a tar archive's blocks. It ends with blocks of zeros.
 const BLOCK: u64 = 512;
 
-/// What was restored from an archive.
+/// The result of a restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
     /// The number of jobs.
@@ -37,8 +37,8 @@ pub struct Restored {
 /// Restores the archive `file` into the state directory `state`, which must not be in use or have jobs.
 ///
 /// # Errors
-/// When the archive is damaged, with the entry, or the state directory is in use or can't be written. Then
-/// nothing of the archive is restored.
+/// Fails if the archive is damaged (the error names the entry), or the state directory is in use or can't be
+/// written. Then nothing of the archive is restored.
 pub fn restore(state: &Path, file: &Path) -> Result<Restored, ArchiveError> {
     let failed = |reason| ArchiveError::State { path: state.to_owned(), reason };
     let dir = Dir::open(state).map_err(failed)?;
@@ -49,7 +49,7 @@ pub fn restore(state: &Path, file: &Path) -> Result<Restored, ArchiveError> {
             return Err(ArchiveError::NotEmpty(state.to_owned()));
         }
     }
-    // A restore that was killed may have left it.
+    // A killed restore may have left the directory.
     remove(&dir).map_err(failed)?;
     let partial = dir.make_new(PARTIAL).map_err(failed)?;
     let outcome = build(&state.join(PARTIAL), file).and_then(|restored| {
@@ -61,7 +61,7 @@ pub fn restore(state: &Path, file: &Path) -> Result<Restored, ArchiveError> {
         dir.sync().map_err(failed)?;
         Ok(restored)
     });
-    // It is empty now; what can't be removed does no harm.
+    // The directory is empty now. If it can't be removed it does no harm.
     let _ = remove(&dir);
     outcome
 }
@@ -122,7 +122,7 @@ fn read_entries(
                 target.restored.skipped.push(path);
                 continue;
             }
-            // The oldest tar format marks directories by a slash at the end.
+            // The oldest tar format marks directories by a trailing slash.
             kind if kind.is_file() && path.ends_with('/') => continue,
             kind if kind.is_file() => {}
             kind => return Err(refused(format!("{kind:?} is no kind of entry that a dump has"))),
@@ -130,7 +130,7 @@ fn read_entries(
         let key = path::to_key(&path).map_err(|reason| refused(reason.to_owned()))?;
         let key: Key = key.parse().map_err(|error| refused(format!("{error}")))?;
         if key.is_index() {
-            // The index of another store; the first start makes this one's.
+            // The index of another store; the first start builds this store's own.
             target.restored.skipped.push(path);
             continue;
         }
@@ -176,11 +176,11 @@ impl Target<'_> {
         }
         self.bytes += value.len();
         let log = key.name().rsplit('.').next() == Some("eventlog");
-        // The store would join them within one commit.
+        // Within one commit the store would join records of the same log.
         if log && !self.logs.insert(key.clone()) {
             return Err(StoreError::Sequence { key: key.to_string(), seq: 0 }.into());
         }
-        // The whole log is one record, to which a manager appends.
+        // The whole log becomes its first record; a manager appends after it.
         self.ops.push(match log {
             true => Op::Append { key, seq: 0, value },
             false => Op::Put { key, value },
@@ -204,7 +204,7 @@ fn write(path: &Path, value: &[u8]) -> io::Result<()> {
     file.write_all(value)
 }
 
-/// Returns the decompressed archive. Its first bytes say how it is compressed.
+/// Opens the archive and decompresses it. Its first bytes show how it is compressed.
 fn open(file: &Path) -> Result<Box<dyn Read>, ArchiveError> {
     let failed = |reason| ArchiveError::File { file: file.to_owned(), reason };
     let mut magic = Vec::new();
@@ -221,8 +221,8 @@ fn open(file: &Path) -> Result<Box<dyn Read>, ArchiveError> {
     }
 }
 
-/// Counts the zeros at the end of what was read: the tar reader accepts any end of the file as the end of
-/// the archive.
+/// Counts the zeros at the end of the data read, to detect a truncated archive: the tar reader accepts any
+/// end of the file as the end of the archive.
 struct Ends {
     input: Box<dyn Read>,
     zeros: u64,

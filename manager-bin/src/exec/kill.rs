@@ -1,5 +1,7 @@
-//! How a job that doesn't end by itself is killed: the keys of `[exec]` that say so, in the form in
-//! which the shepherd is told, which goes on with it when the manager is gone.
+//! The kill policy: how a job that does not end on the first signal is killed.
+//!
+//! It is read from the keys of `[exec]` and sent to the shepherd with each request, because the shepherd
+//! goes on killing the job when the manager is gone.
 
 use std::time::Duration;
 
@@ -7,66 +9,67 @@ use jobtap_core::job::{Fsd, Signal, SignalError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Seconds between two kill signals at least: a process that is killed needs a moment to be gone.
+/// The shortest pause between two kill signals, in seconds: a killed process does not exit at once.
 const SHORTEST_PAUSE: f64 = 1.0;
 
-/// The pause grows to this.
+/// The longest pause between two kill signals; pauses double up to this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// A value under `[exec]` that can't be used.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum KillPolicyError {
-    /// Not a duration, or longer than time.
+    /// Not a duration.
     #[error("exec.{key}: invalid FSD {value}: use seconds, or a text such as \"30s\"")]
     Duration {
         /// The key in `[exec]`.
         key: &'static str,
-        /// What it says.
+        /// The invalid value.
         value: String,
     },
-    /// A duration that the key can't have.
+    /// A duration outside the range of the key.
     #[error("exec.{key}: must be {must}")]
     Range {
         /// The key in `[exec]`.
         key: &'static str,
-        /// What it has to be.
+        /// The condition that the value has to meet.
         must: &'static str,
     },
-    /// Not a signal, or a real-time one.
+    /// Not a signal, or a real-time signal.
     #[error("exec.{key}: {error}")]
     Signal {
         /// The key in `[exec]`.
         key: &'static str,
-        /// What is wrong with it.
+        /// The reason.
         error: SignalError,
     },
-    /// Not a number, or none at all.
+    /// Not an integer, or zero.
     #[error("exec.max-kill-count: must be an integer from 1, not {0}")]
     Count(String),
 }
 
-/// How a job is killed that the first signal didn't end. Times are in seconds.
+/// How a job is killed that did not end on the first signal. Times are in seconds.
 ///
-/// What an older manager doesn't say is as it was with it.
+/// Each field that a message lacks has its default, which is what the fields' absence meant to the
+/// manager that sent it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct KillPolicy {
-    /// From the first signal to the first kill signal, and the measure of the pauses after
-    /// (`exec.kill-timeout`, 5 s).
+    /// The pause between the first signal and the first kill signal; the pauses after it are multiples
+    /// of this (`exec.kill-timeout`, 5 s).
     pub kill_timeout: f64,
     /// The signal that is repeated (`exec.kill-signal`, SIGKILL).
     pub kill_signal: Signal,
-    /// When so many kill signals were of no use the job's nodes are given up
+    /// The number of kill signals after which the job is declared unkillable and its nodes are drained
     /// (`exec.max-kill-count`, 8).
     pub max_kill_count: u32,
-    /// The same when so much time has passed since the first kill signal
+    /// The time since the first kill signal after which the same happens
     /// (`exec.max-kill-timeout`, no limit).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_kill_timeout: Option<f64>,
-    /// The pause after a kill signal at least.
+    /// The shortest pause after a kill signal.
     #[serde(skip_serializing_if = "is_usual")]
     pub shortest_pause: f64,
-    /// The first signal to a job that nobody asks for any more (`exec.term-signal`, SIGTERM).
+    /// The first signal to a job that the shepherd ends without a manager (`exec.term-signal`, SIGTERM).
     #[serde(skip_serializing_if = "is_term")]
     pub term_signal: Signal,
 }
@@ -95,10 +98,10 @@ impl Default for KillPolicy {
 }
 
 impl KillPolicy {
-    /// What a configuration says.
+    /// Reads the policy from the keys of `[exec]` in `config`.
     ///
     /// # Errors
-    /// The first value that can't be used; the text names its key.
+    /// Fails on the first invalid value; the message names its key.
     pub fn read(config: &Value) -> Result<Self, KillPolicyError> {
         let mut policy = Self::default();
         let value = |key| config.get("exec").and_then(|table| table.get(key));
@@ -131,13 +134,13 @@ impl KillPolicy {
         Ok(policy)
     }
 
-    /// From the first signal to the first kill signal.
+    /// The pause between the first signal and the first kill signal.
     pub(super) fn patience(&self) -> Duration {
         Duration::try_from_secs_f64(self.kill_timeout).unwrap_or(Duration::ZERO)
     }
 
-    /// The pause after so many kill signals: each is twice the one before, between the shortest and
-    /// the longest.
+    /// The pause after the given number of kill signals: each is twice the one before, between the
+    /// shortest and the longest.
     pub(super) fn pause_after(&self, kills: u32) -> Duration {
         let factor = 2u32.saturating_pow(kills.min(16));
         self.patience().saturating_mul(factor).max(self.shortest()).min(LONGEST_PAUSE)
@@ -175,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_said_is_as_in_flux() {
+    fn missing_keys_have_the_defaults_of_flux() {
         let read = KillPolicy::read(&json!({"exec": {"method": "bulk-exec"}})).unwrap();
         assert_eq!(read, KillPolicy::default());
         assert_eq!((read.kill_timeout, read.max_kill_count), (5.0, 8));
@@ -230,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_just_killed_has_a_moment_to_be_gone() {
+    fn there_is_a_pause_after_each_kill_signal() {
         let hasty = json!({"exec": {"kill-timeout": 0, "max-kill-timeout": "1ms"}});
         let hasty = KillPolicy::read(&hasty).unwrap();
         assert_eq!(hasty.patience(), Duration::ZERO);
@@ -239,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_double_up_to_five_minutes_and_are_never_none() {
+    fn pauses_double_from_one_second_up_to_five_minutes() {
         let pauses = |kill_timeout| {
             let policy = KillPolicy { kill_timeout, ..KillPolicy::default() };
             [0, 1, 2, 3, 7, 100].map(|kills| policy.pause_after(kills).as_secs_f64())

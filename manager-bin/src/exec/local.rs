@@ -1,13 +1,13 @@
-//! The executor of this machine: starts a shepherd, or finds the one that an earlier manager left,
-//! and talks to it.
+//! The executor of this machine: starts a shepherd, or connects to the one that an earlier manager
+//! started.
 //!
-//! Two threads serve a connection, so that neither a slow shepherd holds the manager up nor a busy
-//! manager the shepherd: one writes what the manager asks for, one reads events. When a shepherd
-//! dies its jobs are lost, which is told job by job, and the next request starts another.
+//! Two threads serve a connection, so that a slow shepherd does not delay the manager and a busy manager
+//! does not delay the shepherd: one writes requests, one reads events. When a shepherd dies its jobs are
+//! lost. Each of them is reported as lost, and the next request starts another shepherd.
 //!
-//! A shepherd that is there but doesn't answer, because it is stopped or hangs, keeps a manager from
-//! starting, with an error that names the process; a manager that runs already goes on and waits for
-//! it, since its jobs may be well.
+//! If a shepherd exists but does not respond, because it is stopped or hangs, a starting manager fails
+//! with an error that names the process. A manager that is already running continues and waits for the
+//! shepherd, since the tasks of its jobs may still be running.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -35,20 +35,21 @@ use super::{
 use crate::files::Dir;
 use crate::open_files::OpenFiles;
 
-/// A shepherd may go for lack of work while the manager comes: then the next one is asked.
+/// How many shepherds a manager tries to reach. A shepherd may exit for lack of work just when the
+/// manager connects; then another one is started.
 const ATTEMPTS: u32 = 3;
 
-/// How long a shepherd may take to answer or to take a request. It does so between two pieces of work
-/// that take milliseconds; even on a host that swaps it is not silent for so long.
+/// How long a shepherd may take to respond or to read a request. It does so between two pieces of work
+/// that take milliseconds, and responds sooner than this even on a host that swaps.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Name of the shepherd's log in the state directory.
 pub(crate) const LOG: &str = "shepherd.log";
 
-/// So much of the log is quoted at most, which is more than a line.
-const LAST_WORDS: u64 = 4096;
+/// How many bytes of the log are searched for its last line; a line is shorter.
+const LOG_TAIL: u64 = 4096;
 
-/// Why jobs can't be run on this machine.
+/// An error that prevents jobs from running on this machine.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
     /// The state directory, its socket or the program can't be used.
@@ -59,7 +60,7 @@ pub enum ExecError {
         /// What failed.
         source: io::Error,
     },
-    /// The shepherd ended before it answered.
+    /// The shepherd ended before it responded.
     #[error("the shepherd in {dir} ends before it answers: {reason}")]
     NoAnswer {
         /// The state directory.
@@ -67,12 +68,12 @@ pub enum ExecError {
         /// The last line of its log, or where that is.
         reason: String,
     },
-    /// The shepherd is there, but stopped or busy with something that doesn't end.
+    /// The shepherd exists but is stopped or hangs.
     #[error("the shepherd in {dir} does not answer: {what_to_do}")]
     Silent {
         /// The state directory.
         dir: PathBuf,
-        /// Its process, and what can be done about it.
+        /// Its process, and how to resolve the problem.
         what_to_do: String,
     },
     /// The shepherd is of a build that this one can't work with.
@@ -82,7 +83,7 @@ pub enum ExecError {
     Refused {
         /// The state directory.
         dir: PathBuf,
-        /// What the shepherd said.
+        /// The reason that the shepherd gave.
         reason: String,
     },
 }
@@ -98,15 +99,15 @@ pub struct LocalConfig {
     pub kill: KillPolicy,
     /// How long a shepherd without jobs waits for a manager.
     pub idle_time: Duration,
-    /// How long a shepherd may take to answer, or to take a request.
+    /// How long a shepherd may take to respond, or to read a request.
     pub patience: Duration,
-    /// Whether nothing in the state directory is to outlive this process: when it is gone the shepherd ends
-    /// the jobs, removes the directory and exits.
+    /// Whether the instance ends with this process: when the process is gone the shepherd ends the jobs,
+    /// removes the state directory and exits.
     pub temporary: bool,
 }
 
 impl LocalConfig {
-    /// For the running program, with the default times.
+    /// The configuration for the running program, with the default times.
     pub fn new(state_dir: PathBuf) -> io::Result<Self> {
         Ok(Self {
             state_dir,
@@ -128,11 +129,11 @@ pub struct LocalExecutor {
     writer: Option<JoinHandle<()>>,
 }
 
-/// What the two threads share.
+/// The state that the two threads share.
 struct Link {
     config: LocalConfig,
     report: Box<dyn Fn(Report) + Send + Sync>,
-    /// Nothing more will be asked for.
+    /// Set when the executor is dropped: no more requests follow.
     closing: AtomicBool,
     state: Mutex<State>,
     closed: Condvar,
@@ -143,11 +144,12 @@ struct State {
     connection: Option<Connection>,
     /// Number of the newest connection.
     connections: u64,
-    /// Jobs whose release hasn't come, with the connection that they were asked for on.
+    /// Jobs whose release has not been reported, with the number of the connection on which their start
+    /// was requested.
     open: BTreeMap<JobId, u64>,
 }
 
-/// Where requests go.
+/// The connection to the shepherd.
 #[derive(Clone)]
 struct Connection {
     number: u64,
@@ -156,27 +158,27 @@ struct Connection {
 
 /// Why a request was not sent.
 enum Unsent {
-    /// For the user.
+    /// The request failed, with the reason for the user.
     Failed(String),
-    /// The job of a start request was told to be lost already.
-    Told,
-    /// The executor is closed and the shepherd takes nothing.
+    /// The job of a start request was already reported as lost.
+    ReportedLost,
+    /// The executor is closed and the shepherd reads no requests.
     GivenUp,
 }
 
 impl LocalExecutor {
     /// Finds or starts the shepherd of `config.state_dir`, which must exist. `report` is called on threads
-    /// of the executor, and must not wait for it.
+    /// of the executor, so it must not wait for the executor.
     ///
     /// # Errors
-    /// When there is no shepherd to be had; the text says what to do.
+    /// Fails if no shepherd can be reached or started; the message says what to do.
     pub fn connect(
         mut config: LocalConfig,
         report: impl Fn(Report) + Send + Sync + 'static,
     ) -> Result<Self, ExecError> {
         let dir = config.state_dir.clone();
         let failed = |source| ExecError::Start { dir: dir.clone(), source };
-        // The shepherd's working directory is another.
+        // The shepherd has another working directory, so a relative path would not reach it.
         config.state_dir = config.state_dir.canonicalize().map_err(failed)?;
         let kill = config.kill;
         let (stream, held) = open_connection(&config)?;
@@ -253,8 +255,8 @@ impl Executor for LocalExecutor {
 }
 
 impl Drop for LocalExecutor {
-    /// Waits until what was asked for is sent, but not for a shepherd that takes nothing: the next
-    /// manager asks again.
+    /// Waits until all requests are sent, except when the shepherd reads none: the next manager repeats
+    /// them.
     fn drop(&mut self) {
         self.link.closing.store(true, Ordering::Relaxed);
         self.requests = None;
@@ -272,13 +274,13 @@ impl Link {
     fn write_requests(self: &Arc<Self>, requests: &Receiver<Request>) {
         for request in requests {
             let note = match self.send(&request) {
-                Ok(()) | Err(Unsent::Told) => continue,
+                Ok(()) | Err(Unsent::ReportedLost) => continue,
                 Err(Unsent::Failed(note)) => note,
                 Err(Unsent::GivenUp) => break,
             };
             match request {
                 Request::Start(job) => {
-                    // Every other job would end like this one.
+                    // The nodes are drained with this reason, since no other job could be started either.
                     let reason = format!("no job can be started: {note}");
                     self.report_lost(job.id, note, reason);
                 }
@@ -293,7 +295,7 @@ impl Link {
         }
     }
 
-    /// Sends a request, to a new shepherd if the one there was is gone.
+    /// Sends a request, to a new shepherd if the previous one is gone.
     fn send(self: &Arc<Self>, request: &Request) -> Result<(), Unsent> {
         let failed = |note| Err(Unsent::Failed(note));
         let line = match encode(request) {
@@ -305,14 +307,17 @@ impl Link {
                 Ok(connection) => connection,
                 Err(error) => return failed(error.to_string()),
             };
-            // Without the lock: who reads events must not wait for a shepherd that takes nothing.
+            // Written without the lock: the thread that reads events must not wait for a shepherd that
+            // reads no requests.
             let Err(error) = self.write(&stream, &line) else { return Ok(()) };
             let mut state = self.lock();
             state.connection.take_if(|current| current.number == number);
+            // The reading thread may have noticed the end of the connection first. It then has removed
+            // the job and reported it as lost, so the start must not be repeated.
             if let Request::Start(job) = request
                 && state.open.remove(&job.id).is_none()
             {
-                return Err(Unsent::Told);
+                return Err(Unsent::ReportedLost);
             }
             if is_timeout(&error) {
                 return Err(Unsent::GivenUp);
@@ -321,7 +326,7 @@ impl Link {
         failed("the shepherd can't be reached".to_owned())
     }
 
-    /// The connection to send a request on; a job to be started is open from now on.
+    /// Returns the connection for a request, and registers the job of a start request as open.
     fn connection_for(self: &Arc<Self>, request: &Request) -> Result<Connection, ExecError> {
         let mut state = self.lock();
         let connection = match &state.connection {
@@ -334,6 +339,7 @@ impl Link {
                 })?
             }
         };
+        // Registered before it is sent: the release may be reported before the write returns.
         if let Request::Start(job) = request {
             state.open.insert(job.id, connection.number);
         }
@@ -343,7 +349,7 @@ impl Link {
     /// Writes a line, however long the shepherd takes to read it, unless the executor is closed.
     fn write(&self, mut stream: &UnixStream, line: &[u8]) -> io::Result<()> {
         let mut rest = line;
-        let mut told = false;
+        let mut warned = false;
         while !rest.is_empty() {
             match stream.write(rest) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -352,16 +358,16 @@ impl Link {
                 Err(error) if !is_timeout(&error) || self.closing.load(Ordering::Relaxed) => {
                     return Err(error);
                 }
-                Err(_) if std::mem::replace(&mut told, true) => {}
+                Err(_) if std::mem::replace(&mut warned, true) => {}
                 Err(_) => {
-                    let text = silence(&self.config);
+                    let text = describe_silence(&self.config);
                     (self.report)(Report::Warning(format!(
                         "the shepherd takes no requests: {text}"
                     )));
                 }
             }
         }
-        if told {
+        if warned {
             (self.report)(Report::Warning("the shepherd takes requests again".to_owned()));
         }
         Ok(())
@@ -397,7 +403,8 @@ impl Link {
         }
     }
 
-    /// The shepherd is gone, unless the executor itself closed the connection.
+    /// Handles the end of a connection. Unless the executor itself closed it, the shepherd is gone and
+    /// its jobs are lost.
     fn closed(&self, number: u64) {
         if self.closing.load(Ordering::Relaxed) {
             return;
@@ -408,6 +415,7 @@ impl Link {
         }
         let lost: Vec<JobId> =
             state.open.extract_if(.., |_, on| *on == number).map(|(id, _)| id).collect();
+        // Reported without the lock, so that a slow callback does not delay requests.
         drop(state);
         for id in lost {
             let note = "job is lost: the shepherd ended; processes of the job may still run";
@@ -421,11 +429,11 @@ impl Link {
     }
 }
 
-/// A connection on which the shepherd has introduced itself, and the jobs that it holds.
+/// Returns a connection on which the shepherd has sent its hello, and the jobs that it holds.
 fn open_connection(config: &LocalConfig) -> Result<(UnixStream, Vec<HeldJob>), ExecError> {
     let dir = &config.state_dir;
     let failed = |source: io::Error| match is_timeout(&source) {
-        true => ExecError::Silent { dir: dir.clone(), what_to_do: silence(config) },
+        true => ExecError::Silent { dir: dir.clone(), what_to_do: describe_silence(config) },
         false => ExecError::Start { dir: dir.clone(), source },
     };
     let log = dir.join(LOG);
@@ -438,11 +446,11 @@ fn open_connection(config: &LocalConfig) -> Result<(UnixStream, Vec<HeldJob>), E
                 return Err(ExecError::Refused { dir: dir.clone(), reason });
             }
             Err(error) if is_timeout(&error) => return Err(failed(error)),
-            // It ended in between.
+            // It exited after the connection was made.
             _ => {}
         }
     }
-    Err(ExecError::NoAnswer { dir: dir.clone(), reason: last_words(&log, before) })
+    Err(ExecError::NoAnswer { dir: dir.clone(), reason: last_log_line(&log, before) })
 }
 
 fn find_or_start(config: &LocalConfig) -> io::Result<UnixStream> {
@@ -471,12 +479,12 @@ fn start_shepherd(config: &LocalConfig) -> io::Result<()> {
         .stdout(Stdio::null())
         .stderr(Stdio::from(log))
         .spawn()?;
-    // Only so that it doesn't stay a zombie when it exits before the manager.
+    // Reaps the shepherd, so that it does not stay a zombie if it exits before the manager.
     Builder::new().name("exec-shepherd".to_owned()).spawn(move || shepherd.wait())?;
     Ok(())
 }
 
-/// The log of all shepherds of the state directory. It was made by one of its managers, or is made now.
+/// Opens the log of all shepherds of the state directory, creating it if it does not exist.
 fn open_log(state_dir: &Path) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
     let named = |error| io::Error::new(io::Error::kind(&error), format!("{LOG}: {error}"));
@@ -490,14 +498,15 @@ fn open_log(state_dir: &Path) -> io::Result<File> {
     }
 }
 
-/// Introduces the manager and returns the answer to its request for a list, or the refusal. Waits
-/// for it no longer than `patience`.
+/// Sends the hello and a request for the list of jobs; returns the response to the latter, or the
+/// refusal. Waits at most `patience` for each line.
 fn greet(stream: &UnixStream, patience: Duration) -> io::Result<Reply> {
     let mut write = stream;
     write.write_all(&encode(&Request::Hello { version: VERSION })?)?;
     write.write_all(&encode(&Request::List)?)?;
     stream.set_read_timeout(Some(patience))?;
-    // Nothing else comes before the list, so nothing is lost with this reader.
+    // The shepherd sends no events before a start request, so this reader's buffer holds nothing else
+    // when it is dropped.
     let mut reader = BufReader::new(stream);
     loop {
         let mut line = Vec::new();
@@ -512,19 +521,19 @@ fn greet(stream: &UnixStream, patience: Duration) -> io::Result<Reply> {
     }
 }
 
-/// Whether what a socket was asked for did not happen in time.
+/// Whether an operation on a socket timed out.
 fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// What can be done about a shepherd that doesn't answer, with its process.
-fn silence(config: &LocalConfig) -> String {
+/// Names the process of a shepherd that does not respond, and says how to resolve that.
+fn describe_silence(config: &LocalConfig) -> String {
     let seconds = config.patience.as_secs_f64();
     let Some(pid) = find_process(&config.state_dir) else {
         return format!("nothing in {seconds} s, and its process can't be found in /proc");
     };
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // Any character may be in the name, which is in parentheses; the state is behind it.
+    // The name is in parentheses and may itself contain any character, so the state follows the last ')'.
     let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
     match state {
         Some('T' | 't') => {
@@ -532,12 +541,12 @@ fn silence(config: &LocalConfig) -> String {
         }
         _ => format!(
             "nothing from its process {pid} in {seconds} s; if it stays so, end it with \"kill -9 \
-             {pid}\": its jobs are lost then, and processes of them may run on"
+             {pid}\": its jobs are then lost, and their processes may run on"
         ),
     }
 }
 
-/// The process of the shepherd of a state directory, by its arguments.
+/// Finds the process of the shepherd of a state directory by its arguments.
 fn find_process(state_dir: &Path) -> Option<u32> {
     let is_ours = |process: &Path| {
         let words = std::fs::read(process.join("cmdline")).unwrap_or_default();
@@ -553,14 +562,14 @@ fn find_process(state_dir: &Path) -> Option<u32> {
     numbered.find(|(_, path)| is_ours(path)).map(|(pid, _)| pid)
 }
 
-/// The last line that was added to the log since it had `before` bytes, or where the log is.
-fn last_words(log: &Path, before: u64) -> String {
+/// The last line that was added to the log since it had `before` bytes, or a reference to the log.
+fn last_log_line(log: &Path, before: u64) -> String {
     let read = || -> io::Result<Vec<u8>> {
         let mut file = File::open(log)?;
         let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(before.max(length.saturating_sub(LAST_WORDS))))?;
+        file.seek(SeekFrom::Start(before.max(length.saturating_sub(LOG_TAIL))))?;
         let mut text = Vec::new();
-        file.take(LAST_WORDS).read_to_end(&mut text)?;
+        file.take(LOG_TAIL).read_to_end(&mut text)?;
         Ok(text)
     };
     let text = read().unwrap_or_default();

@@ -30,17 +30,18 @@ pub(crate) use socket::listens as shepherd_listens;
 /// The hidden first argument that makes the manager's binary a shepherd.
 pub const SHEPHERD_ARGUMENT: &str = "__shepherd";
 
-/// Why nodes are drained whose shepherd died with jobs; as long as a listing shows of a reason.
+/// The reason with which nodes are drained when their shepherd died with jobs. Short enough for
+/// listings of drained nodes to show it whole.
 const SHEPHERD_LOST: &str = "shepherd lost: jobs may run on";
 
 /// The severity of an exception that informs the user and does not end the job.
 const INFORMATIONAL: i64 = 2;
 
-/// A job to start, or to pick up again after a restart of the manager.
+/// A job to start, or to reattach after a restart of the manager.
 ///
-/// To be sent once by each manager process for every job that holds resources and was not released.
-/// A job that the executor knows already is never started twice, whatever `reattach` says; one that
-/// was lost with an earlier shepherd is reported so.
+/// Each manager process sends this once for every job whose resources are allocated and not yet freed.
+/// A job that the executor knows already is never started twice, whatever `reattach` is; a job that
+/// was lost with an earlier shepherd is reported as lost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StartJob {
     /// The job's id.
@@ -59,7 +60,7 @@ pub struct StartJob {
     pub shell_options: serde_json::Value,
     /// Files that come with the job, by name (RFC 37); `attributes.system.files`, or null.
     pub files: serde_json::Value,
-    /// The job's own directory, where it has one; the target's to say.
+    /// The job's own directory, if it has one. Set by the execution target.
     #[serde(skip)]
     pub tmpdir: Option<PathBuf>,
     /// The job's name, for `{{name}}` in paths of output files.
@@ -68,11 +69,11 @@ pub struct StartJob {
     pub resources: serde_json::Value,
     /// The nodes in the order of ranks, with the tasks of each; tasks are ranked node by node.
     pub nodes: Vec<NodeTasks>,
-    /// Whether the job's `start` event is on record: the job must be running or have ended already.
+    /// Whether the eventlog has the job's `start` event: the job must be running or have ended already.
     pub reattach: bool,
-    /// What of the job's events the manager has on record, so that none of them comes twice.
+    /// Which events of the job the manager has recorded, so that none of them is reported twice.
     pub seen: Seen,
-    /// How the job is killed when the target itself has to end it, without the manager.
+    /// How the job is killed when the target has to end it without a manager.
     pub kill: KillPolicy,
 }
 
@@ -99,7 +100,7 @@ impl StartJob {
     }
 }
 
-/// What one node does for a job.
+/// A node of a job and the number of tasks that run there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeTasks {
     /// The execution target.
@@ -108,14 +109,14 @@ pub struct NodeTasks {
     pub ntasks: u32,
 }
 
-/// What a restarted manager has on record of a job. All zero for a job that is new.
+/// What a restarted manager has recorded of a job. All zero for a new job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     /// Number of entries of the exec eventlog.
     pub log_entries: usize,
     /// Number of exceptions that came from the executor.
     pub exceptions: usize,
-    /// Whether the `finish` event is there.
+    /// Whether the eventlog has the `finish` event.
     pub finished: bool,
 }
 
@@ -128,19 +129,19 @@ pub struct TaskProcess {
     pub pid: i32,
 }
 
-/// What an executor reports.
+/// A message from an executor to the manager.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Report {
-    /// Something happened to a job that was handed to the executor.
+    /// An event of a job that was handed to the executor.
     Event(ExecEvent),
     /// The response to [`Executor::tasks`]. It can come at any time.
     Tasks {
         /// The job.
         id: JobId,
-        /// The running tasks by rank; none if the job is unknown.
+        /// The running tasks by rank; empty if the job is unknown.
         tasks: Vec<TaskProcess>,
     },
-    /// A line for the manager's log: something that the administrator should know of.
+    /// A line for the manager's log, about a condition that an administrator has to resolve.
     Warning(String),
 }
 
@@ -149,28 +150,29 @@ pub enum Report {
 pub struct HeldJob {
     /// The job's id.
     pub id: JobId,
-    /// Whether it ended; its status is kept until it is acknowledged. A job that was lost with an
-    /// earlier shepherd has ended, too.
+    /// Whether it has ended; its status is retained until it is acknowledged. A job that was lost with
+    /// an earlier shepherd has ended, too.
     pub ended: bool,
 }
 
 /// One execution target.
 ///
-/// No method waits for the target. What follows from a request is reported through the callback that the
-/// executor was made with. A request about an unknown job does nothing.
+/// Apart from [`shut_down`](Self::shut_down), no method waits for the target. The consequences of a
+/// request are reported through the callback that the executor was made with. A request about an unknown
+/// job does nothing.
 pub trait Executor: Send {
-    /// Starts a job, or reattaches it: what happened since [`StartJob::seen`] is reported first.
+    /// Starts a job, or reattaches it: events after [`StartJob::seen`] are reported first.
     fn start(&self, job: StartJob);
 
     /// Sends a signal to all processes of a job.
     fn signal(&self, id: JobId, signum: i32);
 
-    /// Ends a job: sends `first_signal` (SIGTERM, or SIGALRM for a job whose time is up), then kills it
-    /// by the [`KillPolicy`] until nothing is left of it, also when the manager dies. Further calls for
-    /// the same job do nothing.
+    /// Ends a job: sends `first_signal` (SIGTERM, or SIGALRM for a job that exceeded its time limit),
+    /// then kills it as the [`KillPolicy`] says until none of its processes is left, even if the manager
+    /// dies meanwhile. Further calls for the same job do nothing.
     fn cancel(&self, id: JobId, first_signal: i32);
 
-    /// Kills the jobs that are canceled from now on by another policy.
+    /// Sets the kill policy for jobs that are canceled from now on.
     fn set_kill_policy(&mut self, policy: KillPolicy);
 
     /// The kill policy for jobs that are canceled.
@@ -180,17 +182,17 @@ pub trait Executor: Send {
     /// `input.stdin.type` is `service`): to the task `rank`, or to all. With `eof` the input ends there.
     fn stdin(&self, id: JobId, rank: Option<u32>, data: Vec<u8>, eof: bool);
 
-    /// Asks for the processes of a job's tasks; [`Report::Tasks`] is the response.
+    /// Requests the processes of a job's tasks; [`Report::Tasks`] is the response.
     fn tasks(&self, id: JobId);
 
-    /// Says that the end of the job is durable: the target need not keep it any longer.
+    /// Acknowledges the end of the job: it is durable, so the target can delete its record of the job.
     fn ack(&self, id: JobId);
 
     /// The jobs that the target held when the manager connected. The manager cancels and acknowledges
     /// those that it does not start again.
     fn held(&self) -> &[HeldJob];
 
-    /// Asks the target to exit as soon as it holds no job, and waits for that, but not longer than
-    /// `limit`. Returns whether it has exited.
+    /// Requests that the target exits as soon as it holds no job, and waits at most `limit` for that.
+    /// Returns whether it has exited.
     fn shut_down(&self, limit: Duration) -> bool;
 }

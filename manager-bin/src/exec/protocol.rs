@@ -1,7 +1,7 @@
-//! What manager and shepherd say to each other: one JSON object per line over a Unix socket.
+//! The protocol between manager and shepherd: one JSON object per line over a Unix socket.
 //!
 //! The shepherd outlives the manager that started it, so the two may be of different builds. The
-//! manager opens with [`Request::Hello`]; the shepherd answers with its own, or with
+//! manager's first message is [`Request::Hello`]; the shepherd responds with [`Reply::Hello`], or with
 //! [`Reply::Refused`] if it can't serve that version.
 
 use base64::Engine as _;
@@ -13,16 +13,16 @@ use jobtap_core::job::JobId;
 
 use super::{HeldJob, KillPolicy, StartJob, TaskProcess};
 
-/// Version of the messages. To be raised when an older peer could misread one.
+/// Version of the protocol. It is raised when an older peer could misread a message.
 pub(crate) const VERSION: u32 = 3;
 
-/// From the manager.
+/// A message from the manager.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "kebab-case")]
 pub(crate) enum Request {
-    /// Opens the connection; the sender becomes the manager that events go to.
+    /// Opens the connection; the sender becomes the manager to which events are sent.
     Hello { version: u32 },
-    /// Start a job, or send again what the manager has not seen of it.
+    /// Start a job, or send the events of it that the manager has not seen.
     Start(Box<StartJob>),
     /// Signal a job's processes.
     Signal { id: JobId, signum: i32 },
@@ -35,50 +35,50 @@ pub(crate) enum Request {
     },
     /// Input for a job's tasks.
     Stdin { id: JobId, rank: Option<u32>, data: String, eof: bool },
-    /// Which processes a job's tasks are; answered by [`Reply::Tasks`].
+    /// List the processes of a job's tasks; the response is [`Reply::Tasks`].
     Tasks { id: JobId },
-    /// The job's end is on durable record.
+    /// Acknowledge that the job's end is durable.
     Ack { id: JobId },
-    /// Which jobs are held; answered by [`Reply::List`].
+    /// List the jobs that the shepherd holds; the response is [`Reply::List`].
     List,
-    /// Exit as soon as no job is held.
+    /// Exit as soon as the shepherd holds no job.
     Shutdown,
 }
 
-/// From the shepherd.
+/// A message from the shepherd.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "kebab-case")]
 pub(crate) enum Reply {
-    /// Answers [`Request::Hello`].
+    /// The response to [`Request::Hello`].
     Hello { version: u32, pid: u32 },
-    /// The connection is of no use; the shepherd closes it.
+    /// The shepherd can't serve this manager and closes the connection.
     Refused { reason: String },
-    /// Answers [`Request::List`].
+    /// The response to [`Request::List`].
     List { jobs: Vec<HeldJob> },
-    /// Something happened to a job that this manager has asked for.
+    /// An event of a job that this manager has sent a start request for.
     Event(ExecEvent),
     /// The processes of a job's tasks; the response to [`Request::Tasks`].
     Tasks { id: JobId, tasks: Vec<TaskProcess> },
 }
 
-/// The line that carries `message`, with its newline.
+/// Encodes `message` as a line, with its newline.
 pub(crate) fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, serde_json::Error> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     Ok(line)
 }
 
-/// The message that a line carries.
+/// Decodes a message from a line.
 pub(crate) fn decode<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, serde_json::Error> {
     serde_json::from_slice(line)
 }
 
-/// Bytes as text, for [`Request::Stdin`].
+/// Encodes bytes for [`Request::Stdin`].
 pub(crate) fn encode_data(data: &[u8]) -> String {
     STANDARD.encode(data)
 }
 
-/// The bytes of [`Request::Stdin`].
+/// Decodes the bytes of [`Request::Stdin`].
 pub(crate) fn decode_data(data: &str) -> Result<Vec<u8>, base64::DecodeError> {
     STANDARD.decode(data)
 }
@@ -145,19 +145,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn requests_survive_the_wire(request in any_request()) {
+        fn requests_round_trip(request in any_request()) {
             let line = encode(&request).unwrap();
             prop_assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
             prop_assert_eq!(decode::<Request>(&line).unwrap(), request);
         }
 
         #[test]
-        fn replies_survive_the_wire(reply in any_reply()) {
+        fn replies_round_trip(reply in any_reply()) {
             prop_assert_eq!(decode::<Reply>(&encode(&reply).unwrap()).unwrap(), reply);
         }
 
         #[test]
-        fn input_data_survives(data in any::<Vec<u8>>()) {
+        fn input_data_round_trips(data in any::<Vec<u8>>()) {
             prop_assert_eq!(decode_data(&encode_data(&data)).unwrap(), data);
         }
 
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_on_the_wire_is_fixed() {
+    fn the_encoding_of_messages_is_fixed() {
         let line = |request| String::from_utf8(encode(&request).unwrap()).unwrap();
         assert_eq!(line(Request::Hello { version: 1 }), "{\"op\":\"hello\",\"version\":1}\n");
         let cancel = Request::Cancel { id: JobId::new(3), signum: 15, kill: KillPolicy::default() };

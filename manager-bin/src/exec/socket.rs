@@ -1,8 +1,8 @@
 //! The socket between manager and shepherd, in the manager's state directory.
 //!
-//! The manager makes the socket and passes it, listening, to the shepherd as its standard input:
-//! the manager can connect at once, and no moment exists at which the shepherd runs but can't be
-//! reached. The file stays when the shepherd is gone; nobody listens then, and the next manager
+//! The manager creates the socket and passes it, listening, to the shepherd as its standard input:
+//! the manager can connect at once, and the shepherd is reachable from the moment at which it starts.
+//! The file stays when the shepherd is gone. Connections to it are refused then, and the next manager
 //! replaces it.
 
 use std::io;
@@ -20,13 +20,14 @@ use crate::files::{Dir, Kind};
 /// Name of the socket in the state directory.
 const SOCKET: &str = "shepherd.sock";
 
-/// The socket's path by way of an open directory, because a socket address holds 107 bytes and the
-/// path of a state directory may be longer.
+/// The socket's path through the handle of the directory, because a socket address holds 107 bytes and
+/// the path of a state directory may be longer.
 fn by_descriptor(dir: &Dir) -> PathBuf {
     dir.through_handle().join(SOCKET)
 }
 
-/// Whether the socket's file is there. A link or a file in its place was not made by a manager.
+/// Whether the socket exists. Any other kind of file in its place was not made by a manager and is an
+/// error.
 fn is_there(dir: &Dir) -> io::Result<bool> {
     match dir.kind(SOCKET)? {
         None => Ok(false),
@@ -39,15 +40,15 @@ fn is_there(dir: &Dir) -> io::Result<bool> {
     }
 }
 
-/// Connects to the shepherd of `state_dir`; `None` when there is none. No write on the connection
-/// waits longer than `patience`, and the connecting itself doesn't either: it would wait for ever for
-/// a shepherd that is stopped once enough connections wait there.
+/// Connects to the shepherd of `state_dir`; returns `None` if none listens. Neither a write on the
+/// connection nor the connecting itself waits longer than `patience`.
 pub(super) fn connect(state_dir: &Path, patience: Duration) -> io::Result<Option<UnixStream>> {
     let dir = Dir::open(state_dir)?;
     if !is_there(&dir)? {
         return Ok(None);
     }
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // Set before connecting: `connect` blocks without limit when the backlog of a stopped shepherd is full.
     set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
     let address = SocketAddrUnix::new(by_descriptor(&dir))?;
     match rustix::net::connect(&socket, &address) {
@@ -57,7 +58,8 @@ pub(super) fn connect(state_dir: &Path, patience: Duration) -> io::Result<Option
     }
 }
 
-/// Makes the socket of `state_dir` anew. To be called only when [`connect`] found no shepherd.
+/// Creates the socket of `state_dir`, replacing an old one. To be called only when [`connect`] found no
+/// shepherd.
 pub(super) fn listen(state_dir: &Path) -> io::Result<UnixListener> {
     let dir = Dir::open(state_dir)?;
     if is_there(&dir)? {
@@ -66,7 +68,8 @@ pub(super) fn listen(state_dir: &Path) -> io::Result<UnixListener> {
     UnixListener::bind(by_descriptor(&dir))
 }
 
-/// Whether a shepherd listens on the socket of `dir`, without waiting for it to answer. In doubt one does.
+/// Whether a shepherd listens on the socket of `dir`, without waiting for it to respond. Returns `true`
+/// if that can't be determined, since callers remove directories that no shepherd uses.
 pub(crate) fn listens(dir: &Dir) -> bool {
     let connected = || {
         if !is_there(dir)? {
@@ -109,7 +112,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(10);
 
     #[test]
-    fn a_long_path_is_no_obstacle() {
+    fn paths_longer_than_a_socket_address_work() {
         let base = tempfile::tempdir().unwrap();
         let dir = base.path().join("d".repeat(120)).join("e".repeat(120));
         std::fs::create_dir_all(&dir).unwrap();
@@ -117,13 +120,13 @@ mod tests {
         let listener = listen(&dir).unwrap();
         assert!(connect(&dir, PATIENCE).unwrap().is_some());
         drop(listener);
-        assert!(connect(&dir, PATIENCE).unwrap().is_none(), "nobody listens any more");
+        assert!(connect(&dir, PATIENCE).unwrap().is_none(), "the listener is closed");
         let _listener = listen(&dir).unwrap();
         assert!(connect(&dir, PATIENCE).unwrap().is_some(), "the old socket is replaced");
     }
 
     #[test]
-    fn connecting_does_not_wait_for_ever_where_nobody_accepts() {
+    fn connecting_times_out_if_no_connection_is_accepted() {
         let dir = tempfile::tempdir().unwrap();
         let listener = listen(dir.path()).unwrap();
         rustix::net::listen(&listener, 0).unwrap();
@@ -151,12 +154,12 @@ mod tests {
     }
 
     #[test]
-    fn a_shepherd_that_does_not_answer_listens_all_the_same() {
+    fn a_shepherd_that_does_not_respond_still_listens() {
         let base = tempfile::tempdir().unwrap();
         let dir = Dir::open(base.path()).unwrap();
         assert!(!listens(&dir));
         let listener = listen(base.path()).unwrap();
-        // More than wait for it at once: nobody accepts them.
+        // More connections than the backlog takes, and none of them is accepted.
         let waiting = (0..200).map(|_| listens(&dir)).filter(|listens| *listens).count();
         assert_eq!(waiting, 200);
         drop(listener);

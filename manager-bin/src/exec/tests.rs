@@ -1,4 +1,4 @@
-//! What a manager relies on, tried with a real shepherd: this test binary, run again.
+//! Tests of the executor with a real shepherd: this test binary, run again.
 
 mod claims;
 mod end;
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// No test waits that long unless it fails.
+/// The deadline of every wait; a test that passes never waits this long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Not a test: the shepherd of the tests.
@@ -37,16 +37,16 @@ fn shepherd_process() {
     }
 }
 
-/// A manager's state directory, a place for the jobs' files, and what managers have in common.
+/// A manager's state directory, a directory for the jobs' files, and the settings of its managers.
 struct Site {
     dir: tempfile::TempDir,
     kill: KillPolicy,
     idle_time: Duration,
-    /// How long a shepherd may be silent.
+    /// How long a shepherd may take to respond.
     patience: Duration,
     program: PathBuf,
-    /// Whether its shepherd ends with this process. So it does unless a test says otherwise: what a test
-    /// that failed or was killed has left running ends, and its directory goes.
+    /// Whether its shepherd ends with this process. The default, so that a test that fails or is killed
+    /// leaves no processes and no directory.
     temporary: bool,
 }
 
@@ -60,10 +60,10 @@ const IMPATIENT: KillPolicy = KillPolicy {
     term_signal: Signal::TERM,
 };
 
-/// Kills at once, and gives up soon, by a signal that jobs can ignore.
+/// Kills at once with a signal that jobs can ignore, and gives up soon.
 const FUTILE: KillPolicy = KillPolicy { kill_signal: Signal::TERM, max_kill_count: 2, ..IMPATIENT };
 
-/// One life of a manager.
+/// One process lifetime of a manager.
 struct Manager {
     executor: LocalExecutor,
     events: Receiver<ExecEvent>,
@@ -144,15 +144,15 @@ impl Site {
         }
     }
 
-    /// A FIFO, which a job and its test wait for each other with.
+    /// Creates a FIFO, by which a job and its test synchronize.
     fn fifo(&self, name: &str) -> PathBuf {
         let path = self.path(name);
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
         path
     }
 
-    /// What a job writes to a FIFO. Opening one waits for the other side, which may never come when a
-    /// test fails: so this is done with a deadline.
+    /// Reads what a job writes to a FIFO. Opening a FIFO blocks until its other end is opened, which may
+    /// never happen when a test fails, so it is done on a thread, with a deadline.
     fn read_fifo(&self, fifo: &Path) -> String {
         let (sender, text) = channel();
         let path = fifo.to_owned();
@@ -167,7 +167,7 @@ impl Site {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// What one task wrote to one stream, from the output log.
+    /// The output of one task to one stream, from the output log.
     fn output(&self, id: u64, stream: &str, rank: u32) -> String {
         let rank = rank.to_string();
         let ours =
@@ -190,7 +190,7 @@ impl Manager {
         self.events.recv_timeout(PATIENCE).expect("an event")
     }
 
-    /// All events of the job until one satisfies `last`, in short.
+    /// The names of all events of the job until one satisfies `last`.
     fn until(&self, id: u64, last: impl Fn(&ExecEvent) -> bool) -> Vec<String> {
         let mut names = Vec::new();
         loop {
@@ -204,12 +204,12 @@ impl Manager {
         }
     }
 
-    /// All events up to the job's release, in short.
+    /// The names of all events up to the job's release.
     fn to_end(&self, id: u64) -> Vec<String> {
         self.until(id, |event| matches!(event, ExecEvent::Released { .. }))
     }
 
-    /// Runs a job and returns the events in short.
+    /// Runs a job and returns the names of its events.
     fn run(&self, job: StartJob) -> Vec<String> {
         let id = job.id;
         self.executor.start(job);
@@ -223,7 +223,7 @@ impl Manager {
         status(&self.run(job))
     }
 
-    /// Ends the shepherd, which must hold no job any more.
+    /// Shuts the shepherd down, which must hold no job any more.
     fn end(self) {
         self.executor.shut_down(Duration::ZERO);
     }

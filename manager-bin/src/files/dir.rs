@@ -1,5 +1,5 @@
-//! A directory that is held open. What is done below the handle stays in that directory, whatever becomes
-//! of the path that led to it, and no symbolic link in it is followed.
+//! The handle of an open directory. Operations through the handle stay in that directory even if its path
+//! changes meanwhile, and follow no symbolic link in it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 
-/// Only for the owner.
+/// Access for the owner only.
 const PRIVATE_DIR: Mode = Mode::RWXU;
 
 /// An open directory.
@@ -22,7 +22,7 @@ pub(crate) struct Dir {
     path: PathBuf,
 }
 
-/// What a name in a directory stands for. Links are not followed.
+/// The kind of file that a name in a directory refers to. Links are not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Directory,
@@ -45,7 +45,7 @@ impl Kind {
         }
     }
 
-    /// What a message calls it.
+    /// The kind as text, for messages.
     pub(crate) fn described(self) -> &'static str {
         match self {
             Self::Directory => "a directory",
@@ -59,17 +59,17 @@ impl Kind {
 }
 
 impl Dir {
-    /// Opens a directory. Links on the way to it are followed, its own name must not be one.
+    /// Opens a directory. Links on the way to it are followed, but its last component must not be a link.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        // A trailing slash or dot would have a link at the end followed.
+        // With a trailing slash or dot the system would follow a link in the last component.
         let path: PathBuf = path.components().collect();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let handle = rustix::fs::open(&path, flags, Mode::empty())?;
         Ok(Self { handle, path })
     }
 
-    /// Opens the directory that a file named by a user is in, or is to be in, and gives the file's name
-    /// there. The user's own links on the way are followed.
+    /// Opens the parent directory of a path that a user named, and returns the file's name there. Links on
+    /// the way are followed, since the user chose them.
     pub(crate) fn of_file(file: &Path) -> io::Result<(Self, OsString)> {
         let (Some(name), false) = (file.file_name(), ends_as_directory(file)) else {
             return Err(io::Error::new(
@@ -86,33 +86,32 @@ impl Dir {
         Ok((Self { handle, path }, name.to_owned()))
     }
 
-    /// The path by which it was opened, for messages and for those who can't use a handle.
+    /// The path by which it was opened, for messages and for calls that can't use a handle.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The path of this very directory, from `/` and without links.
+    /// The current path of this directory, absolute and without links.
     pub(crate) fn real_path(&self) -> io::Result<PathBuf> {
         std::fs::read_link(self.through_handle())
     }
 
-    /// A path to this very directory for calls that take no handle. Good while `self` lives, in this
-    /// process alone.
+    /// A path through the handle, for calls that take no handle. Valid in this process, while `self` lives.
     pub(crate) fn through_handle(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.handle.as_raw_fd()))
     }
 
-    /// Its own owner, mode and identity.
+    /// The owner, mode and identity of this directory.
     pub(crate) fn stat(&self) -> io::Result<Stat> {
         Ok(rustix::fs::fstat(&self.handle)?)
     }
 
-    /// What `name` stands for; `None` when it isn't there.
+    /// The kind of `name`; `None` if it does not exist.
     pub(crate) fn kind(&self, name: impl AsRef<OsStr>) -> io::Result<Option<Kind>> {
         Ok(self.entry(name)?.as_ref().map(Kind::of))
     }
 
-    /// Owner, mode and identity of `name`; `None` when it isn't there.
+    /// The owner, mode and identity of `name`; `None` if it does not exist.
     pub(crate) fn entry(&self, name: impl AsRef<OsStr>) -> io::Result<Option<Stat>> {
         match rustix::fs::statat(&self.handle, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
@@ -129,18 +128,18 @@ impl Dir {
         Ok(Self { handle, path: self.path.join(name) })
     }
 
-    /// Makes a new directory in this one, for its owner alone.
+    /// Creates a directory in this one that only its owner may use.
     pub(crate) fn make_new(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
         rustix::fs::mkdirat(&self.handle, name.as_ref(), PRIVATE_DIR)?;
         self.sub(name)
     }
 
-    /// Opens a directory in this one, which is made for its owner alone if it isn't there.
+    /// Opens a directory in this one. If it does not exist it is created, so that only its owner may use it.
     pub(crate) fn make(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
         self.make_with(name, PRIVATE_DIR)
     }
 
-    /// As [`make`](Self::make), with the access that the process' umask leaves to others.
+    /// As [`make`](Self::make), with the access for others that the process' umask permits.
     pub(crate) fn make_shared(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
         self.make_with(name, Mode::RWXU | Mode::RWXG | Mode::RWXO)
     }
@@ -152,8 +151,8 @@ impl Dir {
         }
     }
 
-    /// Opens a file in this directory; `flags` say how, and a link in its place is refused. It is never
-    /// waited for the other end of a FIFO.
+    /// Opens a file in this directory with `flags`. Refuses a link in its place, and does not wait for the
+    /// other end of a FIFO.
     pub(crate) fn file(
         &self,
         name: impl AsRef<OsStr>,
@@ -165,12 +164,12 @@ impl Dir {
         Ok(rustix::fs::openat(&self.handle, name.as_ref(), flags, mode)?.into())
     }
 
-    /// Makes a new file to be written.
+    /// Creates a file for writing.
     pub(crate) fn new_file(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<File> {
         self.file(name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, mode)
     }
 
-    /// Opens a regular file that is there to be read.
+    /// Opens an existing regular file for reading.
     pub(crate) fn regular_file(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
         let file = self.file(name, OFlags::RDONLY, 0)?;
         match file.metadata()?.is_file() {
@@ -179,17 +178,17 @@ impl Dir {
         }
     }
 
-    /// Lets nobody but the owner use `name`, which must not be a link.
+    /// Restricts the access to `name`, which must not be a link, to its owner.
     pub(crate) fn make_private(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
-        // The handle of the thing itself: a socket can't be opened in another way, and a change by its
-        // name would follow a link that took its place.
+        // Through an O_PATH handle: a socket can't be opened otherwise, and a change by name would follow a
+        // link that has replaced it.
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let handle = rustix::fs::openat(&self.handle, name.as_ref(), flags, Mode::empty())?;
         let path = format!("/proc/self/fd/{}", handle.as_raw_fd());
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
     }
 
-    /// Removes a name that isn't a directory's.
+    /// Removes a name that is not a directory.
     pub(crate) fn remove_file(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.handle, name.as_ref(), AtFlags::empty())?)
     }
@@ -199,7 +198,7 @@ impl Dir {
         Ok(rustix::fs::unlinkat(&self.handle, name.as_ref(), AtFlags::REMOVEDIR)?)
     }
 
-    /// Moves a name of this directory to a new one in `to`; nothing is replaced.
+    /// Moves a name of this directory to a new one in `to`. Fails if the new name exists.
     pub(crate) fn rename(
         &self,
         name: impl AsRef<OsStr>,
@@ -209,7 +208,7 @@ impl Dir {
         let (name, new) = (name.as_ref(), new.as_ref());
         let moved = rustix::fs::renameat_with(self, name, to, new, RenameFlags::NOREPLACE);
         match moved {
-            // Some network file systems know no such flag.
+            // Some network file systems do not support the flag.
             Err(Errno::INVAL | Errno::NOSYS) if to.entry(new)?.is_none() => {
                 Ok(rustix::fs::renameat(self, name, to, new)?)
             }
@@ -217,7 +216,7 @@ impl Dir {
         }
     }
 
-    /// The names in it, but for itself and the directory above, as they come.
+    /// The names in this directory without `.` and `..`, in any order.
     pub(crate) fn names(&self) -> io::Result<impl Iterator<Item = io::Result<OsString>> + use<>> {
         let entries = rustix::fs::Dir::read_from(&self.handle)?;
         Ok(entries.filter_map(|entry| match entry {
@@ -230,7 +229,7 @@ impl Dir {
         }))
     }
 
-    /// Makes durable which names are in it.
+    /// Makes the entries of this directory durable.
     pub(crate) fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::fsync(&self.handle)?)
     }
@@ -242,7 +241,7 @@ impl AsFd for Dir {
     }
 }
 
-/// Whether a path ends with a slash or a dot, which `Path` doesn't show.
+/// Whether a path ends with a slash or a dot, which the components of a `Path` don't include.
 fn ends_as_directory(path: &Path) -> bool {
     let bytes = path.as_os_str().as_bytes();
     bytes.ends_with(b"/") || bytes.ends_with(b"/.")
@@ -256,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_is_not_followed_whatever_follows_its_name() {
+    fn a_link_with_a_slash_or_dot_is_not_followed() {
         let base = tempfile::tempdir().unwrap();
         fs::create_dir(base.path().join("real")).unwrap();
         symlink("real", base.path().join("link")).unwrap();
@@ -287,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_handle_stays_with_a_directory_that_is_moved() {
+    fn the_handle_follows_a_directory_that_is_moved() {
         let base = tempfile::tempdir().unwrap();
         fs::create_dir(base.path().join("a")).unwrap();
         let dir = Dir::open(&base.path().join("a")).unwrap();

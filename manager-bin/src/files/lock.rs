@@ -1,5 +1,5 @@
-//! The lock of a directory: one process at a time. The kernel releases it when that process ends, in
-//! whatever way.
+//! The lock of a directory, for one process at a time. The kernel releases it when that process ends, even
+//! by a signal.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -9,24 +9,24 @@ use rustix::io::Errno;
 
 use super::Dir;
 
-/// Name of the lock's file, which holds the process id of who has it.
+/// Name of the lock file, which contains the process id of the process that holds the lock.
 pub(crate) const LOCK: &str = "lock";
 
-/// More than a process id has.
+/// More bytes than a process id has.
 const MAX_LENGTH: u64 = 32;
 
-/// A lock that is held until it is dropped.
+/// A lock, which is released when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Lock {
     _file: File,
 }
 
-/// Why a lock can't be had.
+/// The reason why a lock can't be taken.
 #[derive(Debug)]
 pub(crate) enum LockError {
-    /// The process with this id has it, as it says itself.
+    /// The process with this id holds it, according to the lock file.
     Held(String),
-    /// The system's words.
+    /// An error of the system.
     Io(io::Error),
 }
 

@@ -1,42 +1,42 @@
-//! The file that says of a directory: this one is the manager's, what is in it may be changed and removed.
+//! The marker file of a directory that belongs to a manager, which may change and remove its content.
 //!
-//! It is made in a new or an empty directory and nowhere else, so nothing in a directory that has one was
+//! It is created only in a new or an empty directory, so a marked directory contains no file that was
 //! there before.
 
 use std::io::{self, Read, Write};
 
 use super::Dir;
 
-/// Its name.
+/// The name of the marker file.
 pub(crate) const MARKER: &str = "jobtap-directory";
 
-/// What a directory is laid out like. A manager refuses formats that it doesn't know.
+/// The version of the directory's layout. A manager refuses other versions.
 const FORMAT: u32 = 1;
 
-/// More than any marker has.
+/// More bytes than any marker has.
 const MAX_LENGTH: u64 = 4096;
 
-/// What a directory is for.
+/// The purpose of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// The state of a manager, which stays.
+    /// The durable state of a manager.
     State,
-    /// Something of one run of the program; nobody needs it after that.
+    /// Files of one run of the program, which are useless after it.
     Temporary,
 }
 
-/// What is found where a marker may be.
+/// The result of looking for a marker.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// No marker.
     Nothing,
     /// A marker of this format.
     Marker(Purpose),
-    /// The beginning of one: the process that wrote it was killed.
+    /// An incomplete marker: the process that wrote it was killed.
     Unfinished,
     /// A marker of this other format.
     Format(String),
-    /// Something that is no marker.
+    /// A file that is no marker.
     Foreign,
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn read(dir: &Dir) -> io::Result<Found> {
         }
         if let Some(rest) = text.strip_prefix(purpose.title()) {
             let format = rest.lines().next().unwrap_or_default();
-            // Of this format, with a text of its own: an administrator's notes, perhaps.
+            // This format with a different text, which an administrator may have edited.
             return Ok(match format.parse() {
                 Ok(FORMAT) => Found::Marker(purpose),
                 _ => Found::Format(format.to_owned()),
@@ -94,7 +94,7 @@ pub(crate) fn read(dir: &Dir) -> io::Result<Found> {
     Ok(Found::Foreign)
 }
 
-/// Makes the marker of `dir`, which has none. That of a state directory is durable on return.
+/// Creates the marker of `dir`, which has none. The marker of a state directory is durable on return.
 pub(crate) fn write(dir: &Dir, purpose: Purpose) -> io::Result<()> {
     let mut file = dir.new_file(MARKER, 0o600)?;
     file.write_all(purpose.text().as_bytes())?;

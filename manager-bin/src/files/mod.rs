@@ -1,8 +1,8 @@
-//! Files and directories that are written, replaced and removed safely: below the handle of a directory,
-//! never through a symbolic link that was put there, and only what this program made itself.
+//! Safe operations on files and directories: through the handle of a directory, never through a symbolic
+//! link in it, and only on files that this program created.
 //!
-//! The handles come from `rustix`, on which the manager depends anyway: each operation concerns one name in
-//! one directory, so a crate that resolves whole paths in a sandbox would add nothing.
+//! The handles come from `rustix`, on which the manager depends anyway. Each operation concerns one name in
+//! one directory, so a crate that resolves whole paths in a sandbox would have no advantage.
 
 mod dir;
 mod lock;

@@ -1,8 +1,8 @@
-//! Removes whole trees below a directory's handle.
+//! Removes directory trees below a directory's handle.
 //!
 //! A job may leave a tree of any depth and breadth, with links and mounts in it. So links are removed and
-//! not followed, a directory that something is mounted on is not entered, and a tree is taken apart from
-//! its top: what lies in a directory is moved up, which needs two open directories at any depth.
+//! not followed, and mount points are not entered. A tree is removed from its top: the entries of a directory
+//! are moved up, which needs no more than two open directories at any depth.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Dir, Kind};
 
-/// What the names of directories begin with that wait for their removal.
+/// The prefix of the names of directories that were moved aside for removal.
 const ASIDE: &str = "removing.";
 
-/// Removes all that is in `dir`, but for the names in `keep`. What can't be removed stays.
+/// Removes the content of `dir` except for the names in `keep`. Entries that can't be removed stay.
 pub(crate) fn empty(dir: &Dir, keep: &[&str]) -> io::Result<()> {
     loop {
         let mut progress = false;
@@ -30,7 +30,7 @@ pub(crate) fn empty(dir: &Dir, keep: &[&str]) -> io::Result<()> {
     }
 }
 
-/// Moves `name` of `from` to a new name in `to`, at which nobody looks for it.
+/// Moves `name` of `from` to a new, unused name in `to`.
 pub(crate) fn move_aside(from: &Dir, name: &OsStr, to: &Dir) -> io::Result<OsString> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     loop {
@@ -43,7 +43,7 @@ pub(crate) fn move_aside(from: &Dir, name: &OsStr, to: &Dir) -> io::Result<OsStr
     }
 }
 
-/// What the names begin with that this process gave.
+/// The prefix of the names that this process gives.
 fn aside() -> String {
     format!("{ASIDE}{}.", std::process::id())
 }
@@ -52,14 +52,14 @@ fn is_aside(name: &OsStr) -> bool {
     name.as_bytes().starts_with(aside().as_bytes())
 }
 
-/// Removes `name`; of a directory that isn't empty, what is in it goes or moves up to `dir`. Tells
-/// whether there is less to do than before.
+/// Removes `name`. If it is a directory that isn't empty, its entries are removed or moved up to `dir`.
+/// Returns whether this made progress.
 fn take_apart(dir: &Dir, name: &OsStr) -> bool {
     if remove(dir, name) {
         return true;
     }
-    // A directory that something is mounted on can't be moved: it is not entered, and stays. One that was
-    // moved before is not moved again, or the names in `dir` would never come to an end.
+    // A mount point can't be moved, so it is not entered and stays. A directory that was moved before is
+    // not moved again, otherwise the scan of the names in `dir` would not terminate.
     let name = match is_aside(name) {
         true => name.to_owned(),
         false => match move_aside(dir, name, dir) {
@@ -76,7 +76,7 @@ fn take_apart(dir: &Dir, name: &OsStr) -> bool {
     dir.remove_dir(&name).is_ok() || progress
 }
 
-/// Removes what is not a directory, and empty directories.
+/// Removes a file or an empty directory.
 fn remove(dir: &Dir, name: &OsStr) -> bool {
     match dir.kind(name) {
         Ok(Some(Kind::Directory)) => dir.remove_dir(name).is_ok(),
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_removed_and_what_they_lead_to_stays() {
+    fn links_are_removed_and_their_targets_stay() {
         let base = tempfile::tempdir().unwrap();
         let path = |name: &str| base.path().join(name);
         fs::create_dir_all(path("outside/sub")).unwrap();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_something_is_mounted_on_is_not_entered() {
+    fn a_mount_point_is_not_entered() {
         let base = tempfile::tempdir().unwrap();
         let path = |name: &str| base.path().join(name);
         fs::create_dir_all(path("outside")).unwrap();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_removed_is_left_and_does_not_hold_up_the_rest() {
+    fn an_entry_that_cannot_be_removed_does_not_block_the_others() {
         // The kernel's own files refuse to be removed.
         let _ = empty(&Dir::open("/proc/self/task".as_ref()).unwrap(), &[]);
         assert!(fs::exists("/proc/self/task").unwrap());

@@ -1,5 +1,5 @@
-//! Directories for one run of the program, in the system's folder for temporary files. A process that is
-//! killed leaves its own there; later ones remove it.
+//! Directories for one run of the program, in the system's directory for temporary files. A process that is
+//! killed leaves its directory there; later processes remove it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::Permissions;
@@ -12,22 +12,22 @@ use super::lock::{LOCK, Lock};
 use super::marker::{self, Found, MARKER, Purpose};
 use super::{Dir, removal};
 
-/// What their names begin with.
+/// The prefix of their names.
 const PREFIX: &str = "jobtap-";
 
-/// How many letters of their names are random.
+/// The number of random letters in their names.
 const RANDOM: usize = 12;
 
-/// What stays to the end of a removal, so that one that is interrupted goes on later.
+/// The names that are removed last, so that an interrupted removal can be continued.
 const PROOF: [&str; 2] = [LOCK, MARKER];
 
-/// How many names of the folder one search goes through, how many directories it looks into, and how many
-/// it removes: a start must not take long because others were killed.
+/// How many names one search goes through, how many directories it inspects, and how many it removes. The
+/// limits bound the time of a start after many processes were killed.
 const MAX_NAMES: usize = 20_000;
 const MAX_LOOKED_INTO: usize = 4_096;
 const MAX_REMOVED: usize = 32;
 
-/// Why there is no temporary directory.
+/// The reason why no temporary directory could be created.
 #[derive(Debug, thiserror::Error)]
 #[error("can't make a temporary directory in {}{}: {reason}; set TMPDIR to a directory that you can write", base.display(), source_of_base())]
 pub(crate) struct TemporaryDirError {
@@ -51,7 +51,7 @@ pub(crate) struct TemporaryDir {
 }
 
 impl TemporaryDir {
-    /// Makes one.
+    /// Creates a temporary directory.
     pub(crate) fn new() -> Result<Self, TemporaryDirError> {
         let base = std::env::temp_dir();
         Self::new_in(&base).map_err(|reason| TemporaryDirError { base, reason })
@@ -63,7 +63,7 @@ impl TemporaryDir {
             let text = "a manager's address is text, and this path is not UTF-8";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        // By a name that nobody can foresee.
+        // The name is random, so that other users can't occupy it in advance.
         let made = tempfile::Builder::new()
             .prefix(PREFIX)
             .rand_bytes(RANDOM)
@@ -72,34 +72,34 @@ impl TemporaryDir {
             .keep();
         let name = made.file_name().unwrap_or_default().to_owned();
         let dir = base.sub(&name)?;
-        // Before the marker, with which others may remove what isn't locked.
+        // Locked before it is marked: other processes may remove a marked directory that isn't locked.
         let lock = Lock::take(&dir).map_err(|_| io::Error::from(io::ErrorKind::ResourceBusy))?;
         marker::write(&dir, Purpose::Temporary)?;
         let path = dir.real_path()?;
         Ok(Self { base, name, dir, path, _lock: lock })
     }
 
-    /// Its path, absolute.
+    /// The absolute path of the directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }
 
 impl Drop for TemporaryDir {
-    /// What can't be removed now is left for later processes to remove.
+    /// Entries that can't be removed now are left to later processes.
     fn drop(&mut self) {
         remove(&self.base, &self.name, &self.dir);
     }
 }
 
-/// Removes directories that processes left which were killed, so many at most that it doesn't take long.
-/// `in_use` tells of one that nobody holds whether it is needed all the same.
+/// Removes directories that killed processes left, a bounded number of them. `in_use` returns whether a
+/// directory that isn't locked is still needed.
 pub(crate) fn remove_leftovers(in_use: impl Fn(&Dir) -> bool) {
     remove_leftovers_in(&std::env::temp_dir(), in_use);
 }
 
-/// Removes the directory of a process that is gone, for those who know its path; not if it isn't
-/// [`proved`](remove_leftover) to be left over, as one that a user named as a state directory since.
+/// Removes the directory of a process that is gone, by its path. Does nothing unless it is
+/// [proved](remove_leftover) to be left over: a user may have made it a state directory since.
 pub(crate) fn remove_leftover_at(path: &Path) -> io::Result<()> {
     let (base, name) = Dir::of_file(path)?;
     match remove_leftover(&base, &name, |_| false) {
@@ -122,7 +122,8 @@ fn remove_leftovers_in(base: &Path, in_use: impl Fn(&Dir) -> bool) {
     }
 }
 
-/// Removes one, if it is proved to be left over: made by this user's processes, for one run, and free.
+/// Removes a directory if it is proved to be left over: created by this user's processes, marked for one
+/// run, and not locked.
 fn remove_leftover(base: &Dir, name: &OsStr, in_use: impl Fn(&Dir) -> bool) -> bool {
     let Ok(dir) = base.sub(name) else { return false };
     let private = dir.stat().is_ok_and(|stat| {
@@ -135,7 +136,7 @@ fn remove_leftover(base: &Dir, name: &OsStr, in_use: impl Fn(&Dir) -> bool) -> b
     !in_use(&dir) && remove(base, name, &dir)
 }
 
-/// Removes all of a directory; the proof of what it is goes last.
+/// Removes a directory with its content. The marker and the lock, which prove what it is, are removed last.
 fn remove(base: &Dir, name: &OsStr, dir: &Dir) -> bool {
     let emptied = removal::empty(dir, &PROOF).is_ok()
         && dir.names().is_ok_and(|mut names| {
@@ -149,7 +150,7 @@ fn remove(base: &Dir, name: &OsStr, dir: &Dir) -> bool {
     emptied && base.remove_dir(name).is_ok()
 }
 
-/// The folder itself may be behind a link: it is the user who names it.
+/// Opens the directory for temporary files. It may be a link, since the user names it.
 fn open_base(base: &Path) -> io::Result<Dir> {
     Dir::of_file(&base.join(PREFIX)).map(|(base, _)| base)
 }
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_killed_process_left_is_removed() {
+    fn only_directories_of_killed_processes_are_removed() {
         let base = tempfile::tempdir().unwrap();
         let path = |name: &str| base.path().join(name);
         let killed = left(base.path(), "jobtap-killed", Purpose::Temporary);
@@ -196,7 +197,7 @@ mod tests {
         left(base.path(), "other-name", Purpose::Temporary);
         left(base.path(), "jobtap-open", Purpose::Temporary);
         fs::set_permissions(path("jobtap-open"), Permissions::from_mode(0o770)).unwrap();
-        fs::create_dir_all(path("jobtap-of-somebody/store")).unwrap();
+        fs::create_dir_all(path("jobtap-of-another/store")).unwrap();
         fs::write(path("jobtap-a-file"), "").unwrap();
         left(base.path(), "linked", Purpose::Temporary);
         symlink("linked", path("jobtap-link")).unwrap();
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_became_a_state_directory_is_not_removed_by_its_path() {
+    fn a_directory_that_became_a_state_directory_is_not_removed() {
         let base = tempfile::tempdir().unwrap();
         let killed = left(base.path(), "jobtap-killed", Purpose::Temporary);
         let state = left(base.path(), "jobtap-state", Purpose::State);
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_used_is_named() {
+    fn a_directory_that_cannot_be_used_is_named() {
         let reason = TemporaryDir::new_in("/nonexistent".as_ref()).unwrap_err();
         let error = TemporaryDirError { base: "/nonexistent".into(), reason }.to_string();
         assert!(error.contains("in /nonexistent") && error.contains("set TMPDIR"), "{error}");

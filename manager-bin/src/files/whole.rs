@@ -1,8 +1,8 @@
-//! Files that appear under their names when they are whole, and in the place of regular files alone.
+//! Files that are replaced atomically: a name refers to the complete old or the complete new file.
 //!
-//! What is written goes to a file with a name of its own that nobody can foresee, beside the one that is
-//! meant. A rename then replaces a file and follows no link; so who can write in the same directory can
-//! neither have another file overwritten nor see what is private.
+//! The content is written to a file with a random name in the same directory, which is then renamed. A
+//! rename follows no link, and only regular files are replaced. So another user who can write in the same
+//! directory can neither have other files overwritten nor read private content.
 
 use std::ffi::OsString;
 use std::fs::{File, Permissions};
@@ -14,29 +14,28 @@ use tempfile::NamedTempFile;
 
 use super::{Dir, Kind};
 
-/// What the names of unfinished files begin with.
+/// The prefix of the names of unfinished files.
 const PREFIX: &str = ".jobtap-unfinished-";
 
-/// How many letters of their names are random.
+/// The number of random letters in their names.
 const RANDOM: usize = 12;
 
-/// The bits of a mode that say who may read, write and execute a file.
+/// The bits of a mode with the permissions to read, write and execute a file.
 const PERMISSIONS: u32 = 0o777;
 
 /// Who may read a file that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Its owner alone: it holds what is nobody else's business.
+    /// Its owner only, for private content.
     Private,
-    /// Whoever could read the file that it replaces, if that was this user's own; else whom the process'
-    /// umask leaves.
+    /// As for the file that it replaces, if this user owns that; otherwise as the process' umask permits.
     Kept,
     /// As [`Kept`](Self::Kept), and a new one can be executed.
     Program,
 }
 
 impl Access {
-    /// The mode that a new file is made with, from which the umask takes away.
+    /// The mode of a new file before the umask is applied.
     fn mode(self) -> u32 {
         match self {
             Self::Private => 0o600,
@@ -46,10 +45,10 @@ impl Access {
     }
 }
 
-/// A file that is being written. Dropped without [`finish`](Self::finish), it leaves nothing.
+/// A file that is being written. If it is dropped without [`finish`](Self::finish), it is removed.
 #[derive(Debug)]
 pub(crate) struct WholeFile {
-    // Before the directory, through whose handle it is removed.
+    // Declared, and so dropped, before the directory, through whose handle it is removed.
     file: NamedTempFile,
     dir: Dir,
     name: OsString,
@@ -59,7 +58,7 @@ impl WholeFile {
     /// Begins to write the file `path`.
     ///
     /// # Errors
-    /// Something is there that isn't a regular file; the directory can't be written.
+    /// Fails if `path` exists and isn't a regular file, or the directory can't be written.
     pub(crate) fn create(path: &Path, access: Access) -> io::Result<Self> {
         let (dir, name) = Dir::of_file(path)?;
         Self::create_in(dir, name, access)
@@ -78,18 +77,18 @@ impl WholeFile {
         Ok(Self { file, dir, name })
     }
 
-    /// What is written to.
+    /// The file to write to.
     pub(crate) fn file(&self) -> &File {
         self.file.as_file()
     }
 
-    /// Puts the file in its place, durably.
+    /// Moves the file to its path, durably.
     pub(crate) fn finish(self) -> io::Result<()> {
         self.file.as_file().sync_all()?;
         self.place()?.sync()
     }
 
-    /// Closes the file, for one that is to be executed before it is in its place.
+    /// Closes the file without moving it to its path, so that it can be executed before.
     pub(crate) fn close(self) -> io::Result<ClosedFile> {
         self.file.as_file().sync_all()?;
         let real = self.dir.real_path()?;
@@ -98,7 +97,7 @@ impl WholeFile {
         Ok(ClosedFile { file: file.into_temp_path(), dir, name, path })
     }
 
-    /// Puts the file in its place.
+    /// Moves the file to its path.
     fn place(self) -> io::Result<Dir> {
         let Self { file, dir, name } = self;
         let to = dir.through_handle().join(&name);
@@ -108,7 +107,7 @@ impl WholeFile {
     }
 }
 
-/// A file that is written but not in its place yet.
+/// A complete file that was not moved to its path yet.
 #[derive(Debug)]
 pub(crate) struct ClosedFile {
     file: tempfile::TempPath,
@@ -118,12 +117,12 @@ pub(crate) struct ClosedFile {
 }
 
 impl ClosedFile {
-    /// Where it is meanwhile.
+    /// Its temporary path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Puts it in its place, durably.
+    /// Moves it to its path, durably.
     pub(crate) fn finish(self) -> io::Result<()> {
         let Self { file, dir, name, .. } = self;
         check(&dir, &name)?;
@@ -132,21 +131,22 @@ impl ClosedFile {
     }
 }
 
-/// Refuses a path at which no file can be written whole, before the work of making its content.
+/// Checks that a file can be written at `path`, before its content is produced.
 pub(crate) fn check_target(path: &Path) -> io::Result<()> {
     let (dir, name) = Dir::of_file(path)?;
     check(&dir, &name).map(drop)
 }
 
-/// Writes a whole file, durably.
+/// Writes a file atomically and durably.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
     let file = WholeFile::create(path, access)?;
     file.file().write_all(bytes)?;
     file.finish()
 }
 
-/// Writes a whole file at `inner` below a directory. No directory below that one may be a link; those that
-/// are missing are made. For files that can be made again: not durably, which takes long for many.
+/// Writes a file atomically at `inner` below a directory. Missing directories are created, and none below
+/// `directory` may be a link. The file is not synced, which would take long for many files, so this is for
+/// files that can be produced again.
 pub(crate) fn write_below(directory: &Path, inner: &Path, bytes: &[u8]) -> io::Result<()> {
     let is_name = |part: Component<'_>| matches!(part, Component::Normal(_));
     let (true, Some(name)) = (inner.components().all(is_name), inner.file_name()) else {
@@ -162,13 +162,13 @@ pub(crate) fn write_below(directory: &Path, inner: &Path, bytes: &[u8]) -> io::R
     file.place().map(drop)
 }
 
-/// Writes a file that must not be there yet.
+/// Writes a file that must not exist.
 pub(crate) fn create_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let (dir, name) = Dir::of_file(path)?;
     dir.new_file(name, Access::Kept.mode())?.write_all(bytes)
 }
 
-/// Whether there is a regular file, which will be replaced; anything else in its place is refused.
+/// Whether there is a regular file, which will be replaced. Any other kind of file is an error.
 fn check(dir: &Dir, name: &OsString) -> io::Result<bool> {
     let advice = match dir.kind(name)? {
         None => return Ok(false),
@@ -190,8 +190,8 @@ fn check(dir: &Dir, name: &OsString) -> io::Result<bool> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, advice))
 }
 
-/// Gives `file` the permissions of the one that it replaces. Not those of another user's, who may have made
-/// it only to be able to change what comes in its place; nor does that user become the owner.
+/// Gives `file` the permissions of the one that it replaces, unless another user owns that: such a user may
+/// have created it with permissions that allow them to change the new content.
 fn keep_mode(dir: &Dir, name: &OsString, file: &File) -> io::Result<()> {
     match dir.entry(name)? {
         Some(old) if old.st_uid == file.metadata()?.uid() => {
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_another_user_prepared_gives_that_user_nothing() {
+    fn a_file_of_another_user_does_not_pass_on_its_mode() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("file");
         fs::write(&path, "1").unwrap();
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_finished_is_not_seen() {
+    fn an_unfinished_file_is_not_visible() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("file");
         fs::write(&path, "old").unwrap();
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_written_into_no_directory_behind_a_link() {
+    fn no_file_is_written_through_a_linked_directory() {
         let base = tempfile::tempdir().unwrap();
         let path = |name: &str| base.path().join(name);
         fs::create_dir_all(path("elsewhere/sub")).unwrap();
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_comes_while_the_file_is_written_is_not_replaced() {
+    fn a_link_that_appears_during_the_write_is_not_replaced() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("file");
         let file = WholeFile::create(&path, Access::Kept).unwrap();

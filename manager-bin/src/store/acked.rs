@@ -1,9 +1,9 @@
-//! The number of the last acknowledged commit, kept beside the engine's own files.
+//! The number of the last acknowledged commit, in a file beside the engine's own files.
 //!
-//! An engine that finds its journal cut short takes that for a commit that never ended, drops the
-//! rest and opens: it can't know what was acknowledged. This number, written after each commit and
-//! before its acknowledgement, tells a lost commit from an unfinished one. It needs no sync of its
-//! own: a stale number is too low, which hides a loss but never reports a false one.
+//! If the engine finds its write-ahead log truncated, it assumes an incomplete commit, drops the rest and
+//! opens: it can't know what was acknowledged. This number, written after each commit and before its
+//! acknowledgement, distinguishes a lost commit from an incomplete one. It needs no sync of its own: a
+//! stale number is too low, which may hide a loss but never reports a false one.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -12,9 +12,9 @@ use std::path::Path;
 
 use super::StoreError;
 
-/// Name of the file; once it is there, the store has been created completely.
+/// Name of the file. Its presence shows that the store was created completely.
 pub(super) const FILE: &str = "acked";
-/// Name under which it is prepared.
+/// Name of the file while it is being created.
 pub(super) const NEW_FILE: &str = "acked.new";
 
 /// The open file.
@@ -24,7 +24,7 @@ pub(super) struct Acked {
 }
 
 impl Acked {
-    /// The number kept in `dir`; none when there is no file yet.
+    /// Reads the number in `dir`; `None` if the file does not exist yet.
     pub(super) fn read(dir: &Path) -> Result<Option<u64>, StoreError> {
         let path = dir.join(FILE);
         let text = match std::fs::read(&path) {
@@ -41,8 +41,7 @@ impl Acked {
         }
     }
 
-    /// Writes `number` durably under a name that appears only once it is complete, and keeps the
-    /// file open.
+    /// Creates the file with `number`, durably and atomically, and leaves it open.
     pub(super) fn create(dir: &Path, number: u64) -> Result<Self, StoreError> {
         let path = dir.join(NEW_FILE);
         let create = || -> std::io::Result<File> {
@@ -53,6 +52,7 @@ impl Acked {
                 .mode(0o600)
                 .open(&path)?;
             file.write_all(text(number).as_bytes())?;
+            // Synced before the rename, so that the name never refers to an incomplete file.
             file.sync_all()?;
             std::fs::rename(&path, dir.join(FILE))?;
             File::open(dir)?.sync_all()?;
@@ -64,14 +64,14 @@ impl Acked {
         }
     }
 
-    /// Notes that commit `number` is durable. A failure is no news: the commit stands, and the
-    /// number stays too low until the next one.
+    /// Records that commit `number` is durable. Errors are ignored: the commit itself is durable, and the
+    /// number is merely too low until the next commit.
     pub(super) fn note(&self, number: u64) {
         let _ = self.file.write_all_at(text(number).as_bytes(), 0);
     }
 }
 
-/// Always as long as the one before, so that overwriting in place leaves no remains.
+/// The content of the file. Its length is fixed, so that it can be overwritten in place.
 fn text(number: u64) -> String {
     format!("{number:020}\n")
 }
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_number_noted_is_read_back() {
+    fn the_last_recorded_number_is_read_back() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(Acked::read(dir.path()).unwrap(), None);
         let acked = Acked::create(dir.path(), 7).unwrap();

@@ -1,6 +1,6 @@
-//! Group commit: one thread makes everything that is pending durable at once, then acknowledges it
-//! in order. While it waits for the disk the next group gathers, so the load sets the group's size
-//! and an idle manager commits at once.
+//! Group commit: one thread commits all pending batches at once, then acknowledges them in order. While
+//! it waits for the disk the next group gathers, so the size of a group follows the load and an idle
+//! manager commits without delay.
 
 use std::any::Any;
 use std::mem;
@@ -11,18 +11,18 @@ use std::thread::{self, JoinHandle};
 use super::group::coalesce;
 use super::{Op, Store, StoreError};
 
-/// What belongs together: it becomes durable as a whole, then is acknowledged.
+/// Changes that become durable together and are then acknowledged.
 pub struct Batch {
-    /// The changes; none for an answer that only has to wait for what was submitted before.
+    /// The changes; empty for a response that only has to wait for the batches before it.
     pub ops: Vec<Op>,
-    /// Runs on the committing thread once the changes are durable. Keep it short: the next group
-    /// waits for it.
+    /// Runs on the committing thread once the changes are durable. It should be short, since the next
+    /// group waits for it.
     pub then: Box<dyn FnOnce() + Send>,
 }
 
 /// Commits batches to a store in the order of their submission.
 ///
-/// Dropping it commits what is pending, like [`Committer::close`].
+/// Dropping it commits the pending batches, like [`Committer::close`].
 pub struct Committer {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -44,11 +44,11 @@ impl Committer {
     /// Starts the committing thread.
     ///
     /// After the first commit that fails no `then` runs any more, later batches are dropped, and
-    /// `on_fatal` gets the cause once, on the committing thread. The same holds when a `then`
+    /// `on_fatal` is called once with the cause, on the committing thread. The same holds when a `then`
     /// panics.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// Fails if the thread can't be started.
     pub fn start(
         store: Arc<dyn Store>,
         on_fatal: impl FnOnce(StoreError) + Send + 'static,
@@ -62,11 +62,12 @@ impl Committer {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Queues a batch. It is dropped without a word when a commit has failed before.
+    /// Queues a batch. Drops it silently if an earlier commit has failed.
     pub fn submit(&self, batch: Batch) {
         let mut queue = self.shared.queue();
         if queue.failed {
-            // Its `then` may own anything, so it must not be dropped under the lock.
+            // The destructor of `then` may run any code, even submit a batch, so it must not run under
+            // the lock.
             drop(queue);
             drop(batch);
             return;
@@ -76,7 +77,7 @@ impl Committer {
         self.shared.wake.notify_one();
     }
 
-    /// Commits and acknowledges what is pending, then ends the thread.
+    /// Commits and acknowledges the pending batches, then ends the thread.
     pub fn close(self) {}
 }
 
@@ -84,6 +85,7 @@ impl Drop for Committer {
     fn drop(&mut self) {
         self.shared.queue().closing = true;
         self.shared.wake.notify_one();
+        // A `then` may own the last handle; the committing thread can't join itself.
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != thread::current().id()
         {
@@ -94,12 +96,13 @@ impl Drop for Committer {
 }
 
 impl Shared {
-    /// No code of others runs under the lock, so a panic can't leave the queue half changed.
+    /// Locks the queue. Poison is ignored: no foreign code runs under the lock, so a panic can't leave
+    /// the queue inconsistent.
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All that is pending, as soon as there is something; none at the end.
+    /// Waits for pending batches and takes them; `None` when the committer is closed and none is left.
     fn next_group(&self) -> Option<Vec<Batch>> {
         let mut queue = self.queue();
         while queue.pending.is_empty() {
@@ -147,7 +150,7 @@ fn commit_group(store: &dyn Store, group: Vec<Batch>) -> Result<(), StoreError> 
     made.unwrap_or_else(|panic| Err(StoreError::Committer { detail: panic_text(panic.as_ref()) }))
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(super) fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic
         .downcast_ref::<&str>()
@@ -194,7 +197,7 @@ mod tests {
             self.committer.submit(Batch { ops, then });
         }
 
-        /// Ends the committer and gives what was acknowledged, in order.
+        /// Ends the committer and returns the acknowledged batches, in order.
         fn finish(self) -> (Arc<MemoryStore>, Vec<u64>, Vec<String>) {
             drop(self.note);
             self.committer.close();
@@ -203,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_acknowledged_in_order_and_durable_before() {
+    fn batches_are_acknowledged_in_order_after_they_are_durable() {
         let fixture = Fixture::new();
         let (tell, seen) = mpsc::channel();
         for number in 0..100 {
@@ -225,9 +228,9 @@ mod tests {
     }
 
     #[test]
-    fn what_gathers_during_a_commit_is_the_next_group() {
+    fn batches_submitted_during_a_commit_form_the_next_group() {
         let fixture = Fixture::new();
-        let hold = fixture.store.hold();
+        let hold = fixture.store.block_commit();
         fixture.submit(0, append(1, 0));
         hold.wait_for_commit();
         fixture.submit(1, append(1, 1));
@@ -244,7 +247,7 @@ mod tests {
     #[test]
     fn a_batch_without_changes_waits_for_those_before_it() {
         let fixture = Fixture::new();
-        let hold = fixture.store.hold();
+        let hold = fixture.store.block_commit();
         fixture.submit(0, append(1, 0));
         hold.wait_for_commit();
         fixture.submit(1, Vec::new());
@@ -255,18 +258,18 @@ mod tests {
         assert_eq!(store.commits().len(), 1);
     }
 
-    /// A reader's answer shows what the writes before it have changed.
+    /// A response to a read includes the changes of the writes before it.
     #[test]
     fn a_batch_without_changes_waits_for_those_of_its_own_group() {
         let fixture = Fixture::new();
-        let first = fixture.store.hold();
+        let first = fixture.store.block_commit();
         fixture.submit(0, append(1, 0));
         first.wait_for_commit();
         // These three gather while the first is committed, and are the next group.
         fixture.submit(1, Vec::new());
         fixture.submit(2, append(1, 1));
         fixture.submit(3, Vec::new());
-        let second = fixture.store.hold();
+        let second = fixture.store.block_commit();
         first.release();
         second.wait_for_commit();
         let done: Vec<u64> = fixture.done.try_iter().collect();
@@ -279,7 +282,7 @@ mod tests {
     #[test]
     fn nothing_is_acknowledged_after_a_failed_commit() {
         let fixture = Fixture::new();
-        let hold = fixture.store.hold();
+        let hold = fixture.store.block_commit();
         fixture.submit(0, append(1, 0));
         hold.wait_for_commit();
         fixture.store.fail_from_now();
@@ -328,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_handle_may_go_on_the_committing_thread() {
+    fn the_last_handle_may_be_dropped_on_the_committing_thread() {
         let store = Arc::new(MemoryStore::default());
         let committer = Arc::new(Committer::start(store, |_| ()).unwrap());
         let (tell, done) = mpsc::channel();

@@ -1,16 +1,16 @@
-//! The store on the local disk: fjall, an LSM tree with a journal. Nothing of it shows outside
-//! this file and its folder.
+//! The store on the local disk. The engine is fjall, an LSM tree with a write-ahead log; it is used in this
+//! file and its folder only.
 
 mod files;
 mod fsck;
 mod integrity;
-mod journal;
 mod keyspaces;
 mod repair;
 mod table;
 mod tail;
 #[cfg(test)]
 mod tests;
+mod write_ahead_log;
 
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,30 +23,31 @@ use fjall::{CompressionType, Database, PersistMode};
 
 use super::acked::Acked;
 use super::committer::panic_text;
-use super::layout::{self, Effects, Ends, JobScan, Listing, Rows};
+use super::layout::{self, Effects, JobScan, Listing, LogEnds, Rows};
 use super::lock::{self, Lock};
 use super::rows::{self, Row};
 use super::space::{self, Space};
 use super::{Key, Memory, OnDamage, Op, Store, StoreError, StoreSettings, StoredJob};
 use crate::open_files::OpenFiles;
 pub use fsck::{Damage, check};
-use keyspaces::{Keyspaces, Room};
+use keyspaces::{Backlog, Keyspaces};
 pub use repair::{Repaired, repair};
 pub use tail::Cut;
 
-/// The layout that this version writes.
+/// The version of the layout that this build writes.
 const FORMAT: u32 = 2;
 
 const MIB: u64 = 1024 * 1024;
-/// All journals together: the most that a restart after a crash has to read again.
-const JOURNALS: u64 = 256 * MIB;
-/// The work is bounded by the disk, and the cores are the jobs'. Of several the first keeps itself
-/// free for writing tables, and turns in a loop for as long as another one merges them.
+/// The most bytes of write-ahead logs, which a restart after a crash has to read.
+const WRITE_AHEAD_LOGS: u64 = 256 * MIB;
+/// The number of the engine's threads. One, because the disk bounds their work and the cores are for jobs.
+/// Of several threads the engine reserves the first for writing tables, and it spins while another one
+/// merges tables.
 const WORKERS: usize = 1;
 
 /// A [`Store`] in a directory of the local disk, for one manager at a time.
 pub struct EmbeddedStore {
-    // Fields drop in this order: the engine has to be closed when the lock goes.
+    // Fields drop in this order: the engine has to be closed before the lock is released.
     engine: Engine,
     commits: Mutex<Commits>,
     cut: Option<Cut>,
@@ -57,7 +58,7 @@ pub struct EmbeddedStore {
 struct Commits {
     last: u64,
     acked: Acked,
-    ends: Ends,
+    ends: LogEnds,
     failed: bool,
 }
 
@@ -69,12 +70,12 @@ struct Engine {
 }
 
 impl EmbeddedStore {
-    /// Opens the store in `dir`, or creates one if `dir` is empty or not there yet. Creating
-    /// leaves `dir` readable for the manager's user alone.
+    /// Opens the store in `dir`, or creates one if `dir` is empty or does not exist. Only the manager's
+    /// user can read a created store.
     ///
     /// # Errors
-    /// One sentence for each cause: a directory that isn't a store, one that another manager has
-    /// open, a newer format, no permission, no space, damage, acknowledged commits missing.
+    /// Fails if the directory isn't a store, another manager has it open, it has a newer format, access
+    /// is denied, space is lacking, it is damaged, or acknowledged commits are missing.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         Self::open_with(dir, StoreSettings::default())
     }
@@ -121,29 +122,29 @@ impl EmbeddedStore {
         let commits = Mutex::new(Commits {
             last,
             acked: Acked::create(dir, last)?,
-            ends: Ends::behind(engine.newest_job()?),
+            ends: LogEnds::after(engine.newest_job()?),
             failed: false,
         });
-        Ok(Self { engine, commits, cut: cut.and_then(Cut::news), repaired, _lock: lock })
+        Ok(Self { engine, commits, cut: cut.and_then(Cut::reportable), repaired, _lock: lock })
     }
 
-    /// What opening cut off as torn, for the log.
+    /// The torn commit that was cut off when the store was opened, for the log.
     pub fn cut(&self) -> Option<&Cut> {
         self.cut.as_ref()
     }
 
-    /// What opening repaired, for the log.
+    /// The damage that was repaired when the store was opened, for the log.
     pub fn repaired(&self) -> Option<&Repaired> {
         self.repaired.as_ref()
     }
 
-    /// Has what is in memory written to tables, without waiting for it.
+    /// Starts to write the data in memory to tables, without waiting for the end.
     #[cfg(test)]
     pub(super) fn begin_table(&self) {
         self.engine.rows.begin_tables();
     }
 
-    /// Writes what is in memory to tables, which otherwise takes megabytes.
+    /// Writes the data in memory to tables, which otherwise happens after megabytes.
     #[cfg(test)]
     pub(super) fn flush_to_table(&self) {
         self.engine.rows.flush_to_tables();
@@ -158,7 +159,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Opens a database at `path` in which nothing is, not even what makes a store of it.
+    /// Creates an empty database at `path`, without the rows that make it a store.
     fn open_new(dir: &Path, path: &Path, memory: Memory) -> Result<Self, StoreError> {
         let db = open_database(dir, path, memory)?;
         let rows = guarded(dir, || Keyspaces::open(&db))?;
@@ -169,7 +170,7 @@ impl Engine {
         Self::open_at(dir, &dir.join(files::DB), memory)
     }
 
-    /// Opens the database at `path`, which needs not be the one in use.
+    /// Opens the database at `path`, which need not be the one in use.
     fn open_at(dir: &Path, path: &Path, memory: Memory) -> Result<Self, StoreError> {
         let db = open_database(dir, path, memory)?;
         if !Keyspaces::are_in(&db) {
@@ -211,13 +212,13 @@ impl Engine {
     /// Writes the rows as commit `number` and waits for the disk.
     fn write(&self, mut effects: Effects, number: u64) -> Result<(), StoreError> {
         effects.insert(rows::COMMITS.into(), Some(number.to_be_bytes().into()));
-        // fsync, not fdatasync: the journal grows, and its length has to be durable too.
+        // fsync, not fdatasync: the write-ahead log grows, and its length has to be durable too.
         self.write_rows(effects, PersistMode::SyncAll)
     }
 
     /// Writes the rows, all or none of them.
     fn write_rows(&self, effects: Effects, mode: PersistMode) -> Result<(), StoreError> {
-        self.make_room()?;
+        self.wait_for_memory()?;
         self.guarded(|| {
             let mut batch = fjall::OwnedWriteBatch::with_capacity(self.db.clone(), effects.len())
                 .durability(Some(mode));
@@ -231,13 +232,15 @@ impl Engine {
         })
     }
 
-    /// Has what gathered in memory written to tables, and waits while too much is on its way there.
-    fn make_room(&self) -> Result<(), StoreError> {
+    /// Starts to write gathered data to tables if there is enough, and waits while too much of it is not
+    /// in tables yet.
+    fn wait_for_memory(&self) -> Result<(), StoreError> {
         loop {
-            match self.guarded(|| self.rows.room(self.memory.gathering()))? {
-                Room::Enough => return Ok(()),
-                Room::None => {
-                    // Fails once the worker threads have ended, which nothing else would tell.
+            match self.guarded(|| self.rows.backlog(self.memory.gathering()))? {
+                Backlog::Small => return Ok(()),
+                Backlog::Large => {
+                    // Fails once the worker threads have ended; without this call the loop would not
+                    // notice that and never end.
                     self.guarded(|| self.db.persist(PersistMode::Buffer))?;
                     thread::sleep(Duration::from_millis(2));
                 }
@@ -250,7 +253,7 @@ impl Engine {
         Ok(value.map(|value| value.to_vec()))
     }
 
-    /// Shows the rows that begin with `prefix`, in order, until `visit` breaks.
+    /// Calls `visit` with the rows that begin with `prefix`, in order, until it breaks.
     fn each_row(
         &self,
         prefix: &[u8],
@@ -258,7 +261,7 @@ impl Engine {
     ) -> Result<(), StoreError> {
         for (keyspace, part) in self.rows.parts(prefix) {
             let mut rows = self.guarded(|| Ok(keyspace.range::<Vec<u8>, _>(part)))?;
-            // `visit` stays outside of the guard: its panics are not the engine's.
+            // `visit` is called outside of the guard: its panics are not the engine's.
             while let Some((name, value)) =
                 self.guarded(|| rows.next().map(fjall::Guard::into_inner).transpose())?
             {
@@ -310,6 +313,7 @@ impl Store for EmbeddedStore {
                 detail: "an earlier commit failed".to_owned(),
             });
         }
+        // The lock is held during the write: commits are durable in the order of their numbers.
         let number = commits.last.saturating_add(1);
         let made = layout::resolve(&self.engine, &mut commits.ends, ops)
             .and_then(|effects| self.engine.write(effects, number));
@@ -318,6 +322,7 @@ impl Store for EmbeddedStore {
                 commits.last = number;
                 commits.acked.note(number);
             }
+            // Found before anything was written.
             Err(StoreError::Sequence { .. } | StoreError::TooLarge { .. }) => {}
             Err(_) => commits.failed = true,
         }
@@ -372,7 +377,7 @@ impl Store for EmbeddedStore {
         self.engine.each_row(&rows::of_instance(prefix), |name, value| {
             match rows::parse(name) {
                 Some(Row { job: None, name, seq: None }) => Ok(visit(name, value)),
-                // A log's record.
+                // The record of a log.
                 _ => Ok(ControlFlow::Continue(())),
             }
         })
@@ -413,16 +418,17 @@ fn open_database(dir: &Path, path: &Path, memory: Memory) -> Result<Database, St
             Database::builder(path)
                 .cache_size(memory.cache())
                 .max_cached_files(Some(OpenFiles::of_this_process().tables()))
-                .max_journaling_size(JOURNALS)
+                .max_journaling_size(WRITE_AHEAD_LOGS)
                 .worker_threads(WORKERS)
-                // Big jobspecs and outputs are text: fewer bytes to sync.
+                // Jobspecs and other values are text, so compression leaves fewer bytes to sync.
                 .journal_compression(CompressionType::Lz4)
-                // Every commit says itself how durable it is.
+                // Each commit requests its own durability.
                 .manual_journal_persist(true)
                 .open()
         });
         match opened {
-            // We hold the store's lock: it is this process that has not quite closed it yet.
+            // This process holds the store's lock, so it must be this process that has not completely
+            // closed the database yet.
             Err(StoreError::Locked { .. }) if tries < lock::RETRIES => {
                 tries += 1;
                 thread::sleep(lock::PAUSE);
@@ -432,8 +438,8 @@ fn open_database(dir: &Path, path: &Path, memory: Memory) -> Result<Database, St
     }
 }
 
-/// Calls the engine; what it answers, and a panic on files that it can't make sense of, becomes an
-/// error about the store in `dir`.
+/// Calls the engine. Its errors, and its panics, which damaged files can cause, become errors about the
+/// store in `dir`.
 fn guarded<T>(dir: &Path, call: impl FnOnce() -> fjall::Result<T>) -> Result<T, StoreError> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(value)) => Ok(value),
@@ -445,7 +451,7 @@ fn guarded<T>(dir: &Path, call: impl FnOnce() -> fjall::Result<T>) -> Result<T, 
     }
 }
 
-/// An assertion's text has more lines, which show values that help nobody.
+/// The first line of a panic message. An assertion has more lines, with values that don't help a user.
 fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
@@ -456,7 +462,7 @@ fn explain(dir: &Path, err: fjall::Error) -> StoreError {
     let corrupt = |detail: String| StoreError::Corrupt { path: path.clone(), detail };
     match err {
         Error::Io(err) | Error::Storage(LsmError::Io(err)) => match err.kind() {
-            // The engine asks only for what its own files name, and where they say it is.
+            // The engine opens and reads only what its own files refer to, so these errors mean damage.
             std::io::ErrorKind::NotFound
             | std::io::ErrorKind::InvalidInput
             | std::io::ErrorKind::UnexpectedEof
@@ -464,12 +470,12 @@ fn explain(dir: &Path, err: fjall::Error) -> StoreError {
             _ => StoreError::io(dir, err),
         },
         Error::Locked => StoreError::Locked { path, pid: None },
-        // The worker threads don't say why they ended.
+        // The engine doesn't report why its worker threads ended.
         Error::Poisoned => match space::free_bytes(dir) {
             Ok(free) if free < keyspaces::MEMTABLE => {
                 StoreError::io(dir, std::io::ErrorKind::StorageFull.into())
             }
-            // The only time to look at everything: the manager ends.
+            // A check of all tables takes long, but the manager ends anyway.
             _ => match fsck::tables(dir).ok().and_then(|damages| damages.into_iter().next()) {
                 Some(damage) => corrupt(damage.to_string()),
                 None => {
@@ -480,7 +486,7 @@ fn explain(dir: &Path, err: fjall::Error) -> StoreError {
         },
         Error::Storage(LsmError::ChecksumMismatch { .. })
         | Error::JournalRecovery(fjall::JournalRecoveryError::ChecksumMismatch) => {
-            corrupt("what was read is not what was written".to_owned())
+            corrupt("the data read is not what was written".to_owned())
         }
         Error::Storage(err) => corrupt(format!("{err:?}")),
         err => corrupt(format!("{err:?}")),

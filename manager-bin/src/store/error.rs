@@ -1,5 +1,5 @@
-//! What can go wrong with a store, each said in one sentence that names the place and the way out,
-//! since it is the last thing that a manager logs before it refuses to start or stops.
+//! The errors of a store. Each message is one sentence that names the place and what to do, since it is
+//! the last line that a manager logs before it refuses to start or stops.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use super::KeyError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The directory holds something else.
+    /// The directory contains other files.
     #[error("{path} isn't a jobtap store ({found}): choose an empty or a new state directory")]
     NotAStore {
         /// The directory.
         path: PathBuf,
-        /// What was found there instead.
+        /// What was found there.
         found: String,
     },
     /// The store was written in a layout that this version doesn't know.
@@ -27,12 +27,12 @@ pub enum StoreError {
     Format {
         /// The store's directory.
         path: PathBuf,
-        /// The format that the store says it has.
+        /// The format of the store.
         found: String,
         /// The format that this version reads and writes.
         known: u32,
     },
-    /// A name that no key can have.
+    /// An invalid key.
     #[error(transparent)]
     Key(#[from] KeyError),
     /// Another manager has the store open.
@@ -40,7 +40,7 @@ pub enum StoreError {
     Locked {
         /// The store's directory.
         path: PathBuf,
-        /// Who holds it, when it could be read.
+        /// The process that has it open, if it could be read.
         pid: Option<u32>,
     },
     /// The file system refuses access.
@@ -48,7 +48,7 @@ pub enum StoreError {
     Denied {
         /// The file or directory.
         path: PathBuf,
-        /// The system's answer.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The file system is full, or free space fell below the reserve.
@@ -61,7 +61,7 @@ pub enum StoreError {
         /// Bytes that must be free.
         needed: u64,
     },
-    /// What is on disk is not what was written.
+    /// The data on disk is not what was written.
     #[error(
         "{path} is damaged ({detail}): stop the manager and let `jobtap fsck` say what is lost; it \
          can repair some damage, else restore the store from a backup"
@@ -69,7 +69,7 @@ pub enum StoreError {
     Corrupt {
         /// The store's directory.
         path: PathBuf,
-        /// What doesn't hold.
+        /// What is damaged.
         detail: String,
     },
     /// Commits that were acknowledged are no longer there.
@@ -85,7 +85,7 @@ pub enum StoreError {
         /// The last commit found.
         found: u64,
     },
-    /// A log already has a record of this number; writing it would replace history.
+    /// A log already has a record of this number, which must not be replaced.
     #[error("{key} already has record {seq}: restart the manager, which continues after the last")]
     Sequence {
         /// The log.
@@ -106,10 +106,10 @@ pub enum StoreError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// The system's answer.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// The store can't be used any further in this process.
+    /// The store can't be used any longer in this process.
     #[error("{path} is out of use ({detail}): check the disk and restart the manager")]
     Failed {
         /// The store's directory.
@@ -117,7 +117,7 @@ pub enum StoreError {
         /// The cause.
         detail: String,
     },
-    /// The thread that commits and acknowledges broke.
+    /// The committing thread could not be started, or panicked.
     #[error("the commit thread stopped ({detail}): restart the manager")]
     Committer {
         /// The cause.
@@ -126,7 +126,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Sorts an answer of the file system about `path` by what the user can do about it.
+    /// Sorts an error of the file system about `path` by what the user can do about it.
     pub(super) fn io(path: &Path, source: std::io::Error) -> Self {
         let path = path.to_owned();
         match source.kind() {
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_is_told_from_a_forbidden_and_a_broken_one() {
+    fn full_denied_and_failing_disks_are_different_errors() {
         let sorted = |kind: ErrorKind| StoreError::io(Path::new("/"), kind.into());
         assert!(matches!(sorted(ErrorKind::StorageFull), StoreError::NoSpace { .. }));
         assert!(matches!(sorted(ErrorKind::QuotaExceeded), StoreError::NoSpace { .. }));

@@ -1,12 +1,12 @@
-//! What a group commit saves: the events that one job got in all batches of the group become one
-//! record of its log.
+//! Joins the appends of a group commit: the events of one job in all batches of the group become one
+//! record of its eventlog.
 
 use rustc_hash::FxHashMap;
 
 use super::{Key, Op};
 
-/// Joins the appends to one log into the first of them, as long as nothing in between removes or
-/// replaces what they were added to. The order of what remains is unchanged.
+/// Joins the appends to one log into the first of them, as long as no operation in between removes or
+/// replaces the log. The order of the remaining operations is unchanged.
 pub(super) fn coalesce(ops: Vec<Op>) -> Vec<Op> {
     let mut joined: Vec<Op> = Vec::with_capacity(ops.len());
     let mut open: FxHashMap<Key, usize> = FxHashMap::default();

@@ -1,5 +1,5 @@
-//! The part of a job's record that the shepherd writes itself: input and output grow too fast to go
-//! through the store, so each is a file of the state directory. Here is which key is which file.
+//! The keys of a job that are files: its input and output. They grow too fast for the store, so the
+//! shepherd writes each to a file of the state directory. This module maps keys to files.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,8 +9,8 @@ use jobtap_core::job::{Encoding, JobId};
 
 use crate::files::Dir;
 
-/// Keys below a job that are files, each with the directory that the files of all jobs are in.
-const KEPT: [(&str, &str); 2] = [("guest.input", "input"), ("guest.output", "output")];
+/// The names of the keys that are files, each with the directory of the files of all jobs.
+const FILES: [(&str, &str); 2] = [("guest.input", "input"), ("guest.output", "output")];
 
 /// The files of all jobs in one state directory.
 #[derive(Clone, Debug)]
@@ -19,31 +19,31 @@ pub struct GuestFiles {
 }
 
 impl GuestFiles {
-    /// Those in the state directory `state`.
+    /// The files in the state directory `state`.
     pub fn new(state: &Path) -> Self {
         Self { state: state.to_owned() }
     }
 
-    /// Names of the keys that are files.
+    /// The names of the keys that are files.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        KEPT.into_iter().map(|(name, _)| name)
+        FILES.into_iter().map(|(name, _)| name)
     }
 
-    /// The directories, in the state directory, that the files are in.
+    /// The directories of the files, in the state directory.
     pub fn directories() -> impl Iterator<Item = &'static str> {
-        KEPT.into_iter().map(|(_, directory)| directory)
+        FILES.into_iter().map(|(_, directory)| directory)
     }
 
-    /// The file of key `name` of job `id`; none when that key is the store's. It need not be there.
+    /// The file of key `name` of job `id`; `None` if that key is in the store. The file need not exist.
     pub fn path(&self, id: u64, name: &str) -> Option<PathBuf> {
-        let (_, directory) = KEPT.into_iter().find(|(key, _)| *key == name)?;
+        let (_, directory) = FILES.into_iter().find(|(key, _)| *key == name)?;
         Some(self.state.join(directory).join(JobId::new(id).encode(Encoding::DotHex)))
     }
 
-    /// What is under key `name` of job `id`; none when it is no file or not there.
+    /// The content of key `name` of job `id`; `None` if the key is no file or the file does not exist.
     ///
     /// # Errors
-    /// What the system answers.
+    /// Fails if the file can't be read.
     pub fn read(&self, id: u64, name: &str) -> io::Result<Option<Vec<u8>>> {
         let Some(path) = self.path(id, name) else {
             return Ok(None);
@@ -59,22 +59,22 @@ impl GuestFiles {
         }
     }
 
-    /// Opens the file that [`path`](Self::path) gave, to be read. A link there, or in the place of the
-    /// directory, was put by somebody else and is not followed.
+    /// Opens a file that [`path`](Self::path) returned, for reading. A link in the place of the file or
+    /// its directory was not made by the manager and is not followed.
     ///
     /// # Errors
-    /// What the system answers; a file that isn't a regular one.
+    /// Fails if the file can't be opened or is not a regular file.
     pub fn open(path: &Path) -> io::Result<File> {
         let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
         let dir = Dir::open(path.parent().ok_or_else(invalid)?)?;
         dir.regular_file(path.file_name().ok_or_else(invalid)?)
     }
 
-    /// Removes all of them of job `id`.
+    /// Removes the files of job `id`.
     pub fn remove(&self, id: u64) {
         for path in Self::names().filter_map(|name| self.path(id, name)) {
             let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { continue };
-            // The job may have neither read nor printed anything.
+            // Errors are ignored: a job without input and output has no files.
             let _ = Dir::open(parent).and_then(|dir| dir.remove_file(name));
         }
     }
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn input_and_output_are_files_and_the_rest_is_not() {
+    fn only_input_and_output_are_files() {
         let dir = tempfile::tempdir().unwrap();
         let files = GuestFiles::new(dir.path());
         let path = files.path(1, "guest.output").unwrap();
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_neither_read_nor_followed_to_what_is_removed() {
+    fn links_are_followed_neither_to_read_nor_to_remove() {
         use std::os::unix::fs::symlink;
         let dir = tempfile::tempdir().unwrap();
         let files = GuestFiles::new(&dir.path().join("state"));

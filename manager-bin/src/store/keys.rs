@@ -1,19 +1,19 @@
-//! Keys: the names under which RFC 16 puts a job's data and the instance's own data, so that every
-//! store, dump and restart agrees on where things are.
+//! Keys: the names of RFC 16 for the data of jobs and of the instance, used by stores, archives and
+//! restarts alike.
 //!
-//! A job's directory has a fixed width, so the byte order of keys is the order of job ids and a
-//! scan visits jobs in the order of their submission.
+//! The part of a key that names a job has a fixed width, so the byte order of keys is the order of job
+//! ids, and a scan visits jobs in the order of their submission.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What every job's keys begin with.
+/// The prefix of the keys of all jobs.
 pub(super) const JOBS: &str = "job.";
 
-/// Bytes of `0000.0000.0000.0002`.
+/// The length of `0000.0000.0000.0002` in bytes.
 const DOTHEX_LEN: usize = 19;
-/// Longest name below a job or the instance, in bytes: far above any RFC 16 name, and far below
-/// what a store takes as a key.
+/// The longest name below a job or the instance, in bytes: far longer than any RFC 16 name, and far
+/// shorter than the longest key of a store.
 const MAX_NAME: usize = 1024;
 
 /// A key of the store: one value, or one log, of a job or of the instance (RFC 16).
@@ -25,14 +25,14 @@ pub struct Key {
     job: Option<u64>,
 }
 
-/// Why a text is no key.
+/// The reason why a text is not a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
     /// The name is empty.
     #[error("a key needs a name after {0:?}")]
     Empty(String),
-    /// The name is longer than a store takes.
+    /// The name is too long for a store.
     #[error("the key name of {0} bytes is too long: use at most {MAX_NAME}")]
     TooLong(usize),
     /// The name has a control character, which would break the line-based tools that show keys.
@@ -53,12 +53,12 @@ impl Key {
     /// Name of the resource set below a job.
     pub const R: &'static str = "R";
 
-    /// What the keys of the index of jobs begin with, beside those of RFC 16.
+    /// The prefix of the keys of the job index, which is not in RFC 16.
     pub const INDEX: &'static str = "jobtap.job.";
-    /// The key that says that the index is whole.
+    /// The key whose presence shows that the index is complete.
     pub const INDEXED: &'static str = "jobtap.indexed";
 
-    /// What the keys of a job begin with that can't be restored, before its id.
+    /// The prefix, before the id, of the keys of a job that can't be restored.
     pub const LOST_JOB: &'static str = "job-lost+found.job.";
 
     /// The signed request of job `id`.
@@ -81,8 +81,7 @@ impl Key {
         Self::below(id, Self::R)
     }
 
-    /// What the shell, the tools and the job itself keep: `guest.<path>`, such as
-    /// `guest.exec.eventlog`.
+    /// A key for the shell, tools and the job itself: `guest.<path>`, such as `guest.exec.eventlog`.
     ///
     /// # Errors
     /// As [`Key::job`].
@@ -91,7 +90,7 @@ impl Key {
         Self::job(id, &format!("guest.{path}"))
     }
 
-    /// What a service or plugin keeps on a job: `data.<service>`.
+    /// A key for the data of a service or plugin about a job: `data.<service>`.
     ///
     /// # Errors
     /// As [`Key::job`].
@@ -100,10 +99,10 @@ impl Key {
         Self::job(id, &format!("data.{service}"))
     }
 
-    /// Any key of job `id`. Dots in `name` are kept as they are.
+    /// Any key of job `id`. Dots in `name` are not changed.
     ///
     /// # Errors
-    /// An empty name, one of more than 1024 bytes, one with control characters.
+    /// Fails if the name is empty, longer than 1024 bytes, or has control characters.
     pub fn job(id: u64, name: &str) -> Result<Self, KeyError> {
         check_name(name, JOBS)?;
         Ok(Self::below(id, name))
@@ -117,7 +116,7 @@ impl Key {
     /// A key of the instance, such as `resource.eventlog`.
     ///
     /// # Errors
-    /// As [`Key::job`]; names in the jobs' part of the tree.
+    /// As [`Key::job`], and if the name has the form of a job's key.
     pub fn instance(name: &str) -> Result<Self, KeyError> {
         check_name(name, "")?;
         if name == "job" || name.starts_with(JOBS) {
@@ -131,12 +130,12 @@ impl Key {
         &self.text
     }
 
-    /// The job that the key belongs to; none for a key of the instance.
+    /// The job that the key belongs to; `None` for a key of the instance.
     pub fn job_id(&self) -> Option<u64> {
         self.job
     }
 
-    /// The name below the job, or the whole key when it is the instance's.
+    /// The name below the job, or the whole key if it is a key of the instance.
     pub fn name(&self) -> &str {
         let start = match self.job {
             Some(_) => JOBS.len() + DOTHEX_LEN + 1,
@@ -145,13 +144,13 @@ impl Key {
         self.text.get(start..).unwrap_or_default()
     }
 
-    /// Whether it belongs to the index of jobs, which a manager makes from the other keys: nothing
-    /// that is shown or moved to another store.
+    /// Whether the key belongs to the job index. A manager derives the index from the other keys, so it
+    /// is neither listed nor archived.
     pub fn is_index(&self) -> bool {
         self.job.is_none() && (self.text.starts_with(Self::INDEX) || self.text == Self::INDEXED)
     }
 
-    /// The id and the name, possibly empty, when `text` names a job in full.
+    /// The id and the name, possibly empty, if `text` has the complete prefix of a job's keys.
     pub(super) fn split_job(text: &str) -> Option<(u64, &str)> {
         let (id, name) = text.strip_prefix(JOBS)?.split_at_checked(DOTHEX_LEN)?;
         Some((parse_dothex(id)?, name.strip_prefix('.')?))
@@ -182,14 +181,14 @@ impl FromStr for Key {
     }
 }
 
-/// What all keys of one job begin with: `job.<dothex>.`.
+/// The prefix of all keys of one job: `job.<dothex>.`.
 fn job_prefix(id: u64) -> String {
     let group = |shift: u32| (id >> shift) & 0xffff;
     format!("{JOBS}{:04x}.{:04x}.{:04x}.{:04x}.", group(48), group(32), group(16), group(0))
 }
 
-/// Only the one spelling that [`job_prefix`] writes: a second one would be a second place for the
-/// same job.
+/// Parses a job id. Accepts only the spelling that [`job_prefix`] writes: with a second spelling a job
+/// would have two sets of keys.
 fn parse_dothex(text: &str) -> Option<u64> {
     let mut id = 0u64;
     let mut groups = 0;
@@ -224,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_where_rfc_16_puts_them() {
+    fn keys_have_the_names_of_rfc_16() {
         let foo = Key::job(2, "foo").unwrap();
         assert_eq!(foo.as_str(), "job.0000.0000.0000.0002.foo");
         let log = Key::eventlog(0xdead_beef);
@@ -247,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_no_key_is_refused_with_the_reason() {
+    fn an_invalid_key_is_refused_with_the_reason() {
         let refused = |text: &str| text.parse::<Key>().unwrap_err();
         for text in [
             "job.",

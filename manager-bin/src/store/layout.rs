@@ -1,5 +1,5 @@
-//! What commits do to the rows of an ordered byte map, and how a scan reads rows back as jobs:
-//! shared by all stores that are such a map, so that they cannot differ.
+//! How operations change the rows of an ordered byte map, and how a scan reads rows back as jobs. Shared
+//! by all stores that are such a map, so that they behave alike.
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
@@ -10,10 +10,10 @@ use rustc_hash::FxHashMap;
 use super::rows::{self, Row};
 use super::{Key, KeyError, Op, StoreError, StoredEntry, StoredJob};
 
-/// What a commit does to rows: the value to set, or none to remove the row.
+/// The changes of a commit by row: the value to set, or `None` to remove the row.
 pub(super) type Effects = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
-/// The rows that a commit meets.
+/// Read access to the stored rows.
 pub(super) trait Rows {
     /// The names of all rows that begin with `prefix`.
     fn names(&self, prefix: &[u8]) -> Result<Vec<Vec<u8>>, StoreError>;
@@ -21,47 +21,50 @@ pub(super) trait Rows {
     fn contains(&self, name: &[u8]) -> Result<bool, StoreError>;
 }
 
-/// How far the logs go that were begun lately, by their rows' names: what comes behind that can't be
-/// there, and needs no look at the store, which costs the more the more tables there are. Of a log that
-/// was there before nobody knows here how far it goes.
+/// Caches the last sequence number of recent logs, so that an append can skip the existence check, whose
+/// cost grows with the number of tables. Logs that existed when the store was opened are not in the cache.
 #[derive(Default)]
-pub(super) struct Ends {
+pub(super) struct LogEnds {
+    /// The last sequence number by the prefix of the log's rows.
     logs: FxHashMap<Vec<u8>, u64>,
-    /// The job with the highest id that has a record.
+    /// The highest id of a job that has a record.
     newest: Option<u64>,
-    /// All logs of jobs with a higher id are among those above; without one, all jobs' are.
-    forgotten: Option<u64>,
+    /// The highest job id whose logs may be missing from the cache; `None` if the cache has the logs of
+    /// all jobs.
+    evicted: Option<u64>,
 }
 
-/// How many logs are remembered. More of them are seldom written to at the same time.
-const REMEMBERED: usize = 1 << 15;
+/// The most logs in the cache. Rarely are more logs written to at the same time.
+const CACHED_LOGS: usize = 1 << 15;
 
-impl Ends {
-    /// Those of a store in which no job has a higher id than `newest`.
-    pub(super) fn behind(newest: Option<u64>) -> Self {
-        Self { logs: FxHashMap::default(), newest, forgotten: newest }
+impl LogEnds {
+    /// The cache for a store in which no job has a higher id than `newest`.
+    pub(super) fn after(newest: Option<u64>) -> Self {
+        Self { logs: FxHashMap::default(), newest, evicted: newest }
     }
 
-    /// Whether a record is behind all that its log has.
-    fn is_behind(&self, key: &Key, log: &[u8], seq: u64) -> bool {
+    /// Whether a record is known to follow all records of its log.
+    fn is_new(&self, key: &Key, log: &[u8], seq: u64) -> bool {
         match self.logs.get(log) {
             Some(last) => *last < seq,
-            None => self.is_known(key),
+            None => self.covers(key),
         }
     }
 
-    fn is_known(&self, key: &Key) -> bool {
-        key.job_id().is_some_and(|id| self.forgotten.is_none_or(|forgotten| forgotten < id))
+    /// Whether the log of `key` would be in the cache if it existed.
+    fn covers(&self, key: &Key) -> bool {
+        key.job_id().is_some_and(|id| self.evicted.is_none_or(|evicted| evicted < id))
     }
 
-    /// A record is new.
+    /// Records that a record was added to a log.
     fn note(&mut self, key: &Key, log: Vec<u8>, seq: u64) {
-        if self.logs.len() >= REMEMBERED {
+        if self.logs.len() >= CACHED_LOGS {
             self.logs.clear();
-            self.forgotten = self.newest;
+            self.evicted = self.newest;
         }
         self.newest = self.newest.max(key.job_id());
-        let begins = seq == 0 || self.is_known(key);
+        // A log that is not covered may have higher records than this one, so it is not cached.
+        let begins = seq == 0 || self.covers(key);
         match self.logs.entry(log) {
             Entry::Occupied(mut last) => {
                 last.insert(seq.max(*last.get()));
@@ -74,11 +77,11 @@ impl Ends {
     }
 }
 
-/// Works out what `ops`, one after the other, do to the rows: an engine that applies a commit at
-/// one instant must see each row once.
+/// Computes the changes that `ops`, one after the other, make to the rows. Each row is in the result once,
+/// because the engine applies a commit at one instant and not in order.
 pub(super) fn resolve(
     stored: &dyn Rows,
-    ends: &mut Ends,
+    ends: &mut LogEnds,
     ops: Vec<Op>,
 ) -> Result<Effects, StoreError> {
     let mut effects = Effects::new();
@@ -101,7 +104,7 @@ pub(super) fn resolve(
 
 fn append(
     stored: &dyn Rows,
-    ends: &mut Ends,
+    ends: &mut LogEnds,
     effects: &mut Effects,
     key: &Key,
     seq: u64,
@@ -117,7 +120,7 @@ fn append(
         Some(removed) => *removed = Some(value),
         None => {
             let log = rows::of_log(key);
-            if !ends.is_behind(key, &log, seq) && stored.contains(&name)? {
+            if !ends.is_new(key, &log, seq) && stored.contains(&name)? {
                 return Err(StoreError::Sequence { key: key.to_string(), seq });
             }
             ends.note(key, log, seq);
@@ -147,7 +150,7 @@ fn check_size(key: &Key, bytes: usize) -> Result<(), StoreError> {
     }
 }
 
-/// Puts the rows of a scan together to jobs.
+/// Combines the rows of a scan into jobs.
 pub(super) struct JobScan<'a> {
     wanted: &'a dyn Fn(&str) -> bool,
     visit: &'a mut dyn FnMut(StoredJob) -> ControlFlow<()>,
@@ -162,7 +165,7 @@ impl<'a> JobScan<'a> {
         Self { wanted, visit, job: None }
     }
 
-    /// Takes the next row, in byte order. `Err` carries what is wrong with the row.
+    /// Adds the next row, in byte order. The error is the reason why it is not a job's row.
     pub(super) fn row(&mut self, name: &[u8], value: &[u8]) -> Result<ControlFlow<()>, String> {
         let damaged = || format!("the row {} is no job's", name.escape_ascii());
         let row = rows::parse(name).ok_or_else(damaged)?;
@@ -205,7 +208,7 @@ fn add_row(job: &mut StoredJob, row: Row<'_>, value: &[u8]) {
     }
 }
 
-/// Collects the keys that begin with a text from rows that may be others' too.
+/// Collects the keys with a prefix from rows that may also belong to other keys.
 pub(super) struct Listing<'a> {
     prefix: &'a str,
     keys: Vec<Key>,
@@ -216,7 +219,7 @@ impl<'a> Listing<'a> {
         Self { prefix, keys: Vec::new() }
     }
 
-    /// Takes the next row. `Err` carries what is wrong with it.
+    /// Adds the next row. The error is the reason why it is not a key's row.
     pub(super) fn row(&mut self, name: &[u8]) -> Result<(), String> {
         let row = rows::parse(name)
             .ok_or_else(|| format!("the row {} is no key's", name.escape_ascii()))?;
@@ -235,7 +238,7 @@ impl<'a> Listing<'a> {
         Ok(())
     }
 
-    /// The keys in byte order, which the order of rows is not where the instance's meet jobs'.
+    /// The keys in byte order. Rows are ordered differently: all rows of the instance precede those of jobs.
     pub(super) fn finish(mut self) -> Vec<Key> {
         self.keys.sort();
         self.keys
@@ -278,8 +281,8 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_be_there_is_looked_for() {
-        let mut ends = Ends::behind(Some(8));
+    fn only_records_that_may_exist_are_looked_up() {
+        let mut ends = LogEnds::after(Some(8));
         let one = |id, seq| vec![append_op(id, seq, "x\n")];
         assert!(resolve(&Everything, &mut ends, one(7, 0)).is_err());
         resolve(&Nothing, &mut ends, one(7, 0)).unwrap();
@@ -288,26 +291,26 @@ mod tests {
         for seq in [3, 2, 0] {
             assert!(resolve(&Everything, &mut ends, one(7, seq)).is_err());
         }
-        // One that was begun earlier may go on behind what is appended.
+        // A log that existed before may have records after the appended one.
         resolve(&Nothing, &mut ends, one(8, 4)).unwrap();
         assert!(resolve(&Everything, &mut ends, one(8, 5)).is_err());
-        // Of a new job nothing is there but what was appended.
+        // The log of a new job has no records but the appended ones.
         resolve(&Everything, &mut ends, one(9, 2)).unwrap();
         resolve(&Everything, &mut ends, one(9, 3)).unwrap();
         assert!(resolve(&Everything, &mut ends, one(9, 3)).is_err());
     }
 
     #[test]
-    fn a_forgotten_log_is_looked_for() {
-        let mut ends = Ends::behind(None);
-        for id in 0..=REMEMBERED as u64 {
+    fn an_evicted_log_is_looked_up() {
+        let mut ends = LogEnds::after(None);
+        for id in 0..=CACHED_LOGS as u64 {
             resolve(&Nothing, &mut ends, vec![append_op(id, 0, "x\n")]).unwrap();
         }
-        for id in [0, REMEMBERED as u64] {
+        for id in [0, CACHED_LOGS as u64] {
             assert!(resolve(&Everything, &mut ends, vec![append_op(id, 0, "x\n")]).is_err());
         }
         assert!(resolve(&Everything, &mut ends, vec![append_op(0, 1, "x\n")]).is_err());
-        let newest = REMEMBERED as u64 + 1;
+        let newest = CACHED_LOGS as u64 + 1;
         resolve(&Everything, &mut ends, vec![append_op(newest, 0, "x\n")]).unwrap();
     }
 
@@ -316,20 +319,20 @@ mod tests {
     }
 
     #[test]
-    fn what_a_commit_removes_after_writing_it_is_gone() {
+    fn a_row_written_and_removed_in_one_commit_is_gone() {
         let ops = vec![
             append_op(1, 0, "a"),
             append_op(2, 0, "b"),
             Op::RemoveJob(1),
             append_op(1, 1, "c"),
         ];
-        let effects = resolve(&Nothing, &mut Ends::behind(None), ops).unwrap();
+        let effects = resolve(&Nothing, &mut LogEnds::after(None), ops).unwrap();
         let values: Vec<_> = effects.into_values().collect();
         assert_eq!(values, [None, Some(b"c".to_vec()), Some(b"b".to_vec())]);
     }
 
     #[test]
-    fn a_row_that_is_no_jobs_ends_the_scan_with_its_name() {
+    fn an_invalid_row_ends_the_scan_with_its_name() {
         let (wanted, mut visit) = (|_: &str| true, |_: StoredJob| ControlFlow::Continue(()));
         let mut scan = JobScan::new(&wanted, &mut visit);
         let err = scan.row(b"jx\xff", b"").unwrap_err();

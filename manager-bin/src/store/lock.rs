@@ -1,5 +1,5 @@
-//! One manager per store: a lock file of our own, because the engine's lock can't say who holds
-//! it.
+//! One manager per store: a lock file of our own, because the engine's lock doesn't record which process
+//! holds it.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -10,22 +10,22 @@ use std::time::Duration;
 
 use super::StoreError;
 
-/// Name of the lock file; its presence also says that a directory is a store.
+/// Name of the lock file. Its presence also marks a directory as a store.
 pub(super) const FILE: &str = "store.lock";
 
-/// How often, and after what pause, to try again. A killed manager holds its locks until its last
-/// write has ended, and a closed store the engine's until its threads have.
+/// How often, and after which pause, to try again. A killed manager holds its locks until its last write
+/// has ended, and a closed store holds the engine's lock until the engine's threads have ended.
 pub(super) const RETRIES: u32 = 40;
 pub(super) const PAUSE: Duration = Duration::from_millis(25);
 
-/// The lock, held until dropped or the process ends, however it ends.
+/// The lock. It is released when it is dropped or the process ends, even by a signal.
 #[derive(Debug)]
 pub(super) struct Lock {
     _file: File,
 }
 
 impl Lock {
-    /// Takes the lock of the store in `dir`.
+    /// Takes the lock of the store in `dir`, and writes the process id into it.
     pub(super) fn take(dir: &Path) -> Result<Self, StoreError> {
         let path = dir.join(FILE);
         let failed = |err| StoreError::io(&path, err);
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_manager_is_told_who_is_there() {
+    fn a_second_manager_is_refused_with_the_process_of_the_first() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(FILE);
         let mut other = File::create(&path).unwrap();

@@ -1,35 +1,35 @@
-//! A store without a disk, for tests of what stands on a store: it can be told to fail, and to
-//! hold a commit so that a test decides what gathers meanwhile.
+//! A store in memory, for tests of the users of a store. It can fail on request, and block a commit so
+//! that a test controls which batches gather meanwhile.
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Deref};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, mpsc};
 
-use super::layout::{self, Ends, JobScan, Listing, Rows};
+use super::layout::{self, JobScan, Listing, LogEnds, Rows};
 use super::{Key, Op, Space, Store, StoreError, StoredJob, rows};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// The store. Its content is gone with it.
+/// The store.
 #[derive(Default)]
 pub(crate) struct MemoryStore {
     rows: Mutex<Map>,
-    ends: Mutex<Ends>,
+    ends: Mutex<LogEnds>,
     commits: Mutex<Vec<Vec<Op>>>,
     failing: AtomicBool,
-    held: Mutex<Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>>,
+    blocked: Mutex<Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>>,
     free: Mutex<Option<u64>>,
 }
 
-/// Controls a commit that a [`MemoryStore`] holds.
-pub(crate) struct Hold {
+/// Controls a commit that a [`MemoryStore`] blocks.
+pub(crate) struct BlockedCommit {
     arrived: mpsc::Receiver<()>,
     go: mpsc::Sender<()>,
 }
 
-impl Hold {
-    /// Returns once the commit is under way.
+impl BlockedCommit {
+    /// Waits until the commit has begun.
     pub(crate) fn wait_for_commit(&self) {
         self.arrived.recv().unwrap();
     }
@@ -41,17 +41,17 @@ impl Hold {
 }
 
 impl MemoryStore {
-    /// Every commit that begins from now on fails.
+    /// Makes every commit that begins from now on fail.
     pub(crate) fn fail_from_now(&self) {
         self.failing.store(true, Ordering::SeqCst);
     }
 
-    /// The next commit waits until it is released.
-    pub(crate) fn hold(&self) -> Hold {
-        let (tell, arrived) = mpsc::channel();
+    /// Blocks the next commit until it is released.
+    pub(crate) fn block_commit(&self) -> BlockedCommit {
+        let (sender, arrived) = mpsc::channel();
         let (go, wait) = mpsc::channel();
-        *self.held.lock().unwrap() = Some((tell, wait));
-        Hold { arrived, go }
+        *self.blocked.lock().unwrap() = Some((sender, wait));
+        BlockedCommit { arrived, go }
     }
 
     /// The commits that succeeded.
@@ -87,8 +87,8 @@ fn with_prefix<'a>(
 impl Store for MemoryStore {
     fn commit(&self, ops: Vec<Op>) -> Result<(), StoreError> {
         let failing = self.failing.load(Ordering::SeqCst);
-        let held = self.held.lock().unwrap().take();
-        if let Some((arrived, go)) = held {
+        let blocked = self.blocked.lock().unwrap().take();
+        if let Some((arrived, go)) = blocked {
             arrived.send(()).unwrap();
             go.recv().unwrap();
         }

@@ -1,7 +1,7 @@
-//! The store: where a job's data outlives the manager.
+//! The store: the durable data of jobs and of the instance.
 //!
-//! The manager sees RFC 16 keys and atomic, durable commits; which engine keeps them is known
-//! in one file, so that a distributed store can take its place.
+//! The manager sees RFC 16 keys and atomic, durable commits. The storage engine is used in
+//! [`embedded`] only, so that a distributed store can replace it.
 
 mod acked;
 mod committer;
@@ -35,7 +35,7 @@ pub use space::{Reserve, Space};
 pub enum Op {
     /// Sets a value.
     Put {
-        /// Where.
+        /// The key.
         key: Key,
         /// The new value.
         value: Vec<u8>,
@@ -45,21 +45,21 @@ pub enum Op {
     Append {
         /// The log.
         key: Key,
-        /// The record's place in the log; a number that the log doesn't have yet.
+        /// The record's sequence number, which must be new to the log.
         seq: u64,
-        /// What to add.
+        /// The record.
         value: Vec<u8>,
     },
     /// Removes a value or a whole log.
     Remove {
-        /// Which.
+        /// The key.
         key: Key,
     },
     /// Removes all keys of a job.
     RemoveJob(u64),
 }
 
-/// All wanted keys of one job, as a scan finds them.
+/// One job of a scan, with the requested keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredJob {
     /// The job's id.
@@ -87,23 +87,23 @@ pub struct StoredEntry {
     pub next_seq: Option<u64>,
 }
 
-/// Keeps the data of jobs and of the instance. Reads see only what is durable.
+/// Stores the data of jobs and of the instance. Reads return durable data only.
 pub trait Store: Send + Sync {
-    /// Makes all of `ops`, in order, or none of them. On return they are durable.
+    /// Applies all of `ops`, in order, or none of them. On return they are durable.
     ///
     /// # Errors
-    /// After any error the outcome is unknown until the store is opened again, and no later
-    /// commit succeeds, except for [`StoreError::Sequence`] and [`StoreError::TooLarge`], which
-    /// are found before anything is written.
+    /// [`StoreError::Sequence`] and [`StoreError::TooLarge`] are found before anything is written. After
+    /// any other error it is unknown until the store is opened again whether the commit was applied, and
+    /// no later commit succeeds.
     fn commit(&self, ops: Vec<Op>) -> Result<(), StoreError>;
 
-    /// The value at a key; none when there is none or the key is a log.
+    /// The value at a key; `None` if the key does not exist or is a log.
     ///
     /// # Errors
-    /// What the disk answers, or damage found.
+    /// Fails if the disk can't be read, or the data is damaged.
     fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// All records of a log, joined in order; none when it has no record.
+    /// All records of a log, joined in order; `None` if it has no record.
     ///
     /// # Errors
     /// As [`Store::get`].
@@ -122,8 +122,8 @@ pub trait Store: Send + Sync {
         Ok(ids)
     }
 
-    /// Visits all jobs in order of their ids, as they were when the scan began, each with those of
-    /// its keys whose names `wanted` accepts. A job none of whose keys is wanted is visited too.
+    /// Visits all jobs in order of their ids, as of the start of the scan, each with those of its keys
+    /// whose names `wanted` accepts. A job is visited even if `wanted` accepts none of its keys.
     ///
     /// # Errors
     /// As [`Store::get`].
@@ -133,7 +133,7 @@ pub trait Store: Send + Sync {
         visit: &mut dyn FnMut(StoredJob) -> ControlFlow<()>,
     ) -> Result<(), StoreError>;
 
-    /// One job, with those of its keys whose names `wanted` accepts; none when it has no key at all.
+    /// One job, with those of its keys whose names `wanted` accepts; `None` if it has no key at all.
     ///
     /// # Errors
     /// As [`Store::get`].
@@ -149,21 +149,21 @@ pub trait Store: Send + Sync {
         visit: &mut dyn FnMut(&str, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), StoreError>;
 
-    /// The keys that begin with `prefix`, in byte order, a log once.
+    /// The keys that begin with `prefix`, in byte order. A log is listed once.
     ///
     /// # Errors
     /// As [`Store::get`].
     fn list(&self, prefix: &str) -> Result<Vec<Key>, StoreError>;
 
-    /// The keys that are no job's, in byte order. Jobs are many: this doesn't look at them.
+    /// The keys of the instance, in byte order. Does not scan the keys of jobs, which are many.
     ///
     /// # Errors
     /// As [`Store::get`].
     fn instance_keys(&self) -> Result<Vec<Key>, StoreError>;
 
-    /// How much the store may still grow; none when there is no limit that it knows.
+    /// The free space of the store; `None` if the store has no known limit.
     ///
     /// # Errors
-    /// What the file system answers.
+    /// Fails if the file system can't be queried.
     fn free_space(&self) -> Result<Option<Space>, StoreError>;
 }

@@ -1,21 +1,21 @@
-//! Names of rows: what keys are called in an ordered byte map.
+//! Names of rows: the encoding of keys in an ordered byte map.
 //!
-//! A job's rows are `j`, the id as eight bytes, and the name: half the length of the key's text,
-//! and in the same order. Comparing names is most of what a commit costs, and up to 20 bytes are
-//! kept without a pointer to follow, which the first 256 records of an `eventlog` just fit. The
-//! instance's rows are `i` and the name, the store's own `s` and the name.
+//! The name of a job's row is `j`, the id as eight bytes, and the key's name: half the length of the key's
+//! text, and in the same order. Comparing names is most of the cost of a commit, and the engine stores up
+//! to 20 bytes without a pointer to follow, which the names of the first 256 records of an `eventlog` just
+//! fit. Rows of the instance are `i` and the key, the store's own rows are `s` and a name.
 //!
-//! A log's record adds a NUL, which is in no name, and its number.
+//! The row of a log's record has a NUL, which no key contains, and its number appended.
 
 use super::keys::{JOBS, Key};
 
-/// What all rows of jobs begin with.
+/// The prefix of all rows of jobs.
 pub(super) const ALL_JOBS: &[u8] = b"j";
-/// What all rows of the instance begin with.
+/// The prefix of all rows of the instance.
 pub(super) const ALL_INSTANCE: &[u8] = b"i";
-/// What the rows of the index of jobs begin with.
+/// The prefix of the rows of the job index.
 pub(super) const ALL_INDEX: &[u8] = b"ijobtap.job.";
-/// What the store's own rows begin with.
+/// The prefix of the store's own rows.
 pub(super) const ALL_STORE: &[u8] = b"s";
 /// The version of the layout, as decimal text.
 pub(super) const FORMAT: &[u8] = b"sformat";
@@ -25,18 +25,18 @@ pub(super) const COMMITS: &[u8] = b"scommits";
 const JOB: u8 = b'j';
 const INSTANCE: u8 = b'i';
 
-/// A row's name, taken apart.
+/// The parts of a row's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row<'a> {
-    /// The job; none for a row of the instance.
+    /// The job; `None` for a row of the instance.
     pub(super) job: Option<u64>,
     /// The key's name below the job or the instance.
     pub(super) name: &'a str,
-    /// The record's number; none for a value.
+    /// The record's number; `None` for a value.
     pub(super) seq: Option<u64>,
 }
 
-/// What all rows of a job begin with.
+/// The prefix of all rows of a job.
 pub(super) fn of_job(id: u64) -> Vec<u8> {
     let mut row = Vec::with_capacity(32);
     row.push(JOB);
@@ -44,14 +44,14 @@ pub(super) fn of_job(id: u64) -> Vec<u8> {
     row
 }
 
-/// What the rows of the instance's keys whose names begin with `prefix` begin with.
+/// The prefix of the rows of the instance's keys that begin with `prefix`.
 pub(super) fn of_instance(prefix: &str) -> Vec<u8> {
     let mut row = vec![INSTANCE];
     row.extend(prefix.as_bytes());
     row
 }
 
-/// The row that says that the index of jobs is whole.
+/// The row whose presence shows that the job index is complete.
 pub(super) fn indexed() -> Vec<u8> {
     of_instance(Key::INDEXED)
 }
@@ -66,15 +66,15 @@ pub(super) fn of_value(key: &Key) -> Vec<u8> {
     row
 }
 
-/// What all rows of a log begin with.
+/// The prefix of all rows of a log.
 pub(super) fn of_log(key: &Key) -> Vec<u8> {
     let mut row = of_value(key);
     row.push(0);
     row
 }
 
-/// The row of a log's record: the number is its length in bytes, then those bytes, so that it is
-/// short and sorts.
+/// The row of a log's record. The number is encoded as its length in bytes and those bytes, which is short
+/// and sorts by number.
 pub(super) fn of_record(key: &Key, seq: u64) -> Vec<u8> {
     let mut row = of_log(key);
     let bytes = seq.to_be_bytes();
@@ -84,7 +84,7 @@ pub(super) fn of_record(key: &Key, seq: u64) -> Vec<u8> {
     row
 }
 
-/// Takes a row's name apart; none for what is no row of a job or the instance.
+/// Parses a row's name; `None` if it is not a row of a job or the instance.
 pub(super) fn parse(row: &[u8]) -> Option<Row<'_>> {
     let (tag, rest) = row.split_first()?;
     let (job, rest) = match *tag {
@@ -114,8 +114,8 @@ fn parse_seq(record: &[u8]) -> Option<u64> {
     Some(bytes.iter().fold(0, |seq, byte| (seq << 8) | u64::from(*byte)))
 }
 
-/// What the rows of all keys that begin with the text `prefix` begin with. Rows of other keys may
-/// begin so too.
+/// The prefixes of the rows of all keys that begin with the text `prefix`. Rows of other keys may have
+/// these prefixes too.
 pub(super) fn covering(prefix: &str) -> Vec<Vec<u8>> {
     if let Some((id, name)) = Key::split_job(prefix) {
         let mut row = of_job(id);
@@ -133,7 +133,7 @@ pub(super) fn covering(prefix: &str) -> Vec<Vec<u8>> {
     }
 }
 
-/// The first name after all that begin with `prefix`; none if nothing comes after.
+/// The first name after all names with `prefix`; `None` if there is no such name.
 pub(super) fn after(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte != u8::MAX)?;
     let mut end = prefix.get(..=last)?.to_vec();
@@ -154,7 +154,7 @@ mod tests {
 
     /// A repair that drops the index finds the mark by this row, and would otherwise leave it there.
     #[test]
-    fn the_mark_of_a_whole_index_is_the_row_of_its_key() {
+    fn the_row_of_a_complete_index_is_that_of_its_key() {
         assert_eq!(indexed(), of_value(&Key::instance(Key::INDEXED).unwrap()));
     }
 
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_a_prefix_is_outside_of_it() {
+    fn the_name_after_a_prefix_is_outside_of_it() {
         assert_eq!(after(b"ab"), Some(b"ac".to_vec()));
         assert_eq!(after(b"j\xff\xff"), Some(b"k".to_vec()));
         assert_eq!(after(b"\xff"), None);
@@ -183,7 +183,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_row_is_known_by_what_it_is_made_of(
+        fn a_row_parses_into_its_parts(
             row in "[ij][\\x00-\\x09]{0,9}[a-z]{0,3}(\\x00[\\x00-\\x03]{0,4})?|\\PC{0,40}",
         ) {
             let row = row.into_bytes();

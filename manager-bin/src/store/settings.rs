@@ -1,4 +1,4 @@
-//! What a site may set about the store: the table `[store]` of the configuration.
+//! The settings of the store: the table `[store]` of the configuration.
 
 use serde_json::Value;
 
@@ -8,55 +8,55 @@ const MIB: u64 = 1024 * KIB;
 /// A key of `[store]` has a value that can't be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreSettingsError {
-    /// The memory is no size, or too small to work with.
+    /// The memory is not a size, or too small.
     #[error(
         "store.memory: {0} is not a size of {min} MiB or more, such as \"{default}M\"",
         min = Memory::MIN / MIB,
         default = Memory::DEFAULT / MIB
     )]
     Memory(String),
-    /// What to do about damage is none of the known words.
+    /// The reaction to damage is not one of the known words.
     #[error("store.damage: {0} is neither \"refuse\" nor \"repair\"")]
     Damage(String),
 }
 
-/// The table.
+/// The settings in the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreSettings {
     /// `store.memory`: how much memory the store may use.
     pub memory: Memory,
-    /// `store.damage`: what a start does with a damaged store.
+    /// `store.damage`: how a starting manager reacts to a damaged store.
     pub damage: OnDamage,
 }
 
-/// What a start does with a damaged store.
+/// How a starting manager reacts to a damaged store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnDamage {
-    /// It says what is damaged and ends.
+    /// It reports the damage and exits.
     #[default]
     Refuse,
-    /// It keeps a copy, drops what is damaged, says what that was and goes on.
+    /// It saves a copy, drops the damaged data, reports what was dropped and starts.
     Repair,
 }
 
-/// The bytes that the store may keep in memory: what is not yet in tables, and blocks of tables.
+/// The bytes that the store may use in memory: for data not yet in tables, and for blocks of tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory(u64);
 
 impl Memory {
-    /// With less the tables would be so small that merging them is all that the store does.
+    /// With less, tables would be so small that the store would be busy with merging them.
     const MIN: u64 = 16 * MIB;
-    /// In measurements more was no faster.
+    /// More was not faster in measurements.
     const DEFAULT: u64 = 96 * MIB;
 
-    /// For blocks of tables: look-ups of old jobs, and the filters (10 bits a row: 32 MiB for 26
-    /// million rows). The manager has all jobs in its own memory as well.
+    /// The bytes for blocks of tables: those for look-ups of old jobs, and the filters (10 bits a row:
+    /// 32 MiB for 26 million rows). The manager also has all jobs in its own memory.
     pub(super) fn cache(self) -> u64 {
         self.0 / 3
     }
 
-    /// For what has been written since the last table was begun. As much again may be on its way
-    /// to a table.
+    /// The bytes for data written since the last table was begun. As much again may be on its way to a
+    /// table.
     pub(super) fn gathering(self) -> u64 {
         self.0 / 3
     }
@@ -69,10 +69,10 @@ impl Default for Memory {
 }
 
 impl StoreSettings {
-    /// Reads them from `config`, the whole configuration.
+    /// Reads the settings from `config`, the whole configuration.
     ///
     /// # Errors
-    /// A value that can't be used, with its key.
+    /// Fails on an invalid value; the message names its key.
     pub fn read(config: &Value) -> Result<Self, StoreSettingsError> {
         let mut settings = Self::default();
         if let Some(value) = config.pointer("/store/memory") {
@@ -90,7 +90,7 @@ impl StoreSettings {
     }
 }
 
-/// Bytes, as a number or as a text such as `96M`; the letters count in steps of 1024.
+/// Parses a size in bytes: a number, or a text such as `96M` with units that are powers of 1024.
 fn size(value: &Value) -> Option<u64> {
     let Some(text) = value.as_str() else { return value.as_u64() };
     let scales = [('K', KIB), ('k', KIB), ('M', MIB), ('G', 1024 * MIB)];
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_refused_unless_repair_is_asked_for() {
+    fn damage_is_refused_unless_repair_is_configured() {
         let read = |value: &str| StoreSettings::read(&json!({ "store": { "damage": value } }));
         assert_eq!(read("refuse").unwrap().damage, OnDamage::Refuse);
         assert_eq!(read("repair").unwrap().damage, OnDamage::Repair);

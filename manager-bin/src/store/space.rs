@@ -1,31 +1,31 @@
-//! Free space: a manager refuses submissions while it can still write what running jobs need,
-//! since a commit that fails for want of space ends the manager.
+//! Free space: a manager refuses submissions while there is still enough space for the events of the
+//! active jobs, since a commit that fails for lack of space ends the manager.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{Store, StoreError};
 
-/// How much a store may still grow.
+/// The free space of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// Where the store's data is.
+    /// The directory of the store's data.
     pub path: PathBuf,
     /// Bytes that the manager's user may still write there.
     pub free: u64,
 }
 
-/// The bytes that must stay free for jobs that are already there.
+/// The bytes that must stay free for the events of active jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reserve(u64);
 
 impl Reserve {
-    /// Keeps `bytes` free; 0 never refuses.
+    /// A reserve of `bytes`; with 0, submissions are never refused.
     pub fn new(bytes: u64) -> Self {
         Self(bytes)
     }
 
-    /// The bytes kept free.
+    /// The size of the reserve.
     pub fn bytes(self) -> u64 {
         self.0
     }
@@ -33,8 +33,8 @@ impl Reserve {
     /// Whether the store may take new jobs.
     ///
     /// # Errors
-    /// [`StoreError::NoSpace`] when less than the reserve is free; what the file system answers
-    /// when it can't be asked.
+    /// Fails with [`StoreError::NoSpace`] if less than the reserve is free, and if the file system can't
+    /// be queried.
     pub fn check(self, store: &dyn Store) -> Result<(), StoreError> {
         match store.free_space()? {
             Some(Space { path, free }) if free < self.0 => {
@@ -46,8 +46,8 @@ impl Reserve {
 }
 
 impl Default for Reserve {
-    /// 256 MiB: a journal and a table of 64 MiB each, twice, which is what the embedded store
-    /// writes before it gives space back.
+    /// 256 MiB: twice a write-ahead log and a table of 64 MiB each, which is what the embedded store
+    /// writes before it frees space.
     fn default() -> Self {
         Self(256 * 1024 * 1024)
     }
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn the_free_space_of_a_real_directory_is_known() {
+    fn the_free_space_of_a_directory_is_known() {
         assert!(free_bytes(&std::env::temp_dir()).unwrap() > 0);
         assert!(free_bytes(Path::new("/no/such/place")).is_err());
     }

@@ -101,7 +101,7 @@ mod tests {
         let committer = Committer::start(Arc::clone(&store) as Arc<dyn Store>, |_| ()).unwrap();
         // Declared after the committer, and so dropped before it: a failing test lets the commit go on
         // before it waits for it.
-        let hold = store.hold();
+        let hold = store.block_commit();
         let (tell, told) = mpsc::channel();
         let write = Write::PutInstance { key: "key".to_owned(), value: "value".to_owned() };
         let submit = |number, turn| {

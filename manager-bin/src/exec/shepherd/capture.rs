@@ -1,7 +1,7 @@
-//! Carries what tasks write from their pipes to where it is kept.
+//! Copies the output of tasks from their pipes to the output log or a file.
 //!
-//! A stream is read only as fast as its target takes the data: a task that writes faster than the
-//! disk is held back by its pipe, and the shepherd's memory stays bounded.
+//! A stream is read only as fast as its target can be written: a task that writes faster than the disk
+//! blocks on its pipe, and the shepherd's memory stays bounded.
 
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -15,10 +15,10 @@ use super::lines::LineBuffer;
 use super::message::Message;
 use super::taskio::{Capture, Target, lock, plain};
 
-/// What is read at once: the size of a pipe.
+/// The number of bytes read at once: the size of a pipe.
 const CHUNK: usize = 64 * 1024;
 
-/// Captures a stream until its last writer is gone; then [`Message::StreamEnded`] is sent.
+/// Captures a stream until its last writer has closed it; then sends [`Message::StreamEnded`].
 pub(super) fn start(
     id: JobId,
     capture: Capture,
@@ -29,10 +29,11 @@ pub(super) fn start(
     let inbox = inbox.clone();
     let task = tokio::spawn(async move {
         let mut lines = LineBuffer::new(unbuffered);
-        let mut told = false;
-        let mut keep = |outcome: io::Result<()>| {
+        let mut loss_reported = false;
+        let mut report_loss = |outcome: io::Result<()>| {
+            // Once per stream: on a full disk each write fails.
             if let Err(error) = outcome
-                && !std::mem::replace(&mut told, true)
+                && !std::mem::replace(&mut loss_reported, true)
             {
                 let note = format!("task {rank}: {} lost: {}", stream.name(), plain(&error));
                 let _ = inbox.send(Message::OutputLost { id, note });
@@ -42,12 +43,12 @@ pub(super) fn start(
             match take(&pipe, &mut lines, &target, stream, rank) {
                 Taken::Nothing => continue,
                 Taken::End => break,
-                Taken::Some(outcome) => keep(outcome),
+                Taken::Some(outcome) => report_loss(outcome),
             }
-            // One busy writer must not keep the shepherd from all other jobs.
+            // All jobs share this thread, so one busy writer must not occupy it.
             tokio::task::yield_now().await;
         }
-        keep(end(lines, &target, stream, rank));
+        report_loss(end(lines, &target, stream, rank));
         let _ = inbox.send(Message::StreamEnded { id });
     });
     Ok(task.abort_handle())
@@ -78,7 +79,7 @@ fn take(
     }
 }
 
-/// Writes the pieces that `pieces` gives out.
+/// Writes the pieces that `pieces` passes to its argument.
 fn write(
     target: &Target,
     stream: super::options::Stream,

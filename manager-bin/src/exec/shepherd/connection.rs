@@ -1,4 +1,4 @@
-//! A connection of a manager: lines in, lines out.
+//! A manager's connection: reads requests and writes replies, one per line.
 
 use std::io;
 
@@ -11,8 +11,7 @@ use super::message::Message;
 use crate::exec::protocol::{Reply, Request, VERSION, decode, encode};
 use crate::exec::socket::is_same_user;
 
-/// Serves a connection, which the shepherd knows as number `number`. Whoever isn't the same user is
-/// sent away without a word.
+/// Serves the connection with number `number`. Closes a connection of another user without a reply.
 pub(super) fn serve(stream: UnixStream, number: u64, inbox: UnboundedSender<Message>) {
     if !matches!(is_same_user(&stream), Ok(true)) {
         return;
@@ -41,7 +40,7 @@ async fn receive(
         line.clear();
         match lines.read_until(b'\n', &mut line).await {
             Ok(0) | Err(_) => return Ok(()),
-            // A manager that died while it wrote.
+            // An incomplete line: the manager died while it wrote.
             Ok(_) if line.last() != Some(&b'\n') => return Ok(()),
             Ok(_) => {}
         }

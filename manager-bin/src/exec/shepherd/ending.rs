@@ -1,28 +1,30 @@
-//! The shepherd's own end: when it comes, and what is left in order.
+//! The end of the shepherd: when it exits, and what it cleans up before.
 //!
-//! It comes by itself
-//! - when the shepherd holds no job (running, or ended and not acknowledged) and no manager has been
-//!   connected for the idle time, so that a manager that restarts finds it again;
-//! - when its manager asked it to shut down, as soon as it holds no job;
-//! - when its state directory was removed and all its jobs have ended, since nobody can fetch their
+//! The shepherd exits
+//! - when it holds no job (running, or ended and not acknowledged) and no manager has been connected
+//!   for the idle time, which gives a restarting manager the time to find it again;
+//! - when its manager has requested a shutdown, as soon as it holds no job;
+//! - when its state directory was removed and all its jobs have ended, since no manager can fetch their
 //!   statuses then;
-//! - when the manager of a temporary instance is gone: its state goes with it, so nobody can come back
-//!   for the jobs. They are canceled, and then the shepherd removes the state directory and exits;
+//! - when the manager of a temporary instance is gone: its state is removed with it, so that no other
+//!   manager can continue its jobs. They are canceled, and then the shepherd removes the state directory
+//!   and exits;
 //! - on SIGTERM, when all jobs have been canceled and have ended.
 //!
 //! Canceled jobs are killed as their [`KillPolicy`](crate::exec::KillPolicy) says. A job that the policy
-//! declares unkillable gets SIGKILL, which may not be the policy's own signal, and is not waited for much
-//! longer, so the shepherd's end is bounded. Nor does it wait for acknowledgements: on a durable state directory it leaves the ends that were not
-//! acknowledged in a file ([`kept_ends`](super::kept_ends)), where the next shepherd finds them. A job
-//! that hangs in the kernel is left running and is in no such file: the next manager reports it as lost
-//! and drains its nodes.
+//! declares unkillable gets SIGKILL, which may not be the policy's own signal, and is then waited for
+//! [`LAST_SWEEP`] at most, so the time to exit is bounded. The wait for acknowledgements is bounded too:
+//! in a durable state directory the shepherd writes the ends that were not acknowledged to a file
+//! ([`unacknowledged`](super::unacknowledged)), which the next shepherd reads. A job that hangs in the
+//! kernel is left running and is in no such file: the next manager reports it as lost and drains its
+//! nodes.
 //!
-//! SIGTERM is about the jobs that the shepherd holds at that moment. A manager that starts another one
-//! still needs a shepherd, so the shepherd stays for it: to end an instance, end its manager first.
+//! SIGTERM applies to the jobs that the shepherd holds at that moment. A manager that starts another job
+//! still needs a shepherd, so the shepherd continues for it. To end an instance, end its manager first.
 //!
-//! Whatever the reason, no process that a job left behind outlives the shepherd. Such a process may
-//! itself be the shepherd of a nested instance, whose jobs become children of this one when it is
-//! killed, so it kills until no child is left.
+//! In every case, no process that a job left behind outlives the shepherd. Such a process may itself be
+//! the shepherd of a nested instance, whose jobs become children of this one when it is killed. So the
+//! shepherd kills its children until none is left.
 
 use std::time::Duration;
 
@@ -31,27 +33,27 @@ use tokio::signal::unix::Signal as SignalStream;
 use tokio::time::{Instant, sleep_until};
 
 use super::job::Job;
-use super::kept_ends;
 use super::state::Shepherd;
+use super::unacknowledged;
 use crate::files::remove_leftover_at;
 use crate::stderr;
 
-/// How often to look whether the manager of a temporary instance still lives, while it isn't connected.
+/// How often to check that the manager of a temporary instance still lives, while it isn't connected.
 pub(super) const OWNER_PATROL: Duration = Duration::from_millis(100);
 
-/// How long a manager that is connected has to acknowledge the last ends.
+/// How long to wait for a connected manager to acknowledge the last ends.
 const ACKNOWLEDGEMENT: Duration = Duration::from_secs(5);
 
-/// How long killed processes have to be gone before the shepherd leaves without them: those that hang in
+/// How long to wait for killed processes before the shepherd exits without them. Those that remain hang in
 /// the kernel, or belong to another user.
 const LAST_SWEEP: Duration = Duration::from_secs(5);
 
 /// How far the end has come.
 #[derive(Debug, Default)]
 pub(super) struct Ending {
-    /// All jobs were canceled, because of SIGTERM or because nobody can come back for them.
+    /// Whether all jobs were canceled, on SIGTERM or because no manager can continue them.
     begun: bool,
-    /// When acknowledgements are no longer waited for, once all jobs have ended.
+    /// When to stop waiting for acknowledgements; set once all jobs have ended.
     deadline: Option<Instant>,
 }
 
@@ -62,13 +64,13 @@ impl Ending {
 }
 
 impl Shepherd {
-    /// Cancels all jobs and ends when they have ended.
+    /// Cancels all jobs, so that the shepherd exits when they have ended.
     pub(super) fn end(&mut self) {
         self.ending.begun = true;
         self.cancel_all();
     }
 
-    /// Stays for a new job.
+    /// Continues for a new job.
     pub(super) fn stay(&mut self) {
         self.shutdown = false;
         self.ending = Ending::default();
@@ -91,33 +93,34 @@ impl Shepherd {
         self.jobs.is_empty() && self.manager.is_none()
     }
 
-    /// Whether nobody can ever come for the statuses that are kept.
-    pub(super) fn is_forsaken(&self) -> bool {
+    /// Whether the state directory is gone and no job runs: no manager can fetch the statuses then.
+    pub(super) fn has_lost_its_state(&self) -> bool {
         self.manager.is_none() && self.jobs.values().all(Job::ended) && !self.state_dir.exists()
     }
 
-    /// Whether the manager of a temporary instance may have ended without a word.
-    pub(super) fn may_be_abandoned(&self) -> bool {
+    /// Whether the manager of a temporary instance may have ended without a shutdown request.
+    pub(super) fn must_check_owner(&self) -> bool {
         self.owner.is_some() && self.manager.is_none() && !self.ending.begun
     }
 
-    /// Whether the process that this temporary instance ends with is gone. It started the shepherd, which
-    /// the system gives another parent then; a manager that restarts in place is the same process.
-    pub(super) fn is_abandoned(&self) -> bool {
+    /// Whether the process that this temporary instance ends with is gone. It started the shepherd, so
+    /// the shepherd has another parent once it is gone; a manager that restarts in place is the same
+    /// process.
+    pub(super) fn is_owner_gone(&self) -> bool {
         self.owner.is_some_and(|owner| getppid() != Some(owner))
     }
 
-    /// Ends what is left of jobs, and leaves the state directory in order.
-    pub(super) async fn leave(&mut self, children: &mut SignalStream) {
+    /// Ends the processes that are left, and cleans up the state directory.
+    pub(super) async fn clean_up(&mut self, children: &mut SignalStream) {
         self.end_processes(children).await;
-        if self.is_abandoned() {
-            // Nobody else can, and nobody will come for what is in it.
+        if self.is_owner_gone() {
+            // No manager is left to remove the directory, and none will read it.
             if let Err(error) = remove_leftover_at(&self.state_dir) {
                 stderr::line(&format!("shepherd: {}: {error}", self.state_dir.display()));
             }
         } else if self.owner.is_none() && self.state_dir.exists() {
             let ended = self.jobs.values().filter(|job| job.ended() && !job.acknowledged);
-            if let Err(error) = kept_ends::write(&self.state_dir, ended) {
+            if let Err(error) = unacknowledged::write(&self.state_dir, ended) {
                 stderr::line(&format!("shepherd: the ends of jobs are lost: {error}"));
             }
         }
@@ -134,18 +137,19 @@ impl Shepherd {
         }
         loop {
             self.reap();
-            let strangers = self.strangers();
-            if strangers.is_empty() && self.tasks.is_empty() {
+            let orphans = self.orphans();
+            if orphans.is_empty() && self.tasks.is_empty() {
                 return;
             }
-            self.kill(strangers);
-            // The children of a process are the shepherd's before the process can be reaped.
+            self.kill(orphans);
+            // The kernel reparents the children of a process before the process can be reaped, so the
+            // next iteration finds them.
             tokio::select! {
                 _ = children.recv() => {}
                 () = sleep_until(deadline) => break,
             }
         }
-        let left = self.strangers().into_iter().chain(self.tasks.keys().copied());
+        let left = self.orphans().into_iter().chain(self.tasks.keys().copied());
         let left: Vec<i32> = left.map(Pid::as_raw_pid).collect();
         stderr::line(&format!(
             "shepherd: processes of jobs are left that can't be killed: {left:?}"

@@ -1,7 +1,7 @@
 //! Standard input that clients send while a job runs.
 //!
-//! It is kept in a file of the state directory, in the form of `guest.input` (RFC 24), from which
-//! every task is served at its own pace: a task that doesn't read costs disk, not memory.
+//! It is stored in a file of the state directory, in the form of `guest.input` (RFC 24), from which
+//! each task is served at its own pace: input that a task doesn't read takes disk space, not memory.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, PipeWriter, Write};
@@ -30,7 +30,7 @@ struct Entry<C> {
     context: C,
 }
 
-/// What a task is served; entries of other kinds have no such context.
+/// An entry with input for tasks; entries of other kinds have no such context.
 #[derive(Deserialize)]
 struct DataEntry {
     context: Context,
@@ -45,7 +45,7 @@ struct Context {
     eof: bool,
 }
 
-/// An entry of the log, with its newline.
+/// Encodes an entry of the log, with its newline.
 fn line(name: &'static str, context: impl Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(&Entry { timestamp: timestamp(), name, context })?;
     line.push(b'\n');
@@ -60,7 +60,7 @@ pub(super) struct JobInput {
 }
 
 impl JobInput {
-    /// Makes the file that the input of `ntasks` tasks is kept in.
+    /// Creates the file for the input of `ntasks` tasks.
     pub(super) fn create(path: &Path, ntasks: u32) -> io::Result<Self> {
         let mut file = private(path)?;
         let context = json!({
@@ -73,14 +73,14 @@ impl JobInput {
         Ok(Self { file, redirected: false, grown: watch::Sender::new(()) })
     }
 
-    /// Notes that all tasks read this file by themselves.
+    /// Records that all tasks read the file `path` themselves.
     pub(super) fn redirect(&mut self, path: &str) -> io::Result<()> {
         self.redirected = true;
         let context = json!({"stream": "stdin", "rank": ALL, "path": path});
         self.file.write_all(&line("redirect", context)?)
     }
 
-    /// Adds input for one task, or for all, unless they read a file.
+    /// Adds input for one task, or for all if `rank` is `None`. Ignored if the tasks read a file.
     pub(super) fn add(&mut self, rank: Option<u32>, data: &[u8], eof: bool) -> io::Result<()> {
         if self.redirected {
             return Ok(());
@@ -97,10 +97,11 @@ impl JobInput {
         Ok(())
     }
 
-    /// Serves the task ranked `rank`, whose input is read from the other end of `pipe`.
+    /// Serves the task with rank `rank`, which reads from the other end of `pipe`.
     pub(super) fn serve(&self, rank: u32, pipe: PipeWriter) -> io::Result<AbortHandle> {
         let mut pipe = Sender::from_owned_fd(OwnedFd::from(pipe))?;
-        // This very file, whatever its name stands for by now.
+        // Opened through the descriptor: the name may refer to another file by now. The new description
+        // has its own offset.
         let same = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let file = OpenFiles::of_this_process().apart(File::open(same)?);
         let mut entries = BufReader::new(file);
@@ -123,7 +124,7 @@ impl JobInput {
                 if to != ALL && to != rank {
                     continue;
                 }
-                // A task that closed its input or is gone wants nothing more.
+                // A write fails if the task has closed its input or exited.
                 if pipe.write_all(&decode_data(&data).unwrap_or_default()).await.is_err() || eof {
                     return;
                 }

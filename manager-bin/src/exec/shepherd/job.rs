@@ -1,6 +1,6 @@
-//! What the shepherd knows of one job, from its start until the manager has recorded its end.
+//! The shepherd's record of one job, from its start until the manager has acknowledged its end.
 //!
-//! Every event is kept: a manager that comes back gets what it has not seen.
+//! It retains every event, so that a restarted manager gets those that it has not seen.
 
 use jobtap_core::engine::{Exception, ExecEvent};
 use jobtap_core::eventlog::EventEntry;
@@ -19,18 +19,18 @@ use super::timestamp::timestamp;
 use crate::exec::protocol::Reply;
 use crate::exec::{INFORMATIONAL, KillPolicy, NodeTasks, Seen, StartJob};
 
-/// The wait status of a job that was canceled although its tasks ended well.
+/// The wait status of a canceled job whose tasks all exited with status 0.
 const CANCELED: i32 = 1 << 8;
 
-/// How far the end of a job that was canceled has come.
+/// How far the killing of a canceled job has come.
 #[derive(Debug)]
 pub(super) struct Cancel {
     pub(super) policy: KillPolicy,
     /// How often the kill signal was sent.
     pub(super) kills: u32,
-    /// Whether a round has passed since the tasks were gone.
+    /// Whether a kill round has passed since the last task was reaped.
     pub(super) draining: bool,
-    /// Whether it was told that the job can't be killed.
+    /// Whether it was reported that the job can't be killed.
     given_up: bool,
 }
 
@@ -40,31 +40,31 @@ impl Cancel {
     }
 }
 
-/// The context of an event with these keys, in this order.
+/// Makes the context of an event with these keys, in this order.
 fn context<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
     fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-/// The end of a task.
+/// The exit of a task.
 struct Exit {
     pid: Pid,
     rank: u32,
     status: WaitStatus,
 }
 
-/// A start that isn't over.
+/// A launch that is not complete.
 pub(super) struct Launch {
     pub(super) start: StartJob,
-    /// How far it has come; `None` while nothing was made or started, because the job is being
+    /// How far it has come; `None` while no file was made and no task started, because the job is being
     /// claimed or waits for its turn.
     pub(super) stage: Option<Stage>,
 }
 
-/// How far a start has come.
+/// How far a launch has come.
 pub(super) enum Stage {
-    /// The output files of the tasks from this rank on are to be made ready.
+    /// The output files of the tasks from this rank on still have to be prepared.
     Files(JobIo, u32),
-    /// The tasks from this rank on are to be started.
+    /// The tasks from this rank on still have to be started.
     Tasks(JobIo, u32),
 }
 
@@ -72,14 +72,14 @@ pub(super) enum Stage {
 pub(super) struct Job {
     pub(super) id: JobId,
     nodes: Vec<NodeTasks>,
-    /// To the manager, once it has asked for this job.
+    /// The channel to the manager, once it has sent a start request for this job.
     outbox: Option<UnboundedSender<Reply>>,
     history: Vec<ExecEvent>,
-    /// What is left of the job's start, until all its tasks run.
+    /// The rest of the launch, until all tasks are started.
     pub(super) launch: Option<Box<Launch>>,
-    /// To be sent when all tasks run.
+    /// Signals to send when all tasks are started.
     pub(super) signals: Vec<Signal>,
-    /// Tasks that ended before all were started; their ends are told behind the job's start.
+    /// Tasks that exited before all were started; their exits are reported after the job's start.
     early: Vec<Exit>,
     /// The process group of the tasks: the process id of the first.
     pub(super) group: Option<Pid>,
@@ -92,13 +92,14 @@ pub(super) struct Job {
     pub(super) input: Option<JobInput>,
     pub(super) dir: Option<JobDir>,
     pub(super) cancel: Option<Cancel>,
-    /// How it is killed when the shepherd itself has to end it.
+    /// How the job is killed when the shepherd ends it without a manager.
     pub(super) kill: KillPolicy,
-    /// No manager will ask for it, not even when it ends.
+    /// Whether a manager has acknowledged it; then no manager will request it again, not even when it
+    /// ends.
     pub(super) acknowledged: bool,
     status: i32,
-    told_exit: bool,
-    told_failure: bool,
+    exit_reported: bool,
+    failure_reported: bool,
     failed: bool,
     ended: bool,
 }
@@ -123,45 +124,45 @@ impl Job {
             kill: job.kill,
             acknowledged: false,
             status: 0,
-            told_exit: false,
-            told_failure: false,
+            exit_reported: false,
+            failure_reported: false,
             failed: false,
             ended: false,
         }
     }
 
     /// A job that ended under an earlier shepherd.
-    pub(super) fn over(id: JobId, history: Vec<ExecEvent>) -> Self {
+    pub(super) fn ended_earlier(id: JobId, history: Vec<ExecEvent>) -> Self {
         let mut job = Self::new(&StartJob::new(id), None);
         job.history = history;
         job.ended = true;
         job
     }
 
-    /// All that happened to it.
+    /// All events of the job.
     pub(super) fn history(&self) -> &[ExecEvent] {
         &self.history
     }
 
-    /// Whether it was told that the job can't be killed.
+    /// Whether it was reported that the job can't be killed.
     pub(super) fn is_given_up(&self) -> bool {
         self.cancel.as_ref().is_some_and(|cancel| cancel.given_up)
     }
 
-    /// Whether nothing of the job is left but its record.
+    /// Whether the job has ended: its processes and its directory are gone, only this record is left.
     pub(super) fn ended(&self) -> bool {
         self.ended
     }
 
-    /// Whether the job has a use for its processes. Once the tasks of a canceled job are gone,
-    /// nobody wants to wait for what they left in the background.
+    /// Whether the job still needs its processes. The background processes of a canceled job are not
+    /// waited for once its tasks are gone.
     pub(super) fn is_live(&self) -> bool {
         !self.ended && (!self.running.is_empty() || self.cancel.is_none())
     }
 
     fn emit(&mut self, event: ExecEvent) {
         if let Some(outbox) = &self.outbox {
-            // A manager that is gone asks again.
+            // Fails only if the manager is gone. The next one gets the event from `history`.
             let _ = outbox.send(Reply::Event(event.clone()));
         }
         self.history.push(event);
@@ -173,7 +174,7 @@ impl Job {
         self.emit(ExecEvent::Log { id: self.id, entry });
     }
 
-    /// Tells the user something that doesn't end the job.
+    /// Reports a problem that does not end the job, as a non-fatal exception.
     pub(super) fn inform(&mut self, note: String) {
         let (id, kind) = (self.id, "exec".to_owned());
         self.emit(ExecEvent::Exception {
@@ -182,8 +183,8 @@ impl Job {
         });
     }
 
-    /// Says, once, that the job can't be killed, and where tasks of it are left; where processes are
-    /// `left` that its tasks began, on any of its nodes.
+    /// Reports, once, that the job can't be killed, with the ranks on which tasks of it still run. If
+    /// `left`, processes that its tasks started still run, which may be on any of its nodes.
     pub(super) fn give_up(&mut self, left: bool) {
         let Some(cancel) = &mut self.cancel else {
             return;
@@ -203,7 +204,7 @@ impl Job {
         self.emit(ExecEvent::Unkillable { id, ranks, reason });
     }
 
-    /// Records that the job can't be started. It ends when what was started of it is gone.
+    /// Records that the job can't be started. It ends when the tasks that were started are gone.
     pub(super) fn fail(&mut self, note: String) {
         self.failed = true;
         let (id, kind) = (self.id, "exec".to_owned());
@@ -229,7 +230,7 @@ impl Job {
         self.log("shell.start", Some(context([("taskmap", taskmap)])));
     }
 
-    /// Hands the job to a manager that has come back, beginning with what it has not seen.
+    /// Attaches the job to a restarted manager, and sends the events that the manager has not seen.
     pub(super) fn attach(
         &mut self,
         outbox: Option<UnboundedSender<Reply>>,
@@ -253,9 +254,9 @@ impl Job {
             ExecEvent::Started { .. } => !reattach,
             ExecEvent::Finished { .. } => !seen.finished,
             ExecEvent::Released { .. } => true,
-            // Whatever was done about it: what is left is still there.
+            // Repeated even if the earlier manager handled it: the processes still run.
             ExecEvent::Unkillable { .. } => !ended,
-            // These are about the connection to a manager, or another executor's.
+            // These concern the connection to a manager, or are sent by other executors only.
             ExecEvent::Reattached { .. }
             | ExecEvent::CaughtUp { .. }
             | ExecEvent::PartlyReleased { .. } => false,
@@ -274,33 +275,34 @@ impl Job {
         }
     }
 
-    /// The manager is gone.
+    /// Stops sending events: the manager is gone.
     pub(super) fn detach(&mut self) {
         self.outbox = None;
     }
 
-    /// Records the end of the task with process id `pid`.
+    /// Records the exit of the task with process id `pid`.
     pub(super) fn task_exited(&mut self, pid: Pid, status: WaitStatus) {
         let Some(at) = self.running.iter().position(|(task, _)| *task == pid) else {
             return;
         };
         let (_, rank) = self.running.swap_remove(at);
         self.early.push(Exit { pid, rank, status });
+        // `shell.task-exit` must not precede `shell.start`, which is logged when the launch is complete.
         if self.launch.is_none() {
-            self.tell_exits();
+            self.report_exits();
         }
     }
 
-    /// Records the ends of tasks that were kept back while others were still to be started.
-    pub(super) fn tell_exits(&mut self) {
+    /// Records the exits that were delayed while other tasks were still to be started.
+    pub(super) fn report_exits(&mut self) {
         for exit in std::mem::take(&mut self.early) {
-            self.tell_exit(&exit);
+            self.report_exit(&exit);
         }
     }
 
-    fn tell_exit(&mut self, &Exit { pid, rank, status }: &Exit) {
+    fn report_exit(&mut self, &Exit { pid, rank, status }: &Exit) {
         let signal = status.terminating_signal();
-        // What a job shell makes of a signal, as any shell does.
+        // 128 + signal, as Flux's job shell and other shells report it.
         let code = signal.map_or_else(|| status.exit_status().unwrap_or(0), |signal| 128 + signal);
         self.task_ended(rank, code, |context| {
             context.insert("pid".to_owned(), pid.as_raw_pid().into());
@@ -309,8 +311,8 @@ impl Job {
         });
     }
 
-    /// Records that the job's command can't be run: it began and failed at once, with the exit code
-    /// that a shell has for it.
+    /// Records that the job's command can't be run: the job starts and fails at once, with the exit code
+    /// that a shell uses for that.
     pub(super) fn command_failed(&mut self, exit_code: i32, note: String) {
         self.started();
         self.status = self.status.max(exit_code << 8);
@@ -318,15 +320,15 @@ impl Job {
         self.emit(ExecEvent::Exception { id, exception: Exception { kind, severity: 0, note } });
     }
 
-    /// The first task that ends and the first that fails are told; the rest would only swell the log.
+    /// Logs the first exit and the first failure only, which bounds the eventlog of a job of many tasks.
     fn task_ended(&mut self, rank: u32, code: i32, describe: impl FnOnce(&mut Map<String, Value>)) {
         self.status = self.status.max(code << 8);
         let failure = code != 0;
-        if self.failed || (self.told_exit && (self.told_failure || !failure)) {
+        if self.failed || (self.exit_reported && (self.failure_reported || !failure)) {
             return;
         }
-        self.told_exit = true;
-        self.told_failure |= failure;
+        self.exit_reported = true;
+        self.failure_reported |= failure;
         let mut context = Map::new();
         context.insert("localid".to_owned(), place(&self.nodes, rank).local.into());
         context.insert("rank".to_owned(), rank.into());
@@ -336,7 +338,7 @@ impl Job {
         self.log("shell.task-exit", Some(context));
     }
 
-    /// Ends the job if no task and no stream of it is left. Tells whether it ended now.
+    /// Ends the job if no task and no stream of it is left. Returns whether it ended by this call.
     pub(super) fn end_if_done(&mut self) -> bool {
         let starts = self.launch.is_some();
         if self.ended || starts || !self.running.is_empty() || self.open_streams > 0 {
@@ -356,7 +358,8 @@ impl Job {
         self.log("done", None);
         self.stop_pumps();
         self.input = None;
-        // Whoever hears of the release finds nothing of the job any more.
+        // Removed before the release is reported, so that the directory is gone when the manager frees
+        // the resources.
         if let Some(dir) = self.dir.take() {
             dir.remove();
         }
@@ -365,7 +368,7 @@ impl Job {
         true
     }
 
-    /// Gives up on streams that somebody keeps open.
+    /// Stops copying streams that processes still have open.
     pub(super) fn stop_pumps(&mut self) {
         self.open_streams = 0;
         for pump in self.pumps.drain(..) {
@@ -374,7 +377,7 @@ impl Job {
     }
 }
 
-/// The map of RFC 34: runs of nodes with equally many tasks, `[first, nodes, tasks, repeat]`.
+/// The task map of RFC 34: runs of nodes with equally many tasks, `[first, nodes, tasks, repeat]`.
 fn taskmap(nodes: &[NodeTasks]) -> Vec<[u64; 4]> {
     let mut map: Vec<[u64; 4]> = Vec::new();
     for (at, node) in (0u64..).zip(nodes) {

@@ -1,9 +1,9 @@
-//! The directory that a job has for itself while it runs (`FLUX_JOB_TMPDIR`), with the files that came
-//! with it (RFC 37).
+//! The directory that a job has for itself while it runs (`FLUX_JOB_TMPDIR`), with the files of its
+//! jobspec (RFC 37).
 //!
-//! Each is named by its job's id, below a directory of the state directory. What a shepherd removes is
-//! named so, lies there, and the state directory has a manager's mark; it is done through handles, so that
-//! no link leads the removal elsewhere.
+//! Each is named by its job's id, below a directory of the state directory. A shepherd removes only
+//! directories with such a name, in that place, in a state directory with a manager's marker. It removes
+//! them through handles, so that no link leads the removal elsewhere.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -23,13 +23,13 @@ use crate::files::{self, Dir, Found, Kind};
 /// The tag by which commands and names of files refer to the directory.
 const TAG: &str = "{{tmpdir}}";
 
-/// The bits of a file's mode that count: who may read, write and execute it.
+/// The bits of a file's mode that are used: the permissions to read, write and execute it.
 const PERMISSIONS: u64 = 0o777;
 
-/// The directory of all of them, below the manager's state.
+/// The directory of all job directories, below the manager's state directory.
 const ALL: &str = "tmp";
 
-/// Where in it they wait for their removal.
+/// The directory in it to which job directories are moved for removal.
 const ASIDE: &str = "removing";
 
 /// The directories of all jobs.
@@ -39,11 +39,11 @@ pub(super) struct JobDirs(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     state: Dir,
-    /// To the thread that removes, once there is one.
+    /// The channel to the thread that removes, once it was started.
     remover: Mutex<Option<Sender<()>>>,
 }
 
-/// The directory of one job; what nobody removes is removed when the next shepherd starts.
+/// The directory of one job. If it is not removed, the next shepherd removes it when it starts.
 #[derive(Debug)]
 pub(super) struct JobDir {
     dirs: JobDirs,
@@ -52,14 +52,14 @@ pub(super) struct JobDir {
 }
 
 impl JobDirs {
-    /// Those in this state directory.
+    /// Opens the job directories of a state directory.
     pub(super) fn open(state_dir: &Path) -> io::Result<Self> {
         let state = Dir::open(state_dir)?;
         Ok(Self(Arc::new(Inner { state, remover: Mutex::new(None) })))
     }
 
-    /// Makes a job's directory and puts the job's files there. The error is for the user; a job that has
-    /// no visible use for a directory does without.
+    /// Makes a job's directory and writes the job's files there. The error is for the user. Returns `None`
+    /// if the directory can't be made and the job has no visible use for it.
     pub(super) fn make(&self, job: &StartJob) -> Result<Option<JobDir>, String> {
         let name = OsString::from(job.id.encode(Encoding::DotHex));
         let path = self.0.state.path().join(ALL).join(&name);
@@ -80,7 +80,7 @@ impl JobDirs {
     fn make_dir(&self, name: &OsString) -> io::Result<Dir> {
         let all = self.0.state.make(ALL)?;
         match all.make_new(name) {
-            // Of a start of the same job that a shepherd did not live to report.
+            // Left by an earlier launch of the same job, which a killed shepherd did not report.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 self.put_aside(&all, name)?;
                 all.make_new(name)
@@ -89,7 +89,7 @@ impl JobDirs {
         }
     }
 
-    /// Removes what shepherds that were killed have left. Before the first job.
+    /// Removes the directories that killed shepherds left. To be called before the first job.
     pub(super) fn sweep(&self) {
         if !matches!(files::read_marker(&self.0.state), Ok(Found::Marker(_))) {
             return;
@@ -99,7 +99,7 @@ impl JobDirs {
         for name in names.flatten() {
             let is_dir = matches!(all.kind(&name), Ok(Some(Kind::Directory)));
             if is_dir && is_job(&name) {
-                // What can't be moved now is found by the next shepherd.
+                // A directory that can't be moved now is left to the next shepherd.
                 let _ = self.put_aside(&all, &name);
             }
         }
@@ -112,20 +112,21 @@ impl JobDirs {
         files::move_aside(all, name, &all.make(ASIDE)?).map(drop)
     }
 
-    /// Has what was put aside removed off this thread, which other jobs wait for.
+    /// Removes the directories that were moved aside on another thread, since all jobs share this one.
     fn remove_in_the_background(&self) {
         let mut remover = self.0.remover.lock().unwrap_or_else(PoisonError::into_inner);
         if remover.is_none() {
-            let (sender, asked) = channel::<()>();
-            // Not for as long as the thread runs, which ends with the last of these.
+            let (sender, requests) = channel::<()>();
+            // A weak reference: the thread ends when the sender in `Inner` is dropped, so it must not
+            // keep `Inner` alive.
             let dirs = Arc::downgrade(&self.0);
             let run = move || {
-                while asked.recv().is_ok() {
-                    // One pass does what was asked for in the meantime, too.
-                    while asked.try_recv().is_ok() {}
+                while requests.recv().is_ok() {
+                    // One pass serves all requests that have gathered meanwhile.
+                    while requests.try_recv().is_ok() {}
                     let Some(dirs) = dirs.upgrade() else { return };
                     let aside = dirs.state.sub(ALL).and_then(|all| all.sub(ASIDE));
-                    // What can't be removed now is found by the next shepherd.
+                    // What can't be removed now is left to the next shepherd.
                     let _ = aside.and_then(|aside| files::empty(&aside, &[]));
                 }
             };
@@ -144,17 +145,18 @@ impl JobDir {
         &self.path
     }
 
-    /// Removes it with all that the job left there. What can't be removed stays: the job is over, and
-    /// nobody is there to be told.
+    /// Removes the directory with its content. Errors are ignored: the job has ended, and the next shepherd
+    /// tries again.
     pub(super) fn remove(self) {
         let Ok(all) = self.dirs.0.state.sub(ALL) else { return };
+        // An empty directory, the usual case, is removed here; the content of others may take long.
         if all.remove_dir(&self.name).is_err() && self.dirs.put_aside(&all, &self.name).is_ok() {
             self.dirs.remove_in_the_background();
         }
     }
 }
 
-/// Puts a file of the job into its new directory.
+/// Writes a file of the job into its new directory.
 fn put(dir: &Dir, name: &str, file: &Value) -> Result<(), String> {
     let path = Path::new(name);
     let inside = path.components().all(|part| matches!(part, Component::Normal(_)));
@@ -174,20 +176,20 @@ fn put(dir: &Dir, name: &str, file: &Value) -> Result<(), String> {
     write().map_err(|error: io::Error| plain(&error))
 }
 
-/// Whether a directory of this name can be a job's.
+/// Whether this is the name of a job's directory.
 fn is_job(name: &OsString) -> bool {
     let name = name.to_str().unwrap_or_default();
     name.parse::<JobId>().is_ok_and(|id| id.encode(Encoding::DotHex) == name)
 }
 
-/// Whether the job has files, or names its directory.
+/// Whether the job has files, or refers to its directory.
 fn is_used(job: &StartJob) -> bool {
     job.files.as_object().is_some_and(|files| !files.is_empty())
         || job.command.iter().any(|word| word.contains(TAG))
         || job.shell_options.to_string().contains(TAG)
 }
 
-/// The content of a file object: text, base64, or any JSON where nothing says how it is written.
+/// The content of a file object: text, base64, or any JSON if `encoding` is missing.
 fn content(file: &Value) -> Result<Vec<u8>, String> {
     let data = file.get("data").unwrap_or(&Value::Null);
     match (file.get("encoding").and_then(Value::as_str), data) {
@@ -234,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_there_as_long_as_the_job() {
+    fn files_exist_until_the_job_ends() {
         let (state, dirs) = state();
         let files = json!({
             "text": {"mode": 0o104755, "encoding": "utf-8", "data": "a b"},
@@ -252,18 +254,18 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
         dir.remove();
         assert!(!path.exists(), "at once, whatever is in it");
-        wait_until("what was in it goes", || is_empty(&state.path().join("tmp/removing")));
+        wait_until("its content is removed", || is_empty(&state.path().join("tmp/removing")));
     }
 
     #[test]
-    fn what_a_killed_shepherd_left_is_removed() {
+    fn directories_left_by_a_killed_shepherd_are_removed() {
         let (state, dirs) = state();
         let old = dirs.make(&job(json!({"a": {"data": 1}}))).unwrap().unwrap();
         let again = JobDirs::open(state.path()).unwrap();
         again.sweep();
         let new = again.make(&job(json!({"b": {"data": 1}}))).unwrap().unwrap();
         assert!(!old.path().join("a").exists() && new.path().join("b").exists());
-        wait_until("what was left goes", || is_empty(&state.path().join("tmp/removing")));
+        wait_until("the old content is removed", || is_empty(&state.path().join("tmp/removing")));
     }
 
     #[test]
@@ -300,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_swept_in_a_directory_that_no_manager_marked() {
+    fn nothing_is_swept_in_a_directory_without_marker() {
         let state = tempfile::tempdir().unwrap();
         let dir = state.path().join("tmp/0000.0000.0000.0009");
         fs::create_dir_all(&dir).unwrap();
@@ -320,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn who_names_a_directory_that_cannot_be_made_fails() {
+    fn a_job_that_names_a_directory_that_cannot_be_made_fails() {
         let (state, dirs) = state();
         fs::write(state.path().join("tmp"), "in the way").unwrap();
         assert!(dirs.make(&job(Value::Null)).unwrap().is_none());
@@ -329,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn no_file_leaves_the_directory() {
+    fn a_file_name_outside_the_directory_is_refused() {
         let (_state, dirs) = state();
         for name in ["../x", "/x", "a/../../x", ""] {
             let files = json!({ name: {"mode": 0o600, "data": 1} });

@@ -1,7 +1,8 @@
-//! Starts a job, or hands one that is known already to the manager that asks for it.
+//! Launches a job, or attaches a known job to the manager that requests it.
 //!
-//! A start takes its time: the job is claimed first, then its files are made ready, then its tasks
-//! are started. What comes meanwhile finds the job there, as one none or some of whose tasks run.
+//! A launch has several steps: the job is claimed, then its files are prepared, then its tasks are
+//! started. Messages that are handled between the steps find the job with none or some of its tasks
+//! running.
 
 use std::time::{Duration, Instant};
 
@@ -23,12 +24,12 @@ use super::taskio::{JobIo, plain};
 use crate::exec::protocol::{Reply, decode_data};
 use crate::exec::{SHEPHERD_LOST, StartJob};
 
-/// How long other jobs wait for the start of one at a time. A task takes about a millisecond to
-/// start, so a usual job is started in one slice.
+/// How long one job is launched before others get their turn. Starting a task takes about a millisecond,
+/// so most jobs are launched in one slice.
 const SLICE: Duration = Duration::from_millis(5);
 
 impl Shepherd {
-    /// Serves a start request. A job is started once, however often it is asked for.
+    /// Serves a start request. A job is launched once, however often it is requested.
     pub(super) fn start_or_attach(&mut self, start: StartJob) {
         let outbox = self.outbox();
         if let Some(known) = self.jobs.get_mut(&start.id) {
@@ -69,7 +70,7 @@ impl Shepherd {
         let _ = outbox.send(Reply::Event(ExecEvent::Released { id }));
     }
 
-    /// Asks for the job's claim. Input may come from now on. The error is for the user.
+    /// Requests the job's claim, and accepts input for the job from now on. The error is for the user.
     fn begin(&self, start: &StartJob, job: &mut Job) -> Result<(), String> {
         let own = rustix::process::geteuid().as_raw();
         if start.userid != own {
@@ -87,7 +88,7 @@ impl Shepherd {
         JobInput::create(&path, start.ntasks).map_err(cannot_keep)
     }
 
-    /// Has claimed jobs started, and ends those that can't be claimed.
+    /// Schedules the launch of claimed jobs, and ends jobs that could not be claimed.
     pub(super) fn claimed(&mut self, Claimed { ids, outcome }: Claimed) {
         for id in ids {
             // It may have been canceled meanwhile.
@@ -105,10 +106,11 @@ impl Shepherd {
         }
     }
 
-    /// Goes on with the start that has waited longest, for a moment.
+    /// Continues the launch that has waited longest, for one slice.
     pub(super) fn start_some(&mut self) {
         let Some(id) = self.starting.pop_front() else { return };
-        // The job is out of the way meanwhile, and back before anything else looks for it.
+        // Taken out of the map, so that `go_on` can borrow the job and the shepherd. It is put back
+        // before this method returns.
         let Some(mut job) = self.jobs.remove(&id) else { return };
         let Some(launch) = job.launch.take() else {
             // It was canceled.
@@ -135,8 +137,8 @@ impl Shepherd {
         self.launched(id);
     }
 
-    /// Starts tasks until a slice of time is over. Returns what is left to do; the error is for the
-    /// user.
+    /// Prepares files and starts tasks until the slice is over. Returns the rest of the launch, or `None`
+    /// if it is complete. The error is for the user.
     fn go_on(&mut self, launch: Launch, job: &mut Job) -> Result<Option<Launch>, String> {
         let until = Instant::now() + SLICE;
         let Launch { mut start, stage } = launch;
@@ -170,7 +172,8 @@ impl Shepherd {
                 }
                 Stage::Tasks(io, rank) => match launcher.spawn(rank, &io, job.group) {
                     Ok(spawned) => {
-                        // Before anything else can fail: what runs must be known.
+                        // Registered before the next step that can fail: a running task that isn't
+                        // registered would be neither killed nor reported.
                         self.tasks.insert(spawned.pid, start.id);
                         job.running.push((spawned.pid, rank));
                         job.group.get_or_insert(spawned.pid);
@@ -192,7 +195,7 @@ impl Shepherd {
             let all = matches!(&stage, Stage::Tasks(_, rank) if *rank == start.ntasks);
             if !all && Instant::now() >= until {
                 if let Stage::Files(io, _) = &stage {
-                    // What was noted of the files is kept on disk, not in memory.
+                    // Writes the entries about the prepared files, so that they don't gather in memory.
                     io.announce().map_err(cannot_write)?;
                 }
                 return Ok(Some(Launch { start, stage: Some(stage) }));
@@ -200,7 +203,7 @@ impl Shepherd {
         }
     }
 
-    /// Makes the output log and opens what all tasks share. The error is for the user.
+    /// Creates the output log and opens the files that all tasks share. The error is for the user.
     fn open_files(&self, start: &StartJob, job: &mut Job) -> Result<Stage, String> {
         let io = JobIo::create(start, &self.state_dir)?;
         if let Some(file) = io.input_file() {
@@ -211,13 +214,14 @@ impl Shepherd {
         Ok(if io.has_own_files() { Stage::Files(io, 0) } else { Stage::Tasks(io, 0) })
     }
 
-    /// The start of a job is over, whether well or not.
+    /// Handles the end of a launch, successful or not.
     fn launched(&mut self, id: JobId) {
+        // The first task was exempt from reaping during the launch and may have exited since.
         if self.leaders.remove(&id).is_some() {
             self.reap();
         }
         let signals = self.jobs.get_mut(&id).map(|job| {
-            job.tell_exits();
+            job.report_exits();
             std::mem::take(&mut job.signals)
         });
         for signal in signals.into_iter().flatten() {
@@ -226,7 +230,7 @@ impl Shepherd {
         self.end_if_done(id);
     }
 
-    /// Ends the start of a job that is canceled: what was not started yet never is.
+    /// Ends the launch of a canceled job: its remaining tasks are not started.
     pub(super) fn end_launch(&mut self, id: JobId) {
         let launch = self.jobs.get_mut(&id).and_then(|job| {
             let launch = job.launch.take()?;
@@ -238,7 +242,7 @@ impl Shepherd {
         }
     }
 
-    /// Sends a signal to all processes of a job; if its start isn't over, as soon as it is.
+    /// Sends a signal to all processes of a job; if it is being launched, after the launch.
     pub(super) fn signal_when_launched(&mut self, id: JobId, signal: Signal) {
         match self.jobs.get_mut(&id) {
             Some(job) if job.launch.is_some() => {
@@ -250,7 +254,7 @@ impl Shepherd {
         }
     }
 
-    /// Serves a request with input.
+    /// Serves a request with input for a job.
     pub(super) fn add_input(&mut self, id: JobId, rank: Option<u32>, data: &str, eof: bool) {
         let Some(job) = self.jobs.get_mut(&id) else {
             return;
@@ -271,7 +275,7 @@ fn cannot_keep(error: std::io::Error) -> String {
     format!("cannot keep the input: {}", plain(&error))
 }
 
-/// Begins to carry a task's input and output.
+/// Starts to copy a task's input and output.
 fn connect(
     rank: u32,
     spawned: Spawned,
@@ -308,15 +312,15 @@ mod tests {
 
     const ID: JobId = JobId::new(1);
 
-    /// A shepherd whose loop the test is, and what it tells its manager.
+    /// A shepherd whose loop is run by the test, and the replies to its manager.
     ///
-    /// It reaps nothing: other tests of this process have children too.
+    /// It reaps no processes, because other tests of this process have children too.
     struct Bench {
         runtime: Runtime,
         state: TempDir,
         shepherd: Shepherd,
         messages: UnboundedReceiver<Message>,
-        told: UnboundedReceiver<Reply>,
+        replies: UnboundedReceiver<Reply>,
     }
 
     impl Bench {
@@ -325,14 +329,14 @@ mod tests {
                 tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let state = tempfile::tempdir().unwrap();
             let (inbox, messages) = unbounded_channel();
-            let (outbox, told) = unbounded_channel();
+            let (outbox, replies) = unbounded_channel();
             let limits = OpenFiles::of_this_process();
             let dir = state.path().to_owned();
-            // Tests beside this one have shepherds in the same process, which must not signal its tasks.
+            // Parallel tests have shepherds in the same process, which must not signal its tasks.
             let nonce = dir.file_name().unwrap().to_string_lossy().into_owned();
             let mut shepherd = Shepherd::new(dir, nonce, limits, inbox).unwrap();
             shepherd.greet(1, outbox);
-            Self { runtime, state, shepherd, messages, told }
+            Self { runtime, state, shepherd, messages, replies }
         }
 
         fn job(&self, id: JobId) -> StartJob {
@@ -373,18 +377,18 @@ mod tests {
                 .map_or_else(Vec::new, |job| job.running.iter().map(|(pid, _)| *pid).collect())
         }
 
-        fn told(&mut self) -> Vec<String> {
-            let mut told = Vec::new();
-            while let Ok(reply) = self.told.try_recv() {
+        fn events(&mut self) -> Vec<String> {
+            let mut events = Vec::new();
+            while let Ok(reply) = self.replies.try_recv() {
                 let event = match reply {
                     Reply::Event(event) => event,
                     Reply::Tasks { tasks, .. } => {
-                        told.push(format!("{} tasks", tasks.len()));
+                        events.push(format!("{} tasks", tasks.len()));
                         continue;
                     }
                     _ => continue,
                 };
-                told.push(match event {
+                events.push(match event {
                     ExecEvent::Log { entry, .. } => entry.name.to_string(),
                     ExecEvent::Exception { exception, .. } => exception.note,
                     ExecEvent::Started { .. } => "START".to_owned(),
@@ -395,7 +399,7 @@ mod tests {
                     other => format!("{other:?}"),
                 });
             }
-            told
+            events
         }
     }
 
@@ -416,35 +420,35 @@ mod tests {
         bench.shepherd.start_some();
         bench.request(Request::Tasks { id: ID });
         bench.request(Request::List);
-        assert_eq!(bench.told(), ["init", "starting", "0 tasks"]);
+        assert_eq!(bench.events(), ["init", "starting", "0 tasks"]);
         assert!(bench.shepherd.jobs.contains_key(&ID) && bench.tasks(ID).is_empty());
-        // A manager that comes back meanwhile finds the job, and doesn't start it twice.
+        // A manager that reconnects meanwhile finds the job, and it is not started twice.
         let again = StartJob { reattach: true, ..start };
         bench.request(Request::Start(Box::new(again)));
         assert_eq!(
-            bench.told(),
+            bench.events(),
             ["REATTACHED", "init", "starting", "CAUGHT-UP", "reattach"],
             "it is known already"
         );
         bench.claimed();
         assert_eq!(bench.tasks(ID).len(), 1);
-        assert_eq!(bench.told(), ["START", "shell.init", "shell.start"]);
+        assert_eq!(bench.events(), ["START", "shell.init", "shell.start"]);
     }
 
     #[test]
-    fn a_manager_that_was_replaced_hears_no_more_of_a_job() {
+    fn a_replaced_manager_gets_no_more_events() {
         let mut bench = Bench::new();
         let start = bench.job(ID);
         bench.request(Request::Start(Box::new(start.clone())));
-        assert_eq!(bench.told(), ["init", "starting"]);
+        assert_eq!(bench.events(), ["init", "starting"]);
         let (outbox, newer) = unbounded_channel();
         bench.shepherd.greet(2, outbox);
         bench.claimed();
-        assert_eq!(bench.told(), [""; 0]);
-        bench.told = newer;
+        assert_eq!(bench.events(), [""; 0]);
+        bench.replies = newer;
         bench.request(Request::Start(Box::new(start)));
         let all = ["init", "starting", "START", "shell.init", "shell.start"];
-        assert_eq!(bench.told(), all, "the newer one hears of all");
+        assert_eq!(bench.events(), all, "the newer one gets all events");
     }
 
     #[test]
@@ -472,15 +476,15 @@ mod tests {
     }
 
     #[test]
-    fn entries_of_the_log_bear_the_time() {
+    fn log_entries_have_the_current_time() {
         let mut bench = Bench::new();
         let start = bench.job(ID);
         let begin = super::super::timestamp::timestamp();
         assert!(begin > 1.7e9, "{begin} is not in seconds since 1970");
         bench.request(Request::Start(Box::new(start)));
         let end = super::super::timestamp::timestamp();
-        bench.told.try_recv().unwrap();
-        let Reply::Event(ExecEvent::Log { entry, .. }) = bench.told.try_recv().unwrap() else {
+        bench.replies.try_recv().unwrap();
+        let Reply::Event(ExecEvent::Log { entry, .. }) = bench.replies.try_recv().unwrap() else {
             panic!("no log entry");
         };
         let time = entry.timestamp.as_secs();
@@ -488,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shepherd_is_idle_without_jobs_and_manager_only() {
+    fn a_shepherd_is_idle_only_without_jobs_and_manager() {
         let mut bench = Bench::new();
         assert!(!bench.shepherd.is_idle(), "a manager is there");
         let start = bench.job(ID);
@@ -528,15 +532,15 @@ mod tests {
         bench.request(Request::Start(Box::new(start)));
         bench.request(Request::Cancel { id: ID, signum: 15, kill: KillPolicy::default() });
         let note = "canceled before all of its tasks were started";
-        assert_eq!(bench.told(), ["init", "starting", note, "done", "RELEASE"]);
+        assert_eq!(bench.events(), ["init", "starting", note, "done", "RELEASE"]);
         bench.request(Request::Ack { id: ID });
         assert!(bench.shepherd.jobs.is_empty());
         bench.claimed();
-        assert!(bench.shepherd.tasks.is_empty() && bench.told().is_empty());
+        assert!(bench.shepherd.tasks.is_empty() && bench.events().is_empty());
     }
 
     #[test]
-    fn a_job_that_is_acknowledged_while_it_is_claimed_is_kept_until_it_ends() {
+    fn a_job_acknowledged_while_it_is_claimed_still_runs() {
         let mut bench = Bench::new();
         let start = bench.job(ID);
         bench.request(Request::Start(Box::new(start)));

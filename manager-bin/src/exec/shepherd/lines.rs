@@ -1,11 +1,11 @@
-//! Cuts what a task writes into pieces worth an entry of their own.
+//! Splits the output of a task into lines.
 
-/// A line longer than this is passed on in pieces, which bounds the memory that a task can claim.
+/// A longer line is split, which bounds the memory that a task's output can occupy.
 const LONGEST: usize = 64 * 1024;
 
-/// Collects the bytes of one stream and gives them out line by line, or as they come.
+/// Collects the bytes of one stream and returns them line by line, or as they are read.
 ///
-/// A cut never falls within a UTF-8 character, so that text stays text.
+/// A UTF-8 character is never split, so that each piece of a text is valid UTF-8.
 #[derive(Debug)]
 pub(super) struct LineBuffer {
     pending: Vec<u8>,
@@ -13,12 +13,12 @@ pub(super) struct LineBuffer {
 }
 
 impl LineBuffer {
-    /// For a stream that is passed on by lines, or as it comes if `unbuffered`.
+    /// Makes a buffer that splits at newlines, or after each read if `unbuffered`.
     pub(super) fn new(unbuffered: bool) -> Self {
         Self { pending: Vec::new(), unbuffered }
     }
 
-    /// Takes bytes in and hands each piece that is complete to `piece`, newline included.
+    /// Adds bytes and calls `piece` with each complete piece, newline included.
     pub(super) fn push(&mut self, chunk: &[u8], mut piece: impl FnMut(&[u8])) {
         if self.unbuffered {
             self.pending.extend_from_slice(chunk);
@@ -41,7 +41,7 @@ impl LineBuffer {
         }
     }
 
-    /// Gives out what is left when the stream has ended.
+    /// Calls `piece` with the rest when the stream has ended.
     pub(super) fn finish(self, mut piece: impl FnMut(&[u8])) {
         if !self.pending.is_empty() {
             piece(&self.pending);
@@ -78,17 +78,17 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_whole() {
+    fn lines_are_not_split() {
         assert_eq!(pieces(false, &[b"a", b"b\nc\n", b"d"]), [&b"ab\n"[..], b"c\n", b"d"]);
     }
 
     #[test]
-    fn unbuffered_output_comes_at_once_but_not_half_a_character() {
+    fn unbuffered_output_is_split_only_between_characters() {
         assert_eq!(pieces(true, &[b"? ", b"a\xc3", b"\xa9"]), [&b"? "[..], b"a", b"\xc3\xa9"]);
     }
 
     #[test]
-    fn endless_lines_are_cut() {
+    fn endless_lines_are_split() {
         let chunk = "é".repeat(LONGEST / 2 - 1) + "x";
         let out = pieces(false, &[chunk.as_bytes(), "é".as_bytes(), b"end"]);
         assert!(out.len() > 1);

@@ -1,4 +1,4 @@
-//! What the shepherd's loop reacts to.
+//! The messages that the shepherd's loop handles.
 
 use jobtap_core::job::JobId;
 use tokio::sync::mpsc::UnboundedSender;
@@ -6,22 +6,22 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::claims::Claimed;
 use crate::exec::protocol::{Reply, Request};
 
-/// One thing that has happened.
+/// A message to the shepherd's loop.
 pub(super) enum Message {
-    /// A manager introduced itself.
+    /// A manager sent its hello.
     Hello { number: u64, outbox: UnboundedSender<Reply> },
-    /// A manager wants something.
+    /// A manager sent a request.
     Request { number: u64, request: Request },
     /// A connection ended.
     Closed { number: u64 },
-    /// Jobs are claimed, or can't be.
+    /// Jobs were claimed, or could not be claimed.
     Claimed(Claimed),
     /// A captured stream of a job ended.
     StreamEnded { id: JobId },
-    /// Output or input of a job could not be kept.
+    /// Output of a job could not be written.
     OutputLost { id: JobId, note: String },
-    /// A canceled job's time to end by itself is over.
+    /// The pause before the next kill signal to a canceled job is over.
     KillRound { id: JobId },
-    /// A job has been killed for as long as it should be.
+    /// The time limit for killing a job (`exec.max-kill-timeout`) is exceeded.
     GiveUp { id: JobId },
 }

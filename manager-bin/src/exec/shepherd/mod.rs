@@ -1,19 +1,21 @@
 //! The shepherd: the process that starts a manager's jobs, reaps them and outlives the manager.
 //!
 //! One shepherd holds all jobs of a manager. It is a child subreaper with a session of its own, so
-//! neither the end of the manager nor that of a terminal reaches the jobs, and what a job leaves
-//! behind comes to it. Statuses are kept until the manager says that it has recorded them.
+//! neither the end of the manager nor the hangup of a terminal reaches the jobs, and processes that a job
+//! leaves behind become children of the shepherd. Statuses are retained until the manager acknowledges
+//! them.
 //!
-//! All, because that was measured (`exec/tests/sharing.rs`, the table is in the book's chapter on nodes): a
-//! shepherd for each job launches a tenth of the jobs per second and takes 9 MiB a job, one for each 32
-//! launches as many as one for all but takes 16 times its memory. What kills one shepherd rarely spares
-//! the next, and any loss drains the node, so that smaller shares would save few jobs.
+//! One shepherd for all jobs was chosen by measurement (`exec/tests/sharing.rs`, the table is in the
+//! guide's chapter on nodes): a shepherd for each job launches a tenth of the jobs per second and takes
+//! 9 MiB a job; a shepherd for every 32 jobs launches as many as one for all but takes 16 times its
+//! memory. What kills one shepherd usually kills the others too, and each loss drains the node, so that
+//! more shepherds would save few jobs.
 //!
-//! When it exits, and that it leaves no process of a job behind then, is in [`ending`].
+//! [`ending`] describes when the shepherd exits, and how it ends the processes that jobs left behind.
 //!
-//! All state belongs to one loop, [`Shepherd::run`], that takes one [`Message`] after the other.
-//! Starting and reaping happen in that loop too: a process can't be reaped before it is known. A job
-//! of many tasks is started in slices, between which the loop serves everything else.
+//! All state belongs to one loop, [`Shepherd::run`], which handles one [`Message`] after the other.
+//! Tasks are started and reaped in that loop too, so that a process is never reaped before it is
+//! registered. A job of many tasks is started in slices, between which the loop handles other messages.
 
 mod capture;
 mod claims;
@@ -22,7 +24,6 @@ mod ending;
 mod input;
 mod job;
 mod jobdir;
-mod kept_ends;
 mod launch;
 mod lines;
 mod message;
@@ -37,6 +38,7 @@ mod taskio;
 mod template;
 mod timestamp;
 mod token;
+mod unacknowledged;
 
 use std::ffi::OsString;
 use std::future::ready;
@@ -65,15 +67,15 @@ use super::{HeldJob, TaskProcess};
 use crate::open_files::OpenFiles;
 use crate::stderr;
 
-/// How often at most to look whether the state directory is still there.
+/// The shortest interval between two checks that the state directory still exists.
 const MIN_PATROL: Duration = Duration::from_secs(1);
 
-/// Runs the shepherd until it has nothing left to do.
+/// Runs the shepherd until it ends (see [`ending`]).
 ///
 /// `arguments` follow [`SHEPHERD_ARGUMENT`](super::SHEPHERD_ARGUMENT): the state directory, the idle
-/// time in milliseconds, the tasks' limit of open files, -1 for none, and the process id of the manager
-/// of a temporary instance, 0 if the state is durable. Standard input is the listening socket, standard
-/// error the log.
+/// time in milliseconds, the tasks' limit of open files (-1 for no limit), and the process id of the
+/// manager of a temporary instance (0 if the state is durable). Standard input is the listening socket,
+/// standard error the log.
 pub fn shepherd_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match start(arguments.into_iter()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -94,7 +96,7 @@ fn start(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
     let idle = arguments.next().and_then(|text| text.to_str()?.parse().ok()).ok_or_else(usage)?;
     let files = arguments.next().and_then(|text| text.to_str()?.parse().ok()).ok_or_else(usage)?;
     let owner = arguments.next().and_then(|text| text.to_str()?.parse().ok()).ok_or_else(usage)?;
-    // Refused only to a leader of a process group, which has its own session or was started by hand.
+    // Fails only for the leader of a process group: it has its own session, or was started by hand.
     let _ = rustix::process::setsid();
     let own = rustix::process::getpid();
     rustix::process::set_child_subreaper(Some(own))?;
@@ -106,7 +108,7 @@ fn start(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
     let mut shepherd = Shepherd::new(state_dir, nonce, limits, inbox)?;
     shepherd.owner = Pid::from_raw(owner);
     shepherd.jobs =
-        kept_ends::read(&shepherd.state_dir).into_iter().map(|job| (job.id, job)).collect();
+        unacknowledged::read(&shepherd.state_dir).into_iter().map(|job| (job.id, job)).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(shepherd.run(listener, messages, Duration::from_millis(idle)))
 }
@@ -145,22 +147,22 @@ impl Shepherd {
                 }
                 () = ready(()), if !self.starting.is_empty() => {
                     self.start_some();
-                    // Streams of other jobs are carried by tasks of the same thread.
+                    // Streams of other jobs are copied by asynchronous tasks of the same thread.
                     tokio::task::yield_now().await;
                 }
                 () = at(self.sweep_at) => self.sweep(),
                 () = sleep_until(idle_since + idle_time), if self.is_idle() => break,
-                _ = patrol.tick() => if self.is_forsaken() { break },
-                _ = owner_patrol.tick(), if self.may_be_abandoned() => {
-                    if self.is_abandoned() {
+                _ = patrol.tick() => if self.has_lost_its_state() { break },
+                _ = owner_patrol.tick(), if self.must_check_owner() => {
+                    if self.is_owner_gone() {
                         self.end();
                     }
                 }
-                // Looked at above.
+                // `is_done`, at the top of the loop, evaluates the deadline.
                 () = at(self.ending.deadline()) => {}
             }
         }
-        self.leave(&mut children).await;
+        self.clean_up(&mut children).await;
         Ok(())
     }
 
@@ -168,7 +170,8 @@ impl Shepherd {
         match message {
             Message::Hello { number, outbox } => self.greet(number, outbox),
             Message::Request { number, request } => {
-                // Only the newest manager counts; an older one may not know that it was replaced.
+                // Only the newest manager's requests count; an older one may not know yet that it was
+                // replaced.
                 if self.manager.as_ref().is_some_and(|manager| manager.number == number) {
                     self.request(request);
                 }
@@ -207,7 +210,7 @@ impl Shepherd {
         self.jobs.values_mut().for_each(Job::detach);
     }
 
-    fn tell_tasks(&self, id: JobId) {
+    fn send_tasks(&self, id: JobId) {
         let running = self.jobs.get(&id).map(|job| job.running.as_slice()).unwrap_or_default();
         let process = |(pid, rank): &(Pid, u32)| TaskProcess { rank: *rank, pid: pid.as_raw_pid() };
         let mut tasks: Vec<TaskProcess> = running.iter().map(process).collect();
@@ -219,7 +222,7 @@ impl Shepherd {
 
     fn request(&mut self, request: Request) {
         match request {
-            // Taken care of by the connection.
+            // Handled by the connection.
             Request::Hello { .. } => {}
             Request::Start(job) => {
                 if let Some(known) = self.jobs.get_mut(&job.id) {
@@ -238,11 +241,11 @@ impl Shepherd {
                 self.cancel(id, signal, kill);
             }
             Request::Stdin { id, rank, data, eof } => self.add_input(id, rank, &data, eof),
-            Request::Tasks { id } => self.tell_tasks(id),
+            Request::Tasks { id } => self.send_tasks(id),
             Request::Ack { id } => match self.jobs.get_mut(&id) {
                 Some(job) => {
                     job.acknowledged = true;
-                    self.forget_if_over(id);
+                    self.remove_if_acknowledged(id);
                 }
                 None => self.claims.forget(id),
             },
@@ -257,7 +260,7 @@ impl Shepherd {
             }
             Request::Shutdown => {
                 self.shutdown = true;
-                // Nobody will come for what a temporary instance still runs.
+                // No other manager will connect for the jobs of a temporary instance.
                 if self.owner.is_some() {
                     self.end();
                 }
@@ -267,8 +270,8 @@ impl Shepherd {
 }
 
 /// Catches the signals that the manager may have been started with as ignored, by `nohup` or by a shell
-/// that puts it in the background. A process inherits what is ignored and not what is caught: so jobs have
-/// the default of each signal. To the shepherd itself they mean nothing.
+/// that puts it in the background. A process inherits ignored signals but not caught ones, so jobs get the
+/// default action of each signal. The shepherd itself does nothing on these signals.
 fn catch_ignored() -> io::Result<Vec<tokio::signal::unix::Signal>> {
     let kinds = [
         SignalKind::hangup(),
@@ -281,7 +284,7 @@ fn catch_ignored() -> io::Result<Vec<tokio::signal::unix::Signal>> {
     kinds.into_iter().map(signal).collect()
 }
 
-/// Waits for a moment that may not be set.
+/// Waits until `moment`, or forever if it is `None`.
 async fn at(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment).await,

@@ -1,5 +1,5 @@
-//! The shell options (`attributes.system.shell.options`) that say where a job's input comes from
-//! and where its output goes.
+//! The shell options (`attributes.system.shell.options`) for the source of a job's input and the target
+//! of its output.
 
 use serde_json::Value;
 
@@ -23,44 +23,44 @@ impl Stream {
     }
 }
 
-/// Where one stream of a job goes.
+/// The target of one output stream of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct StreamOptions {
-    /// A file, by template; without one the job's output log.
+    /// The template of a file name; `None` for the job's output log.
     pub(super) path: Option<String>,
     /// Whether lines in the file begin with the task's rank.
     pub(super) label: bool,
-    /// Whether output is passed on as it comes, not line by line.
+    /// Whether output is written as it is read, not line by line.
     pub(super) unbuffered: bool,
 }
 
-/// Where a job's standard input comes from.
+/// The source of a job's standard input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Input {
-    /// Nothing to read.
+    /// Empty input.
     Null,
     /// A file that every task reads from its beginning.
     File(String),
-    /// What clients send while the job runs.
+    /// Input that clients send while the job runs.
     Service,
 }
 
-/// All of it.
+/// The input and output options of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct IoOptions {
     pub(super) stdout: StreamOptions,
     pub(super) stderr: StreamOptions,
-    /// Whether output is added to files that exist, instead of replacing them.
+    /// Whether output is appended to existing files instead of replacing their content.
     pub(super) append: bool,
     pub(super) input: Input,
 }
 
 impl IoOptions {
-    /// Reads the options; the error is for the user.
+    /// Parses the options. The error is for the user.
     pub(super) fn parse(options: &Value) -> Result<Self, String> {
         let stdout = stream(options, Stream::Stdout)?;
         let mut stderr = stream(options, Stream::Stderr)?;
-        // Whoever sends the output to a file and says nothing of errors wants them there too.
+        // As in Flux, standard error follows standard output unless it has options of its own.
         if text(options, "/output/stderr/type").is_none() && stderr.path.is_none() {
             stderr.path.clone_from(&stdout.path);
             stderr.label |= stdout.label;
@@ -81,21 +81,21 @@ impl IoOptions {
     }
 }
 
-/// Files that a shepherd keeps open for each task of a job with these options; `None` if they can't
-/// be understood.
+/// The number of files that a shepherd has open for each task of a job with these options; `None` if they
+/// are invalid.
 pub(crate) fn files_per_task(options: &Value) -> Option<u64> {
     let options = IoOptions::parse(options).ok()?;
     let of_stream = |stream| {
         let StreamOptions { path, label, .. } = options.stream(stream);
         match path {
-            // The end of the pipe that is read.
+            // The reading end of the pipe.
             None => 1,
             Some(_) if !label => 0,
             Some(path) => 1 + u64::from(is_per_task(path)),
         }
     };
     let input = match options.input {
-        // The end of the pipe that is written, and the file that it comes from.
+        // The writing end of the pipe, and the input file.
         Input::Service => 2,
         Input::Null | Input::File(_) => 0,
     };
@@ -106,7 +106,7 @@ fn text<'a>(options: &'a Value, pointer: &str) -> Option<&'a str> {
     options.pointer(pointer).and_then(Value::as_str)
 }
 
-/// Options given on a command line may be numbers where a truth value is meant.
+/// Reads a flag. Options given on a command line may be numbers instead of booleans.
 fn flag(options: &Value, pointer: &str) -> bool {
     match options.pointer(pointer) {
         Some(Value::Bool(flag)) => *flag,
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn without_options_output_is_kept_and_input_is_empty() {
+    fn without_options_output_is_logged_and_input_is_empty() {
         let options = IoOptions::parse(&Value::Null).unwrap();
         assert_eq!(options.stdout, StreamOptions::default());
         assert_eq!(options.stderr, StreamOptions::default());
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_follow_the_output_unless_told_otherwise() {
+    fn stderr_follows_stdout_unless_it_has_options() {
         let output = json!({"output": {"stdout": {"type": "file", "path": "o"}}});
         assert_eq!(IoOptions::parse(&output).unwrap().stderr, file("o"));
         let kept = json!({"output": {"stdout": {"path": "o"}, "stderr": {"type": "kvs"}}});
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_labels_and_buffers_are_understood() {
+    fn modes_labels_and_buffers_are_parsed() {
         let value = json!({
             "output": {"mode": "append", "stdout": {"label": true, "buffer": {"type": "none"}}},
             "input": {"stdin": {"type": "file", "path": "in.txt"}},
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused_by_name() {
+    fn an_invalid_option_is_refused_by_its_name() {
         for (value, named) in [
             (json!({"output": {"mode": "upside-down"}}), "output.mode"),
             (json!({"output": {"stdout": {"type": "file"}}}), "output.stdout.path"),

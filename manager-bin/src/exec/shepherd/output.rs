@@ -15,7 +15,8 @@ use super::timestamp::timestamp;
 use crate::files::{Dir, Kind};
 use crate::open_files::OpenFiles;
 
-/// Entries are collected until [`flush`](Self::flush), which writes whole lines or none.
+/// The output log of a job. Entries are buffered until [`flush`](Self::flush), which writes all of them or
+/// none.
 pub(super) struct OutputLog {
     file: File,
     written: u64,
@@ -41,8 +42,8 @@ struct Data<'a> {
     eof: bool,
 }
 
-/// Makes the file `STATE/KIND/JOB` anew, for what only the job's user may read. What an earlier start of
-/// the job left there is removed and not written to, since another name may stand for it, too.
+/// Creates the file `STATE/KIND/JOB`, which only the job's user may read. A file from an earlier launch of
+/// the job is removed and not reused, since it may have other hard links.
 pub(super) fn private(path: &Path) -> io::Result<File> {
     let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
     let name = path.file_name().ok_or_else(invalid)?;
@@ -56,7 +57,7 @@ pub(super) fn private(path: &Path) -> io::Result<File> {
 }
 
 impl OutputLog {
-    /// Makes the log of a job of `ntasks` tasks at `path`.
+    /// Creates the log of a job of `ntasks` tasks at `path`.
     pub(super) fn create(path: &Path, ntasks: u32) -> io::Result<Self> {
         let mut log = Self { file: private(path)?, written: 0, buffer: Vec::new() };
         log.add(
@@ -71,13 +72,13 @@ impl OutputLog {
         Ok(log)
     }
 
-    /// Notes that a stream of the tasks `ranks` (an idset) goes to a file.
+    /// Records that a stream of the tasks `ranks` (an idset) goes to a file.
     pub(super) fn redirect(&mut self, stream: Stream, ranks: &str, path: &str) {
         let context: Value = json!({"stream": stream.name(), "rank": ranks, "path": path});
         self.add("redirect", context);
     }
 
-    /// Adds what a task wrote.
+    /// Adds data that a task wrote.
     pub(super) fn data(&mut self, stream: Stream, rank: u32, data: &[u8]) {
         let entry = |encoding, data| Data {
             stream: stream.name(),
@@ -92,18 +93,18 @@ impl OutputLog {
         }
     }
 
-    /// Notes that nothing more comes from a task's stream.
+    /// Records the end of a task's stream.
     pub(super) fn eof(&mut self, stream: Stream, rank: u32) {
         let (stream, rank) = (stream.name(), rank.to_string());
         self.add("data", Data { stream, rank, encoding: None, data: None, eof: true });
     }
 
-    /// Writes what was added. When that fails the entries are lost, but those before stay readable.
+    /// Writes the buffered entries. On an error they are lost, but earlier entries stay readable.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let buffer = std::mem::take(&mut self.buffer);
         if let Err(error) = self.file.write_all(&buffer) {
-            // Half a line would spoil all that follows it. That the disk is full is worse news than
-            // that this fails.
+            // A partial line would make the next entry unreadable, so the file is cut back. Errors here
+            // are ignored: the error of the write is the more useful one.
             let _ = self.file.set_len(self.written);
             let _ = self.file.seek(SeekFrom::Start(self.written));
             return Err(error);
@@ -114,7 +115,8 @@ impl OutputLog {
 
     fn add(&mut self, name: &'static str, context: impl Serialize) {
         let entry = Entry { timestamp: timestamp(), name, context };
-        // Maps with text keys and finite numbers always serialize, and a vector takes all.
+        // This can't fail: maps with text keys and finite numbers always serialize, and writing to a
+        // vector always succeeds.
         if serde_json::to_writer(&mut self.buffer, &entry).is_ok() {
             self.buffer.push(b'\n');
         }
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told() {
+    fn a_full_disk_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let mut log = OutputLog::create(&dir.path().join("output/log"), 1).unwrap();
         log.file = File::options().write(true).open("/dev/full").unwrap();
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn output_is_written_to_no_file_that_was_there() {
+    fn output_is_never_written_to_an_existing_file() {
         use std::os::unix::fs::symlink;
         let base = tempfile::tempdir().unwrap();
         let path = |name: &str| base.path().join(name);

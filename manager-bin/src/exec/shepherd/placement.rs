@@ -1,17 +1,17 @@
-//! Which node of its job a task runs on.
+//! The node of its job that a task runs on.
 
 use crate::exec::NodeTasks;
 
-/// Where a task of a job is.
+/// The place of a task within its job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
-    /// The node's number among those of the job.
+    /// The index of the node among those of the job.
     pub(super) node: usize,
-    /// Its number among the tasks there.
+    /// The index of the task among those of the node.
     pub(super) local: u32,
 }
 
-/// The place of a task. Tasks are ranked node by node.
+/// Returns the place of a task. Tasks are ranked node by node.
 pub(super) fn place(nodes: &[NodeTasks], rank: u32) -> Place {
     let mut local = rank;
     for (node, tasks) in nodes.iter().enumerate() {

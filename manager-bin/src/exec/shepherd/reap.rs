@@ -14,11 +14,11 @@ use super::state::Shepherd;
 use crate::exec::KillPolicy;
 
 impl Shepherd {
-    /// Reaps whatever has ended: tasks, and strangers that came here when their parents died.
+    /// Reaps the children that have exited: tasks, and orphans.
     ///
-    /// The first task of a job whose start isn't over stays unreaped, so that its process group
-    /// is there for the tasks to come. The kernel can't leave it out, so all others are asked for
-    /// one by one then, and strangers wait.
+    /// While a job is being launched its first task stays unreaped, because the process group must exist
+    /// for the tasks that follow. `waitpid` can't exclude a process, so then all other tasks are waited
+    /// for one by one, and orphans are reaped later.
     pub(super) fn reap(&mut self) {
         if self.leaders.is_empty() {
             while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
@@ -39,7 +39,7 @@ impl Shepherd {
 
     fn reaped(&mut self, pid: Pid, status: WaitStatus) {
         let Some(id) = self.tasks.remove(&pid) else {
-            self.stranger_ended(pid);
+            self.orphan_reaped(pid);
             return;
         };
         let Some(job) = self.jobs.get_mut(&id) else {
@@ -48,14 +48,14 @@ impl Shepherd {
         job.task_exited(pid, status);
         if !job.is_live() {
             self.kill_leftovers(id);
-            // A process that is just being replaced by its next program has no environment to
-            // be known by.
+            // A process that just executes another program has an empty environment for a moment, so
+            // `kill_leftovers` may have missed it.
             self.sweep_soon();
         }
         self.end_if_done(id);
     }
 
-    /// Ends a job of which nothing is left, and kills what it left behind.
+    /// Ends a job that has no tasks and streams left, and kills the processes that it left behind.
     pub(super) fn end_if_done(&mut self, id: JobId) {
         let Some(job) = self.jobs.get_mut(&id) else {
             return;
@@ -63,19 +63,19 @@ impl Shepherd {
         if !job.end_if_done() {
             return;
         }
-        // The usual job leaves nobody; only to look through all processes would tell for sure, and
-        // one look does for many jobs.
+        // Most jobs leave no process behind. To find those that left the process group takes a search
+        // of all children, so that is left to the next sweep, which serves many jobs at once.
         let members =
             job.group.is_some_and(|group| rustix::process::test_kill_process_group(group).is_ok());
         if members {
             self.kill_leftovers(id);
         }
         self.sweep_soon();
-        self.forget_if_over(id);
+        self.remove_if_acknowledged(id);
     }
 
-    /// Forgets a job that has ended and whose end is no news to anybody.
-    pub(super) fn forget_if_over(&mut self, id: JobId) {
+    /// Removes a job that has ended and whose end a manager has acknowledged.
+    pub(super) fn remove_if_acknowledged(&mut self, id: JobId) {
         if self.jobs.get(&id).is_some_and(|job| job.ended() && job.acknowledged) {
             self.jobs.remove(&id);
             self.claims.forget(id);
@@ -89,7 +89,7 @@ impl Shepherd {
         };
         let mut group = None;
         for (pid, _) in &job.running {
-            // A task that isn't reaped keeps the number of its group from being given out again.
+            // The id of a process group can't be reused while a member of it isn't reaped.
             match getpgid(Some(*pid)) {
                 Ok(current) if Some(current) == job.group => group = job.group,
                 _ => send(*pid, signal),
@@ -98,7 +98,7 @@ impl Shepherd {
         if let Some(group) = group {
             let _ = kill_process_group(group, signal);
         }
-        self.signal_strangers(job, group, signal);
+        self.signal_orphans(job, group, signal);
     }
 
     /// Begins to end a job.
@@ -116,7 +116,7 @@ impl Shepherd {
         self.end_if_done(id);
     }
 
-    /// Begins to end all jobs, each as the manager would that asked for it last.
+    /// Begins to end all jobs, each with the kill policy of the manager that requested it last.
     pub(super) fn cancel_all(&mut self) {
         let jobs: Vec<_> = self.jobs.values().map(|job| (job.id, job.kill)).collect();
         for (id, kill) in jobs {
@@ -146,7 +146,8 @@ impl Shepherd {
         cancel.kills = cancel.kills.saturating_add(1);
         let kills = cancel.kills;
         if job.running.is_empty() && std::mem::replace(&mut cancel.draining, true) && !left {
-            // All that can be told to be the job's was killed a round ago, and is gone.
+            // All processes known to be the job's were killed a round ago and are gone. A process that
+            // can't be attributed to the job may still have its streams open.
             job.stop_pumps();
             self.end_if_done(id);
             return;
@@ -162,7 +163,7 @@ impl Shepherd {
         }
     }
 
-    /// Says that a job can't be killed; it is killed on.
+    /// Reports that a job can't be killed. Kill signals are still sent to it.
     pub(super) fn give_up(&mut self, id: JobId) {
         let left = self.has_leftovers(id);
         if let Some(job) = self.jobs.get_mut(&id) {
@@ -170,7 +171,7 @@ impl Shepherd {
         }
     }
 
-    /// Whether processes live that a job's tasks left behind when they ended.
+    /// Whether processes that a job's tasks left behind are alive.
     fn has_leftovers(&self, id: JobId) -> bool {
         let Some(job) = self.jobs.get(&id).filter(|job| job.running.is_empty()) else {
             return false;
@@ -179,20 +180,20 @@ impl Shepherd {
             (job.group.is_some() && getpgid(Some(pid)).ok() == job.group)
                 || self.owner(pid) == Some(id)
         };
-        self.strangers().into_iter().any(|pid| is_alive(pid) && ours(pid))
+        self.orphans().into_iter().any(|pid| is_alive(pid) && ours(pid))
     }
 }
 
-/// Whether a child is more than the entry that is left of it until it is reaped.
+/// Whether a child has not exited yet, i.e. is no zombie.
 fn is_alive(pid: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid()));
-    // Any character may be in the name, which is in parentheses; the state is behind it.
+    // The name is in parentheses and may itself contain any character, so the state follows the last ')'.
     let state = stat.ok().and_then(|stat| stat.rsplit_once(')')?.1.trim_start().chars().next());
     state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
-/// Kills the tasks of a job that failed to start as a whole. The first has not been reaped, so that
-/// the number of its group can't mean another one.
+/// Kills the tasks of a job whose launch failed. The first task has not been reaped, so the id of its
+/// process group has not been reused.
 pub(super) fn kill_group(job: &Job) {
     for (pid, _) in &job.running {
         send(*pid, Signal::KILL);
@@ -202,8 +203,8 @@ pub(super) fn kill_group(job: &Job) {
     }
 }
 
-/// Sends a signal to a child that isn't reaped yet. It may have become another user's: then the
-/// signal is refused, and nothing else could be done.
+/// Sends a signal to a child that isn't reaped yet. The signal is refused if the child runs as another
+/// user by now (a set-user-ID program); the shepherd can't do more about such a process.
 pub(super) fn send(pid: Pid, signal: Signal) {
     let _ = kill_process(pid, signal);
 }
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_canceled_job_is_not_over_while_a_process_lives_that_its_tasks_left_behind() {
+    fn a_canceled_job_ends_only_when_its_orphans_are_gone() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let _entered = runtime.enter();
         let (inbox, _messages) = unbounded_channel();
@@ -243,12 +244,12 @@ mod tests {
         let limits = OpenFiles::of_this_process();
         let state = tempfile::tempdir().unwrap();
         let mut shepherd = Shepherd::new(state.path().to_owned(), nonce, limits, inbox).unwrap();
-        let (outbox, mut told) = unbounded_channel();
+        let (outbox, mut replies) = unbounded_channel();
         let nodes = [3, 5].map(|rank| NodeTasks { rank, ntasks: 1 });
         let start = StartJob { ntasks: 2, nodes: nodes.into(), ..StartJob::new(ID) };
         let mut job = Job::new(&start, Some(outbox));
         job.open_streams = 1;
-        // A signal of no use, as any is to what hangs in a dead file system.
+        // A signal without effect, as any signal is for a process that hangs in a dead file system.
         let kill_signal = "CONT".parse().unwrap();
         let policy = KillPolicy { kill_signal, max_kill_count: 2, ..KillPolicy::default() };
         job.cancel = Some(Cancel::new(policy));
@@ -256,7 +257,7 @@ mod tests {
         let (name, token) = token::of_job(&shepherd.nonce, ID);
         let left = Command::new("sleep").arg("600").env(name, token).spawn().unwrap();
         let left = Process(left);
-        // A process has its environment only a moment after it has begun.
+        // The environment is visible only once the child has executed its program.
         let pid = Pid::from_raw(i32::try_from(left.0.id()).unwrap()).unwrap();
         while shepherd.owner(pid) != Some(ID) {
             std::thread::yield_now();
@@ -270,11 +271,11 @@ mod tests {
         shepherd.kill_round(ID);
         assert!(shepherd.jobs[&ID].ended());
         let mut drained = Vec::new();
-        while let Ok(Reply::Event(event)) = told.try_recv() {
+        while let Ok(Reply::Event(event)) = replies.try_recv() {
             if let ExecEvent::Unkillable { ranks, .. } = event {
                 drained.push(ranks.to_string());
             }
         }
-        assert_eq!(drained, ["3,5"], "told once");
+        assert_eq!(drained, ["3,5"], "reported once");
     }
 }

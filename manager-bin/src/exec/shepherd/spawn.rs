@@ -16,26 +16,26 @@ use super::token;
 use crate::exec::StartJob;
 use crate::open_files::OpenFiles;
 
-/// Where programs are looked for when the job's environment has no `PATH`.
+/// The search path for programs if the job's environment has no `PATH`.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// Why a task doesn't run.
+/// The reason why a task could not be started.
 #[derive(Debug)]
 pub(super) enum SpawnError {
-    /// The command can't be run: what a shell would report with this exit code (126 or 127).
+    /// The command can't be run; a shell would exit with this code (126 or 127).
     Command { exit_code: i32, message: String },
-    /// This machine can't start a process now.
+    /// The system can't start a process now.
     System(String),
 }
 
-/// A task that runs, and the shepherd's ends of its pipes.
+/// A running task, and the shepherd's ends of its pipes.
 pub(super) struct Spawned {
     pub(super) pid: Pid,
     pub(super) captures: Vec<Capture>,
     pub(super) input: Option<PipeWriter>,
 }
 
-/// How the tasks of one job are started.
+/// Starts the tasks of one job.
 pub(super) struct Launcher<'a> {
     job: &'a StartJob,
     program: Result<PathBuf, Errno>,
@@ -44,7 +44,7 @@ pub(super) struct Launcher<'a> {
 }
 
 impl<'a> Launcher<'a> {
-    /// Looks the command up. `nonce` tells this shepherd from all others.
+    /// Looks the command up. `nonce` distinguishes this shepherd from all others.
     pub(super) fn new(job: &'a StartJob, nonce: &str, limits: &'a OpenFiles) -> Self {
         let id = f58_for(job);
         let nnodes = job.nodes.len().max(1);
@@ -60,7 +60,7 @@ impl<'a> Launcher<'a> {
         Self { job, program: find_program(job), env, limits }
     }
 
-    /// Checks what all tasks share, for an error that names it.
+    /// Checks the working directory: the error of a failed start would not name it.
     pub(super) fn check(&self) -> Result<(), String> {
         let cwd = &self.job.cwd;
         let usable = std::fs::metadata(cwd).and_then(|found| {
@@ -75,7 +75,7 @@ impl<'a> Launcher<'a> {
         })
     }
 
-    /// Starts the task ranked `rank` in the process group `group`, or as leader of a new one.
+    /// Starts the task with rank `rank` in the process group `group`, or as leader of a new one.
     pub(super) fn spawn(
         &self,
         rank: u32,
@@ -88,7 +88,7 @@ impl<'a> Launcher<'a> {
         let mut command = Command::new(program);
         command.arg0(name);
         match self.run(command, rank, (io, files), group) {
-            // As a shell does with a script that names no interpreter.
+            // Like a shell, runs a script without `#!` line with `sh`.
             Err(error) if error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error()) => {
                 let mut shell = Command::new("/bin/sh");
                 shell.arg(program);
@@ -132,7 +132,7 @@ impl<'a> Launcher<'a> {
     }
 }
 
-/// Variables of the environment that are texts with tags (shell option `env-expand`).
+/// The environment variables whose values are templates (shell option `env-expand`).
 fn expanded(job: &StartJob) -> impl Iterator<Item = (&String, &str)> {
     let texts = job.shell_options.get("env-expand").and_then(serde_json::Value::as_object);
     texts.into_iter().flatten().filter_map(|(name, text)| Some((name, text.as_str()?)))
@@ -143,8 +143,7 @@ fn program_name(job: &StartJob) -> String {
     job.command.first().map_or_else(String::new, |word| render(word, job, 0))
 }
 
-/// Where the command is, by the job's own `PATH`. Looked up here, because the search that comes with
-/// starting a process goes by the shepherd's.
+/// Finds the program in the job's own `PATH`. `Command` would search the shepherd's.
 fn find_program(job: &StartJob) -> Result<PathBuf, Errno> {
     let name = program_name(job);
     if name.is_empty() {
@@ -169,7 +168,7 @@ fn find_program(job: &StartJob) -> Result<PathBuf, Errno> {
     outcome
 }
 
-/// Tells a command that can't be run from a machine that can't run it.
+/// Sorts errors by their cause: the command, or the system.
 fn refused(name: &str, error: &io::Error) -> SpawnError {
     let mut message = format!("{name}: {}", plain(error));
     if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) {
@@ -204,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_looked_for_in_the_path_of_the_job() {
+    fn a_command_is_searched_in_the_path_of_the_job() {
         assert!(find_program(&job("sh", None)).unwrap().ends_with("sh"));
         assert_eq!(find_program(&job("sh", Some("/nosuch"))), Err(Errno::NOENT));
         assert_eq!(find_program(&job("sh", Some("bin"))).unwrap(), Path::new("/bin/sh"));
@@ -213,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_the_command_have_the_exit_codes_of_a_shell() {
+    fn errors_of_the_command_have_the_exit_codes_of_a_shell() {
         let code = |errno: Errno| match refused("x", &errno.into()) {
             SpawnError::Command { exit_code, .. } => Some(exit_code),
             SpawnError::System(_) => None,

@@ -1,4 +1,4 @@
-//! What the shepherd knows: its jobs and their processes, its claims, and its manager.
+//! The state of the shepherd: its jobs and their processes, its claims, and its manager.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
@@ -17,7 +17,7 @@ use super::message::Message;
 use crate::exec::protocol::Reply;
 use crate::open_files::OpenFiles;
 
-/// The connection that events go to.
+/// The connection to which events are sent.
 pub(super) struct Manager {
     pub(super) number: u64,
     pub(super) outbox: UnboundedSender<Reply>,
@@ -25,26 +25,26 @@ pub(super) struct Manager {
 
 pub(super) struct Shepherd {
     pub(super) state_dir: PathBuf,
-    /// The process with which a temporary instance ends; none if its state outlives the manager.
+    /// The process with which a temporary instance ends; `None` if its state outlives the manager.
     pub(super) owner: Option<Pid>,
     pub(super) job_dirs: JobDirs,
-    /// Tells processes started by this shepherd from those of another, by their environment.
+    /// Distinguishes processes of this shepherd from those of others, by their environment.
     pub(super) nonce: String,
     pub(super) limits: &'static OpenFiles,
     pub(super) inbox: UnboundedSender<Message>,
     pub(super) manager: Option<Manager>,
     pub(super) claims: Claims,
     pub(super) jobs: BTreeMap<JobId, Job>,
-    /// Claimed jobs whose tasks are being started, in turns.
+    /// Claimed jobs whose tasks are being started, in the order of their next slice.
     pub(super) starting: VecDeque<JobId>,
-    /// The first tasks of those of which some tasks run already.
+    /// The first tasks of the starting jobs that already have running tasks.
     pub(super) leaders: HashMap<JobId, Pid>,
     /// Tasks not yet reaped, with their jobs.
     pub(super) tasks: HashMap<Pid, JobId>,
     /// When to look for processes that jobs left behind.
     pub(super) sweep_at: Option<Instant>,
-    /// Processes that were killed because no job needs them, and are not reaped yet.
-    pub(super) swept: HashSet<Pid>,
+    /// Orphans that were killed and are not reaped yet.
+    pub(super) killed_orphans: HashSet<Pid>,
     pub(super) shutdown: bool,
     pub(super) ending: Ending,
 }
@@ -56,10 +56,10 @@ impl Shepherd {
         limits: &'static OpenFiles,
         inbox: UnboundedSender<Message>,
     ) -> io::Result<Self> {
-        let told = inbox.clone();
-        let tell = move |claimed| drop(told.send(Message::Claimed(claimed)));
+        let claims_inbox = inbox.clone();
+        let report = move |claimed| drop(claims_inbox.send(Message::Claimed(claimed)));
         Ok(Self {
-            claims: Claims::start(&state_dir, tell)?,
+            claims: Claims::start(&state_dir, report)?,
             job_dirs: JobDirs::open(&state_dir)?,
             state_dir,
             owner: None,
@@ -72,13 +72,13 @@ impl Shepherd {
             leaders: HashMap::new(),
             tasks: HashMap::new(),
             sweep_at: None,
-            swept: HashSet::new(),
+            killed_orphans: HashSet::new(),
             shutdown: false,
             ending: Ending::default(),
         })
     }
 
-    /// Where events for the manager go, if one is connected.
+    /// The channel to the manager, if one is connected.
     pub(super) fn outbox(&self) -> Option<UnboundedSender<Reply>> {
         self.manager.as_ref().map(|manager| manager.outbox.clone())
     }

@@ -1,13 +1,12 @@
-//! Finds the processes that jobs left behind and ends them, with all that they started in their turn.
+//! Finds the processes that jobs left behind and kills them, with all their descendants.
 //!
-//! A process whose parent died becomes a child of the shepherd, the subreaper. Such a *stranger*
-//! belongs to a job if it is in the job's process group, or if its environment says so. Only
-//! children of the shepherd are looked at: until they are reaped, their numbers can't mean anybody
-//! else.
+//! A process whose parent died becomes a child of the shepherd, the subreaper. Such an *orphan* belongs
+//! to a job if it is in the job's process group, or if its environment has the job's token. Only children
+//! of the shepherd are signaled: until the shepherd reaps them, their process ids can't be reused.
 //!
-//! What a stranger has started comes to the shepherd when the stranger has been killed, even if it was
-//! the shepherd of a nested instance. It is looked for at once, generation by generation: a process that
-//! was killed starts no other, so that this comes to an end.
+//! The children of an orphan become the shepherd's when the orphan has been killed, even if it was the
+//! shepherd of a nested instance. They are looked for at once, generation by generation. A killed process
+//! starts no other, so the search terminates.
 
 use std::collections::HashSet;
 use std::fs;
@@ -26,39 +25,41 @@ use super::token;
 const SWEEP_DELAY: Duration = Duration::from_secs(1);
 
 impl Shepherd {
-    /// Has [`sweep`](Self::sweep) done before long.
+    /// Schedules a [`sweep`](Self::sweep), unless one is scheduled already.
     pub(super) fn sweep_soon(&mut self) {
         self.sweep_at.get_or_insert_with(|| Instant::now() + SWEEP_DELAY);
     }
 
-    /// A stranger was reaped. Its children, if any, have come here with its end.
-    pub(super) fn stranger_ended(&mut self, pid: Pid) {
-        if self.swept.remove(&pid) {
+    /// Handles that an orphan was reaped. Its children, if any, are the shepherd's now.
+    pub(super) fn orphan_reaped(&mut self, pid: Pid) {
+        if self.killed_orphans.remove(&pid) {
             self.sweep_at = Some(Instant::now());
         } else {
             self.sweep_soon();
         }
     }
 
-    /// Kills processes that no job needs any more.
-    pub(super) fn kill(&mut self, strangers: Vec<Pid>) {
-        for pid in &strangers {
+    /// Kills orphans that no job needs any more.
+    pub(super) fn kill(&mut self, orphans: Vec<Pid>) {
+        for pid in &orphans {
             send(*pid, Signal::KILL);
         }
-        self.swept.extend(strangers);
+        self.killed_orphans.extend(orphans);
     }
 
-    /// Kills the strangers of jobs that have ended. While no job runs, that is all strangers.
+    /// Kills the orphans of jobs that have ended; all orphans, if no job runs.
     pub(super) fn sweep(&mut self) {
         self.sweep_at = None;
-        let strangers = self.strangers();
-        if strangers.is_empty() {
+        let orphans = self.orphans();
+        if orphans.is_empty() {
             return;
         }
         let live = || self.jobs.values().filter(|job| job.is_live());
         let groups: HashSet<Pid> = live().filter_map(|job| job.group).collect();
         let idle = live().next().is_none();
-        let unneeded = strangers.into_iter().filter(|pid| {
+        // While a job runs, an orphan of unknown owner may be one of its processes: a process that just
+        // executes another program has an empty environment for a moment.
+        let unneeded = orphans.into_iter().filter(|pid| {
             let owner = self.owner(*pid);
             let lives = owner.and_then(|id| self.jobs.get(&id)).is_some_and(Job::is_live)
                 || getpgid(Some(*pid)).is_ok_and(|group| groups.contains(&group));
@@ -68,24 +69,19 @@ impl Shepherd {
         self.kill(unneeded);
     }
 
-    /// Kills what is left of a job whose tasks are gone.
+    /// Kills the orphans of a job whose tasks are gone.
     pub(super) fn kill_leftovers(&mut self, id: JobId) {
         if let Some(job) = self.jobs.get(&id) {
-            let killed = self.signal_strangers(job, None, Signal::KILL);
-            self.swept.extend(killed);
+            let killed = self.signal_orphans(job, None, Signal::KILL);
+            self.killed_orphans.extend(killed);
         }
     }
 
-    /// Sends a signal to the strangers of a job, except those in the group `done`. Gives those that it
-    /// was sent to.
-    pub(super) fn signal_strangers(
-        &self,
-        job: &Job,
-        done: Option<Pid>,
-        signal: Signal,
-    ) -> Vec<Pid> {
+    /// Sends a signal to the orphans of a job, except those in the group `done`. Returns those that it was
+    /// sent to.
+    pub(super) fn signal_orphans(&self, job: &Job, done: Option<Pid>, signal: Signal) -> Vec<Pid> {
         let mut sent_to = None;
-        let mut reached = self.strangers();
+        let mut reached = self.orphans();
         reached.retain(|pid| match getpgid(Some(*pid)).ok() {
             Some(group) if Some(group) == done => false,
             Some(group) if Some(group) == sent_to => true,
@@ -103,14 +99,14 @@ impl Shepherd {
         reached
     }
 
-    /// The job that a process belongs to by its environment.
+    /// The job that a process belongs to according to its environment.
     pub(super) fn owner(&self, pid: Pid) -> Option<JobId> {
         let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_pid())).ok()?;
         token::job_in(&environment, &self.nonce)
     }
 
     /// The shepherd's children that aren't tasks.
-    pub(super) fn strangers(&self) -> Vec<Pid> {
+    pub(super) fn orphans(&self) -> Vec<Pid> {
         let Ok(threads) = fs::read_dir("/proc/self/task") else {
             return Vec::new();
         };

@@ -1,8 +1,8 @@
 //! Standard input, output and error of a job's tasks: files and pipes.
 //!
-//! All files are opened once before any task is started, so that a path that can't be opened fails
-//! the job while nothing runs yet. Those that belong to single tasks are closed again until their
-//! task is started: what a start needs does not grow with the number of tasks.
+//! All files are opened once before any task is started, so that a path that can't be opened fails the
+//! job before any of its tasks runs. The files of single tasks are then closed until their task is
+//! started, so that a launch does not need more open files the more tasks it has.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, PipeReader, PipeWriter};
@@ -20,15 +20,15 @@ use super::template::{is_per_task, render};
 use crate::exec::StartJob;
 use crate::open_files::OpenFiles;
 
-/// The output log, as the streams of a job share it.
+/// The output log, shared by the streams of a job.
 pub(super) type SharedLog = Arc<Mutex<OutputLog>>;
 
-/// Locks a log. One stream's fault must not silence the others, so poison is ignored.
+/// Locks a log. Poison is ignored, so that a panic in one stream does not end the others.
 pub(super) fn lock(log: &SharedLog) -> MutexGuard<'_, OutputLog> {
     log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where captured output goes.
+/// The target of captured output.
 #[derive(Clone)]
 pub(super) enum Target {
     /// The job's output log.
@@ -37,7 +37,7 @@ pub(super) enum Target {
     Labeled(Arc<File>),
 }
 
-/// A stream of a task that comes through a pipe.
+/// A stream of a task that is captured through a pipe.
 pub(super) struct Capture {
     pub(super) pipe: PipeReader,
     pub(super) target: Target,
@@ -46,7 +46,7 @@ pub(super) struct Capture {
     pub(super) unbuffered: bool,
 }
 
-/// What one task is started with, and the shepherd's ends of its pipes.
+/// The standard streams of one task, and the shepherd's ends of its pipes.
 pub(super) struct TaskIo {
     pub(super) stdin: Stdio,
     pub(super) stdout: Stdio,
@@ -55,7 +55,7 @@ pub(super) struct TaskIo {
     pub(super) input: Option<PipeWriter>,
 }
 
-/// The files that one task writes to; without one its output goes to the job's output log.
+/// The files that one task writes to. A stream without a file goes to the job's output log.
 pub(super) struct TaskFiles {
     stdout: Option<Arc<File>>,
     stderr: Option<Arc<File>>,
@@ -74,14 +74,14 @@ impl TaskFiles {
 pub(super) struct JobIo {
     options: IoOptions,
     log: SharedLog,
-    /// The files that all tasks share; one file if both streams name the same path.
+    /// The files that all tasks share; the same file twice if both streams have the same path.
     shared: TaskFiles,
     input: Option<PathBuf>,
 }
 
 impl JobIo {
-    /// Makes the output log in `state_dir` and opens the files that all tasks share. The error is
-    /// for the user.
+    /// Creates the output log in `state_dir` and opens the files that all tasks share. The error is for
+    /// the user.
     pub(super) fn create(job: &StartJob, state_dir: &Path) -> Result<Self, String> {
         let options = IoOptions::parse(&job.shell_options)?;
         let path = state_dir.join("output").join(job.id.encode(Encoding::DotHex));
@@ -104,14 +104,14 @@ impl JobIo {
         Stream::BOTH.into_iter().any(|stream| self.own_template(stream).is_some())
     }
 
-    /// Makes the files ready that the task ranked `rank` has for itself: they are made, and emptied
-    /// unless output is to be added. Before any task is started. The error is for the user.
+    /// Prepares the task's own files: creates them, and truncates them unless output is appended. To be
+    /// called for all tasks before any of them is started. The error is for the user.
     pub(super) fn prepare(&self, job: &StartJob, rank: u32) -> Result<(), String> {
         for stream in Stream::BOTH {
             let Some(template) = self.own_template(stream) else { continue };
             let name = render(template, job, rank);
             let path = job.cwd.join(&name);
-            // The reader of a FIFO would take the end of this for the end of the output.
+            // Opening and closing a FIFO would make its reader see the end of the output.
             if !std::fs::metadata(&path).is_ok_and(|found| found.file_type().is_fifo()) {
                 open_emptied(&path, self.options.append)?;
             }
@@ -120,7 +120,7 @@ impl JobIo {
         Ok(())
     }
 
-    /// The files that the task ranked `rank` writes to. The error is for the user.
+    /// Opens the files that the task with rank `rank` writes to. The error is for the user.
     pub(super) fn files(&self, job: &StartJob, rank: u32) -> Result<TaskFiles, String> {
         let path = |stream| {
             let template = self.own_template(stream)?;
@@ -145,7 +145,7 @@ impl JobIo {
         path.filter(|template| is_per_task(template))
     }
 
-    /// Whether the tasks read what clients send.
+    /// Whether the tasks read input that clients send.
     pub(super) fn takes_input(&self) -> bool {
         self.options.input == Input::Service
     }
@@ -155,7 +155,7 @@ impl JobIo {
         self.input.as_deref()
     }
 
-    /// Input and output for the task ranked `rank`, which writes to `files`.
+    /// Makes the standard streams for the task with rank `rank`, which writes to `files`.
     pub(super) fn task(&self, rank: u32, files: &TaskFiles) -> io::Result<TaskIo> {
         let mut captures = Vec::new();
         let mut output = |stream: Stream| -> io::Result<Stdio> {
@@ -185,7 +185,7 @@ impl JobIo {
         Ok(TaskIo { stdin, stdout, stderr, captures, input })
     }
 
-    /// Writes the head of the output log, for readers that come before any output.
+    /// Writes the first entries of the output log, for readers that start before any output.
     pub(super) fn announce(&self) -> io::Result<()> {
         lock(&self.log).flush()
     }
@@ -195,7 +195,7 @@ fn cannot_open(what: &str, path: &Path, error: &io::Error) -> String {
     format!("cannot open {what} file {}: {}", path.display(), plain(error))
 }
 
-/// An error of the system without its number, as users know it.
+/// The text of a system error without its number.
 pub(super) fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     match text.split_once(" (os error") {
@@ -233,8 +233,8 @@ fn open_shared(
     Ok(TaskFiles { stdout: shared(Stream::Stdout)?, stderr: shared(Stream::Stderr)? })
 }
 
-/// Opens a user's file. The shepherd serves all jobs, so it must neither wait for the other end of a
-/// FIFO nor get a controlling terminal.
+/// Opens a user's file. The shepherd serves all jobs, so it must not wait for the other end of a FIFO, and
+/// it must not get a controlling terminal.
 fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = options.custom_flags(flags.bits().cast_signed()).open(path)?;
@@ -243,13 +243,14 @@ fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     Ok(file)
 }
 
-/// Always for appending: tasks and streams that share a file must not write over each other.
+/// Opens an output file, always for appending: tasks and streams that share a file must not overwrite
+/// each other's data.
 fn open_output(path: &Path) -> Result<File, String> {
     open(path, File::options().create(true).append(true))
         .map_err(|error| cannot_open("output", path, &error))
 }
 
-/// The same, and without what an earlier job wrote there, unless output is to be added.
+/// Opens an output file and truncates it, unless `append` is set.
 fn open_emptied(path: &Path, append: bool) -> Result<File, String> {
     let file = open_output(path)?;
     let fail = |error| cannot_open("output", path, &error);

@@ -1,27 +1,26 @@
-//! Texts with `{{tags}}`, as users give them for output files, in commands and in the environment.
+//! Templates with `{{tags}}`, in the names of output files, in commands and in the environment.
 
 use jobtap_core::job::Encoding;
 
 use super::placement::place;
 use crate::exec::StartJob;
 
-/// The F58 form that a job's own environment asks for: with a plain `f` where the user said that
-/// `ƒ` can't be shown.
+/// The job's id in F58, with a plain `f` if the job's environment has `FLUX_F58_FORCE_ASCII`.
 pub(super) fn f58_for(job: &StartJob) -> String {
     let ascii = job.env.iter().any(|(name, _)| name == "FLUX_F58_FORCE_ASCII");
     let encoding = if ascii { Encoding::F58Plain } else { Encoding::F58 };
     job.id.encode(encoding)
 }
 
-/// Whether a template gives every task a name of its own.
+/// Whether a template expands to a different name for each task.
 pub(super) fn is_per_task(template: &str) -> bool {
     ["{{taskid}}", "{{task.id}}", "{{task.rank}}", "{{task.index}}"]
         .iter()
         .any(|tag| template.contains(tag))
 }
 
-/// Fills the tags of `template` in for the task ranked `rank`. A tag that means nothing stays as it
-/// is, so that the user sees it in the name.
+/// Expands the tags of `template` for the task with rank `rank`. An unknown tag stays as it is, so that
+/// the user sees it in the name.
 pub(super) fn render(template: &str, job: &StartJob, rank: u32) -> String {
     let mut out = String::new();
     let mut rest = template;
@@ -71,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_filled_in() {
+    fn tags_are_expanded() {
         let cases = [
             ("plain.txt", "plain.txt"),
             ("out-{{name}}-{{id}}.txt", "out-nm-ƒuZZybuNNy.txt"),
@@ -88,19 +87,19 @@ mod tests {
     }
 
     #[test]
-    fn a_user_without_the_letter_gets_a_plain_f() {
+    fn f58_force_ascii_gives_a_plain_f() {
         let env = vec![("FLUX_F58_FORCE_ASCII".to_owned(), "1".to_owned())];
         assert_eq!(render("{{id}}", &StartJob { env, ..job() }, 0), "fuZZybuNNy");
     }
 
     proptest! {
         #[test]
-        fn tags_that_mean_nothing_stay(template in "([{}a-c. é]|\\{\\{x[a-z.]{0,3}\\}\\})*") {
+        fn unknown_tags_stay(template in "([{}a-c. é]|\\{\\{x[a-z.]{0,3}\\}\\})*") {
             prop_assert_eq!(render(&template, &job(), 0), template);
         }
 
         #[test]
-        fn text_without_tags_is_kept(text in "[^{]*") {
+        fn text_without_tags_is_unchanged(text in "[^{]*") {
             prop_assert_eq!(render(&text, &job(), 0), text);
         }
     }

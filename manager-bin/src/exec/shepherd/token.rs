@@ -1,19 +1,19 @@
-//! The variable by which a process that left its job's process group is still known as the job's.
+//! The environment variable by which a process that left its job's process group is attributed to the job.
 //!
-//! Its value is a list, as a manager may be a job itself: what its jobs leave behind comes to the
-//! outer shepherd when the inner one dies, and is a part of the outer job.
+//! Its value is a list, because a manager may run as a job itself: the processes that its jobs leave
+//! behind become children of the outer shepherd when the inner one dies, and belong to the outer job.
 
 use jobtap_core::job::JobId;
 
 /// The variable's name.
 const NAME: &str = "JOBTAP_JOB_TOKEN";
 
-/// The variable with its value for the tasks of a job. `nonce` tells this shepherd from all others.
+/// The variable with its value for the tasks of a job. `nonce` distinguishes this shepherd from all others.
 pub(super) fn of_job(nonce: &str, id: JobId) -> (String, String) {
     (NAME.to_owned(), joined(std::env::var(NAME).ok().as_deref(), nonce, id))
 }
 
-/// What this shepherd has from the job that it runs in, and the new job's own.
+/// The list of the token that this shepherd inherited from the job that it runs in, and the new job's own.
 fn joined(inherited: Option<&str>, nonce: &str, id: JobId) -> String {
     let own = format!("{nonce}.{}", id.as_u64());
     match inherited.filter(|outer| !outer.is_empty()) {
@@ -22,7 +22,7 @@ fn joined(inherited: Option<&str>, nonce: &str, id: JobId) -> String {
     }
 }
 
-/// The job of the shepherd with this nonce that a process with this environment belongs to.
+/// Which job of the shepherd with this nonce a process with this environment belongs to.
 pub(super) fn job_in(environment: &[u8], nonce: &str) -> Option<JobId> {
     let value = environment.split(|byte| *byte == 0).find_map(|variable| {
         variable.strip_prefix(NAME.as_bytes()).and_then(|rest| rest.strip_prefix(b"="))

@@ -1,4 +1,4 @@
-//! No job runs twice, whoever dies when.
+//! No job runs twice, whichever process dies at whichever time.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn a_job_that_was_started_once_is_never_started_again() {
     let note = "LOST job is lost: a shepherd that is gone began to start it; as it may have run, it \
                 is not started again (shepherd lost: jobs may run on)";
     assert_eq!(second.to_end(1), [note, "RELEASE"]);
-    // Once the job's end is on record its claim is of no use any more.
+    // The acknowledgement of the job's end drops its claim.
     second.executor.ack(JobId::new(1));
     assert_eq!(second.status(site.job(2, 1, "echo other >>runs")), 0);
     drop(second);

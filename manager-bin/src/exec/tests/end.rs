@@ -1,4 +1,4 @@
-//! Ending: signals, cancel, what jobs leave behind.
+//! The end of jobs: signals, cancellation, processes that jobs leave behind.
 
 use super::*;
 
@@ -52,7 +52,7 @@ fn a_job_that_ignores_the_signal_is_killed() {
 }
 
 #[test]
-fn another_signal_can_stand_for_sigkill_from_one_job_to_the_next() {
+fn the_kill_signal_can_be_changed_between_jobs() {
     let site = Site { kill: IMPATIENT, ..Site::new() };
     let mut manager = site.manager();
     let names = [(1, "SIGUSR2"), (2, "SIGINT"), (3, "SIGKILL")];
@@ -71,7 +71,7 @@ fn another_signal_can_stand_for_sigkill_from_one_job_to_the_next() {
 }
 
 #[test]
-fn a_job_that_cannot_be_killed_is_told_once_with_the_ranks_that_are_left() {
+fn an_unkillable_job_is_reported_once_with_its_remaining_ranks() {
     let in_time = KillPolicy { max_kill_count: u32::MAX, max_kill_timeout: Some(0.001), ..FUTILE };
     for kill in [FUTILE, in_time] {
         let site = Site { kill, ..Site::new() };
@@ -84,8 +84,8 @@ fn a_job_that_cannot_be_killed_is_told_once_with_the_ranks_that_are_left() {
         fs::read(ready).unwrap();
         manager.until(1, |event| name(event) == "shell.task-exit");
         manager.executor.cancel(JobId::new(1), SIGTERM);
-        let told = |event: &ExecEvent| matches!(event, ExecEvent::Unkillable { .. });
-        let until = manager.until(1, told);
+        let is_unkillable = |event: &ExecEvent| matches!(event, ExecEvent::Unkillable { .. });
+        let until = manager.until(1, is_unkillable);
         let last = until.last().map(String::as_str);
         assert_eq!(last, Some("UNKILLABLE 5 unkillable user processes for job ƒ2"));
         manager.executor.signal(JobId::new(1), 9);
@@ -98,7 +98,7 @@ fn a_job_that_cannot_be_killed_is_told_once_with_the_ranks_that_are_left() {
 }
 
 #[test]
-fn a_job_that_dies_well_when_canceled_is_no_success() {
+fn a_canceled_job_that_exits_with_status_0_is_no_success() {
     let site = Site::new();
     let manager = site.manager();
     let ready = site.fifo("ready");
@@ -155,7 +155,7 @@ fn a_signal_reaches_a_daemon_of_a_job_that_runs() {
 }
 
 #[test]
-fn a_signal_to_an_unknown_job_is_void() {
+fn a_signal_to_an_unknown_job_is_ignored() {
     let site = Site::new();
     let manager = site.manager();
     manager.executor.signal(JobId::new(99), SIGTERM);
@@ -166,7 +166,7 @@ fn a_signal_to_an_unknown_job_is_void() {
 }
 
 #[test]
-fn what_a_job_leaves_in_the_background_is_killed() {
+fn background_processes_of_an_ended_job_are_killed() {
     let site = Site::new();
     let manager = site.manager();
     let script = "sleep 600 >/dev/null 2>&1 & echo $!; setsid sleep 600 >/dev/null 2>&1 & echo $!";
@@ -176,7 +176,7 @@ fn what_a_job_leaves_in_the_background_is_killed() {
 }
 
 #[test]
-fn a_job_that_runs_on_keeps_what_left_its_group() {
+fn a_running_job_keeps_processes_that_left_its_group() {
     let site = Site::new();
     let manager = site.manager();
     let ready = site.fifo("ready");
@@ -195,7 +195,7 @@ fn a_job_that_runs_on_keeps_what_left_its_group() {
 }
 
 #[test]
-fn what_the_shepherd_of_a_job_in_a_job_leaves_is_a_part_of_the_outer_one() {
+fn orphans_of_a_nested_shepherd_belong_to_the_outer_job() {
     let site = Site::new();
     let manager = site.manager();
     let ready = site.fifo("ready");

@@ -1,4 +1,4 @@
-//! Where output goes and input comes from.
+//! Standard input and output of tasks.
 
 use super::*;
 
@@ -47,7 +47,7 @@ fn files_are_replaced_or_added_to_and_labeled() {
 }
 
 #[test]
-fn much_output_arrives_whole() {
+fn large_output_is_complete() {
     let site = Site::new();
     let manager = site.manager();
     let script =
@@ -61,7 +61,7 @@ fn much_output_arrives_whole() {
 }
 
 #[test]
-fn output_that_is_no_text_is_kept() {
+fn output_that_is_not_utf8_is_logged_in_base64() {
     let site = Site::new();
     let manager = site.manager();
     manager.run(site.job(1, 1, "printf '\\377\\n'"));
@@ -72,7 +72,7 @@ fn output_that_is_no_text_is_kept() {
 }
 
 #[test]
-fn input_is_empty_unless_asked_for() {
+fn input_is_empty_by_default() {
     let site = Site::new();
     let manager = site.manager();
     assert_eq!(manager.status(site.job(1, 1, "cat")), 0);
@@ -106,7 +106,7 @@ fn clients_may_send_input() {
 }
 
 #[test]
-fn a_fifo_that_nobody_reads_does_not_stop_the_shepherd() {
+fn a_fifo_without_reader_does_not_block_the_shepherd() {
     let site = Site::new();
     let manager = site.manager();
     site.fifo("unread");

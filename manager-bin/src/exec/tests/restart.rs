@@ -1,4 +1,4 @@
-//! What happens to jobs when the manager or the shepherd dies.
+//! Jobs whose manager or shepherd dies.
 
 use std::io::Read;
 
@@ -10,14 +10,14 @@ fn again(job: StartJob, seen: Seen) -> StartJob {
     StartJob { reattach: true, seen, ..job }
 }
 
-/// Waits, as a manager that comes and goes, until the shepherd says that the job ended.
+/// Connects managers until the shepherd reports to one that the job ended.
 fn wait_ended(site: &Site, id: JobId) {
     let ended = HeldJob { id, ended: true };
     wait_for("the job ended", || site.manager().executor.held() == [ended]);
 }
 
 #[test]
-fn a_job_that_runs_is_picked_up() {
+fn a_running_job_is_reattached() {
     let site = Site::new();
     let go = site.fifo("go");
     let job = site.job(1, 1, "cat go; exit 5");
@@ -28,7 +28,7 @@ fn a_job_that_runs_is_picked_up() {
 
     let second = site.manager();
     assert_eq!(second.executor.held(), [HeldJob { id: JobId::new(1), ended: false }]);
-    // The crash came before the last two entries were on record.
+    // The crash came before the last two entries were recorded.
     let seen = Seen { log_entries: 2, ..Seen::default() };
     second.executor.start(again(job, seen));
     let reattached = |event: &ExecEvent| name(event) == "reattach";
@@ -47,7 +47,7 @@ fn a_job_that_runs_is_picked_up() {
 }
 
 #[test]
-fn a_job_that_ended_meanwhile_is_told_until_acknowledged() {
+fn a_job_that_ended_is_reported_until_it_is_acknowledged() {
     let site = Site::new();
     let go = site.fifo("go");
     let job = site.job(1, 1, "cat go; exit 5");
@@ -109,7 +109,7 @@ fn a_job_whose_start_was_not_recorded_is_not_started_twice() {
 }
 
 #[test]
-fn cancel_goes_on_without_a_manager() {
+fn a_cancellation_continues_without_a_manager() {
     let site = Site { kill: IMPATIENT, ..Site::new() };
     let ready = site.fifo("ready");
     let job = site.job(1, 1, "trap '' TERM; echo >ready; sleep 600; sleep 600");
@@ -127,7 +127,7 @@ fn cancel_goes_on_without_a_manager() {
 }
 
 #[test]
-fn what_cannot_be_killed_is_told_to_the_next_manager_too() {
+fn an_unkillable_job_is_reported_to_the_next_manager_too() {
     let site = Site { kill: FUTILE, ..Site::new() };
     let ready = site.fifo("ready");
     let job = site.job(1, 1, "trap '' TERM; echo >ready; sleep 600; sleep 600");
@@ -135,12 +135,12 @@ fn what_cannot_be_killed_is_told_to_the_next_manager_too() {
     first.executor.start(job.clone());
     fs::read(ready).unwrap();
     first.executor.cancel(JobId::new(1), 15);
-    let told = |event: &ExecEvent| matches!(event, ExecEvent::Unkillable { .. });
-    first.until(1, told);
+    let is_unkillable = |event: &ExecEvent| matches!(event, ExecEvent::Unkillable { .. });
+    first.until(1, is_unkillable);
     drop(first);
     let second = site.manager();
     second.executor.start(again(job.clone(), Seen::default()));
-    second.until(1, told);
+    second.until(1, is_unkillable);
     second.executor.signal(JobId::new(1), 9);
     second.to_end(1);
     drop(second);
@@ -153,7 +153,7 @@ fn what_cannot_be_killed_is_told_to_the_next_manager_too() {
 }
 
 #[test]
-fn a_job_that_no_manager_wants_any_more_keeps_no_shepherd() {
+fn an_acknowledged_job_does_not_keep_the_shepherd_running() {
     let site = Site { idle_time: Duration::from_millis(200), ..Site::new() };
     let ready = site.fifo("ready");
     let first = site.manager();
@@ -163,7 +163,7 @@ fn a_job_that_no_manager_wants_any_more_keeps_no_shepherd() {
     drop(first);
     let second = site.manager();
     assert_eq!(second.executor.held(), [HeldJob { id: JobId::new(1), ended: false }]);
-    // Its end comes after the acknowledgement, and nobody is told.
+    // It ends after the acknowledgement, so its end is reported to no manager.
     second.executor.cancel(JobId::new(1), 15);
     second.executor.ack(JobId::new(1));
     drop(second);
@@ -171,11 +171,11 @@ fn a_job_that_no_manager_wants_any_more_keeps_no_shepherd() {
 }
 
 #[test]
-fn a_shepherd_without_work_and_manager_leaves() {
+fn a_shepherd_without_jobs_and_manager_exits() {
     let site = Site { idle_time: Duration::from_millis(200), ..Site::new() };
     let manager = site.manager();
     assert_eq!(manager.status(site.job(1, 1, "true")), 0);
-    // A mere connection is no manager.
+    // A connection without a hello does not count as a manager.
     let mut watch = socket::connect(&site.path("state"), PATIENCE).unwrap().unwrap();
     drop(manager);
     assert_eq!(watch.read_to_end(&mut Vec::new()).unwrap_or(0), 0);
@@ -183,7 +183,7 @@ fn a_shepherd_without_work_and_manager_leaves() {
 }
 
 #[test]
-fn a_shepherd_whose_state_directory_is_gone_leaves_with_its_last_job() {
+fn a_shepherd_without_state_directory_exits_with_its_last_job() {
     let site = Site { idle_time: Duration::from_millis(200), ..Site::new() };
     let (ready, go) = (site.fifo("ready"), site.fifo("go"));
     let manager = site.manager();
@@ -193,7 +193,7 @@ fn a_shepherd_whose_state_directory_is_gone_leaves_with_its_last_job() {
     drop(manager);
     fs::remove_dir_all(site.path("state")).unwrap();
     fs::write(go, "").unwrap();
-    // Nobody ever acknowledges the job's end.
+    // No manager ever acknowledges the job's end.
     wait_gone(&shepherd);
 }
 
@@ -223,7 +223,7 @@ fn number(pid: &str) -> Pid {
 }
 
 #[test]
-fn a_terminated_shepherd_ends_its_jobs_and_keeps_their_ends() {
+fn a_terminated_shepherd_ends_its_jobs_and_saves_their_ends() {
     let (site, job, ready) = durable(IMPATIENT);
     let first = site.manager();
     first.executor.start(job.clone());
@@ -244,7 +244,7 @@ fn a_terminated_shepherd_ends_its_jobs_and_keeps_their_ends() {
 }
 
 #[test]
-fn a_terminated_shepherd_waits_a_bounded_time_for_acknowledgements() {
+fn a_terminated_shepherd_bounds_its_wait_for_acknowledgements() {
     let (site, job, ready) = durable(IMPATIENT);
     let manager = site.manager();
     manager.executor.start(job);
@@ -257,7 +257,7 @@ fn a_terminated_shepherd_waits_a_bounded_time_for_acknowledgements() {
 }
 
 #[test]
-fn a_terminated_shepherd_kills_what_its_policy_could_not() {
+fn a_terminated_shepherd_kills_unkillable_jobs_with_sigkill() {
     let (site, job, ready) = durable(FUTILE);
     let manager = site.manager();
     manager.executor.start(job);
@@ -272,7 +272,7 @@ fn a_terminated_shepherd_kills_what_its_policy_could_not() {
 }
 
 #[test]
-fn a_terminated_shepherd_stays_for_a_job_that_is_started_later() {
+fn a_terminated_shepherd_continues_for_a_later_job() {
     let (site, _, ready) = durable(KillPolicy { kill_timeout: 60.0, ..KillPolicy::default() });
     let terminated = site.fifo("terminated");
     // The shell is at `wait` when the signal comes: it would not run the trap before a command in the
@@ -286,7 +286,7 @@ fn a_terminated_shepherd_stays_for_a_job_that_is_started_later() {
     let (shepherd, task) = pids.trim().split_once(' ').unwrap();
     manager.until(1, has_started);
     send(Signal::TERM, shepherd);
-    // A job that came before the shepherd has taken the signal would be canceled with the others.
+    // A job that is started before the shepherd handles the signal would be canceled with the others.
     site.read_fifo(&terminated);
     let go = site.fifo("go");
     manager.executor.start(site.job(2, 1, "cat go; echo $PPID >shepherd"));

@@ -1,4 +1,4 @@
-//! What it costs to spread jobs over several shepherds. Run by hand, in release mode:
+//! Measures the cost of distributing jobs over several shepherds. Run by hand, in release mode:
 //! `cargo test --release -p jobtap-manager exec::tests::sharing -- --ignored --nocapture`
 
 use std::collections::VecDeque;
@@ -11,13 +11,13 @@ const JOBS: u64 = 1024;
 /// How many jobs one shepherd holds; the last is all of them.
 const SHARES: [u64; 5] = [1, 8, 32, 128, JOBS];
 
-/// Jobs held at once for the weighing, or one share if that is more.
+/// Jobs that run at once while memory is measured, or one share if that is more.
 const HELD: u64 = 128;
 
 /// Jobs that run at the same time while they are counted, however they are spread.
 const AT_ONCE: u64 = 64;
 
-/// Rounds, in which all shares take turns: the machine may be busy with other things for a while.
+/// Rounds. All shares take turns in each, since the machine may be busy for part of the time.
 const ROUNDS: usize = 5;
 
 /// A shepherd with a state directory of its own, and its share of the jobs.
@@ -36,7 +36,7 @@ impl Flock {
         Self { site, manager, script, started: 0 }
     }
 
-    /// Starts jobs until there were so many.
+    /// Starts jobs until `jobs` were started.
     fn start(mut self, jobs: u64) -> Self {
         while self.started < jobs {
             self.next();
@@ -50,7 +50,7 @@ impl Flock {
         self.manager.executor.start(StartJob { command, ..self.site.job(self.started, 1, "") });
     }
 
-    /// Waits until so many jobs are over, starting what is missing, and lets the shepherd go.
+    /// Waits until `jobs` jobs have ended, starting those that are missing, and shuts the shepherd down.
     fn end(mut self, jobs: u64) {
         let mut left = jobs;
         while left > 0 {
@@ -95,7 +95,7 @@ fn rate(share: u64) -> f64 {
     JOBS as f64 / begin.elapsed().as_secs_f64()
 }
 
-/// Memory of the shepherds by job that runs, in KiB.
+/// Memory of the shepherds per running job, in KiB.
 fn weight(share: u64) -> f64 {
     let new = |_| Flock::new("sleep 600").start(share);
     let flocks: Vec<Flock> = (0..HELD.max(share) / share).map(new).collect();
@@ -112,7 +112,7 @@ fn weight(share: u64) -> f64 {
 
 #[test]
 #[ignore = "a measurement"]
-fn what_a_shepherd_of_its_own_costs_a_job() {
+fn the_cost_of_a_shepherd_per_job() {
     let mut rates = SHARES.map(|_| Vec::new());
     for _ in 0..ROUNDS {
         for (share, rates) in SHARES.iter().zip(&mut rates) {

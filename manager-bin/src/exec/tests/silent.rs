@@ -1,4 +1,4 @@
-//! A shepherd that is there but says nothing.
+//! A shepherd that exists but does not respond.
 
 use super::*;
 
@@ -82,6 +82,6 @@ fn a_manager_that_runs_warns_of_a_stopped_shepherd_and_can_end() {
     manager.executor.stdin(JobId::new(1), None, vec![b'x'; 4 << 20], true);
     let begin = Instant::now();
     drop(manager);
-    assert!(begin.elapsed() < PATIENCE, "it waits no longer than it is told to");
+    assert!(begin.elapsed() < PATIENCE, "it waits no longer than its limit");
     kill_process(shepherd, UnixSignal::KILL).unwrap();
 }

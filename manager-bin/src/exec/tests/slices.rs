@@ -1,4 +1,4 @@
-//! Jobs of many tasks: what starts slowly holds up nobody.
+//! Jobs of many tasks: a long launch does not delay other jobs.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn a_job_can_be_canceled_while_its_tasks_are_started() {
 }
 
 #[test]
-fn ends_of_tasks_are_told_behind_the_start_of_the_job() {
+fn exits_of_tasks_are_reported_after_the_start_of_the_job() {
     let site = Site::new();
     let manager = site.manager();
     let job = site.job(1, 200, "echo $FLUX_TASK_RANK; exit $((FLUX_TASK_RANK == 0))");
@@ -38,7 +38,7 @@ fn ends_of_tasks_are_told_behind_the_start_of_the_job() {
 }
 
 #[test]
-fn a_file_of_any_task_that_cannot_be_opened_is_found_before_the_first_runs() {
+fn a_file_that_cannot_be_opened_fails_the_job_before_it_runs() {
     let site = Site::new();
     let manager = site.manager();
     fs::create_dir(site.path("out-2")).unwrap();

@@ -1,4 +1,4 @@
-//! Starting: events, environment, exit statuses, what can't be started.
+//! The launch of jobs: events, environment, exit statuses, jobs that can't be started.
 
 use super::*;
 
@@ -22,7 +22,7 @@ fn a_job_runs_from_start_to_release() {
 }
 
 #[test]
-fn log_entries_say_what_rfc_50_wants() {
+fn log_entries_have_the_contexts_of_rfc_50() {
     let site = Site::new();
     let manager = site.manager();
     manager.executor.start(site.job(1, 3, "exit 2"));
@@ -66,7 +66,7 @@ fn tasks_have_the_environment_of_the_job_and_their_own() {
     let mut names: Vec<&str> =
         output.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
     names.sort_unstable();
-    // The shell adds PWD, and some shells more.
+    // The shell adds PWD, and some shells add more.
     names.retain(|name| !["PWD", "OLDPWD", "SHLVL", "_"].contains(name));
     let expected = "FLUX_F58_FORCE_ASCII FLUX_JOB_ID FLUX_JOB_NNODES FLUX_JOB_SIZE FLUX_JOB_TMPDIR \
                     FLUX_TASK_LOCAL_ID FLUX_TASK_RANK JOBTAP_JOB_ID JOBTAP_JOB_NNODES \
@@ -130,7 +130,7 @@ fn a_script_without_interpreter_is_run_by_the_shell() {
 }
 
 #[test]
-fn what_the_job_needs_and_lacks_is_named() {
+fn a_missing_file_or_directory_is_named() {
     let site = Site::new();
     let manager = site.manager();
     let job = |id| site.job(id, 1, "true");
@@ -152,7 +152,7 @@ fn what_the_job_needs_and_lacks_is_named() {
 }
 
 #[test]
-fn tags_are_filled_in_where_the_job_names_its_files() {
+fn tags_are_expanded_in_names_of_files() {
     let site = Site::new();
     let manager = site.manager();
     let script = "echo {{taskid}} $WHERE; cat {{tmpdir}}/f; test -d $FLUX_JOB_TMPDIR && echo there";
@@ -161,7 +161,7 @@ fn tags_are_filled_in_where_the_job_names_its_files() {
     job.files = json!({"f": {"mode": 0o100600, "encoding": "utf-8", "data": "text\n"}});
     assert_eq!(manager.status(job), 0);
     assert_eq!(site.output(1, "stdout", 1), "1 2 tasks\ntext\nthere\n");
-    // It is gone at once, and removed beside the job's end, since it may be large.
+    // It is moved aside at once; its content, which may be large, is removed in the background.
     let all = site.path("state").join("tmp");
     assert!(!all.join("0000.0000.0000.0001").exists());
     let left = || fs::read_dir(all.join("removing")).unwrap().count();

@@ -1,8 +1,8 @@
-//! What is on disk before the engine opens it.
+//! The files of the database, and their checks before the engine opens it.
 //!
-//! fjall takes a missing file for a part that was never finished: it deletes that part and goes
-//! on. So whatever has held data is checked for completeness first, and only what has never held
-//! any is made anew.
+//! If a file is missing, fjall assumes that its part was never completed, deletes that part and continues.
+//! So a database that has had data is checked for completeness first, and only one that never had data is
+//! created again.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind};
@@ -11,25 +11,25 @@ use std::path::{Path, PathBuf};
 
 use super::super::{StoreError, acked, lock};
 use super::integrity::{self, CURRENT};
-use super::journal;
 use super::keyspaces::{PARTS, Part};
+use super::write_ahead_log;
 
-/// The engine's folder within the store's directory.
+/// The engine's directory within the store's directory.
 pub(super) const DB: &str = "db-2";
-/// What the names of its journals end with; before that is their number.
-pub(super) const JOURNAL: &str = ".jnl";
+/// The suffix of the names of its write-ahead logs, after their number.
+pub(super) const LOG_SUFFIX: &str = ".jnl";
 
 const VERSION: &str = "version";
 const LOCK: &str = "lock";
 const KEYSPACES: &str = "keyspaces";
-/// Its first journal, which goes once all in it is in tables.
-pub(super) const FIRST_JOURNAL: &str = "0.jnl";
+/// The first write-ahead log, which is deleted once all its rows are in tables.
+pub(super) const FIRST_LOG: &str = "0.jnl";
 /// The engine's own keyspace.
 const META_KEYSPACE: &str = "0";
-/// Our keyspaces, in the order in which they were made.
+/// Our keyspaces, in the order of their creation.
 const OUR_KEYSPACES: [&str; 3] = ["1", "2", "3"];
-/// That something damaged was read, which a start that reads little doesn't find by itself: the next
-/// one checks everything.
+/// The file whose presence shows that damage was found. A start reads few blocks, so it may not meet the
+/// damage; with this file it checks the whole store.
 const SUSPECT: &str = "suspect";
 
 /// Makes sure that `dir` is a directory which is empty or already a store's.
@@ -38,7 +38,7 @@ pub(super) fn prepare(dir: &Path) -> Result<(), StoreError> {
     if fs::metadata(dir).is_ok_and(|meta| !meta.is_dir()) {
         return Err(refuse("it is a file".to_owned()));
     }
-    // Jobspecs and output are their owners' business.
+    // Only the manager's user may read jobspecs and output.
     let mut builder = DirBuilder::new();
     builder.recursive(true).mode(0o700);
     builder.create(dir).map_err(|err| StoreError::io(dir, err))?;
@@ -53,7 +53,7 @@ pub(super) fn prepare(dir: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Whether there is a database to open, as opposed to one to create. Call it under the lock.
+/// Whether there is a database to open, as opposed to one to create. To be called under the lock.
 pub(super) fn has_database(dir: &Path, acked: Option<u64>) -> Result<bool, StoreError> {
     let db = dir.join(DB);
     let damaged = |detail: String| StoreError::Corrupt { path: dir.to_owned(), detail };
@@ -66,7 +66,7 @@ pub(super) fn has_database(dir: &Path, acked: Option<u64>) -> Result<bool, Store
     check().map_err(|err| StoreError::io(&db, err))?.map_err(damaged)
 }
 
-/// Makes room for a new database and durable the directory that it goes to.
+/// Removes an incomplete database, and durably creates the directory for a new one.
 pub(super) fn clear(dir: &Path) -> Result<PathBuf, StoreError> {
     let db = dir.join(DB);
     let clear = || -> io::Result<()> {
@@ -90,50 +90,50 @@ pub(super) fn is_store(dir: &Path) -> bool {
     [lock::FILE, acked::FILE].iter().any(|name| dir.join(name).is_file())
 }
 
-/// Our keyspaces, with their folders.
+/// Our keyspaces, with their directories.
 pub(super) fn keyspaces(dir: &Path) -> Vec<(Part, PathBuf)> {
     let folders = OUR_KEYSPACES.iter().map(|name| dir.join(DB).join(KEYSPACES).join(name));
     PARTS.into_iter().zip(folders).collect()
 }
 
-/// The folder of the engine's own keyspace, which says what the others are.
+/// The directory of the engine's own keyspace, which describes the others.
 pub(super) fn meta_keyspace(dir: &Path) -> PathBuf {
     dir.join(DB).join(KEYSPACES).join(META_KEYSPACE)
 }
 
-/// Notes that something damaged was read.
+/// Records that damage was found.
 pub(super) fn suspect(dir: &Path) {
-    // Where this can't be written the next start finds the damage when it reads it, or not yet.
+    // Errors are ignored: the damage is then found when it is read again.
     let _ = File::create(dir.join(SUSPECT));
 }
 
-/// Whether something damaged was read since the store was last found or made whole.
+/// Whether damage was found since the last check or repair without damage left.
 pub(super) fn is_suspect(dir: &Path) -> bool {
     dir.join(SUSPECT).exists()
 }
 
-/// Notes that all is whole.
+/// Records that the store is not damaged.
 pub(super) fn trust(dir: &Path) {
-    // One check too many is no harm.
+    // Errors are ignored: they only cause another check.
     let _ = fs::remove_file(dir.join(SUSPECT));
 }
 
-/// Makes the folders of the keyspaces durable: fjall syncs what is in each of them when it makes it,
-/// but not the entry that leads there.
+/// Makes the directories of the keyspaces durable: fjall syncs the content of each when it creates it, but
+/// not its entry in the parent directory.
 pub(super) fn sync_keyspaces(dir: &Path) -> Result<(), StoreError> {
     let keyspaces = dir.join(DB).join(KEYSPACES);
     let sync = || File::open(&keyspaces)?.sync_all();
     sync().map_err(|err| StoreError::io(&keyspaces, err))
 }
 
-/// True when there is nothing, or what a manager leaves that ended while it created the database.
+/// Whether there is no database, or one whose creation was interrupted.
 fn never_held_data(db: &Path) -> io::Result<bool> {
     let names = match names(db) {
         Ok(names) => names,
         Err(err) if err.kind() == ErrorKind::NotFound => return Ok(true),
         Err(err) => return Err(err),
     };
-    let known = [VERSION, LOCK, KEYSPACES, FIRST_JOURNAL];
+    let known = [VERSION, LOCK, KEYSPACES, FIRST_LOG];
     if names.iter().any(|name| !known.contains(&name.as_str())) {
         return Ok(false);
     }
@@ -144,14 +144,14 @@ fn never_held_data(db: &Path) -> io::Result<bool> {
     if OUR_KEYSPACES.iter().any(has_tables) {
         return Ok(false);
     }
-    match File::open(db.join(FIRST_JOURNAL)) {
-        Ok(journal) => journal::never_used(&journal),
+    match File::open(db.join(FIRST_LOG)) {
+        Ok(log) => write_ahead_log::never_used(&log),
         Err(err) if err.kind() == ErrorKind::NotFound => Ok(true),
         Err(err) => Err(err),
     }
 }
 
-/// What is missing from a database that has held data, or out of place in it.
+/// Checks a database that has had data; returns the first missing, damaged or foreign file.
 fn complete(db: &Path) -> io::Result<Option<String>> {
     let missing = |path: &Path| Some(format!("{} is missing or empty", path.display()));
     let stray = |path: &Path| Some(format!("{} doesn't belong there", path.display()));
@@ -161,7 +161,7 @@ fn complete(db: &Path) -> io::Result<Option<String>> {
     }
     for name in names(db)? {
         let path = db.join(&name);
-        if let Some(number) = name.strip_suffix(JOURNAL)
+        if let Some(number) = name.strip_suffix(LOG_SUFFIX)
             && (number.parse::<u64>().is_err() || !path.is_file())
         {
             return Ok(stray(&path));
@@ -208,11 +208,11 @@ fn names(dir: &Path) -> io::Result<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::journal::tests::encoded;
+    use super::super::write_ahead_log::tests::encoded;
     use super::*;
 
     #[test]
-    fn somebody_elses_directory_is_left_alone() {
+    fn a_foreign_directory_is_not_changed() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("thesis.tex"), "").unwrap();
         let err = prepare(dir.path()).unwrap_err();
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_creation_is_made_anew_at_every_step() {
+    fn an_interrupted_creation_is_repeated_at_every_step() {
         let dir = tempfile::tempdir().unwrap();
         let db = dir.path().join(DB);
         let fresh = || !has_database(dir.path(), None).unwrap();
@@ -234,20 +234,20 @@ mod tests {
         fs::write(db.join(LOCK), "").unwrap();
         fs::create_dir(db.join(KEYSPACES)).unwrap();
         assert!(fresh());
-        fs::write(db.join(FIRST_JOURNAL), "").unwrap();
+        fs::write(db.join(FIRST_LOG), "").unwrap();
         assert!(fresh());
-        fs::write(db.join(FIRST_JOURNAL), [0, 0]).unwrap();
+        fs::write(db.join(FIRST_LOG), [0, 0]).unwrap();
         fs::write(db.join(VERSION), "").unwrap();
         assert!(fresh());
         // The first commit, torn.
-        fs::write(db.join(FIRST_JOURNAL), [1, 2, 0, 0, 0, 7]).unwrap();
+        fs::write(db.join(FIRST_LOG), [1, 2, 0, 0, 0, 7]).unwrap();
         assert!(fresh());
-        fs::write(db.join(FIRST_JOURNAL), encoded(0, 0, &[])).unwrap();
+        fs::write(db.join(FIRST_LOG), encoded(0, 0, &[])).unwrap();
         assert!(has_database(dir.path(), None).is_err(), "data, but no version");
     }
 
     #[test]
-    fn what_was_acknowledged_is_never_made_anew() {
+    fn a_database_with_acknowledged_data_is_not_recreated() {
         let dir = tempfile::tempdir().unwrap();
         let err = has_database(dir.path(), Some(1)).unwrap_err();
         assert!(matches!(err, StoreError::Corrupt { .. }), "{err}");

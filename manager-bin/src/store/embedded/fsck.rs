@@ -1,8 +1,8 @@
-//! Checks a store that no manager has open: what is damaged, and which rows that may concern.
+//! Checks a store that no manager has open, and reports damage with the rows that it may concern.
 //!
-//! The engine checks a block when it reads it, which may be days after a start, in a merge that ends
-//! the manager. Here every byte of the tables and journals is compared with its checksum. Nothing is
-//! changed.
+//! The engine verifies a block when it reads it, which may be days after a start, and an error during a
+//! merge ends the manager. This check verifies all checksums of tables and write-ahead logs. It changes no
+//! data.
 
 use std::fmt;
 use std::fs;
@@ -19,23 +19,23 @@ use super::keyspaces::Part;
 use super::table::{BadPart, Neighbours};
 use super::{files, integrity, table, tail};
 
-/// What is wrong with one place of a store.
+/// The damage at one place of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Where, and what doesn't hold.
+    /// The place, and what is damaged there.
     pub(super) place: String,
-    /// What it may have cost.
+    /// The rows that may be lost.
     pub(super) loss: Loss,
 }
 
-/// What a damage may have cost.
+/// The rows that may be lost by damage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Loss {
-    /// Nothing: only what finds rows is damaged.
+    /// None: only data that locates rows is damaged.
     Nothing,
     /// The rows of a range.
     Rows(Range),
-    /// Nothing that is left tells.
+    /// Unknown: no undamaged data shows which rows there were.
     Unknown,
 }
 
@@ -44,14 +44,14 @@ pub(super) enum Loss {
 pub(super) struct Range {
     /// The keyspace that they are in.
     pub(super) part: Part,
-    /// The row before the first of them; none when the first of all rows may be among them.
+    /// The row before the first of them; `None` if the first of all rows may be among them.
     pub(super) after: Option<Vec<u8>>,
-    /// The last of them; none when the last of all rows may be among them.
+    /// The last of them; `None` if the last of all rows may be among them.
     pub(super) through: Option<Vec<u8>>,
 }
 
 impl Damage {
-    /// Whether the store can be made whole again without this.
+    /// Whether [`repair`](super::repair()) can repair the store.
     pub fn is_repairable(&self) -> bool {
         self.loss != Loss::Unknown
     }
@@ -74,7 +74,7 @@ impl fmt::Display for Loss {
 }
 
 impl fmt::Display for Range {
-    /// The keys as `jobtap kvs` has them, with the job's id as users know it.
+    /// Shows the keys as `jobtap kvs` does, with the job's id in F58.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("keys may be lost ")?;
         match (&self.after, &self.through) {
@@ -89,7 +89,7 @@ impl fmt::Display for Range {
     }
 }
 
-/// A row's name, for people.
+/// Displays the name of a row.
 struct Name<'a>(&'a [u8]);
 
 impl fmt::Display for Name<'_> {
@@ -108,10 +108,10 @@ impl fmt::Display for Name<'_> {
     }
 }
 
-/// Checks the store in `dir`; what is found, none when all is well.
+/// Checks the store in `dir` and returns the damage found; empty if there is none.
 ///
 /// # Errors
-/// When `dir` is no store, a manager has it open, or it can't be read.
+/// Fails if `dir` is no store, a manager has it open, or it can't be read.
 pub fn check(dir: &Path) -> Result<Vec<Damage>, StoreError> {
     if !files::is_store(dir) {
         return Err(StoreError::NotAStore {
@@ -123,8 +123,8 @@ pub fn check(dir: &Path) -> Result<Vec<Damage>, StoreError> {
     check_locked(dir)
 }
 
-/// Refuses a store of which something damaged was read before, if it still is: a start reads little,
-/// and would only find the damage again when it meets it.
+/// Refuses a store in which damage was found before, if the damage is still there. A start reads few
+/// blocks, so without this check the manager would run until it reads the damaged block again.
 pub(super) fn refuse_suspect(dir: &Path) -> Result<(), StoreError> {
     if !files::is_suspect(dir) {
         return Ok(());
@@ -141,7 +141,7 @@ pub(super) fn refuse_suspect(dir: &Path) -> Result<(), StoreError> {
     Err(StoreError::Corrupt { path: dir.to_owned(), detail })
 }
 
-/// As [`check`], by who holds the lock.
+/// As [`check`], for a caller that holds the lock.
 pub(super) fn check_locked(dir: &Path) -> Result<Vec<Damage>, StoreError> {
     let unknown = |err: StoreError| match err {
         StoreError::Corrupt { detail, .. } => {
@@ -170,7 +170,7 @@ pub(super) fn check_locked(dir: &Path) -> Result<Vec<Damage>, StoreError> {
     }
 }
 
-/// What is wrong with the tables.
+/// Checks the tables.
 pub(super) fn tables(dir: &Path) -> Result<Vec<Damage>, StoreError> {
     let mut found = Vec::new();
     let ours = files::keyspaces(dir).into_iter().map(|(part, folder)| (Some(part), folder));
@@ -189,7 +189,7 @@ pub(super) fn tables(dir: &Path) -> Result<Vec<Damage>, StoreError> {
     Ok(found)
 }
 
-/// `part` is none for a table of the engine's own, of which no row can be missed.
+/// Checks a table. `part` is `None` for a table of the engine's own metadata, which can't be repaired.
 fn damages_of_table(part: Option<Part>, path: &Path, checksum: u128) -> io::Result<Vec<Damage>> {
     let unknown = |what: &str| {
         let place = format!("{} {what}", path.display());
@@ -206,7 +206,7 @@ fn damages_of_table(part: Option<Part>, path: &Path, checksum: u128) -> io::Resu
     };
     let parts = table::damages(path, &sections)?;
     if parts.is_empty() {
-        // Between the blocks there is nothing that could be missed.
+        // The bytes between blocks contain no rows.
         let place = format!("{} is not what was written, but its blocks are", path.display());
         return Ok(vec![Damage { place, loss: Loss::Nothing }]);
     }

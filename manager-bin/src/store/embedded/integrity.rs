@@ -1,9 +1,9 @@
-//! Checks the engine's files against the checksums that they carry, before the engine reads them.
+//! Checks the engine's files against the checksums that they contain, before the engine reads them.
 //!
-//! fjall writes a checksum of each keyspace's manifest and doesn't look at it: a flipped bit there
-//! makes it forget tables, and it deletes what it has forgotten. It also trusts the length of a
-//! file's table of contents before it checks it, and a wrong one ends the process for want of
-//! memory. Everything else it checks as it reads.
+//! fjall writes a checksum of each keyspace's manifest and doesn't verify it. A flipped bit there can make
+//! it miss tables, and it deletes tables that the manifest doesn't list. It also uses the length of a
+//! file's table of contents before it verifies it, and a wrong length can make it run out of memory, which
+//! ends the process. All other data it verifies when it reads them.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -11,24 +11,24 @@ use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Names the manifest in force: its number, its checksum and the kind of checksum.
+/// The file that names the current manifest: its number, its checksum and the kind of checksum.
 pub(super) const CURRENT: &str = "current";
 const CURRENT_LEN: usize = 8 + 16 + 1;
-/// The folder of a keyspace's tables.
+/// The directory of a keyspace's tables.
 pub(super) const TABLES: &str = "tables";
 
-/// What ends every manifest and table: a magic word, two versions, the checksum of the table of
-/// contents, its place and its length.
+/// The length of the trailer of every manifest and table: a magic word, two versions, the checksum of the
+/// table of contents, its offset and its length.
 const TRAILER_LEN: usize = 4 + 1 + 1 + 16 + 8 + 8;
 const TRAILER_MAGIC: &[u8] = b"SFA!";
-/// What begins every table of contents.
+/// The first bytes of every table of contents.
 const CONTENTS_MAGIC: [u8; 4] = *b"TOC!";
 /// The section of a manifest that lists the tables.
 const LISTED: &str = "tables";
-/// Some twenty sections, each with a short name.
+/// The longest table of contents; real ones have some twenty sections with short names.
 const MAX_CONTENTS: u64 = 64 * 1024;
 
-/// What is wrong with a keyspace's folder.
+/// Checks the directory of a keyspace; returns the first damaged file.
 pub(super) fn check(keyspace: &Path) -> io::Result<Option<PathBuf>> {
     let current = keyspace.join(CURRENT);
     let Some((number, checksum)) = parse_current(&fs::read(&current)?) else {
@@ -61,8 +61,8 @@ fn parse_current(bytes: &[u8]) -> Option<(u64, u128)> {
     known.then_some((u64::from_le_bytes(*number), u128::from_le_bytes(*checksum)))
 }
 
-/// The tables that a keyspace's manifest lists, with the checksums of the whole files; none when it
-/// can't be told. [`check`] has said that the manifest is what was written.
+/// The tables that a keyspace's manifest lists, with the checksums of the whole files; `None` if it can't
+/// be parsed. To be called after [`check`] has verified the manifest.
 pub(super) fn listed_tables(keyspace: &Path) -> io::Result<Option<Vec<(PathBuf, u128)>>> {
     let Some((number, _)) = parse_current(&fs::read(keyspace.join(CURRENT))?) else {
         return Ok(None);
@@ -81,8 +81,8 @@ pub(super) fn listed_tables(keyspace: &Path) -> io::Result<Option<Vec<(PathBuf, 
     Ok(tables.map(|tables| tables.into_iter().map(place).collect()))
 }
 
-/// Levels of runs of tables, each with its id, a kind of checksum, the checksum and a number that is
-/// added to those of its rows.
+/// Parses the list: levels of runs of tables, each with its id, the kind of checksum, the checksum, and a
+/// number that is added to the sequence numbers of its rows.
 fn parse_listed(bytes: &mut &[u8]) -> Option<Vec<(u64, u128)>> {
     let mut tables = Vec::new();
     let [levels] = take(bytes)?;
@@ -103,7 +103,7 @@ fn parse_listed(bytes: &mut &[u8]) -> Option<Vec<(u64, u128)>> {
 /// A part of a manifest or table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Section {
-    /// What it is called there.
+    /// The name of the section.
     pub(super) name: String,
     /// Where it begins.
     pub(super) start: u64,
@@ -111,7 +111,7 @@ pub(super) struct Section {
     pub(super) end: u64,
 }
 
-/// What the table of contents of a manifest or table says; none when it is not what was written.
+/// The sections in the table of contents of a manifest or table; `None` if it is missing or damaged.
 pub(super) fn sections(path: &Path) -> io::Result<Option<Vec<Section>>> {
     let mut file = File::open(path)?;
     let contents = match contents(&mut file)? {
@@ -142,19 +142,19 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     Some(*taken)
 }
 
-/// Whether the table of contents is what the file's end says it is. A file too short to have an
-/// end is one whose writing never ended; the engine knows whether it needs it.
+/// Whether the table of contents matches the checksum in the trailer. A file without a trailer passes: it
+/// was not written completely, and the engine knows whether it needs it.
 pub(super) fn contents_match(path: &Path) -> io::Result<bool> {
     Ok(!matches!(contents(&mut File::open(path)?)?, Contents::Damaged))
 }
 
 /// A table of contents.
 enum Contents {
-    /// It is what the file's end says it is.
+    /// It matches its checksum.
     Whole(Vec<u8>),
-    /// The file has no end.
+    /// The file has no trailer.
     Missing,
-    /// It is not what was written.
+    /// It does not match its checksum.
     Damaged,
 }
 
@@ -181,8 +181,8 @@ fn contents(file: &mut File) -> io::Result<Contents> {
     }
 }
 
-/// The checksum and the start of the table of contents; none when this is no trailer, which the
-/// engine notices.
+/// The checksum and the offset of the table of contents; `None` if this is no trailer, which the engine
+/// detects itself.
 fn parse_trailer(trailer: &[u8; TRAILER_LEN]) -> Option<(u128, u64)> {
     let rest = trailer.strip_prefix(TRAILER_MAGIC)?.get(2..)?;
     let (checksum, rest) = rest.split_first_chunk()?;

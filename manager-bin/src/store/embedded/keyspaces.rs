@@ -1,9 +1,9 @@
-//! The engine's keyspaces: which rows each holds, and how they are written to tables.
+//! The engine's keyspaces: which rows each contains, and how they are written to tables.
 //!
-//! Jobs begin and end nearly in the order of their ids. The tables of a keyspace that holds
-//! nothing but their rows follow one another, and a merge rewrites little that was merged before.
-//! One other row that changes all the time, such as the number of commits, would stretch each
-//! table over all rows, and each merge with it: the cost of a job would grow with their number.
+//! Jobs begin and end nearly in the order of their ids. So the tables of a keyspace with rows of jobs
+//! only hardly overlap, and a merge rewrites few rows that were merged before. A single other row that
+//! changes with each commit, such as the number of commits, would extend the range of each table over all
+//! rows, and of each merge with it: the cost per job would grow with the number of jobs.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -17,22 +17,22 @@ use super::super::rows;
 const KIB: u32 = 1024;
 const MIB: u64 = 1024 * 1024;
 
-/// What a keyspace holds.
+/// The rows of one keyspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// The rows of jobs.
     Jobs,
-    /// The index of jobs.
+    /// The rows of the job index.
     Index,
     /// The rows of the instance and of the store itself.
     Instance,
 }
 
-/// The parts in the order in which their keyspaces are made.
+/// The parts in the order in which their keyspaces are created.
 pub(super) const PARTS: [Part; 3] = [Part::Jobs, Part::Index, Part::Instance];
 
 impl Part {
-    /// What the engine calls the keyspace.
+    /// The engine's name of the keyspace.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Jobs => "jobs",
@@ -42,37 +42,37 @@ impl Part {
     }
 }
 
-/// What gathers of one keyspace in memory before it becomes a table, if it gets there: the bound of
-/// all keyspaces together is [`Keyspaces::room`]'s. Twice as much is no faster. fjall keeps it in
-/// the store, so that it can't be changed by the configuration.
+/// The most bytes of one keyspace in memory before they become a table; [`Keyspaces::backlog`] bounds all
+/// keyspaces together. Twice as much is not faster. fjall stores this number in the database, so the
+/// configuration can't change it.
 pub(super) const MEMTABLE: u64 = 32 * MIB;
-/// What a merge rewrites beside its own tables is the table where they begin: small ones, then.
+/// The size of a table. A merge also rewrites the older table where its range begins, so tables are small.
 const TABLE: u64 = 8 * MIB;
-/// How many tables are merged together, for the same reason rather many.
+/// How many tables are merged together; rather many, for the same reason.
 const TABLES_OF_A_MERGE: u8 = 8;
-/// A block is compressed by itself. A job's rows, which one block holds, repeat each other: with
-/// 4 KiB they shrink to a third, with this to a fifth.
+/// The size of a block before compression. Blocks are compressed one by one, and the rows of a job, which
+/// are in one block, repeat each other: with 4 KiB they shrink to a third, with this size to a fifth.
 const BLOCK: u32 = 32 * KIB;
 
-/// Waiting here begins a little before fjall waits by itself, which it does without noticing
-/// that its worker threads have ended and nothing will ever get better.
+/// The limits are a little below those at which fjall itself waits: it waits forever if its worker threads
+/// have ended.
 const MAX_SEALED_MEMTABLES: usize = 2;
 const MAX_FIRST_LEVEL_TABLES: usize = 28;
 
-/// Whether more can be written.
+/// How much of what was written is not in tables yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Room {
-    /// It can.
-    Enough,
-    /// Tables are written more slowly than there is something to write.
-    None,
+pub(super) enum Backlog {
+    /// So little that more can be written.
+    Small,
+    /// So much that writers have to wait.
+    Large,
 }
 
-/// Rows of a keyspace, to be scanned.
+/// A range of rows of a keyspace, to be scanned.
 pub(super) type Scan<'a> = (&'a Keyspace, (Bound<Vec<u8>>, Bound<Vec<u8>>));
 
-/// The keyspaces of a store. All are written to all the time, so that none keeps old journals from
-/// being deleted.
+/// The keyspaces of a store. All of them are written to regularly: one with old data in memory would
+/// prevent old write-ahead logs from being deleted.
 pub(super) struct Keyspaces {
     jobs: Keyspace,
     index: Keyspace,
@@ -80,7 +80,7 @@ pub(super) struct Keyspaces {
 }
 
 impl Keyspaces {
-    /// Opens the keyspaces, and makes those that aren't there.
+    /// Opens the keyspaces, and creates those that do not exist.
     pub(super) fn open(db: &Database) -> fjall::Result<Self> {
         Ok(Self {
             jobs: db.keyspace(Part::Jobs.name(), options)?,
@@ -89,12 +89,12 @@ impl Keyspaces {
         })
     }
 
-    /// Whether all are there.
+    /// Whether all keyspaces exist.
     pub(super) fn are_in(db: &Database) -> bool {
         PARTS.iter().all(|part| db.keyspace_exists(part.name()))
     }
 
-    /// The one with the row of this name.
+    /// The keyspace of the row with this name.
     pub(super) fn of(&self, name: &[u8]) -> &Keyspace {
         if name.starts_with(rows::ALL_JOBS) {
             &self.jobs
@@ -105,7 +105,7 @@ impl Keyspaces {
         }
     }
 
-    /// The one of this part.
+    /// The keyspace of this part.
     pub(super) fn part(&self, part: Part) -> &Keyspace {
         match part {
             Part::Jobs => &self.jobs,
@@ -120,14 +120,16 @@ impl Keyspaces {
         Ok(last.map(|name| name.to_vec()))
     }
 
-    /// Where the rows are whose names begin with `prefix`, in the order of the names.
+    /// The ranges with the rows whose names begin with `prefix`, in the order of the names.
     pub(super) fn parts(&self, prefix: &[u8]) -> Vec<Scan<'_>> {
         let start = Bound::Included(prefix.to_vec());
         let end = rows::after(prefix).map_or(Bound::Unbounded, Bound::Excluded);
         let index = rows::ALL_INDEX.to_vec();
         if prefix == index || !index.starts_with(prefix) {
+            // All rows are in one keyspace.
             return vec![(self.of(prefix), (start, end))];
         }
+        // The rows of the index lie in the middle of those of the instance.
         vec![
             (&self.instance, (start, Bound::Excluded(index.clone()))),
             (&self.index, (Bound::Unbounded, Bound::Unbounded)),
@@ -135,35 +137,35 @@ impl Keyspaces {
         ]
     }
 
-    /// Whether there is room in memory for what is to be written next. When as much as `most` has
-    /// gathered, the keyspace with the most of it begins a table, unless one is being written: so
-    /// no more than twice `most` is in memory, what is on its way to a table included.
-    pub(super) fn room(&self, most: u64) -> fjall::Result<Room> {
+    /// Whether the data in memory leaves space for the next write. When `most` bytes have gathered, the
+    /// keyspace with the most of them begins a table, unless one is being written. So no more than twice
+    /// `most` is in memory, including data on its way to a table.
+    pub(super) fn backlog(&self, most: u64) -> fjall::Result<Backlog> {
         let is_behind = |rows: &&Keyspace| {
             rows.sealed_memtable_count() > MAX_SEALED_MEMTABLES
                 || rows.l0_table_count() >= MAX_FIRST_LEVEL_TABLES
         };
         if self.all().iter().any(is_behind) {
-            return Ok(Room::None);
+            return Ok(Backlog::Large);
         }
         let gathered = |rows: &Keyspace| rows.tree.active_memtable().size();
         if self.all().into_iter().map(gathered).sum::<u64>() < most {
-            return Ok(Room::Enough);
+            return Ok(Backlog::Small);
         }
         if self.all().iter().any(|rows| rows.sealed_memtable_count() > 0) {
-            return Ok(Room::None);
+            return Ok(Backlog::Large);
         }
         if let Some(rows) = self.all().into_iter().max_by_key(|rows| gathered(rows)) {
             rows.rotate_memtable()?;
         }
-        Ok(Room::Enough)
+        Ok(Backlog::Small)
     }
 
     fn all(&self) -> [&Keyspace; 3] {
         [&self.jobs, &self.index, &self.instance]
     }
 
-    /// Bytes that have gathered, and how many of what had gathered before are on their way to tables.
+    /// The bytes that have gathered, and the number of memtables on their way to tables.
     #[cfg(test)]
     pub(super) fn in_memory(&self) -> (u64, usize) {
         let all = self.all().into_iter();
@@ -173,7 +175,7 @@ impl Keyspaces {
         all.fold((0, 0), add)
     }
 
-    /// Has what is in memory written to tables.
+    /// Starts to write the data in memory to tables.
     #[cfg(test)]
     pub(super) fn begin_tables(&self) {
         for rows in self.all() {
@@ -181,7 +183,7 @@ impl Keyspaces {
         }
     }
 
-    /// Writes what is in memory to tables.
+    /// Writes the data in memory to tables.
     #[cfg(test)]
     pub(super) fn flush_to_tables(&self) {
         for rows in self.all() {
@@ -198,6 +200,6 @@ fn options() -> KeyspaceCreateOptions {
         .data_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4))
         .data_block_size_policy(BlockSizePolicy::all(BLOCK))
         .compaction_strategy(Arc::new(merging))
-        // Keeps filters on the last level: an append asks for a record that isn't there.
+        // Keeps filters on the last level: an append looks up a record that usually doesn't exist.
         .expect_point_read_hits(false)
 }

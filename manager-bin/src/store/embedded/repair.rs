@@ -1,10 +1,9 @@
-//! Makes a damaged store whole again: with what is provably good and nothing else.
+//! Repairs a damaged store: restores the rows that are provably undamaged, and no others.
 //!
-//! What is damaged is never read around: rows that an older table still has may have been removed or
-//! replaced by those that are lost. So a new database is filled with the rows outside of the damaged
-//! ranges, as the engine reads them from a copy, and takes the place of the old one, which is kept. A
-//! job of which one key may be lost is not restored, for it might run again: its other keys go to
-//! where jobs go that can't be restored.
+//! Older versions of rows in a damaged range are not used: the lost rows may have replaced or removed
+//! them. So a new database is filled with the rows outside of the damaged ranges, which the engine reads
+//! from a copy. It then replaces the old database, which is saved. A job of which a key may be lost is
+//! not restored, since it might run again: its other keys are moved below [`Key::LOST_JOB`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -23,24 +22,24 @@ use super::fsck::{Damage, Loss, Range, check_locked};
 use super::keyspaces::{PARTS, Part};
 use super::{Acked, Engine, FORMAT, files, guarded, tail};
 
-/// Rows that are written together.
+/// The number of rows that are written together.
 const GROUP: usize = 1024;
-/// Bytes; see [`Key`].
+/// More bytes than any row's name has; see [`Key`].
 const LONGER_THAN_NAMES: usize = 2048;
 
-/// What a repair did.
+/// The result of a repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repaired {
-    /// What was damaged.
+    /// The damage that was found.
     pub damages: Vec<Damage>,
-    /// The jobs that were set aside since a key of theirs may be lost.
+    /// The jobs that were dropped since one of their keys may be lost.
     pub jobs: Vec<JobId>,
-    /// The database as it was.
+    /// The path of the old database.
     pub kept: PathBuf,
 }
 
 impl fmt::Display for Repaired {
-    /// A line for each thing that the operator should know.
+    /// One line for each damage, each dropped job, and the old database.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for damage in &self.damages {
             writeln!(f, "{damage}")?;
@@ -57,17 +56,17 @@ impl fmt::Display for Repaired {
     }
 }
 
-/// Repairs the store in `dir`; none when nothing is damaged.
+/// Repairs the store in `dir`; returns `None` if it is not damaged.
 ///
 /// # Errors
-/// When `dir` is no store or a manager has it open; what can't be repaired, and then nothing has
-/// changed.
+/// Fails if `dir` is no store, a manager has it open, or the damage can't be repaired. The store is not
+/// changed then.
 pub fn repair(dir: &Path) -> Result<Option<Repaired>, StoreError> {
     let _lock = Lock::take(dir)?;
     repair_locked(dir)
 }
 
-/// As [`repair`], by who holds the lock.
+/// As [`repair`], for a caller that holds the lock.
 pub(super) fn repair_locked(dir: &Path) -> Result<Option<Repaired>, StoreError> {
     let damages = check_locked(dir)?;
     if damages.is_empty() {
@@ -84,7 +83,7 @@ pub(super) fn repair_locked(dir: &Path) -> Result<Option<Repaired>, StoreError> 
     if free < needed {
         return Err(StoreError::NoSpace { path: dir.to_owned(), free, needed });
     }
-    // As at every start: a torn commit that was never acknowledged goes, and is kept aside.
+    // As at every start, cuts off a torn commit that was not acknowledged.
     tail::mend(dir, Acked::read(dir)?)?;
     let work = Work::create(dir).map_err(failed)?;
     link(&db, &work.copy()).map_err(failed)?;
@@ -95,10 +94,10 @@ pub(super) fn repair_locked(dir: &Path) -> Result<Option<Repaired>, StoreError> 
     Ok(Some(Repaired { damages, jobs, kept }))
 }
 
-/// A directory of the repair's own.
+/// The working directory of a repair.
 struct Work {
     path: PathBuf,
-    /// The new database has its place, so that what is here now is the old one.
+    /// Whether the new database has replaced the old one, which is in this directory then.
     exchanged: bool,
 }
 
@@ -107,7 +106,7 @@ impl Work {
         Ok(Self { path: fresh(dir, "repair")?, exchanged: false })
     }
 
-    /// The old database, for the engine to read: it changes what it opens.
+    /// A copy of the old database for the engine, which changes a database when it opens it.
     fn copy(&self) -> PathBuf {
         self.path.join("copy")
     }
@@ -117,8 +116,9 @@ impl Work {
         self.path.join("made")
     }
 
-    /// Puts the new database in the place of the old one at once, and keeps the old one.
+    /// Atomically replaces the old database by the new one, and saves the old one.
     fn replace(mut self, dir: &Path) -> io::Result<PathBuf> {
+        // Durable before it takes the place of the old database, so that no crash leaves an incomplete one.
         sync_all(&self.made())?;
         let kept = fresh(dir, "damaged")?;
         renameat_with(CWD, self.made(), CWD, dir.join(files::DB), RenameFlags::EXCHANGE)?;
@@ -126,14 +126,14 @@ impl Work {
         fs::rename(self.made(), &kept)?;
         File::open(&self.path)?.sync_all()?;
         File::open(dir)?.sync_all()?;
-        // Dropping removes the copy.
+        // `drop` removes the copy.
         Ok(kept)
     }
 }
 
 impl Drop for Work {
     fn drop(&mut self) {
-        // What the repair made goes. What can't be removed is a nuisance, not a fault.
+        // Removes what the repair created. Files that can't be removed do no harm.
         let _ = fs::remove_dir_all(self.copy());
         if !self.exchanged {
             let _ = fs::remove_dir_all(self.made());
@@ -142,7 +142,7 @@ impl Drop for Work {
     }
 }
 
-/// A new directory in `dir` of that name with the first number that is free.
+/// Creates a directory in `dir` of that name, with the first unused number.
 fn fresh(dir: &Path, name: &str) -> io::Result<PathBuf> {
     let mut number = 1;
     loop {
@@ -154,8 +154,8 @@ fn fresh(dir: &Path, name: &str) -> io::Result<PathBuf> {
     }
 }
 
-/// Copies a tree. Tables and manifests, which are never written to again, become other names of the
-/// same files where the file system can do that.
+/// Copies a directory tree. Tables and manifests, which never change, are hard-linked where the file system
+/// supports that.
 fn link(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir(to)?;
     for entry in fs::read_dir(from)? {
@@ -165,7 +165,7 @@ fn link(from: &Path, to: &Path) -> io::Result<()> {
             link(&path, &target)?;
             continue;
         }
-        let changes = name.to_string_lossy().ends_with(files::JOURNAL);
+        let changes = name.to_string_lossy().ends_with(files::LOG_SUFFIX);
         if changes || fs::hard_link(&path, &target).is_err() {
             fs::copy(&path, &target)?;
         }
@@ -179,14 +179,14 @@ fn size(dir: &Path) -> io::Result<u64> {
         let entry = entry?;
         bytes += match entry.file_type()?.is_dir() {
             true => size(&entry.path())?,
-            // Journals are created larger than they will be.
+            // Write-ahead logs are sparse: their length is larger than their content.
             false => std::os::unix::fs::MetadataExt::blocks(&entry.metadata()?) * 512,
         };
     }
     Ok(bytes)
 }
 
-/// Makes a whole tree durable.
+/// Syncs a directory tree.
 fn sync_all(dir: &Path) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
@@ -198,7 +198,7 @@ fn sync_all(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// What may be lost.
+/// The ranges of rows that may be lost.
 struct Lost<'a> {
     ranges: Vec<&'a Range>,
 }
@@ -212,7 +212,7 @@ impl<'a> Lost<'a> {
         Self { ranges: damages.iter().filter_map(range).collect() }
     }
 
-    /// Whether anything of this part may be lost.
+    /// Whether a row of this part may be lost.
     fn concerns(&self, part: Part) -> bool {
         self.ranges.iter().any(|range| range.part == part)
     }
@@ -228,12 +228,12 @@ impl<'a> Lost<'a> {
         })
     }
 
-    /// What of a part is good.
+    /// The undamaged ranges of a part.
     fn good(&self, part: Part) -> Vec<Good> {
         let mut lost: Vec<_> = self.ranges.iter().filter(|range| range.part == part).collect();
         lost.sort_by(|a, b| a.after.cmp(&b.after));
         let mut good = Vec::new();
-        // The end of what is lost so far.
+        // The end of the lost ranges so far.
         let mut reached: Option<&Vec<u8>> = None;
         for range in lost {
             if let Some(after) = &range.after
@@ -241,7 +241,7 @@ impl<'a> Lost<'a> {
             {
                 good.push(Good { behind: reached.cloned(), last: Some(after.clone()) });
             }
-            // Nothing is good behind a range without an end.
+            // All rows after a range without an end may be lost.
             let Some(through) = &range.through else { return good };
             reached = reached.max(Some(through));
         }
@@ -250,18 +250,18 @@ impl<'a> Lost<'a> {
     }
 }
 
-/// Rows between two that are lost.
+/// A range of undamaged rows.
 #[derive(Debug, PartialEq, Eq)]
 struct Good {
-    /// The lost row before them; none when they are the first.
+    /// The lost row before them; `None` if they are the first.
     behind: Option<Vec<u8>>,
-    /// The last of them; none when it is the last of all.
+    /// The last of them; `None` if it is the last of all rows.
     last: Option<Vec<u8>>,
 }
 
 impl Good {
-    /// All of them but the last one. The engine finds the block in which a range ends by its bound,
-    /// and would look into the damaged one behind if that were the last row of a block; likewise at
+    /// The range without its last row. The engine locates the last block of a range by the bound. If the
+    /// bound were the last row of a block, the engine would read the damaged block after it; likewise at
     /// the beginning.
     fn without_last(&self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
         let first = self.behind.as_ref().map_or(Bound::Unbounded, |behind| {
@@ -274,7 +274,7 @@ impl Good {
     }
 }
 
-/// A name before `name` with no row between them.
+/// A name before `name` such that no row is between them.
 fn before(name: &[u8]) -> Vec<u8> {
     let mut before = name.to_vec();
     if let Some(last) = before.pop()
@@ -286,7 +286,7 @@ fn before(name: &[u8]) -> Vec<u8> {
     before
 }
 
-/// Fills the new database with what is good of the copy; gives the jobs that are dropped.
+/// Fills the new database with the undamaged rows of the copy; returns the dropped jobs.
 fn fill(dir: &Path, work: &Work, lost: &Lost<'_>) -> Result<Vec<JobId>, StoreError> {
     let old = Engine::open_at(dir, &work.copy(), Memory::default())?;
     fs::create_dir(work.made()).map_err(|err| StoreError::io(dir, err))?;
@@ -295,7 +295,7 @@ fn fill(dir: &Path, work: &Work, lost: &Lost<'_>) -> Result<Vec<JobId>, StoreErr
     let mut dropped = BTreeSet::new();
     let mut aside: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
     for part in PARTS {
-        // It follows from the jobs: the next start makes it anew.
+        // The index is derived from the jobs: the next start rebuilds it.
         let without_index = lost.concerns(Part::Index);
         if part == Part::Index && without_index {
             continue;
@@ -335,7 +335,7 @@ fn fill(dir: &Path, work: &Work, lost: &Lost<'_>) -> Result<Vec<JobId>, StoreErr
     Ok(dropped.into_iter().map(JobId::new).collect())
 }
 
-/// The job that a row belongs to, also as a row of the index.
+/// The job that a row, or a row of the index, belongs to.
 fn job_of(part: Part, name: &[u8]) -> Option<u64> {
     let row = rows::parse(name)?;
     match part {
@@ -345,7 +345,7 @@ fn job_of(part: Part, name: &[u8]) -> Option<u64> {
     }
 }
 
-/// The row to which one of a dropped job goes; the records of a log become one value.
+/// The row to which a row of a dropped job is moved. The records of a log become one value.
 fn place(part: Part, id: u64, name: &[u8]) -> Vec<u8> {
     let name = match part {
         Part::Jobs => rows::parse(name).map_or("", |row| row.name),
@@ -376,9 +376,10 @@ impl Target<'_> {
         self.engine.write_rows(effects, mode)
     }
 
-    /// Writes what makes a store of the database, and waits for the disk.
+    /// Writes the rows that make the database a store, and syncs it.
     fn finish(mut self, dir: &Path, old: &Engine) -> Result<(), StoreError> {
-        // The number may have been lost with its block. What was acknowledged had a lower one.
+        // The number of commits may have been lost with its block. That of the last acknowledged commit
+        // is in a file of its own.
         let last = old.last_commit().ok().max(Acked::read(dir)?).unwrap_or_default();
         self.group.push((rows::FORMAT.into(), FORMAT.to_string().into()));
         self.group.push((rows::COMMITS.into(), last.to_be_bytes().into()));

@@ -1,5 +1,5 @@
-//! Reads the blocks of the engine's tables without the engine, which stops at the first block that is
-//! damaged and says neither which one that is nor which rows are in it.
+//! Reads the blocks of the engine's tables without the engine, which stops at the first damaged block and
+//! reports neither which one that is nor which rows it contained.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -10,48 +10,49 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::integrity::Section;
 
-/// What every block begins with: a magic word, its type, the checksum of its content, the content's
-/// length, its length when it is decompressed, the checksum of all this.
+/// The length of a block's header: a magic word, the block's type, the checksum of its content, the
+/// content's length, its decompressed length, and the checksum of the header.
 const HEADER_LEN: usize = 4 + 1 + 16 + 4 + 4 + 4;
 const MAGIC: &[u8] = b"LSM\x03";
 const DATA: u8 = 0;
-/// Far above what a block of 32 KiB is with one large row, far below what would be no block.
+/// A limit for lengths in headers: far longer than a block of 32 KiB with one large row.
 const MAX_CONTENT: u32 = 1 << 30;
 
-/// What ends a data block's rows.
+/// The byte that ends the rows of a data block.
 const END_OF_ROWS: u8 = 255;
-/// What ends a data block: how often a row's name is written whole, and nine more numbers.
+/// The length of a data block's trailer: the interval at which names are written in full, and nine more
+/// numbers.
 const TRAILER_LEN: usize = 1 + 1 + 4 * 4 + 1 + 2 + 1 + 1 + 4 + 4;
 /// Types of rows without a value.
 const TOMBSTONES: [u8; 2] = [1, 2];
 
-/// Sections that are blocks too, which find rows and hold none.
+/// The sections with blocks that locate rows and contain none.
 const FINDING: [&str; 5] = ["tli", "index", "filter", "filter_tli", "meta"];
 /// The section of the data blocks.
 const ROWS: &str = "data";
 
-/// A part of a table that is not what was written.
+/// A damaged part of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BadPart {
     /// Where it begins.
     pub(super) offset: u64,
     /// Where it ends.
     pub(super) end: u64,
-    /// The rows that were in it; none when it only finds rows.
+    /// The rows that were in it; `None` if it only locates rows.
     pub(super) rows: Option<Neighbours>,
 }
 
-/// What is left beside rows that are not.
+/// The undamaged rows next to damaged ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Neighbours {
-    /// The name of the last row before them; none when they are the first.
+    /// The name of the last row before them; `None` if they are the first.
     pub(super) after: Option<Vec<u8>>,
-    /// The name of the first row behind them, of which newer versions may be among them; none when
-    /// they are the last.
+    /// The name of the first row after them, newer versions of which may be among them; `None` if they
+    /// are the last.
     pub(super) through: Option<Vec<u8>>,
 }
 
-/// The damaged parts of a table, of those of its sections that are blocks.
+/// Finds the damaged parts in those sections of a table that consist of blocks.
 pub(super) fn damages(path: &Path, sections: &[Section]) -> io::Result<Vec<BadPart>> {
     let file = File::open(path)?;
     let mut found = Vec::new();
@@ -127,7 +128,7 @@ struct Header {
 }
 
 impl Header {
-    /// The header at this place; none when there is none that is whole.
+    /// Reads the header at the offset `at`; `None` if there is no valid one.
     fn read(file: &File, at: u64) -> io::Result<Option<Self>> {
         let mut bytes = [0; HEADER_LEN];
         match file.read_exact_at(&mut bytes, at) {
@@ -140,7 +141,7 @@ impl Header {
     fn parse(bytes: &[u8; HEADER_LEN]) -> Option<Self> {
         let (covered, own) = bytes.split_at_checked(HEADER_LEN - 4)?;
         let rest = covered.strip_prefix(MAGIC)?;
-        // Only the lower half of the checksum's first half is kept.
+        // The engine stores only the lowest 32 bits of the checksum.
         if (xxh3_128(covered) as u32).to_le_bytes() != own {
             return None;
         }
@@ -157,12 +158,12 @@ impl Header {
         (header.content <= MAX_CONTENT && header.decompressed <= MAX_CONTENT).then_some(header)
     }
 
-    /// Of the whole block.
+    /// The size of the whole block.
     fn size(&self) -> u64 {
         HEADER_LEN as u64 + u64::from(self.content)
     }
 
-    /// The content behind this header, if it is what was written.
+    /// The content after this header; `None` if it is damaged.
     fn content(&self, file: &File, at: u64) -> io::Result<Option<Vec<u8>>> {
         let mut content = vec![0; self.content as usize];
         match file.read_exact_at(&mut content, at + HEADER_LEN as u64) {
@@ -173,7 +174,7 @@ impl Header {
     }
 }
 
-/// The next place where a whole header is.
+/// The offset of the next valid header after `at`.
 fn next_header(file: &File, at: u64, length: u64) -> io::Result<Option<u64>> {
     const CHUNK: u64 = 64 * 1024;
     let mut start = at + 1;
@@ -192,7 +193,7 @@ fn next_header(file: &File, at: u64, length: u64) -> io::Result<Option<u64>> {
     Ok(None)
 }
 
-/// The names of the first and the last row of a data block; none when it is no such block.
+/// The names of the first and the last row of a data block; `None` if it is no data block.
 fn names(content: &[u8], decompressed: u32) -> Option<(Vec<u8>, Vec<u8>)> {
     let block = lz4_flex::block::decompress(content, decompressed as usize).ok()?;
     let (rows, trailer) = block.split_at_checked(block.len().checked_sub(TRAILER_LEN)?)?;

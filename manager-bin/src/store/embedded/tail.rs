@@ -1,9 +1,9 @@
-//! The end of the journals after a power loss.
+//! Cuts off a torn commit at the end of the write-ahead logs, which a power loss may leave.
 //!
-//! Only the commit that was being written can be torn: each is durable before the next begins. It
-//! was not acknowledged, so it goes, and what was found of it is kept aside. Whatever else is
-//! damaged belongs to acknowledged data, and the store is refused before the engine, which would
-//! cut there too, has touched it.
+//! Only the commit that was being written can be torn, since each commit is durable before the next
+//! begins. It was not acknowledged, so it is cut off, and a copy of the cut bytes is saved. Any other
+//! damage concerns acknowledged data. Then the store is refused before the engine opens it, because the
+//! engine would cut the write-ahead log at the damage.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -13,28 +13,29 @@ use std::path::{Path, PathBuf};
 
 use super::super::StoreError;
 use super::files;
-use super::journal::{self, Contents, Rest};
+use super::write_ahead_log::{self, Contents, Rest};
 
-/// What was cut off a journal when the store was opened.
+/// The torn commit that was cut off a write-ahead log when the store was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// The journal.
+    /// The write-ahead log.
     pub file: PathBuf,
-    /// Where the cut bytes began.
+    /// The offset of the cut bytes.
     pub offset: u64,
-    /// How many they were.
+    /// The number of the cut bytes.
     pub size: u64,
-    /// The file that holds them now.
+    /// The file with the copy of the cut bytes.
     pub kept: PathBuf,
     rest: Rest,
 }
 
 impl Cut {
-    /// What there is to tell once the database has all that was acknowledged: the mere beginning
-    /// of a commit is no news, since a killed manager leaves that too.
-    pub(super) fn news(self) -> Option<Self> {
+    /// Returns `self` if the cut is to be logged. An incomplete commit is not, since a killed manager
+    /// leaves one too; then the copy is removed. To be called once it is clear that the database has all
+    /// acknowledged commits.
+    pub(super) fn reportable(self) -> Option<Self> {
         if self.rest == Rest::Unfinished {
-            // A copy that stays is a nuisance, not a fault.
+            // A copy that can't be removed does no harm.
             let _ = fs::remove_file(&self.kept);
             return None;
         }
@@ -56,7 +57,7 @@ impl fmt::Display for Cut {
     }
 }
 
-/// Whether nothing acknowledged is missing from the journals; a torn commit may be there.
+/// Checks that no acknowledged commit is missing from the write-ahead logs. A torn commit is accepted.
 pub(super) fn check(dir: &Path, acked: Option<u64>) -> Result<(), StoreError> {
     torn(dir, acked)?;
     let acked = acked.unwrap_or_default();
@@ -64,32 +65,32 @@ pub(super) fn check(dir: &Path, acked: Option<u64>) -> Result<(), StoreError> {
         Some(found) if found < acked => {
             Err(StoreError::Lost { path: dir.to_owned(), acked, found })
         }
-        // Without one all commits are in tables.
+        // Without a commit in the write-ahead logs, all commits are in tables.
         _ => Ok(()),
     }
 }
 
-/// The last commit in the journals.
+/// The number of the last commit in the write-ahead logs.
 fn last_commit(dir: &Path) -> Result<Option<u64>, StoreError> {
     let db = dir.join(files::DB);
     let read = || -> io::Result<Option<u64>> {
         let mut last = None;
-        for path in journals(&db)? {
-            last = journal::read(&File::open(path)?, last)?.last;
+        for path in logs(&db)? {
+            last = write_ahead_log::read(&File::open(path)?, last)?.last;
         }
         Ok(last.and_then(|batch| batch.commit))
     };
     read().map_err(|err| StoreError::io(&db, err))
 }
 
-/// The journal that ends with a torn commit which was not acknowledged.
+/// The write-ahead log that ends with a torn commit, if that was not acknowledged.
 fn torn(dir: &Path, acked: Option<u64>) -> Result<Option<(PathBuf, Contents)>, StoreError> {
     let Some((path, contents)) = damaged(dir)? else { return Ok(None) };
     let last = contents.last.and_then(|batch| batch.commit);
     let lost = match last {
         Some(last) => last < acked.unwrap_or_default(),
-        // The first journal begins with the commit that creates the store.
-        None => acked.is_some() && path.ends_with(files::FIRST_JOURNAL),
+        // The first write-ahead log begins with the commit that creates the store.
+        None => acked.is_some() && path.ends_with(files::FIRST_LOG),
     };
     if lost {
         return Err(refusal(dir, &path, &contents));
@@ -97,21 +98,22 @@ fn torn(dir: &Path, acked: Option<u64>) -> Result<Option<(PathBuf, Contents)>, S
     Ok(Some((path, contents)))
 }
 
-/// Cuts what a power loss left of a commit that was not acknowledged; `acked` is the last one that
-/// was. A store that is damaged elsewhere stays as it is.
+/// Cuts off a torn commit that was not acknowledged; `acked` is the number of the last acknowledged one.
+/// Does not change a store that has other damage.
 pub(super) fn mend(dir: &Path, acked: Option<u64>) -> Result<Option<Cut>, StoreError> {
     let Some((path, contents)) = torn(dir, acked)? else { return Ok(None) };
     let last = contents.last.and_then(|batch| batch.commit);
     let mend = || -> io::Result<Option<Cut>> {
-        // Without a number to compare, only the opened database will tell whether acknowledged
-        // data were cut.
+        // Without the number of an earlier commit, it becomes clear only when the database has been
+        // opened whether acknowledged data was cut. So the bytes are saved even if the commit is
+        // incomplete.
         let cut = match (contents.rest, last) {
             (Rest::Unfinished, Some(_)) => None,
             _ => Some(keep(dir, &path, &contents)?),
         };
         let db = dir.join(files::DB);
-        if contents.end == 0 && journals(&db)?.last() != Some(&path) {
-            // An empty journal before another is taken for a lost one.
+        if contents.end == 0 && logs(&db)?.last() != Some(&path) {
+            // The engine takes an empty write-ahead log before another one for a lost one.
             fs::remove_file(&path)?;
             File::open(db)?.sync_all()?;
         } else {
@@ -124,26 +126,28 @@ pub(super) fn mend(dir: &Path, acked: Option<u64>) -> Result<Option<Cut>, StoreE
     mend().map_err(|err| StoreError::io(&path, err))
 }
 
-/// The journal that doesn't end with a whole commit, when that may be the last commit of all.
+/// The write-ahead log that ends with an incomplete commit, if that may be the last commit of all.
 fn damaged(dir: &Path) -> Result<Option<(PathBuf, Contents)>, StoreError> {
     let db = dir.join(files::DB);
     let mut last = None;
     let mut open: Option<(PathBuf, Contents)> = None;
-    let journals = journals(&db).map_err(|err| StoreError::io(&db, err))?;
-    if journals.is_empty() {
-        // The engine would count its batches from the start again, and hide what is written then.
-        let detail = format!("{} holds no journal", db.display());
+    let logs = logs(&db).map_err(|err| StoreError::io(&db, err))?;
+    if logs.is_empty() {
+        // The engine would number its batches from the start again, and rows written then would be older
+        // than those in tables.
+        let detail = format!("{} has no write-ahead log", db.display());
         return Err(StoreError::Corrupt { path: dir.to_owned(), detail });
     }
-    for path in journals {
+    for path in logs {
         let read = || -> io::Result<(Contents, bool)> {
             let file = File::open(&path)?;
-            let contents = journal::read(&file, last)?;
-            let durable = journal::was_durable(&file, &contents)?;
+            let contents = write_ahead_log::read(&file, last)?;
+            let durable = write_ahead_log::was_durable(&file, &contents)?;
             Ok((contents, durable))
         };
         let (contents, durable) = read().map_err(|err| StoreError::io(&path, err))?;
-        // A journal is filled and durable before the engine writes to the next.
+        // The engine completes and syncs a write-ahead log before it writes to the next. So a damaged
+        // one with commits after it is not torn.
         if contents.length > 0
             && let Some((earlier, contents)) = &open
         {
@@ -160,13 +164,13 @@ fn damaged(dir: &Path) -> Result<Option<(PathBuf, Contents)>, StoreError> {
     Ok(open.filter(|(_, contents)| contents.rest != Rest::Nothing))
 }
 
-/// The journals, oldest first.
-fn journals(db: &Path) -> io::Result<Vec<PathBuf>> {
+/// The write-ahead logs, oldest first.
+fn logs(db: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(db)? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if let Some(Ok(number)) = name.strip_suffix(files::JOURNAL).map(str::parse::<u64>) {
+        if let Some(Ok(number)) = name.strip_suffix(files::LOG_SUFFIX).map(str::parse::<u64>) {
             found.push((number, path));
         }
     }
@@ -174,34 +178,34 @@ fn journals(db: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
-fn refusal(dir: &Path, journal: &Path, contents: &Contents) -> StoreError {
+fn refusal(dir: &Path, log: &Path, contents: &Contents) -> StoreError {
     let place = match contents.last.and_then(|batch| batch.commit) {
         Some(last) => format!("after commit {last}"),
         None => "at the first commit".to_owned(),
     };
-    let (journal, offset) = (journal.display(), contents.end);
+    let (log, offset) = (log.display(), contents.end);
     StoreError::Corrupt {
         path: dir.to_owned(),
         detail: format!(
-            "{journal} at offset {offset}: acknowledged data {place} are not what was written"
+            "{log} at offset {offset}: acknowledged data {place} are not what was written"
         ),
     }
 }
 
-/// Copies what will be cut to a new file in the store's directory.
-fn keep(dir: &Path, journal: &Path, contents: &Contents) -> io::Result<Cut> {
+/// Copies the bytes that will be cut to a new file in the store's directory.
+fn keep(dir: &Path, log: &Path, contents: &Contents) -> io::Result<Cut> {
     let size = contents.length.saturating_sub(contents.end);
-    let mut source = File::open(journal)?;
+    let mut source = File::open(log)?;
     source.seek(SeekFrom::Start(contents.end))?;
-    let name = journal.file_name().unwrap_or_default().to_string_lossy();
+    let name = log.file_name().unwrap_or_default().to_string_lossy();
     let (kept, mut copy) = create(dir, &format!("torn-{name}-{}", contents.end))?;
     io::copy(&mut source.take(size), &mut copy)?;
     copy.sync_all()?;
     File::open(dir)?.sync_all()?;
-    Ok(Cut { file: journal.to_owned(), offset: contents.end, size, kept, rest: contents.rest })
+    Ok(Cut { file: log.to_owned(), offset: contents.end, size, kept, rest: contents.rest })
 }
 
-/// A new file of that name, with a number when the same place was torn before.
+/// Creates a file of that name, with a number appended if such a file exists.
 fn create(dir: &Path, name: &str) -> io::Result<(PathBuf, File)> {
     let mut path = dir.join(name);
     let mut number = 1;
@@ -218,21 +222,21 @@ fn create(dir: &Path, name: &str) -> io::Result<(PathBuf, File)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::journal::tests::encoded;
+    use super::super::write_ahead_log::tests::encoded;
     use super::*;
 
-    /// A store's directory with these journals.
-    fn store(journals: &[(u64, Vec<u8>)]) -> tempfile::TempDir {
+    /// A store's directory with these write-ahead logs.
+    fn store(logs: &[(u64, Vec<u8>)]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join(files::DB)).unwrap();
-        for (number, bytes) in journals {
-            fs::write(journal(dir.path(), *number), bytes).unwrap();
+        for (number, bytes) in logs {
+            fs::write(log(dir.path(), *number), bytes).unwrap();
         }
         dir
     }
 
-    fn journal(dir: &Path, number: u64) -> PathBuf {
-        dir.join(files::DB).join(format!("{number}{}", files::JOURNAL))
+    fn log(dir: &Path, number: u64) -> PathBuf {
+        dir.join(files::DB).join(format!("{number}{}", files::LOG_SUFFIX))
     }
 
     fn whole(commit: u64) -> Vec<u8> {
@@ -246,10 +250,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_is_named_and_kept() {
+    fn cut_bytes_are_reported_and_saved() {
         let dir = store(&[(9, [whole(4), torn(5)].concat())]);
         let cut = mend(dir.path(), Some(4)).unwrap().unwrap();
-        let (file, offset, size) = (journal(dir.path(), 9), whole(4).len(), torn(5).len());
+        let (file, offset, size) = (log(dir.path(), 9), whole(4).len(), torn(5).len());
         let kept = dir.path().join(format!("torn-9.jnl-{offset}"));
         let text = format!(
             "{} ended in a torn commit, as after a power loss: its {size} bytes at offset {offset} \
@@ -269,30 +273,30 @@ mod tests {
 
     /// A killed manager leaves that, and may be killed often.
     #[test]
-    fn the_beginning_of_a_commit_is_cut_and_not_kept() {
+    fn an_incomplete_commit_is_cut_and_not_saved() {
         let dir = store(&[(9, [whole(4).as_slice(), &whole(5)[..30]].concat())]);
         assert_eq!(mend(dir.path(), Some(4)).unwrap(), None);
-        assert_eq!(fs::read(journal(dir.path(), 9)).unwrap(), whole(4));
+        assert_eq!(fs::read(log(dir.path(), 9)).unwrap(), whole(4));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "only the database is there");
     }
 
     #[test]
-    fn a_file_that_cannot_be_made_is_an_error() {
+    fn a_copy_that_cannot_be_created_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let missing = dir.path().join("missing");
         let (sender, made) = std::sync::mpsc::channel();
-        // On a thread of its own: the fault would be to try further names for ever.
+        // On a thread of its own: the error would be an endless search for an unused name.
         std::thread::spawn(move || sender.send(create(&missing, "torn").map(drop)));
         let made = made.recv_timeout(std::time::Duration::from_secs(30)).unwrap();
         assert_eq!(made.unwrap_err().kind(), ErrorKind::NotFound);
     }
 
     #[test]
-    fn what_was_acknowledged_is_left_as_it_is() {
+    fn acknowledged_commits_are_not_changed() {
         let bytes = [whole(4), torn(5)].concat();
         let dir = store(&[(9, bytes.clone())]);
         let text = mend(dir.path(), Some(5)).unwrap_err().to_string();
-        let file = journal(dir.path(), 9);
+        let file = log(dir.path(), 9);
         let expected = format!(
             "{} is damaged ({} at offset {}: acknowledged data after commit 4 are not what was \
              written): ",
@@ -305,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_that_others_follow_must_be_whole() {
+    fn a_write_ahead_log_before_others_must_be_complete() {
         for first in [torn(0), [whole(0), torn(1)].concat(), Vec::new(), vec![0; 9]] {
             for second in [whole(2), torn(2)] {
                 let dir = store(&[(0, first.clone()), (1, second)]);
@@ -315,25 +319,25 @@ mod tests {
         }
         let dir = store(&[(9, whole(3)), (10, whole(4)), (11, whole(5)), (12, vec![0; 99])]);
         assert_eq!(mend(dir.path(), Some(5)).unwrap(), None);
-        fs::remove_file(journal(dir.path(), 10)).unwrap();
+        fs::remove_file(log(dir.path(), 10)).unwrap();
         assert!(mend(dir.path(), Some(5)).is_err(), "one is missing");
     }
 
-    /// The disk was full: the commit failed, but the engine had begun the next journal by then.
+    /// The disk was full: the commit failed, but the engine had already begun the next write-ahead log.
     #[test]
-    fn a_journal_of_which_nothing_remains_is_not_left_before_another() {
+    fn an_empty_write_ahead_log_before_another_is_removed() {
         let dir = store(&[(9, torn(5)), (10, Vec::new())]);
         assert!(mend(dir.path(), Some(4)).unwrap().is_some());
-        assert!(!journal(dir.path(), 9).exists());
+        assert!(!log(dir.path(), 9).exists());
         assert_eq!(mend(dir.path(), Some(4)).unwrap(), None);
         let dir = store(&[(9, torn(5))]);
         assert!(mend(dir.path(), Some(4)).unwrap().is_some());
-        assert!(journal(dir.path(), 9).exists(), "the engine needs one");
+        assert!(log(dir.path(), 9).exists(), "the engine needs one");
     }
 
     #[test]
-    fn a_store_without_journals_is_damaged() {
+    fn a_store_without_write_ahead_logs_is_damaged() {
         let err = mend(store(&[]).path(), Some(4)).unwrap_err();
-        assert!(err.to_string().contains("db-2 holds no journal"), "{err}");
+        assert!(err.to_string().contains("db-2 has no write-ahead log"), "{err}");
     }
 }

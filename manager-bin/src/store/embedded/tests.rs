@@ -1,4 +1,4 @@
-//! What a manager relies on when it opens, fills and reopens a store on disk.
+//! Tests of opening, filling and reopening a store on disk.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -152,7 +152,7 @@ fn no_permission_is_said_with_the_path() {
     fs::create_dir(&forbidden).unwrap();
     fs::set_permissions(&forbidden, fs::Permissions::from_mode(0o500)).unwrap();
     if fs::write(forbidden.join("probe"), "").is_ok() {
-        // The superuser is never denied.
+        // Access is never denied to the superuser.
         return;
     }
     let err = EmbeddedStore::open(&forbidden.join("store")).err().unwrap();
@@ -161,7 +161,7 @@ fn no_permission_is_said_with_the_path() {
 }
 
 #[test]
-fn what_the_engine_answers_is_sorted_by_what_helps() {
+fn engine_errors_are_sorted_by_what_the_user_can_do() {
     let explained = |err| explain(Path::new("/"), err);
     let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
     assert!(matches!(explained(fjall::Error::Io(full)), StoreError::NoSpace { .. }));
@@ -172,9 +172,9 @@ fn what_the_engine_answers_is_sorted_by_what_helps() {
     assert!(matches!(explained(fjall::Error::Unrecoverable), StoreError::Corrupt { .. }));
 }
 
-/// What has gathered, and once as much that is on its way to a table, whichever keyspaces it is for.
+/// The gathered data and as much data on its way to a table, for all keyspaces together.
 #[test]
-fn what_is_in_memory_is_bounded_by_the_configuration() {
+fn memory_is_bounded_by_the_configuration() {
     const MIB: u64 = 1024 * 1024;
     const VALUE: usize = 64 * 1024;
     let dir = tempfile::tempdir().unwrap();

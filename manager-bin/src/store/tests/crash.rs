@@ -1,5 +1,5 @@
-//! A manager killed in the middle of its commits: what it acknowledged is there, and each commit
-//! is there as a whole or not at all.
+//! A manager that is killed while it commits: all acknowledged commits are there, and each commit is
+//! there completely or not at all.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::store::{Batch, Committer, EmbeddedStore, Key, Op, Store};
 
 const DIR: &str = "JOBTAP_STORE_CRASH_DIR";
 const FIRST: &str = "JOBTAP_STORE_CRASH_FIRST";
-/// Ends a child whose parent has gone.
+/// The time after which a child ends whose parent is gone.
 const AT_MOST: u64 = 1_000_000;
 
 /// One job per batch; its log gets a second record by the next batch but one.
@@ -33,7 +33,7 @@ fn ops(number: u64) -> Vec<Op> {
     ops
 }
 
-/// Not a test of its own: the process that gets killed.
+/// Not a test: the process that is killed.
 #[test]
 fn child() {
     let (Ok(dir), Ok(first)) = (std::env::var(DIR), std::env::var(FIRST)) else {
@@ -45,7 +45,7 @@ fn child() {
     let (tell, acked) = std::sync::mpsc::sync_channel(64);
     let report = std::thread::spawn(move || {
         for number in acked {
-            // Past the test harness, which would keep it back.
+            // Written directly, because the test harness would capture it.
             if writeln!(std::io::stdout(), "acked {number}").is_err() {
                 std::process::exit(1);
             }
@@ -76,7 +76,7 @@ fn start_child(dir: &Path, first: u64) -> (Child, BufReader<ChildStdout>) {
     (child, output)
 }
 
-/// Reads acknowledgements until there are `count`, kills the child, and reads what it had said.
+/// Reads acknowledgements until there are `count`, kills the child, and reads its remaining output.
 fn kill_after(count: usize, child: &mut Child, output: BufReader<ChildStdout>) -> Option<u64> {
     let mut last = None;
     let mut seen = 0;
@@ -99,7 +99,7 @@ fn kill_after(count: usize, child: &mut Child, output: BufReader<ChildStdout>) -
     last
 }
 
-/// Checks that jobs without a gap are there and gives the number of the next.
+/// Checks that there are jobs without gaps, and returns the number of the next.
 fn check(store: &dyn Store, acked: Option<u64>) -> u64 {
     let ids = store.job_ids().unwrap();
     let next = ids.len() as u64;

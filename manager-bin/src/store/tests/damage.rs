@@ -1,5 +1,5 @@
-//! Damaged files: a store opens with all that was acknowledged or says what is wrong; it never
-//! panics and never opens with less.
+//! Damaged files: a store opens with all acknowledged data or reports the damage; it never panics and
+//! never opens with less data.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,7 +27,7 @@ fn fill(dir: &Path) {
     }
 }
 
-/// Opens and reads everything; true when all is there.
+/// Opens the store and reads everything; returns whether all data is there.
 fn read_all(dir: &Path) -> Result<bool, StoreError> {
     let store = EmbeddedStore::open(dir)?;
     let mut next = 0;
@@ -67,7 +67,7 @@ pub(super) fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Nothing is required of what is damaged except honesty.
+/// A damaged store must open with all data or report an error.
 fn assert_honest(dir: &Path, what: &str) {
     match read_all(dir) {
         Ok(complete) => assert!(complete, "{what}: opened with less than was acknowledged"),
@@ -78,7 +78,7 @@ fn assert_honest(dir: &Path, what: &str) {
     }
 }
 
-/// What can happen to a file: nothing is left, its end is cut off, bytes are flipped or zeroed.
+/// The kinds of damage to a file: it is missing or empty, its end is cut off, bytes are flipped or zeroed.
 fn damages(whole: &[u8]) -> Vec<(String, Option<Vec<u8>>)> {
     let mut found = vec![("removed".to_owned(), None)];
     let length = whole.len();
@@ -86,7 +86,7 @@ fn damages(whole: &[u8]) -> Vec<(String, Option<Vec<u8>>)> {
         let cut = whole.get(..keep).unwrap_or_default().to_vec();
         found.push((format!("cut to {keep}"), Some(cut)));
     }
-    // A stride that is no multiple of any field's width.
+    // The stride is no multiple of the width of a field.
     for at in (0..length).step_by(length / 40 * 2 + 1) {
         let mut flipped = whole.to_vec();
         flipped[at] ^= 0x55;
@@ -103,7 +103,7 @@ fn damages(whole: &[u8]) -> Vec<(String, Option<Vec<u8>>)> {
 fn a_damaged_file_is_an_error_and_never_a_loss() {
     let good = tempfile::tempdir().unwrap();
     fill(good.path());
-    // A second opening cuts the zeros off the journal, which would take long to copy.
+    // A second opening cuts the zeros off the write-ahead log, which would take long to copy.
     assert!(read_all(good.path()).unwrap());
     for file in files(good.path()) {
         let name = file.strip_prefix(good.path()).unwrap().to_owned();
@@ -181,7 +181,7 @@ fn with_tables(dir: &Path) -> Vec<PathBuf> {
     let indexed = Key::instance(Key::INDEXED).unwrap();
     store.commit(vec![Op::Put { key: indexed, value: b"1".into() }]).unwrap();
     store.flush_to_table();
-    // What is in the journal alone is none of the tables' damage.
+    // Rows that are only in the write-ahead log are not affected by damaged tables.
     store
         .commit(vec![Op::Put { key: Key::instance("last").unwrap(), value: b"1".into() }])
         .unwrap();
@@ -205,11 +205,11 @@ fn all_keys(store: &EmbeddedStore) -> BTreeMap<Key, Vec<u8>> {
 fn flip(path: &Path, at: usize) {
     let mut bytes = fs::read(path).unwrap();
     bytes[at] ^= 0x10;
-    // As a failing disk: in the file that is there, whatever other names it has.
+    // Damages the file itself, as a failing disk does, and so all its hard links.
     fs::write(path, bytes).unwrap();
 }
 
-/// What one flipped bit of a table costs: a few jobs, which are named, and nothing else.
+/// One flipped bit of a table costs a few jobs, which are named, and no others.
 #[test]
 fn a_flipped_bit_of_a_table_is_found_and_repaired() {
     let good = tempfile::tempdir().unwrap();
@@ -236,7 +236,7 @@ fn a_flipped_bit_of_a_table_is_found_and_repaired() {
                     repairs += 1;
                     set_aside += repaired_well(dir.path(), &repaired.unwrap(), &before, &what);
                 }
-                // What finds rows, not rows: the engine can't open the table.
+                // A block that locates rows is damaged: the engine can't open the table.
                 Err(err) => {
                     assert!(matches!(err, StoreError::Corrupt { .. }), "{what}: {err}");
                     let mut files_after = files(dir.path());
@@ -250,7 +250,7 @@ fn a_flipped_bit_of_a_table_is_found_and_repaired() {
     assert!(set_aside > 20, "{set_aside}");
 }
 
-/// Gives how many keys of dropped jobs are set aside.
+/// Returns the number of keys of dropped jobs below `job-lost+found`.
 fn repaired_well(
     dir: &Path,
     repaired: &Repaired,
@@ -282,7 +282,7 @@ fn repaired_well(
         };
         let id = id.parse::<JobId>().unwrap().as_u64();
         assert!(dropped.contains(&id), "{what}: {key}");
-        // A summary comes from the index. Of a log some records may be lost.
+        // A summary comes from the index. Some records of a log may be lost.
         if name != "summary" {
             let old = &before[&Key::job(id, name).unwrap()];
             assert!(old.windows(value.len()).any(|part| part == value), "{what}: {key}");
@@ -295,7 +295,7 @@ fn repaired_well(
     set_aside
 }
 
-/// As an operator meets it: a read fails, the next start refuses, one that may repair goes on.
+/// A read fails, the next start refuses the store, and a start with `store.damage = "repair"` repairs it.
 #[test]
 fn damage_that_was_read_is_refused_at_the_next_start() {
     let dir = tempfile::tempdir().unwrap();
@@ -322,7 +322,7 @@ fn damage_that_was_read_is_refused_at_the_next_start() {
     assert_eq!(store.repaired(), None);
 }
 
-/// The engine ends its thread when it meets damage in a merge, and says nothing of it.
+/// The engine's thread ends when it meets damage in a merge, without reporting it.
 #[test]
 fn damage_that_a_merge_meets_is_named() {
     let dir = tempfile::tempdir().unwrap();
@@ -332,7 +332,7 @@ fn damage_that_a_merge_meets_is_named() {
     let deadline = Instant::now() + Duration::from_secs(60);
     let err = loop {
         assert!(Instant::now() < deadline, "no merge has met the damage");
-        // Rows all over the keyspace, so that the tables have to be merged.
+        // Rows across the whole keyspace, so that the tables have to be merged.
         let put = |id| Op::Put { key: Key::job(id, "x").unwrap(), value: b"x".into() };
         match store.commit(vec![put(0), put(JOBS / 2), put(JOBS)]) {
             Ok(()) => store.begin_table(),

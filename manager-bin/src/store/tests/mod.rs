@@ -1,5 +1,4 @@
-//! What holds across the parts of the store: random histories, killed managers, lost power,
-//! damaged files.
+//! Tests of the store as a whole: random histories, killed managers, power losses, damaged files.
 
 mod crash;
 mod damage;

@@ -1,4 +1,4 @@
-//! Random histories: after every commit and every restart, a store holds what a plain map holds.
+//! Random histories: after every commit and every restart, a store has the same content as a map.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use crate::store::memory::MemoryStore;
 use crate::store::{EmbeddedStore, Key, Op, Store, StoredEntry, StoredJob};
 
-/// Few jobs and names, so that histories meet themselves; ids at the edges of the byte order.
+/// Few jobs and names, so that operations often concern the same keys; ids at the edges of the byte order.
 const IDS: [u64; 5] = [0, 1, 0xff, 0x1_0000_0000, u64::MAX];
 const VALUES: [&str; 3] = ["jobspec", "R", "data.x"];
 const LOGS: [&str; 3] = ["eventlog", "guest.exec.eventlog", "data"];
@@ -124,7 +124,7 @@ impl Model {
     }
 }
 
-/// Around the rows of the index, which the embedded store keeps apart.
+/// Names around those of the index, whose rows the embedded store has in another keyspace.
 fn instance_values() -> Vec<Key> {
     let names = ["jobtap.indexed", "jobtap.job.01", "jobtap.job.ff", "jobtap.jobs", "zebra"];
     let mut keys: Vec<Key> = names.iter().map(|name| Key::instance(name).unwrap()).collect();
@@ -158,7 +158,7 @@ fn change() -> impl Strategy<Value = Change> {
     let bytes = || {
         prop_oneof![
             9 => proptest::collection::vec(any::<u8>(), 0..20),
-            // Long enough for the journal to compress it.
+            // Long enough for the write-ahead log to compress it.
             1 => (any::<u8>(), 4000..6000usize).prop_map(|(byte, len)| vec![byte; len]),
         ]
     };

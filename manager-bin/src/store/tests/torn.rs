@@ -1,5 +1,5 @@
-//! Journals as a power loss leaves them: the commit that was being written may be torn in any way,
-//! what was acknowledged is there, and nothing healthy is ever taken for torn.
+//! Write-ahead logs after a power loss: the commit that was being written may be torn in any way, all
+//! acknowledged commits are there, and no undamaged commit is taken for torn.
 
 use std::fs;
 use std::ops::{ControlFlow, Range};
@@ -20,12 +20,12 @@ type Lengths = Vec<usize>;
 enum Step {
     Commit(Lengths),
     Reopen,
-    /// What is in memory goes to a table.
+    /// The data in memory is written to a table.
     Flush,
-    /// The engine begins a journal and is killed before it has flushed what the last one holds.
+    /// The engine begins a write-ahead log and is killed before it has flushed the rows of the last one.
     Rotate,
-    /// A kill after so much of a commit has been written, to a journal that is created with zeros
-    /// or to one that grows.
+    /// The manager is killed after a part of a commit has been written, to a write-ahead log that is
+    /// created with zeros or to one that grows.
     Kill(Lengths, Index, bool),
 }
 
@@ -40,19 +40,19 @@ enum Damage {
 }
 
 impl Damage {
-    /// Changes what is in `journal` from `start` on.
-    fn strike(&self, journal: &mut Vec<u8>, start: usize) {
-        let length = journal.len();
+    /// Changes the bytes from `start` on.
+    fn strike(&self, log: &mut Vec<u8>, start: usize) {
+        let length = log.len();
         let place = |index: &Index| start + index.index(length - start);
         match self {
-            Self::Cut(at) => journal.truncate(place(at)),
+            Self::Cut(at) => log.truncate(place(at)),
             Self::ZerosFrom(at) => {
                 let at = place(at);
-                journal[at..].fill(0);
-                journal.resize(length + 3 * PAGE, 0);
+                log[at..].fill(0);
+                log.resize(length + 3 * PAGE, 0);
             }
             Self::ZeroPages(lost) => {
-                for (at, byte) in journal.iter_mut().enumerate().skip(start) {
+                for (at, byte) in log.iter_mut().enumerate().skip(start) {
                     if lost[at / PAGE % lost.len()] {
                         *byte = 0;
                     }
@@ -60,19 +60,19 @@ impl Damage {
             }
             Self::Garbage(at, garbage) => {
                 let at = place(at);
-                for (byte, new) in journal[at..].iter_mut().zip(garbage.iter().cycle().take(PAGE)) {
+                for (byte, new) in log[at..].iter_mut().zip(garbage.iter().cycle().take(PAGE)) {
                     *byte = *new;
                 }
             }
             Self::Flip(at, bit) => {
                 let at = place(at);
-                journal[at] ^= 1 << bit;
+                log[at] ^= 1 << bit;
             }
         }
     }
 }
 
-/// A store, and what it has to hold.
+/// A store, and its expected content.
 struct Fixture {
     dir: tempfile::TempDir,
     store: Option<EmbeddedStore>,
@@ -114,7 +114,7 @@ impl Fixture {
             Step::Rotate => {
                 self.close();
                 let active = active(self.dir.path());
-                // The engine never leaves an empty journal behind.
+                // The engine never leaves an empty write-ahead log behind.
                 if !read(&active).is_empty() {
                     let next = format!("{}.jnl", active.number() + 1);
                     fs::write(active.with_file_name(next), "").unwrap();
@@ -122,13 +122,13 @@ impl Fixture {
                 self.open();
             }
             Step::Kill(lengths, keep, zeros) => {
-                let (start, mut journal) = self.unacknowledged(lengths);
-                let keep = start + keep.index(journal.len() - start);
-                journal.truncate(keep);
+                let (start, mut log) = self.unacknowledged(lengths);
+                let keep = start + keep.index(log.len() - start);
+                log.truncate(keep);
                 if *zeros {
-                    journal.resize(keep + PAGE, 0);
+                    log.resize(keep + PAGE, 0);
                 }
-                fs::write(active(self.dir.path()), journal).unwrap();
+                fs::write(active(self.dir.path()), log).unwrap();
                 self.open();
             }
         }
@@ -140,8 +140,8 @@ impl Fixture {
         self.commits.push(lengths.to_vec());
     }
 
-    /// Writes a commit, but not that it was acknowledged. Gives where it begins in the journal, and
-    /// the journal.
+    /// Writes a commit, but not its acknowledgement. Returns its offset in the write-ahead log, and the
+    /// content of that log.
     fn unacknowledged(&mut self, lengths: &[usize]) -> (usize, Vec<u8>) {
         let acked = fs::read(self.dir.path().join("acked")).unwrap();
         let start = read(&active(self.dir.path())).len();
@@ -168,8 +168,8 @@ impl Numbered for PathBuf {
     }
 }
 
-/// The journals, oldest first.
-fn journals(dir: &Path) -> Vec<PathBuf> {
+/// The write-ahead logs, oldest first.
+fn logs(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir.join("db-2")).unwrap();
     let mut found: Vec<PathBuf> = entries
         .map(|entry| entry.unwrap().path())
@@ -180,13 +180,13 @@ fn journals(dir: &Path) -> Vec<PathBuf> {
 }
 
 fn active(dir: &Path) -> PathBuf {
-    journals(dir).pop().unwrap()
+    logs(dir).pop().unwrap()
 }
 
-/// A journal without the zeros that it was created with.
-fn read(journal: &Path) -> Vec<u8> {
-    let mut bytes = fs::read(journal).unwrap();
-    // In pieces, which is fast in builds for debugging too.
+/// A write-ahead log without the zeros that it was created with.
+fn read(log: &Path) -> Vec<u8> {
+    let mut bytes = fs::read(log).unwrap();
+    // In chunks, which is fast in debug builds too.
     while bytes.ends_with(&[0; PAGE]) {
         bytes.truncate(bytes.len() - PAGE);
     }
@@ -196,9 +196,9 @@ fn read(journal: &Path) -> Vec<u8> {
     bytes
 }
 
-/// Takes away the zeros that it was created with, which take long to copy.
-fn trim(journal: &Path) {
-    fs::write(journal, read(journal)).unwrap();
+/// Removes the zeros with which it was created, which would take long to copy.
+fn trim(log: &Path) {
+    fs::write(log, read(log)).unwrap();
 }
 
 fn kept(dir: &Path) -> Vec<PathBuf> {
@@ -214,7 +214,7 @@ fn record(number: usize, index: usize, length: usize) -> Vec<u8> {
         state ^= state << 17;
         state.to_le_bytes()
     };
-    // What is long enough for the journal to compress it shrinks in every other commit only.
+    // Every other commit has compressible values, since only long values are compressed.
     let mut record = match length >= PAGE && number.is_multiple_of(2) {
         true => (0..length / 8 + 1).flat_map(|_| next()).collect(),
         false => next().repeat(length / 8 + 1),
@@ -277,11 +277,11 @@ fn damage() -> impl Strategy<Value = Damage> {
     ]
 }
 
-/// Where the engine's number is in a commit: no checksum covers it.
+/// The place of the engine's number in a commit. No checksum covers it.
 const ENGINES_NUMBER: Range<usize> = 5..13;
 
-/// Whether nothing but the engine's number differs, which no power loss can bring about: what it
-/// takes is sectors.
+/// Whether only the engine's number differs, which no power loss can cause, since it affects whole
+/// sectors.
 fn is_misnumbered(torn: &[u8], whole: &[u8], start: usize) -> bool {
     let number = start + ENGINES_NUMBER.start..start + ENGINES_NUMBER.end;
     let same_elsewhere = torn.get(..number.start) == Some(&whole[..number.start])
@@ -292,14 +292,14 @@ fn is_misnumbered(torn: &[u8], whole: &[u8], start: usize) -> bool {
 /// Opens a store whose last commit was torn while it was written.
 fn open_torn(dir: &Path, start: usize, torn: &[u8], commits: &[Lengths]) {
     let (all, acknowledged) = (commits, &commits[..commits.len() - 1]);
-    let journal = active(dir);
+    let log = active(dir);
     let store = EmbeddedStore::open(dir).unwrap();
     let whole = store.job_ids().unwrap().len() == all.len();
     let present = if whole { all } else { acknowledged };
     check(&store, present);
     if let Some(cut) = store.cut() {
         assert!(!whole);
-        assert_eq!((&cut.file, cut.offset), (&journal, start as u64));
+        assert_eq!((&cut.file, cut.offset), (&log, start as u64));
         let bytes = fs::read(&cut.kept).unwrap();
         assert_eq!(bytes.len() as u64, cut.size);
         assert_eq!(bytes, torn[start..start + bytes.len()]);
@@ -347,16 +347,16 @@ proptest! {
         damages in proptest::collection::vec(damage(), 6),
     ) {
         let mut fixture = Fixture::new(&steps);
-        let (start, journal) = fixture.unacknowledged(&last);
+        let (start, log) = fixture.unacknowledged(&last);
         fixture.commits.push(last);
         trim(&active(fixture.dir.path()));
         for damage in damages {
             let dir = tempfile::tempdir().unwrap();
             copy(fixture.dir.path(), dir.path());
-            let mut torn = journal.clone();
+            let mut torn = log.clone();
             damage.strike(&mut torn, start);
             fs::write(active(dir.path()), &torn).unwrap();
-            if is_misnumbered(&torn, &journal, start) {
+            if is_misnumbered(&torn, &log, start) {
                 refused_or_whole(dir.path(), &active(dir.path()), &fixture.commits);
                 continue;
             }
@@ -365,7 +365,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_damaged_and_acknowledged_is_refused_with_its_place(
+    fn damaged_acknowledged_data_is_refused_with_its_place(
         steps in steps(),
         last in lengths(),
         strikes in proptest::collection::vec((any::<Index>(), damage(), any::<bool>()), 6),
@@ -378,29 +378,29 @@ proptest! {
         for (which, damage, stale) in strikes {
             let dir = tempfile::tempdir().unwrap();
             copy(fixture.dir.path(), dir.path());
-            let journals = journals(dir.path());
-            let which = which.index(journals.len());
-            let whole = read(&journals[which]);
+            let logs = logs(dir.path());
+            let which = which.index(logs.len());
+            let whole = read(&logs[which]);
             let mut struck = whole.clone();
             if whole.is_empty() {
                 continue;
             }
             damage.strike(&mut struck, 0);
             if stale {
-                // A power loss takes back the number of acknowledged commits, but not a commit.
+                // A power loss may reset the number of acknowledged commits, but loses no commit.
                 fs::write(dir.path().join("acked"), format!("{:020}\n", 0)).unwrap();
-                if which + 1 == journals.len() {
+                if which + 1 == logs.len() {
                     struck.resize(start, 0);
                     struck.extend(&whole[start..]);
                 }
             }
-            fs::write(&journals[which], &struck).unwrap();
-            refused_or_whole(dir.path(), &journals[which], &fixture.commits);
+            fs::write(&logs[which], &struck).unwrap();
+            refused_or_whole(dir.path(), &logs[which], &fixture.commits);
         }
     }
 }
 
-/// No checksum covers it, so that only the numbers before and behind it tell.
+/// No checksum covers the number, so only the numbers before and after it show the damage.
 #[test]
 fn a_flipped_bit_of_the_engines_number_loses_nothing() {
     let filled = [Step::Commit(vec![9]), Step::Flush, Step::Rotate];
@@ -426,21 +426,21 @@ fn a_flipped_bit_of_the_engines_number_loses_nothing() {
     }
 }
 
-/// A store with all commits, or an error that names the place.
-fn refused_or_whole(dir: &Path, journal: &Path, commits: &[Lengths]) {
-    let before = read(journal);
+/// Checks that the store opens with all commits, or with an error that names the place.
+fn refused_or_whole(dir: &Path, log: &Path, commits: &[Lengths]) {
+    let before = read(log);
     match EmbeddedStore::open(dir) {
         Ok(store) => check(&store, commits),
         Err(err @ StoreError::Corrupt { .. }) => {
             let text = err.to_string();
-            // A batch's number that no checksum covers is found wrong only by the batch behind it,
-            // which may be in a later journal.
-            let here_or_later = journals(dir).into_iter().skip_while(|other| other != journal);
+            // A wrong number of a batch, which no checksum covers, is detected only at the batch after it,
+            // which may be in a later write-ahead log.
+            let here_or_later = logs(dir).into_iter().skip_while(|other| other != log);
             let mut places = here_or_later.map(|path| format!("{} at offset ", path.display()));
             assert!(before.is_empty() || places.any(|place| text.contains(&place)), "{text}");
-            assert!(read(journal) == before || !kept(dir).is_empty(), "what is refused stays");
+            assert!(read(log) == before || !kept(dir).is_empty(), "what is refused stays");
         }
-        // Cut where a commit ended: there is nothing to point at.
+        // Cut at the end of a commit: there is no damaged place.
         Err(StoreError::Lost { .. }) => {}
         Err(err) => panic!("{err}"),
     }

@@ -1,5 +1,5 @@
-//! A disk that can't be synced: a commit is acknowledged only when the sync that makes it durable has
-//! succeeded, which a test sees where syncs fail.
+//! A disk whose syncs fail: a commit is acknowledged only when the sync that makes it durable has
+//! succeeded.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,14 +11,14 @@ use crate::store::{EmbeddedStore, Key, Op, Store};
 
 const DIR: &str = "JOBTAP_STORE_UNSYNCED_DIR";
 const EIO: u32 = 5;
-/// `fsync`. The store may use none that makes less durable, such as `fdatasync`.
+/// `fsync`. The store must not use a weaker call, such as `fdatasync`.
 const FSYNC: i64 = if cfg!(target_arch = "x86_64") { 74 } else { 82 };
 
 fn put(value: &str) -> Vec<Op> {
     vec![Op::Put { key: Key::checkpoint(), value: value.into() }]
 }
 
-/// Lets every `fsync` of this process fail from now on, for good; false where the system can't.
+/// Makes every `fsync` of this process fail from now on; returns `false` if the system can't do that.
 fn fail_syncs() -> bool {
     let Ok(arch) = std::env::consts::ARCH.try_into() else { return false };
     let filter = SeccompFilter::new(
@@ -31,7 +31,7 @@ fn fail_syncs() -> bool {
     apply_filter_all_threads(&program).is_ok()
 }
 
-/// Not a test of its own: the process whose syncs fail.
+/// Not a test: the process whose syncs fail.
 #[test]
 fn child() {
     let Ok(dir) = std::env::var(DIR) else { return };
@@ -53,7 +53,7 @@ fn child() {
 }
 
 #[test]
-fn what_could_not_be_synced_is_not_acknowledged() {
+fn a_commit_that_cannot_be_synced_is_not_acknowledged() {
     let dir = tempfile::tempdir().unwrap();
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "store::tests::unsynced::child", "--nocapture"])

@@ -1,10 +1,10 @@
 //! The claims on disk: a file in the state directory with the ids of all jobs that a shepherd began
-//! to start and whose end the manager has not acknowledged.
+//! to launch and whose end the manager has not acknowledged.
 //!
 //! A line is a checksum and the ids of one group, in hexadecimal; the first line names the format.
 //! Each line is synced before the next one is written, so that a crash can only tear the last line,
-//! and no job of a torn line was started. Damage anywhere else may hide a job that did run: such a
-//! file is refused as a whole, since nobody can tell which job that is.
+//! and no job of a torn line was started. Damage anywhere else may hide a job that did run. Such a
+//! file is refused as a whole, since there is no way to find out which job that is.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -23,24 +23,24 @@ use crate::open_files::OpenFiles;
 /// Name of the file in the state directory.
 const NAME: &str = "shepherd.claims";
 
-/// Name of the file that replaces it, while that is being written.
+/// Name of the file that will replace it, while that is being written.
 const NEXT: &str = "shepherd.claims.next";
 
-/// The first line, behind its checksum.
+/// The first line, after its checksum.
 const FORMAT: &str = "jobtap claims 1";
 
-/// A file that has grown to so many bytes is written anew without the jobs that are over, provided
-/// that this leaves at most a quarter of it.
+/// A file larger than this many bytes is rewritten without the dropped claims, provided that this leaves
+/// at most a quarter of it.
 const COMPACT_ABOVE: u64 = 64 * 1024;
 
-/// The file, and what it says.
+/// The file, and the claims in force.
 #[derive(Debug)]
 pub(super) struct ClaimLog {
     dir: OwnedFd,
     path: PathBuf,
     claimed: BTreeSet<JobId>,
-    /// For appending; `None` when the next claim has to write the file anew: at first, and after a
-    /// failure, which leaves it unknown what is on the disk.
+    /// The file, open for appending; `None` if the next claim has to rewrite it: at first, and after an
+    /// error, which leaves the content on disk unknown.
     file: Option<File>,
     written: u64,
 }
@@ -49,12 +49,12 @@ impl ClaimLog {
     /// Reads the claims in `state_dir`. Nothing is written before the first claim.
     ///
     /// # Errors
-    /// The directory or the file can't be read, or the file is damaged; the text names it.
+    /// Fails if the directory or the file can't be read, or the file is damaged; the message names it.
     pub(super) fn open(state_dir: &Path) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         let dir = openat(CWD, state_dir, flags, Mode::empty())?;
         let path = state_dir.join(NAME);
-        // Not to wait where a FIFO is in its place.
+        // NONBLOCK, so that a FIFO in its place does not block the start.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let claimed = match openat(&dir, NAME, flags, Mode::empty()) {
             Ok(file) => {
@@ -74,17 +74,20 @@ impl ClaimLog {
         &self.claimed
     }
 
-    /// Where the claims are.
+    /// The path of the file.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Claims jobs. On return the claims outlive a crash of the machine.
+    /// Claims jobs. On return the claims are durable.
     ///
     /// # Errors
-    /// Nothing is claimed; at most the file says otherwise.
+    /// Fails if the file can't be written or synced. None of the jobs is claimed then, although the file
+    /// may contain them; the next claim rewrites it.
     pub(super) fn claim(&mut self, ids: &[JobId]) -> io::Result<()> {
         let line = line(&hexadecimal(ids));
+        // The file is put back only after a successful sync: after a failed one the kernel may have
+        // dropped the dirty pages, and a later sync that succeeds would prove nothing.
         let outcome = match self.file.take_if(|_| !is_outgrown(self.written, self.claimed.len())) {
             Some(mut file) => file.write_all(&line).and_then(|()| {
                 file.sync_data()?;
@@ -100,21 +103,20 @@ impl ClaimLog {
         outcome
     }
 
-    /// Drops the claim of a job whose end is on record. The file may say so much later, or never:
-    /// no manager asks for such a job again.
+    /// Drops the claim of a job whose end is durable. The file is updated with the next rewrite, which
+    /// may be much later: no manager requests such a job again.
     pub(super) fn forget(&mut self, id: JobId) {
         self.claimed.remove(&id);
     }
 
-    /// Writes a new file with the claims in force and those of `more`, and puts it in the place of
-    /// the old one.
+    /// Writes a new file with the claims in force and those of `more`, and replaces the old one by it.
     fn rewrite(&mut self, more: &[JobId]) -> io::Result<()> {
         self.file = None;
         let mut text = line(FORMAT);
         let claimed: Vec<JobId> = self.claimed.iter().chain(more).copied().collect();
         text.extend(line(&hexadecimal(&claimed)));
         match unlinkat(&self.dir, NEXT, AtFlags::empty()) {
-            // A shepherd was killed while it wrote it.
+            // Left by a shepherd that was killed while it wrote the file.
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno.into()),
         }
@@ -123,6 +125,8 @@ impl ClaimLog {
         let file = openat(&self.dir, NEXT, flags, Mode::RUSR | Mode::WUSR)?;
         let mut file = File::from(OpenFiles::of_this_process().apart(file));
         file.write_all(&text)?;
+        // The content must be durable before the name refers to it, and the name before a job is
+        // started: so the file is synced before the rename, and the directory after it.
         file.sync_all()?;
         renameat(&self.dir, NEXT, &self.dir, NAME)?;
         rustix::fs::fsync(&self.dir)?;
@@ -132,7 +136,7 @@ impl ClaimLog {
     }
 }
 
-/// Whether a file of so many bytes is to be written anew for so many claims in force.
+/// Whether a file of `written` bytes with `claimed` claims in force is to be rewritten.
 fn is_outgrown(written: u64, claimed: usize) -> bool {
     /// Digits of an id and a blank.
     const LONGEST: u64 = 17;
@@ -153,7 +157,7 @@ fn line(text: &str) -> Vec<u8> {
     format!("{:016x} {text}\n", xxh3_64(text.as_bytes())).into_bytes()
 }
 
-/// The ids in a file, or the number of the line that is damaged.
+/// Reads the ids in a file. The error is the number of the damaged line.
 fn read(text: &[u8]) -> Result<BTreeSet<JobId>, usize> {
     let mut claimed = BTreeSet::new();
     let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
@@ -173,14 +177,14 @@ fn read(text: &[u8]) -> Result<BTreeSet<JobId>, usize> {
     if lines.is_empty() { Err(1) } else { Ok(claimed) }
 }
 
-/// What a line says if its checksum is right. It may lack its end.
+/// The content of a line, if its checksum is right. The newline may be missing.
 fn content(line: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(line).ok()?;
     let (sum, text) = text.strip_suffix('\n').unwrap_or(text).split_once(' ')?;
     (u64::from_str_radix(sum, 16) == Ok(xxh3_64(text.as_bytes()))).then_some(text)
 }
 
-/// Whether a line was written in part: its end is missing, or a block of it, which reads as zeros.
+/// Whether a line was written in part: its end is missing, or a block that was not written reads as zeros.
 fn is_torn(line: &[u8]) -> bool {
     line.last() != Some(&b'\n') || line.contains(&0)
 }
@@ -228,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_are_there_when_the_log_is_opened_again() {
+    fn claims_survive_reopening_the_log() {
         let dir = two_groups();
         assert_eq!(claimed(&dir), [1, 2, 0xabc, u64::MAX]);
         let mut log = ClaimLog::open(dir.path()).unwrap();
@@ -258,16 +262,16 @@ mod tests {
         assert!(claimed(&dir).contains(&7), "a job that runs stays claimed");
     }
 
-    /// Writing it anew takes one more sync, that of the directory.
+    /// A rewrite takes one more sync, that of the directory.
     #[test]
-    fn a_small_file_or_one_of_claims_in_force_is_not_written_anew() {
+    fn a_small_file_or_one_of_claims_in_force_is_not_rewritten() {
         assert!(!is_outgrown(COMPACT_ABOVE, 0));
         assert!(is_outgrown(COMPACT_ABOVE + 1, 0));
         assert!(!is_outgrown(COMPACT_ABOVE + 1, 10_000));
     }
 
     #[test]
-    fn a_torn_last_line_is_ignored_and_never_prolonged() {
+    fn a_torn_last_line_is_ignored_and_never_appended_to() {
         let whole = fs::read(file_of(&two_groups())).unwrap();
         let last = whole[..whole.len() - 1].iter().rposition(|byte| *byte == b'\n').unwrap() + 1;
         let mut cases: Vec<Vec<u8>> =
@@ -308,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_not_claimed_and_may_be_tried_again() {
+    fn a_claim_that_cannot_be_written_fails_and_can_be_retried() {
         let dir = tempfile::tempdir().unwrap();
         let mut log = ClaimLog::open(dir.path()).unwrap();
         fs::create_dir(dir.path().join(NEXT)).unwrap();
@@ -316,11 +320,11 @@ mod tests {
         assert!(log.claimed().is_empty());
         fs::remove_dir(dir.path().join(NEXT)).unwrap();
         log.claim(&ids([2])).unwrap();
-        // As on a full disk: what is on it after a failure is unknown, so the file is written anew.
+        // As on a full disk: the content after an error is unknown, so the file is rewritten.
         log.file = Some(File::options().write(true).open("/dev/full").unwrap());
         log.claim(&ids([3])).unwrap_err();
         log.claim(&ids([4])).unwrap();
-        // It takes everything, and can't be synced.
+        // /dev/null accepts writes but can't be synced.
         log.file = Some(File::options().write(true).open("/dev/null").unwrap());
         log.claim(&ids([5])).unwrap_err();
         log.claim(&ids([6])).unwrap();

@@ -1,12 +1,13 @@
-//! At most once: before the first process of a job is started the job is claimed, durably.
+//! Claims make sure that a job starts at most once: before its first task is started, the shepherd
+//! durably records that it starts the job.
 //!
-//! A shepherd that is killed together with its manager takes the knowledge with it that a job was
-//! started: what the manager had heard of that may not be on record yet. The next shepherd reads the
-//! claims, and a job in them that it doesn't hold is lost; it is never started again.
+//! If the shepherd and its manager are killed together, it may be recorded nowhere else that a job was
+//! started: the manager may not have committed the start yet. The next shepherd reads the claims. A
+//! claimed job that it doesn't hold is lost and is never started again.
 //!
-//! Claims are written by a thread of their own, because a sync may take long and the shepherd has
-//! processes to reap and to signal meanwhile. What comes while one group is written is the next
-//! group, so that many starts share one sync.
+//! A thread of its own writes the claims, because a sync may take long and the shepherd has to reap and
+//! signal processes meanwhile. Claims that are requested while one group is written form the next
+//! group, so that many launches share one sync.
 
 mod log;
 
@@ -20,10 +21,10 @@ use self::log::ClaimLog;
 use super::taskio::plain;
 use jobtap_core::job::JobId;
 
-/// Jobs that are claimed with one sync at most: it bounds a line of the file.
+/// The most jobs that are claimed with one sync; it bounds the length of a line of the file.
 const GROUP: usize = 1024;
 
-/// What became of claims: the jobs, or why they can't be claimed, for their users.
+/// The result of a group of claims. The error is for the users of the jobs.
 pub(super) struct Claimed {
     pub(super) ids: Vec<JobId>,
     pub(super) outcome: Result<(), String>,
@@ -36,52 +37,53 @@ enum Request {
 
 /// The claims of this shepherd and of those before it.
 pub(super) struct Claims {
-    /// Jobs of an earlier shepherd, which is gone.
+    /// Jobs that earlier shepherds claimed.
     earlier: BTreeSet<JobId>,
     requests: Sender<Request>,
 }
 
 impl Claims {
-    /// Reads the claims in `state_dir`. `tell` is called on the thread that writes them.
+    /// Reads the claims in `state_dir`. `report` is called on the thread that writes them.
     ///
     /// # Errors
-    /// The file is damaged or can't be read, or there is no thread to be had.
+    /// Fails if the file is damaged or can't be read, or the thread can't be started.
     pub(super) fn start(
         state_dir: &Path,
-        tell: impl Fn(Claimed) + Send + 'static,
+        report: impl Fn(Claimed) + Send + 'static,
     ) -> io::Result<Self> {
         let log = ClaimLog::open(state_dir)?;
         let earlier = log.claimed().clone();
         let (requests, receiver) = channel();
-        Builder::new().name("claims".to_owned()).spawn(move || serve(log, &receiver, tell))?;
+        Builder::new().name("claims".to_owned()).spawn(move || serve(log, &receiver, report))?;
         Ok(Self { earlier, requests })
     }
 
-    /// Asks for the claim of a job; [`Claimed`] tells. The error is for the user.
+    /// Requests the claim of a job; [`Claimed`] reports the result. The error is for the user.
     pub(super) fn claim(&self, id: JobId) -> Result<(), String> {
-        let asked = self.requests.send(Request::Claim(id));
-        asked.map_err(|_| "cannot claim the job: the shepherd's claims have failed".to_owned())
+        let sent = self.requests.send(Request::Claim(id));
+        sent.map_err(|_| "cannot claim the job: the shepherd's claims have failed".to_owned())
     }
 
-    /// Whether an earlier shepherd has begun to start the job.
+    /// Whether an earlier shepherd has claimed the job.
     pub(super) fn is_earlier(&self, id: JobId) -> bool {
         self.earlier.contains(&id)
     }
 
-    /// The jobs that an earlier shepherd has begun to start.
+    /// The jobs that earlier shepherds have claimed.
     pub(super) fn earlier(&self) -> impl Iterator<Item = JobId> {
         self.earlier.iter().copied()
     }
 
-    /// The end of the job is on durable record: no manager will ask for its start again.
+    /// Drops the claim of a job whose end is durable: no manager will request its start again.
     pub(super) fn forget(&mut self, id: JobId) {
         self.earlier.remove(&id);
-        // Without the thread no job is started any more, and the claim does no harm.
+        // Fails only if the thread has ended. Then no job is claimed or started any more, and the claim
+        // that stays does no harm.
         let _ = self.requests.send(Request::Forget(id));
     }
 }
 
-fn serve(mut log: ClaimLog, requests: &Receiver<Request>, tell: impl Fn(Claimed)) {
+fn serve(mut log: ClaimLog, requests: &Receiver<Request>, report: impl Fn(Claimed)) {
     let mut group = Vec::new();
     while let Ok(first) = requests.recv() {
         let mut next = Some(first);
@@ -89,19 +91,20 @@ fn serve(mut log: ClaimLog, requests: &Receiver<Request>, tell: impl Fn(Claimed)
             match request {
                 Request::Claim(id) => group.push(id),
                 Request::Forget(id) => {
+                    // In order: the claim must not be written after it was dropped.
                     if group.contains(&id) {
-                        write(&mut log, &mut group, &tell);
+                        write(&mut log, &mut group, &report);
                     }
                     log.forget(id);
                 }
             }
             next = if group.len() < GROUP { requests.try_recv().ok() } else { None };
         }
-        write(&mut log, &mut group, &tell);
+        write(&mut log, &mut group, &report);
     }
 }
 
-fn write(log: &mut ClaimLog, group: &mut Vec<JobId>, tell: &impl Fn(Claimed)) {
+fn write(log: &mut ClaimLog, group: &mut Vec<JobId>, report: &impl Fn(Claimed)) {
     if group.is_empty() {
         return;
     }
@@ -110,7 +113,7 @@ fn write(log: &mut ClaimLog, group: &mut Vec<JobId>, tell: &impl Fn(Claimed)) {
         let path = log.path().display();
         format!("nothing was started: cannot note in {path} that the job starts: {}", plain(&error))
     });
-    tell(Claimed { ids, outcome });
+    report(Claimed { ids, outcome });
 }
 
 #[cfg(test)]
@@ -119,43 +122,43 @@ mod tests {
 
     use super::*;
 
-    fn next(told: &Receiver<Claimed>) -> Claimed {
-        told.recv_timeout(Duration::from_secs(30)).unwrap()
+    fn next(results: &Receiver<Claimed>) -> Claimed {
+        results.recv_timeout(Duration::from_secs(30)).unwrap()
     }
 
     #[test]
     fn jobs_are_claimed_until_their_end_is_acknowledged() {
         let dir = tempfile::tempdir().unwrap();
-        let (sender, told) = channel();
-        let tell = move |claimed| drop(sender.send(claimed));
-        let mut claims = Claims::start(dir.path(), tell.clone()).unwrap();
+        let (sender, results) = channel();
+        let report = move |claimed| drop(sender.send(claimed));
+        let mut claims = Claims::start(dir.path(), report.clone()).unwrap();
         let mut left = BTreeSet::from_iter((1..=9).map(JobId::new));
         left.iter().for_each(|id| claims.claim(*id).unwrap());
         claims.forget(JobId::new(5));
         while !left.is_empty() {
-            let Claimed { ids, outcome } = next(&told);
+            let Claimed { ids, outcome } = next(&results);
             outcome.unwrap();
             assert!(ids.iter().all(|id| left.remove(id)), "{ids:?}");
         }
         assert!(claims.earlier().next().is_none());
-        let later = Claims::start(dir.path(), tell).unwrap();
+        let later = Claims::start(dir.path(), report).unwrap();
         assert!(
             later.is_earlier(JobId::new(4)) && later.is_earlier(JobId::new(5)),
             "the file lags behind, safely"
         );
         // The next group shows that the one before is done.
         claims.claim(JobId::new(10)).unwrap();
-        assert_eq!(next(&told).ids, [JobId::new(10)]);
+        assert_eq!(next(&results).ids, [JobId::new(10)]);
     }
 
     #[test]
-    fn a_claim_that_cannot_be_written_is_told_in_words() {
+    fn a_claim_that_cannot_be_written_is_an_error_for_the_user() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("shepherd.claims.next")).unwrap();
-        let (sender, told) = channel();
+        let (sender, results) = channel();
         let claims = Claims::start(dir.path(), move |claimed| drop(sender.send(claimed))).unwrap();
         claims.claim(JobId::new(3)).unwrap();
-        let Claimed { ids, outcome } = next(&told);
+        let Claimed { ids, outcome } = next(&results);
         let note = outcome.unwrap_err();
         assert_eq!(ids, [JobId::new(3)]);
         assert!(note.starts_with("nothing was started: cannot note in /"), "{note}");

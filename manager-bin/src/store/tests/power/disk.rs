@@ -1,9 +1,8 @@
-//! A model of a disk under a file system: what is there now, and what of it outlives a power loss.
+//! A model of a disk with a file system: its current content, and the content after a power loss.
 //!
-//! It is stricter than the file systems that managers run on. Until a file is synced, each sector
-//! written to it may or may not be there, and its length may be any that it had. Until a directory is
-//! synced, it has the first few of the changes of its entries, or none; syncing a file says nothing
-//! about the entry that leads to it.
+//! It guarantees less than the file systems that managers run on. Until a file is synced, each sector written
+//! to it may or may not be there, and its length may be any that it had. Until a directory is synced, it has
+//! the first few of the changes of its entries, or none; syncing a file does not sync its directory entry.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -12,7 +11,7 @@ use std::path::{Component, Path};
 
 const SECTOR: u64 = 512;
 
-/// Numbers that look random and are the same for the same seed.
+/// Pseudo-random numbers, which are the same for the same seed.
 pub(super) struct Random(u64);
 
 impl Random {
@@ -38,7 +37,7 @@ impl Random {
     }
 }
 
-/// Content of a file; what was never written is zeros and takes no memory.
+/// The content of a file. Ranges that were never written read as zeros and take no memory.
 #[derive(Clone, Default)]
 struct Content {
     sectors: BTreeMap<u64, [u8; SECTOR as usize]>,
@@ -130,7 +129,7 @@ pub(super) enum Node {
     Dir(usize),
 }
 
-/// How much of a node was there when it began to be synced.
+/// The state of a node when a sync of it began.
 #[derive(Clone, Copy)]
 pub(super) struct SyncMark(Node, usize);
 
@@ -145,7 +144,7 @@ pub(super) struct Disk {
 pub(super) const ROOT: Node = Node::Dir(0);
 
 impl Disk {
-    /// A disk with everything that is in `dir`, durably.
+    /// A disk with the durable content of `dir`.
     pub(super) fn load(dir: &Path) -> Self {
         let mut disk = Self { files: Vec::new(), dirs: vec![DirNode::default()] };
         disk.load_into(dir, 0);
@@ -180,7 +179,7 @@ impl Disk {
         }
     }
 
-    /// What is at `path` below `from`.
+    /// The node at `path` below `from`.
     pub(super) fn find(&self, from: Node, path: &Path) -> Option<Node> {
         path.components().try_fold(from, |at, component| match (at, component) {
             (Node::Dir(_), Component::CurDir) => Some(at),
@@ -264,7 +263,7 @@ impl Disk {
         file.pending.push(Change::Length(length));
     }
 
-    /// To be called when a sync begins: what comes later may miss it.
+    /// To be called when a sync begins: later changes may not be synced by it.
     pub(super) fn sync_begins(&self, node: Node) -> SyncMark {
         let reached = match node {
             Node::File(index) => self.files[index].before + self.files[index].pending.len(),
@@ -273,7 +272,7 @@ impl Disk {
         SyncMark(node, reached)
     }
 
-    /// To be called when that sync has ended well.
+    /// To be called when that sync has succeeded.
     pub(super) fn sync_ends(&mut self, SyncMark(node, reached): SyncMark) {
         match node {
             Node::File(index) => {
@@ -300,7 +299,7 @@ impl Disk {
         }
     }
 
-    /// Writes to the empty directory `to` what may be left after a power loss now.
+    /// Writes to the empty directory `to` one possible content after a power loss now.
     pub(super) fn lose_power(&self, to: &Path, random: &mut Random) {
         self.save(0, to, random);
     }

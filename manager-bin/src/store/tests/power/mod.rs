@@ -1,6 +1,6 @@
-//! Lost power: a store's file operations are recorded, played back on a model of a disk that forgets
-//! what was not synced, and cut off at random moments. What is left must open with everything that
-//! was acknowledged, and each commit as a whole or not at all.
+//! Power losses: a store's file operations are recorded, replayed on a model of a disk that loses data
+//! that was not synced, and cut off at random moments. The remaining store must open with all acknowledged
+//! commits, and with each commit completely or not at all.
 //!
 //! `JOBTAP_POWER_LOSSES=1000 cargo test -p jobtap-manager --lib power` for more than a few of them.
 
@@ -21,17 +21,17 @@ use crate::store::{Batch, Committer, EmbeddedStore, Key, Op, Store};
 const DIR: &str = "JOBTAP_STORE_POWER_DIR";
 const LOSSES: &str = "JOBTAP_POWER_LOSSES";
 const FEW_LOSSES: usize = 60;
-/// Recorded one after the other, each on what a power loss left of the one before.
+/// The number of recorded runs. Each starts with the content that a power loss left of the one before.
 const RUNS: usize = 3;
 const COMMITS: u64 = 240;
-/// So often a table is written, and the store closed and opened again.
+/// The interval, in commits, at which a table is written, and the store closed and opened again.
 const FLUSH_EVERY: u64 = 12;
 const REOPEN_EVERY: u64 = 70;
-/// Jobs are removed when they are so old.
+/// The age, in commits, at which jobs are removed.
 const KEPT_JOBS: u64 = 100;
 
-/// What a commit changes: a new job, the end of an older one, an old one's removal, and a value that
-/// says which commit was the last.
+/// The changes of a commit: a new job, the end of an older one, the removal of an old one, and a value with
+/// the number of the last commit.
 fn ops(number: u64) -> Vec<Op> {
     let mut ops = vec![
         Op::Put { key: Key::jobspec(number), value: format!("{number};").repeat(50).into() },
@@ -52,7 +52,7 @@ fn ops(number: u64) -> Vec<Op> {
     ops
 }
 
-/// What the jobs' keys hold after commits 0 to `last`.
+/// The content of the jobs' keys after commits 0 to `last`.
 fn expected(last: Option<u64>) -> BTreeMap<u64, (String, String)> {
     let jobs = last.map_or(0..0, |last| last.saturating_sub(KEPT_JOBS - 1)..last + 1);
     let job = |id: u64| {
@@ -70,7 +70,7 @@ fn last_commit(store: &dyn Store) -> Option<u64> {
     Some(String::from_utf8(value).unwrap().parse().unwrap())
 }
 
-/// Not a test of its own: the process that is recorded.
+/// Not a test: the process that is recorded.
 #[test]
 fn child() {
     let Ok(dir) = std::env::var(DIR) else { return };
@@ -83,7 +83,7 @@ fn child() {
         let committer = Committer::start(for_commits, |err| panic!("{err}")).unwrap();
         for number in numbers.by_ref().take(REOPEN_EVERY as usize) {
             let (tell, acked) = mpsc::channel();
-            // Past the test harness, which would keep it back, and as one call.
+            // Written directly, because the test harness would capture it, and with one call.
             let then = move || {
                 let line = format!("acked {number}\n");
                 std::io::stdout().write_all(line.as_bytes()).unwrap();
@@ -93,7 +93,7 @@ fn child() {
             if number % FLUSH_EVERY == 0 {
                 store.flush_to_table();
             } else if number % 3 == 0 {
-                // Else all would be few and large commits.
+                // Otherwise there would be few and large commits.
                 acked.recv().unwrap();
             }
         }
@@ -104,18 +104,18 @@ fn child() {
     }
 }
 
-/// Has the engine begin a journal at its next opening, as it does itself every 64 MB.
+/// Makes the engine begin a write-ahead log at its next opening, as it does itself every 64 MB.
 fn begin_journal(dir: &Path) {
     let db = dir.join("db-2");
     let names = fs::read_dir(&db).unwrap().map(|entry| entry.unwrap().file_name());
     let numbers = names.filter_map(|name| name.to_str()?.strip_suffix(".jnl")?.parse::<u64>().ok());
     let next = numbers.max().unwrap() + 1;
-    let journal = fs::File::create(db.join(format!("{next}.jnl"))).unwrap();
-    journal.sync_all().unwrap();
+    let log = fs::File::create(db.join(format!("{next}.jnl"))).unwrap();
+    log.sync_all().unwrap();
     fs::File::open(db).unwrap().sync_all().unwrap();
 }
 
-/// Runs the child in `dir` and records what it does.
+/// Runs the child in `dir` and records its file operations.
 fn record(dir: &Path, trace: &Path) {
     let output = strace::command(trace)
         .arg(std::env::current_exe().unwrap())
@@ -126,7 +126,7 @@ fn record(dir: &Path, trace: &Path) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Opens what a power loss left and gives the last commit that is there.
+/// Opens the store that a power loss left and returns the last commit in it.
 fn check(dir: &Path, acked: Option<u64>, what: &str) -> Option<u64> {
     let store = EmbeddedStore::open(dir).unwrap_or_else(|err| panic!("{what}: {err}"));
     let last = last_commit(&store);
@@ -156,7 +156,7 @@ fn a_power_loss_takes_nothing_that_was_acknowledged() {
     let losses = std::env::var(LOSSES).map_or(FEW_LOSSES, |text| text.parse().unwrap());
     let place = tempfile::tempdir().unwrap();
     let mut random = Random::new(losses as u64);
-    // Where the next run begins: a store that isn't there yet, then what a power loss left.
+    // The start of the next run: no store at first, then the content that a power loss left.
     let mut start = place.path().join("start");
     fs::create_dir(&start).unwrap();
     let mut acked = None;
@@ -194,7 +194,7 @@ fn a_power_loss_takes_nothing_that_was_acknowledged() {
     }
 }
 
-/// The last commit that a store has, looked up in a copy.
+/// The last commit in a store, read from a copy.
 fn reached(dir: &Path) -> Option<u64> {
     let copy = tempfile::tempdir().unwrap();
     super::damage::copy(dir, copy.path());

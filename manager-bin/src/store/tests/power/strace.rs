@@ -1,4 +1,4 @@
-//! What a process did to the files below one directory, recorded with strace and played back on a
+//! Records the file operations of a process below one directory with strace, and replays them on a
 //! [`Disk`].
 
 use std::collections::HashMap;
@@ -8,12 +8,12 @@ use std::process::Command;
 
 use super::disk::{Disk, Node, ROOT, SyncMark};
 
-/// Everything that changes files, and what is needed to know which file a descriptor is.
+/// The system calls that change files, and those that show which file a descriptor refers to.
 const CALLS: &str = "open,openat,creat,close,dup,dup2,dup3,fcntl,lseek,write,pwrite64,writev,\
                      pwritev,ftruncate,fallocate,fsync,fdatasync,rename,renameat,renameat2,unlink,\
                      unlinkat,mkdir,mkdirat,rmdir,link,linkat,copy_file_range,sendfile";
 
-/// Whether strace is there and may trace.
+/// Whether strace is installed and may trace.
 pub(super) fn works() -> bool {
     let traced = Command::new("strace").args(["-f", "-qq", "-o", "/dev/null", "true"]).output();
     traced.is_ok_and(|output| output.status.success())
@@ -28,13 +28,13 @@ pub(super) fn command(output: &Path) -> Command {
     command
 }
 
-/// What the process wrote to its standard output, or an end of the record.
+/// A write of the process to its standard output, or the end of the record.
 pub(super) enum Event {
     Printed(String),
     Other,
 }
 
-/// A descriptor's open file.
+/// The open file of a descriptor.
 #[derive(Clone, Copy)]
 struct Open {
     node: Node,
@@ -42,20 +42,20 @@ struct Open {
     description: usize,
 }
 
-/// A record that is played back.
+/// A record that is replayed.
 pub(super) struct Player {
     root: PathBuf,
     lines: std::vec::IntoIter<String>,
     pub(super) disk: Disk,
     descriptors: HashMap<i64, Open>,
-    /// Where each open file is read or written next.
+    /// The offset of each open file.
     places: Vec<u64>,
-    /// Of each thread the call that has begun, and of a sync what it will have made durable.
+    /// The call that each thread has begun, and for a sync the state that it will make durable.
     begun: HashMap<String, (String, Option<SyncMark>)>,
 }
 
 impl Player {
-    /// Plays the record `trace` of a process that worked in `root`, on `disk`.
+    /// Replays the record `trace` of a process that worked in `root`, on `disk`.
     pub(super) fn new(root: &Path, trace: &Path, disk: Disk) -> Self {
         let text = fs::read_to_string(trace).unwrap();
         let lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -69,12 +69,12 @@ impl Player {
         }
     }
 
-    /// How many steps are left.
+    /// The number of steps left.
     pub(super) fn left(&self) -> usize {
         self.lines.len()
     }
 
-    /// Plays a step; none at the end.
+    /// Replays a step; returns `None` at the end.
     pub(super) fn step(&mut self) -> Option<Event> {
         let line = self.lines.next()?;
         let (thread, call) = line.split_once(' ').unwrap();
@@ -82,7 +82,8 @@ impl Player {
         if let Some(beginning) = call.strip_suffix(" <unfinished ...>") {
             let mark = self.sync_mark(beginning);
             if let Some(descriptor) = beginning.strip_prefix("close(") {
-                // At once: another thread may be given the number before this call is seen to end.
+                // Handled when the call begins: another thread may get the descriptor number before the
+                // end of this call is recorded.
                 self.descriptors.remove(&descriptor.parse().unwrap());
             }
             self.begun.insert(thread.to_owned(), (beginning.to_owned(), mark));
@@ -123,7 +124,7 @@ impl Player {
         let arguments: Vec<&str> = arguments.split(", ").collect();
         let number = |index: usize| arguments[index].parse::<i64>().unwrap();
         match name {
-            // Of C libraries, elsewhere.
+            // Files of C libraries, which are outside of the directory.
             "open" | "creat" => assert!(self.place("AT_FDCWD", arguments[0]).is_none(), "{line}"),
             "openat" => self.open(&arguments, result),
             "close" => drop(self.descriptors.remove(&number(0))),
@@ -170,7 +171,7 @@ impl Player {
         Event::Other
     }
 
-    /// Where a path is on the disk; none when it isn't below the directory.
+    /// The node of a path on the disk; `None` if it isn't below the directory.
     fn place(&self, at: &str, path: &str) -> Option<(Node, PathBuf)> {
         let path = PathBuf::from(String::from_utf8(strings(path, usize::MAX)).unwrap());
         if path.is_absolute() {
@@ -181,7 +182,7 @@ impl Player {
     }
 
     fn open(&mut self, arguments: &[&str], descriptor: i64) {
-        // Closed unseen, as standard descriptors are at the start.
+        // Closed without being recorded, as standard descriptors are at the start.
         self.descriptors.remove(&descriptor);
         let Some((from, path)) = self.place(arguments[0], arguments[1]) else { return };
         let flags: Vec<&str> = arguments[2].split('|').collect();

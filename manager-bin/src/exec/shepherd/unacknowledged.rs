@@ -1,9 +1,9 @@
-//! The ends of jobs that no manager has acknowledged, in a file while no shepherd holds them.
+//! The file of the ended jobs that no manager has acknowledged, while no shepherd runs.
 //!
-//! Written by a shepherd that ends on SIGTERM, which may be the shutdown of the host, and read by the
-//! next one in the same state directory. The file stays until that one ends in its turn. If it is killed
-//! the file may name jobs that were acknowledged meanwhile: a manager that doesn't ask for a job
-//! acknowledges it once more, and ids aren't used again.
+//! A shepherd that ends on SIGTERM, which may be the shutdown of the host, writes it, and the next one in
+//! the same state directory reads it. The file stays until that shepherd exits. If that shepherd is killed,
+//! the file may contain jobs that were acknowledged meanwhile. This does no harm: a manager acknowledges
+//! each listed job that it does not start, and job ids aren't reused.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -20,14 +20,14 @@ use jobtap_core::engine::ExecEvent;
 /// Name of the file in the state directory.
 const FILE: &str = "shepherd.ends";
 
-/// What is kept of one job.
+/// The record of one job.
 #[derive(Serialize, Deserialize)]
 struct End {
     id: JobId,
     history: Vec<ExecEvent>,
 }
 
-/// Keeps the ends of these jobs and no others.
+/// Replaces the file by one with the ends of `jobs`, or removes it if there are none.
 pub(super) fn write<'a>(state_dir: &Path, jobs: impl Iterator<Item = &'a Job>) -> io::Result<()> {
     let ends: Vec<End> =
         jobs.map(|job| End { id: job.id, history: job.history().to_vec() }).collect();
@@ -40,7 +40,7 @@ pub(super) fn write<'a>(state_dir: &Path, jobs: impl Iterator<Item = &'a Job>) -
     write_whole(&state_dir.join(FILE), &serde_json::to_vec(&ends)?, Access::Private)
 }
 
-/// The jobs whose ends were kept. What can't be read is told in the log; those jobs are lost.
+/// Reads the jobs in the file. If it can't be read the error is logged, and its jobs are lost.
 pub(super) fn read(state_dir: &Path) -> Vec<Job> {
     let text = match read_text(state_dir) {
         Ok(text) => text,
@@ -51,7 +51,7 @@ pub(super) fn read(state_dir: &Path) -> Vec<Job> {
         }
     };
     match serde_json::from_slice::<Vec<End>>(&text) {
-        Ok(ends) => ends.into_iter().map(|end| Job::over(end.id, end.history)).collect(),
+        Ok(ends) => ends.into_iter().map(|end| Job::ended_earlier(end.id, end.history)).collect(),
         Err(error) => {
             stderr::line(&format!("shepherd: {FILE} is damaged: {error}"));
             Vec::new()
@@ -81,7 +81,7 @@ mod tests {
             ExecEvent::Finished { id: ID, status: 256 },
             ExecEvent::Released { id: ID },
         ];
-        let job = Job::over(ID, history.clone());
+        let job = Job::ended_earlier(ID, history.clone());
         assert!(read(dir.path()).is_empty());
         write(dir.path(), [&job].into_iter()).unwrap();
         let jobs = read(dir.path());
@@ -97,6 +97,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join(FILE)).unwrap();
         write(dir.path(), std::iter::empty()).unwrap_err();
-        write(dir.path(), [&Job::over(ID, Vec::new())].into_iter()).unwrap_err();
+        write(dir.path(), [&Job::ended_earlier(ID, Vec::new())].into_iter()).unwrap_err();
     }
 }

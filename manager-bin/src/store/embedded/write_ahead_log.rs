@@ -1,10 +1,10 @@
-//! Reads the engine's journals without the engine: which commits are whole, and what lies behind
-//! the last of them.
+//! Reads the engine's write-ahead logs ("journals" in fjall) without the engine: which commits are
+//! complete, and which bytes follow the last of them.
 //!
-//! fjall cuts a journal at the first place that it can't read and goes on, also in the middle of
-//! what was acknowledged, and in a journal that newer ones follow. What it does read and finds
-//! wrong it refuses, also when that is a commit which a power loss tore. Which of the two is right
-//! can be told only by the number that each of our commits carries.
+//! fjall truncates a write-ahead log at the first place that it can't parse and continues, even in the
+//! middle of acknowledged commits, and even if newer logs follow. A batch that it can parse but whose
+//! checksum is wrong makes it refuse the database, even if that is a commit which a power loss tore. Only
+//! the number that each of our commits contains shows which of the two reactions is right.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Seek};
@@ -17,32 +17,32 @@ use super::super::rows;
 const START: u8 = 1;
 const ITEM: u8 = 2;
 const END: u8 = 3;
-/// What ends a batch; its last byte is not zero, so neither is that of a whole batch.
+/// The last bytes of a batch. The last byte is not zero, so a complete batch does not end in zeros.
 const END_MAGIC: [u8; 4] = *b"FJL\x03";
 const UNCOMPRESSED: u8 = 0;
 const LZ4: u8 = 1;
 const PUT: u8 = 0;
-/// Puts, tombstones, weak tombstones.
+/// The kinds of changes: puts, tombstones, weak tombstones.
 const KNOWN_CHANGES: [u8; 3] = [PUT, 1, 2];
 
-/// The engine panics at twice as many; nobody ever gets there but by damage, since no checksum
-/// covers its number.
+/// The engine panics if a sequence number is twice as high. Only damage can produce such a number, which
+/// no checksum covers.
 const TOO_MANY_BATCHES: u64 = 1 << 62;
 
-/// How far zeros are looked for at a time.
+/// The number of bytes read at once.
 const CHUNK: usize = 64 * 1024;
 
-/// What a whole batch says of itself.
+/// The numbers of a complete batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Batch {
-    /// The engine's number, which the checksum doesn't cover. It only ever rises.
+    /// The engine's number, which the checksum doesn't cover. It increases with each batch.
     seqno: u64,
-    /// Our number, which all our batches set; none as long as there are only another program's.
+    /// The number of our commit, which all our batches set; `None` for batches of another program.
     pub(super) commit: Option<u64>,
 }
 
 impl Batch {
-    /// This batch when it is the one that follows `previous`.
+    /// This batch, if it is the one that follows `previous`.
     fn after(self, previous: Option<Self>) -> Option<Self> {
         if self.seqno >= TOO_MANY_BATCHES {
             return None;
@@ -52,7 +52,7 @@ impl Batch {
             .then_some(Self { commit: self.commit.or(previous.commit), ..self })
     }
 
-    /// Our commits are numbered without a gap, across journals and restarts.
+    /// Our commits are numbered without gaps, across write-ahead logs and restarts.
     fn is_numbered_after(self, previous: Option<Self>) -> bool {
         match (self.commit, previous.and_then(|previous| previous.commit)) {
             (Some(commit), Some(previous)) => Some(commit) == previous.checked_add(1),
@@ -61,31 +61,31 @@ impl Batch {
     }
 }
 
-/// What lies behind the last whole batch.
+/// The bytes after the last complete batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rest {
-    /// Nothing but zeros, with which journals are created.
+    /// Zeros only, with which write-ahead logs are created.
     Nothing,
-    /// The beginning of a batch, as a manager leaves it that is killed while it writes.
+    /// The beginning of a batch, which a manager leaves that is killed while it writes.
     Unfinished,
-    /// Something else.
+    /// Other bytes.
     Torn,
 }
 
-/// What a journal holds.
+/// The contents of a write-ahead log.
 #[derive(Debug)]
 pub(super) struct Contents {
-    /// The last whole batch, here or before.
+    /// The last complete batch, in this or an earlier write-ahead log.
     pub(super) last: Option<Batch>,
-    /// Where it ends.
+    /// The offset at which it ends.
     pub(super) end: u64,
-    /// Where the zeros begin that end the file.
+    /// The length of the file without the zeros at its end.
     pub(super) length: u64,
-    /// What is between the two.
+    /// The bytes between `end` and `length`.
     pub(super) rest: Rest,
 }
 
-/// Reads a journal up to the first place that is no batch or not the one that follows `last`.
+/// Reads a write-ahead log up to the first place that is no batch or not the one that follows `last`.
 pub(super) fn read(file: &File, mut last: Option<Batch>) -> io::Result<Contents> {
     let length = without_zeros(file)?;
     let mut source = BufReader::with_capacity(CHUNK, file);
@@ -107,13 +107,14 @@ pub(super) fn read(file: &File, mut last: Option<Batch>) -> io::Result<Contents>
     Ok(Contents { last, end, length, rest })
 }
 
-/// Whether what is damaged had become durable: then there may be a whole batch in it, which was
-/// written later. Every byte is tried, since nothing says where a batch begins.
+/// Whether the damaged bytes had been durable. This is so if they contain a complete batch, which was
+/// written after the damaged one was durable. The search tries every byte, since the start of a batch
+/// isn't marked uniquely.
 ///
-/// One that begins at the damage itself and is whole, but doesn't follow the last one by its
-/// numbers, is no torn commit either: no checksum covers the engine's number, but what a power loss
-/// takes is sectors, and one that holds a byte of that number holds a byte of what is beside it.
-/// Either number may be the damaged one, and it may be that of the batch before, which is durable.
+/// A complete batch at the start of the damage whose numbers don't follow those of the last one is no
+/// torn commit either. No checksum covers the engine's number, but a power loss takes whole sectors, and
+/// a sector with a byte of that number also has a neighbouring byte. Either number may be the damaged
+/// one, even that of the batch before, which is durable.
 pub(super) fn was_durable(file: &File, contents: &Contents) -> io::Result<bool> {
     let size = contents.length.saturating_sub(contents.end);
     let mut rest = vec![0; usize::try_from(size).map_err(|_| ErrorKind::OutOfMemory)?];
@@ -127,7 +128,7 @@ pub(super) fn was_durable(file: &File, contents: &Contents) -> io::Result<bool> 
     Ok(false)
 }
 
-/// Whether no commit has ever been made durable in a database that has this journal alone.
+/// Whether no commit has ever been durable in a database of which this is the only write-ahead log.
 pub(super) fn never_used(file: &File) -> io::Result<bool> {
     let contents = read(file, None)?;
     Ok(contents.last.is_none() && !was_durable(file, &contents)?)
@@ -143,7 +144,7 @@ fn without_zeros(file: &File) -> io::Result<u64> {
         let start = length.saturating_sub(size);
         chunk.truncate(size as usize);
         file.read_exact_at(&mut chunk, start)?;
-        // Comparing slices is fast in builds for debugging too.
+        // Comparing slices is fast in debug builds too.
         if Some(chunk.as_slice()) != zeros.get(..chunk.len()) {
             let zeros = chunk.iter().rev().take_while(|byte| **byte == 0).count();
             return Ok(length.saturating_sub(zeros as u64));
@@ -153,7 +154,7 @@ fn without_zeros(file: &File) -> io::Result<u64> {
     Ok(0)
 }
 
-/// Why a batch is not whole.
+/// The reason why a batch could not be read.
 #[derive(Debug)]
 enum Stop {
     OutOfBytes,
@@ -201,7 +202,7 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// Passes an item; gives the number of the commit when that is what the item sets.
+    /// Reads an item; returns the number of the commit if the item sets it.
     fn item(&mut self) -> Result<Option<u64>, Stop> {
         self.tag(ITEM)?;
         let [change, compression] = self.bytes()?;
@@ -243,7 +244,7 @@ impl<R: BufRead> Reader<R> {
         Ok(bytes)
     }
 
-    /// Takes `count` bytes into the checksum and shows them to `each`.
+    /// Adds `count` bytes to the checksum and passes them to `each`.
     fn pass(&mut self, count: u64, mut each: impl FnMut(&[u8])) -> Result<(), Stop> {
         if count > self.length.saturating_sub(self.at) {
             return Err(Stop::OutOfBytes);
@@ -311,7 +312,7 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn whole_batches_are_counted_whatever_zeros_follow(
+        fn complete_batches_are_counted_with_any_zeros_after(
             batches in proptest::collection::vec((1..9u64, values()), 0..5),
             first in 0..9u64,
             zeros in 0..200_000usize,
@@ -331,7 +332,7 @@ pub(super) mod tests {
         }
 
         #[test]
-        fn a_beginning_is_unfinished(values in values(), keep in any::<prop::sample::Index>()) {
+        fn the_beginning_of_a_batch_is_unfinished(values in values(), keep in any::<prop::sample::Index>()) {
             let mut bytes = encoded(7, 1, &[]);
             let start = bytes.len();
             bytes.extend(encoded(9, 2, &values));
@@ -347,7 +348,7 @@ pub(super) mod tests {
         }
 
         #[test]
-        fn nothing_of_random_bytes_is_taken_for_a_commit(
+        fn random_bytes_are_not_taken_for_a_commit(
             bytes in proptest::collection::vec(prop_oneof![0..5u8, any::<u8>()], 0..200),
         ) {
             let contents = read(&file(&bytes), None).unwrap();
@@ -359,7 +360,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_was_durable_is_known_by_what_came_later() {
+    fn a_complete_batch_after_damage_shows_it_was_durable() {
         let batch = |commit| encoded(commit * 3, commit, &[vec![7; 50]]);
         let mut bytes = [batch(1), batch(2), batch(3)].concat();
         let start = batch(1).len();
@@ -385,7 +386,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_batch_out_of_order_is_none() {
+    fn a_batch_out_of_order_is_torn() {
         let first = encoded(5, 1, &[]);
         for second in [encoded(5, 2, &[]), encoded(6, 3, &[]), encoded(6, 1, &[])] {
             let bytes = [first.clone(), second].concat();
