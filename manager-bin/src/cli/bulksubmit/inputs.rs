@@ -3,7 +3,7 @@
 
 use std::io;
 
-use crate::cli::submit::args::ArgError;
+use crate::cli::submit::error::ArgError;
 
 /// One list of inputs.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use super::args::ArgError;
+use super::error::ArgError;
 use super::rlimit;
 
 /// What a command knows about the place it was called from.

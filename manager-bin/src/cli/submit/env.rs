@@ -7,8 +7,8 @@ use std::fs;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use regex::Regex;
 
-use super::args::ArgError;
 use super::caller::Caller;
+use super::error::ArgError;
 
 /// Rule files may name further ones; a chain longer than this is a file that names itself.
 const MAX_NESTING: usize = 16;

@@ -7,8 +7,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::args::ArgError;
 use super::caller::Caller;
+use super::error::ArgError;
 
 /// The type bits of a regular file, beside its permissions.
 const REGULAR: u32 = 0o100_000;

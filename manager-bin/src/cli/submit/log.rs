@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use super::args::ArgError;
+use super::error::ArgError;
 use crate::cli::message::CliError;
 use crate::cli::session;
 

@@ -3,6 +3,7 @@
 pub(super) mod args;
 pub(super) mod caller;
 mod env;
+pub(super) mod error;
 mod files;
 pub(super) mod log;
 mod rlimit;
@@ -15,8 +16,9 @@ use std::process::ExitCode;
 use jobtap_core::resource::Idset;
 use tokio::task::{JoinHandle, JoinSet};
 
-use self::args::{ArgError, CopyArgs, SubmitArgs};
+use self::args::{CopyArgs, SubmitArgs};
 use self::caller::Caller;
+use self::error::ArgError;
 use self::log::{LogFiles, LogNames, Sinks};
 use self::values::substitute_cc;
 use self::wait::{Wait, wait_for};

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use rustix::process::{Resource, getrlimit};
 
-use super::args::ArgError;
 use super::env::Pattern;
+use super::error::ArgError;
 
 const RESOURCES: [(&str, Resource); 15] = [
     ("as", Resource::As),

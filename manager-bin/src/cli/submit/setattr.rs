@@ -5,8 +5,8 @@ use std::fs;
 use jobtap_core::jobspec::{JobspecBuilder, JobspecError};
 use serde_json::Value;
 
-use super::args::ArgError;
 use super::caller::Caller;
+use super::error::ArgError;
 
 /// Applies one `--setattr`.
 ///

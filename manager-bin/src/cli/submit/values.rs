@@ -5,7 +5,7 @@ use jobtap_core::job::{Fsd, Signal};
 use jobtap_core::jobspec::Dependency;
 use serde_json::{Value, json};
 
-use super::args::ArgError;
+use super::error::ArgError;
 use crate::cli::when::parse_when;
 
 /// A count; a negative one counts as 0, which is refused where a count is needed.
