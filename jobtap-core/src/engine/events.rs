@@ -130,7 +130,7 @@ pub(super) fn field<'e>(entry: &'e EventEntry, key: &str) -> Option<&'e Value> {
     entry.context.as_ref()?.get(key)
 }
 
-/// A text in the context of an event; empty if there is none.
+/// The text under a key of an event's context, or an empty text if the key is missing.
 pub(super) fn text_field<'e>(entry: &'e EventEntry, key: &str) -> &'e str {
     field(entry, key).and_then(Value::as_str).unwrap_or_default()
 }

@@ -22,7 +22,7 @@ const MAX_SCHEME: usize = 113;
 pub struct Dependency {
     /// The kind of dependency, e.g. `afterok`. It determines the plugin that handles the dependency.
     pub scheme: String,
-    /// The value, exactly as the user wrote it; empty if there is none.
+    /// The value, exactly as the user wrote it. It may be empty.
     pub value: String,
     /// All other members, e.g. `type` and `scope`.
     pub options: Map<String, Value>,

@@ -122,7 +122,7 @@ impl Jobspec {
         self.document.facts().counts
     }
 
-    /// The time limit in seconds; 0 means that there is none.
+    /// The time limit in seconds; 0 means that the job has no time limit.
     #[must_use]
     pub fn duration(&self) -> f64 {
         self.document.facts().duration

@@ -43,7 +43,7 @@ impl Children {
         &self.gpus
     }
 
-    /// The ids of one kind, such as `core`; `None` if there are none.
+    /// The ids of one kind, such as `core`; `None` if the node has nothing of this kind.
     #[must_use]
     pub fn get(&self, kind: &str) -> Option<&Idset> {
         match kind {

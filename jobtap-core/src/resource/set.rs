@@ -211,7 +211,7 @@ impl ResourceSet {
         Ok(())
     }
 
-    /// Sets the expiration alone, as a `resource-update` event does; 0 means that there is none.
+    /// Sets the expiration alone, as a `resource-update` event does; 0 means that the set does not expire.
     ///
     /// # Errors
     /// Those of [`set_times`](Self::set_times).

@@ -59,7 +59,7 @@ struct Reserved {
     head: JobId,
     /// The state of the pool for which the other fields are valid.
     changes: u64,
-    /// Determined when the first job that could pass is considered; `Some(None)` if there is none.
+    /// Determined when the first job that could pass is considered; `Some(None)` if the head gets no reservation.
     reservation: Option<Option<Reservation>>,
     /// Later jobs that were tried and can't start in this state of the pool.
     tried: FxHashSet<JobId>,

@@ -358,12 +358,12 @@ impl TestManager {
         self.setup.config = config;
     }
 
-    /// Handles the calls of asynchronous handlers until there are none left.
+    /// Handles the calls of asynchronous handlers until no call is left.
     pub(super) fn come_to_rest(&mut self) {
         self.settle(Effects::default());
     }
 
-    /// Commits, carries out effects, and handles the resulting inputs until there are none left.
+    /// Commits, carries out effects, and handles the resulting inputs until no input is left.
     fn settle(&mut self, effects: Effects) {
         let mut inputs = VecDeque::new();
         self.take(effects, &mut inputs);

@@ -23,7 +23,7 @@ pub(crate) struct Notice {
 /// The event that caused a dispatch.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Cause {
-    /// There is none: the job is introduced, its priority is asked for, or it is removed.
+    /// No event caused it: the job is introduced, its priority is asked for, or it is removed.
     #[default]
     None,
     /// The event moved the job out of this state.

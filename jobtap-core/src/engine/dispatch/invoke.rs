@@ -179,7 +179,7 @@ pub(crate) fn call_back(
     let args = Args::new(&host, TopicId::Own);
     let ticks = &core.plugins.ticks;
     let start = ticks.coarse();
-    // Not metered: meters are per handler, and this is none.
+    // Not metered, since each meter belongs to a handler, and no handler is called here.
     let result = instance.with(|plugin| call(plugin, &args))?;
     let milliseconds = ticks.coarse().saturating_sub(start);
     let (mut commands, panicked) = buffer.into_parts();

@@ -6,9 +6,9 @@ use crate::host::{Perilog, PluginKey};
 
 /// The prologs and epilogs of a job that are started and not finished.
 ///
-/// A job that runs or cleans up waits until there are none. The descriptions follow from the
-/// eventlog; the owners are only known in memory, so that after a restart a perilog is an *orphan*
-/// until its plugin takes it over.
+/// An open prolog delays the start of the job's tasks, an open epilog the release of its resources. The
+/// descriptions follow from the eventlog; the owners are only known in memory, so that after a restart a
+/// perilog is an *orphan* until its plugin takes it over.
 #[derive(Debug, Default)]
 pub(crate) struct Perilogs {
     prologs: ThinVec<Box<str>>,

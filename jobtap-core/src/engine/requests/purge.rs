@@ -138,7 +138,7 @@ fn wrong_type(wanted: &str, value: &Value) -> String {
     format!("job-manager.max-inactive-*: Expected {wanted}, got {}", kind(value))
 }
 
-/// Sets the timer for the next purge if there are limits, and stops it if there are none.
+/// Sets the timer for the next purge if a limit is configured; stops the timer otherwise.
 pub(crate) fn arm_heartbeat(core: &mut Core) {
     let inactive = &mut core.jobs.inactive;
     let limited = inactive.limits != PurgeLimits::default();

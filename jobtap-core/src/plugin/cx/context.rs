@@ -160,7 +160,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// ```
     ///
     /// # Errors
-    /// [`CallError::UnknownJob`] when there is none.
+    /// [`CallError::UnknownJob`] when no job has this id.
     pub fn job(&self, id: JobId) -> Result<JobRef<'a>, CallError> {
         self.host().job(id).map(JobRef::new).ok_or(CallError::UnknownJob(id))
     }
