@@ -1,0 +1,61 @@
+//! What can be wrong with the options of a submission.
+
+use jobtap_core::jobspec::{JobspecError, ShapeError};
+use jobtap_core::resource::QueryError;
+use thiserror::Error;
+
+use crate::cli::message::system_text;
+
+/// Why options do not make a jobspec. The text follows `PROG-COMMAND: ERROR: `.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub(crate) enum ArgError {
+    #[error("--{option}: invalid int value '{value}'")]
+    Int { option: &'static str, value: String },
+    #[error("Per-resource options can't be used with per-task options. (See --help for details)")]
+    PerResourceAndTask,
+    #[error("--shape can't be used with other resource options")]
+    ShapeAndCounts,
+    #[error("--shape={shape}: {error}")]
+    Shape { shape: String, error: ShapeError },
+    #[error("--urgency: invalid value '{0}': use 0 to 31, hold, default or expedite")]
+    Urgency(String),
+    #[error("--signal={option}: {text}")]
+    Signal { option: String, text: String },
+    #[error("--flags: Unknown flag {0}")]
+    Flag(String),
+    #[error("specify only one of --cc or --bcc")]
+    CcAndBcc,
+    #[error("invalid Flux standard duration")]
+    Duration,
+    #[error("duration must not be negative")]
+    NegativeDuration,
+    #[error("duration must be a normal, finite value")]
+    InfiniteDuration,
+    #[error("Invalid datetime: \"{0}\"")]
+    Datetime(String),
+    #[error("per-task input not supported for submit")]
+    PerTaskInput,
+    #[error("--env: Variable '{name}' not found in {rule}")]
+    EnvUnset { name: String, rule: String },
+    #[error("--env: {text} in {rule}")]
+    EnvRule { rule: String, text: String },
+    #[error("--rlimit: {text} in {rule}")]
+    Rlimit { rule: String, text: String },
+    #[error("--requires={query}: {error}")]
+    Requires { query: String, error: Box<QueryError> },
+    #[error("failed to set {key} to {value}")]
+    SetAttr { key: String, value: String },
+    #[error("--add-file: invalid permissions '{0}': use an octal number such as 0755")]
+    Permissions(String),
+    #[error("{text}: '{name}'")]
+    File { name: String, text: String },
+    #[error(transparent)]
+    Jobspec(#[from] JobspecError),
+}
+
+impl ArgError {
+    /// The failure to read the file `name`, in the words of the system.
+    pub(crate) fn file(name: &str, error: &std::io::Error) -> Self {
+        Self::File { name: name.to_owned(), text: system_text(error) }
+    }
+}
