@@ -3,6 +3,7 @@
 //! A table may not have unknown keys, and the messages are those of Flux.
 
 use crate::job::Fsd;
+use crate::json_type::json_type;
 use crate::resource::Property;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -262,7 +263,7 @@ fn read_size(table: &Table<'_>) -> Result<JobSize, QueueConfigError> {
         match value.as_i64() {
             Some(number) if number >= -1 => Ok(Some(number)),
             Some(_) => Err(table.refuse("values must be >= -1")),
-            None => Err(table.refuse(format!("Expected integer, got {}", kind(value)))),
+            None => Err(table.refuse(format!("Expected integer, got {}", json_type(value)))),
         }
     };
     Ok(JobSize { nnodes: number("nnodes")?, ncores: number("ncores")?, ngpus: number("ngpus")? })
@@ -284,7 +285,7 @@ impl<'a> Table<'a> {
     ) -> Result<Self, QueueConfigError> {
         let name = name.into();
         let Value::Object(entries) = value else {
-            let text = format!("Expected object, got {}", kind(value));
+            let text = format!("Expected object, got {}", json_type(value));
             return Err(QueueConfigError::Table { table: name, text });
         };
         let table = Self { name, entries };
@@ -323,20 +324,6 @@ impl<'a> Table<'a> {
     /// The error that this table has a mistake.
     fn refuse(&self, text: impl Into<String>) -> QueueConfigError {
         QueueConfigError::Table { table: self.name.clone(), text: text.into() }
-    }
-}
-
-/// The name of a JSON value's type in the messages of Jansson, the JSON library of Flux.
-pub(crate) fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(true) => "true",
-        Value::Bool(false) => "false",
-        Value::Number(number) if number.is_f64() => "real",
-        Value::Number(_) => "integer",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 

@@ -8,7 +8,6 @@ mod config;
 mod queues;
 
 pub use adjust::AdjustError;
-pub(crate) use config::kind;
 pub use config::{JobSize, Limits, Policy, QueueConfigError};
 pub(crate) use queues::VERSION;
 pub use queues::{CheckpointError, Queue, QueueError, Queues, Target};

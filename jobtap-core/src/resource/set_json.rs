@@ -7,6 +7,7 @@ use super::nodes::{HostMap, Nodes};
 use super::rank_map::{RankMap, RankRun};
 use super::set::check_property_name;
 use super::{Children, Hostlist, Idset, ResourceError, ResourceSet};
+use crate::json_type::json_type;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -264,16 +265,7 @@ fn idset(value: &Value, path: &str) -> Result<Idset, ResourceError> {
 }
 
 fn wrong_type(value: &Value, path: &str, expected: &'static str) -> ResourceError {
-    let found = match value {
-        Value::Null => "null",
-        Value::Bool(true) => "true",
-        Value::Bool(false) => "false",
-        Value::Number(number) if number.is_f64() => "real",
-        Value::Number(_) => "integer",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    };
+    let found = json_type(value);
     ResourceError::Type { path: path.to_owned(), expected, found }
 }
 

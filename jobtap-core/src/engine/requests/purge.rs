@@ -9,7 +9,7 @@ use crate::engine::core::Core;
 use crate::engine::jobs::PurgeLimits;
 use crate::engine::timers::Due;
 use crate::job::{Fsd, JobId, State};
-use crate::queue::kind;
+use crate::json_type::json_type;
 use crate::topic::TopicId;
 
 const ENOENT: i32 = 2;
@@ -135,7 +135,7 @@ pub(crate) fn read_limits(core: &mut Core) -> Result<(), String> {
 }
 
 fn wrong_type(wanted: &str, value: &Value) -> String {
-    format!("job-manager.max-inactive-*: Expected {wanted}, got {}", kind(value))
+    format!("job-manager.max-inactive-*: Expected {wanted}, got {}", json_type(value))
 }
 
 /// Sets the timer for the next purge if a limit is configured; stops the timer otherwise.
