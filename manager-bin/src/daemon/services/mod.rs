@@ -216,13 +216,7 @@ impl Row {
         let decode = |topic: &str, payload| -> Result<Box<dyn Decoded>, RpcError> {
             Ok(Box::new(payload::decode::<S>(topic, payload)?))
         };
-        Self {
-            topic: S::TOPIC,
-            access: S::ACCESS,
-            responses: S::RESPONSES,
-            large: S::LARGE,
-            decode,
-        }
+        Self::with::<S>(decode)
     }
 
     /// The row of a plugin's service. The plugin decodes its payload; here only the job is looked for.
@@ -232,16 +226,16 @@ impl Row {
             let job = job.and_then(|request| request.job());
             Ok(Box::new(plugin::Forwarded::new(topic, payload, job)))
         };
-        Self {
-            topic: S::TOPIC,
-            access: S::ACCESS,
-            responses: S::RESPONSES,
-            large: S::LARGE,
-            decode,
-        }
+        Self::with::<S>(decode)
     }
 
-    /// The row of all services of plugins that have none of their own.
+    /// The row of a service whose payload is decoded by `decode`.
+    fn with<S: Service>(decode: Decode) -> Self {
+        let (topic, access, responses, large) = (S::TOPIC, S::ACCESS, S::RESPONSES, S::LARGE);
+        Self { topic, access, responses, large, decode }
+    }
+
+    /// The row of all services of plugins that have no row of their own.
     fn of_any_plugin() -> Self {
         Self {
             topic: PLUGINS,
