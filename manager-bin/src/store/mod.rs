@@ -1,7 +1,7 @@
 //! The store: the durable data of jobs and of the instance.
 //!
 //! The manager sees RFC 16 keys and atomic, durable commits. The storage engine is used in
-//! [`embedded`] only, so that a distributed store can replace it.
+//! the module `embedded` only, so that a distributed store can replace it.
 
 mod acked;
 mod committer;

@@ -70,7 +70,7 @@ use crate::stderr;
 /// The shortest interval between two checks that the state directory still exists.
 const MIN_PATROL: Duration = Duration::from_secs(1);
 
-/// Runs the shepherd until it ends (see [`ending`]).
+/// Runs the shepherd until it exits; the module `ending` says when it does so.
 ///
 /// `arguments` follow [`SHEPHERD_ARGUMENT`](super::SHEPHERD_ARGUMENT): the state directory, the idle
 /// time in milliseconds, the tasks' limit of open files (-1 for no limit), and the process id of the
