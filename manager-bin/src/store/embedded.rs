@@ -102,7 +102,6 @@ impl EmbeddedStore {
         } else {
             (Engine::create(dir, memory)?, None)
         };
-        files::sync_keyspaces(dir)?;
         engine.check_format()?;
         let last = engine.last_commit()?;
         if let Some(acked) = acked
@@ -154,6 +153,8 @@ impl EmbeddedStore {
 impl Engine {
     fn create(dir: &Path, memory: Memory) -> Result<Self, StoreError> {
         let engine = Self::open_new(dir, &files::clear(dir)?, memory)?;
+        // Before the first row: a database with a row and without all keyspaces is a damaged one.
+        files::sync_keyspaces(dir)?;
         let format = FORMAT.to_string().into_bytes();
         engine.write(Effects::from([(rows::FORMAT.into(), Some(format))]), 0)?;
         Ok(engine)

@@ -138,6 +138,8 @@ pub(super) struct SyncMark(Node, usize);
 pub(super) struct Disk {
     files: Vec<FileNode>,
     dirs: Vec<DirNode>,
+    /// The number of syncs so far.
+    syncs: usize,
 }
 
 /// The directory that everything is in.
@@ -146,7 +148,7 @@ pub(super) const ROOT: Node = Node::Dir(0);
 impl Disk {
     /// A disk with the durable content of `dir`.
     pub(super) fn load(dir: &Path) -> Self {
-        let mut disk = Self { files: Vec::new(), dirs: vec![DirNode::default()] };
+        let mut disk = Self { files: Vec::new(), dirs: vec![DirNode::default()], syncs: 0 };
         disk.load_into(dir, 0);
         disk
     }
@@ -177,6 +179,11 @@ impl Disk {
             self.dirs[dir].now.insert(name.clone(), node);
             self.dirs[dir].durable.insert(name, node);
         }
+    }
+
+    /// The number of syncs so far.
+    pub(super) fn syncs(&self) -> usize {
+        self.syncs
     }
 
     /// The node at `path` below `from`.
@@ -274,6 +281,7 @@ impl Disk {
 
     /// To be called when that sync has succeeded.
     pub(super) fn sync_ends(&mut self, SyncMark(node, reached): SyncMark) {
+        self.syncs += 1;
         match node {
             Node::File(index) => {
                 let file = &mut self.files[index];
