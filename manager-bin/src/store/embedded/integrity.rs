@@ -5,6 +5,7 @@
 //! file's table of contents before it verifies it, and a wrong length can make it run out of memory, which
 //! ends the process. All other data it verifies when it reads them.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -42,9 +43,17 @@ pub(super) fn check(keyspace: &Path) -> io::Result<Option<PathBuf>> {
     if !tables.is_dir() {
         return Ok(Some(tables));
     }
+    let listed: Option<HashSet<PathBuf>> =
+        listed_tables(keyspace)?.map(|listed| listed.into_iter().map(|(path, _)| path).collect());
+    let is_listed = |table: &Path| listed.as_ref().is_none_or(|listed| listed.contains(table));
     for entry in fs::read_dir(tables)? {
         let table = entry?.path();
-        if !table.is_file() || !contents_match(&table)? {
+        if !table.is_file() {
+            return Ok(Some(table));
+        }
+        // A table that isn't listed yet may be incomplete in any way: a power loss can keep its trailer and
+        // lose what is before it. The engine removes it unread.
+        if is_listed(&table) && !contents_match(&table)? {
             return Ok(Some(table));
         }
     }
