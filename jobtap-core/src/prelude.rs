@@ -24,4 +24,4 @@ pub use crate::plugin::{
 pub use crate::queue::{Queue, Queues};
 pub use crate::resource::{Idset, ResourceSet};
 pub use crate::topic::*;
-pub use crate::{data, init, jobtap_plugin, on, path, service, topic};
+pub use crate::{data, event_name, init, jobtap_plugin, on, path, service, severity, topic};
